@@ -31,7 +31,7 @@ import numpy as np
 from benchmarks.made import base
 from harness.cli.project import Project
 from harness.pipeline.compare import compare
-from harness.pipeline.imports import About, Target, import_beir
+from harness.pipeline.imports import About, ImportTarget, import_beir
 from harness.pipeline.index import index
 from harness.pipeline.layout import Layout
 from harness.pipeline.prepare import prepare
@@ -151,7 +151,7 @@ def _measure(size: int, queries: int, arms: Sequence[str]) -> None:
         asked = collection(root / "beir", size, queries)
         about = About("Generated messages", "benchmarks/capacity.py", "CC0-1.0")
         to = root / "datasets", root / "qrels"
-        import_beir(root / "beir", Target(NAME, *to, split="test", about=about))
+        import_beir(root / "beir", ImportTarget(NAME, *to, split="test", about=about))
         layout, cache = Layout(root / "build" / NAME, root / "perf", root / "cache"), root / "cache"
 
         def timed(stage: str, work: Callable[[], object], made: Path | None = None) -> None:

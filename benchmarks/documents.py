@@ -32,8 +32,8 @@ from matplotlib.figure import Figure
 from benchmarks.documents_stages import BUDGET, Budget, Judged, drawn, enough, table, timed
 from harness.core.errors import BadFile
 from harness_engines.stacks.documents import collection, texts
-from harness_engines.stacks.documents.library import Settings
-from harness_engines.stacks.documents.texts import Cutting, Provenance, chunks
+from harness_engines.stacks.documents.library import DocumentSettings
+from harness_engines.stacks.documents.texts import ChunkPlace, Cutting, chunks
 
 SMALLEST, LARGEST = 40, 4000
 A4 = (8.27, 11.69)
@@ -42,7 +42,7 @@ LINES = 60
 CLOCKS: Mapping[str, Callable[[], int]] = {"wall": perf_counter_ns, "cpu": thread_time_ns}
 
 
-def original(place: Provenance) -> str:
+def original(place: ChunkPlace) -> str:
     """Read a cited stretch out of the file itself."""
     path = Path(place.document_path)
     if place.page is None:
@@ -98,7 +98,7 @@ def pdf(folder: Path, out: Path, wanted: int) -> str:
 
 def stages(args: argparse.Namespace) -> str:
     """Build the collection, ask, and write a table."""
-    given = Settings.model_validate({
+    given = DocumentSettings.model_validate({
         "tier": "pro",
         "embedder": "all-MiniLM-L6-v2",
         "sparse": "splade-tiny",

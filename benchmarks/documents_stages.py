@@ -28,9 +28,9 @@ from harness.corpus.prepared import Prepared
 from harness.gates.base.rules import below
 from harness.replay.machine import machine
 from harness.stats.times import percentile
-from harness_engines.stacks.documents.collection import Collection
-from harness_engines.stacks.documents.formats import Source, of_document
-from harness_engines.stacks.documents.models import Dense, Late, Sparse
+from harness_engines.stacks.documents.collection import DocumentCollection
+from harness_engines.stacks.documents.formats import DocumentText, of_document
+from harness_engines.stacks.documents.models import DenseModel, Late, Sparse
 from harness_engines.stacks.documents.ranking import Pipeline
 from harness_engines.stacks.documents.recall import Recall
 from harness_engines.stacks.documents.texts import Cutting, chunks
@@ -102,7 +102,7 @@ class WatchedRecall:
 
 
 @dataclass(frozen=True)
-class WatchedDense(Dense):
+class WatchedDense(DenseModel):
     """E1, and when it was done."""
 
     watch: Watch
@@ -152,7 +152,7 @@ def watched(pipeline: Pipeline, watch: Watch) -> Pipeline:
     return replace(pipeline, recall=WatchedRecall(pipeline.recall, watch), models=models)
 
 
-def one_search(opened: Collection, text: str, clock: Clock) -> Spans | None:
+def one_search(opened: DocumentCollection, text: str, clock: Clock) -> Spans | None:
     """Time the stages of one search, and whole answers of both tiers; None where words find none.
 
     Without a hit the stages after recall do not run, and their time is no time.
@@ -181,7 +181,7 @@ def one_search(opened: Collection, text: str, clock: Clock) -> Spans | None:
 
 
 def timed(
-    opened: Collection, questions: Sequence[str], rounds: int, clock: Clock, seed: int
+    opened: DocumentCollection, questions: Sequence[str], rounds: int, clock: Clock, seed: int
 ) -> dict[str, NDArray[np.int64]]:
     """Nanoseconds by stage, each of shape (questions that found something, rounds)."""
     dice = random.Random(seed)
@@ -204,7 +204,7 @@ def drawn(folders: Iterable[Path], wanted: int, seed: int) -> list[str]:
     return [text for texts in asked for text in dice.sample(texts, min(share, len(texts)))][:wanted]
 
 
-def enough(folders: Iterable[Path], cutting: Cutting, wanted: int) -> Iterator[Source]:
+def enough(folders: Iterable[Path], cutting: Cutting, wanted: int) -> Iterator[DocumentText]:
     """Take documents until there are ``wanted`` chunks; one whose text was there is passed over."""
     made = 0
     seen: set[str] = set()

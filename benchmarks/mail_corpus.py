@@ -27,8 +27,8 @@ from harness_engines.stacks.agent_mail.tantivy.engine import TantivyMailEngine
 SEED = 20_260_101
 WEIGHTS = (2, 1, 4)
 """Of subject, body and identifiers, as in the arms."""
-FTS5_WEIGHTS = search.Weights(*WEIGHTS)
-TANTIVY_WEIGHTS = index.Weights(WEIGHTS[0], WEIGHTS[2])
+FTS5_WEIGHTS = search.ColumnWeights(*WEIGHTS)
+TANTIVY_WEIGHTS = index.FieldCopies(WEIGHTS[0], WEIGHTS[2])
 _WORD = re.compile(r"[^\W_]{3,}")
 _TICKET = re.compile(r"\b[a-z]{2}-[a-z0-9]{4}\b")
 _KINDS = {

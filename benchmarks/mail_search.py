@@ -43,7 +43,7 @@ from benchmarks.mail_corpus import (
 )
 from harness_engines.lexical.tantivy import analyzer
 from harness_engines.stacks.agent_mail.contract import (
-    Change,
+    ChangeKind,
     DocChange,
     Filters,
     MailEngine,
@@ -59,7 +59,7 @@ from harness_engines.stacks.agent_mail.sqlite.search import Fts5Engine, match_ex
 from harness_engines.stacks.agent_mail.sqlite.store import MessageStore, Remembered
 from harness_engines.stacks.agent_mail.tantivy import index as tantivy_index
 from harness_engines.stacks.agent_mail.tantivy.engine import TantivyMailEngine
-from harness_engines.stacks.agent_mail.tantivy.index import Opened
+from harness_engines.stacks.agent_mail.tantivy.index import OpenIndex
 from harness_engines.stacks.agent_mail.tantivy.query import Compiler
 
 TYPED, UPDATED = 10, 1_000
@@ -94,7 +94,7 @@ def bounds(k: int) -> tuple[Ratio, ...]:
 
 def by_tantivy(engine: TantivyMailEngine, texts: Sequence[str], k: int) -> dict[str, Way]:
     """Ask Tantivy itself: a query that is ready, with and without ids, and one that is parsed."""
-    now: Opened = tantivy_index.opened(engine.root, frozenset())
+    now: OpenIndex = tantivy_index.opened(engine.root, frozenset())
     schema, searcher = now.folder.schema, now.searcher
     compiler = Compiler(schema, analyzer("none"), TANTIVY_WEIGHTS)
     ready = {text: query for text in texts if (query := compiler.query(text)) is not None}
@@ -242,7 +242,7 @@ def changed(folder: Path, of: Sequence[Message]) -> None:
     """Write messages all over the index anew, so that it no longer lies in their order."""
     with store.opened(folder / "messages.db") as opened:
         some = of[:: len(of) // UPDATED][:UPDATED]
-        changes = [DocChange(Change.UPSERT, message.message_id, message) for message in some]
+        changes = [DocChange(ChangeKind.UPSERT, message.message_id, message) for message in some]
         tantivy_over(folder / "tantivy", opened).update_incremental(changes)
 
 

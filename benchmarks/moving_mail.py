@@ -31,9 +31,9 @@ from threading import Lock, Thread
 from time import monotonic
 from typing import Any
 
-from harness.pipeline.imports import Target
+from harness.pipeline.imports import ImportTarget
 from harness_engines.mcp_server import digest
-from harness_engines.stacks.remote.mcp import Connection, connected
+from harness_engines.stacks.remote.mcp import McpConnection, connected
 from harness_engines.vector.embedder import HashEmbedder
 
 TOKEN, VIEWER = "a-token-of-the-operator", "a-token-of-the-viewer"
@@ -85,7 +85,7 @@ class Tally:
         if not right:
             self.wrong.append(said)
 
-    def learn(self, to: Connection) -> None:
+    def learn(self, to: McpConnection) -> None:
         """Ask a server for its tools."""
         self.offered |= {one.name for one in to.portal.call(to.client.list_tools).tools}
 
@@ -106,7 +106,7 @@ class Tally:
 class Asker:
     """Calls tools and counts them; an answer that says it is degraded is wrong here."""
 
-    to: Connection
+    to: McpConnection
     tally: Tally
 
     def call(self, tool: str, **given: object) -> Mapping[str, Any]:
@@ -222,7 +222,7 @@ def project(root: Path) -> None:
     write_text(folder / "queries.jsonl", f'{{"_id": "q", "text": "{SHARED}"}}\n')
     write_text(folder / "qrels" / "test.tsv", "query-id\tcorpus-id\tscore\nq\tm00\t1\n")
     write_text(root / "params.yaml", "datasets: [moving]\n")
-    import_beir(folder, Target("moving", root / "datasets", root / "qrels", split="test"))
+    import_beir(folder, ImportTarget("moving", root / "datasets", root / "qrels", split="test"))
     write_text(root / "moving.toml", ARM)
     write_text(root / "token", TOKEN + "\n")
     write_text(

@@ -34,7 +34,7 @@ from harness.cli.project import Project
 from harness.core.errors import InvalidArm
 from harness.core.run import Run
 from harness.corpus.runs import read_run
-from harness.pipeline.imports import About, Target, import_beir
+from harness.pipeline.imports import About, ImportTarget, import_beir
 from harness.pipeline.index import index
 from harness.pipeline.layout import Layout
 from harness.pipeline.prepare import prepare
@@ -134,7 +134,7 @@ def _collection(bench: Bench) -> None:
     (beir / "qrels" / "test.tsv").write_text(f"query-id\tcorpus-id\tscore\n{judged}", "utf-8")
     about = About("Generated words", "benchmarks/node_failures.py", "CC0-1.0")
     to = bench.folder / "datasets", bench.folder / "qrels"
-    import_beir(beir, Target(NAME, *to, split="test", about=about))
+    import_beir(beir, ImportTarget(NAME, *to, split="test", about=about))
     prepare(to[0] / NAME, to[1] / NAME, bench.layout.data)
 
 

@@ -35,7 +35,7 @@ import numpy as np
 import psutil
 
 from harness.shadow import log as shadow_log
-from harness.shadow.record import Kind
+from harness.shadow.record import ProblemKind
 
 ROOT = Path(__file__).resolve().parent.parent
 READING = ROOT / "examples" / "shadow" / "http.toml"
@@ -284,7 +284,7 @@ def flood(given: argparse.Namespace) -> None:
             took, work = perf_counter() - began, _processor(process) - before
         log = shadow_log.read_logs(folder / "log")
     tally = log.tally
-    dropped = sum(one.times for one in log.degradations if one.kind is Kind.NOT_TAKEN)
+    dropped = sum(one.times for one in log.degradations if one.kind is ProblemKind.NOT_TAKEN)
     print(f"{sent:,} requests in {took:.0f} s, each answered 204")
     print(f"attempts {tally.attempted:,}: {tally.compared:,} compared, {tally.shed:,} shed")
     print(f"pairs a second: {tally.compared / took:.0f}; of processor: {tally.compared / work:.0f}")

@@ -28,7 +28,7 @@ import numpy as np
 
 from harness.core.engine import Searcher
 from harness.corpus.prepared import Prepared
-from harness.shadow.comparison import Comparison, Shadowed
+from harness.shadow.comparison import LiveComparison, Shadowed
 from harness.shadow.settings import MILLION, Sampling, read_settings
 from harness.shadow.worker import ProcessWorker
 from harness_engines import registry as arms
@@ -49,12 +49,12 @@ def opened(name: str, index: Path) -> Iterator[Searcher]:
         yield searcher
 
 
-def compared(folder: Path, index: Path, rate: int) -> Comparison:
+def compared(folder: Path, index: Path, rate: int) -> LiveComparison:
     """Open the candidate in the shadow."""
     opens = partial(opened, CANDIDATE, index)
     sampling = Sampling(rate=rate, seed=SEED)
     settings = SETTINGS.model_copy(update={"sampling": sampling, "limits": LIMITS})
-    return Comparison(folder, partial(ProcessWorker, opens, LIMITS), settings)
+    return LiveComparison(folder, partial(ProcessWorker, opens, LIMITS), settings)
 
 
 def block(searcher: Searcher | Shadowed, texts: Sequence[str], gap_s: float) -> list[int]:

@@ -34,15 +34,15 @@ from harness.core.gate import Verdict
 from harness.core.records import Drawn
 from harness.core.scores import Estimate
 from harness.gates.base.rules import TOUCH, Where, above
-from harness.stats.bounded import SHORT, Span, chance_above, low_ends
+from harness.stats.bounded import SHORT, ValueRange, chance_above, low_ends
 from harness.stats.inference import Inference
 from harness.stats.interval import interval_each, share, traffic_mean_each
-from harness.stats.sample_size import Target, planned
+from harness.stats.sample_size import IntervalTarget, planned
 
 POWER = 0.8
 LEVEL = (1 - CONFIDENCE) / 2
 INFERENCE = Inference(confidence=CONFIDENCE, resamples=1_000, seed=SEED)
-DIFFERENCES, SCORES = Span(-1.0, 1.0), Span(0.0, 1.0)
+DIFFERENCES, SCORES = ValueRange(-1.0, 1.0), ValueRange(0.0, 1.0)
 INF = math.inf
 Bools = NDArray[np.bool_]
 Draw = Callable[[Rng, tuple[int, int], float], Floats | None]
@@ -144,7 +144,7 @@ class GateCase(NamedTuple):
     passes: Where
     good: float
     """The mean where power is counted."""
-    span: Span = DIFFERENCES
+    span: ValueRange = DIFFERENCES
 
     def drawn(
         self, family: Family, rng: Rng, queries: int, trials: int, mean: float
@@ -164,7 +164,7 @@ GATES = (
 
 
 def clears(
-    values: Floats, clusters: Ints | None, span: Span, low: float = -INF, high: float = INF
+    values: Floats, clusters: Ints | None, span: ValueRange, low: float = -INF, high: float = INF
 ) -> Bools:
     """Return whether the interval of each column is between the two."""
     said = np.ones(values.shape[1], dtype=bool)
@@ -173,7 +173,10 @@ def clears(
             least, most = sorted((turn * span.least, turn * span.most))
             said[said] = (
                 chance_above(
-                    turn * values[:, said], end + TOUCH, span=Span(least, most), clusters=clusters
+                    turn * values[:, said],
+                    end + TOUCH,
+                    span=ValueRange(least, most),
+                    clusters=clusters,
                 )
                 < LEVEL
             )
@@ -344,7 +347,7 @@ def kept(mean: float, moved: float, *, pilot: int, bound: float, pilots: int, sa
 
     for _ in range(pilots):
         count = planned(
-            drawn((pilot,)), Target(mean, bound), span=DIFFERENCES, confidence=CONFIDENCE,
+            drawn((pilot,)), IntervalTarget(mean, bound), span=DIFFERENCES, confidence=CONFIDENCE,
             power=POWER, clusters=None,
         )  # fmt: skip
         if count is None:

@@ -28,7 +28,7 @@ from harness.core.run import Row, Run, Status
 from harness.core.scores import Scores
 from harness.gates.base.queries import share_of
 from harness.gates.base.rules import TOUCH, Rules, below
-from harness.measures.missing_judgements import Missing, draw, rate_of
+from harness.measures.missing_judgements import MissingJudgements, draw, rate_of
 from harness.measures.missing_judgements import judge as judge_sample
 from harness.measures.quality import score
 from harness.policy.decision import open_premises, over_budget
@@ -36,14 +36,14 @@ from harness.policy.load import load_policy
 from harness.policy.looks import Looks as Counted
 from harness.policy.model import Gate
 from harness.shadow.live import MIN_PERIODS, SECONDS
-from harness.stats.bounded import Span, chance_above, low_ends
+from harness.stats.bounded import ValueRange, chance_above, low_ends
 from harness.stats.prediction import FEWEST, UniqueHits, assisted
 from harness.stats.sequential import blocks, evalues_each
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
-DIFFERENCES = Span(-1.0, 1.0)
+DIFFERENCES = ValueRange(-1.0, 1.0)
 
 
 @cache
@@ -264,7 +264,7 @@ class Pages(NamedTuple):
     """Evidence whose judgements miss some hits, and which of these are relevant in each trial."""
 
     evidence: Evidence
-    missing: Missing
+    missing: MissingJudgements
     relevant: Bools
     """Shape (hits, trials)."""
 

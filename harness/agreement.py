@@ -23,7 +23,7 @@ DEEPEST = ABSENT - 1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Pair:
+class RankPair:
     """Ranks count from 0; row ``i`` is query ``query_ids[i]`` in both runs."""
 
     query_ids: tuple[str, ...]
@@ -58,7 +58,7 @@ class Pair:
         return found
 
     @classmethod
-    def of(cls, control: Run, candidate: Run) -> Pair:
+    def of(cls, control: Run, candidate: Run) -> RankPair:
         """Match two runs by query id and document id, whatever the order of either."""
         positions = candidate.positions
         here, there = set(control.query_ids), set(positions)
@@ -155,7 +155,7 @@ UNCOMPARED = ERRORED | SKIPPED | {Class.SHED}
 def classify(
     control: Run,
     candidate: Run,
-    pair: Pair,
+    pair: RankPair,
     *,
     depth: int,
     shed: Collection[str],
@@ -199,7 +199,7 @@ def classify(
 
 
 def _among_ties(
-    control: Run, candidate: Run, pair: Pair, depth: int, same: NDArray[np.bool_]
+    control: Run, candidate: Run, pair: RankPair, depth: int, same: NDArray[np.bool_]
 ) -> NDArray[np.bool_]:
     """Whether each document that moved stayed within one tie of both lists."""
     found = np.zeros(len(same), dtype=bool)
@@ -214,7 +214,7 @@ def _among_ties(
     return found
 
 
-def _cut_in_a_tie(control: Run, candidate: Run, pair: Pair, depth: int) -> NDArray[np.bool_]:
+def _cut_in_a_tie(control: Run, candidate: Run, pair: RankPair, depth: int) -> NDArray[np.bool_]:
     """Whether two lists that are cut at ``depth`` differ within the tie at their ends alone."""
     full = (pair.control_length >= depth) & (pair.candidate_length >= depth)
     found = full & (pair.shared(depth) < depth)
@@ -241,7 +241,7 @@ def _ties(run: Run, row: int, length: int) -> NDArray[np.int64]:
 
 
 @dataclass(frozen=True, slots=True)
-class Tally:
+class ComparisonTally:
     """Outcomes of all attempted comparisons; a skipped comparison does not count as equal."""
 
     attempted: int
@@ -257,7 +257,7 @@ class Tally:
             raise EvidenceError(f"{self} does not add up; a comparison was lost or counted twice")
 
 
-def tally(classes: Iterable[str]) -> Tally:
+def tally(classes: Iterable[str]) -> ComparisonTally:
     """Count classes: attempted = compared + errored + skipped + shed (method, section 3)."""
     counts = Counter(classes)
     kinds = {
@@ -267,11 +267,11 @@ def tally(classes: Iterable[str]) -> Tally:
         "shed": frozenset({Class.SHED}),
     }
     sums = {kind: sum(counts[one] for one in members) for kind, members in kinds.items()}
-    return Tally(attempted=counts.total(), **sums)
+    return ComparisonTally(attempted=counts.total(), **sums)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Partial:
+class KernelResult:
     """What one kernel of agreement found."""
 
     defined: NDArray[np.bool_]
@@ -282,13 +282,13 @@ class Partial:
     @classmethod
     def ratio(
         cls, top: NDArray[np.float64] | NDArray[np.int64], bottom: NDArray[np.float64]
-    ) -> Partial:
+    ) -> KernelResult:
         """``top / bottom``, undefined where ``bottom`` is 0; both of shape (queries,)."""
         defined = bottom > 0
         return cls(defined, top[defined] / bottom[defined])
 
 
-def jaccard(pair: Pair, depth: int) -> Partial:
+def jaccard(pair: RankPair, depth: int) -> KernelResult:
     """Divide |A and B| by |A or B| of the first ``depth``, in [0, 1].
 
     Jaccard (1901). The union is below, never the shorter list, so that a list cut short shows.
@@ -296,10 +296,10 @@ def jaccard(pair: Pair, depth: int) -> Partial:
     """
     shared = pair.shared(depth)
     control, candidate = pair.lengths(depth)
-    return Partial.ratio(shared, (control + candidate - shared).astype(np.float64))
+    return KernelResult.ratio(shared, (control + candidate - shared).astype(np.float64))
 
 
-def rbo(pair: Pair, depth: int, p: float) -> Partial:
+def rbo(pair: RankPair, depth: int, p: float) -> KernelResult:
     """Extrapolated RBO of the lists cut at ``depth``, in [0, 1].
 
     Webber, Moffat and Zobel, "A similarity measure for indefinite rankings", TOIS 28 (2010),
@@ -324,10 +324,10 @@ def rbo(pair: Pair, depth: int, p: float) -> Partial:
     beyond = (at_long - at_short) / np.maximum(long, 1) + at_short / s[:, 0]
     found = (1 - p) / p * ((seen + assumed) * weights[1:]).sum(axis=1) + beyond * weights[long]
     defined = long > 0
-    return Partial(defined, np.clip(found[defined], 0.0, 1.0))
+    return KernelResult(defined, np.clip(found[defined], 0.0, 1.0))
 
 
-def _overlap(pair: Pair, depth: int, deepest: int) -> NDArray[np.float64]:
+def _overlap(pair: RankPair, depth: int, deepest: int) -> NDArray[np.float64]:
     """X_d, the documents shared within the first d, in column d - 1; (queries, deepest)."""
     rank = pair.within(depth)
     rows, own = np.nonzero(rank < depth)
@@ -347,7 +347,7 @@ BLOCK = 32_768
 FEWEST = 2
 
 
-def tau_ap(pair: Pair, depth: int) -> Partial:
+def tau_ap(pair: RankPair, depth: int) -> KernelResult:
     """Symmetric AP correlation of what both lists show within ``depth``, in [-1, 1].
 
     Yilmaz, Aslam and Robertson, "A new rank correlation coefficient for information retrieval",
@@ -364,7 +364,7 @@ def tau_ap(pair: Pair, depth: int) -> Partial:
         found.after, candidate, found.shared
     )
     defined = n >= FEWEST
-    return Partial(defined, 1 - wrong[defined] / (n[defined] - 1))
+    return KernelResult(defined, 1 - wrong[defined] / (n[defined] - 1))
 
 
 def _share(
@@ -376,7 +376,7 @@ def _share(
     return summed
 
 
-def tau(pair: Pair, depth: int) -> Partial:
+def tau(pair: RankPair, depth: int) -> KernelResult:
     """Tau-b over the documents that both lists show within ``depth``, in [-1, 1].
 
     Kendall (1938, 1945). Ranks are compressed to 1, 2, ... over the shared documents, so what
@@ -388,7 +388,7 @@ def tau(pair: Pair, depth: int) -> Partial:
     n = found.shared.sum(axis=1)
     defined = n >= FEWEST
     pairs = n[defined] * (n[defined] - 1)
-    return Partial(defined, 1 - 4 * found.before.sum(axis=1)[defined] / pairs)
+    return KernelResult(defined, 1 - 4 * found.before.sum(axis=1)[defined] / pairs)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -406,7 +406,7 @@ class Discordance:
     """Those that the control puts after it and the candidate before it."""
 
     @classmethod
-    def of(cls, pair: Pair, depth: int) -> Discordance:
+    def of(cls, pair: RankPair, depth: int) -> Discordance:
         """Compare every two shared documents of the first ``depth``."""
         rank = pair.within(depth)
         shared = rank < depth
@@ -441,17 +441,17 @@ def _compare(
     after[:] = below.T
 
 
-def serving_only(pair: Pair, depth: int) -> NDArray[np.int64]:
+def serving_only(pair: RankPair, depth: int) -> NDArray[np.int64]:
     """Documents that only the control shows within ``depth``, shape (queries,)."""
     return pair.lengths(depth)[0] - pair.shared(depth)
 
 
-def shadow_only(pair: Pair, depth: int) -> NDArray[np.int64]:
+def shadow_only(pair: RankPair, depth: int) -> NDArray[np.int64]:
     """Documents that only the candidate shows within ``depth``, shape (queries,)."""
     return pair.lengths(depth)[1] - pair.shared(depth)
 
 
-def length_difference(pair: Pair) -> NDArray[np.int64]:
+def length_difference(pair: RankPair) -> NDArray[np.int64]:
     """Hits of the candidate less those of the control, uncut, shape (queries,)."""
     return pair.candidate_length - pair.control_length
 
@@ -483,10 +483,10 @@ def agree(
         raise HarnessError("no depth to compare at; give at least one, e.g. 10")
     if not len(control):
         raise EvidenceError(f"{control.arm}: no query to compare; replay both arms first")
-    pair = Pair.of(control, candidate)
+    pair = RankPair.of(control, candidate)
     deepest = max(depths)
     classes = classify(control, candidate, pair, depth=deepest, shed=shed, stale=stale)
-    found: dict[str, tuple[Partial, str]] = {}
+    found: dict[str, tuple[KernelResult, str]] = {}
     for depth in depths:
         found[f"Jaccard@{depth}"] = jaccard(pair, depth), Class.BOTH_EMPTY
         found[f"serving_only@{depth}"] = _count(serving_only(pair, depth))
@@ -512,12 +512,12 @@ def agree(
     )
 
 
-def _count(values: NDArray[np.int64]) -> tuple[Partial, str]:
-    return Partial(np.ones(len(values), dtype=bool), values.astype(np.float64)), ""
+def _count(values: NDArray[np.int64]) -> tuple[KernelResult, str]:
+    return KernelResult(np.ones(len(values), dtype=bool), values.astype(np.float64)), ""
 
 
 def _scores(
-    name: str, query_ids: Sequence[str], partial: Partial, why: str, reasons: Mapping[str, str]
+    name: str, query_ids: Sequence[str], partial: KernelResult, why: str, reasons: Mapping[str, str]
 ) -> Scores:
     """Turn a kernel's values into scores, less the queries that have a reason to be left out."""
     undefined: dict[str, list[str]] = {}
@@ -535,7 +535,7 @@ def _scores(
     )
 
 
-def pseudo_ndcg(pair: Pair, depth: int) -> Partial:
+def pseudo_ndcg(pair: RankPair, depth: int) -> KernelResult:
     """Score the candidate, the control's first ``depth`` gaining depth, ..., 2, 1; in [0, 1].
 
     It measures agreement, not quality: a candidate that is better than the control scores
@@ -550,4 +550,4 @@ def pseudo_ndcg(pair: Pair, depth: int) -> Partial:
     shown = rank < depth
     gained = np.where(shown, gain / log2(np.where(shown, rank, 0) + 2), 0.0).sum(axis=1)
     best = np.where(own < control[:, None], gain / log2(own + 2), 0.0).sum(axis=1)
-    return Partial.ratio(gained, best)
+    return KernelResult.ratio(gained, best)

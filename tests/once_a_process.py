@@ -21,7 +21,7 @@ from harness.core import digest
 from harness.load import page as load
 from harness.pipeline import verify
 from harness.pipeline.derive import Derived, derive
-from harness.pipeline.evidence import Subject
+from harness.pipeline.evidence import ReportSubject
 from harness.pipeline.layout import Layout
 from harness.report import svg, trends
 from harness.report.page import figures as page_figures
@@ -106,7 +106,7 @@ def derivations() -> Iterator[None]:
     """Derive each decision again once in this process, wherever a copy of its files lies."""
     derived: dict[str, Derived] = {}
 
-    def once(layout: Layout, about: Any, subject: Subject) -> Derived:  # noqa: ANN401  of JSON
+    def once(layout: Layout, about: Any, subject: ReportSubject) -> Derived:  # noqa: ANN401  of JSON
         judged = replace(subject, policy_file=None)
         key = repr((_files(layout.root), _files(layout.today), about, judged))
         if key not in derived:

@@ -9,7 +9,7 @@ from unittest.mock import patch
 
 from harness.replay import drive
 from harness.replay import race as replay_race
-from harness.replay.race import Meter, Reading, Taken
+from harness.replay.race import CallCost, Meter, ProcessCounters
 
 ANSWER_NS, SPREAD_NS, READING_NS = 1_000_000, 20_000, 100
 
@@ -42,10 +42,12 @@ class Steady:
 CLOCK = Steady()
 
 
-def _taken(meter: Meter, before: Reading, after: Reading, elapsed_ns: int) -> Taken:
+def _taken(
+    meter: Meter, before: ProcessCounters, after: ProcessCounters, elapsed_ns: int
+) -> CallCost:
     """Nobody waits for a processor."""
     del meter, before, after
-    return Taken(0, elapsed_ns, 0)
+    return CallCost(0, elapsed_ns, 0)
 
 
 @contextmanager

@@ -15,11 +15,11 @@ sys.path.append(str(Path(__file__).parent))
 from agent_mail.generate import AgentMail, Traffic, generate
 from agent_mail.overlap import measure, table
 
-from harness.corpus.card import Card
+from harness.corpus.card import DatasetCard
 from harness.corpus.prepared import Prepared
 
 
-def make(card: Card) -> AgentMail:
+def make(card: DatasetCard) -> AgentMail:
     """Return the messages, queries and judgements that the card's table ``[make]`` describes."""
     return generate(Traffic.model_validate(card.make))
 

@@ -10,9 +10,9 @@ sys.path += [str(HERE), str(HERE.with_name("python-docs"))]
 
 from package_texts import PackageTexts, Texts, read
 
-from harness.corpus.card import Card
+from harness.corpus.card import DatasetCard
 
 
-def make(card: Card) -> PackageTexts:
+def make(card: DatasetCard) -> PackageTexts:
     """Return the texts of the card's packages, as its table ``[make]`` describes."""
     return read(card.packages, Texts.model_validate(card.make))

@@ -9,9 +9,9 @@ sys.path.append(str(Path(__file__).parent))
 
 from python_docs import Harvesting, PythonDocs, read
 
-from harness.corpus.card import Card
+from harness.corpus.card import DatasetCard
 
 
-def make(card: Card) -> PythonDocs:
+def make(card: DatasetCard) -> PythonDocs:
     """Return what the installed packages document, as the card's table ``[make]`` describes."""
     return read(Harvesting.model_validate(card.make))

@@ -46,7 +46,7 @@ KINDS = {
 """What is meant, by how pydantic begins the type of an error."""
 
 
-class Code(StrEnum):
+class RefusalCode(StrEnum):
     """Kinds of refusal, for callers that branch on them."""
 
     INVALID_ARGUMENT = "INVALID_ARGUMENT"
@@ -55,18 +55,18 @@ class Code(StrEnum):
     FAILED = "FAILED"
 
 
-class Refused(Exception):
+class ToolRefusal(Exception):
     """The arguments contradict each other, cannot be read, or name what there is not.
 
     What was given may be quoted, and may be long: the middle of the message is left out then.
     """
 
-    def __init__(self, problem: str, code: Code = Code.INVALID_ARGUMENT) -> None:
+    def __init__(self, problem: str, code: RefusalCode = RefusalCode.INVALID_ARGUMENT) -> None:
         super().__init__(f"{code}: {between(problem, LONGEST)}")
         self.code, self.problem = code, problem
 
 
-class Given(BaseModel):
+class ToolArguments(BaseModel):
     """What a tool takes. A parameter may have other names, and two of them may not differ."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -91,17 +91,19 @@ Arguments = TypeVar("Arguments", bound=BaseModel)
 def resolved(takes: type[Arguments], given: Mapping[str, Any]) -> Arguments:
     """Read arguments, of which null is as good as absent."""
     merged = {name: value for name, value in given.items() if value is not None}
-    if issubclass(takes, Given):
+    if issubclass(takes, ToolArguments):
         for name, others in takes.aliases.items():
             _merge(takes, merged, name, others)
     try:
         return takes.model_validate(merged)
     except ValidationError as exc:
         known = sorted(parameters(takes)["properties"])
-        raise Refused("; ".join(_sentences(exc.errors(), known))) from exc
+        raise ToolRefusal("; ".join(_sentences(exc.errors(), known))) from exc
 
 
-def _merge(takes: type[Given], merged: dict[str, Any], name: str, others: Sequence[str]) -> None:
+def _merge(
+    takes: type[ToolArguments], merged: dict[str, Any], name: str, others: Sequence[str]
+) -> None:
     """Move what is given under any of the names to the first."""
     said = {key: merged.pop(key) for key in (name, *others) if merged.get(key, "") != ""}
     for other in others:
@@ -111,7 +113,7 @@ def _merge(takes: type[Given], merged: dict[str, Any], name: str, others: Sequen
     key, value = next(iter(said.items()))
     for other, twice in said.items():
         if twice != value and _differ(takes.same.get(name, str), value, twice):
-            raise Refused(
+            raise ToolRefusal(
                 f"{key} is {value!r} and {other} is {twice!r}; they are names of one"
                 " parameter, give one"
             )
@@ -156,7 +158,7 @@ def parameters(takes: type[BaseModel]) -> dict[str, Any]:
     schema = takes.model_json_schema()
     known = schema.setdefault("properties", {})
     schema["additionalProperties"] = False
-    for name, others in takes.aliases.items() if issubclass(takes, Given) else ():
+    for name, others in takes.aliases.items() if issubclass(takes, ToolArguments) else ():
         for other in others:
             known[other] = {"type": "string", "default": "", "description": f"As {name}."}
     return schema
@@ -166,16 +168,18 @@ def called(tool: Tool, given: Mapping[str, Any]) -> CallToolResult:
     """Call a tool; whatever goes wrong is a text that begins with a code."""
     try:
         answer = dict(tool.answer(resolved(tool.takes, given)))
-    except Refused as exc:
+    except ToolRefusal as exc:
         return _failed(exc)
     except Exception:
         LOG.exception("tool %s failed", tool.name)
-        return _failed(Refused(f"{tool.name} failed; its server's log says why", Code.FAILED))
+        return _failed(
+            ToolRefusal(f"{tool.name} failed; its server's log says why", RefusalCode.FAILED)
+        )
     text = json.dumps(answer, ensure_ascii=False, allow_nan=False)
     return CallToolResult(content=[TextContent(type="text", text=text)], structured_content=answer)
 
 
-def _failed(why: Refused) -> CallToolResult:
+def _failed(why: ToolRefusal) -> CallToolResult:
     return CallToolResult(content=[TextContent(type="text", text=str(why))], is_error=True)
 
 
@@ -199,7 +203,7 @@ def application(name: str, title: str, version: str, tools: Sequence[Tool]) -> S
         tool = by_name.get(params.name)
         if tool is None:
             unknown = UnknownName("tool", params.name, sorted(by_name))
-            return _failed(Refused(str(unknown), Code.NOT_FOUND))
+            return _failed(ToolRefusal(str(unknown), RefusalCode.NOT_FOUND))
         return await to_thread.run_sync(called, tool, params.arguments or {})
 
     return Server(name, title=title, version=version, on_list_tools=listing, on_call_tool=calling)

@@ -122,7 +122,7 @@ def load(name: str, cache: Path, instead: Mapping[str, Scalar] | None = None) ->
     except ValidationError as exc:
         first = min(exc.errors(), key=lambda error: error["type"] != "extra_forbidden")
         key = ["settings", *_written(settings, first["loc"])]
-        known = getattr(getattr(stack, "Settings", None), "model_fields", ())
+        known = getattr(getattr(stack, exc.title, None), "model_fields", ())
         hint = f"The stack {about['stack']} has the settings {', '.join(sorted(known))}"
         problem = f"{'.'.join(key)}: {first['msg']}"
         raise BadPolicy(path, problem, hint, line_of_key(path, key)) from exc

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from harness.cli.command import Result, app, command, said
 from harness.cli.options import ArmName
-from harness.cli.options import Evidence as Of
+from harness.cli.options import EvidencePlace as Of
 from harness.core.evidence import ArmResult, Evidence
 from harness.core.files import write_json
 from harness.core.formats import json_file

@@ -20,7 +20,7 @@ from harness.corpus.cells import written_otherwise
 from harness.measures import quality
 from harness.measures.name import span_of_difference
 from harness.measures.quality import summarise
-from harness.report.doc import Block, Num, Table, Text, table
+from harness.report.doc import Block, Num, TableBlock, Text, table
 from harness.report.html import fragment
 from harness.report.rounding import interval, number, p_value, signed
 from harness.stats.bootstrap import FEWEST
@@ -192,7 +192,7 @@ class Difference(Shown):
             yield Text(f"{lost:,} lost: only one of the two has a value")
 
 
-def differences(control: str, candidate: str, found: Mapping[str, Difference]) -> Table:
+def differences(control: str, candidate: str, found: Mapping[str, Difference]) -> TableBlock:
     """Show differences by measure, as ``compare`` and ``compare_engines`` do."""
     return table(
         f"{candidate} compared with {control}",

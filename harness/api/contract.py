@@ -8,8 +8,8 @@ from pathlib import Path
 from unittest import SkipTest
 
 from harness.check import checks
-from harness.check.checks import CONTRACT_CHECKS, Bench, Sample, is_served_elsewhere
-from harness.check.subject import DOCUMENTS, Check, Outcome, examine
+from harness.check.checks import CONTRACT_CHECKS, Bench, CheckSample, is_served_elsewhere
+from harness.check.subject import DOCUMENTS, Check, CheckOutcome, examine
 from harness.core.engine import Engine
 from harness.core.records import Document
 
@@ -34,9 +34,9 @@ class EngineCheck:
         """
         __tracebackhide__ = True
         finding = examine(self.check, self.bench.subject)
-        if self.skips and finding.outcome is Outcome.NOT_CHECKED:
+        if self.skips and finding.outcome is CheckOutcome.NOT_CHECKED:
             raise SkipTest(f"{self.check}: {finding.reason}")
-        if finding.outcome is not Outcome.HOLDS:
+        if finding.outcome is not CheckOutcome.HOLDS:
             raise AssertionError(str(finding))
 
     def __str__(self) -> str:
@@ -65,7 +65,7 @@ def engine_contract(
         def test_own_engine(check):
             check()
     """
-    sample = Sample() if documents is DOCUMENTS else Sample(documents, queries, own=False)
+    sample = CheckSample() if documents is DOCUMENTS else CheckSample(documents, queries, own=False)
     bench = Bench(engine, sample)
     known = isinstance(engine, str | Path)
     elsewhere = is_served_elsewhere(engine)

@@ -51,7 +51,7 @@ QrelsLike: TypeAlias = (
 """Everything that is accepted as judgements; items are ``ir_measures.Qrel`` or tuples."""
 
 
-class Kind(NamedTuple):
+class DataKind(NamedTuple):
     """What is read: a run or judgements."""
 
     name: str
@@ -71,7 +71,7 @@ class Value(NamedTuple):
     place: str
 
 
-def values(given: object, kind: Kind) -> tuple[Iterator[Value], tuple[str, ...]]:
+def values(given: object, kind: DataKind) -> tuple[Iterator[Value], tuple[str, ...]]:
     """Read values, and the queries without any.
 
     Raises:
@@ -97,7 +97,7 @@ def _is_empty(of: object) -> bool:
     return isinstance(of, Mapping) and not of
 
 
-def _of_mapping(given: Mapping[Any, Any], kind: Kind) -> Iterator[Value]:
+def _of_mapping(given: Mapping[Any, Any], kind: DataKind) -> Iterator[Value]:
     for query, of in given.items():
         if not isinstance(of, Mapping):
             raise kind.error(
@@ -110,7 +110,7 @@ def _of_mapping(given: Mapping[Any, Any], kind: Kind) -> Iterator[Value]:
             yield Value(query_id, _foreign_id(doc, "document", place, kind), value, place)
 
 
-def _of_frame(frame: pd.DataFrame, kind: Kind) -> Iterator[Value]:
+def _of_frame(frame: pd.DataFrame, kind: DataKind) -> Iterator[Value]:
     named = [_column(frame, names, kind) for names in (QUERY, DOCUMENT, kind.columns)]
     rows = zip(*(frame[name].tolist() for name in named), strict=True)
     for number, (query, doc, value) in enumerate(rows):
@@ -119,7 +119,7 @@ def _of_frame(frame: pd.DataFrame, kind: Kind) -> Iterator[Value]:
         yield Value(query_id, _foreign_id(doc, "document", place, kind), value, place)
 
 
-def _column(frame: pd.DataFrame, names: Sequence[str], kind: Kind) -> str:
+def _column(frame: pd.DataFrame, names: Sequence[str], kind: DataKind) -> str:
     for name in names:
         if list(frame.columns).count(name) == 1:
             return name
@@ -129,7 +129,7 @@ def _column(frame: pd.DataFrame, names: Sequence[str], kind: Kind) -> str:
     )
 
 
-def _of_items(items: Iterable[Any], kind: Kind) -> Iterator[Value]:
+def _of_items(items: Iterable[Any], kind: DataKind) -> Iterator[Value]:
     for number, item in enumerate(items):
         place = f" item {number}"
         found = _parts(item, kind)
@@ -140,7 +140,7 @@ def _of_items(items: Iterable[Any], kind: Kind) -> Iterator[Value]:
         yield Value(query_id, _foreign_id(doc, "document", place, kind), value, place)
 
 
-def _parts(item: Any, kind: Kind) -> tuple[Any, Any, Any] | None:  # noqa: ANN401  of any tool
+def _parts(item: Any, kind: DataKind) -> tuple[Any, Any, Any] | None:  # noqa: ANN401  of any tool
     """Take query, document and value out of an object with names, or of a tuple of three."""
     name = kind.columns[0]
     if all(hasattr(item, part) for part in (QUERY[0], DOCUMENT[0], name)):
@@ -150,7 +150,7 @@ def _parts(item: Any, kind: Kind) -> tuple[Any, Any, Any] | None:  # noqa: ANN40
     return None
 
 
-def _foreign_id(found: object, what: str, place: str, kind: Kind) -> str:
+def _foreign_id(found: object, what: str, place: str, kind: DataKind) -> str:
     """Return an id as text; a whole number is one too, as pandas reads digits."""
     named = str(found) if isinstance(found, Integral) and not isinstance(found, bool) else found
     if not isinstance(named, str) or not named or any(one in named for one in UNCARRIED):
@@ -161,18 +161,18 @@ def _foreign_id(found: object, what: str, place: str, kind: Kind) -> str:
     return named
 
 
-def _shape(kind: Kind, found: str) -> HarnessError:
+def _shape(kind: DataKind, found: str) -> HarnessError:
     return kind.error(f"{kind.name}: cannot be read from a {found}. {kind.shapes}")
 
 
 PARQUET, TABBED = ".parquet", ".tsv"
 UNNAMED = "run"
-RUN = Kind(
+RUN = DataKind(
     "run", "score", SCORE, RunError,
     "Give {query: {document: score}}, a frame with the columns query_id, doc_id and score, a ranx"
     " Run, an iterable of ir_measures.ScoredDoc, or the path of a TREC file",
 )  # fmt: skip
-QRELS = Kind(
+QRELS = DataKind(
     "qrels", "grade", GRADE, DatasetError,
     "Give {query: {document: grade}}, a frame with the columns query_id, doc_id and relevance, ranx"
     " Qrels, an iterable of ir_measures.Qrel, or the path of a TREC file",
@@ -207,7 +207,7 @@ def named_run(run: RunLike, arm: str, otherwise: str, empty: Iterable[str] = ())
     if isinstance(run, Run):
         return replace(run, arm=checked("an arm", arm)) if arm else run
     found, answered = values(run, RUN)
-    shown = trec.Scored()
+    shown = trec.ScoredDocuments()
     for value in found:
         shown.add(value.query_id, value.doc_id, _score(value))
     for query_id in (*answered, *empty):
@@ -216,7 +216,7 @@ def named_run(run: RunLike, arm: str, otherwise: str, empty: Iterable[str] = ())
         raise RunError(f"{RUN.name}: it is empty. {RUN.shapes}")
     own = getattr(run, "name", None)
     named = arm or (own if isinstance(own, str) else "") or otherwise or UNNAMED
-    return shown.run(checked("an arm", named), trec.Missing.EMPTY)
+    return shown.run(checked("an arm", named), trec.MissingQuery.EMPTY)
 
 
 def load_qrels(qrels: QrelsLike) -> Qrels:
@@ -250,7 +250,7 @@ def _of_file(file: Path, arm: str, empty: Iterable[str]) -> Run:
         found = runs.read_run(file)
         return replace(found, arm=checked("an arm", arm or found.arm))
     name = checked("an arm", arm or file.stem)
-    return trec.read_run(file, name, empty, missing=trec.Missing.EMPTY)
+    return trec.read_run(file, name, empty, missing=trec.MissingQuery.EMPTY)
 
 
 def _score(found: Value) -> float:

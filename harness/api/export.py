@@ -32,7 +32,7 @@ FORMAT = 1
 HINT = "Move it away, or name another folder"
 
 
-class Listed(BaseModel):
+class ExportedFiles(BaseModel):
     """``export.json``."""
 
     model_config = ConfigDict(frozen=True, strict=True)
@@ -89,7 +89,7 @@ def _files(folder: Path) -> dict[str, Path]:
     return {path.relative_to(folder).as_posix(): path for path in sorted(found)}
 
 
-LISTS: Artifact[Listed] = Json("a list of an export", Listed)
+LISTS: Artifact[ExportedFiles] = Json("a list of an export", ExportedFiles)
 
 
 def _listed(name: Path, path: Path) -> Mapping[str, str]:

@@ -20,10 +20,10 @@ from harness.check.subject import (
     EQUAL,
     EQUAL_TEXT,
     Check,
+    CheckSubject,
     NotChecked,
     QueryOutcome,
     ShownHits,
-    Subject,
     ask,
     quoted,
     raised,
@@ -78,7 +78,7 @@ MORE = (1, 10**4, 10**9)
 """Hits asked for beyond the number of documents."""
 
 
-def every_answer(one: QueryOutcome, subject: Subject) -> Iterator[str]:
+def every_answer(one: QueryOutcome, subject: CheckSubject) -> Iterator[str]:
     """Yield what is wrong with one answer, by all that every answer owes."""
     if one.error:
         yield f"{one}: {one.error}"
@@ -92,24 +92,24 @@ def _of_hits(hits: Sequence[Hit], known: frozenset[str]) -> Iterator[str]:
         yield from wrong
 
 
-def errors(subject: Subject) -> Iterator[str]:
+def errors(subject: CheckSubject) -> Iterator[str]:
     """Yield each query that raised, with its error."""
     for one in subject.asked:
         if one.error:
             yield f"{one}: {one.error}"
 
 
-def _finds(subject: Subject) -> Iterator[str]:
+def _finds(subject: CheckSubject) -> Iterator[str]:
     if not any(one.hits for one in subject.answered()):
         yield f"none of {len(subject.asked)} queries with words of the documents has a hit"
 
 
-def _identities(subject: Subject) -> Iterator[str]:
+def _identities(subject: CheckSubject) -> Iterator[str]:
     for one in subject.answered():
         yield from _identity(one, subject)
 
 
-def _identity(one: QueryOutcome, subject: Subject) -> Iterator[str]:
+def _identity(one: QueryOutcome, subject: CheckSubject) -> Iterator[str]:
     own = subject.built.fingerprint
     if one.answer and one.answer.served_by != own:
         yield f"{one}: served by {one.answer.served_by[:12]!r}, the index is {own[:12]!r}"
@@ -135,7 +135,7 @@ def _order(hits: Iterable[Hit]) -> Iterator[str]:
             yield f"{after.doc_id!r} ({after.score:.6g}) stands below {before.score:.6g}"
 
 
-def _each(subject: Subject, wrong: Callable[[QueryOutcome], Iterator[str]]) -> Iterator[str]:
+def _each(subject: CheckSubject, wrong: Callable[[QueryOutcome], Iterator[str]]) -> Iterator[str]:
     """Yield what is wrong with each answer that can be read, with its query."""
     for one in subject.answered():
         for said in wrong(one):
@@ -148,7 +148,7 @@ def _by_id(hits: Iterable[Hit]) -> Iterator[str]:
             yield f"{before.doc_id!r} stands before {after.doc_id!r}, with equal scores"
 
 
-def _equal_documents(subject: Subject) -> Iterator[str]:
+def _equal_documents(subject: CheckSubject) -> Iterator[str]:
     for k in (len(EQUAL), 1):
         one = ask(subject.searcher, EQUAL_TEXT, k)
         found = tuple(hit.doc_id for hit in one.hits)
@@ -156,7 +156,7 @@ def _equal_documents(subject: Subject) -> Iterator[str]:
             yield f"{one}: shows {list(found)} instead of {list(EQUAL[:k])}"
 
 
-def _k(subject: Subject) -> Iterator[str]:
+def _k(subject: CheckSubject) -> Iterator[str]:
     for most in subject.answered():
         for k in FEWER:
             few = ask(subject.searcher, most.text, k)
@@ -165,25 +165,25 @@ def _k(subject: Subject) -> Iterator[str]:
                 yield f"{few}: {seen}, the first of k = {most.k} are {_named(most, k)}"
 
 
-def _more(subject: Subject) -> Iterator[str]:
+def _more(subject: CheckSubject) -> Iterator[str]:
     text = subject.answered()[0].text
     for k in MORE:
         yield from every_answer(ask(subject.searcher, text, len(subject.documents) + k), subject)
 
 
-def _hostile(subject: Subject) -> Iterator[str]:
+def _hostile(subject: CheckSubject) -> Iterator[str]:
     for name, text in HOSTILE.items():
         for wrong in every_answer(ask(subject.searcher, text, 5), subject):
             yield f"{name}: {wrong}"
 
 
-def _long(subject: Subject) -> Iterator[str]:
+def _long(subject: CheckSubject) -> Iterator[str]:
     for name, text in long(subject.long_words).items():
         for wrong in every_answer(ask(subject.searcher, text, 5), subject):
             yield f"{name}, {len(text):,} characters: {wrong}"
 
 
-def _empty(subject: Subject) -> Iterator[str]:
+def _empty(subject: CheckSubject) -> Iterator[str]:
     for name, text in EMPTY.items():
         one = ask(subject.searcher, text, 10)
         yield from every_answer(one, subject)
@@ -293,20 +293,20 @@ TOGETHER_S = 60.0
 """How long the threads wait for each other to open the index."""
 
 
-def _repetitions(subject: Subject) -> Iterator[str]:
+def _repetitions(subject: CheckSubject) -> Iterator[str]:
     before = subject.answered()
     for time in range(2, TIMES + 1):
         again = _asked(subject.searcher, before[:: -1 if time % 2 else 1])
         yield from _differences(before, again, f"at repetition {time}")
 
 
-def _opened_again(subject: Subject) -> Iterator[str]:
+def _opened_again(subject: CheckSubject) -> Iterator[str]:
     before = subject.answered()
     with subject.engine.open(subject.index) as searcher:
         yield from _differences(before, _asked(searcher, before), "opened again")
 
 
-def _threads(subject: Subject) -> Iterator[str]:
+def _threads(subject: CheckSubject) -> Iterator[str]:
     """Open the index in each thread, as ``harness load`` does, and query at once."""
     before = subject.answered()
     ready = Barrier(THREADS)
@@ -403,7 +403,7 @@ def _answers(given: Mapping[str, Any]) -> list[tuple[str, list[tuple[str, float]
         return [(one.error, shown(one.hits)) for one in answers]
 
 
-def _processes(subject: Subject) -> Iterator[str]:
+def _processes(subject: CheckSubject) -> Iterator[str]:
     """Open the same index in another interpreter, and compare its answers."""
     before = subject.answered()
     if subject.arm is None:

@@ -19,11 +19,11 @@ from harness.check.subject import (
     DOCUMENTS,
     OBVIOUS,
     Check,
-    Finding,
+    CheckFinding,
+    CheckSubject,
     Named,
     NotChecked,
     QueryOutcome,
-    Subject,
     ask,
     examine_all,
     quoted,
@@ -54,7 +54,7 @@ DAMAGE: dict[str, Callable[[str], str]] = {
 """What may have happened to a manifest since the index was built."""
 
 
-def _manifest(subject: Subject) -> Iterator[str]:
+def _manifest(subject: CheckSubject) -> Iterator[str]:
     built, opened = subject.built, subject.searcher.manifest
     if opened != built:
         yield f"open gives {opened}, build gave {built}"
@@ -66,7 +66,7 @@ def _manifest(subject: Subject) -> Iterator[str]:
         yield f"the index folder has no {FILE}"
 
 
-def _documents(subject: Subject) -> Iterator[str]:
+def _documents(subject: CheckSubject) -> Iterator[str]:
     """Yield nothing where another text of one document gives another fingerprint."""
     first, *rest = subject.documents
     other = _rebuilt(subject, [replace(first, text=f"{first.text} Another text."), *rest])[0]
@@ -74,7 +74,7 @@ def _documents(subject: Subject) -> Iterator[str]:
         yield f"two corpora give the one fingerprint {other.fingerprint[:12]}"
 
 
-def _in_any_order(subject: Subject) -> Iterator[str]:
+def _in_any_order(subject: CheckSubject) -> Iterator[str]:
     _, answers = _rebuilt(subject, subject.documents[::-1])
     for was, now in zip(subject.asked, answers, strict=True):
         if now.error or shown(was.hits) != shown(now.hits):
@@ -82,7 +82,7 @@ def _in_any_order(subject: Subject) -> Iterator[str]:
             yield f"{was}: {seen}, with the documents in reverse order"
 
 
-def _nothing(subject: Subject) -> Iterator[str]:
+def _nothing(subject: CheckSubject) -> Iterator[str]:
     made, answers = _rebuilt(subject, ())
     if made.documents:
         yield f"the manifest of an empty index says {many(made.documents, 'document')}"
@@ -92,7 +92,7 @@ def _nothing(subject: Subject) -> Iterator[str]:
 
 
 def _rebuilt(
-    subject: Subject, documents: Sequence[Document]
+    subject: CheckSubject, documents: Sequence[Document]
 ) -> tuple[Manifest, tuple[QueryOutcome, ...]]:
     """Build an index of other documents, and ask it every text."""
     with subject.scratch() as index:
@@ -101,12 +101,12 @@ def _rebuilt(
             return made, tuple(ask(searcher, one.text, one.k) for one in subject.asked)
 
 
-def _no_index(subject: Subject) -> Iterator[str]:
+def _no_index(subject: CheckSubject) -> Iterator[str]:
     with subject.scratch() as folder:
         yield from _refuses(subject.engine, folder, "an empty folder")
 
 
-def _damaged(subject: Subject) -> Iterator[str]:
+def _damaged(subject: CheckSubject) -> Iterator[str]:
     with subject.scratch() as folder:
         copy = folder / "index"
         shutil.copytree(subject.index, copy)
@@ -132,7 +132,7 @@ def _refuses(engine: Engine, index: Path, what: str) -> Iterator[str]:
     yield f"{what}: opens"
 
 
-def _read_only(subject: Subject) -> Iterator[str]:
+def _read_only(subject: CheckSubject) -> Iterator[str]:
     before = _files(subject.index)
     with subject.engine.open(subject.index) as searcher:
         for one in subject.asked[:3]:
@@ -222,7 +222,7 @@ class MappedHit(Protocol):
     def score(self) -> float | None: ...
 
 
-class Read(Protocol):
+class AnswerReader(Protocol):
     """What was read of an answer."""
 
     @property
@@ -240,7 +240,7 @@ class Exchanges(Protocol):
         """Ids of the data set; None where the arm's file takes any id."""
         ...
 
-    def exchange(self, text: str, k: int) -> tuple[Read, int]:
+    def exchange(self, text: str, k: int) -> tuple[AnswerReader, int]:
         """Send one query; give what was read, and how many attempts failed before."""
         ...
 
@@ -254,7 +254,7 @@ class ServedElsewhere(Protocol):
         ...
 
 
-def _read(subject: Subject) -> Iterator[tuple[QueryOutcome, Read]]:
+def _read(subject: CheckSubject) -> Iterator[tuple[QueryOutcome, AnswerReader]]:
     """Yield the queries that have an answer, with what is read of it."""
     if not isinstance(subject.searcher, Exchanges):
         raise NotChecked("needs an engine over HTTP")
@@ -262,7 +262,7 @@ def _read(subject: Subject) -> Iterator[tuple[QueryOutcome, Read]]:
         yield one, subject.searcher.exchange(one.text, one.k)[0]
 
 
-def _finds(subject: Subject) -> Iterator[str]:
+def _finds(subject: CheckSubject) -> Iterator[str]:
     if any(one.hits for one in subject.answered()):
         return
     none = f"none of {len(subject.asked)} queries"
@@ -271,7 +271,7 @@ def _finds(subject: Subject) -> Iterator[str]:
     yield f"{none} of the data set has a hit"
 
 
-def _ids(subject: Subject) -> Iterator[str]:
+def _ids(subject: CheckSubject) -> Iterator[str]:
     if not subject.documents:
         raise NotChecked("needs the documents that the server holds: name them with --dataset")
     if isinstance(subject.searcher, Exchanges) and subject.searcher.known is None:
@@ -284,14 +284,14 @@ def _ids(subject: Subject) -> Iterator[str]:
             yield f"{one}: {strange[0]!r} is the id of no document, {len(strange)} of them"
 
 
-def _twice(subject: Subject) -> Iterator[str]:
+def _twice(subject: CheckSubject) -> Iterator[str]:
     for one, read in _read(subject):
         for doc_id, times in Counter(hit.doc_id for hit in read.hits).items():
             if times > 1:
                 yield f"{one}: {doc_id!r} is shown {times} times"
 
 
-def _descending(subject: Subject) -> Iterator[str]:
+def _descending(subject: CheckSubject) -> Iterator[str]:
     for one, read in _read(subject):
         for at, (before, after) in enumerate(pairwise(read.hits), start=2):
             if before.score is None or after.score is None:
@@ -300,7 +300,7 @@ def _descending(subject: Subject) -> Iterator[str]:
                 yield f"{one}: hit {at} scores {after.score:g}, the one above {before.score:g}"
 
 
-def _tied(subject: Subject) -> Iterator[str]:
+def _tied(subject: CheckSubject) -> Iterator[str]:
     """Compare the order of equal scores in repeated answers."""
     for one, first in _read(subject):
         for _ in range(answers.TIMES - 1):
@@ -314,14 +314,14 @@ def _tied(subject: Subject) -> Iterator[str]:
                 break
 
 
-def _hostile(subject: Subject) -> Iterator[str]:
+def _hostile(subject: CheckSubject) -> Iterator[str]:
     """Yield each text that fails; whose ids are shown is of no account here."""
     for name, text in answers.HOSTILE.items():
         if error := ask(subject.searcher, text, FEW).error:
             yield f"{name}: {quoted(text)}: {error}"
 
 
-def _k(subject: Subject) -> Iterator[str]:
+def _k(subject: CheckSubject) -> Iterator[str]:
     for one in subject.answered():
         if len(one.hits) > 1:
             few = ask(subject.searcher, one.text, 1)
@@ -329,7 +329,7 @@ def _k(subject: Subject) -> Iterator[str]:
                 yield f"{few}: {few.error or f'shows {[h.doc_id for h in few.hits]}'}"
 
 
-def _total(subject: Subject) -> Iterator[str]:
+def _total(subject: CheckSubject) -> Iterator[str]:
     for one, read in _read(subject):
         if read.total is None:
             raise NotChecked("the file reads no total")
@@ -420,7 +420,7 @@ QUERIES = 50
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
+class CheckSample:
     """What an engine is checked on."""
 
     documents: Sequence[Document] = DOCUMENTS
@@ -429,7 +429,7 @@ class Sample:
     """Whether these are the sample documents of the harness."""
 
     @classmethod
-    def of(cls, data: Path) -> Sample:
+    def of(cls, data: Path) -> CheckSample:
         """Take documents and queries from prepared data."""
         prepared = Prepared.open(data)
         documents = tuple(prepared.documents())
@@ -440,12 +440,12 @@ class Sample:
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
+class CheckResult:
     """What all checks of one engine saw."""
 
     arm: str
     manifest: Manifest
-    findings: tuple[Finding, ...]
+    findings: tuple[CheckFinding, ...]
 
     @property
     def holds(self) -> bool:
@@ -487,19 +487,19 @@ class Checked:
         }
 
 
-def check(name: str, cache: Path, sample: Sample | None = None) -> Checked:
+def check(name: str, cache: Path, sample: CheckSample | None = None) -> CheckResult:
     """Build an index of an arm, open it and run every check; all of it is removed after that."""
-    given = sample or Sample()
+    given = sample or CheckSample()
     arm = registry.load(name, cache)
     checks = MAPPING_CHECKS if isinstance(arm.engine, ServedElsewhere) else CONTRACT_CHECKS
     with scratch() as beside, _stood(arm, Named(name, cache), beside, given) as subject:
         found = tuple(examine_all(checks, subject, own_documents=given.own))
-        return Checked(arm.name, subject.built, found)
+        return CheckResult(arm.name, subject.built, found)
 
 
 def _stood(
-    engine: Engine, named: Named | None, beside: Path, given: Sample
-) -> AbstractContextManager[Subject]:
+    engine: Engine, named: Named | None, beside: Path, given: CheckSample
+) -> AbstractContextManager[CheckSubject]:
     """Build and open an engine; one whose server holds documents takes whatever it has."""
     inner = engine.engine if isinstance(engine, registry.Arm) else engine
     if given.own and isinstance(inner, ServedElsewhere):
@@ -510,11 +510,11 @@ def _stood(
 class Bench:
     """An engine whose index is built when the first check looks at it."""
 
-    def __init__(self, engine: str | Path | Engine, sample: Sample) -> None:
+    def __init__(self, engine: str | Path | Engine, sample: CheckSample) -> None:
         self._engine, self._sample = engine, sample
 
     @cached_property
-    def subject(self) -> Subject:
+    def subject(self) -> CheckSubject:
         """Build and open the index; it stays open until no check is left, or Python ends."""
         opened = ExitStack()
         weakref.finalize(self, opened.close)

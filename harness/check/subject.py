@@ -109,7 +109,7 @@ class QueryOutcome(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Subject:
+class CheckSubject:
     """An engine with an open index of ``documents``."""
 
     engine: Engine
@@ -155,13 +155,13 @@ def standing(
     documents: Sequence[Document] = DOCUMENTS,
     texts: Sequence[str] = (*OBVIOUS, *COMMON),
     arm: Named | None = None,
-) -> Iterator[Subject]:
+) -> Iterator[CheckSubject]:
     """Build an index in the folder ``scratch`` and open it."""
     index = scratch / "index"
     index.mkdir()
     built = engine.build(iter(documents), index)
     with engine.open(index) as searcher:
-        yield Subject(engine, built, index, searcher, documents, texts, arm=arm)
+        yield CheckSubject(engine, built, index, searcher, documents, texts, arm=arm)
 
 
 def ask(searcher: Searcher, text: str, k: int) -> QueryOutcome:
@@ -202,7 +202,7 @@ COUNTED = 1_000
 """Violations after which a check ends."""
 
 
-class Outcome(StrEnum):
+class CheckOutcome(StrEnum):
     """How a check ended."""
 
     HOLDS = "holds"
@@ -218,7 +218,7 @@ class Check:
     promise: str
     hint: str
     """What to do where it is broken."""
-    violations: Callable[[Subject], Iterator[str]]
+    violations: Callable[[CheckSubject], Iterator[str]]
     own_documents: bool = False
     """Whether it needs the documents of ``harness.check.subject``."""
     by_name: bool = False
@@ -229,11 +229,11 @@ class Check:
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class CheckFinding:
     """What a check saw."""
 
     check: Check
-    outcome: Outcome
+    outcome: CheckOutcome
     violations: tuple[str, ...] = ()
     """The first of them; ``count`` says how many there are."""
     count: int = 0
@@ -243,7 +243,7 @@ class Finding:
     @property
     def broken(self) -> bool:
         """Whether the promise is broken."""
-        return self.outcome is Outcome.BROKEN
+        return self.outcome is CheckOutcome.BROKEN
 
     def __str__(self) -> str:
         said = [f"{self.check.name}: {self.outcome}. {self.check.promise}"]
@@ -255,26 +255,26 @@ class Finding:
         return "\n".join([*said, *([f"  {self.reason}"] if self.reason else [])])
 
 
-def examine(check: Check, subject: Subject) -> Finding:
+def examine(check: Check, subject: CheckSubject) -> CheckFinding:
     """Run a check; whatever the engine raises in it is a violation, but that a disk is full."""
     found: list[str] = []
     try:
         found.extend(islice(check.violations(subject), COUNTED))
     except NotChecked as exc:
-        return Finding(check, Outcome.NOT_CHECKED, reason=between(str(exc), LONGEST))
+        return CheckFinding(check, CheckOutcome.NOT_CHECKED, reason=between(str(exc), LONGEST))
     except (KeyboardInterrupt, GeneratorExit):
         raise
     except BaseException as exc:  # noqa: BLE001  an exit or a panic breaks the promise too
         found.append(raised(exc))
     if not found:
-        return Finding(check, Outcome.HOLDS)
+        return CheckFinding(check, CheckOutcome.HOLDS)
     first = tuple(between(one, LONGEST) for one in found[:LISTED])
-    return Finding(check, Outcome.BROKEN, first, len(found))
+    return CheckFinding(check, CheckOutcome.BROKEN, first, len(found))
 
 
 def examine_all(
-    checks: Sequence[Check], subject: Subject, *, own_documents: bool
-) -> Iterator[Finding]:
+    checks: Sequence[Check], subject: CheckSubject, *, own_documents: bool
+) -> Iterator[CheckFinding]:
     """Run checks one by one; ``own_documents`` says whether ``subject`` indexed the sample.
 
     Where the first finds that no query is answered, there is nothing to learn from the others.
@@ -282,10 +282,10 @@ def examine_all(
     silent = False
     for number, check in enumerate(checks):
         if silent:
-            yield Finding(check, Outcome.NOT_CHECKED, reason="no query was answered")
+            yield CheckFinding(check, CheckOutcome.NOT_CHECKED, reason="no query was answered")
         elif check.own_documents and not own_documents:
             reason = "needs the sample documents: leave out --dataset"
-            yield Finding(check, Outcome.NOT_CHECKED, reason=reason)
+            yield CheckFinding(check, CheckOutcome.NOT_CHECKED, reason=reason)
         else:
             finding = examine(check, subject)
             silent = number == 0 and finding.broken and not any(one.answer for one in subject.asked)

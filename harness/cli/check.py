@@ -14,7 +14,7 @@ from harness.cli.options import (
     AnyArms,
     Control,
     Engine,
-    Evidence,
+    EvidencePlace,
     PolicyFile,
     Seed,
     SetOrFolder,
@@ -28,8 +28,8 @@ from harness.core.parts import part
 from harness.core.printable import many
 
 if TYPE_CHECKING:
-    from harness.check.checks import Checked, Sample
-    from harness.check.subject import Finding
+    from harness.check.checks import CheckResult, CheckSample
+    from harness.check.subject import CheckFinding
     from harness.core.scores import Estimate
     from harness.pipeline.layout import Layout
     from harness.pipeline.verify import Verified
@@ -80,9 +80,9 @@ def check(
 
 
 @contextmanager
-def _sample(project: Project, dataset: str, split: str) -> Iterator[Sample | None]:
+def _sample(project: Project, dataset: str, split: str) -> Iterator[CheckSample | None]:
     """Prepare the data set in a temporary folder; None where none is named."""
-    from harness.check.checks import Sample
+    from harness.check.checks import CheckSample
     from harness.pipeline.imports import load_folder
     from harness.pipeline.prepare import prepare
 
@@ -96,10 +96,10 @@ def _sample(project: Project, dataset: str, split: str) -> Iterator[Sample | Non
         else:
             project.layout(dataset)
             prepare(project.root / "datasets" / dataset, project.root / "qrels" / dataset, data)
-        yield Sample.of(data)
+        yield CheckSample.of(data)
 
 
-def _checked(found: Checked) -> Iterator[Block]:
+def _checked(found: CheckResult) -> Iterator[Block]:
     from harness.report.doc import Cell, Text, table
 
     yield Text(_headline(found))
@@ -111,26 +111,27 @@ def _checked(found: Checked) -> Iterator[Block]:
     yield table("", ("check", "outcome", "promise"), rows)
 
 
-def _word(found: Finding) -> str:
+def _word(found: CheckFinding) -> str:
     return found.outcome.upper() if found.broken else str(found.outcome)
 
 
-def _headline(found: Checked) -> str:
+def _headline(found: CheckResult) -> str:
     """Return whether the contract is kept, and by how many of the checks."""
-    from harness.check.subject import Outcome
+    from harness.check.subject import CheckOutcome
 
     outcomes = [one.outcome for one in found.findings]
     wrong = "ITS FILE MAPS ANSWERS WRONGLY" if found.mapped_wrong else "BREAKS THE CONTRACT"
     verdict = "keeps the contract" if found.holds else wrong
-    left = outcomes.count(Outcome.NOT_CHECKED)
+    left = outcomes.count(CheckOutcome.NOT_CHECKED)
     return (
-        f"{found.arm}: {verdict}. {outcomes.count(Outcome.HOLDS)} of {len(outcomes)} promises hold,"
-        f" {outcomes.count(Outcome.BROKEN)} broken{f', {left} are not checked' if left else ''}"
+        f"{found.arm}: {verdict}. {outcomes.count(CheckOutcome.HOLDS)} of {len(outcomes)} promises"
+        f" hold, {outcomes.count(CheckOutcome.BROKEN)} broken"
+        f"{f', {left} are not checked' if left else ''}"
         f" (documents: {found.manifest.documents:,})"
     )
 
 
-def _said(found: Finding) -> str:
+def _said(found: CheckFinding) -> str:
     return f"{found.check.promise} ({found.reason})" if found.reason else found.check.promise
 
 
@@ -306,7 +307,7 @@ def _steady(policy: Policy) -> Iterator[str]:
 
 @command(app)
 def selftest(
-    of: Evidence,
+    of: EvidencePlace,
     policy: PolicyFile = None,
     control: Control = "",
     trials: Annotated[int, typer.Option(min=1, help="How often each truth is tried.")] = 400,
@@ -396,7 +397,7 @@ SEED_BITS = 32
 
 @command(app)
 def verify(
-    of: Evidence,
+    of: EvidencePlace,
     *,
     requery: Annotated[
         int, typer.Option(min=0, help="Run so many queries of each arm again; opens the indexes.")

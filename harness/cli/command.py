@@ -56,7 +56,7 @@ REFUSED: type[Exception] = next(
 """Base of what a wrong command line raises: Typer's own, or Click's in older releases of Typer."""
 
 
-class Bounded(TyperGroup):
+class CommandGroup(TyperGroup):
     """Commands with exit codes of their own; an ``exit(1)`` of an engine does not count."""
 
     def parse_args(self, ctx: typer.Context, args: list[str]) -> list[str]:  # type: ignore[override]
@@ -110,7 +110,7 @@ def _without_code() -> AbstractContextManager[None]:
 
 app = typer.Typer(
     name=COMMAND,
-    cls=Bounded,
+    cls=CommandGroup,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
@@ -192,7 +192,7 @@ def options(
     ] = False,
 ) -> None:
     """Take the options of every command."""
-    del debug, no_code, quiet, version  # ``Bounded`` reads them
+    del debug, no_code, quiet, version  # ``CommandGroup`` reads them
 
 
 class Options:

@@ -13,7 +13,7 @@ from harness.cli.command import CODES, Result, app, command, decided, group, sai
 from harness.cli.options import (
     Arms,
     Control,
-    Evidence,
+    EvidencePlace,
     Forms,
     PolicyFile,
     SetOrFolder,
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from harness.pipeline.plan import Ground
     from harness.pipeline.regress import Regression
     from harness.policy.model import Policy
-    from harness.policy.plan import Counted, Need, Planned, PlannedStep
+    from harness.policy.plan import IndependentQueries, Need, PlannedNeed, PlannedStep
     from harness.report.doc import Block
 
 
@@ -49,7 +49,7 @@ TONES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Of(Evidence):
+class Of(EvidencePlace):
     """Evidence, or the queries of a folder in BEIR layout."""
 
     dataset: SetOrFolder = ""
@@ -106,7 +106,7 @@ def plan(
 
 
 def _ground(policy: Policy, of: Of) -> Ground:
-    from harness.pipeline.pins import Folder
+    from harness.pipeline.pins import BeirFolder
     from harness.pipeline.plan import ground, ground_of_folder
     from harness.policy.plan import Raced
 
@@ -115,7 +115,7 @@ def _ground(policy: Policy, of: Of) -> Ground:
     race = Project.here().params.race
     set_up = Raced(race.processes, race.queries)
     if folder := of.folder():
-        return ground_of_folder(Folder(folder, of.split, forms=of.forms), policy, set_up)
+        return ground_of_folder(BeirFolder(folder, of.split, forms=of.forms), policy, set_up)
     return ground(of.layout(), policy, set_up)
 
 
@@ -138,12 +138,12 @@ def _planned(policy: Policy, about: Ground | None, steps: tuple[PlannedStep, ...
             yield f"  step {step.name} lacks no query that is planned"
 
 
-def _bound(one: Planned) -> str:
+def _bound(one: PlannedNeed) -> str:
     means = f" ({one.need.means})" if one.need.means else ""
     return f"{one.gate.settings.bound}{means}"
 
 
-def _lines(one: Planned, rules: Rules) -> Iterator[str]:
+def _lines(one: PlannedNeed, rules: Rules) -> Iterator[str]:
     """Yield least, power, what is not planned, and what is at hand."""
     need = one.need
     if need.equal:
@@ -182,7 +182,7 @@ def _equal(need: Need) -> str:
     )
 
 
-def _at_hand(one: Planned, have: Counted) -> str:
+def _at_hand(one: PlannedNeed, have: IndependentQueries) -> str:
     some = "" if have.independent == have.queries else f", {have.independent:,} independent"
     some += f" in {many(one.need.raced, 'process')}" if one.need.processes else ""
     short = [f"{one.lacks:,}"] if one.lacks else []
@@ -207,14 +207,14 @@ def pin(
 
     Example: harness policy pin policy/migration.toml --dataset python-docs
     """
-    from harness.pipeline.pins import Folder, pin, pin_folder
+    from harness.pipeline.pins import BeirFolder, pin, pin_folder
     from harness.policy.pins import path_of
 
     if not (of.dataset or of.source):
         raise HarnessError("name what is pinned: --dataset, or --from what a harness run wrote")
     policy_of(policy)
     if place := of.folder():
-        folder = Folder(place, of.split, forms=of.forms)
+        folder = BeirFolder(place, of.split, forms=of.forms)
         made = pin_folder(folder, policy, at=now(), by=by())
     else:
         made = pin(of.layout(), policy, at=now(), by=by())
@@ -231,7 +231,7 @@ def pin(
 
 @command(app)
 def gate(
-    of: Evidence,
+    of: EvidencePlace,
     policy: PolicyFile = None,
     control: Control = "",
     step: Step = "",
@@ -283,7 +283,7 @@ def regress(
             " build folder, or what a harness run wrote."
         ),
     ],
-    of: Evidence,
+    of: EvidencePlace,
     policy: PolicyFile = None,
     arms: Arms = "",
     top: Top = 10,

@@ -13,13 +13,13 @@ from harness.cli.command import CODES, Result, app, command, said, shown
 from harness.cli.options import (
     Arms,
     Control,
-    Evidence,
+    EvidencePlace,
     MayWrite,
     Measures,
     Ran,
-    Shares,
     ToFolder,
     Top,
+    WorkerOptions,
     listed,
     policy_of,
 )
@@ -32,7 +32,7 @@ ON_GITHUB, SUMMARY = "GITHUB_ACTIONS", "GITHUB_STEP_SUMMARY"
 def export(
     control: Control,
     to: ToFolder,
-    of: Evidence,
+    of: EvidencePlace,
     *,
     arms: Arms = "",
     measures: Measures = "",
@@ -167,7 +167,7 @@ def measure(
     *,
     measures: Measures = "nDCG@10,RR@10",
     to: MayWrite = None,
-    shares: Shares,
+    shares: WorkerOptions,
 ) -> Result:
     """Score a run that does not fit in memory, file by file.
 

@@ -20,13 +20,13 @@ from harness.cli.exit_codes import as_called, aside
 from harness.cli.project import Project
 from harness.core.printable import counted, one_line
 from harness_engines.kept.kit import CODE, DOCUMENTS, NOTES, Argument, Kit
-from harness_engines.kept.listing import Fault
+from harness_engines.kept.listing import UnreadFile
 
 if TYPE_CHECKING:
     from mcp.server.lowlevel import Server
 
     from harness.core.records import Scalar
-    from harness_engines.kept.index import Live, Updated
+    from harness_engines.kept.index import LiveFolder, Updated
     from harness_engines.stacks.writing.retrieval import Retriever
 
 LEAD = 60
@@ -101,7 +101,7 @@ MAX_ALIKE = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class FolderCommands:
     """The commands of a stack: how they help, and how an answer is shown to people."""
 
     kit: Kit
@@ -114,14 +114,14 @@ class Group:
     """Prints an answer, with what was given and the open index."""
 
 
-def _put(app: typer.Typer, group: Group) -> None:
+def _put(app: typer.Typer, group: FolderCommands) -> None:
     """Register the three commands of a group."""
     kit = group.kit
     word = kit.query.option or kit.query.name
     commands = typer.Typer(no_args_is_help=True, help=group.about)
 
-    def live(folder: Path, arm: str, settings: Sequence[str]) -> Live[Any]:
-        followed: Live[Any] = kit.follow(
+    def live(folder: Path, arm: str, settings: Sequence[str]) -> LiveFolder[Any]:
+        followed: LiveFolder[Any] = kit.follow(
             _engine(kit, arm, settings), folder, place_of(kit.group, folder)
         )
         return followed
@@ -274,7 +274,9 @@ def _serve(app: Server[Any], port: int | None, host: str, *, token: bool) -> Non
 
 
 @contextmanager
-def _asked(live: Live[Any], command: str, *, follow: bool) -> Iterator[tuple[Any, Updated | None]]:
+def _asked(
+    live: LiveFolder[Any], command: str, *, follow: bool
+) -> Iterator[tuple[Any, Updated | None]]:
     """Return what answers for a folder and the update before it, unless ``follow`` is off."""
     from harness.core.errors import IndexNotReady
 
@@ -322,7 +324,7 @@ def _tell(done: Updated, kinds: Sequence[str]) -> None:
         err.print(f"the folder has no file that is read: {', '.join(kinds)}", markup=False)
 
 
-def grouped(faults: Sequence[Fault]) -> list[str]:
+def grouped(faults: Sequence[UnreadFile]) -> list[str]:
     """Return a line a file or folder; of more than three with the same reason, one line for all."""
     by_reason: dict[str, list[str]] = {}
     for fault in faults:
@@ -470,7 +472,7 @@ def _cited(citation: str, path: str) -> str:
 
 
 GROUPS = (
-    Group(
+    FolderCommands(
         NOTES,
         "Keep a folder of notes searchable, and show snippets.",
         """Index a folder of notes, or bring its index up to date.
@@ -489,7 +491,7 @@ GROUPS = (
     """,
         _show_notes,
     ),
-    Group(
+    FolderCommands(
         CODE,
         "Keep a folder of code searchable, and say why a hit is one.",
         """Index a folder of code, or bring its index up to date.
@@ -509,7 +511,7 @@ GROUPS = (
     """,
         _show_code,
     ),
-    Group(
+    FolderCommands(
         DOCUMENTS,
         "Keep a folder of documents searchable, and cite what is found.",
         """Index a folder of documents, or bring its index up to date.

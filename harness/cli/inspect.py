@@ -14,7 +14,7 @@ from harness.cli.options import (
     At,
     Candidate,
     Control,
-    Evidence,
+    EvidencePlace,
     MayWrite,
     Measure,
     SomeArms,
@@ -43,7 +43,7 @@ FOLDER = "history"
 @command(app)
 def ask(
     arm: SomeArms,
-    of: Evidence,
+    of: EvidencePlace,
     text: Annotated[str, typer.Argument(help="What a person types.")] = "",
     *,
     query: Annotated[
@@ -154,7 +154,7 @@ def _told(asked: ArmAnswer) -> dict[str, object]:
 def decompose(
     control: Control,
     candidate: Candidate,
-    of: Evidence,
+    of: EvidencePlace,
     *,
     measure: Measure = "nDCG@10",
     top: Top = 20,
@@ -234,7 +234,7 @@ history = group("history", "A rolling history of decisions, and a page of its tr
 
 
 @command(history)
-def add(of: Evidence, at: At = None) -> Result:
+def add(of: EvidencePlace, at: At = None) -> Result:
     """Add the decision that is there to the history of its data set, once.
 
     It is derived again from its raw evidence first (harness verify). Kept are verdicts, means with

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from harness.pipeline.layout import Layout
     from harness_engines.registry import Arm
-    from harness_engines.stacks.agent_mail.mcp_tools.arguments import Listed
+    from harness_engines.stacks.agent_mail.mcp_tools.arguments import ListedViewer
     from harness_engines.stacks.agent_mail.pipeline.plan import KillSwitch
     from harness_engines.stacks.agent_mail.pipeline.scope import Scope
 
@@ -270,7 +270,7 @@ def mail_server(
 
 def _viewers(
     file: Path | None, name: str, http: int | None, *, token: bool
-) -> Mapping[str, Listed]:
+) -> Mapping[str, ListedViewer]:
     """Read the viewers, none where no file is named."""
     from harness.core.errors import UnknownName
     from harness_engines.stacks.agent_mail.mcp_tools.arguments import read_callers

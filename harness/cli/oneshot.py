@@ -26,9 +26,9 @@ from harness.cli.options import (
     PolicyFile,
     Record,
     SetOrFolder,
-    Shares,
     Split,
     ToFolder,
+    WorkerOptions,
     function_of,
     listed,
     prepare,
@@ -61,7 +61,7 @@ def run(
         ),
     ] = "lost",
     aa: AskedTwice = "",
-    shares: Shares,
+    shares: WorkerOptions,
     fields: Fields = "title,text",
     forms: Forms = False,
     timed: Annotated[
@@ -354,7 +354,7 @@ def init(
 
     Example: harness init --engine shop.search:search --github acme/search-harness@v1
     """
-    from harness.pipeline.init import Begun, begin_project
+    from harness.pipeline.init import NewProject, begin_project
     from harness_engines import registry as arms
 
     if on_terminal():
@@ -370,7 +370,7 @@ def init(
         )
     if control and control not in arms.names():
         raise UnknownName("arm", control, arms.names())
-    wanted = Begun(folder, control, engine, dataset, github or "", gitlab or "", dvc)
+    wanted = NewProject(folder, control, engine, dataset, github or "", gitlab or "", dvc)
     made = begin_project(wanted)
     by = called_from_anywhere()
     with_harness = "" if by == COMMAND else f"HARNESS={shlex.quote(by)} "

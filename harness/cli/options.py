@@ -17,7 +17,7 @@ from harness.core.printable import many
 
 if TYPE_CHECKING:
     from harness.cli.command import Result
-    from harness.pipeline.imports import ImportReport, Target
+    from harness.pipeline.imports import ImportReport, ImportTarget
     from harness.pipeline.layout import Layout
     from harness.policy.model import Policy
 
@@ -116,7 +116,7 @@ def listed(given: str) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class Evidence(Options):
+class EvidencePlace(Options):
     """Where evidence lies: below the project, or in what a run left."""
 
     dataset: Dataset = ""
@@ -154,7 +154,7 @@ class Evidence(Options):
 
 
 @dataclass(frozen=True, slots=True)
-class Shares(Options):
+class WorkerOptions(Options):
     """Who shares the work: processes of this machine, or a cluster."""
 
     workers: Annotated[
@@ -207,14 +207,14 @@ class Imported(Options):
     ] = False
     force: Annotated[bool, typer.Option(help="Replace a data set of this name.")] = False
 
-    def target(self) -> Target:
+    def target(self) -> ImportTarget:
         """Return where it goes."""
-        from harness.pipeline.imports import About, Target
+        from harness.pipeline.imports import About, ImportTarget
 
         root = Project.own().root
         about = About(self.title, self.source, self.licence)
         places = root / "datasets", root / "qrels"
-        return Target(self.name, *places, self.split, about, self.allow_dangling, self.force)
+        return ImportTarget(self.name, *places, self.split, about, self.allow_dangling, self.force)
 
 
 def imported(report: ImportReport, *before: str) -> Result:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from harness.cli.command import Result, app, command, group, said, tell
-from harness.cli.options import ArmName, AskedTwice, Dataset, Shares
+from harness.cli.options import ArmName, AskedTwice, Dataset, WorkerOptions
 from harness.cli.project import Project, own
 from harness.core.errors import HarnessError
 from harness.core.printable import many
@@ -51,7 +51,7 @@ def index(
     dataset: Dataset = "",
     arm: ArmName = "",
     *,
-    shares: Shares,
+    shares: WorkerOptions,
     follow: Annotated[
         bool,
         typer.Option(
@@ -81,7 +81,7 @@ def index(
     return said(*lines)
 
 
-def _index(project: Project, dataset: str, arm: str, shares: Shares) -> Iterator[str]:
+def _index(project: Project, dataset: str, arm: str, shares: WorkerOptions) -> Iterator[str]:
     from harness.pipeline.dvc import take_vectors
     from harness.pipeline.index import index
 
@@ -96,7 +96,7 @@ def _index(project: Project, dataset: str, arm: str, shares: Shares) -> Iterator
 
 @command(stage)
 def replay(
-    dataset: Dataset = "", arm: ArmName = "", aa: AskedTwice = "", *, shares: Shares
+    dataset: Dataset = "", arm: ArmName = "", aa: AskedTwice = "", *, shares: WorkerOptions
 ) -> Result:
     """Ask an arm every query, from the text as typed to the ranked documents, twice.
 
@@ -130,7 +130,7 @@ def _replayed(run: Run) -> Iterator[str]:
 
 
 @command(stage)
-def score(dataset: Dataset = "", *, shares: Shares) -> Result:
+def score(dataset: Dataset = "", *, shares: WorkerOptions) -> Result:
     """Compute every measure of every arm for every query, and means with intervals.
 
     ir-measures is the definition. Judgements that name unknown documents count; unjudged

@@ -15,8 +15,8 @@ from harness.cli.exit_codes import called
 from harness.core.errors import HarnessError, UnknownName
 
 if TYPE_CHECKING:
-    from harness.corpus.trec import Missing
-    from harness.pipeline.evidence import Subject
+    from harness.corpus.trec import MissingQuery
+    from harness.pipeline.evidence import ReportSubject
     from harness.pipeline.layout import Layout
     from harness.pipeline.params import Params
     from harness.policy.model import Policy
@@ -150,14 +150,14 @@ class Project:
         """Return where ``harness history add`` keeps the log of a data set's experiments."""
         return self.place / "history" / "experiments" / f"{dataset}.jsonl"
 
-    def subject(self, dataset: str) -> Subject:
+    def subject(self, dataset: str) -> ReportSubject:
         """Return what the report of a data set is about."""
         from harness.corpus import card
-        from harness.pipeline.evidence import Subject, pairs_of
+        from harness.pipeline.evidence import ReportSubject, pairs_of
 
         policy = self.policy()
         about = card.read(self.root / "datasets" / dataset)
-        return Subject(
+        return ReportSubject(
             pairs=pairs_of(policy),
             arms=self.params.arms,
             rules=policy.rules,
@@ -209,11 +209,11 @@ def name_of(dataset: str) -> str:
     return checked("a data set", Path(dataset).resolve().name if dataset else "")
 
 
-def missing_rule(word: str) -> Missing:
+def missing_rule(word: str) -> MissingQuery:
     """Take what a query without a line in a run file is."""
     from harness.core.errors import UnknownName
-    from harness.corpus.trec import Missing
+    from harness.corpus.trec import MissingQuery
 
-    if word not in set(Missing):
-        raise UnknownName("rule for queries without a line", word, Missing)
-    return Missing(word)
+    if word not in set(MissingQuery):
+        raise UnknownName("rule for queries without a line", word, MissingQuery)
+    return MissingQuery(word)

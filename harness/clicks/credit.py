@@ -20,7 +20,7 @@ from harness.core.errors import BadFile, EvidenceError
 from harness.core.formats import Moment
 from harness.core.scores import Estimate
 from harness.core.store import Journal, JsonLines
-from harness.stats.bounded import Span
+from harness.stats.bounded import ValueRange
 from harness.stats.sequential import evalues_each
 
 
@@ -201,7 +201,7 @@ HOURLY = 60
 ALIKE = 20
 """Lists of one user; where all have clicks, and at the same ranks, they are a robot's."""
 MIN_USERS = 2
-SIGNS = Span(-1.0, 1.0)
+SIGNS = ValueRange(-1.0, 1.0)
 
 
 class Preference(NamedTuple):

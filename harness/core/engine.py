@@ -142,7 +142,7 @@ class Explains(Protocol):
         ...
 
 
-class Agreement(NamedTuple):
+class VectorAgreement(NamedTuple):
     """Agreement of recorded vectors with fresh ones of the same texts."""
 
     apart: float
@@ -150,7 +150,7 @@ class Agreement(NamedTuple):
     used: bool
 
     @classmethod
-    def of(cls, parts: Iterable[Agreement | None]) -> Agreement | None:
+    def of(cls, parts: Iterable[VectorAgreement | None]) -> VectorAgreement | None:
         """Sum up those of several models; None where none of them has vectors."""
         said = [part for part in parts if part is not None]
         if not said:
@@ -170,7 +170,7 @@ class KeepsVectors(Protocol):
 
     def take_vectors(
         self, documents: Iterable[Document], queries: Iterable[str], folder: Path
-    ) -> Agreement | None:
+    ) -> VectorAgreement | None:
         """Use the vectors of ``folder`` from now on, if fresh ones of a sample agree.
 
         None if the folder has no vectors for this engine.

@@ -189,7 +189,7 @@ def _told(folder: Path) -> Iterator[None]:
 HINT = "Look at the files that it names; remove the journal when they are as they should be"
 
 
-class Change:
+class FileChange:
     """Files that are to change together; the last text that a file is given counts."""
 
     def __init__(self, thing: Path, within: Sequence[Path], what: str) -> None:
@@ -277,17 +277,17 @@ class Change:
 
 
 @contextmanager
-def changing(thing: Path, *, within: Sequence[Path], what: str) -> Iterator[Change]:
+def changing(thing: Path, *, within: Sequence[Path], what: str) -> Iterator[FileChange]:
     """Hold ``thing`` alone, complete what an earlier change of it left, and change it.
 
     ``within`` are the folders whose files may change, ``what`` names the change in words. An
-    exception before ``Change.commit`` changes nothing. A block that ends without it commits. What
-    dead writers left in these folders is swept, also where nothing is to be written there.
+    exception before ``FileChange.commit`` changes nothing. A block that ends without it commits.
+    What dead writers left in these folders is swept, also where nothing is to be written there.
     """
     with held(thing):
         for folder in filter(Path.is_dir, within):
             sweep(folder)
-        change = Change(thing, within, what)
+        change = FileChange(thing, within, what)
         change.finish()
         try:
             yield change

@@ -96,7 +96,7 @@ class _Kept(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
-class Inputs(_Kept):
+class ExperimentInputs(_Kept):
     """The inputs of an experiment, by digest."""
 
     corpus: Sha256
@@ -148,7 +148,7 @@ class Experiment(_Kept):
     at: Moment
     policy: str
     """Name of the policy; empty if nothing was judged."""
-    inputs: Inputs
+    inputs: ExperimentInputs
     steps: tuple[Looked, ...]
     decision: Sha256 | None
     """Digest of ``decision.json``, if one was written."""

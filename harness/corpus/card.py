@@ -46,7 +46,7 @@ class Digests(Keys):
     """``of_qrels``"""
 
 
-class Card(Keys):
+class DatasetCard(Keys):
     """``datasets/<name>/card.toml``."""
 
     name: Name
@@ -86,11 +86,11 @@ class Card(Keys):
         return self
 
 
-def read(folder: Path) -> Card:
+def read(folder: Path) -> DatasetCard:
     """Read the card of the dataset in ``folder``."""
     path = folder / FILE
     try:
-        return Card.model_validate(toml_file(path))
+        return DatasetCard.model_validate(toml_file(path))
     except FileNotFoundError as exc:
         hint = "Import the data (harness import), or check the name."
         raise BadFile(path, "missing card", hint) from exc
@@ -116,19 +116,19 @@ def installed(packages: Iterable[str]) -> dict[str, str]:
     return found
 
 
-def write(folder: Path, card: Card) -> None:
+def write(folder: Path, card: DatasetCard) -> None:
     """Write the card, plain values first and tables after; the same card gives the same bytes."""
     write_text(folder / FILE, text_of(card))
 
 
-def text_of(card: Card) -> str:
+def text_of(card: DatasetCard) -> str:
     """Return the file that ``write`` writes."""
     return "\n".join(_lines(card.model_dump(exclude_none=True, exclude_defaults=True), ())) + "\n"
 
 
 def counted(
-    card: Card, corpus: digest.DocumentsDigest, queries: Iterable[Query], qrels: Qrels
-) -> Card:
+    card: DatasetCard, corpus: digest.DocumentsDigest, queries: Iterable[Query], qrels: Qrels
+) -> DatasetCard:
     """Return the card with the counts and digests of what was read."""
     asked = tuple(queries)
     found = card.model_dump() | {
@@ -142,10 +142,10 @@ def counted(
             "qrels": of_qrels(qrels),
         },
     }
-    return Card.model_validate(found)
+    return DatasetCard.model_validate(found)
 
 
-def check(promised: Card, found: Card, *, hint: str) -> None:
+def check(promised: DatasetCard, found: DatasetCard, *, hint: str) -> None:
     """Compare what the card promises with what was ``counted``."""
     keys = ("documents", "queries", "judgements", "slices")
     differs = [

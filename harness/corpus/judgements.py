@@ -126,7 +126,7 @@ GUIDELINES = "guidelines.md"
 """File beside a pool with what a grade means; it is shown to those who judge."""
 
 
-class Pair(BaseModel):
+class JudgingPair(BaseModel):
     """One pair, with what a person must see; a line of the file beside the pool."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
@@ -150,7 +150,7 @@ class Overtaken(EvidenceError):
         self.grade = grade
 
 
-class Line(NamedTuple):
+class PoolLine(NamedTuple):
     """A line of the pool."""
 
     query_id: str
@@ -162,7 +162,7 @@ class Line(NamedTuple):
 class Pool:
     """Pairs, the most decisive first, and the grade of each; None where it is unjudged."""
 
-    pairs: tuple[Pair, ...]
+    pairs: tuple[JudgingPair, ...]
     grades: tuple[int | None, ...]
 
     @property
@@ -189,9 +189,9 @@ class Pool:
         return replace(self, grades=(*self.grades[:at], grade, *self.grades[at + 1 :]))
 
 
-PAIRS: Journal[Pair] = JsonLines(
+PAIRS: Journal[JudgingPair] = JsonLines(
     "a pair of a pool",
-    Pair,
+    JudgingPair,
     partial(json.dumps, ensure_ascii=False, sort_keys=True),
     remedy=HINT,
 )
@@ -234,7 +234,7 @@ def grades_of(pool: Pool) -> str:
     return "".join(lines)
 
 
-def regrade(path: Path, pair: Pair, was: int | None, grade: int | None) -> Pool:
+def regrade(path: Path, pair: JudgingPair, was: int | None, grade: int | None) -> Pool:
     """Write the grade of a pair that had the grade ``was`` when it was shown; give the pool now.
 
     Several may judge one pool at once, in terminals and in browsers: the file is locked, read anew,
@@ -284,11 +284,11 @@ def read_held(path: Path, *, strict: bool = False) -> Pool:
     return Pool(tuple(texts[pair] for pair in found), tuple(found.values()))
 
 
-def _lines(path: Path) -> Iterator[tuple[int, Line]]:
+def _lines(path: Path) -> Iterator[tuple[int, PoolLine]]:
     for number, text in numbered(path):
         query_id, doc_id, grade = trec.judged_line(path, number, text)
         given = None if grade == trec.UNFILLED else trec.grade(path, number, grade)
-        yield number, Line(query_id, doc_id, given)
+        yield number, PoolLine(query_id, doc_id, given)
 
 
 SAMPLE_REMEDY = "Take the sample in again: harness labels POOL --by NAME"

@@ -20,7 +20,7 @@ ENDLESS_BYTES = 1 << 30
 """Most bytes of one mail; a longer one is taken for a file that may have no end."""
 
 
-class Note(NamedTuple):
+class MailOddity(NamedTuple):
     """Warning about a malformed mail, which is imported."""
 
     number: int
@@ -34,7 +34,7 @@ class Mbox:
     """All mails in the order of the file."""
 
     documents: tuple[Document, ...]
-    notes: tuple[Note, ...]
+    notes: tuple[MailOddity, ...]
 
 
 def read(path: Path) -> Mbox:
@@ -78,7 +78,7 @@ def _together(mails: list[_Mail]) -> Mbox:
     for mail in mails:
         threads.join(mail.message_id or f"mbox-{mail.number}", *mail.refers_to)
     documents: list[Document] = []
-    notes: list[Note] = []
+    notes: list[MailOddity] = []
     seen: set[str] = set()
     for mail in mails:
         own = mail.message_id or f"mbox-{mail.number}"
@@ -89,7 +89,7 @@ def _together(mails: list[_Mail]) -> Mbox:
             problems.append("it has no Message-ID")
         if doc_id != own:
             problems.append(f"the Message-ID {own} comes again")
-        notes += [Note(mail.number, doc_id, problem) for problem in problems]
+        notes += [MailOddity(mail.number, doc_id, problem) for problem in problems]
         metadata = {
             "created_ts": mail.created_ts,
             "message_id": mail.message_id,
@@ -184,7 +184,7 @@ def _parsed(number: int, mail: Message, problems: list[str]) -> _Mail:
 
 def problems_of(mbox: Mbox) -> Iterator[str]:
     """Yield one sentence for each kind of problem, with the first mail that has it."""
-    kinds: dict[str, list[Note]] = {}
+    kinds: dict[str, list[MailOddity]] = {}
     for note in mbox.notes:
         kinds.setdefault(note.problem.partition(" (")[0], []).append(note)
     for kind, notes in kinds.items():

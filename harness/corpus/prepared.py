@@ -98,7 +98,7 @@ class Inventory(BaseModel):
         return sum(count for count, _ in self.judgements.values())
 
 
-class Moved(NamedTuple):
+class IdChanges(NamedTuple):
     """Ids of what was added, removed and changed, each in byte order."""
 
     added: tuple[str, ...]
@@ -107,11 +107,11 @@ class Moved(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Changes:
+class InventoryChanges:
     """What is other in one inventory than in an earlier one."""
 
-    queries: Moved
-    judgements: Moved
+    queries: IdChanges
+    judgements: IdChanges
     """Queries whose judgements are new, are gone, or are others."""
     judged: tuple[int, int]
     """Number of judgements before and after."""
@@ -140,18 +140,18 @@ class Changes:
         return tuple(found)
 
 
-def changes(before: Inventory, after: Inventory) -> Changes:
+def changes(before: Inventory, after: Inventory) -> InventoryChanges:
     """Compare two inventories, item by item."""
-    return Changes(
+    return InventoryChanges(
         _moved(before.queries, after.queries),
         _moved(before.judgements, after.judgements),
         (before.judged, after.judged),
     )
 
 
-def _moved(before: Mapping[str, object], after: Mapping[str, object]) -> Moved:
+def _moved(before: Mapping[str, object], after: Mapping[str, object]) -> IdChanges:
     both = before.keys() & after.keys()
-    return Moved(
+    return IdChanges(
         tuple(sorted(after.keys() - before.keys())),
         tuple(sorted(before.keys() - after.keys())),
         tuple(sorted(item for item in both if before[item] != after[item])),

@@ -154,7 +154,7 @@ UNFILLED = "?"
 """The grade of a pair that was put into a pool and not judged yet."""
 
 
-class Missing(StrEnum):
+class MissingQuery(StrEnum):
     """What a query is that a run file has no line for."""
 
     LOST = "lost"
@@ -183,7 +183,7 @@ def read_run(
     arm: str,
     asked: Iterable[str] | None = None,
     *,
-    missing: Missing = Missing.LOST,
+    missing: MissingQuery = MissingQuery.LOST,
 ) -> Run:
     """Read ``query Q0 document rank score tag`` lines, as trec_eval would.
 
@@ -197,7 +197,7 @@ def read_run(
     from one that was not asked, so ``missing`` says what a query without a line is. Queries of the
     file that are not in ``asked`` follow, in the order of the file.
     """
-    shown = Scored(asked or ())
+    shown = ScoredDocuments(asked or ())
     for number, line in numbered(path):
         query_id, _, doc_id, _, score, _ = _fields(path, number, line, _RUN_LINE)
         shown.add(query_id, doc_id, _finite(path, number, score))
@@ -206,7 +206,7 @@ def read_run(
     return shown.run(arm, missing)
 
 
-class Scored:
+class ScoredDocuments:
     """Scored documents of many queries, as columns of numbers; ``run`` ranks them."""
 
     def __init__(self, queries: Iterable[str] = ()) -> None:
@@ -231,7 +231,7 @@ class Scored:
         self._document.append(self._documents.setdefault(doc_id, len(self._documents)))
         self._score.append(score)
 
-    def run(self, arm: str, missing: Missing) -> Run:
+    def run(self, arm: str, missing: MissingQuery) -> Run:
         """Rank the documents of each query in the order of ``read_run``."""
         vocabulary, count = tuple(sorted(self._documents)), len(self.queries)
         code = np.empty(len(vocabulary), dtype=np.int32)
@@ -252,7 +252,7 @@ class Scored:
         again = np.zeros(len(score), dtype=bool)
         again[alike[1:]] = (np.diff(query[alike]) == 0) & (np.diff(docs[alike]) == 0)
         repeated = np.bincount(query[again], minlength=count)
-        otherwise = Status.ANSWERED if missing is Missing.EMPTY else Status.NOT_ASKED
+        otherwise = Status.ANSWERED if missing is MissingQuery.EMPTY else Status.NOT_ASKED
         return Run(
             arm=arm,
             query_ids=tuple(self.queries),

@@ -31,7 +31,7 @@ class _Kept(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
-class Difference(_Kept):
+class TuningDifference(_Kept):
     """A difference of means with its interval."""
 
     value: float
@@ -44,11 +44,11 @@ class Elsewhere(_Kept):
 
     settings: dict[str, Scalar]
     value: float
-    gain: Difference
+    gain: TuningDifference
     """Less the arm as it was given."""
 
 
-class Seen(_Kept):
+class SeenJudgements(_Kept):
     """The judgements of one collection that the search has seen."""
 
     dataset: str
@@ -89,9 +89,9 @@ class TuningRecord(_Kept):
     """Mean of the choice, on the queries that chose it."""
     expected: float
     """Mean of the same choice on queries that had no part in it (nested cross-validation)."""
-    gain: Difference
+    gain: TuningDifference
     """``expected`` less ``given``."""
-    collections: tuple[Seen, ...]
+    collections: tuple[SeenJudgements, ...]
 
     @property
     def optimism(self) -> float:

@@ -14,7 +14,7 @@ from harness.gates.base.rules import Rules, Share, Where, above, plain
 from harness.stats.interval import interval
 
 
-class Settings(SampleSettings):
+class AgreementFloorSettings(SampleSettings):
     """The mean of an agreement measure must lie above ``floor``."""
 
     passes: ClassVar[Where] = "above"
@@ -27,7 +27,7 @@ class Settings(SampleSettings):
         return f"mean {self.where} above {self.floor:g}"
 
 
-def judge(name: str, settings: Settings, evidence: Evidence, rules: Rules) -> Finding:
+def judge(name: str, settings: AgreementFloorSettings, evidence: Evidence, rules: Rules) -> Finding:
     """PASS where the interval of the mean lies above the floor.
 
     The control's A/A agreement is shown with it. If that is below the floor too, the candidate is

@@ -12,7 +12,7 @@ from harness.gates.base.queries import checked
 from harness.gates.base.rules import TOUCH, GateSettings, Share, Where, some
 
 
-class Settings(GateSettings):
+class CollapseSettings(GateSettings):
     """At most ``max_share`` of the queries may lose more than ``drop`` of their value."""
 
     bounded_by: ClassVar[str] = "max_share"
@@ -46,7 +46,7 @@ def collapsed(before: Scores, now: Scores, drop: float) -> tuple[str, ...]:
     return tuple(query_id for _, query_id in sorted(fell))
 
 
-def judge(name: str, settings: Settings, evidence: Evidence, rules: object) -> Finding:
+def judge(name: str, settings: CollapseSettings, evidence: Evidence, rules: object) -> Finding:
     """PASS or FAIL by a count over these very queries, as they are judged; no interval is drawn.
 
     A query that the candidate gives no value for, and the control does, has lost all of it. An

@@ -9,7 +9,7 @@ from harness.gates.base.queries import ShareSettings, judge_shares
 from harness.gates.base.rules import Rules
 
 
-class Settings(ShareSettings):
+class DuplicatesSettings(ShareSettings):
     """The share of queries with a repeated hit must lie below ``max_share``."""
 
     @property
@@ -17,7 +17,7 @@ class Settings(ShareSettings):
         return f"fewer than {self.max_share:.2%} of the queries are shown a document twice"
 
 
-def judge(name: str, settings: Settings, evidence: Evidence, rules: Rules) -> Finding:
+def judge(name: str, settings: DuplicatesSettings, evidence: Evidence, rules: Rules) -> Finding:
     """PASS where the share of repeated hits lies below the bound in both arms."""
     found = [
         (

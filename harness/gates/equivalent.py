@@ -12,7 +12,7 @@ from harness.gates.base.queries import SampleSettings
 from harness.gates.base.rules import Margin, Rules, Where
 
 
-class Settings(SampleSettings):
+class EquivalentSettings(SampleSettings):
     """The mean of candidate - control must lie between -``margin`` and ``margin``."""
 
     passes: ClassVar[Where] = "within"
@@ -24,7 +24,7 @@ class Settings(SampleSettings):
         return f"differs by less than {self.margin:g} of {self.where}"
 
 
-def judge(name: str, settings: Settings, evidence: Evidence, rules: Rules) -> Finding:
+def judge(name: str, settings: EquivalentSettings, evidence: Evidence, rules: Rules) -> Finding:
     """PASS where the whole interval lies within the margin on both sides.
 
     These are Schuirmann's two one-sided tests (1987); the p-value is the larger of the two. A

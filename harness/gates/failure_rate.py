@@ -14,7 +14,7 @@ from harness.gates.base.queries import ShareSettings, judge_shares
 from harness.gates.base.rules import Rules, some
 
 
-class Settings(ShareSettings):
+class FailureRateSettings(ShareSettings):
     """The share of queries that were not answered must lie below ``max_share``."""
 
     @property
@@ -22,7 +22,7 @@ class Settings(ShareSettings):
         return f"fewer than {self.max_share:.2%} of the queries go unanswered, in each arm"
 
 
-def judge(name: str, settings: Settings, evidence: Evidence, rules: Rules) -> Finding:
+def judge(name: str, settings: FailureRateSettings, evidence: Evidence, rules: Rules) -> Finding:
     """PASS where the intervals of both arms lie below the bound; an empty answer is an answer."""
     found = [(side, *_unanswered(side)) for side in (evidence.control, evidence.candidate)]
     return judge_shares(name, settings, found, evidence.clusters, rules)

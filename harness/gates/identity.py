@@ -22,7 +22,7 @@ COUNTED = (
 )
 
 
-class Settings(GateSettings):
+class IdentitySettings(GateSettings):
     """No bound to set: the rule has no tolerance."""
 
     unit: ClassVar[str] = "fingerprint"
@@ -39,7 +39,7 @@ class Settings(GateSettings):
         return "every answer comes from the arm's own index"
 
 
-def judge(name: str, settings: Settings, evidence: Evidence, rules: Rules) -> Finding:  # noqa: ARG001  every rule is called alike
+def judge(name: str, settings: IdentitySettings, evidence: Evidence, rules: Rules) -> Finding:  # noqa: ARG001  every rule is called alike
     """FAIL where another engine answered, or an arm searched other documents.
 
     INCONCLUSIVE where an arm answered nothing, or no index of it was counted: its fingerprint is

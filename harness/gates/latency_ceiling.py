@@ -17,7 +17,7 @@ from harness.gates.base.times import (
 from harness.stats.times import percentile
 
 
-class Settings(BudgetSettings, TimedSettings):
+class LatencyCeilingSettings(BudgetSettings, TimedSettings):
     """A percentile of the candidate's first answers must lie below ``max_ms`` milliseconds."""
 
     @property

@@ -11,7 +11,7 @@ from harness.gates.base.times import TimedSettings, Times, judge_times
 from harness.stats.times import fewest_for, ratio, slowdown
 
 
-class Settings(TimedSettings):
+class LatencyRatioSettings(TimedSettings):
     """The candidate's percentile over the control's must lie below ``max_ratio``.
 
     With ``per_query`` it is the percentile of the ratios of each query's two times. So ``p99``

@@ -19,7 +19,7 @@ from harness.gates.base.rules import Depth, Rules, Share, Where
 NEGATIVE = "negative_query"
 
 
-class Settings(SampleSettings):
+class NegativesSettings(SampleSettings):
     """Of the first ``depth`` places, the share left empty may shrink by less than ``max_more``.
 
     The queries are those without a value of ``measure``, because no document is relevant.
@@ -47,7 +47,7 @@ class Settings(SampleSettings):
         return -self.max_more
 
 
-def judge(name: str, settings: Settings, evidence: Evidence, rules: Rules) -> Finding:
+def judge(name: str, settings: NegativesSettings, evidence: Evidence, rules: Rules) -> Finding:
     """Judge the queries that no document answers, and no others (method, section 2).
 
     A query that fails is lost, not silent: a PASS must also hold with each counted as -1. If the
@@ -58,7 +58,9 @@ def judge(name: str, settings: Settings, evidence: Evidence, rules: Rules) -> Fi
     return judge_mean(name, empty, silent, rules, bound=bound, from_nothing=True)
 
 
-def emptiness(settings: Settings, evidence: Evidence) -> tuple[Settings, Evidence]:
+def emptiness(
+    settings: NegativesSettings, evidence: Evidence
+) -> tuple[NegativesSettings, Evidence]:
     """Score negative queries by the share of places left empty, and name that as the measure."""
     empty = settings.model_copy(update={"measure": settings.unit})
     control, candidate = (
@@ -68,7 +70,7 @@ def emptiness(settings: Settings, evidence: Evidence) -> tuple[Settings, Evidenc
     return empty, replace(evidence, control=control, candidate=candidate)
 
 
-def _left_empty(side: ArmResult, settings: Settings) -> Scores:
+def _left_empty(side: ArmResult, settings: NegativesSettings) -> Scores:
     """Share of the first places that each answered negative query leaves empty."""
     negative = frozenset(
         checked(side.scores, settings.measure, side.arm).undefined.get(NEGATIVE, ())

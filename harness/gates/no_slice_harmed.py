@@ -14,7 +14,7 @@ from harness.core.gate import Cause, Finding, Verdict
 from harness.core.printable import many
 from harness.core.scores import Estimate
 from harness.gates.base.completions import Bound
-from harness.gates.base.differences import LESS, Comparison, compare
+from harness.gates.base.differences import LESS, PairedComparison, compare
 from harness.gates.base.queries import SampleSettings, too_few
 from harness.gates.base.rules import Margin, Rules, Where, above, signed
 from harness.stats.significance import adjusted
@@ -23,7 +23,7 @@ NAMED = 3
 """Slices that the reason lists, in addition to those that did not pass."""
 
 
-class Settings(SampleSettings):
+class NoSliceHarmedSettings(SampleSettings):
     """Each slice must lose less than its margin; ``min_queries`` applies to each slice."""
 
     slice: None = None
@@ -62,7 +62,7 @@ class Settings(SampleSettings):
 class _Slice:
     name: str
     limit: float
-    compared: Comparison
+    compared: PairedComparison
     estimate: Estimate
     p_harmed: float
     """Of "it loses no more than its margin"."""
@@ -85,7 +85,7 @@ class _Slice:
         return self.compared.unjudged(Bound(self.limit), rules)
 
 
-def judge(name: str, settings: Settings, evidence: Evidence, rules: Rules) -> Finding:
+def judge(name: str, settings: NoSliceHarmedSettings, evidence: Evidence, rules: Rules) -> Finding:
     """PASS where the interval of each slice shows a loss below its margin.
 
     A slice passes as in ``non_inferior``, with each lost query counted as -1. FAIL where the
@@ -136,7 +136,7 @@ def judge(name: str, settings: Settings, evidence: Evidence, rules: Rules) -> Fi
     )
 
 
-def _measured(label: str, compared: Comparison, limit: float, rules: Rules) -> _Slice:
+def _measured(label: str, compared: PairedComparison, limit: float, rules: Rules) -> _Slice:
     estimate = compared.estimate(rules)
     worst = compared.with_unpaired(-1.0, rules) if compared.paired.unpaired else estimate
     kept = above(worst, limit)

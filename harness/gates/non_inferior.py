@@ -11,7 +11,7 @@ from harness.gates.base.differences import LookSettings, judge_mean
 from harness.gates.base.rules import Margin, Rules, Where
 
 
-class Settings(LookSettings):
+class NonInferiorSettings(LookSettings):
     """The mean of candidate - control must lie above -``margin``."""
 
     passes: ClassVar[Where] = "above"
@@ -26,7 +26,7 @@ class Settings(LookSettings):
         return -self.margin
 
 
-def judge(name: str, settings: Settings, evidence: Evidence, rules: Rules) -> Finding:
+def judge(name: str, settings: NonInferiorSettings, evidence: Evidence, rules: Rules) -> Finding:
     """PASS where even the low end of the interval loses less than the margin.
 
     The p-value tests "the loss is the margin" against "it is smaller".

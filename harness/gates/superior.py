@@ -15,7 +15,7 @@ from harness.gates.base.queries import other
 from harness.gates.base.rules import Rules, Where
 
 
-class Settings(LookSettings):
+class SuperiorSettings(LookSettings):
     """The mean of candidate - control must lie above ``margin``, which may be 0."""
 
     passes: ClassVar[Where] = "above"
@@ -37,7 +37,7 @@ class Settings(LookSettings):
         return self.margin
 
 
-def judge(name: str, settings: Settings, evidence: Evidence, rules: Rules) -> Finding:
+def judge(name: str, settings: SuperiorSettings, evidence: Evidence, rules: Rules) -> Finding:
     """PASS where even the low end of the interval gains more than the margin.
 
     FAIL too where both arms show the same list for every query: no query can have a gain. The

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from harness.cli.command import CODES, Result, app, command, err, group, said
-from harness.cli.options import By, Candidate, Control, Evidence, MayWrite, Measure, ToFile
+from harness.cli.options import By, Candidate, Control, EvidencePlace, MayWrite, Measure, ToFile
 from harness.cli.project import Project
 from harness.core.errors import HarnessError, UnknownName
 from harness.core.printable import many
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from harness.core.scores import Estimate
     from harness.corpus.judgements import Pool
     from harness.judge.judge import AssistedDifference, Judging
-    from harness.judge.panel import Agreement
+    from harness.judge.panel import RaterAgreement
 
 
 @command(app)
 def pool(
-    of: Evidence,
+    of: EvidencePlace,
     *,
     control: Control,
     candidate: Candidate,
@@ -196,7 +196,7 @@ def _show_judging(pool: Pool, at: int, said: str) -> None:
 @command(app)
 def labels(
     file: Annotated[Path, typer.Argument(help="Judgements by people: QUERY 0 DOCUMENT GRADE.")],
-    of: Evidence,
+    of: EvidencePlace,
     *,
     by: By = "",
     machine: Annotated[
@@ -288,7 +288,7 @@ def report(files: Files) -> Result:
     return said(*_agreed(agreement(read(files), confidence)))
 
 
-def _agreed(found: Agreement) -> Iterator[str]:
+def _agreed(found: RaterAgreement) -> Iterator[str]:
     for one in found.assessors:
         yield f"{one.name}: {one.judged} of {one.of} judged"
     yield (

@@ -23,12 +23,12 @@ from harness.core.printable import one_line
 from harness.core.reading import Malformed, text_of
 from harness.corpus import cells
 from harness.judge.machine import (
-    Answer,
-    Bound,
+    CostBound,
     EndpointSettings,
-    Pace,
+    JudgeAnswer,
+    PairToJudge,
     Purse,
-    Seen,
+    RequestPace,
     Unlabelled,
 )
 from harness_engines.stacks.http import connection
@@ -60,7 +60,7 @@ class Usage(NamedTuple):
     answered: int
 
 
-def request(model: str, instructions: str, seen: Seen, max_tokens: int) -> dict[str, Any]:
+def request(model: str, instructions: str, seen: PairToJudge, max_tokens: int) -> dict[str, Any]:
     """Return the body of a request.
 
     The instructions are the system message, and never hold a word of a query or document. Those
@@ -183,7 +183,7 @@ class _Failed(Exception):
         self.cost, self.wait_s = cost, wait_s
 
 
-class Template(NamedTuple):
+class PromptTemplate(NamedTuple):
     """The instructions, and their digest."""
 
     text: str
@@ -195,11 +195,11 @@ class Endpoint:
     """Sends a pair a request."""
 
     settings: EndpointSettings
-    instructions: Template
+    instructions: PromptTemplate
     client: httpx.Client
     url: str
     purse: Purse
-    pace: Pace
+    pace: RequestPace
 
     @property
     def name(self) -> str:
@@ -214,16 +214,16 @@ class Endpoint:
         stated = self.settings.model_dump(include={"name", "model", "max_tokens"})
         return digest.of_json([stated, self.template, self.url])
 
-    def bound(self, seen: Seen) -> Bound:
+    def bound(self, seen: PairToJudge) -> CostBound:
         body = self._body(seen)
         letters = sum(len(one["content"]) for one in body["messages"])
         sent = letters / LETTERS_A_TOKEN
         answered = self.settings.max_tokens
         # A token is a byte at least, so no request can have more of them than its body has bytes.
         most = len(json.dumps(body, ensure_ascii=False).encode())
-        return Bound(sent, self._cost(sent, answered / 4), self._cost(most, answered))
+        return CostBound(sent, self._cost(sent, answered / 4), self._cost(most, answered))
 
-    def judge(self, seen: Seen) -> Answer:
+    def judge(self, seen: PairToJudge) -> JudgeAnswer:
         body, most = self._body(seen), self.bound(seen).most
         cost, problem = 0.0, ""
         for attempt in range(self.settings.retries + 1):
@@ -238,11 +238,11 @@ class Endpoint:
                     self.pace.pause(attempt + 1, exc.wait_s)
                 continue
             self.purse.correct(most, paid)
-            return Answer(found.probabilities, found.model, cost + paid, found.note, attempt)
+            return JudgeAnswer(found.probabilities, found.model, cost + paid, found.note, attempt)
         tried = self.settings.retries + 1
         raise Unlabelled(f"the judge {self.name}: {problem} (attempts: {tried})")
 
-    def _once(self, body: dict[str, Any], seen: Seen, most: float) -> tuple[Reply, float]:
+    def _once(self, body: dict[str, Any], seen: PairToJudge, most: float) -> tuple[Reply, float]:
         """Send a request once."""
         said = self._answered(body, most)
         used = usage(said)
@@ -277,7 +277,7 @@ class Endpoint:
             quoted = one_line(content.decode("utf-8", "replace"), QUOTED)
             raise _Failed(self._hidden(f"the answer is not JSON: {quoted}"), most) from exc
 
-    def _body(self, seen: Seen) -> dict[str, Any]:
+    def _body(self, seen: PairToJudge) -> dict[str, Any]:
         of = self.settings
         return request(of.model, self.instructions.text, seen, of.max_tokens)
 
@@ -309,7 +309,7 @@ def opened(settings: EndpointSettings, beside: Path, kept: Path) -> Iterator[End
             client,
             f"{url.rstrip('/')}/chat/completions",
             Purse(kept / "spent.json", settings.budget),
-            Pace(settings.per_minute),
+            RequestPace(settings.per_minute),
         )
 
 
@@ -334,7 +334,7 @@ def _address() -> str:
     return said
 
 
-def _instructions(path: Path) -> Template:
+def _instructions(path: Path) -> PromptTemplate:
     try:
         text = text_of(path)
     except FileNotFoundError as exc:
@@ -343,7 +343,7 @@ def _instructions(path: Path) -> Template:
         raise BadFile(path, str(exc), "Write the judge's instructions into it") from exc
     if not text.strip():
         raise BadFile(path, "it is empty", "Write the judge's instructions into it")
-    return Template(text, digest.of_bytes(text.encode()))
+    return PromptTemplate(text, digest.of_bytes(text.encode()))
 
 
 def _read(response: httpx.Response, until: float) -> bytes:

@@ -20,7 +20,7 @@ from harness.core.records import Judgement, Qrels
 from harness.core.run import Run, Status
 from harness.core.scores import Estimate, codes
 from harness.corpus import card, judgements, trec
-from harness.corpus.card import Card
+from harness.corpus.card import DatasetCard
 from harness.corpus.judgements import Overtaken, Pool
 from harness.corpus.prepared import Prepared
 from harness.corpus.runs import read_run
@@ -146,7 +146,7 @@ def _added(
     return fresh
 
 
-def _noted(about: Card, qrels: Qrels, said: str) -> Card:
+def _noted(about: DatasetCard, qrels: Qrels, said: str) -> DatasetCard:
     """Return the card of the judgements as they are now."""
     return about.model_copy(
         update={

@@ -13,20 +13,20 @@ from harness.core.errors import DatasetError, ModelNotReady
 from harness.core.folders import check_new
 from harness.core.progress import progress
 from harness.corpus import judgements
-from harness.corpus.judgements import Label, Pair
+from harness.corpus.judgements import JudgingPair, Label
 from harness.judge import machine
 from harness.judge.machine import (
     FREE,
-    Answer,
-    Answers,
-    Bound,
+    AnswerFolder,
+    CostBound,
     EncoderSettings,
     EndpointSettings,
     Judge,
-    OverlapSettings,
-    Seen,
+    JudgeAnswer,
+    PairToJudge,
     Settings,
     Unlabelled,
+    WordOverlapSettings,
     cumulative,
     key_of,
 )
@@ -65,10 +65,10 @@ class Estimated:
 
 
 @contextmanager
-def opened(path: Path, cache: Path) -> Iterator[tuple[Judge, Answers]]:
+def opened(path: Path, cache: Path) -> Iterator[tuple[Judge, AnswerFolder]]:
     """Open the judge of a file, with its answers below ``cache``."""
     found = machine.read(path)
-    answers = Answers(cache / found.name, found.name)
+    answers = AnswerFolder(cache / found.name, found.name)
     with _judge(found, path.parent, answers.folder) as judge:
         yield judge, answers
 
@@ -76,7 +76,7 @@ def opened(path: Path, cache: Path) -> Iterator[tuple[Judge, Answers]]:
 @contextmanager
 def _judge(found: Settings, beside: Path, kept: Path) -> Iterator[Judge]:
     match found:
-        case OverlapSettings():
+        case WordOverlapSettings():
             yield Overlap(found)
         case EncoderSettings():
             yield Encoder.load(found, beside)
@@ -87,10 +87,10 @@ def _judge(found: Settings, beside: Path, kept: Path) -> Iterator[Judge]:
                 yield judge
 
 
-def estimate(path: Path, judge: Judge, answers: Answers) -> Estimated:
+def estimate(path: Path, judge: Judge, answers: AnswerFolder) -> Estimated:
     """Return what judging a pool costs; nothing is sent."""
     pool = judgements.read_pool(path)
-    seen = [Seen.of(pair) for pair in pool.pairs]
+    seen = [PairToJudge.of(pair) for pair in pool.pairs]
     fresh = [one for one in dict.fromkeys(seen) if answers.known(key_of(judge, one)) is None]
     bounds = [judge.bound(one) for one in fresh]
     return Estimated(
@@ -102,7 +102,7 @@ def estimate(path: Path, judge: Judge, answers: Answers) -> Estimated:
     )
 
 
-def label(path: Path, judge: Judge, answers: Answers, to: Path) -> Labelled:
+def label(path: Path, judge: Judge, answers: AnswerFolder, to: Path) -> Labelled:
     """Judge every pair of a pool, whatever people said of it, and write ``to``.
 
     Each answer is on the disk before the next request, so a command that is cut off goes on where
@@ -116,12 +116,12 @@ def label(path: Path, judge: Judge, answers: Answers, to: Path) -> Labelled:
     pool = judgements.read_pool(path)
     found: list[Label] = []
     lacking: list[tuple[str, str, str]] = []
-    fresh: list[Answer] = []
+    fresh: list[JudgeAnswer] = []
     models: set[str] = set()
     row = 0
     with progress(f"judged by {judge.name}", len(pool.pairs)) as advance:
         for pair in pool.pairs:
-            seen = Seen.of(pair)
+            seen = PairToJudge.of(pair)
             try:
                 answer = answers.ask(key_of(judge, seen), partial(_asked, judge, seen, fresh))
             except Unlabelled as exc:
@@ -146,7 +146,7 @@ def label(path: Path, judge: Judge, answers: Answers, to: Path) -> Labelled:
     )
 
 
-def _asked(judge: Judge, seen: Seen, fresh: list[Answer]) -> Answer:
+def _asked(judge: Judge, seen: PairToJudge, fresh: list[JudgeAnswer]) -> JudgeAnswer:
     found = judge.judge(seen)
     if len(found.probabilities) != len(seen.scale):
         raise DatasetError(
@@ -157,7 +157,7 @@ def _asked(judge: Judge, seen: Seen, fresh: list[Answer]) -> Answer:
     return found
 
 
-def _label(judge: Judge, pair: Pair, answer: Answer) -> Label:
+def _label(judge: Judge, pair: JudgingPair, answer: JudgeAnswer) -> Label:
     return Label(
         query_id=pair.query_id,
         doc_id=pair.doc_id,
@@ -176,7 +176,7 @@ def _label(judge: Judge, pair: Pair, answer: Answer) -> Label:
 class Overlap:
     """Scores a pair by the share of the query's words that title and text have."""
 
-    settings: OverlapSettings
+    settings: WordOverlapSettings
     template: str = ""
 
     @property
@@ -187,16 +187,16 @@ class Overlap:
     def identity(self) -> str:
         return self.settings.model_dump_json()
 
-    def bound(self, seen: Seen) -> Bound:  # noqa: ARG002  a rule costs nothing
+    def bound(self, seen: PairToJudge) -> CostBound:  # noqa: ARG002  a rule costs nothing
         return FREE
 
-    def judge(self, seen: Seen) -> Answer:
+    def judge(self, seen: PairToJudge) -> JudgeAnswer:
         asked = set(WORD.findall(seen.query.casefold()))
         has = set(WORD.findall(f"{seen.title} {seen.text}".casefold()))
         shared = len(asked & has) / len(asked) if asked else 0.0
         found = cumulative(shared, self.settings.cuts, self.settings.slope)
         note = f"{len(asked & has)} of {len(asked)} words"
-        return Answer(found, "word overlap", note=note)
+        return JudgeAnswer(found, "word overlap", note=note)
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,13 +225,13 @@ class Encoder:
     def identity(self) -> str:
         return f"{self.settings.model_dump_json(exclude={'folder'})} {self.model.identity}"
 
-    def bound(self, seen: Seen) -> Bound:  # noqa: ARG002  it runs on this machine
+    def bound(self, seen: PairToJudge) -> CostBound:  # noqa: ARG002  it runs on this machine
         return FREE
 
-    def judge(self, seen: Seen) -> Answer:
+    def judge(self, seen: PairToJudge) -> JudgeAnswer:
         try:
             logit = float(self.model.logits(seen.query, [f"{seen.title} {seen.text}".strip()])[0])
         except SearchError as exc:
             raise ModelNotReady(f"the judge {self.name}: {exc}") from exc
         found = cumulative(logit, self.settings.cuts, self.settings.slope)
-        return Answer(found, self.model.identity, note=f"logit {logit:.4f}")
+        return JudgeAnswer(found, self.model.identity, note=f"logit {logit:.4f}")

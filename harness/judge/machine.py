@@ -18,7 +18,7 @@ from harness.core.files import held
 from harness.core.formats import toml_file
 from harness.core.names import Name
 from harness.core.store import Artifact, Json
-from harness.corpus.judgements import Pair
+from harness.corpus.judgements import JudgingPair
 
 REMEDY = "docs/judging.md lists the keys"
 MINUTES = 24 * 60
@@ -84,13 +84,13 @@ class EncoderSettings(_Scored):
     """Most tokens of a pair that are read."""
 
 
-class OverlapSettings(_Scored):
+class WordOverlapSettings(_Scored):
     """A rule; a score is the share of the query's words that the document has."""
 
     kind: Literal["overlap"]
 
 
-Settings = EndpointSettings | EncoderSettings | OverlapSettings
+Settings = EndpointSettings | EncoderSettings | WordOverlapSettings
 _SETTINGS: TypeAdapter[Settings] = TypeAdapter(Annotated[Settings, Field(discriminator="kind")])
 JUDGES = Artifact(
     "the file of a judge",
@@ -104,7 +104,7 @@ def read(path: Path) -> Settings:
     return JUDGES.read(path)
 
 
-class Seen(NamedTuple):
+class PairToJudge(NamedTuple):
     """What is judged: the same that a person is shown."""
 
     query: str
@@ -114,12 +114,12 @@ class Seen(NamedTuple):
     """Grades, the lowest first."""
 
     @classmethod
-    def of(cls, pair: Pair) -> Seen:
+    def of(cls, pair: JudgingPair) -> PairToJudge:
         """Take what is shown of a pair; neither its ids nor what it is worth are."""
         return cls(pair.query, pair.title, pair.snippet, tuple(sorted(pair.scale)))
 
 
-class Bound(NamedTuple):
+class CostBound(NamedTuple):
     """What one request may cost before it is sent."""
 
     tokens: float
@@ -129,7 +129,7 @@ class Bound(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class JudgeAnswer:
     """What a judge says of one pair."""
 
     probabilities: tuple[float, ...]
@@ -164,11 +164,11 @@ class Judge(Protocol):
         """Everything that an answer depends on beside the pair, as far as it is stated."""
         ...
 
-    def bound(self, seen: Seen) -> Bound:
+    def bound(self, seen: PairToJudge) -> CostBound:
         """Return what judging a pair costs; nothing is sent."""
         ...
 
-    def judge(self, seen: Seen) -> Answer:
+    def judge(self, seen: PairToJudge) -> JudgeAnswer:
         """Judge a pair."""
         ...
 
@@ -187,10 +187,10 @@ class JudgeChanged(InvalidArm):
         )
 
 
-FREE = Bound(0.0, 0.0, 0.0)
+FREE = CostBound(0.0, 0.0, 0.0)
 
 
-def key_of(judge: Judge, seen: Seen) -> str:
+def key_of(judge: Judge, seen: PairToJudge) -> str:
     """Name an answer by all that it depends on."""
     return digest.of_json([judge.identity, list(seen)])
 
@@ -208,8 +208,8 @@ def cumulative(score: float, cuts: Sequence[float], slope: float) -> tuple[float
 
 
 MODEL = "model.json"
-ANSWERS: Artifact[Answer] = Json(
-    "an answer of a judge", Answer, remedy="Remove it; the pair is paid anew"
+ANSWERS: Artifact[JudgeAnswer] = Json(
+    "an answer of a judge", JudgeAnswer, remedy="Remove it; the pair is paid anew"
 )
 
 
@@ -226,18 +226,18 @@ MODELS: Artifact[FirstModel] = Json(
 
 
 @dataclass(frozen=True, slots=True)
-class Answers:
+class AnswerFolder:
     """The folder of one judge; several commands may use it at once."""
 
     folder: Path
     name: str
 
-    def known(self, key: str) -> Answer | None:
+    def known(self, key: str) -> JudgeAnswer | None:
         """Return an answer that was paid; None where there is none."""
         path = self._path(key)
         return ANSWERS.read(path) if path.exists() else None
 
-    def ask(self, key: str, judge: Callable[[], Answer]) -> Answer:
+    def ask(self, key: str, judge: Callable[[], JudgeAnswer]) -> JudgeAnswer:
         """Return a known answer, or let the pair be judged and keep what was said."""
         path = self._path(key)
         with held(path):
@@ -320,7 +320,7 @@ class Purse:
 
 
 @dataclass(slots=True)
-class Pace:
+class RequestPace:
     """Spaces requests evenly."""
 
     per_minute: float

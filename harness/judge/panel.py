@@ -18,7 +18,7 @@ from harness.core.names import checked
 from harness.core.printable import many
 from harness.core.scores import Estimate
 from harness.corpus import judgements
-from harness.corpus.judgements import Pair as PoolPair
+from harness.corpus.judgements import JudgingPair as PoolPair
 from harness.corpus.judgements import Pool
 from harness.stats.raters import Codes, alpha, fleiss, kappa
 
@@ -84,7 +84,7 @@ class Assessor:
 
 
 @dataclass(frozen=True, slots=True)
-class Agreement:
+class RaterAgreement:
     """What they say together; None for a figure where too few queries were judged twice."""
 
     assessors: tuple[Assessor, ...]
@@ -100,13 +100,13 @@ class Agreement:
     """Quadratically weighted kappa of each two assessors who share pairs."""
 
 
-def agreement(panel: Panel, confidence: float) -> Agreement:
+def agreement(panel: Panel, confidence: float) -> RaterAgreement:
     """Compare all that was judged twice."""
     both = {pair: grades for pair, grades in panel.grades.items() if len(grades) > 1}
     units, clusters = _units(both)
     whole = _units({pair: of for pair, of in both.items() if len(of) == len(panel.parts)})
     apart = [max(unit) - min(unit) for unit in units]
-    return Agreement(
+    return RaterAgreement(
         assessors=tuple(
             Assessor(name, len(part.judgements), len(part.pairs))
             for name, part in panel.parts.items()

@@ -20,11 +20,18 @@ from harness.core.records import Qrels
 from harness.core.run import Run, Status
 from harness.core.store import Artifact, Json
 from harness.corpus import judgements
-from harness.corpus.judgements import Pair, Pool
+from harness.corpus.judgements import JudgingPair, Pool
 from harness.corpus.prepared import Prepared
 from harness.corpus.runs import read_run
 from harness.measures import missing_judgements
-from harness.measures.missing_judgements import Judged, Missing, bounding, cases, missing, narrowing
+from harness.measures.missing_judgements import (
+    MissingJudgements,
+    SampledQueries,
+    bounding,
+    cases,
+    missing,
+    narrowing,
+)
 from harness.pipeline.layout import Layout
 from harness.pipeline.receipts import check_run
 from harness.report.rounding import snippet
@@ -65,7 +72,7 @@ def read_runs(layout: Layout, compared: Compared, data: Prepared) -> Runs:
     return Runs(*pair, data.qrels(), tuple(q for q in pair[0].query_ids if q in answered))
 
 
-def pairs_of(data: Prepared, chosen: Chosen, scale: Sequence[int]) -> tuple[Pair, ...]:
+def pairs_of(data: Prepared, chosen: Chosen, scale: Sequence[int]) -> tuple[JudgingPair, ...]:
     """Return pairs with what people must see to judge them."""
     asked = {query.query_id: query for query in data.queries()}
     shown = {doc_id for _, doc_id in chosen}
@@ -74,7 +81,7 @@ def pairs_of(data: Prepared, chosen: Chosen, scale: Sequence[int]) -> tuple[Pair
     for (query_id, doc_id), narrows in chosen.items():
         query, document = asked[query_id], documents.get(doc_id)
         pairs.append(
-            Pair(
+            JudgingPair(
                 query_id=query_id,
                 doc_id=doc_id,
                 query=one_line(query.text),
@@ -97,7 +104,7 @@ def _answered(run: Run) -> tuple[str, ...]:
 HINT = "Make a new pool: harness pool --order sample"
 
 
-class Drawing(BaseModel):
+class PoolDrawing(BaseModel):
     """How hits were drawn, and of which runs."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
@@ -129,7 +136,7 @@ class Drawing(BaseModel):
         names = self.control, self.candidate, self.measure
         return Sample(*names, self.seed, self.rate, grades, by)
 
-    def judged(self, runs: Runs, pool: Pool | None) -> Judged:
+    def judged(self, runs: Runs, pool: Pool | None) -> SampledQueries:
         """Return what is judged of it, and what comes next."""
         return missing_judgements.judge(
             unjudged(runs, self.measure), (runs.control, runs.candidate), runs.qrels,
@@ -137,11 +144,11 @@ class Drawing(BaseModel):
         )  # fmt: skip
 
 
-class Standing(NamedTuple):
+class SampleProgress(NamedTuple):
     """How far a sample is judged."""
 
-    drawing: Drawing
-    judged: Judged
+    drawing: PoolDrawing
+    judged: SampledQueries
     pool: Pool
 
     @property
@@ -157,7 +164,7 @@ class Standing(NamedTuple):
         )
 
 
-def unjudged(runs: Runs, measure: str) -> Missing:
+def unjudged(runs: Runs, measure: str) -> MissingJudgements:
     """Find the unjudged hits of the queries that both arms answered."""
     every = missing(runs.control, runs.candidate, runs.qrels, measure)
     answered = set(runs.ids)
@@ -175,10 +182,12 @@ def unjudged(runs: Runs, measure: str) -> Missing:
     return found
 
 
-def drawing_of(layout: Layout, compared: Compared, found: Missing, size: int, seed: int) -> Drawing:
+def drawing_of(
+    layout: Layout, compared: Compared, found: MissingJudgements, size: int, seed: int
+) -> PoolDrawing:
     """Set the rate at which ``size`` hits are drawn on average."""
     root, today, cache = (str(one.resolve()) for one in (layout.root, layout.today, layout.cache))
-    return Drawing(
+    return PoolDrawing(
         control=compared.control,
         candidate=compared.candidate,
         measure=compared.measure,
@@ -191,7 +200,7 @@ def drawing_of(layout: Layout, compared: Compared, found: Missing, size: int, se
     )
 
 
-DRAWINGS: Artifact[Drawing] = Json("a note of how a sample was drawn", Drawing, remedy=HINT)
+DRAWINGS: Artifact[PoolDrawing] = Json("a note of how a sample was drawn", PoolDrawing, remedy=HINT)
 
 
 def beside(path: Path) -> Path:
@@ -207,18 +216,18 @@ def runs_of(layout: Layout, compared: Compared) -> tuple[str, str]:
     )
 
 
-def text_of(drawing: Drawing) -> str:
+def text_of(drawing: PoolDrawing) -> str:
     """Return the file beside the pool."""
     return drawing.model_dump_json(indent=1) + "\n"
 
 
-def standing(path: Path) -> Standing | None:
+def standing(path: Path) -> SampleProgress | None:
     """Count how far the sample in a pool is judged; None where the pool is not a sample."""
     found = drawing(path)
     return None if found is None else _seen(path, found, judgements.read_pool(path))
 
 
-def following(path: Path) -> Standing | None:
+def following(path: Path) -> SampleProgress | None:
     """Append the next pairs to a pool whose pairs are all judged, unless it is whole."""
     found = drawing(path)
     if found is None:
@@ -237,7 +246,7 @@ def following(path: Path) -> Standing | None:
     return seen._replace(pool=more)
 
 
-def drawing(path: Path) -> Drawing | None:
+def drawing(path: Path) -> PoolDrawing | None:
     """Read how a pool was drawn; None where it is not a sample."""
     file = beside(path)
     if not file.exists():
@@ -245,14 +254,14 @@ def drawing(path: Path) -> Drawing | None:
     return DRAWINGS.read(file)
 
 
-def _seen(path: Path, found: Drawing, pool: Pool) -> Standing:
+def _seen(path: Path, found: PoolDrawing, pool: Pool) -> SampleProgress:
     if runs_of(found.layout, found.compared) != found.runs:
         raise EvidenceError(
             f"{path}: {found.control} or {found.candidate} was run anew, and other hits would be"
             f" drawn. {HINT}"
         )
     runs = read_runs(found.layout, found.compared, Prepared.open(found.layout.data))
-    return Standing(found, found.judged(runs, pool), pool)
+    return SampleProgress(found, found.judged(runs, pool), pool)
 
 
 class Order(StrEnum):
@@ -305,7 +314,7 @@ def pool(  # noqa: PLR0917  all of it is needed
     return found
 
 
-def _sampled(how: Drawing, runs: Runs, open_: Missing) -> tuple[Chosen, Pooled]:
+def _sampled(how: PoolDrawing, runs: Runs, open_: MissingJudgements) -> tuple[Chosen, Pooled]:
     left = list(how.judged(runs, None).left)
     if not left:
         raise EvidenceError("no hit was drawn; ask for a larger --size")

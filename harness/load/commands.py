@@ -11,7 +11,7 @@ import typer
 
 from harness.cli.command import CODES, Result, app, command, shown
 from harness.cli.exit_codes import called
-from harness.cli.options import Evidence, SomeArms, listed
+from harness.cli.options import EvidencePlace, SomeArms, listed
 from harness.cli.project import Project
 from harness.core.errors import HarnessError
 
@@ -23,7 +23,7 @@ NS_PER_MS = 1_000_000
 
 @command(app)
 def load(
-    of: Evidence,
+    of: EvidencePlace,
     arm: SomeArms,
     *,
     rate: Annotated[

@@ -26,7 +26,7 @@ from harness.load.files import (
 from harness.load.trial import LoadReport, Record
 from harness.pipeline.layout import Layout
 from harness.pipeline.params import LoadParams
-from harness.report.doc import Block, Figure, Items, Link, Section, Table, Text
+from harness.report.doc import Block, Figure, Items, Link, Section, TableBlock, Text
 
 
 def artifacts(layout: Layout) -> Iterable[Path]:
@@ -117,7 +117,7 @@ def _shown(load: LoadReport | None, page: str, prefix: str) -> Iterator[Block]:
     yield Items(notes(load))
 
 
-def highest_shared(report: LoadReport) -> Table:
+def highest_shared(report: LoadReport) -> TableBlock:
     """Keep of the response times those at the highest rate at which every arm has some."""
     from harness.load.page import response
 

@@ -56,7 +56,7 @@ TRIALS = Journal("a trial", Record.of_line, Record.line, remedy=AGAIN)
 RECEIPT: Artifact[dict[str, Any]] = Json("a receipt of a load", dict[str, Any], remedy=AGAIN)
 
 
-class Parts:
+class TrialFiles:
     """Trials of a load that is under way, one file each."""
 
     def __init__(self, folder: Path, resume_hours: float) -> None:

@@ -17,18 +17,18 @@ from harness.core.gate import Verdict
 from harness.core.printable import counted
 from harness.core.run import Status
 from harness.core.scores import Estimate
-from harness.load.trial import Histogram, LoadReport, Point, Trial
+from harness.load.trial import Histogram, LoadReport, RatePoint, Trial
 from harness.report import html
 from harness.report.doc import (
     Card,
     Cards,
     Cell,
-    Code,
+    CodeBlock,
     Figure,
     Items,
     Num,
     Section,
-    Table,
+    TableBlock,
     Text,
     Value,
     measured,
@@ -81,7 +81,9 @@ def load_curve(name: str, report: LoadReport) -> str | None:
     return draw(name, about, (WIDTH, 3.4), paint)
 
 
-def _against_rate(axes: Axes, of: list[Point], percent: float, colour: str, style: str) -> Line2D:
+def _against_rate(
+    axes: Axes, of: list[RatePoint], percent: float, colour: str, style: str
+) -> Line2D:
     """Draw one percentile; ``style`` is a mark and a line, as matplotlib writes them."""
     rates = [point.rate or 0.0 for point in of]
     whole = [_ms(point.overall.percentile(percent)) for point in of]
@@ -181,13 +183,13 @@ FEW = "too few rounds"
 CLOSED = "closed loop"
 
 
-def tables(report: LoadReport) -> tuple[Table, ...]:
+def tables(report: LoadReport) -> tuple[TableBlock, ...]:
     """Return all tables of a load; the page and the terminal show the same."""
     made = (response(report), left_out(report), classes(report), cost(report), searched(report))
     return tuple(table for table in made if table.rows)
 
 
-def name_of(point: Point) -> str:
+def name_of(point: RatePoint) -> str:
     """Name an arm, and say whether this is its second opening."""
     return f"{point.arm} (A/A)" if point.twin else point.arm
 
@@ -197,7 +199,7 @@ def at(rate: float | None) -> str:
     return CLOSED if rate is None else f"{rate:g} /s"
 
 
-def response(report: LoadReport) -> Table:
+def response(report: LoadReport) -> TableBlock:
     """Show response times of each arm at each rate, and beside them what a closed loop sees."""
     return table(
         "Response time from the intended start",
@@ -207,13 +209,13 @@ def response(report: LoadReport) -> Table:
     )  # fmt: skip
 
 
-def _in_order(report: LoadReport) -> Iterator[Point]:
+def _in_order(report: LoadReport) -> Iterator[RatePoint]:
     """Yield the points by rate, the closed loop first."""
     for rate in (None, *report.rates):
         yield from (point for point in report.points if point.rate == rate)
 
 
-def _response(report: LoadReport, point: Point) -> tuple[Value | str, ...]:
+def _response(report: LoadReport, point: RatePoint) -> tuple[Value | str, ...]:
     overall = point.overall
     name = Cell(name_of(point), _counting(point))
     if not overall.count:
@@ -232,13 +234,13 @@ def _answered(trials: Sequence[Trial]) -> int:
     return sum(trial.ends[Status.ANSWERED] for trial in trials)
 
 
-def _counting(point: Point) -> str:
+def _counting(point: RatePoint) -> str:
     """Return how many rounds do not count; why stands in a table of its own."""
     out, rounds = len(point.objections), len(point.objections) + len(point.records)
     return f"{out} of {rounds} rounds do not count" if out else ""
 
 
-def left_out(report: LoadReport) -> Table:
+def left_out(report: LoadReport) -> TableBlock:
     """Show why rounds do not count, a row a kind of reason."""
     return table(
         "Rounds that do not count",
@@ -257,7 +259,7 @@ def _time(of: Histogram, percent: float, rounds: Estimate | None = None) -> Valu
     return Num(of.percentile(percent), "ns", low, high, bare=True)
 
 
-def _ratio(report: LoadReport, point: Point) -> Value:
+def _ratio(report: LoadReport, point: RatePoint) -> Value:
     if point.arm == report.arms[0] and not point.twin:
         return Cell("1")
     noise = report.noise.get(point.rate) if point.rate is not None else None
@@ -267,7 +269,7 @@ def _ratio(report: LoadReport, point: Point) -> Value:
     return Num.of(point.ratio, more=NOISY if loud else "")
 
 
-def classes(report: LoadReport) -> Table:
+def classes(report: LoadReport) -> TableBlock:
     """Show each query class, and the first queries after opening."""
     names = tuple(dict.fromkeys(name for p in report.points for name in p.response))
     shown = names if len(names) > 1 else ()
@@ -290,7 +292,7 @@ def _pair(of: Histogram | None) -> Cell:
     return Cell(", ".join(both), counted(of.count, "answer"))
 
 
-def cost(report: LoadReport) -> Table:
+def cost(report: LoadReport) -> TableBlock:
     """Show processor time, memory and disk of each arm at its lowest and highest rate."""
     tried = {arm: [p for p in report.points if p.arm == arm and not p.twin and p.records]
              for arm in report.arms}  # fmt: skip
@@ -306,7 +308,7 @@ def cost(report: LoadReport) -> Table:
     )  # fmt: skip
 
 
-def _cost(report: LoadReport, point: Point) -> tuple[Value | str, ...]:
+def _cost(report: LoadReport, point: RatePoint) -> tuple[Value | str, ...]:
     trials = [record.trial for record in point.records]
     lag = max(trial.lag_ns for trial in trials)
     late = "no schedule" if point.rate is None else milliseconds(lag) if lag else "0"
@@ -324,7 +326,7 @@ def _mib(size: int) -> str:
     return three_digits(size / MIB)
 
 
-def searched(report: LoadReport) -> Table:
+def searched(report: LoadReport) -> TableBlock:
     """Show the highest rate of each arm that keeps the budget, by verdict."""
     budget = milliseconds(report.budget_ns) if report.budget_ns else ""
     return table(
@@ -409,7 +411,7 @@ def document(report: LoadReport) -> Section:
             Items(notes(report)),
             *(drawn or (nothing,)),
             *tables(report),
-            Section("To reproduce it", (Code((report.command,)),)),
+            Section("To reproduce it", (CodeBlock((report.command,)),)),
         ),
     )
 

@@ -12,7 +12,7 @@ from harness.gates.base.times import NS_PER_MS, BudgetSettings, Hindrance
 from harness.load.rates import fewest_rounds, median_of
 
 
-class Settings(BudgetSettings):
+class QueueingSettings(BudgetSettings):
     """A percentile of the time in the system, at ``rate`` arrivals a second, lies below ``max_ms``.
 
     The time counts from the intended start, so it includes queueing delay. An unanswered query
@@ -45,7 +45,7 @@ class Settings(BudgetSettings):
         return Fewest(of, fewest_rounds(confidence), note)
 
 
-def judge(name: str, settings: Settings, evidence: Evidence, rules: Rules) -> Finding:
+def judge(name: str, settings: QueueingSettings, evidence: Evidence, rules: Rules) -> Finding:
     """PASS where the interval of the median over rounds lies below the budget.
 
     The rounds are independent draws of arrivals; the ends are order statistics of them, so six
@@ -91,7 +91,7 @@ def judge(name: str, settings: Settings, evidence: Evidence, rules: Rules) -> Fi
     )
 
 
-def _hindered(settings: Settings, load: Load, rounds: AtRate) -> Hindrance | None:
+def _hindered(settings: QueueingSettings, load: Load, rounds: AtRate) -> Hindrance | None:
     """Return why the rounds may not be looked at; None where they may."""
     if unlike := settings.unlike(load.reference_ns, load.machine):
         return unlike

@@ -16,7 +16,7 @@ from harness.core.printable import many
 from harness.core.scores import Estimate
 
 
-class Noise(NamedTuple):
+class RepeatNoise(NamedTuple):
     """Whether the A/A run of an arm repeats well enough to compare others by."""
 
     verdict: Verdict
@@ -26,12 +26,12 @@ class Noise(NamedTuple):
     reason: str
 
 
-def noise(first_ns: Sequence[int], second_ns: Sequence[int], *, max_noise: float) -> Noise:
+def noise(first_ns: Sequence[int], second_ns: Sequence[int], *, max_noise: float) -> RepeatNoise:
     """Compare a percentile of two openings of one arm, round by round (A/A)."""
     found = ratios(second_ns, first_ns)
     most = max(max(one, 1 / one) for one in found)
     quiet = most <= max_noise
-    return Noise(
+    return RepeatNoise(
         Verdict.PASS if quiet else Verdict.INCONCLUSIVE,
         found,
         f"the first arm's p99 is up to {most:.3g} times as long in one of its openings as in the"

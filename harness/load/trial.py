@@ -18,8 +18,15 @@ from harness.core.printable import many
 from harness.core.reading import Malformed
 from harness.core.run import Status
 from harness.core.scores import Estimate
-from harness.load.rates import Highest, Noise
-from harness.load.workers import NS_PER_S, Part, Plan, Served, answered, unserved
+from harness.load.rates import Highest, RepeatNoise
+from harness.load.workers import (
+    NS_PER_S,
+    ServedArrival,
+    TrialPlan,
+    WorkerResult,
+    answered,
+    unserved,
+)
 from harness.stats.times import series_interval
 
 LOWEST_NS, HIGHEST_NS = 1, 3_600_000_000_000
@@ -167,9 +174,9 @@ class Trial:
 
 
 def summed(
-    plan: Plan,
+    plan: TrialPlan,
     classes: Sequence[str],
-    parts: tuple[Part, ...],
+    parts: tuple[WorkerResult, ...],
     *,
     budgets_ns: Sequence[int],
     confidence: float,
@@ -212,7 +219,7 @@ def _share(response: NDArray[np.int64], budget_ns: int, total: int) -> float:
 
 
 def _by_class(
-    done: Sequence[Served], classes: Sequence[str], time_ns: Callable[[Served], int]
+    done: Sequence[ServedArrival], classes: Sequence[str], time_ns: Callable[[ServedArrival], int]
 ) -> Mapping[str, Histogram]:
     times: dict[str, list[int]] = {}
     for one in done:
@@ -220,7 +227,9 @@ def _by_class(
     return {name: Histogram.of(found) for name, found in sorted(times.items())}
 
 
-def _cold(plan: Plan, classes: Sequence[str], parts: Sequence[Part]) -> Mapping[str, Histogram]:
+def _cold(
+    plan: TrialPlan, classes: Sequence[str], parts: Sequence[WorkerResult]
+) -> Mapping[str, Histogram]:
     of_row = dict(zip(plan.picks, classes, strict=True))
     times: dict[str, list[int]] = {}
     for row, elapsed_ns in (each for part in parts for each in part.cold):
@@ -321,7 +330,7 @@ class Record:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Point:
+class RatePoint:
     """All rounds of one arm at one rate."""
 
     arm: str
@@ -362,8 +371,8 @@ class LoadReport:
     workers: str
     about: Mapping[str, str]
     """Settings, in words."""
-    points: tuple[Point, ...]
-    noise: Mapping[float, Noise]
+    points: tuple[RatePoint, ...]
+    noise: Mapping[float, RepeatNoise]
     """The first arm against itself, by rate."""
     highest: Mapping[str, Highest]
     """Highest rate of each arm; empty where it was not asked for."""
@@ -371,7 +380,7 @@ class LoadReport:
     index_bytes: Mapping[str, int]
     command: str
 
-    def point(self, arm: str, rate: float | None, *, twin: bool = False) -> Point | None:
+    def point(self, arm: str, rate: float | None, *, twin: bool = False) -> RatePoint | None:
         """Find the trials of an arm at a rate."""
         found = (p for p in self.points if (p.arm, p.rate, p.twin) == (arm, rate, twin))
         return next(found, None)

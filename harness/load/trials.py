@@ -17,10 +17,10 @@ from harness.core.records import Query
 from harness.core.scores import Estimate
 from harness.corpus.prepared import Prepared
 from harness.corpus.runs import read_run
-from harness.load.files import CURVE, LOAD_KEY, Parts, keep, parts_of
-from harness.load.rates import Highest, Noise, median_of, noise, ratios
-from harness.load.trial import Histogram, LoadReport, Point, Record, summed
-from harness.load.workers import Arrivals, Mix, Plan, WorkerPool, poisson, recorded, run_pool
+from harness.load.files import CURVE, LOAD_KEY, TrialFiles, keep, parts_of
+from harness.load.rates import Highest, RepeatNoise, median_of, noise, ratios
+from harness.load.trial import Histogram, LoadReport, RatePoint, Record, summed
+from harness.load.workers import Arrivals, Mix, TrialPlan, WorkerPool, poisson, recorded, run_pool
 from harness.pipeline.index import Opener, check_index
 from harness.pipeline.layout import Layout
 from harness.pipeline.params import LoadParams
@@ -34,7 +34,7 @@ Place = tuple[str, bool, float | None]
 
 def points(
     records: Sequence[Record], control: str, *, max_lag: float, confidence: float
-) -> tuple[Point, ...]:
+) -> tuple[RatePoint, ...]:
     """Combine the rounds of each arm at each rate, in the order of arms and rates."""
     places: dict[Place, list[Record]] = {}
     for record in records:
@@ -55,12 +55,12 @@ def _point(
     control: Sequence[Record],
     max_lag: float,
     confidence: float,
-) -> Point:
+) -> RatePoint:
     arm, twin, rate = place
     good = tuple(record for record in records if not record.objection(max_lag))
     classes = sorted({name for record in good for name in record.trial.response})
     ours, theirs = _alike(good, control, max_lag)
-    return Point(
+    return RatePoint(
         arm=arm,
         twin=twin,
         rate=rate,
@@ -106,7 +106,7 @@ def _p99(records: Sequence[Record], max_lag: float) -> dict[int, int]:
 
 def noises(
     records: Sequence[Record], control: str, *, max_lag: float, max_noise: float
-) -> Mapping[float, Noise]:
+) -> Mapping[float, RepeatNoise]:
     """Compare the control with itself at each rate at which it was opened twice."""
     rates = sorted({r.rate for r in records if r.arm == control and r.twin and r.rate})
     found = {}
@@ -170,7 +170,7 @@ class Loading:
         self._expected = {name: self._shown(name) for name in self.arms}
         self.receipt = self._receipt()
         key = digest.of_json([self.receipt, machine()])[:32]
-        self._parts = Parts(parts_of(layout) / key, params.resume_hours)
+        self._parts = TrialFiles(parts_of(layout) / key, params.resume_hours)
         self._records: dict[str, Record] = {}
 
     def _shown(self, arm: str) -> dict[str, Expected]:
@@ -234,7 +234,7 @@ class Loading:
         self, arm: str, rate: float | None, number: int, *, twin: bool, purpose: str
     ) -> Record:
         arrivals = self._arrivals(rate, number, purpose)
-        plan = Plan(
+        plan = TrialPlan(
             queries=self._queries,
             picks=tuple(arrivals.picks.tolist()),
             offsets_ns=None if rate is None else tuple(arrivals.offsets_ns.tolist()),

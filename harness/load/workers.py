@@ -178,7 +178,7 @@ class WallClock:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class TrialPlan:
     """One trial as every worker knows it."""
 
     queries: tuple[Query, ...]
@@ -203,7 +203,7 @@ PATIENCE = 2
 """A trial that takes this many times its length is given up; what was not asked is unserved."""
 
 
-class Served(NamedTuple):
+class ServedArrival(NamedTuple):
     """One arrival and its outcome; all times by the trial's clock."""
 
     arrival: int
@@ -232,12 +232,12 @@ class Served(NamedTuple):
         return self.started_ns - max(self.intended_ns, self.taken_ns)
 
 
-class Worker:
+class LoadWorker:
     """One searcher of its own, that takes one arrival after the other."""
 
     def __init__(
         self,
-        plan: Plan,
+        plan: TrialPlan,
         searcher: Searcher,
         take: Callable[[], int],
         clock: Clock,
@@ -253,7 +253,7 @@ class Worker:
         self.waiting_cpu_ns = 0
         """Processor time that was spent on waiting, which is the harness's own."""
 
-    def step(self) -> Served | None:
+    def step(self) -> ServedArrival | None:
         """Serve the next arrival; None where there is none left, or the trial is given up."""
         taken_ns = self._clock.now_ns()
         plan = self._plan
@@ -273,7 +273,7 @@ class Worker:
         started_ns = self._clock.now_ns()
         seen = self._ask(query)
         ended_ns = self._clock.now_ns()
-        return Served(
+        return ServedArrival(
             arrival,
             intended_ns,
             taken_ns,
@@ -328,10 +328,10 @@ class WorkerPool:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class WorkerResult:
     """What one process brings back."""
 
-    served: tuple[Served, ...]
+    served: tuple[ServedArrival, ...]
     cold: tuple[tuple[int, int], ...]
     """Row of the query, and nanoseconds, of each answer right after opening."""
     cpu_ns: int
@@ -366,7 +366,7 @@ class Shared(NamedTuple):
         return int(self.start.value)
 
 
-def run_pool(opener: Opener, plan: Plan, pool: WorkerPool) -> tuple[Part, ...]:
+def run_pool(opener: Opener, plan: TrialPlan, pool: WorkerPool) -> tuple[WorkerResult, ...]:
     """Open the arm in every worker, start them together, and wait until all are done."""
     context = get_context("spawn")
     shared = Shared(context.Barrier(pool.processes), context.Value("q", 0), context.Value("q", 0))
@@ -391,8 +391,8 @@ def run_pool(opener: Opener, plan: Plan, pool: WorkerPool) -> tuple[Part, ...]:
             ours.close()
 
 
-def _collect(children: dict[Any, SpawnProcess]) -> tuple[Part, ...]:
-    parts: list[Part] = []
+def _collect(children: dict[Any, SpawnProcess]) -> tuple[WorkerResult, ...]:
+    parts: list[WorkerResult] = []
     waiting = set(children)
     while waiting:
         heard: list[Any] = list(wait(list(waiting)))
@@ -413,7 +413,7 @@ def _collect(children: dict[Any, SpawnProcess]) -> tuple[Part, ...]:
     return tuple(parts)
 
 
-def _process(serve: Callable[[Shared], Part], shared: Shared, pipe: Connection) -> None:
+def _process(serve: Callable[[Shared], WorkerResult], shared: Shared, pipe: Connection) -> None:
     """Be one process of a crew."""
     try:
         pipe.send(serve(shared))
@@ -426,10 +426,12 @@ def _process(serve: Callable[[Shared], Part], shared: Shared, pipe: Connection) 
         shared.ready.abort()
 
 
-def work(opener: Opener, plan: Plan, threads: int, number: int, shared: Shared) -> Part:
+def work(
+    opener: Opener, plan: TrialPlan, threads: int, number: int, shared: Shared
+) -> WorkerResult:
     """Be all threads of process ``number``: open, warm up, wait for the others, serve."""
     before = resident_bytes()
-    served: list[Served] = []
+    served: list[ServedArrival] = []
     cold: list[tuple[int, int]] = []
     waiting_ns: list[int] = []
     ended: list[tuple[int, int]] = []
@@ -441,12 +443,12 @@ def work(opener: Opener, plan: Plan, threads: int, number: int, shared: Shared) 
         try:
             with ExitStack() as opened:
                 searcher = opened.enter_context(opener())
-                first = Worker(plan, searcher, shared.take, WallClock(), 0)
+                first = LoadWorker(plan, searcher, shared.take, WallClock(), 0)
                 cold.extend(first.warm_up(number * threads + of))
                 if of == 0:
                     set_aside()
                 at_once.wait()
-                worker = Worker(plan, searcher, shared.take, WallClock(), began[0][0])
+                worker = LoadWorker(plan, searcher, shared.take, WallClock(), began[0][0])
                 found = list(iter(worker.step, None))
                 served.extend(found)
                 waiting_ns.append(worker.waiting_cpu_ns)
@@ -465,7 +467,7 @@ def work(opener: Opener, plan: Plan, threads: int, number: int, shared: Shared) 
         raise next((exc for exc in broken if not isinstance(exc, BrokenBarrierError)), broken[0])
     start_ns, cpu_ns = began[0]
     ended_cpu_ns, resident = map(max, zip(*ended, strict=True))
-    return Part(
+    return WorkerResult(
         served=tuple(sorted(served)),
         cold=tuple(cold),
         cpu_ns=ended_cpu_ns - cpu_ns - sum(waiting_ns),
@@ -476,13 +478,13 @@ def work(opener: Opener, plan: Plan, threads: int, number: int, shared: Shared) 
     )
 
 
-def unserved(plan: Plan, parts: tuple[Part, ...]) -> int:
+def unserved(plan: TrialPlan, parts: tuple[WorkerResult, ...]) -> int:
     """Count the arrivals that no worker came to before the trial was given up."""
     done = sum(len(part.served) for part in parts)
     return 0 if plan.offsets_ns is None else len(plan.offsets_ns) - done
 
 
-def answered(parts: tuple[Part, ...]) -> tuple[Served, ...]:
+def answered(parts: tuple[WorkerResult, ...]) -> tuple[ServedArrival, ...]:
     """Return every arrival that was answered, in the order of arrival."""
     found = (one for part in parts for one in part.served if one.status is Status.ANSWERED)
     return tuple(sorted(found))

@@ -40,7 +40,7 @@ class Left(StrEnum):
     REPEATED = "its session sent the same query just before"
 
 
-class Entry(NamedTuple):
+class LogEntry(NamedTuple):
     """One request of a log."""
 
     text: str
@@ -65,7 +65,7 @@ class Cleaner:
         self.sessions = 0
         """Sessions that were seen; one that was forgotten counts once more."""
 
-    def left(self, entry: Entry) -> Left | None:
+    def left(self, entry: LogEntry) -> Left | None:
         """Return why an entry with a ``plain`` text is left out; None where it counts."""
         if not entry.text:
             return Left.NO_QUERY
@@ -79,7 +79,7 @@ class Cleaner:
             return Left.WORDLESS
         return Left.REPEATED if self._repeats(entry) else None
 
-    def _repeats(self, entry: Entry) -> bool:
+    def _repeats(self, entry: LogEntry) -> bool:
         if not entry.session:
             return False
         known = self._last.pop(entry.session, None)
@@ -111,7 +111,7 @@ ACCESS = {
 """Access logs by the name of their pattern; ``combined`` is what nginx writes by default."""
 FORMATS = ("csv", "jsonl", "mcp", *ACCESS)
 
-Read = Callable[[str], Entry | None]
+Read = Callable[[str], LogEntry | None]
 """Reads a line; None where it has no query. Raises ``ValueError`` where it is malformed."""
 
 
@@ -124,12 +124,12 @@ class Fields:
     session: str = ""
 
 
-class Line:
+class LogLine:
     """One line of a log: its entry, or None where it has none or is broken."""
 
     __slots__ = ("broken", "entry", "foreign", "number")
 
-    def __init__(self, number: int, entry: Entry | None, *, broken: bool, foreign: bool) -> None:
+    def __init__(self, number: int, entry: LogEntry | None, *, broken: bool, foreign: bool) -> None:
         self.number = number
         self.entry = entry
         self.broken = broken
@@ -150,7 +150,7 @@ def format_of(path: Path, given: str) -> str:
     return found
 
 
-def lines(path: Path, kind: str, fields: Fields) -> Iterator[Line]:
+def lines(path: Path, kind: str, fields: Fields) -> Iterator[LogLine]:
     """Read a log of a format of ``FORMATS``, a line at a time."""
     read: Read | None = None if kind == "csv" else _reader(kind, fields)
     for number, raw in raw_lines(path):
@@ -167,7 +167,7 @@ def lines(path: Path, kind: str, fields: Fields) -> Iterator[Line]:
             entry, broken = (None, True) if "\0" in text else (read(text), False)
         except ValueError:
             entry, broken = None, True
-        yield Line(number, entry, broken=broken, foreign=foreign)
+        yield LogLine(number, entry, broken=broken, foreign=foreign)
 
 
 def decoded(raw: bytes) -> tuple[str, bool]:
@@ -205,7 +205,7 @@ def _table(path: Path, head: str, fields: Fields) -> Read:
             1,
         )
 
-    def row(text: str) -> Entry | None:
+    def row(text: str) -> LogEntry | None:
         values = csv_row(text, comma)
         if len(values) != len(names):
             raise ValueError("another number of columns")
@@ -226,7 +226,7 @@ def _head(path: Path, line: str, comma: str) -> list[str]:
         raise BadFile(path, f"its head is not CSV ({exc})", "Close the quote.", 1) from exc
 
 
-def _of_object(found: Any, fields: Fields) -> Entry | None:  # noqa: ANN401  what JSON holds
+def _of_object(found: Any, fields: Fields) -> LogEntry | None:  # noqa: ANN401  what JSON holds
     if not isinstance(found, dict):
         raise ValueError("not an object")  # noqa: TRY004  a fault of the line
     text = _first(found, fields.text, TEXT)
@@ -238,10 +238,10 @@ def _of_object(found: Any, fields: Fields) -> Entry | None:  # noqa: ANN401  wha
     results = _number(_first(found, fields.results, RESULTS))
     status, agent = _number(_first(found, "", STATUS)), _first(found, "", AGENT)
     who = "" if session is None else str(session)
-    return Entry(text, results, who, OK if status is None else status, str(agent or ""))
+    return LogEntry(text, results, who, OK if status is None else status, str(agent or ""))
 
 
-def _of_call(found: Any, fields: Fields) -> Entry | None:  # noqa: ANN401  what JSON holds
+def _of_call(found: Any, fields: Fields) -> LogEntry | None:  # noqa: ANN401  what JSON holds
     """Read a call of a tool; other messages have no query."""
     if not isinstance(found, dict):
         raise ValueError("not an object")  # noqa: TRY004  a fault of the line
@@ -251,7 +251,7 @@ def _of_call(found: Any, fields: Fields) -> Entry | None:  # noqa: ANN401  what 
     return _of_object(params.get("arguments") or {}, fields)
 
 
-def _of_request(pattern: re.Pattern[str], line: str, fields: Fields) -> Entry | None:
+def _of_request(pattern: re.Pattern[str], line: str, fields: Fields) -> LogEntry | None:
     found = pattern.match(line)
     if found is None:
         raise ValueError("not a line of this pattern")
@@ -263,7 +263,7 @@ def _of_request(pattern: re.Pattern[str], line: str, fields: Fields) -> Entry | 
     agent = found.groupdict().get("agent") or ""
     results = _number(pairs.get(fields.results)) if fields.results else None
     who = pairs.get(fields.session, "") if fields.session else f"{found['client']} {agent}"
-    return Entry(_typed(text), results, who, int(found["status"]), agent)
+    return LogEntry(_typed(text), results, who, int(found["status"]), agent)
 
 
 def _typed(text: str) -> str:
@@ -404,7 +404,7 @@ empty = empty + excluded.empty
 """
 
 
-class Counted(NamedTuple):
+class QueryRequests(NamedTuple):
     """One query, and its requests."""
 
     key: str
@@ -424,12 +424,12 @@ class Counted(NamedTuple):
         return 2 * self.empty > self.known
 
 
-class Tally:
+class QueryTally:
     """Counts of queries by key."""
 
     def __init__(self, db: sqlite3.Connection) -> None:
         self._db = db
-        self._new: dict[str, Counted] = {}
+        self._new: dict[str, QueryRequests] = {}
 
     @classmethod
     @contextmanager
@@ -444,7 +444,7 @@ class Tally:
 
     def add(self, key: str, text: str, *, masked: bool, results: int | None) -> None:
         """Count one request."""
-        was = self._new.get(key) or Counted(key, text, masked, 0, 0, 0)
+        was = self._new.get(key) or QueryRequests(key, text, masked, 0, 0, 0)
         known, empty = results is not None, results == 0
         self._new[key] = was._replace(
             requests=was.requests + 1, known=was.known + known, empty=was.empty + empty
@@ -457,12 +457,12 @@ class Tally:
         self._db.executemany(_ADD, self._new.values())
         self._new.clear()
 
-    def by_frequency(self) -> Iterator[Counted]:
+    def by_frequency(self) -> Iterator[QueryRequests]:
         """Yield every query, the most frequent first, equals by key."""
         self.flush()
         for row in self._db.execute("SELECT * FROM query ORDER BY requests DESC, key"):
             key, text, masked, *counts = row
-            yield Counted(key, text, bool(masked), *counts)
+            yield QueryRequests(key, text, bool(masked), *counts)
 
     def count_of(self, key: str) -> int:
         """Count the requests of one query."""

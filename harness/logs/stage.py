@@ -22,19 +22,19 @@ from harness.core.records import Document, Drawn, Qrels, Query
 from harness.core.store import Artifact, Json
 from harness.corpus import beir, judgements, prepared
 from harness.corpus.clusters import near_duplicates, normalised, stars
-from harness.corpus.judgements import Pair, Pool
+from harness.corpus.judgements import JudgingPair, Pool
 from harness.corpus.prepared import form
 from harness.judge.pool import SNIPPET, TITLE
 from harness.logs.querylog import (
     FORMATS,
     LIMITS,
     Cleaner,
-    Counted,
-    Entry,
     Fields,
     Left,
-    Line,
-    Tally,
+    LogEntry,
+    LogLine,
+    QueryRequests,
+    QueryTally,
     format_of,
     lines,
     masked,
@@ -53,7 +53,7 @@ SHADOW = "shadow"
 
 
 @dataclass(slots=True)
-class Counts:
+class LogCounts:
     """What a log held."""
 
     format: str
@@ -70,9 +70,9 @@ class Counts:
     """Requests of a shadow log whose text it does not keep, because both arms agreed."""
 
 
-def count(path: Path, tally: Tally, kind: str, fields: Fields) -> Counts:
+def count(path: Path, tally: QueryTally, kind: str, fields: Fields) -> LogCounts:
     """Clean, mask and count every line of a log."""
-    counts = Counts(SHADOW if path.is_dir() else format_of(path, kind))
+    counts = LogCounts(SHADOW if path.is_dir() else format_of(path, kind))
     cleaner, first_broken = Cleaner(), 0
     for line in _lines(path, counts, fields):
         counts.lines += 1
@@ -87,7 +87,9 @@ def count(path: Path, tally: Tally, kind: str, fields: Fields) -> Counts:
     return counts
 
 
-def _taken(entry: Entry | None, cleaner: Cleaner, tally: Tally, counts: Counts) -> Left | None:
+def _taken(
+    entry: LogEntry | None, cleaner: Cleaner, tally: QueryTally, counts: LogCounts
+) -> Left | None:
     """Count one entry; say why where it does not count."""
     if entry is None:
         return Left.NO_QUERY
@@ -101,11 +103,11 @@ def _taken(entry: Entry | None, cleaner: Cleaner, tally: Tally, counts: Counts) 
     return None
 
 
-def _lines(path: Path, counts: Counts, fields: Fields) -> Iterator[Line]:
+def _lines(path: Path, counts: LogCounts, fields: Fields) -> Iterator[LogLine]:
     return _shadow(path, counts) if path.is_dir() else lines(path, counts.format, fields)
 
 
-def _shadow(folder: Path, counts: Counts) -> Iterator[Line]:
+def _shadow(folder: Path, counts: LogCounts) -> Iterator[LogLine]:
     """Read the requests of a shadow log; the text of one is that of a divergence of its key."""
     texts = {query_key(d.text, d.params): d.text for d in log.records(folder, Divergence)}
     seen: Iterable[Observation] = log.records(folder, Observation)
@@ -115,10 +117,10 @@ def _shadow(folder: Path, counts: Counts) -> Iterator[Line]:
             counts.untold += 1
             continue
         results = one.control.hits if one.control else None
-        yield Line(one.number, Entry(text, results), broken=False, foreign=False)
+        yield LogLine(one.number, LogEntry(text, results), broken=False, foreign=False)
 
 
-def _check(path: Path, counts: Counts, first_broken: int) -> None:
+def _check(path: Path, counts: LogCounts, first_broken: int) -> None:
     broken = counts.left[Left.BROKEN]
     if 2 * broken > counts.lines:
         raise BadFile(
@@ -188,9 +190,9 @@ def drawn_order(doc_ids: set[str], seed: int, query_id: str) -> list[str]:
     return found
 
 
-def pair_of(query: Query, document: Document, largest: int) -> Pair:
+def pair_of(query: Query, document: Document, largest: int) -> JudgingPair:
     """Return a pair with what people must see to judge it, from 0 to ``largest``."""
-    return Pair(
+    return JudgingPair(
         query_id=query.query_id,
         doc_id=document.doc_id,
         query=one_line(query.text),
@@ -211,7 +213,7 @@ FEWEST = 2
 class Classified(NamedTuple):
     """A query and its stratum."""
 
-    found: Counted
+    found: QueryRequests
     stratum: str
 
 
@@ -229,9 +231,9 @@ class Stratum:
         return self.sampled / self.queries
 
 
-def classified(tally: Tally) -> Iterator[Classified]:
+def classified(tally: QueryTally) -> Iterator[Classified]:
     """Yield every query with its stratum, the most frequent first."""
-    frequent: list[Counted] = []
+    frequent: list[QueryRequests] = []
     rest = tally.by_frequency()
     total, told = 0, False
     for found in tally.by_frequency():
@@ -251,21 +253,21 @@ def classified(tally: Tally) -> Iterator[Classified]:
         passed += found.requests
 
 
-def _groups(frequent: list[Counted]) -> list[list[Counted]]:
+def _groups(frequent: list[QueryRequests]) -> list[list[QueryRequests]]:
     """Group near duplicates, the groups with the most requests first."""
-    groups: dict[int, list[Counted]] = {}
+    groups: dict[int, list[QueryRequests]] = {}
     for found, first in zip(frequent, stars([one.key for one in frequent]).tolist(), strict=True):
         groups.setdefault(first, []).append(found)
     return sorted(groups.values(), key=lambda of: (-sum(one.requests for one in of), of[0].key))
 
 
-def _stratum(counted: Counted, place: str, *, told: bool) -> str:
+def _stratum(counted: QueryRequests, place: str, *, told: bool) -> str:
     shape = (form(counted.text) or "form-none").removeprefix("form-")
     zero = ["zero-result" if counted.finds_nothing else "results"] if told else []
     return "/".join([place, shape, *zero])
 
 
-def strata(tally: Tally, size: int) -> Mapping[str, Stratum]:
+def strata(tally: QueryTally, size: int) -> Mapping[str, Stratum]:
     """Count each stratum, and share ``size`` queries among them by their requests.
 
     Each has at least two of its queries, or its only one. Where a share is more than a stratum has,
@@ -305,9 +307,9 @@ def _allocated(
     return shares
 
 
-def drawn(tally: Tally, of: Mapping[str, Stratum], seed: int) -> tuple[Query, ...]:
+def drawn(tally: QueryTally, of: Mapping[str, Stratum], seed: int) -> tuple[Query, ...]:
     """Draw the sample: of each stratum the queries whose keyed digests are smallest."""
-    kept: dict[str, list[tuple[int, str, Counted]]] = {name: [] for name in of}
+    kept: dict[str, list[tuple[int, str, QueryRequests]]] = {name: [] for name in of}
     for found, name in classified(tally):
         mark = -int.from_bytes(_digest(found.key, seed), "big")
         most, least = kept[name], of[name].sampled
@@ -329,7 +331,7 @@ def _digest(key: str, seed: int) -> bytes:
     return hashlib.blake2b(key.encode(), digest_size=8, key=str(seed).encode()).digest()
 
 
-def _query(counted: Counted, name: str, of: Stratum) -> Query:
+def _query(counted: QueryRequests, name: str, of: Stratum) -> Query:
     place, shape, *zero = name.split("/")
     slices = [f"traffic-{place}", f"form-{shape}"]
     slices += ["zero-result"] if zero == ["zero-result"] else []
@@ -378,7 +380,7 @@ class SampleCard(BaseModel):
     queries_sha256: str
 
 
-class Made(NamedTuple):
+class WrittenSet(NamedTuple):
     """What was written."""
 
     card: SampleCard
@@ -390,12 +392,14 @@ def beside(path: Path) -> Path:
     return path.with_name(f"{path.name}.card.json")
 
 
-def from_log(path: Path, to: Path, *, kind: str, fields: Fields, size: int, seed: int) -> Made:
+def from_log(
+    path: Path, to: Path, *, kind: str, fields: Fields, size: int, seed: int
+) -> WrittenSet:
     """Write a sample of at most ``size`` queries into ``to``, and its card beside it."""
     completed(to, within=(to.parent,))
     for file in (to, beside(to)):
         check_new(file, reads=[path])
-    with Tally.open() as tally:
+    with QueryTally.open() as tally:
         counts = count(path, tally, kind, fields)
         parts = strata(tally, size)
         queries = drawn(tally, parts, seed)
@@ -405,7 +409,7 @@ def from_log(path: Path, to: Path, *, kind: str, fields: Fields, size: int, seed
             check_new(file)
         change.write(beside(to), json_text(sample_card.model_dump(mode="json")))
         change.write(to, beir.queries_text(queries))
-    return Made(sample_card, len(queries))
+    return WrittenSet(sample_card, len(queries))
 
 
 CARDS: Artifact[SampleCard] = Json("the card of a sample", SampleCard, remedy=REMEDY)
@@ -421,7 +425,7 @@ def read_card(path: Path) -> SampleCard:
 
 
 def _card(
-    path: Path, counts: Counts, parts: Mapping[str, Stratum], queries: Sequence[Query], seed: int
+    path: Path, counts: LogCounts, parts: Mapping[str, Stratum], queries: Sequence[Query], seed: int
 ) -> SampleCard:
     files = sorted(path.glob("*.jsonl")) if path.is_dir() else [path]
     return SampleCard(
@@ -472,7 +476,7 @@ def drift(sample: Path, later: Path, *, kind: str, fields: Fields) -> Drift:
     card = read_card(sample)
     then = {name: row.requests for name, row in card.strata.items()}
     now: dict[str, int] = {}
-    with Tally.open() as tally:
+    with QueryTally.open() as tally:
         requests = count(later, tally, kind, fields).requests
         for found, stratum in classified(tally):
             now[stratum] = now.get(stratum, 0) + found.requests

@@ -54,7 +54,7 @@ BOUNDED = ("nDCG@k", "RR@k", "P@k", "R@k", "AP@k")
 RATIOS = frozenset({"nDCG", "P", "R"})
 
 
-class Span(NamedTuple):
+class CompletionSpan(NamedTuple):
     """The worst and the best value."""
 
     worst: float
@@ -115,21 +115,21 @@ class Bounding:
         gains = self.asked.gains
         return max(grade if gains is None else gains.get(grade, grade), 0)
 
-    def control(self, case: Case) -> Span:
+    def control(self, case: Case) -> CompletionSpan:
         """Bounds of the control's value, for any completion."""
         return self._alone(case, case.control)
 
-    def candidate(self, case: Case) -> Span:
+    def candidate(self, case: Case) -> CompletionSpan:
         """Bounds of the candidate's value."""
         return self._alone(case, case.candidate)
 
-    def difference(self, case: Case) -> Span:
+    def difference(self, case: Case) -> CompletionSpan:
         """Bounds of candidate - control, both under the same completion."""
         if self.asked.name != "AP":
             return self._span(self.hits([case]))
         control, candidate = self.control(case), self.candidate(case)
         worst, best = candidate.worst - control.best, candidate.best - control.worst
-        return Span(worst, best) if self.unjudged(case) else Span(worst, worst)
+        return CompletionSpan(worst, best) if self.unjudged(case) else CompletionSpan(worst, worst)
 
     def widths(self, cases: Sequence[Case]) -> Sequence[float]:
         """Return how wide the bounds of the difference are in each case."""
@@ -173,18 +173,18 @@ class Bounding:
             return effects_of_rr(hits, self._may_be_relevant)
         return Ratios.of(hits, self).effects()
 
-    def _alone(self, case: Case, shown: tuple[str, ...]) -> Span:
+    def _alone(self, case: Case, shown: tuple[str, ...]) -> CompletionSpan:
         if self.asked.name != "AP":
             hits = self.hits([case])
             ranks = hits.candidate if shown is case.candidate else hits.control
             return self._span(hits._replace(control=np.zeros_like(ranks), candidate=ranks))
         judged = {doc: self.gain(grade) > 0 for doc, grade in case.grades.items()}
         open_ = self.unjudged(case) if self._may_be_relevant else ()
-        return Span(*average_precision(shown[: self.asked.cutoff], judged, open_))
+        return CompletionSpan(*average_precision(shown[: self.asked.cutoff], judged, open_))
 
-    def _span(self, hits: Hits) -> Span:
+    def _span(self, hits: Hits) -> CompletionSpan:
         found = self.effects(hits)
-        return Span(float(found.worst[0]), float(found.best[0]))
+        return CompletionSpan(float(found.worst[0]), float(found.best[0]))
 
     @property
     def _may_be_relevant(self) -> bool:

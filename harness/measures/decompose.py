@@ -30,7 +30,7 @@ Rankings = Mapping[str, Sequence[str]]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Parts:
+class DifferenceParts:
     """Differences candidate - control by query, in parts; the arrays are of shape (queries,)."""
 
     query_ids: tuple[str, ...]
@@ -47,7 +47,7 @@ class Parts:
 
 def decompose(
     control: Run, candidate: Run, qrels: Qrels, measure: str, query_ids: Sequence[str]
-) -> Parts:
+) -> DifferenceParts:
     """Take the difference of ``measure`` apart for queries that both arms have a value for.
 
     k is the measure's cutoff; without one, whole rankings are taken apart.
@@ -67,7 +67,7 @@ def decompose(
     neither, both = value(old), value(new)
     only_order = value({query_id: reordered(old[query_id], new[query_id]) for query_id in old})
     only_shown = value({query_id: reordered(new[query_id], old[query_id]) for query_id in old})
-    return Parts(
+    return DifferenceParts(
         tuple(query_ids),
         shown=((only_shown - neither) + (both - only_order)) / 2,
         order=((only_order - neither) + (both - only_shown)) / 2,
@@ -76,7 +76,7 @@ def decompose(
 
 def decompose_way(
     control: Run, way: Sequence[Run], qrels: Qrels, measure: str, query_ids: Sequence[str]
-) -> tuple[Parts, ...]:
+) -> tuple[DifferenceParts, ...]:
     """Take the difference of ``measure`` apart along the stages of the candidate, one step each.
 
     ``way`` are the runs of its stages that follow from each other, the last one what it shows.

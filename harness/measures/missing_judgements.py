@@ -22,7 +22,7 @@ from harness.measures.columns import EncodedQrels
 from harness.measures.completion_bounds import Bounding, Case, Hits
 from harness.measures.name import parse, span_of_difference
 from harness.measures.quality import kept, rests_on_judging_only
-from harness.stats.bounded import Span
+from harness.stats.bounded import ValueRange
 
 T = TypeVar("T")
 
@@ -125,7 +125,7 @@ Rows = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Missing:
+class MissingJudgements:
     """What the missing judgements leave open, candidate - control."""
 
     measure: str
@@ -163,7 +163,7 @@ class Missing:
         """Whether single hits have a known largest effect, so that a sample says something."""
         return not len(self.query) or bool(np.isfinite(self.loss).all())
 
-    def of(self, query_ids: Sequence[str]) -> Missing:
+    def of(self, query_ids: Sequence[str]) -> MissingJudgements:
         """Keep some queries, in this order.
 
         Raises:
@@ -182,7 +182,7 @@ class Missing:
         now = np.full(len(self.query_ids), -1)
         now[rows] = np.arange(len(rows))
         kept = np.flatnonzero(now[self.query] >= 0)
-        return Missing(
+        return MissingJudgements(
             self.measure,
             tuple(query_ids),
             self.difference[rows],
@@ -204,13 +204,13 @@ def judged_by_relevance(measure: str) -> bool:
         return False
 
 
-def missing(control: Run, candidate: Run, qrels: Qrels, measure: str) -> Missing:
+def missing(control: Run, candidate: Run, qrels: Qrels, measure: str) -> MissingJudgements:
     """Find what is not judged of all queries with a value; computed once for the same runs.
 
     A measure without known bounds may be anything where an unjudged document is shown.
     """
     made = partial(_missing, control, candidate, qrels, measure)
-    return _once(Missing, control, candidate, qrels, measure, made)
+    return _once(MissingJudgements, control, candidate, qrels, measure, made)
 
 
 def _once(  # noqa: PLR0917  a key and what makes the value
@@ -233,7 +233,7 @@ _kept: WeakKeyDictionary[
 ] = WeakKeyDictionary()
 
 
-def _missing(control: Run, candidate: Run, qrels: Qrels, measure: str) -> Missing:
+def _missing(control: Run, candidate: Run, qrels: Qrels, measure: str) -> MissingJudgements:
     try:
         wanted = bounding(measure, qrels)
     except UnknownName:
@@ -243,7 +243,7 @@ def _missing(control: Run, candidate: Run, qrels: Qrels, measure: str) -> Missin
         return _one_by_one(found, control, candidate, qrels, wanted, measure)
     hits = found.hits(wanted)
     effects = wanted.effects(hits)
-    every = Missing(
+    every = MissingJudgements(
         measure,
         found.query_ids,
         effects.difference,
@@ -257,7 +257,7 @@ def _missing(control: Run, candidate: Run, qrels: Qrels, measure: str) -> Missin
     return every.of(kept(found.query_ids, hits.answerable))
 
 
-def _anything(control: Run, candidate: Run, qrels: Qrels, measure: str) -> Missing:
+def _anything(control: Run, candidate: Run, qrels: Qrels, measure: str) -> MissingJudgements:
     """Leave the whole span open where a document is not judged."""
     span, cutoff = span_of_difference(measure), parse(measure).params.get("cutoff")
     if span is None:
@@ -266,7 +266,7 @@ def _anything(control: Run, candidate: Run, qrels: Qrels, measure: str) -> Missi
     open_ = found.open
     has = np.bincount(found.query[open_], minlength=len(found.query_ids)) > 0
     unknown = np.full(len(open_), np.inf)
-    return Missing(
+    return MissingJudgements(
         measure,
         found.query_ids,
         np.zeros(len(has)),
@@ -282,7 +282,7 @@ def _anything(control: Run, candidate: Run, qrels: Qrels, measure: str) -> Missi
 
 def _one_by_one(  # noqa: PLR0917  all of it is needed
     found: _Shown, control: Run, candidate: Run, qrels: Qrels, wanted: Bounding, measure: str
-) -> Missing:
+) -> MissingJudgements:
     """Bound AP, which is quadratic in the grades; each hit may move a query by all that is open."""
     each = dict(cases(control, candidate, qrels, found.query_ids, wanted.asked.cutoff))
     ids = tuple(query_id for query_id, case in each.items() if wanted.defined(case))
@@ -294,7 +294,7 @@ def _one_by_one(  # noqa: PLR0917  all of it is needed
     query = place[found.query[open_]]
     loss, gain = (judged - spans[:, 0])[query], (spans[:, 1] - judged)[query]
     docs = found.named(open_)
-    return Missing(
+    return MissingJudgements(
         measure, ids, judged, spans[:, 0], spans[:, 1], query, docs, loss, gain, exact=False
     )
 
@@ -419,14 +419,14 @@ class Draw(NamedTuple):
     taken: NDArray[np.bool_]
 
 
-class Judged(NamedTuple):
+class SampledQueries(NamedTuple):
     """What a sample says of each query."""
 
     certain: Floats
     """Shape (queries,): change of the difference where all that can move it was judged."""
     change: Floats
     """Shape (queries,): of the others, D / P; its mean is that of all their changes."""
-    span: Span
+    span: ValueRange
     """The least and the greatest that ``change`` can be; both 0 where all is certain."""
     drawn: int
     relevant: int
@@ -435,7 +435,7 @@ class Judged(NamedTuple):
     """Pairs without a grade yet; the sample says nothing while there are any."""
 
 
-def draw(missing: Missing, rate: float, seed: int) -> Draw:
+def draw(missing: MissingJudgements, rate: float, seed: int) -> Draw:
     """Draw hits; of a higher rate, all that a lower one draws are drawn too."""
     chance = np.minimum(1.0, rate * missing.weight)
     taken = np.zeros(len(chance), dtype=bool)
@@ -451,7 +451,7 @@ def _coin(seed: int, query_id: str, doc_id: str) -> float:
     return int.from_bytes(blake2b(text, digest_size=8).digest()) / 2.0**64
 
 
-def rate_of(missing: Missing, size: int) -> float:
+def rate_of(missing: MissingJudgements, size: int) -> float:
     """Return the rate at which ``size`` hits are drawn on average, or all that can matter."""
     weight = missing.weight[missing.weight > 0]
     if not len(weight):
@@ -465,19 +465,19 @@ def rate_of(missing: Missing, size: int) -> float:
     return high
 
 
-def expected_size(missing: Missing, rate: float) -> int:
+def expected_size(missing: MissingJudgements, rate: float) -> int:
     """Count the hits that are drawn at this rate on average."""
     return int(np.ceil(np.minimum(1.0, rate * missing.weight).sum()))
 
 
-def span_at(missing: Missing, rate: float) -> Span:
+def span_at(missing: MissingJudgements, rate: float) -> ValueRange:
     """Return the least and the greatest change of a query that is not known for certain."""
     open_ = ~_certain(missing, np.minimum(1.0, rate * missing.weight))
     least, most = (
         _reach((end[open_]).max(initial=0.0), rate)
         for end in (missing.difference - missing.worst, missing.best - missing.difference)
     )
-    return Span(-least, most)
+    return ValueRange(-least, most)
 
 
 def _reach(whole: float, rate: float) -> float:
@@ -485,7 +485,7 @@ def _reach(whole: float, rate: float) -> float:
     return float(whole / -math.expm1(-rate * whole)) if whole > 0 else 0.0
 
 
-def rate_within(missing: Missing, down: float, up: float) -> float | None:
+def rate_within(missing: MissingJudgements, down: float, up: float) -> float | None:
     """Return the lowest rate at which no query counts for more than this; None if none is so."""
     most = rate_of(missing, len(missing.query))
 
@@ -502,7 +502,9 @@ def rate_within(missing: Missing, down: float, up: float) -> float | None:
     return high
 
 
-def judge(missing: Missing, runs: tuple[Run, Run], qrels: Qrels, sample: Sample) -> Judged:
+def judge(
+    missing: MissingJudgements, runs: tuple[Run, Run], qrels: Qrels, sample: Sample
+) -> SampledQueries:
     """Return what the judgements of a sample say of the queries of ``missing``."""
     wanted, grades = bounding(missing.measure, qrels), sample.grades
     drawn = draw(missing, sample.rate, sample.seed)
@@ -530,7 +532,9 @@ def judge(missing: Missing, runs: tuple[Run, Run], qrels: Qrels, sample: Sample)
     return found._replace(left=left)
 
 
-def seen_by(missing: Missing, drawn: Draw, relevant: NDArray[np.bool_]) -> NDArray[np.bool_]:
+def seen_by(
+    missing: MissingJudgements, drawn: Draw, relevant: NDArray[np.bool_]
+) -> NDArray[np.bool_]:
     """Find the queries of which a relevant hit was drawn, shape (queries,)."""
     seen = np.zeros(len(missing.query_ids), dtype=bool)
     seen[missing.query[drawn.taken & relevant]] = True
@@ -538,8 +542,8 @@ def seen_by(missing: Missing, drawn: Draw, relevant: NDArray[np.bool_]) -> NDArr
 
 
 def weighed(
-    missing: Missing, drawn: Draw, relevant: NDArray[np.bool_], moved: Floats, rate: float
-) -> Judged:
+    missing: MissingJudgements, drawn: Draw, relevant: NDArray[np.bool_], moved: Floats, rate: float
+) -> SampledQueries:
     """Weigh the changes of a whole sample; arrays alone, for simulations too.
 
     ``relevant`` has shape (hits,): whether each is, where its query was judged whole. ``moved`` has
@@ -551,7 +555,7 @@ def weighed(
     np.add.at(unseen, missing.query[relevant], _log1m(drawn.chance[relevant]))
     change = np.zeros(len(seen))
     np.divide(moved, -expm1(unseen), out=change, where=seen)
-    return Judged(
+    return SampledQueries(
         np.where(certain, change, 0.0),
         np.where(certain, 0.0, change),
         span_at(missing, rate),
@@ -561,7 +565,7 @@ def weighed(
     )
 
 
-def _certain(missing: Missing, chance: Floats) -> NDArray[np.bool_]:
+def _certain(missing: MissingJudgements, chance: Floats) -> NDArray[np.bool_]:
     """Find queries of which all that can move the difference is drawn for sure."""
     unsure = np.zeros(len(missing.query_ids), dtype=bool)
     unsure[missing.query[(chance < 1) & (missing.weight > 0)]] = True

@@ -11,7 +11,7 @@ import ir_measures
 from ir_measures import Measure, nDCG
 
 from harness.core.errors import DatasetError, HarnessError, UnknownName
-from harness.stats.bounded import Span
+from harness.stats.bounded import ValueRange
 
 LARGEST = 1 << 20
 """Above it trec_eval's code, which counts documents by gain, fills memory or answers 0."""
@@ -228,7 +228,7 @@ def _one_in(share: float, what: str) -> str:
     return f"{about}one {what} in {rounded:,}" if rounded > 1 else f"{about}every {what}"
 
 
-SHARE, CORRELATION = Span(0.0, 1.0), Span(-1.0, 1.0)
+SHARE, CORRELATION = ValueRange(0.0, 1.0), ValueRange(-1.0, 1.0)
 SHARES = frozenset({
     "AP", "MAP", "Bpref", "BPref", "ERR", "IPrec", "Judged", "nDCG", "NDCG", "P",
     "Precision", "R", "Recall", "RBP", "RR", "MRR", "Rprec", "RPrec", "SetAP", "SetF", "SetP",
@@ -238,7 +238,7 @@ SHARES = frozenset({
 CORRELATIONS = frozenset({"tau", "tauAP"})
 
 
-def span_of(measure: str) -> Span | None:
+def span_of(measure: str) -> ValueRange | None:
     """Return the least and the greatest value of ``measure``; None if they are unknown.
 
     ``measure`` is named as in a policy: ``nDCG@10``, ``RR(rel=2)@10``, ``Jaccard@50``, ``tau``,
@@ -250,7 +250,7 @@ def span_of(measure: str) -> Span | None:
     return SHARE if name in SHARES else None
 
 
-def span_of_difference(measure: str) -> Span | None:
+def span_of_difference(measure: str) -> ValueRange | None:
     """Return the same for the difference of two arms."""
     span = span_of(measure)
     return None if span is None else span.differences

@@ -28,7 +28,7 @@ WHY = np.array([-1, *map(REASONS.index, ("failed", "timed_out", "not_asked"))], 
 WANTED = pa.schema([COLUMNS.field(name) for name in ("query_id", "status", "docs")])
 
 
-class Partial(NamedTuple):
+class FileValues(NamedTuple):
     """What one file says of the judged queries that it has."""
 
     rows: NDArray[np.int64]
@@ -39,7 +39,7 @@ class Partial(NamedTuple):
     """Shape (measures, rows)."""
 
 
-def partial_scores(path: Path, qrels: EncodedQrels, measures: Sequence[str]) -> Partial:
+def partial_scores(path: Path, qrels: EncodedQrels, measures: Sequence[str]) -> FileValues:
     """Score the judged queries of one run file.
 
     Raises:
@@ -67,11 +67,11 @@ def partial_scores(path: Path, qrels: EncodedQrels, measures: Sequence[str]) -> 
         for row, one in enumerate(asked):
             values[row, rising] = kernels.evaluate(graded, one)
     rows = np.flatnonzero(ended != Status.NOT_ASKED)
-    return Partial(rows, ended[rows], values[:, rows])
+    return FileValues(rows, ended[rows], values[:, rows])
 
 
 def joined(
-    parts: Iterable[tuple[Path, Partial]], qrels: EncodedQrels, measures: Sequence[str]
+    parts: Iterable[tuple[Path, FileValues]], qrels: EncodedQrels, measures: Sequence[str]
 ) -> Mapping[str, Scores]:
     """Assemble what the files of one run say.
 

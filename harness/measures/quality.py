@@ -20,7 +20,7 @@ from harness.measures import kernels
 from harness.measures.columns import EncodedQrels
 from harness.measures.kernels import Graded, MeasureSpec
 from harness.measures.name import as_gains, parse
-from harness.stats.bounded import Span
+from harness.stats.bounded import ValueRange
 from harness.stats.inference import Inference
 from harness.stats.interval import interval_each
 
@@ -104,7 +104,7 @@ def missing(run: Run, qrels: Qrels, asked: Sequence[str]) -> tuple[str, ...]:
 
 
 def summarise(
-    scores: Scores, *, span: Span | None, inference: Inference, clusters: Mapping[str, str]
+    scores: Scores, *, span: ValueRange | None, inference: Inference, clusters: Mapping[str, str]
 ) -> Estimate:
     """Mean over the queries that have a value, with its interval (method, section 4).
 
@@ -122,7 +122,7 @@ def summarise(
 
 
 def summarise_each(
-    spanned: Sequence[tuple[Scores, Span | None]],
+    spanned: Sequence[tuple[Scores, ValueRange | None]],
     *,
     inference: Inference,
     clusters: Mapping[str, str],
@@ -132,7 +132,7 @@ def summarise_each(
     Raises:
         EvidenceError: as ``summarise``.
     """
-    together = defaultdict[tuple[tuple[str, ...], Span | None], list[int]](list)
+    together = defaultdict[tuple[tuple[str, ...], ValueRange | None], list[int]](list)
     for at, (scores, span) in enumerate(spanned):
         together[scores.query_ids, span].append(at)
     found: dict[int, Estimate] = {}

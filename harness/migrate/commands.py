@@ -12,7 +12,7 @@ from harness.cli.options import (
     ArmName,
     Arms,
     At,
-    Evidence,
+    EvidencePlace,
     PolicyFile,
     Reason,
     Step,
@@ -27,7 +27,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from datetime import date, datetime, timedelta
 
-    from harness.migrate.standing import CurrentDecision, Drilled, Observed, Standing, State
+    from harness.migrate.standing import (
+        CurrentDecision,
+        Drilled,
+        MigrationDay,
+        MigrationState,
+        Observed,
+    )
     from harness.policy.model import Policy
 
 
@@ -39,7 +45,7 @@ def folder_of(at: Path | None) -> Path:
     return at or Project.own().root / FOLDER
 
 
-def evidence_of(file: Path, of: Evidence) -> CurrentDecision:
+def evidence_of(file: Path, of: EvidencePlace) -> CurrentDecision:
     """Read the decision, and count every digest below it again."""
     from harness.migrate.ledger import evidence
     from harness.pipeline.verify import verify_with_files
@@ -81,7 +87,7 @@ def begin(
 
 @command(migrate)
 def observe(
-    of: Evidence,
+    of: EvidencePlace,
     at: At = None,
     policy: PolicyFile = None,
     shadow: Annotated[
@@ -107,7 +113,7 @@ def observe(
 
 @command(migrate)
 def status(
-    of: Evidence,
+    of: EvidencePlace,
     at: At = None,
     policy: PolicyFile = None,
 ) -> Result:
@@ -131,7 +137,7 @@ def status(
 
 @command(migrate)
 def advance(
-    of: Evidence,
+    of: EvidencePlace,
     at: At = None,
     policy: PolicyFile = None,
     *,
@@ -159,7 +165,7 @@ def advance(
 
     lines: list[str] = []
 
-    def told(resumed: str, state: State) -> None:
+    def told(resumed: str, state: MigrationState) -> None:
         lines.extend(_resumed(resumed, state))
         lines.extend(_standing(standing(state, judged_by, found, now=now()), judged_by))
 
@@ -194,7 +200,7 @@ def rollback(
         return said(f"SEARCH_ENGINE={without_ledger}; the ledger must be fixed")
     lines: list[str] = []
 
-    def told(move: str, state: State) -> None:
+    def told(move: str, state: MigrationState) -> None:
         lines.extend(_resumed(move, state))
         lines.append(f"back to {state.step or 'start'}: SEARCH_ENGINE={state.switch}")
 
@@ -213,7 +219,7 @@ def mend(at: At = None) -> Result:
 @command(migrate)
 def drill(
     arm: ArmName,
-    of: Evidence,
+    of: EvidencePlace,
     at: At = None,
     url: Annotated[
         str, typer.Option(help="A running mail-server that reads the switch; else one in here.")
@@ -234,14 +240,14 @@ def drill(
     from time import perf_counter_ns, sleep
 
     from harness.corpus.prepared import Prepared
-    from harness.migrate.drill import Clock, opened
+    from harness.migrate.drill import DrillClock, opened
     from harness.migrate.drill import drill as walk
 
     project = Project.here()
     folder = folder_of(at)
     layout = of.layout()
     asked = [query.text for query in Prepared.open(layout.data).queries() if query.text.strip()]
-    clock = Clock(now, perf_counter_ns, lambda: sleep(0.05))
+    clock = DrillClock(now, perf_counter_ns, lambda: sleep(0.05))
     serving = opened(layout, arm, project.cache, folder, url=url, timeout_s=max(1.0, patience_s))
     with serving as service:
         event = walk(
@@ -283,7 +289,7 @@ NS_PER_MS = 1e6
 PREFIX = 12
 
 
-def _standing(standing: Standing, policy: Policy) -> Iterator[str]:
+def _standing(standing: MigrationDay, policy: Policy) -> Iterator[str]:
     """Yield what is in force, what it rests on, and what is to be done."""
     state = standing.state
     yield f"\n{state.policy}"
@@ -310,11 +316,11 @@ def _standing(standing: Standing, policy: Policy) -> Iterator[str]:
         yield from (_row("", f"set aside: {line}") for line in one.overridden)
 
 
-def _moved(lines: list[str]) -> Callable[[str, State], None]:
+def _moved(lines: list[str]) -> Callable[[str, MigrationState], None]:
     return lambda move, state: lines.extend(_resumed(move, state))
 
 
-def _resumed(move: str, state: State) -> Iterator[str]:
+def _resumed(move: str, state: MigrationState) -> Iterator[str]:
     """Yield that a move was completed that had been cut off."""
     if move:
         step = state.step or "no step"
@@ -346,7 +352,7 @@ def _drilled(event: Drilled) -> Iterator[str]:
         yield f"  SEARCH_ENGINE={event.old}: {event.step} is taken back"
 
 
-def status_json(standing: Standing) -> dict[str, Any]:
+def status_json(standing: MigrationDay) -> dict[str, Any]:
     """Write the same for machines; times in ISO 8601, ages in seconds."""
     state = standing.state
     rests_on = state.taken[-1].decision if state.taken else None
@@ -370,7 +376,7 @@ def status_json(standing: Standing) -> dict[str, Any]:
     }
 
 
-def _rests_on(standing: Standing, policy: Policy) -> str:
+def _rests_on(standing: MigrationDay, policy: Policy) -> str:
     rests_on, age = standing.state.taken[-1].decision, standing.evidence_age
     if rests_on is None or age is None:
         return "no decision"

@@ -28,7 +28,7 @@ from harness_engines.stacks.remote.mcp import connected
 PREFIX = 12
 
 
-class Who(NamedTuple):
+class Answerer(NamedTuple):
     """Who answered a query, or is meant to."""
 
     fingerprint: str
@@ -40,7 +40,7 @@ class Who(NamedTuple):
         return f"{self.engine} {self.fingerprint[:PREFIX]}"
 
 
-class Clock(NamedTuple):
+class DrillClock(NamedTuple):
     """Time, handed in so that a test has its own."""
 
     today: Callable[[], datetime]
@@ -67,9 +67,9 @@ class _NotProvenError(Exception):
 class Service:
     """The service under drill."""
 
-    ask: Callable[[str], Who]
+    ask: Callable[[str], Answerer]
     """Asks one query, and gives who answered. Whatever it raises fails the drill."""
-    who: Callable[[str], Who]
+    who: Callable[[str], Answerer]
     """Gives who is meant to answer under a value of the switch."""
 
 
@@ -79,7 +79,7 @@ def drill(
     questions: Sequence[str],
     *,
     by: str,
-    clock: Clock,
+    clock: DrillClock,
     patience_ns: int,
 ) -> Drilled:
     """Drill the rollback of the step in force, and note what was seen.
@@ -135,7 +135,7 @@ class _Walk(NamedTuple):
     """Of the ledger when the drill began: who moves meanwhile has the switch to himself."""
     service: Service
     questions: tuple[str, ...]
-    clock: Clock
+    clock: DrillClock
     patience_ns: int
 
     def differ(self, old: str, new: str) -> None:
@@ -172,7 +172,7 @@ class _Walk(NamedTuple):
         sides = " and ".join(f"{v} by {self.service.who(v).shown}" for v in (old, new))
         return f"{many(len(self.questions), 'query was')} answered under {sides}"
 
-    def _strange(self, found: Who, value: str, when: str) -> str:
+    def _strange(self, found: Answerer, value: str, when: str) -> str:
         meant = self.service.who(value)
         return f"{when}, {found.shown} answered, and {meant.shown} is meant to"
 
@@ -192,19 +192,19 @@ def opened(
             return
         with connected([], url, timeout_s) as to:
 
-            def ask(text: str) -> Who:
+            def ask(text: str) -> Answerer:
                 found = to.call(MESSAGES, _given(here, text))
                 by = found.get("served_by")
                 if not isinstance(by, dict) or not {"fingerprint", "engine"} <= by.keys():
                     raise EvidenceError(f"{to.server}: does not say who answered")
-                return Who(str(by["fingerprint"]), str(by["engine"]))
+                return Answerer(str(by["fingerprint"]), str(by["engine"]))
 
             yield Service(ask, lambda value: _meant(here, value))
 
 
-def _asked(service: Switched, text: str) -> Who:
+def _asked(service: Switched, text: str) -> Answerer:
     by = service.now.search(resolved(InProject, _given(service, text))).served_by
-    return Who(by.fingerprint, by.engine)
+    return Answerer(by.fingerprint, by.engine)
 
 
 def _given(service: Switched, text: str) -> dict[str, object]:
@@ -213,8 +213,8 @@ def _given(service: Switched, text: str) -> dict[str, object]:
     return {"project_key": EVERY_PROJECT, "query": text, "limit": SHOWN, "mode": mode}
 
 
-def _meant(service: Switched, value: str) -> Who:
+def _meant(service: Switched, value: str) -> Answerer:
     switch = KillSwitch.read(value)
     if switch is None:
         raise UnknownName("SEARCH_ENGINE", value, [known.value for known in KillSwitch])
-    return Who(*service.who(switch))
+    return Answerer(*service.who(switch))

@@ -25,11 +25,11 @@ from harness.core.reading import Malformed, opened
 from harness.migrate.standing import (
     CurrentDecision,
     Day,
-    Decided,
+    DecisionRecord,
     Event,
     Interleaved,
+    MigrationState,
     Said,
-    State,
     state_of,
 )
 from harness.pipeline.gate import read_decision
@@ -97,7 +97,7 @@ def evidence(layout: Layout, policy_file: Path, held: Callable[[], object]) -> C
         return CurrentDecision(None, refused or str(exc), policy_sha256)
 
 
-def decided(layout: Layout) -> Decided:
+def decided(layout: Layout) -> DecisionRecord:
     """Read what the decision says of each step."""
     decisions, decided_at = read_decision(layout)
     about = json_file(layout.decision)["datasets"][0]
@@ -116,12 +116,12 @@ def _decided(
     about: Mapping[str, Any],
     decisions: Iterable[StepDecision],
     decided_at: datetime,
-) -> Decided:
+) -> DecisionRecord:
     arms = {name: _setup(row) for name, row in about["provenance"]["arms"].items()}
     compared = {one["name"]: _compared(one["agreement"]["classes"]) for one in about["comparisons"]}
     replays = about["provenance"].get("replayed_at", {})
     raced_at = about["latency"]["raced_at"] if about["latency"] else None
-    return Decided(
+    return DecisionRecord(
         sha256=digest.of_file(layout.decision),
         decided_at=decided_at,
         raced_at=moment_of(raced_at) if raced_at else None,
@@ -170,7 +170,7 @@ def _said(
     )
 
 
-def replayed(decision: Decided) -> tuple[Day, ...]:
+def replayed(decision: DecisionRecord) -> tuple[Day, ...]:
     """Return the day on which a decision was requested for each step's arms.
 
     Deciding once more on another day makes no day of it; nor does a replay that has no date.
@@ -246,7 +246,7 @@ class Ledger:
     """Digest of the last entry; zeros where there is none."""
 
     @property
-    def state(self) -> State:
+    def state(self) -> MigrationState:
         """What the events add up to."""
         return state_of(self.events)
 
@@ -359,7 +359,7 @@ def _wrong(path: Path, problem: str) -> NoReturn:
 
 def interleave(
     folder: Path, arms: tuple[str, ...], *, reason: str, now: datetime, by: str
-) -> State:
+) -> MigrationState:
     """Note in the ledger that lists are mixed from these arms, or from none."""
     if len(arms) == 1 or len({*arms}) != len(arms):
         raise EvidenceError("name two arms or more, each once, the one that serves first")

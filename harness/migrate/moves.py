@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from harness.core.errors import EvidenceError
-from harness.core.folders import MIGRATION, Change, changing, cut_off, mark
+from harness.core.folders import MIGRATION, FileChange, changing, cut_off, mark
 from harness.migrate import ledger
 from harness.migrate.ledger import replayed
 from harness.migrate.standing import (
@@ -20,23 +20,23 @@ from harness.migrate.standing import (
     Begun,
     CurrentDecision,
     Day,
+    MigrationDay,
+    MigrationState,
     Observed,
     RolledBack,
-    Standing,
-    State,
     standing,
 )
 from harness.policy.model import Policy
 
-Told = Callable[[str, State], object]
+Told = Callable[[str, MigrationState], object]
 BEGIN, OBSERVE, ADVANCE, ROLLBACK, MEND = "begin", "observe", "advance", "rollback", "mend"
 
 
-def _nobody(resumed: str, state: State) -> None:
+def _nobody(resumed: str, state: MigrationState) -> None:
     """Describe nobody."""
 
 
-def _move(folder: Path, what: str) -> AbstractContextManager[Change]:
+def _move(folder: Path, what: str) -> AbstractContextManager[FileChange]:
     if what != BEGIN and not folder.is_dir():
         _ = ledger.read(folder).state
     return changing(folder / ledger.LEDGER_FILE, within=[folder], what=what)
@@ -67,7 +67,7 @@ def check_switches(policy: Policy) -> None:
         )
 
 
-def look(folder: Path, policy: Policy, evidence: CurrentDecision, *, now: datetime) -> Standing:
+def look(folder: Path, policy: Policy, evidence: CurrentDecision, *, now: datetime) -> MigrationDay:
     """Return where the migration stands; nothing is written."""
     state = ledger.read(folder).state
     found = standing(state, policy, evidence, now=now)
@@ -154,7 +154,7 @@ def advance(
 
 def rollback(
     folder: Path, *, to: str, reason: str, now: datetime, by: str, told: Told = _nobody
-) -> State:
+) -> MigrationState:
     """Take steps back, at once and whatever the evidence says.
 
     ``to`` names the step to go back to, ``start`` the state before the first; empty goes one back.
@@ -175,7 +175,7 @@ def rollback(
         return made.state
 
 
-def _back(state: State, to: str) -> tuple[str, str]:
+def _back(state: MigrationState, to: str) -> tuple[str, str]:
     """Return the step to go back to, empty for the start, and its value of the switch."""
     steps = ["", *(one.step for one in state.taken)]
     target = "" if to == START else to or steps[max(0, len(steps) - 2)]

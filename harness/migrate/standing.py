@@ -47,7 +47,7 @@ class Said(_Kept):
     """When the arms were replayed, the earlier of the two; None if unknown."""
 
 
-class Decided(_Kept):
+class DecisionRecord(_Kept):
     """A decision, as far as a migration rests on it."""
 
     sha256: Sha256
@@ -105,7 +105,7 @@ class Observed(_Event):
     """Evidence was looked at; nothing else changed."""
 
     kind: Literal["observed"] = "observed"
-    decision: Decided | None
+    decision: DecisionRecord | None
     days: tuple[Day, ...]
 
 
@@ -115,7 +115,7 @@ class Advanced(_Event):
     kind: Literal["advanced"] = "advanced"
     step: Name
     switch: Name
-    decision: Decided | None
+    decision: DecisionRecord | None
     """What it rests on; None only where it was overridden."""
     overridden: tuple[str, ...] = ()
     """Blocking findings that a person overrode; usually empty."""
@@ -169,28 +169,28 @@ START = "start"
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class StepInForce:
     """A step that is in force."""
 
     step: str
     switch: str
     since: datetime
-    decision: Decided | None
+    decision: DecisionRecord | None
     drilled_at: datetime | None = None
     """When its rollback was last drilled with success; None where it never was."""
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class MigrationState:
     """What is in force, and what was seen; the old engine serves where nothing is taken."""
 
     policy: str
     begun_at: datetime
     start: str
     """Value of the switch before the first step."""
-    taken: tuple[Taken, ...] = ()
+    taken: tuple[StepInForce, ...] = ()
     """In the order of the policy."""
-    decisions: tuple[Decided, ...] = ()
+    decisions: tuple[DecisionRecord, ...] = ()
     """Every decision that was looked at, oldest first."""
     days: tuple[Day, ...] = ()
     overrides: tuple[Advanced, ...] = ()
@@ -235,7 +235,7 @@ class State:
             )
         return next(iter(policy.steps[len(taken) :]), None)
 
-    def newest(self, step: str, other: Decided | None = None) -> Decided | None:
+    def newest(self, step: str, other: DecisionRecord | None = None) -> DecisionRecord | None:
         """Return the newest decision about ``step``; ``other`` is one that was not noted yet."""
         rests_on = (one.decision for one in self.taken if one.decision)
         known = (other, *reversed(self.decisions), *rests_on)
@@ -265,9 +265,9 @@ class State:
         )
 
 
-def state_of(events: Iterable[Event]) -> State:
+def state_of(events: Iterable[Event]) -> MigrationState:
     """Add up the events of a ledger, oldest first."""
-    state: State | None = None
+    state: MigrationState | None = None
     last: datetime | None = None
     for event in events:
         if last is not None and event.at < last:
@@ -284,12 +284,12 @@ def state_of(events: Iterable[Event]) -> State:
     return state
 
 
-def applied(state: State | None, event: Event) -> State:
+def applied(state: MigrationState | None, event: Event) -> MigrationState:
     """Return the state after ``event``."""
     if isinstance(event, Begun):
         if state is not None:
             raise EvidenceError(f"the migration began already, on {state.begun_at.date()}")
-        return State(event.policy, event.at, event.switch)
+        return MigrationState(event.policy, event.at, event.switch)
     if state is None:
         raise EvidenceError("the migration has not begun. Run: harness migrate begin")
     if isinstance(event, Observed):
@@ -297,7 +297,7 @@ def applied(state: State | None, event: Event) -> State:
         decisions = tuple(sorted((*state.decisions, *noted), key=lambda one: one.decided_at))
         return replace(state, decisions=decisions, days=(*state.days, *event.days))
     if isinstance(event, Advanced):
-        taken = Taken(event.step, event.switch, event.at, event.decision)
+        taken = StepInForce(event.step, event.switch, event.at, event.decision)
         overrides = (*state.overrides, event) if event.overridden else state.overrides
         steps = (*state.taken, taken)
         return replace(state, taken=steps, overrides=overrides, interleaved=None)
@@ -308,7 +308,7 @@ def applied(state: State | None, event: Event) -> State:
     return _drilled(state, event)
 
 
-def _state_before(state: State, to: str, at: datetime) -> State:
+def _state_before(state: MigrationState, to: str, at: datetime) -> MigrationState:
     """Take back every step after ``to``."""
     names = [one.step for one in state.taken]
     if to and to not in names:
@@ -319,7 +319,7 @@ def _state_before(state: State, to: str, at: datetime) -> State:
     return replace(state, taken=kept, turned_back=turned_back, interleaved=None)
 
 
-def _drilled(state: State, event: Drilled) -> State:
+def _drilled(state: MigrationState, event: Drilled) -> MigrationState:
     if event.step != state.step:
         raise EvidenceError(f"a drill of {event.step}, where {state.step or 'no step'} is in force")
     if not event.passed:
@@ -356,23 +356,23 @@ class Ask:
 class CurrentDecision:
     """A decision as it lies there today."""
 
-    decision: Decided | None
+    decision: DecisionRecord | None
     refused: str
     """Why it is not believed; empty where every digest below it was counted again."""
     policy_sha256: str
     """Of the policy as it is today."""
 
     @property
-    def believed(self) -> Decided | None:
+    def believed(self) -> DecisionRecord | None:
         """The decision, where it is believed."""
         return None if self.refused else self.decision
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class MigrationDay:
     """A migration on one day."""
 
-    state: State
+    state: MigrationState
     now: datetime
     next: Step | None
     shadow_days: int
@@ -389,7 +389,9 @@ class Standing:
         return self.now - rests_on.oldest if rests_on else None
 
 
-def standing(state: State, policy: Policy, evidence: CurrentDecision, *, now: datetime) -> Standing:
+def standing(
+    state: MigrationState, policy: Policy, evidence: CurrentDecision, *, now: datetime
+) -> MigrationDay:
     """Return where the migration stands and what it asks for; ``now`` is aware of its zone."""
     step = state.next_of(policy)
     hindrances = tuple(hindrances_of(state, policy, evidence, now=now))
@@ -403,11 +405,11 @@ def standing(state: State, policy: Policy, evidence: CurrentDecision, *, now: da
     else:
         asks.append(Ask(Action.WAIT, f"{step.name}: {hindrances[0]}"))
     days = len(state.shadow_days(step)) if step else 0
-    return Standing(state, now, step, days, hindrances, tuple(asks))
+    return MigrationDay(state, now, step, days, hindrances, tuple(asks))
 
 
 def hindrances_of(
-    state: State, policy: Policy, evidence: CurrentDecision, *, now: datetime
+    state: MigrationState, policy: Policy, evidence: CurrentDecision, *, now: datetime
 ) -> Iterator[str]:
     """Yield the blockers of the next step; none if it may be taken."""
     step = state.next_of(policy)
@@ -427,7 +429,7 @@ def hindrances_of(
 
 
 def _of_decision(
-    state: State, policy: Policy, step: Step, evidence: CurrentDecision, now: datetime
+    state: MigrationState, policy: Policy, step: Step, evidence: CurrentDecision, now: datetime
 ) -> Iterator[str]:
     """Yield why the decision at hand does not allow the step."""
     decision = evidence.decision
@@ -457,7 +459,9 @@ def _of_decision(
     yield from _of_step(state, decision, step, said)
 
 
-def _of_step(state: State, decision: Decided, step: Step, said: Said) -> Iterator[str]:
+def _of_step(
+    state: MigrationState, decision: DecisionRecord, step: Step, said: Said
+) -> Iterator[str]:
     arms, asked = (said.control, said.candidate), (step.control, step.candidate)
     if arms != asked:
         yield (
@@ -487,7 +491,7 @@ def _of_step(state: State, decision: Decided, step: Step, said: Said) -> Iterato
         )
 
 
-def _rollback_asks(state: State, today: Decided | None) -> Iterator[Ask]:
+def _rollback_asks(state: MigrationState, today: DecisionRecord | None) -> Iterator[Ask]:
     """Ask for a rollback where a step in force fails on evidence newer than its own."""
     for at, taken in enumerate(state.taken):
         newest = state.newest(taken.step, today)
@@ -503,7 +507,7 @@ def _rollback_asks(state: State, today: Decided | None) -> Iterator[Ask]:
 
 
 def _expired(
-    state: State, policy: Policy, evidence: CurrentDecision, now: datetime
+    state: MigrationState, policy: Policy, evidence: CurrentDecision, now: datetime
 ) -> Iterator[Ask]:
     """Ask for new evidence of the step in force."""
     if not state.taken:

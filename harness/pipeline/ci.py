@@ -20,13 +20,13 @@ from harness.core.scores import Paired, Scores
 from harness.corpus import beir
 from harness.corpus.prepared import Prepared
 from harness.pipeline.evidence import sides
-from harness.pipeline.inputs import FILE, INPUTS, Inputs, index_changes
+from harness.pipeline.inputs import FILE, INPUTS, RunInputs, index_changes
 from harness.pipeline.layout import Layout, left_by_run
 from harness.pipeline.params import CompareParams
 from harness.pipeline.receipts import read_manifest
 from harness.pipeline.regress import Incomparable, Regression, of_folder, regress
 from harness.policy.model import Policy
-from harness.report.ci import Against, Checked, Held, Loss, gitlab, notes, to_markdown
+from harness.report.ci import Against, CiResult, Held, Loss, gitlab, notes, to_markdown
 from harness.report.decision import decision_json
 
 DECISION = "decision.json"
@@ -45,7 +45,7 @@ def check(
     policy: Policy,
     params: CompareParams,
     report: str = "",
-) -> Checked:
+) -> CiResult:
     """Assemble what a ``harness run`` left in ``folder`` and, if named, in ``baseline``.
 
     ``policy`` judges each arm against itself in the baseline. ``queries`` is the file with the
@@ -80,7 +80,7 @@ def check(
             decisions_ = tuple(one for one in found.decisions if one.candidate not in found.same)
             against = Against(found.verdict, decisions_, found.moved, found.same, changed, recorded)
             held = [*_since(found, before, now, measure, texts), *held]
-    return Checked(
+    return CiResult(
         place=seen_from_root(folder),
         dataset=layout.root.name,
         measure=measure,
@@ -94,7 +94,7 @@ def check(
     )
 
 
-def write(checked: Checked, folder: Path, most: int) -> Path:
+def write(checked: CiResult, folder: Path, most: int) -> Path:
     """Write the comment, the Code Quality report and what the answers rest on into ``folder``.
 
     Returns:
@@ -102,7 +102,7 @@ def write(checked: Checked, folder: Path, most: int) -> Path:
     """
     write_text(folder / COMMENT, to_markdown(checked, most))
     write_json(folder / QUALITY, gitlab(notes(checked, most)))
-    INPUTS.write(folder / FILE, Inputs.around(folder))
+    INPUTS.write(folder / FILE, RunInputs.around(folder))
     return folder / COMMENT
 
 
@@ -137,7 +137,7 @@ def _decided(path: Path, now: Mapping[str, ArmResult], measure: str) -> tuple[St
 
 def _changed(folder: Path, baseline: Path, data: str) -> tuple[tuple[str, ...], str]:
     """Return what changed since the baseline, and what was looked at to find it."""
-    now = Inputs.around(folder)
+    now = RunInputs.around(folder)
     looked = "packages, Python and indexes"
     if not (baseline / FILE).is_file():
         return (), "indexes alone, for the baseline has no record of files and packages"

@@ -20,14 +20,14 @@ from harness.core.store import Artifact, Json
 from harness.corpus.prepared import Prepared
 from harness.corpus.runs import read_run
 from harness.gates.base.rules import Rules
-from harness.measures.decompose import Parts, decompose_way
+from harness.measures.decompose import DifferenceParts, decompose_way
 from harness.measures.quality import score
 from harness.pipeline.index import check_index
 from harness.pipeline.layout import Layout
 from harness.pipeline.receipts import check_run, check_same, read_manifest
 from harness.pipeline.score import slices
 from harness.replay.drive import Traced, trace, unstaged
-from harness.report.explorer_stages import HINT, Decomposed, Moved, from_json, to_csv, to_json
+from harness.report.explorer_stages import HINT, Decomposed, SliceChange, from_json, to_csv, to_json
 from harness.report.inputs import Apart
 from harness.stats.significance import fdr_adjusted, sign_flip_each
 from harness_engines import registry as arms
@@ -140,12 +140,12 @@ def _trace(
 
 
 def _moved(
-    steps: Mapping[str, Parts],
+    steps: Mapping[str, DifferenceParts],
     ids: Sequence[str],
     of_slices: Mapping[str, frozenset[str]],
     clusters: Mapping[str, str],
     rules: Rules,
-) -> tuple[Moved, ...]:
+) -> tuple[SliceChange, ...]:
     """Try each step on each slice; the slices are one family for each step."""
     members = {
         name: np.array([q in wanted for q in ids], dtype=bool)
@@ -166,7 +166,7 @@ def _moved(
     p_values = np.array(list(found.values()))
     adjusted = np.column_stack([fdr_adjusted(column) for column in p_values.T])
     every = [
-        Moved(
+        SliceChange(
             name,
             step,
             float(totals[members[name], at].mean()),

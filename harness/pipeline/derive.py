@@ -26,15 +26,15 @@ from harness.core.scores import BY_TEXT
 from harness.corpus.runs import PAIR, read_scores
 from harness.pipeline import experiments, receipts
 from harness.pipeline.compare import compare, read_agreement
-from harness.pipeline.difference import Difference, first_difference
-from harness.pipeline.evidence import Subject, pairs_of
-from harness.pipeline.experiments import Log
+from harness.pipeline.difference import StoredDifference, first_difference
+from harness.pipeline.evidence import ReportSubject, pairs_of
+from harness.pipeline.experiments import ExperimentLog
 from harness.pipeline.gate import as_stated, decided, texts
 from harness.pipeline.layout import Layout
 from harness.pipeline.params import CompareParams, ScoreParams
 from harness.pipeline.score import score
 from harness.policy.age import SLACK, check_past
-from harness.policy.load import Judged, as_applied, load_policy
+from harness.policy.load import NamedStep, as_applied, load_policy
 from harness.policy.pins import read as read_pins
 
 PREFIX = 12
@@ -49,7 +49,7 @@ class Derived(NamedTuple):
     findings: int
 
 
-def derive(layout: Layout, about: Mapping[str, Any], subject: Subject) -> Derived:
+def derive(layout: Layout, about: Mapping[str, Any], subject: ReportSubject) -> Derived:
     """Compute all that the decision in ``layout`` says again, and compare.
 
     ``about`` is what it says of its one data set, and ``subject`` what that judged.
@@ -75,7 +75,7 @@ def derive(layout: Layout, about: Mapping[str, Any], subject: Subject) -> Derive
     return Derived(sum(map(len, values)), sum(len(step["findings"]) for step in about["steps"]))
 
 
-def _beside(layout: Layout, folder: Path, before: Log) -> Layout:
+def _beside(layout: Layout, folder: Path, before: ExperimentLog) -> Layout:
     """Make a layout in ``folder`` that has the raw evidence of ``layout``, and nothing derived.
 
     ``before`` is the log of experiments as it was before the decision.
@@ -138,12 +138,12 @@ def _same_text(path: Path, derived: str) -> None:
     raise EvidenceError(f"{path}: is not what the decision beside it gives")
 
 
-def _refuse(path: Path, difference: Difference | None) -> None:
+def _refuse(path: Path, difference: StoredDifference | None) -> None:
     if difference:
         raise EvidenceError(f"{path}: {difference}")
 
 
-def judged_in(layout: Layout) -> tuple[dict[str, Any], Subject]:
+def judged_in(layout: Layout) -> tuple[dict[str, Any], ReportSubject]:
     """Read what the decision in ``layout`` says of its one data set, and what it judged and how."""
     hint = f"Decide anew: harness gate --dataset {layout.root.name}"
     beside = receipts.check_all(layout.decision_receipt, hint)
@@ -162,10 +162,10 @@ def judged_in(layout: Layout) -> tuple[dict[str, Any], Subject]:
         arms = tuple(of["settings"]["gate"]["arms"])
     except (KeyError, TypeError, ValidationError) as exc:
         raise BadFile(layout.decision, f"does not state its settings ({exc!r})", hint) from exc
-    steps = [Judged(one["step"], one["control"], one["candidate"]) for one in about["steps"]]
+    steps = [NamedStep(one["step"], one["control"], one["candidate"]) for one in about["steps"]]
     policy = as_applied(load_policy(policy_file), steps)
     pin = about["evidence"]["pin"]["command"]
-    return about, Subject(
+    return about, ReportSubject(
         pairs=pairs_of(policy),
         arms=arms,
         rules=policy.rules,
@@ -181,7 +181,7 @@ def judged_in(layout: Layout) -> tuple[dict[str, Any], Subject]:
     )
 
 
-def check_times(layout: Layout, about: Mapping[str, Any], subject: Subject) -> None:
+def check_times(layout: Layout, about: Mapping[str, Any], subject: ReportSubject) -> None:
     """Refuse a decision whose time is not its log line's, or that has a time of the future below.
 
     Replays, race, load test and traffic are held where they are read.
@@ -204,7 +204,9 @@ def check_times(layout: Layout, about: Mapping[str, Any], subject: Subject) -> N
             raise EvidenceError(f"{where}: {exc}. {experiments.HINT}") from exc
 
 
-def _stated(layout: Layout, subject: Subject, log: Log) -> Iterator[tuple[str, datetime]]:
+def _stated(
+    layout: Layout, subject: ReportSubject, log: ExperimentLog
+) -> Iterator[tuple[str, datetime]]:
     """Yield when each line of the log was written, and when the evidence was pinned."""
     yield from ((f"{layout.log}:{one.number}", one.at) for one in log.experiments)
     file = subject.policy_file

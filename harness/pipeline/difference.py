@@ -15,7 +15,7 @@ ABSENT = "nothing"
 LONGEST = 200
 
 
-class Difference(NamedTuple):
+class StoredDifference(NamedTuple):
     """One value that was stored, and what is derived in its place; both as JSON."""
 
     where: str
@@ -28,12 +28,12 @@ class Difference(NamedTuple):
         return f"{self.where}: stored {self.stored}, derived {self.derived}"
 
 
-def first_difference(stored: Any, derived: Any) -> Difference | None:  # noqa: ANN401  of JSON
+def first_difference(stored: Any, derived: Any) -> StoredDifference | None:  # noqa: ANN401  of JSON
     """Return the first value in which the two differ; None where they are equal."""
     return None if stored is derived else next(_differences("", stored, derived), None)
 
 
-def _differences(where: str, stored: Any, derived: Any) -> Iterator[Difference]:  # noqa: ANN401
+def _differences(where: str, stored: Any, derived: Any) -> Iterator[StoredDifference]:  # noqa: ANN401
     if isinstance(stored, Mapping) and isinstance(derived, Mapping):
         for key in sorted({*stored, *derived}, key=_place):
             pair = stored.get(key, ABSENT), derived.get(key, ABSENT)
@@ -42,7 +42,7 @@ def _differences(where: str, stored: Any, derived: Any) -> Iterator[Difference]:
         for at, pair in enumerate(zip_longest(stored, derived, fillvalue=ABSENT)):
             yield from _differences(f"{where}.{_name(pair, at)}", *pair)
     elif stored != derived or type(stored) is not type(derived):
-        yield Difference(where, _short(stored), _short(derived))
+        yield StoredDifference(where, _short(stored), _short(derived))
 
 
 def _place(key: str) -> tuple[int, str]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.core import digest
-from harness.core.engine import Agreement, KeepsVectors
+from harness.core.engine import KeepsVectors, VectorAgreement
 from harness.core.errors import BadFile, EvidenceError
 from harness.core.files import LEFT_OVER, held, write_text
 from harness.core.folders import is_stray
@@ -159,7 +159,7 @@ def keep_vectors(root: Path, layout: Layout, names: Iterable[str], cache: Path) 
             engine.keep_vectors(data.documents(), queries, root / VECTORS)
 
 
-def take_vectors(root: Path, layout: Layout, name: str, cache: Path) -> Agreement | None:
+def take_vectors(root: Path, layout: Layout, name: str, cache: Path) -> VectorAgreement | None:
     """Use the vectors of the record for an arm, if fresh ones of a sample agree.
 
     None where the record has nothing for this arm.

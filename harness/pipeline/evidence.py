@@ -103,7 +103,7 @@ def pairs_of(policy: Policy) -> dict[str, Pair]:
 
 
 @dataclass(frozen=True, slots=True)
-class Subject:
+class ReportSubject:
     """What a report is about, beside what the stages measured."""
 
     pairs: Mapping[str, Pair]
@@ -141,7 +141,7 @@ class Subject:
         }
 
 
-def evidence_of(layout: Layout, subject: Subject) -> dict[str, Evidence]:
+def evidence_of(layout: Layout, subject: ReportSubject) -> dict[str, Evidence]:
     """Everything that the gates may look at, by comparison."""
     how = subject.policy.clusters if subject.policy else BY_TEXT
     arms = sides(layout, subject.arms)
@@ -149,7 +149,7 @@ def evidence_of(layout: Layout, subject: Subject) -> dict[str, Evidence]:
 
 
 def measured(
-    layout: Layout, subject: Subject, evidence: Mapping[str, Evidence]
+    layout: Layout, subject: ReportSubject, evidence: Mapping[str, Evidence]
 ) -> dict[str, ArmResult]:
     """Return every arm as it was measured; each comparison has all of them."""
     for one in evidence.values():

@@ -13,7 +13,7 @@ from harness.core import digest
 from harness.core.batches import code_sha256
 from harness.core.errors import BadFile, EvidenceError, HarnessError
 from harness.core.files import append_text, held, write_text
-from harness.core.names import Clocked, Experiment, Inputs, Kind, Looked, Setting
+from harness.core.names import Clocked, Experiment, ExperimentInputs, Kind, Looked, Setting
 from harness.core.parts import kinds
 from harness.core.store import Artifact, Journal, Json, JsonLines
 from harness.corpus.prepared import QRELS, QUERIES, Inventory, Prepared
@@ -29,7 +29,7 @@ EXPERIMENTS: Journal[Experiment] = JsonLines("an experiment", Experiment, remedy
 INVENTORIES: Artifact[Inventory] = Json("an inventory", Inventory, remedy=HINT)
 
 
-class Log:
+class ExperimentLog:
     """The lines of a log as they were read."""
 
     def __init__(self, lines: Sequence[str], experiments: Sequence[Experiment]) -> None:
@@ -41,9 +41,9 @@ class Log:
         """Digest of the last line; zeros where there is none."""
         return digest.of_bytes(self.lines[-1].encode()) if self.lines else FIRST
 
-    def until(self, number: int) -> Log:
+    def until(self, number: int) -> ExperimentLog:
         """Return the lines before line ``number``."""
-        return Log(self.lines[: number - 1], self.experiments[: number - 1])
+        return ExperimentLog(self.lines[: number - 1], self.experiments[: number - 1])
 
     @property
     def text(self) -> str:
@@ -110,9 +110,9 @@ def keep(layout: Layout, to: Path) -> int:
         return len(log.lines)
 
 
-def read(layout: Layout) -> Log:
+def read(layout: Layout) -> ExperimentLog:
     """Read the log of ``layout``; one that is not there begins with the copy that was kept."""
-    kept = _read(layout.kept_log) if layout.kept_log else Log((), ())
+    kept = _read(layout.kept_log) if layout.kept_log else ExperimentLog((), ())
     path = layout.log
     if not path.is_file():
         return kept
@@ -127,7 +127,7 @@ def read(layout: Layout) -> Log:
     return log
 
 
-def _read(path: Path) -> Log:
+def _read(path: Path) -> ExperimentLog:
     lines: list[str] = []
     found: list[Experiment] = []
     head = FIRST
@@ -138,10 +138,10 @@ def _read(path: Path) -> Log:
         lines.append(line)
         found.append(one)
         head = digest.of_bytes(line.encode())
-    return Log(lines, found)
+    return ExperimentLog(lines, found)
 
 
-def before_decision(layout: Layout, number: int) -> Log:
+def before_decision(layout: Layout, number: int) -> ExperimentLog:
     """Return the log as it was before the decision in ``layout``, whose number is ``number``."""
     log, path = read(layout), layout.log
     if len(log.lines) < number:
@@ -159,7 +159,7 @@ def add(
     kind: Kind,
     at: datetime,
     *,
-    inputs: Inputs,
+    inputs: ExperimentInputs,
     inventory: Inventory,
     policy: str = "",
     steps: Sequence[Looked] = (),
@@ -231,7 +231,7 @@ def inputs(
     seeds: Mapping[str, int],
     raced: bool = True,
     beside: Collection[str] = (),
-) -> Inputs:
+) -> ExperimentInputs:
     """Return the digests of all that an experiment with ``arms`` rests on.
 
     ``policy`` is the digest of its file, ``seeds`` are those drawn by, beside the race's.
@@ -244,7 +244,7 @@ def inputs(
     seed = settings.get("seed")
     last = {one.name: [*one.artifacts(layout)][-1:] for one in kinds() if one.name in beside}
     measured = {name: digest.of_file(file) for name, files in last.items() for file in files}
-    return Inputs(
+    return ExperimentInputs(
         corpus=data.corpus_sha256,
         queries=data.queries_sha256,
         qrels=data.qrels_sha256,

@@ -20,8 +20,15 @@ from harness.corpus.tuning import Leak
 from harness.pipeline import experiments, receipts
 from harness.pipeline.compare import read_agreement, tie_ends
 from harness.pipeline.difference import first_difference
-from harness.pipeline.evidence import Subject, evidence_of, gathered, measured, pairs_of, sides
-from harness.pipeline.experiments import Log, stock
+from harness.pipeline.evidence import (
+    ReportSubject,
+    evidence_of,
+    gathered,
+    measured,
+    pairs_of,
+    sides,
+)
+from harness.pipeline.experiments import ExperimentLog, stock
 from harness.pipeline.layout import Layout
 from harness.pipeline.pins import (
     Accepting,
@@ -118,7 +125,7 @@ STATED = ("packages", "python", "code_version", "machine")
 """Of the provenance: facts of the day and place of the decision."""
 
 
-def gate(layout: Layout, subject: Subject, *, now: datetime) -> ReportInput:
+def gate(layout: Layout, subject: ReportSubject, *, now: datetime) -> ReportInput:
     """Write ``decision.json`` and ``junit.xml``, and what of them does not rest on a clock.
 
     What was decided, and all that it was decided from, is given back for a page.
@@ -142,7 +149,9 @@ def gate(layout: Layout, subject: Subject, *, now: datetime) -> ReportInput:
     return report
 
 
-def decided(layout: Layout, subject: Subject, log: Log, now: datetime) -> ReportInput:
+def decided(
+    layout: Layout, subject: ReportSubject, log: ExperimentLog, now: datetime
+) -> ReportInput:
     """Decide on the evidence in ``layout`` at the time ``now``, after what ``log`` has."""
     if subject.policy is None:
         raise EvidenceError("there is nothing to judge by; name a policy")
@@ -169,7 +178,7 @@ def as_stated(report: ReportInput, stated: Mapping[str, Any]) -> ReportInput:
     return replace(report, provenance=replace(report.provenance, **facts))
 
 
-def check_decision(layout: Layout, subject: Subject, *, now: datetime) -> None:
+def check_decision(layout: Layout, subject: ReportSubject, *, now: datetime) -> None:
     """Decide again on policy and evidence as they are now, and compare with what is stored."""
     decisions, decided_at = read_decision(layout)
     hint = layout.remedy(Layout.decision)

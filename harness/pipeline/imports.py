@@ -13,13 +13,13 @@ from harness.core import digest
 from harness.core.digest import DocumentsDigest, of_queries
 from harness.core.errors import BadFile, DatasetError, UnknownName
 from harness.core.files import replacing_folder, scratch, write_text
-from harness.core.folders import Change, changing, check_apart, is_stray
+from harness.core.folders import FileChange, changing, check_apart, is_stray
 from harness.core.names import check_distinct, checked
 from harness.core.printable import between, many
 from harness.core.records import FIELDS, Document, Judgement, Qrels, Query
 from harness.corpus import beir, card, mbox, prepared, trec
 from harness.corpus import judgements as corpus_judgements
-from harness.corpus.card import Card, Digests
+from harness.corpus.card import DatasetCard, Digests
 from harness.corpus.cells import OwnWatch, written_otherwise
 from harness.corpus.exchange import Data, reader, writer
 from harness.corpus.prepared import Prepared, with_forms
@@ -189,7 +189,7 @@ CORPUS = "corpus.jsonl"
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class ImportTarget:
     """Where a data set goes, and what is said of it.
 
     Its documents and queries become ``datasets/<name>``, its judgements ``qrels/<name>``.
@@ -208,7 +208,7 @@ class Target:
 
 def import_beir(
     path: Path,
-    to: Target,
+    to: ImportTarget,
     *,
     fields: tuple[str, ...] = FIELDS,
     forms: bool = False,
@@ -219,14 +219,14 @@ def import_beir(
     are; with ``forms`` each query is put into the slice of its form.
     """
     read = beir.Beir(path, to.split, fields)
-    given = Given(
+    given = ImportedFiles(
         read.documents, _queries(read, forms=forms), read.qrels(), (path / CORPUS,), fields
     )
     return register(given, to)
 
 
 def import_trec(
-    to: Target,
+    to: ImportTarget,
     *,
     topics_file: Path,
     qrels_file: Path,
@@ -238,12 +238,12 @@ def import_trec(
     """
     read = trec.table if topics_file.suffix == ".tsv" else trec.tagged
     files = corpus_file, topics_file, qrels_file
-    given = Given(_corpus(corpus_file), read(topics_file), trec.qrels(qrels_file), files)
+    given = ImportedFiles(_corpus(corpus_file), read(topics_file), trec.qrels(qrels_file), files)
     return register(given, to)
 
 
 def import_jsonl(
-    to: Target,
+    to: ImportTarget,
     *,
     corpus_file: Path,
     queries_file: Path,
@@ -257,7 +257,7 @@ def import_jsonl(
     judged, about = judgements(qrels_file, to.about)
     asked = tuple(beir.queries(queries_file))
     files = corpus_file, queries_file, qrels_file
-    given = Given(_corpus(corpus_file), asked, judged, files)
+    given = ImportedFiles(_corpus(corpus_file), asked, judged, files)
     return register(given, replace(to, about=about))
 
 
@@ -289,7 +289,7 @@ def load_folder(
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class ImportedFiles:
     """What was read, and of which files."""
 
     documents: Callable[[], Iterator[Document]]
@@ -307,7 +307,7 @@ def _corpus(path: Path) -> Callable[[], Iterator[Document]]:
     return lambda: beir.documents(path)
 
 
-def register(given: Given, to: Target) -> ImportReport:
+def register(given: ImportedFiles, to: ImportTarget) -> ImportReport:
     """Write a data set, its judgements and its card, together or not at all."""
     checked("a split", to.split)
     folder, qrels = to.datasets / checked("a data set", to.name), to.qrels / to.name
@@ -316,7 +316,9 @@ def register(given: Given, to: Target) -> ImportReport:
         return _registered(given, to, folder, change)
 
 
-def _registered(given: Given, to: Target, folder: Path, change: Change) -> ImportReport:
+def _registered(
+    given: ImportedFiles, to: ImportTarget, folder: Path, change: FileChange
+) -> ImportReport:
     judged = to.qrels / to.name / f"{to.split}.qrels"
     check_apart(folder, given.reads)
     check_free(folder, judged, force=to.force)
@@ -351,10 +353,14 @@ def _others(queries: tuple[Query, ...], judged: Qrels) -> tuple[str, ...]:
 
 
 def _card(
-    given: Given, to: Target, import_report: ImportReport, asked: tuple[Query, ...], corpus: str
-) -> Card:
+    given: ImportedFiles,
+    to: ImportTarget,
+    import_report: ImportReport,
+    asked: tuple[Query, ...],
+    corpus: str,
+) -> DatasetCard:
     about = to.about
-    return Card(
+    return DatasetCard(
         name=to.name,
         title=to.name if about.title == NOT_STATED else about.title,
         source=about.source,
@@ -389,10 +395,12 @@ class MboxImport(NamedTuple):
     """What was taken over, and what is odd about single mails."""
 
     report: ImportReport
-    notes: tuple[mbox.Note, ...]
+    notes: tuple[mbox.MailOddity, ...]
 
 
-def import_mbox(to: Target, *, mbox_file: Path, queries_file: Path, qrels_file: Path) -> MboxImport:
+def import_mbox(
+    to: ImportTarget, *, mbox_file: Path, queries_file: Path, qrels_file: Path
+) -> MboxImport:
     """Register the mails of an mbox file; judgements name them by Message-ID, without brackets.
 
     Mail holds neither queries nor judgements: both are JSON lines and TREC lines as in
@@ -415,7 +423,7 @@ def import_mbox(to: Target, *, mbox_file: Path, queries_file: Path, qrels_file: 
 PARTS = ("docs", "queries", "qrels")
 
 
-def import_ir_datasets(to: Target, *, collection: str, download: bool) -> ImportReport:
+def import_ir_datasets(to: ImportTarget, *, collection: str, download: bool) -> ImportReport:
     """Register a collection of ir_datasets, such as ``beir/scifact/test``.
 
     A document's title and text are taken where it has such fields, else its default text.
@@ -440,7 +448,7 @@ def import_ir_datasets(to: Target, *, collection: str, download: bool) -> Import
             Judgement(_id(one.query_id), _id(one.doc_id), one.relevance)
             for one in found.qrels_iter()
         )
-        given = Given(lambda: map(_document, found.docs_iter()), queries, qrels, ())
+        given = ImportedFiles(lambda: map(_document, found.docs_iter()), queries, qrels, ())
         return register(given, to)
 
 
@@ -490,7 +498,7 @@ def _id(given: str) -> str:
 
 
 def import_ratings(
-    to: Target, *, kind: str, ratings_file: Path, corpus_file: Path, text: str = ""
+    to: ImportTarget, *, kind: str, ratings_file: Path, corpus_file: Path, text: str = ""
 ) -> ImportReport:
     """Register the ratings of a format of ``harness.corpus.exchange``.
 
@@ -501,7 +509,7 @@ def import_ratings(
     about = to.about
     if found.unrated:
         about = replace(about, warnings=(*about.warnings, odd))
-    given = Given(
+    given = ImportedFiles(
         lambda: beir.documents(corpus_file),
         found.queries,
         found.qrels,

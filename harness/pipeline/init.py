@@ -114,7 +114,7 @@ SOURCE = re.compile(r"([\w.-]+(?:/[\w.-]+)+)@([\w./-]+)")
 
 
 @dataclass(frozen=True, slots=True)
-class Begun:
+class NewProject:
     """What a new project is to be."""
 
     folder: Path
@@ -132,7 +132,7 @@ class Begun:
     """Whether DVC runs the script."""
 
 
-def begin_project(wanted: Begun) -> tuple[str, ...]:
+def begin_project(wanted: NewProject) -> tuple[str, ...]:
     """Write the project, and name its files from its folder.
 
     A new folder appears whole or not at all. A folder of a git repository may hold files: none is
@@ -147,7 +147,7 @@ def begin_project(wanted: Begun) -> tuple[str, ...]:
         raise HarnessError(f"{problem}. {remedy}") from exc
 
 
-def _written(wanted: Begun) -> tuple[str, ...]:
+def _written(wanted: NewProject) -> tuple[str, ...]:
     folder = wanted.folder.resolve()
     root = _root(folder)
     _may_hold_a_project(wanted.folder, in_repository=root is not None)
@@ -180,7 +180,7 @@ def _may_hold_a_project(folder: Path, *, in_repository: bool) -> None:
         raise HarnessError(f"{problem}. Name a new or empty folder, or run: git init")
 
 
-def _flows(wanted: Begun, folder: Path, root: Path) -> dict[Path, bytes]:
+def _flows(wanted: NewProject, folder: Path, root: Path) -> dict[Path, bytes]:
     """Return the files for build servers, which name the folder from the root."""
     within = "" if folder == root else json.dumps(folder.relative_to(root).as_posix())
     github, gitlab = _source(wanted.github), _source(wanted.gitlab)
@@ -196,7 +196,7 @@ def _flows(wanted: Begun, folder: Path, root: Path) -> dict[Path, bytes]:
     return flows
 
 
-def _files(wanted: Begun, readme: str) -> dict[str, bytes]:
+def _files(wanted: NewProject, readme: str) -> dict[str, bytes]:
     """Return each file of the project by its place in the folder."""
     engine, data = _engine(wanted), _data(wanted)
     sample, files = [], {}
@@ -240,7 +240,7 @@ To see it turn red, copy `out/` to `before/`, let `words` in `engine.py` forget 
 `./ci.sh` again."""
 
 
-def _engine(wanted: Begun) -> str:
+def _engine(wanted: NewProject) -> str:
     """Return the function as it is called from the folder."""
     if not wanted.engine:
         return OWN
@@ -250,7 +250,7 @@ def _engine(wanted: Begun) -> str:
     return f"{_from(wanted.folder.resolve(), Path(place.module).resolve())}:{place.function}"
 
 
-def _data(wanted: Begun) -> str:
+def _data(wanted: NewProject) -> str:
     """Return the folder of the data as it is seen from the project's."""
     if wanted.data is None:
         return DATA
@@ -339,14 +339,14 @@ def _none_exists(files: Iterable[Path]) -> None:
         raise HarnessError(f"{named}: already exists. Move it, or name a new folder")
 
 
-class Sample(NamedTuple):
+class WrittenSample(NamedTuple):
     """How much was written."""
 
     documents: int
     queries: int
 
 
-def write_sample(folder: Path) -> Sample:
+def write_sample(folder: Path) -> WrittenSample:
     """Write a folder in BEIR layout: the same bytes each time.
 
     Every page is judged for every query, so that no verdict waits for judgements.
@@ -360,7 +360,7 @@ def write_sample(folder: Path) -> Sample:
     write_text(
         folder / "qrels" / "test.tsv", "\n".join(["query-id\tcorpus-id\tscore", *judged, ""])
     )
-    return Sample(len(pairs), len(pairs))
+    return WrittenSample(len(pairs), len(pairs))
 
 
 def _name(pair: tuple[str, str]) -> str:

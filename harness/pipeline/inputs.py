@@ -33,7 +33,7 @@ TEXTS = frozenset({".md", ".rst", ".txt"})
 DATA, CODE, SET, OTHER = "data", "code", "settings", "other files"
 
 
-class Inputs(BaseModel):
+class RunInputs(BaseModel):
     """What lies around a run, by digest or version."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -45,7 +45,7 @@ class Inputs(BaseModel):
     python: str
 
     @classmethod
-    def around(cls, folder: Path) -> Inputs:
+    def around(cls, folder: Path) -> RunInputs:
         """Record the repository around a folder, and what is installed; ``folder`` is left out."""
         return cls(
             commit=git(folder, "rev-parse", "HEAD").strip(),
@@ -54,7 +54,7 @@ class Inputs(BaseModel):
             python=platform.python_version(),
         )
 
-    def since(self, before: Inputs, data: str) -> tuple[str, ...]:
+    def since(self, before: RunInputs, data: str) -> tuple[str, ...]:
         """Describe what differs, by kind; ``data`` is the folder of the data, from the root."""
         kinds: dict[str, list[str]] = defaultdict(list)
         for name in _other(before.files, self.files):
@@ -72,7 +72,9 @@ class Inputs(BaseModel):
         return tuple(found)
 
 
-INPUTS: Artifact[Inputs] = Json("a record of inputs", Inputs, remedy="Run harness ci there again.")
+INPUTS: Artifact[RunInputs] = Json(
+    "a record of inputs", RunInputs, remedy="Run harness ci there again."
+)
 
 
 def index_changes(before: Manifest, now: Manifest) -> str:

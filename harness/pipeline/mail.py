@@ -20,8 +20,8 @@ from harness_engines.contract import SearchError
 from harness_engines.stacks.agent_mail import ingest
 from harness_engines.stacks.agent_mail.arm import STORE, Mail, MailSearcher
 from harness_engines.stacks.agent_mail.ingest import Ingest
-from harness_engines.stacks.agent_mail.live import Live
-from harness_engines.stacks.agent_mail.mcp_tools.search import Identity, Surface
+from harness_engines.stacks.agent_mail.live import LiveIndexes
+from harness_engines.stacks.agent_mail.mcp_tools.search import ServedIndex, Surface
 from harness_engines.stacks.agent_mail.mcp_tools.server import Switched
 from harness_engines.stacks.agent_mail.pipeline.plan import FallbackTier, KillSwitch
 from harness_engines.stacks.agent_mail.service import ShadowObserver
@@ -118,7 +118,7 @@ def follow(
     served, last, left = arms.load(arm, cache), -1, rounds
     with served.open(layout.index(served.name)) as searcher:
         live = searcher.service.fresh if isinstance(searcher, MailSearcher) else None
-        if not isinstance(live, Live):
+        if not isinstance(live, LiveIndexes):
             raise foreign(served)
         while left is None or left > 0:
             try:
@@ -158,7 +158,7 @@ def mail_service(
         if observed is not None:
             observer = observed(searcher, served, index, cache)
             service = replace(service, observer=until_closed.enter_context(observer))
-        identity = Identity(served.name, searcher.manifest)
+        identity = ServedIndex(served.name, searcher.manifest)
         surface = Surface(service, directory, identity, searcher.mode)
         yield Switched(surface, served.engine.settings.model_dump(), switch)
 

@@ -26,7 +26,7 @@ from harness.corpus.prepared import QUERIES, Prepared
 from harness.corpus.runs import read_run
 from harness.measures.name import parse
 from harness.pipeline.compare import compare, ties
-from harness.pipeline.evidence import Subject, evidence_of, pairs_of
+from harness.pipeline.evidence import ReportSubject, evidence_of, pairs_of
 from harness.pipeline.gate import gate
 from harness.pipeline.index import check_index, index, sources
 from harness.pipeline.layout import Layout
@@ -137,7 +137,7 @@ class RunRequest:
     """The command line, for the report."""
     aa: str = ""
     """Queries of the second replay; empty for those of ``params``."""
-    missing: trec.Missing = trec.Missing.LOST
+    missing: trec.MissingQuery = trec.MissingQuery.LOST
     """What a query without a line in ``runs`` is."""
 
 
@@ -188,7 +188,7 @@ def oneshot(
         racing = {arm for pair in pairs.values() for arm in pair} or set(given)
         raced = [arm for name, arm in given.items() if name in racing]
         race(layout, raced, cache, params.race, params.replay.time_limit_s)
-    subject = Subject(
+    subject = ReportSubject(
         pairs=pairs,
         arms=names,
         rules=template.rules,

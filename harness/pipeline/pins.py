@@ -15,26 +15,28 @@ from harness.core.evidence import ArmResult, Evidence
 from harness.core.files import scratch
 from harness.core.formats import json_file
 from harness.core.gate import Finding, Outcome, StepDecision
-from harness.core.names import Inputs
+from harness.core.names import ExperimentInputs
 from harness.core.reading import text_of
 from harness.core.run import Status
 from harness.corpus import tuning
 from harness.corpus.prepared import Inventory, Prepared, changes
 from harness.corpus.tuning import Leak, leak
 from harness.pipeline import experiments
-from harness.pipeline.evidence import Subject
-from harness.pipeline.experiments import Log, inputs, race_settings, stock
+from harness.pipeline.evidence import ReportSubject
+from harness.pipeline.experiments import ExperimentLog, inputs, race_settings, stock
 from harness.pipeline.imports import load_folder
 from harness.pipeline.layout import Layout
 from harness.policy.decision import not_as_pinned
 from harness.policy.looks import looked, looks_by_step, told
-from harness.policy.model import Accepted, Policy, Step
+from harness.policy.model import AcceptedDecision, Policy, Step
 from harness.policy.pins import Pin, read
 from harness.policy.pins import pin as pin_beside
-from harness.report.page.custody import Coverage, Custody, Pinned, Since
+from harness.report.page.custody import Custody, JudgementCoverage, Pinned, Since
 
 
-def judged_on(layout: Layout, policy: Policy, policy_file: Path, inventory: Inventory) -> Inputs:
+def judged_on(
+    layout: Layout, policy: Policy, policy_file: Path, inventory: Inventory
+) -> ExperimentInputs:
     """Return the digests of all that ``policy`` looks at in ``layout``."""
     return inputs(
         layout,
@@ -77,7 +79,9 @@ def note_judged(
     )
 
 
-def custody(layout: Layout, subject: Subject, arms: Mapping[str, ArmResult], log: Log) -> Custody:
+def custody(
+    layout: Layout, subject: ReportSubject, arms: Mapping[str, ArmResult], log: ExperimentLog
+) -> Custody:
     """Assemble what a decision on the evidence in ``layout`` must say of its keeping.
 
     ``log`` has the experiments before it.
@@ -107,12 +111,12 @@ def custody(layout: Layout, subject: Subject, arms: Mapping[str, ArmResult], log
     )
 
 
-def of_decision(layout: Layout, subject: Subject, arms: Mapping[str, ArmResult]) -> Custody:
+def of_decision(layout: Layout, subject: ReportSubject, arms: Mapping[str, ArmResult]) -> Custody:
     """Assemble what the decision in ``layout`` said of its keeping."""
     return custody(layout, subject, arms, before(layout))
 
 
-def before(layout: Layout) -> Log:
+def before(layout: Layout) -> ExperimentLog:
     """Read the log as it was before the decision in ``layout``."""
     try:
         written = json_file(layout.decision)
@@ -148,12 +152,14 @@ def pin_of(layout: Layout, policy_file: Path) -> Pinned | None:
     return Pinned(at, len(pin.made), pin.differences(stock(layout), race_settings(layout)))
 
 
-def _coverage(inventory: Inventory, data: Prepared, arms: Mapping[str, ArmResult]) -> Coverage:
+def _coverage(
+    inventory: Inventory, data: Prepared, arms: Mapping[str, ArmResult]
+) -> JudgementCoverage:
     asked, judged = inventory.queries.keys(), inventory.judgements.keys()
     unanswered = {
         arm: int((side.run.status != Status.ANSWERED).sum()) for arm, side in sorted(arms.items())
     }
-    return Coverage(
+    return JudgementCoverage(
         queries=len(asked),
         judged=len(asked & judged),
         negative=len(asked & frozenset(data.qrels().negative)),
@@ -164,7 +170,7 @@ def _coverage(inventory: Inventory, data: Prepared, arms: Mapping[str, ArmResult
     )
 
 
-def _since(layout: Layout, log: Log, inventory: Inventory) -> Since | None:
+def _since(layout: Layout, log: ExperimentLog, inventory: Inventory) -> Since | None:
     """Compare with the last decision that was made on other queries or judgements."""
     for one in reversed(log.experiments):
         if one.decision and one.inputs.inventory != inventory.sha256:
@@ -180,7 +186,7 @@ def pin(layout: Layout, policy_file: Path, *, at: datetime, by: str) -> Pin:
     return pin_beside(policy_file, name, stock(layout), race_settings(layout), at=at, by=by)
 
 
-class Folder(NamedTuple):
+class BeirFolder(NamedTuple):
     """A folder in BEIR layout, as ``harness run`` takes it."""
 
     path: Path
@@ -188,7 +194,7 @@ class Folder(NamedTuple):
     forms: bool
 
 
-def pin_folder(folder: Folder, policy_file: Path, *, at: datetime, by: str) -> Pin:
+def pin_folder(folder: BeirFolder, policy_file: Path, *, at: datetime, by: str) -> Pin:
     """Pin queries and judgements of a folder in BEIR layout, before anything was run on it."""
     with scratch() as place:
         load_folder(folder.path, folder.split, place / "data", forms=folder.forms)
@@ -221,7 +227,7 @@ def accepted_in(policy: Policy, dataset: str) -> dict[str, Accepting]:
     }
 
 
-def _accepting(step: Step, accepted: Accepted, dataset: str) -> Accepting:
+def _accepting(step: Step, accepted: AcceptedDecision, dataset: str) -> Accepting:
     path = accepted.path
     if not path.is_file():
         raise BadFile(path, f"is gone, and step {step.name} was taken by it", HINT)

@@ -13,7 +13,7 @@ from harness.pipeline.compare import read_agreement
 from harness.pipeline.evidence import gathered, pairs_of, sides
 from harness.pipeline.imports import load_folder
 from harness.pipeline.layout import Layout
-from harness.pipeline.pins import Folder
+from harness.pipeline.pins import BeirFolder
 from harness.pipeline.race import read_race
 from harness.pipeline.score import slices
 from harness.policy.load import for_candidates
@@ -45,7 +45,7 @@ def ground(layout: Layout, policy: Policy, race: Raced | None) -> Ground:
     )
 
 
-def ground_of_folder(folder: Folder, policy: Policy, race: Raced | None) -> Ground:
+def ground_of_folder(folder: BeirFolder, policy: Policy, race: Raced | None) -> Ground:
     """Read a query set in BEIR layout, before anything was run on it."""
     with scratch() as place:
         load_folder(folder.path, folder.split, place / "data", forms=folder.forms)

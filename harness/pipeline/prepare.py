@@ -13,11 +13,11 @@ from pydantic import ValidationError
 from harness.core.digest import DocumentsDigest, of_queries
 from harness.core.errors import BadFile, DatasetError
 from harness.core.files import held, replacing_folder
-from harness.core.folders import Change, changing, completed
+from harness.core.folders import FileChange, changing, completed
 from harness.core.reading import numbered
 from harness.core.records import FIELDS, Document, Qrels, Query
 from harness.corpus import beir, card, prepared, trec
-from harness.corpus.card import Card
+from harness.corpus.card import DatasetCard
 from harness.corpus.clusters import SIMILAR, SIMILAR_FILE, Similar, read_similar
 from harness.corpus.trec import LEFT_OUT, either
 
@@ -48,7 +48,7 @@ def prepare(
 
 
 def _prepare(
-    dataset: Path, qrels: Path, out: Path, change: Change | None = None, *, similar: bool
+    dataset: Path, qrels: Path, out: Path, change: FileChange | None = None, *, similar: bool
 ) -> None:
     about = card.read(dataset)
     judged = qrels / f"{about.split}.qrels"
@@ -108,7 +108,7 @@ class _Found:
     """By its ``make.py``, and not read from files."""
 
 
-def _made(dataset: Path, about: Card) -> _Found | None:
+def _made(dataset: Path, about: DatasetCard) -> _Found | None:
     """Run the data set's own program; None where the data are files."""
     if about.kind == "files":
         return None
@@ -131,12 +131,12 @@ def _from_files(dataset: Path, judged: Path) -> _Found:
     )
 
 
-def _with_versions(counted: Card) -> Card:
+def _with_versions(counted: DatasetCard) -> DatasetCard:
     here = card.installed(counted.packages)
     return counted.model_copy(update={"packages": here})
 
 
-def _hint(about: Card) -> str:
+def _hint(about: DatasetCard) -> str:
     update = f"harness stage prepare --dataset {about.name} --update"
     if about.kind == "files":
         return f"Fetch the data again; if the change is meant, run: {update}"

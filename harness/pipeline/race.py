@@ -38,10 +38,10 @@ from harness.pipeline.index import Opener, check_index
 from harness.pipeline.layout import Layout, drop_older
 from harness.pipeline.params import RaceParams
 from harness.pipeline.receipts import check_run, read_manifest
-from harness.pipeline.replay import Tally, check_apart, check_turns
+from harness.pipeline.replay import CountingSearcher, check_apart, check_turns
 from harness.policy.age import check_past
 from harness.replay.machine import Advance, Work, in_fresh_process, machine, usable_cores
-from harness.replay.race import UNSEEN, Expected, Lap, Texts, Words, draw, shown, varied
+from harness.replay.race import UNSEEN, Expected, Lap, RaceTexts, Words, draw, shown, varied
 from harness.replay.race import race as run_race
 from harness_engines import registry
 
@@ -60,7 +60,7 @@ COLUMNS = pa.schema([
 Column = NDArray[Any]
 
 
-class Part(NamedTuple):
+class ProcessPart(NamedTuple):
     """What one process left."""
 
     calls: pa.Table
@@ -97,16 +97,18 @@ def write_part(path: Path, lap: Lap, process: int, began_at: str, order: str = "
     _write(path, table, {"about": json.dumps(about)})
 
 
-def read_part(path: Path) -> Part:
+def read_part(path: Path) -> ProcessPart:
     """Read what ``write_part`` wrote."""
     table = table_of(path, COLUMNS)
     try:
-        return Part(table, json_of((table.schema.metadata or {})[b"about"].decode()))
+        return ProcessPart(table, json_of((table.schema.metadata or {})[b"about"].decode()))
     except KeyError:
         raise Malformed("no part of a race") from None
 
 
-def write_times(path: Path, parts: Sequence[Part], queries: Sequence[str], receipt: str) -> None:
+def write_times(
+    path: Path, parts: Sequence[ProcessPart], queries: Sequence[str], receipt: str
+) -> None:
     """Combine the parts of one race; ``receipt`` is the digest of what was raced."""
     about = {
         "format": FORMAT,
@@ -250,7 +252,7 @@ def race(
     with held(layout.race_parts):
         drop_older(parts, params.resume_hours)
         expected = {name: _expected(layout, name, texts, params.k) for name in loaded}
-        done: list[Part] = []
+        done: list[ProcessPart] = []
         resumed = any(parts.glob("*.parquet"))
         kind: Clocked = "race resumed" if resumed else "race begun"
         note_timed(layout, kind, tuple(loaded), datetime.now(UTC))
@@ -282,7 +284,7 @@ def race(
 
 
 def _receipt(
-    layout: Layout, arms: Sequence[str], texts: Texts, params: RaceParams
+    layout: Layout, arms: Sequence[str], texts: RaceTexts, params: RaceParams
 ) -> dict[str, object]:
     return {
         "arms": {arm: read_manifest(layout, arm).fingerprint for arm in arms},
@@ -297,7 +299,7 @@ def _receipt(
     }
 
 
-def _expected(layout: Layout, arm: str, texts: Texts, k: int) -> dict[str, Expected]:
+def _expected(layout: Layout, arm: str, texts: RaceTexts, k: int) -> dict[str, Expected]:
     asked = {query.query_id for query in (*texts.warm, *texts.timed)}
     rows = read_run(layout.run(arm)).rows()
     found = {row.query_id: shown(row, k) for row in rows if row.query_id in asked}
@@ -306,7 +308,7 @@ def _expected(layout: Layout, arm: str, texts: Texts, k: int) -> dict[str, Expec
     return found
 
 
-def _strays(parts: Sequence[Part]) -> dict[str, list[str]]:
+def _strays(parts: Sequence[ProcessPart]) -> dict[str, list[str]]:
     found: dict[str, set[str]] = {}
     for part in parts:
         for arm, ids in part.about["strays"].items():
@@ -376,7 +378,7 @@ class RacePart:
     """By arm."""
     expected: Mapping[str, Mapping[str, Expected]]
     """By arm and query: what the arm's run has."""
-    texts: Texts
+    texts: RaceTexts
     order: str
     """What the variants among ``texts`` were drawn by."""
     k: int
@@ -400,7 +402,7 @@ class RacePart:
         with ExitStack() as opened:
             searchers = {arm: opened.enter_context(self.openers[arm]()) for arm in order}
             check_apart(searchers)
-            tallies = {arm: Tally(searcher) for arm, searcher in searchers.items()}
+            tallies = {arm: CountingSearcher(searcher) for arm, searcher in searchers.items()}
             lap = run_race(
                 tallies,
                 self.expected,

@@ -30,7 +30,7 @@ from harness.pipeline.receipts import read_twice
 from harness.pipeline.score import slices
 from harness.policy.decision import decide
 from harness.policy.model import Policy
-from harness.report.ci import Moved
+from harness.report.ci import MeasureOutcome
 
 CACHE = Path(".dvc") / "cache" / "files" / "md5"
 TIMED = frozenset({"race.json", "findings.json"})
@@ -171,7 +171,7 @@ class Regression:
     dataset: str
     decisions: tuple[StepDecision, ...]
     """One an arm, by the gates of the policy's one step."""
-    moved: tuple[Moved, ...]
+    moved: tuple[MeasureOutcome, ...]
     worse: tuple[Worse, ...]
     """By the first measure, the greatest loss first."""
     verdicts: tuple[Verdicts, ...]
@@ -269,7 +269,7 @@ def _for_arms(template: Policy, arms: Sequence[str]) -> Policy:
 
 def _moved(
     then: ArmResult, now: ArmResult, together: Mapping[str, str], rules: Rules
-) -> tuple[Moved, ...]:
+) -> tuple[MeasureOutcome, ...]:
     found = []
     for measure in now.scores:
         if measure not in then.scores:
@@ -284,7 +284,7 @@ def _moved(
             clusters=together,
         )
         levels = float(paired.control.mean()), float(paired.candidate.mean())
-        found.append(Moved(now.arm, measure, *levels, difference))
+        found.append(MeasureOutcome(now.arm, measure, *levels, difference))
     return tuple(found)
 
 

@@ -49,7 +49,7 @@ from harness_engines import registry
 from harness_engines.registry import Arm
 
 
-class Tally:
+class CountingSearcher:
     """Answers as ``searcher`` does, with params or, where it takes none, without; and counts."""
 
     def __init__(self, searcher: Searcher) -> None:
@@ -93,7 +93,7 @@ def remarks(run: Run) -> Iterator[str]:
         yield f"{run.arm}: {len(failed)} of {len(run)} queries have no answer; the first, {why}"
 
 
-def check_depth(run: Run, tally: Tally, k: int) -> None:
+def check_depth(run: Run, tally: CountingSearcher, k: int) -> None:
     """Compare how many hits were requested of an arm with ``k`` and with what its run says."""
     said = run.conditions.k if run.conditions else None
     if said != k or tally.depths - {k}:
@@ -106,7 +106,7 @@ def check_depth(run: Run, tally: Tally, k: int) -> None:
         )
 
 
-def check_turns(tallies: Mapping[str, Tally], turns: int, k: int) -> None:
+def check_turns(tallies: Mapping[str, CountingSearcher], turns: int, k: int) -> None:
     """Compare how often each arm was queried, and for how many hits, with what a race gave it."""
     for arm, tally in tallies.items():
         if tally.asked != turns:
@@ -222,7 +222,7 @@ def _ask(
     parts = layout.parts(arm.name) / str(params.seed)
     with _kept_if_valid(parts), arm.open(layout.index(arm.name)) as searcher:
         check_same(layout, arm.name, wanted, searcher.manifest)
-        tally = Tally(searcher)
+        tally = CountingSearcher(searcher)
         run = drive(
             arm.name,
             tally,
@@ -338,7 +338,7 @@ class OpenedIndex:
                 arm = registry.load(str(self.arm), self.cache)
                 searcher = opened.enter_context(arm.open(self.layout.index(arm.name)))
                 check_same(self.layout, arm.name, self.manifest, searcher.manifest)
-                _kept.of, _kept.searcher = self, Tally(searcher)
+                _kept.of, _kept.searcher = self, CountingSearcher(searcher)
                 _kept.until = opened.pop_all()
         yield _kept.searcher
 
@@ -350,7 +350,7 @@ def close() -> None:
     _kept.__dict__.clear()
 
 
-class Taken(NamedTuple):
+class AcceptedRun(NamedTuple):
     """A run that was taken in."""
 
     run: Run
@@ -376,8 +376,8 @@ class Taken(NamedTuple):
 
 
 def import_run(
-    layout: Layout, arm: str, file: Path, *, missing: trec.Missing = trec.Missing.LOST
-) -> Taken:
+    layout: Layout, arm: str, file: Path, *, missing: trec.MissingQuery = trec.MissingQuery.LOST
+) -> AcceptedRun:
     """Write the file's rankings as the run of ``arm``, and a manifest that names the file.
 
     A query without a line is what ``missing`` says: NOT_ASKED, which has no score, or an empty
@@ -418,4 +418,4 @@ def import_run(
     layout.write(Layout.manifest, manifest, arm)
     run = record_run(layout, run)
     note_replayed(layout, arm, datetime.now(UTC))
-    return Taken(run, tuple(sorted(others)))
+    return AcceptedRun(run, tuple(sorted(others)))

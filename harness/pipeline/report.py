@@ -14,14 +14,14 @@ from harness.core.formats import json_file
 from harness.core.names import checked
 from harness.core.parts import kinds
 from harness.pipeline.decompose import kept
-from harness.pipeline.evidence import Subject, evidence_of, measured
+from harness.pipeline.evidence import ReportSubject, evidence_of, measured
 from harness.pipeline.gate import as_stated, check_decision, read_decision
 from harness.pipeline.inputs import git
 from harness.pipeline.layout import Layout
 from harness.pipeline.pins import of_decision
 from harness.pipeline.report_inputs import assemble
 from harness.report import trends
-from harness.report.files import Written, write_reports
+from harness.report.files import ReportFiles, write_reports
 from harness.report.inputs import ReportInput
 from harness.report.trends import to_page
 
@@ -72,7 +72,7 @@ def commit_of(root: Path) -> str:
 TRENDS = "trends.html"
 
 
-def report(subjects: Mapping[Layout, Subject], out: Path, receipt: Path) -> Written:
+def report(subjects: Mapping[Layout, ReportSubject], out: Path, receipt: Path) -> ReportFiles:
     """Write the page, its Markdown, the decision and the JUnit file into ``out``.
 
     ``receipt`` names what the pages were made from, without times, so that it can be tracked.
@@ -86,7 +86,7 @@ def report(subjects: Mapping[Layout, Subject], out: Path, receipt: Path) -> Writ
     return written
 
 
-def as_decided(layout: Layout, subject: Subject, out: Path) -> ReportInput:
+def as_decided(layout: Layout, subject: ReportSubject, out: Path) -> ReportInput:
     """Assemble what the pages in ``out`` say of a decision, with its own day and machine."""
     decisions, decided_at = read_decision(layout)
     evidence = evidence_of(layout, subject)

@@ -19,7 +19,7 @@ from harness.corpus.runs import Means
 from harness.gates.base.rules import Rules
 from harness.measures.name import span_of, span_of_difference
 from harness.pipeline.compare import Pair, check_drawn, difference
-from harness.pipeline.evidence import Subject, measured, raced
+from harness.pipeline.evidence import ReportSubject, measured, raced
 from harness.pipeline.layout import Layout
 from harness.pipeline.provenance import provenance
 from harness.pipeline.receipts import replayed_at
@@ -88,7 +88,7 @@ def _ratios(candidate: Nanoseconds, control: Nanoseconds, rules: Rules) -> dict[
 
 def assemble(
     layout: Layout,
-    subject: Subject,
+    subject: ReportSubject,
     evidence: Mapping[str, Evidence],
     decisions: Sequence[StepDecision],
     decided_at: datetime,
@@ -147,7 +147,7 @@ def assemble(
 
 
 def _differences(
-    layout: Layout, subject: Subject, evidence: Mapping[str, Evidence]
+    layout: Layout, subject: ReportSubject, evidence: Mapping[str, Evidence]
 ) -> dict[str, Mapping[str, Estimate]]:
     """Read how far each pair is apart, and draw one interval of each again."""
     stored = _in_order(layout.read(Layout.differences), subject.measures)

@@ -27,7 +27,7 @@ from harness.corpus.prepared import QRELS, QUERIES, Prepared
 from harness.corpus.runs import Key, Means, read_run, score_columns
 from harness.measures.columns import EncodedQrels
 from harness.measures.name import span_of
-from harness.measures.partitions import Partial, joined, partial_scores
+from harness.measures.partitions import FileValues, joined, partial_scores
 from harness.measures.quality import REASONS, summarise_each
 from harness.measures.quality import score as score_run
 from harness.pipeline import receipts
@@ -116,9 +116,9 @@ def _judgements(path: Path, sha256: str) -> EncodedQrels:  # noqa: ARG001  other
     return EncodedQrels.of(trec.qrels(path))
 
 
-def _read(path: Path) -> Partial:
+def _read(path: Path) -> FileValues:
     with path.open("rb") as file, np.load(file) as part:
-        return Partial(part["rows"], part["status"], part["values"])
+        return FileValues(part["rows"], part["status"], part["values"])
 
 
 FEWEST = 2
@@ -131,7 +131,7 @@ def score(layout: Layout, arms: Sequence[str], params: ScoreParams) -> Means:
     for arm in arms:
         check_run(layout, arm)
     queries = data.queries()
-    judged = Judged(tuple(query.query_id for query in queries), data.qrels())
+    judged = ScoringTarget(tuple(query.query_id for query in queries), data.qrels())
     found = _scored(layout, arms, params, judged)
     layout.write(Layout.per_query, found)
     clusters = data.clusters()
@@ -154,7 +154,7 @@ def score(layout: Layout, arms: Sequence[str], params: ScoreParams) -> Means:
 
 
 def _scored(
-    layout: Layout, arms: Sequence[str], params: ScoreParams, judged: Judged
+    layout: Layout, arms: Sequence[str], params: ScoreParams, judged: ScoringTarget
 ) -> dict[Key, dict[str, Scores]]:
     """Score each arm in a batch of its own."""
     files = [of_file(layout.data / name) for name in (QUERIES, QRELS)]
@@ -234,7 +234,7 @@ def _units(found: Scores, clusters: Mapping[str, str]) -> int:
     return len(found.query_ids) if spanned else independent(found.query_ids, clusters)
 
 
-class Judged(NamedTuple):
+class ScoringTarget(NamedTuple):
     """What all arms are scored against."""
 
     asked: tuple[str, ...]
@@ -246,7 +246,7 @@ class Judged(NamedTuple):
 class Scoring:
     """Scores the run of one arm."""
 
-    judged: Callable[[], Judged]
+    judged: Callable[[], ScoringTarget]
     measures: tuple[str, ...]
 
     def __call__(self, run_file: Path, beside: Path) -> Iterator[int]:
@@ -258,10 +258,10 @@ class Scoring:
 
 
 @lru_cache(maxsize=1)
-def judged_in(data: Path, sha256: str) -> Judged:  # noqa: ARG001  other contents, other key
+def judged_in(data: Path, sha256: str) -> ScoringTarget:  # noqa: ARG001  other contents, other key
     """Read prepared data, once a process."""
     prepared = Prepared.open(data)
-    return Judged(tuple(query.query_id for query in prepared.queries()), prepared.qrels())
+    return ScoringTarget(tuple(query.query_id for query in prepared.queries()), prepared.qrels())
 
 
 def write_score(path: Path, asked: Sequence[str], scores: Sequence[Scores]) -> None:

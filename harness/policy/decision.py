@@ -28,7 +28,7 @@ from harness.gates.base.times import TimedSettings
 from harness.policy.age import check_age
 from harness.policy.looks import SAME, Looks
 from harness.policy.model import Demands, Gate, Policy, Premises, Step
-from harness.stats.bounded import Span
+from harness.stats.bounded import ValueRange
 from harness.stats.sample_size import min_queries
 
 
@@ -51,13 +51,13 @@ def asked_means(settings: object, slices: Iterable[str]) -> Iterator[AskedMean]:
 
     ``slices`` are those of the query set, for a gate that looks at all of them.
     """
-    if isinstance(settings, superior.Settings):
+    if isinstance(settings, superior.SuperiorSettings):
         yield AskedMean(settings, settings.limit, versus=settings.versus)
-    elif isinstance(settings, non_inferior.Settings):
+    elif isinstance(settings, non_inferior.NonInferiorSettings):
         yield AskedMean(settings, settings.limit)
-    elif isinstance(settings, equivalent.Settings):
+    elif isinstance(settings, equivalent.EquivalentSettings):
         yield AskedMean(settings, -settings.margin, both_sides=True)
-    elif isinstance(settings, no_slice_harmed.Settings):
+    elif isinstance(settings, no_slice_harmed.NoSliceHarmedSettings):
         for name in sorted(settings.slices or slices):
             own = settings.model_copy(update={"slice": name})
             yield AskedMean(own, -settings.margin_of(name))
@@ -452,7 +452,7 @@ def _of_the_same(
         spent, passed = level * attempts, Verdict.PASS
         own = Finding(name, SAME, passed, Cause.KEPT, why, bound, None, None, "attempts", "", spent)
         return own, *found
-    either = Span(-1.0, 1.0)
+    either = ValueRange(-1.0, 1.0)
     more = max(
         (
             min_queries(0.0, -abs(limit), span=either, level=level * attempts) - now

@@ -22,7 +22,7 @@ from harness.gates.base.rules import Rules
 from harness.policy.model import (
     FORMAT,
     NOTHING,
-    Accepted,
+    AcceptedDecision,
     Gate,
     GateHead,
     Policy,
@@ -198,7 +198,7 @@ class _Reader:
             table.same_engine or "",
         )
 
-    def _accepted(self, at: int, table: StepTable) -> Accepted | None:
+    def _accepted(self, at: int, table: StepTable) -> AcceptedDecision | None:
         """Return the decision that a step was taken by; its path is relative to the policy."""
         file, sha256 = table.accepted, table.accepted_sha256
         if file is None and sha256 is None:
@@ -211,7 +211,7 @@ class _Reader:
                 "Write accepted, the file of that decision, and accepted_sha256, its digest, in a"
                 " step with taken = true",
             )
-        return Accepted(self._path.parent / file, sha256)
+        return AcceptedDecision(self._path.parent / file, sha256)
 
     def _gate(self, step: int, number: int, raw: Mapping[str, Any]) -> Gate:
         at: KeyPath = ("step", step, "gate", number)
@@ -286,7 +286,7 @@ def for_candidates(template: Policy, control: str, candidates: Sequence[str]) ->
     return replace(template, steps=steps, chained=False)
 
 
-class Judged(NamedTuple):
+class NamedStep(NamedTuple):
     """A step as a decision names it."""
 
     step: str
@@ -294,9 +294,9 @@ class Judged(NamedTuple):
     candidate: str
 
 
-def as_applied(template: Policy, judged: Sequence[Judged]) -> Policy:
+def as_applied(template: Policy, judged: Sequence[NamedStep]) -> Policy:
     """Return the policy that has exactly the steps ``judged``, in their order."""
-    own = [Judged(step.name, step.control, step.candidate) for step in template.steps]
+    own = [NamedStep(step.name, step.control, step.candidate) for step in template.steps]
     if judged and list(judged) == own[: len(judged)]:
         return template.until(judged[-1].step)
     controls = {one.control for one in judged}

@@ -15,7 +15,7 @@ from itertools import pairwise
 from harness.core.digest import of_json
 from harness.core.evidence import Load
 from harness.core.gate import StepDecision, Verdict
-from harness.core.names import Experiment, Inputs, Looked
+from harness.core.names import Experiment, ExperimentInputs, Looked
 from harness.policy.model import Policy, Step
 
 CHANGES = {
@@ -63,7 +63,7 @@ class Looks:
 
 
 def looked(
-    policy: Policy, step: Step, inputs: Inputs, decision: StepDecision | None = None
+    policy: Policy, step: Step, inputs: ExperimentInputs, decision: StepDecision | None = None
 ) -> Looked:
     """Return what a step is judged on and by: two looks are one where all of it is the same.
 
@@ -101,14 +101,14 @@ def looked(
     )
 
 
-def _clocked(step: Step, inputs: Inputs) -> object:
+def _clocked(step: Step, inputs: ExperimentInputs) -> object:
     """Return what its gates on time rest on; None where that is nothing."""
     if not step.needs(Load):
         return inputs.times
     return [inputs.times, inputs.load] if inputs.times or inputs.load else None
 
 
-def looks(log: Iterable[Experiment], policy: Policy, step: Step, inputs: Inputs) -> Looks:
+def looks(log: Iterable[Experiment], policy: Policy, step: Step, inputs: ExperimentInputs) -> Looks:
     """Count the attempts at the control of ``step`` in ``log``, and those being made on ``inputs``.
 
     The candidates of other steps that this control meets in the same decision are attempts too.
@@ -140,7 +140,9 @@ def looks(log: Iterable[Experiment], policy: Policy, step: Step, inputs: Inputs)
     )
 
 
-def looks_by_step(log: Iterable[Experiment], policy: Policy, inputs: Inputs) -> dict[str, Looks]:
+def looks_by_step(
+    log: Iterable[Experiment], policy: Policy, inputs: ExperimentInputs
+) -> dict[str, Looks]:
     """Count the attempts at the control of each step, by the step's name."""
     known = tuple(log)
     return {step.name: looks(known, policy, step, inputs) for step in policy.steps}
@@ -156,7 +158,7 @@ def _levels(attempts: Iterable[tuple[str | None, float]]) -> Mapping[str, float]
 
 
 def _at_control(
-    known: Sequence[Experiment], step: Step, inputs: Inputs
+    known: Sequence[Experiment], step: Step, inputs: ExperimentInputs
 ) -> Iterator[tuple[Experiment, Looked]]:
     """Yield the looks at the control of ``step``, whatever policy, step and candidate it was.
 
@@ -181,7 +183,7 @@ def _called(line: Experiment, one: Looked, policy: Policy, step: Step) -> str:
     return f" ({', '.join(said)})" if said else ""
 
 
-def _unjudged(known: Iterable[Experiment], step: Step, judged: Sequence[Inputs]) -> int:
+def _unjudged(known: Iterable[Experiment], step: Step, judged: Sequence[ExperimentInputs]) -> int:
     """Count the races and load tests of the step's arms that its gates on time might have seen.
 
     A race that was begun and not ended is one: who dropped it may have read its first times.
@@ -193,7 +195,7 @@ def _unjudged(known: Iterable[Experiment], step: Step, judged: Sequence[Inputs])
     return len(races - {one.times for one in judged}) + _dropped(mine) + unseen
 
 
-def _of_arms(known: Iterable[Experiment], step: Step, now: Inputs) -> list[Experiment]:
+def _of_arms(known: Iterable[Experiment], step: Step, now: ExperimentInputs) -> list[Experiment]:
     """Return the experiments with the step's arms, by their names or by what they showed."""
     shown = {now.shown.get(arm, arm) for arm in (step.control, step.candidate)}
     return [
@@ -224,7 +226,7 @@ def told(log: Iterable[Experiment]) -> tuple[str, ...]:
     return tuple(f"{what}, {count}x" if count > 1 else what for what, count in said.items())
 
 
-def _since(before: Inputs, now: Inputs) -> Iterator[str]:
+def _since(before: ExperimentInputs, now: ExperimentInputs) -> Iterator[str]:
     """Describe what is other than before; a seed is named with both its values."""
     for name, what in CHANGES.items():
         if getattr(before, name) != getattr(now, name):

@@ -142,7 +142,7 @@ class Gate:
         )
 
 
-class Accepted(NamedTuple):
+class AcceptedDecision(NamedTuple):
     """A decision that was kept, by its bytes."""
 
     path: Path
@@ -164,7 +164,7 @@ class Step:
     """What the kill switch is set to by the step; None where no switch takes it."""
     shadow_days: int = 0
     """Days on which the candidate must have been compared before the step is taken."""
-    accepted: Accepted | None = None
+    accepted: AcceptedDecision | None = None
     """The decision that it was taken by; None where the policy does not name it."""
     same_engine: str = ""
     """Why its two arms may be one engine (A/A); empty where they may not."""

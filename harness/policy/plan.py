@@ -12,20 +12,20 @@ from harness.core.printable import counted
 from harness.core.records import Qrels
 from harness.core.scores import codes, independent
 from harness.gates import agreement_floor, identity, negatives, no_slice_harmed
-from harness.gates.base.differences import Comparison, compare, known_span
+from harness.gates.base.differences import PairedComparison, compare, known_span
 from harness.gates.base.queries import SampleSettings, ShareSettings, checked, in_slice
 from harness.gates.base.rules import GateSettings, Rules
 from harness.gates.base.times import TimedSettings
 from harness.measures.name import floor_in_words, gain_in_words, loss_in_words, share_in_words
 from harness.policy.decision import AskedMean, asked_means
 from harness.policy.model import Gate, Policy, Step
-from harness.stats.bounded import Span
+from harness.stats.bounded import ValueRange
 from harness.stats.interval import size_for
 from harness.stats.sample_size import (
     Codes,
     Floats,
+    IntervalTarget,
     Pilot,
-    Target,
     assumed,
     dependence,
     min_queries,
@@ -36,7 +36,7 @@ from harness.stats.sample_size import (
 from harness.stats.sample_size import planned as planned_queries
 
 
-class Counted(NamedTuple):
+class IndependentQueries(NamedTuple):
     """Some queries, and how many of them do not depend on each other."""
 
     queries: int
@@ -78,27 +78,27 @@ class AtHand:
         answerable, negative = (ids & frozenset(one) for one in (qrels.answerable, qrels.negative))
         return cls(ids, answerable, negative, slices, clusters, race)
 
-    def every(self) -> Counted:
+    def every(self) -> IndependentQueries:
         """Count all queries, judged or not."""
         return self._counted(self.queries)
 
-    def of_quality(self, name: str | None) -> Counted:
+    def of_quality(self, name: str | None) -> IndependentQueries:
         """Count the queries of a slice, or of the set, that have a value of quality."""
         return self._counted(self.answerable & self._slice(name))
 
-    def of_agreement(self, name: str | None) -> Counted:
+    def of_agreement(self, name: str | None) -> IndependentQueries:
         """Count the queries of a slice, or of the set; agreement needs no judgement."""
         return self._counted(self._slice(name))
 
-    def without_answer(self) -> Counted:
+    def without_answer(self) -> IndependentQueries:
         """Count the negative queries."""
         return self._counted(self.negative)
 
     def _slice(self, name: str | None) -> frozenset[str]:
         return self.queries if name is None else self.slices.get(name, frozenset())
 
-    def _counted(self, ids: frozenset[str]) -> Counted:
-        return Counted(len(ids), independent(sorted(ids), self.clusters))
+    def _counted(self, ids: frozenset[str]) -> IndependentQueries:
+        return IndependentQueries(len(ids), independent(sorted(ids), self.clusters))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -108,14 +108,14 @@ class MeanForecast:
     values: Floats
     """Shape (queries,)."""
     clusters: Codes | None
-    span: Span
-    wanted: Target
+    span: ValueRange
+    wanted: IntervalTarget
     spread_known: bool
     """Whether the spread is assumed, and not that of a pilot."""
     said: str
 
     @classmethod
-    def of_pilot(cls, compared: Comparison, wanted: Target) -> MeanForecast:
+    def of_pilot(cls, compared: PairedComparison, wanted: IntervalTarget) -> MeanForecast:
         """Take the spread and the clusters of differences that were seen."""
         values = compared.paired.difference
         spread = float(values.std(ddof=1)) if len(values) > 1 else 0.0
@@ -172,7 +172,7 @@ class ShareForecast:
         )
 
 
-def _truth(wanted: Target) -> str:
+def _truth(wanted: IntervalTarget) -> str:
     return f"a true gain of {wanted.truth:g}" if wanted.truth else "no true difference"
 
 
@@ -195,7 +195,7 @@ class Need:
     """The bound in what people see."""
     least: int = 0
     """Independent ones without which it cannot pass; 0 where its rule counts none."""
-    have: Counted | None = None
+    have: IndependentQueries | None = None
     """None where no query set is at hand."""
     forecast: MeanForecast | ShareForecast | None = None
     processes: int = 0
@@ -261,14 +261,14 @@ class _Planner:
         if truth <= bound:
             note = f"no true gain above {bound:g} is assumed: name one with --gain"
             return replace(need, note=note)
-        wanted = Target(truth, abs(bound) if asked.both_sides else bound, asked.both_sides)
+        wanted = IntervalTarget(truth, abs(bound) if asked.both_sides else bound, asked.both_sides)
         least = max(need.least, self._fewest(settings, truth, bound))
         need = replace(need, least=least, equal=tuple(self._equal(settings, wanted)))
         if settings.every_look:
             return replace(need, note="judged at every look: queries are added until it answers")
         return self.forecast(need, asked, wanted)
 
-    def forecast(self, need: Need, asked: AskedMean, wanted: Target) -> Need:
+    def forecast(self, need: Need, asked: AskedMean, wanted: IntervalTarget) -> Need:
         settings = asked.settings
         if self.pilot is not None:
             try:
@@ -292,7 +292,9 @@ class _Planner:
         largest = self.rules.largest_cluster
         return min_queries(truth, bound, span=span, level=level, largest=largest)
 
-    def _equal(self, settings: SampleSettings, wanted: Target) -> Iterator[tuple[float, int]]:
+    def _equal(
+        self, settings: SampleSettings, wanted: IntervalTarget
+    ) -> Iterator[tuple[float, int]]:
         """Plan for candidates that are equal, where a gate does not ask for more."""
         span, rules = known_span(settings.measure).differences, self.rules
         for moved in () if wanted.truth or settings.every_look else MOVED:
@@ -306,7 +308,7 @@ class _Planner:
     def _gain(self, margin: float) -> float:
         return TIMES_MARGIN * margin if self.assume.gain is None else self.assume.gain
 
-    def negative(self, settings: negatives.Settings) -> Need:
+    def negative(self, settings: negatives.NegativesSettings) -> Need:
         bound = -settings.max_more
         have = self.at_hand.without_answer() if self.at_hand else None
         named = settings.model_copy(update={"measure": settings.unit})
@@ -317,9 +319,9 @@ class _Planner:
             return replace(need, note="no pilot, so its power is not planned: --dataset")
         empty, silent = negatives.emptiness(settings, self.pilot)
         silently = replace(self, pilot=silent)
-        return silently.forecast(need, AskedMean(empty, bound), Target(0.0, bound))
+        return silently.forecast(need, AskedMean(empty, bound), IntervalTarget(0.0, bound))
 
-    def agreement(self, settings: agreement_floor.Settings) -> Need:
+    def agreement(self, settings: agreement_floor.AgreementFloorSettings) -> Need:
         span = known_span(settings.measure)
         level, largest = self.rules.level / 2, self.rules.largest_cluster
         least = min_queries(span.most, settings.floor, span=span, level=level, largest=largest)
@@ -338,7 +340,7 @@ class _Planner:
             said = f"the pilot has no value of {settings.where}"
             return replace(need, note=f"the pilot says nothing of it: {said}")
         wanted, groups = (
-            Target(scores.mean, settings.floor),
+            IntervalTarget(scores.mean, settings.floor),
             codes(scores.query_ids, self.pilot.clusters),
         )
         said = f"mean {scores.mean:.4f} as in {counted(len(scores.values), 'query')} of the pilot"
@@ -360,13 +362,13 @@ class _Planner:
 
     def timed(self, settings: TimedSettings) -> Need:
         race = self.at_hand.race if self.at_hand else None
-        have = Counted(race.queries, race.queries) if race else None
+        have = IndependentQueries(race.queries, race.queries) if race else None
         note = "how far processes differ is known after a race, so its power is not planned"
         least = settings.fewest(self.rules.confidence)
         raced = race.processes if race else 0
         return Need("queries raced", "", least, have, processes=PROCESSES, raced=raced, note=note)
 
-    def each_slice(self, _: no_slice_harmed.Settings) -> Need:
+    def each_slice(self, _: no_slice_harmed.NoSliceHarmedSettings) -> Need:
         return Need("queries of each slice", note="it asks for slices, and none is at hand")
 
     def whole(self, _: GateSettings) -> Need:
@@ -374,12 +376,12 @@ class _Planner:
 
 
 PLANNED: tuple[tuple[type[GateSettings], Callable[[_Planner, Any], Need]], ...] = (
-    (no_slice_harmed.Settings, _Planner.each_slice),
-    (negatives.Settings, _Planner.negative),
-    (agreement_floor.Settings, _Planner.agreement),
+    (no_slice_harmed.NoSliceHarmedSettings, _Planner.each_slice),
+    (negatives.NegativesSettings, _Planner.negative),
+    (agreement_floor.AgreementFloorSettings, _Planner.agreement),
     (ShareSettings, _Planner.share),
     (TimedSettings, _Planner.timed),
-    (identity.Settings, _Planner.whole),
+    (identity.IdentitySettings, _Planner.whole),
 )
 """How the gates of each kind are planned, beside those on means of differences."""
 
@@ -395,7 +397,7 @@ def _queries(name: str | None) -> str:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Planned:
+class PlannedNeed:
     """One need of one gate, in numbers."""
 
     gate: Gate
@@ -445,7 +447,7 @@ class PlannedStep:
     """One step with all that it needs."""
 
     step: Step
-    needs: tuple[Planned, ...]
+    needs: tuple[PlannedNeed, ...]
 
     @property
     def lacking(self) -> tuple[str, ...]:
@@ -483,7 +485,7 @@ def _step(
     many = max(1, sum(need.forecast is not None for _, need in found))
     each = 1 - (1 - rules.power) / many
     planned = tuple(
-        Planned(
+        PlannedNeed(
             gate,
             need,
             need.forecast.queries(rules, rules.power) if need.forecast else None,

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from harness.core.errors import EvidenceError
 from harness.core.evidence import Evidence
 from harness.core.scores import Estimate, independent
-from harness.gates.base.differences import Comparison, compare
+from harness.gates.base.differences import PairedComparison, compare
 from harness.gates.base.rules import TOUCH, Rules
 from harness.policy.decision import AskedMean, asked_means
 from harness.policy.model import Gate, Policy, Step
@@ -149,7 +149,7 @@ def _tried(
         )
 
 
-def passed(asked: AskedMean, compared: Comparison, drawn: Trials, rules: Rules) -> Bools:
+def passed(asked: AskedMean, compared: PairedComparison, drawn: Trials, rules: Rules) -> Bools:
     """Describe which columns pass, shape (trials,), as the gate itself judges each.
 
     A query with a value in one arm alone counts as the worst, as in the gate.
@@ -171,7 +171,7 @@ def passed(asked: AskedMean, compared: Comparison, drawn: Trials, rules: Rules) 
 
 
 def _clears(
-    values: Floats, groups: Codes | None, asked: AskedMean, compared: Comparison, rules: Rules
+    values: Floats, groups: Codes | None, asked: AskedMean, compared: PairedComparison, rules: Rules
 ) -> Bools:
     found = np.ones(values.shape[1], dtype=np.bool_)
     for sign in (1.0, -1.0) if asked.both_sides else (1.0,):

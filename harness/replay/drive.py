@@ -261,7 +261,7 @@ class _Open:
 
 
 @dataclass(frozen=True, slots=True)
-class Asking:
+class RunWriter:
     """Runs some queries on an arm, and writes what came out as a run."""
 
     opener: Opener
@@ -315,7 +315,7 @@ def drive(
         executor = current()
     else:
         opener = _Open(searcher)
-    asking = Asking(opener, arm, k, time_limit_s)
+    asking = RunWriter(opener, arm, k, time_limit_s)
     with using(executor):
         map_batches(asking, batches, advance=advance, whole=_is_run)
     rows: dict[str, Row] = {}

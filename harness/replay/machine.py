@@ -222,7 +222,7 @@ VECTORS = (
 P95 = 95
 
 
-class Noise(NamedTuple):
+class MachineNoise(NamedTuple):
     """The same work as two arms."""
 
     rounds: int
@@ -263,7 +263,7 @@ def free_bytes(folder: Path) -> int:
     return shutil.disk_usage(there).free
 
 
-def noise(rounds: int, clock: Callable[[], int] = perf_counter_ns) -> Noise:
+def noise(rounds: int, clock: Callable[[], int] = perf_counter_ns) -> MachineNoise:
     """Time the reference work ``rounds`` times as each of two arms."""
     if rounds <= 1:
         raise ValueError(f"{rounds} rounds say nothing of how they differ; take two or more")
@@ -275,7 +275,7 @@ def noise(rounds: int, clock: Callable[[], int] = perf_counter_ns) -> Noise:
     medians = [statistics.median(one) for one in times]
     tails = [statistics.quantiles(one, n=100, method="inclusive")[P95 - 1] for one in times]
     median = statistics.median((*times[0], *times[1]))
-    return Noise(
+    return MachineNoise(
         rounds,
         max(medians) / min(medians),
         max(tails) / min(tails),
@@ -304,7 +304,7 @@ class Surroundings(NamedTuple):
     """Of wall time: some program waited for a processor; None where the system does not say."""
 
 
-class Look(NamedTuple):
+class MachineCounters(NamedTuple):
     """Counters of the machine at one moment, in seconds."""
 
     wall: float
@@ -316,13 +316,13 @@ class Look(NamedTuple):
     pressure: float | None
 
 
-def look() -> Look:
+def look() -> MachineCounters:
     """Read the machine's counters now."""
     times = psutil.cpu_times()._asdict()
     busy = sum(spent for name, spent in times.items() if name not in IDLE)
     steal = times.get("steal", 0.0)
     idle = times["idle"] + times.get("iowait", 0.0)
-    return Look(
+    return MachineCounters(
         wall=perf_counter(),
         own=process_time(),
         busy=busy,
@@ -333,7 +333,7 @@ def look() -> Look:
     )
 
 
-def between(before: Look, after: Look) -> Surroundings:
+def between(before: MachineCounters, after: MachineCounters) -> Surroundings:
     """Describe what happened between two looks."""
     wall = max(after.wall - before.wall, 1e-9)
     busy = after.busy - before.busy

@@ -37,7 +37,7 @@ Key = tuple[Bag, str]
 """Words of a query in any order, and its params."""
 
 
-class Texts(NamedTuple):
+class RaceTexts(NamedTuple):
     """The texts of every process of a race."""
 
     warm: tuple[Query, ...]
@@ -57,7 +57,7 @@ def draw(
     warm: int,
     repeated: int,
     seed: int,
-) -> Texts:
+) -> RaceTexts:
     """Draw texts from a query set, seeded, and of each cluster one.
 
     Two queries that differ in case or space are one text. Queries of one cluster take much the same
@@ -83,7 +83,7 @@ def draw(
     kept = min(warm, max(1, len(drawn) // HELD_BACK)) if few else len(drawn) - timed
     others, chosen = drawn[:kept], drawn[kept:][:timed]
     again = [others[at % len(others)] for at in range(warm)]
-    return Texts(tuple(again), tuple(chosen), tuple(chosen[:repeated]))
+    return RaceTexts(tuple(again), tuple(chosen), tuple(chosen[:repeated]))
 
 
 class Words:
@@ -136,7 +136,7 @@ class Words:
         return self._documents[word].bit_length()
 
 
-def varied(texts: Texts, queries: Sequence[Query], words: Words, order: str) -> Texts:
+def varied(texts: RaceTexts, queries: Sequence[Query], words: Words, order: str) -> RaceTexts:
     """Add a variant of each of ``timed``, its words drawn by ``order``.
 
     None of them has the bag of words of a text of ``queries``.
@@ -183,7 +183,7 @@ class Call(NamedTuple):
     turn: int
     """How many arms had this text, this time, before this one."""
     elapsed_ns: int
-    taken: Taken
+    taken: CallCost
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +198,7 @@ class Lap:
     """One time of the reference work beside each text."""
     surroundings: Surroundings
     counts: str
-    """What ``Taken.waited_ns`` is on this system."""
+    """What ``CallCost.waited_ns`` is on this system."""
     beside_ns: Mapping[str, int]
     """Processor time of other threads after the answers of an arm, before the next call; by arm."""
 
@@ -206,7 +206,7 @@ class Lap:
 def race(
     searchers: Mapping[str, Searcher],
     expected: Mapping[str, Mapping[str, Expected]],
-    texts: Texts,
+    texts: RaceTexts,
     *,
     k: int,
     seed: int,
@@ -288,7 +288,7 @@ def shown(row: Row, k: int) -> Expected:
     return row.status, documents[:k], row.served_by
 
 
-class Reading(NamedTuple):
+class ProcessCounters(NamedTuple):
     """Counters of this process so far."""
 
     waits_ns: Mapping[str, int]
@@ -304,10 +304,10 @@ class Beside:
 
     def __init__(self, names: Sequence[str]) -> None:
         self.ns = dict.fromkeys(names, 0)
-        self.ended: tuple[str, Reading] | None = None
+        self.ended: tuple[str, ProcessCounters] | None = None
         """The arm that answered last, and the counters then."""
 
-    def until(self, now: Reading) -> None:
+    def until(self, now: ProcessCounters) -> None:
         """Count what was used since the last answer."""
         if self.ended is not None:
             name, then = self.ended
@@ -315,7 +315,7 @@ class Beside:
             self.ended = None
 
 
-class Taken(NamedTuple):
+class CallCost(NamedTuple):
     """What one call cost, beside its time."""
 
     waited_ns: int
@@ -341,14 +341,14 @@ class Meter:
             os.close(file)
         self._files.clear()
 
-    def read(self) -> Reading:
+    def read(self) -> ProcessCounters:
         """Read all counters now."""
         waits = self._waits() if self.counts == RUN_QUEUE else {}
         preempted = resource.getrusage(resource.RUSAGE_SELF).ru_nivcsw
         cpu_ns = process_time_ns()
-        return Reading(waits, cpu_ns, preempted, cpu_ns - thread_time_ns())
+        return ProcessCounters(waits, cpu_ns, preempted, cpu_ns - thread_time_ns())
 
-    def taken(self, before: Reading, after: Reading, elapsed_ns: int) -> Taken:
+    def taken(self, before: ProcessCounters, after: ProcessCounters, elapsed_ns: int) -> CallCost:
         """Describe what was taken between two readings around a call of ``elapsed_ns``.
 
         What waited in a thread that ended in between is not known.
@@ -356,9 +356,9 @@ class Meter:
         cpu_ns = after.cpu_ns - before.cpu_ns
         preempted = after.preempted - before.preempted
         if self.counts == IDLE:
-            return Taken(max(0, elapsed_ns - cpu_ns), cpu_ns, preempted)
+            return CallCost(max(0, elapsed_ns - cpu_ns), cpu_ns, preempted)
         waited = sum(ns - before.waits_ns.get(of, 0) for of, ns in after.waits_ns.items())
-        return Taken(waited, cpu_ns, preempted)
+        return CallCost(waited, cpu_ns, preempted)
 
     def _waits(self) -> dict[str, int]:
         """Wait of each thread that is there."""

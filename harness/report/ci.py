@@ -13,7 +13,7 @@ from harness.core.gate import Finding, StepDecision, Verdict, together
 from harness.core.printable import many, one_line, printable
 from harness.core.scores import Estimate
 from harness.report import doc
-from harness.report.doc import Block, Items, Num, Section, Table, Text, Value, table
+from harness.report.doc import Block, Items, Num, Section, TableBlock, Text, Value, table
 from harness.report.inputs import ReportInput
 from harness.report.page.cards import answer, measured
 from harness.report.rounding import markdown, number
@@ -126,7 +126,7 @@ class Held:
 
 
 @dataclass(frozen=True, slots=True)
-class Moved:
+class MeasureOutcome:
     """Outcome of one measure of an arm."""
 
     arm: str
@@ -143,7 +143,7 @@ class Against:
     verdict: Verdict
     decisions: tuple[StepDecision, ...]
     """One an arm."""
-    moved: tuple[Moved, ...]
+    moved: tuple[MeasureOutcome, ...]
     same: frozenset[str]
     """Arms whose answers are the same, hit for hit."""
     changed: tuple[str, ...]
@@ -155,7 +155,7 @@ class Against:
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
+class CiResult:
     """What a change did."""
 
     place: str
@@ -185,7 +185,7 @@ class Checked:
         return together(judged) if judged else None
 
 
-def notes(checked: Checked, most: int) -> tuple[Annotation, ...]:
+def notes(checked: CiResult, most: int) -> tuple[Annotation, ...]:
     """Return the ``most`` largest losses of every comparison as notes on their queries' lines.
 
     A note is an error if a gate of its comparison fails, because the loss then blocks the change.
@@ -208,7 +208,7 @@ def notes(checked: Checked, most: int) -> tuple[Annotation, ...]:
     return tuple(found)
 
 
-def to_markdown(checked: Checked, most: int) -> str:
+def to_markdown(checked: CiResult, most: int) -> str:
     """Write the comment; its first line is a mark, by which a program finds it again."""
     mark = f"<!-- search-harness {markdown(checked.place)} -->"
     title, _, rest = doc.to_markdown(document(checked, most), 2).partition("\n")
@@ -224,7 +224,7 @@ WORDS = {
 FIRST = "A baseline is missing: this run becomes one where it is kept."
 
 
-def document(checked: Checked, most: int) -> Section:
+def document(checked: CiResult, most: int) -> Section:
     """Describe what a change did: the verdict, means, the largest losses, and what changed."""
     against = checked.against
     title = f"Search: {WORDS[against.verdict]} ({checked.dataset})" if against else (
@@ -251,7 +251,7 @@ def _fell(loss: Loss) -> str:
     return f"{number(loss.before)} → {number(loss.now) if loss.now is not None else loss.instead}"
 
 
-def _steps(checked: Checked) -> Table:
+def _steps(checked: CiResult) -> TableBlock:
     return table(
         "",
         ("step", "arms", "outcome", "in short"),
@@ -279,7 +279,7 @@ def _in_the_way(decision: StepDecision) -> Iterator[str]:
         yield f"{finding.verdict.upper()} {decision.step}, {finding.gate}: {why}"
 
 
-def _means(checked: Checked) -> Table:
+def _means(checked: CiResult) -> TableBlock:
     """Show the first measure of arms without a past, and every measure of the others."""
     moved = checked.against.moved if checked.against else ()
     compared = {one.arm for one in moved}
@@ -296,7 +296,7 @@ def _means(checked: Checked) -> Table:
     return table("", ("arm", "measure", *beside), rows)
 
 
-def _changed(checked: Checked) -> Iterator[Block]:
+def _changed(checked: CiResult) -> Iterator[Block]:
     """Name what changed; where nothing was found, only what was looked at."""
     against = checked.against
     if against is None:
@@ -313,7 +313,7 @@ def _changed(checked: Checked) -> Iterator[Block]:
         yield Text("The answers are the same, hit for hit.")
 
 
-def _losses(checked: Checked, held: Held, most: int) -> Section:
+def _losses(checked: CiResult, held: Held, most: int) -> Section:
     shown = held.losses[:most]
     said = (
         f"{many(len(held.losses), 'query')} lost in {checked.measure}, {len(held.collapsed)} of"
@@ -323,7 +323,7 @@ def _losses(checked: Checked, held: Held, most: int) -> Section:
     return Section(f"Queries that lost: {held.arm} against {held.against}", (Text(said), rows))
 
 
-def _collapses(checked: Checked, most: int) -> Iterator[Section]:
+def _collapses(checked: CiResult, most: int) -> Iterator[Section]:
     """Show every query that lost more than half, where the worst ones are not all of them."""
     for held in checked.held:
         if not set(held.collapsed) <= set(held.losses[:most]):
@@ -336,7 +336,7 @@ def _collapses(checked: Checked, most: int) -> Iterator[Section]:
             )
 
 
-def _rows(checked: Checked, held: Held, losses: Iterable[Loss]) -> Table:
+def _rows(checked: CiResult, held: Held, losses: Iterable[Loss]) -> TableBlock:
     return table(
         "",
         ("query", "line", "text", held.against, held.arm),

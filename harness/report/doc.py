@@ -118,7 +118,7 @@ def time_cell(found: Estimate | None) -> Value:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class TableBlock:
     """Header, and rows whose first cell names the row."""
 
     caption: str
@@ -148,7 +148,7 @@ class Items:
 
 
 @dataclass(frozen=True, slots=True)
-class Code:
+class CodeBlock:
     """Lines to be typed."""
 
     lines: tuple[str, ...]
@@ -229,7 +229,7 @@ class Cards:
     cards: tuple[Card, ...]
 
 
-Block = Section | Text | Table | Items | Code | Link | Figure | Strip | Cards | Card
+Block = Section | Text | TableBlock | Items | CodeBlock | Link | Figure | Strip | Cards | Card
 
 
 def to_json(doc: Section) -> str:
@@ -237,10 +237,15 @@ def to_json(doc: Section) -> str:
     return json_text(_plain(doc))
 
 
+def kind_of(block: Block) -> str:
+    """Name the kind of a block, as templates and other programs know it."""
+    return type(block).__name__.removesuffix("Block").lower()
+
+
 def _plain(block: Block) -> dict[str, Any]:
     shown = [field.name for field in fields(block) if field.name not in LOOKS]
     inside = {name: _plain_value(getattr(block, name)) for name in shown}
-    return {"kind": type(block).__name__.lower(), **inside}
+    return {"kind": kind_of(block), **inside}
 
 
 def _plain_value(value: object) -> object:
@@ -282,22 +287,22 @@ def _marked(block: Block, level: int) -> Iterator[str]:
         case Cards():
             for card in block.cards:
                 yield from _marked(card, level)
-        case Table():
+        case TableBlock():
             yield from (f"{heading} {markdown(block.caption)}", "") if block.caption else ()
             rows = [[" ".join(filter(None, (c.text, c.note))) for c in row] for row in block.rows]
             yield from markdown_rows(block.header, rows) if rows else (NOTHING, "")
-        case Text() | Items() | Code():
+        case Text() | Items() | CodeBlock():
             yield from (*_marked_lines(block), "")
 
 
-def _marked_lines(block: Text | Items | Code) -> Iterator[str]:
+def _marked_lines(block: Text | Items | CodeBlock) -> Iterator[str]:
     match block:
         case Text():
             yield f"**{markdown(block.text)}**" if block.kind in LOUD else markdown(block.text)
         case Items():
             yield from (f"{markdown(block.label)}:", "") if block.label else ()
             yield from (f"- {markdown(one)}" for one in block.items)
-        case Code():
+        case CodeBlock():
             yield from (f"    {printable(line).replace(chr(10), ' ')}" for line in block.lines)
 
 
@@ -339,26 +344,26 @@ def _drawn(block: Block, say: Callable[[str], str], depth: int) -> Iterator[Rend
         case Cards():
             for card in block.cards:
                 yield from _drawn(card, say, depth)
-        case Table():
+        case TableBlock():
             yield from [Words("")] if depth else []
             yield _drawn_table(block, say)
-        case Text() | Items() | Code():
+        case Text() | Items() | CodeBlock():
             style = STYLES.get(block.kind, "") if isinstance(block, Text) else ""
             yield from (Words(say(line), style) for line in _lines(block))
 
 
-def _lines(block: Text | Items | Code) -> Iterator[str]:
+def _lines(block: Text | Items | CodeBlock) -> Iterator[str]:
     match block:
         case Text():
             yield block.text
         case Items():
             yield from [f"{block.label}:"] if block.label else []
             yield from (f"- {one}" for one in block.items)
-        case Code():
+        case CodeBlock():
             yield from (f"  {line}" for line in block.lines)
 
 
-def _drawn_table(table: Table, say: Callable[[str], str]) -> Drawn:
+def _drawn_table(table: TableBlock, say: Callable[[str], str]) -> Drawn:
     """Draw a table; what stands beside a row's name gets a line of its own."""
     from rich.table import Column
     from rich.table import Table as Drawn
@@ -396,6 +401,6 @@ def row(*cells: Value | str | int) -> tuple[Value, ...]:
 
 def table(
     caption: str, header: Sequence[str], rows: Iterable[Sequence[Value | str | int]]
-) -> Table:
+) -> TableBlock:
     """Make a table of numbers and words."""
-    return Table(caption, tuple(header), tuple(row(*cells) for cells in rows))
+    return TableBlock(caption, tuple(header), tuple(row(*cells) for cells in rows))

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from harness.core import formats
 from harness.core.errors import BadFile
 from harness.core.records import Query
-from harness.measures.decompose import Parts
+from harness.measures.decompose import DifferenceParts
 from harness.report.html import named
-from harness.report.inputs import Apart, ReportInput, Step
+from harness.report.inputs import Apart, QueryStage, ReportInput
 from harness.report.rounding import for_json
 
 HINT = "Run again: harness decompose"
@@ -35,7 +35,7 @@ def from_json(written: Mapping[str, Any], path: Path) -> Apart:
             values={q: (float(row["control"]), float(row["candidate"])) for q, row in rows.items()},
             steps={
                 q: tuple(
-                    Step(float(row[f"{stage}_shown"]), float(row[f"{stage}_order"]))
+                    QueryStage(float(row[f"{stage}_shown"]), float(row[f"{stage}_order"]))
                     for stage in stages
                 )
                 for q, row in rows.items()
@@ -88,7 +88,7 @@ DIGITS = 12
 
 
 @dataclass(frozen=True, slots=True)
-class Moved:
+class SliceChange:
     """What one step did to one slice."""
 
     slice: str
@@ -110,11 +110,11 @@ class Decomposed:
     queries: tuple[Query, ...]
     control: Floats
     candidate: Floats
-    steps: Mapping[str, Parts]
+    steps: Mapping[str, DifferenceParts]
     """By the stage that the step leads to, in order; all parts sum to the difference."""
     beside: Mapping[str, Floats]
     """What the lists that feed a stage score by themselves."""
-    moved: tuple[Moved, ...]
+    moved: tuple[SliceChange, ...]
     """Every slice and step, the most surprising first."""
     level: float
     """Share of false finds that is allowed among ``moved``."""
@@ -127,7 +127,7 @@ class Decomposed:
         return self.candidate - self.control
 
 
-class Mean(NamedTuple):
+class StepMean(NamedTuple):
     """One step, as means over the queries."""
 
     name: str
@@ -144,16 +144,16 @@ class Blame(NamedTuple):
     value: float
 
 
-def means(decomposed: Decomposed) -> tuple[Mean, ...]:
+def means(decomposed: Decomposed) -> tuple[StepMean, ...]:
     """Return each step, and last their sum; empty without queries."""
     if not decomposed.queries:
         return ()
     steps = [
-        Mean(name, *(float(column.mean()) for column in (one.shown, one.order, one.total)))
+        StepMean(name, *(float(column.mean()) for column in (one.shown, one.order, one.total)))
         for name, one in decomposed.steps.items()
     ]
     sums = (sum(column) for column in zip(*(step[1:] for step in steps), strict=True))
-    return (*steps, Mean("all", *sums))
+    return (*steps, StepMean("all", *sums))
 
 
 def losers(decomposed: Decomposed, limit: int) -> tuple[int, ...]:
@@ -206,7 +206,7 @@ def to_json(decomposed: Decomposed) -> Mapping[str, Any]:
     }
 
 
-def _columns(parts: Parts) -> tuple[tuple[Part, Floats], ...]:
+def _columns(parts: DifferenceParts) -> tuple[tuple[Part, Floats], ...]:
     return ("shown", parts.shown), ("order", parts.order)
 
 

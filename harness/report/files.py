@@ -16,7 +16,7 @@ from harness.report.inputs import ReportInput
 from harness.report.page.view import document
 
 
-class Written(NamedTuple):
+class ReportFiles(NamedTuple):
     """Where the files of a report are."""
 
     page: Path
@@ -26,9 +26,9 @@ class Written(NamedTuple):
     junit: Path
 
 
-def write_reports(reports: Sequence[ReportInput], out: Path) -> Written:
+def write_reports(reports: Sequence[ReportInput], out: Path) -> ReportFiles:
     """Write the two pages, ``report.md``, ``decision.json`` and ``junit.xml`` into ``out``."""
-    written = Written(
+    written = ReportFiles(
         out / "index.html", out / PAGE, out / "report.md", out / "decision.json", out / "junit.xml"
     )
     for name, text in texts(reports).items():

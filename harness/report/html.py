@@ -14,7 +14,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from harness.core.printable import one_line, printable
-from harness.report.doc import Block, Section
+from harness.report.doc import Block, Section, kind_of
 from harness.report.rounding import minute
 
 PAGE = "explore.html"
@@ -60,12 +60,8 @@ def environment() -> Environment:
         finalize=_finalize,
     )
     made.globals["explore_link"] = explore_link
-    made.filters |= {"minute": minute, "is": _is, "parts": _parts, "ours": Markup}
+    made.filters |= {"minute": minute, "is": kind_of, "parts": _parts, "ours": Markup}
     return made
-
-
-def _is(block: Block) -> str:
-    return type(block).__name__.lower()
 
 
 def _parts(blocks: Sequence[Block]) -> list[Section]:

@@ -56,7 +56,7 @@ class Trust:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class QueryStage:
     """One query on its way to one stage: what was won or lost by documents, and by their order."""
 
     shown: float
@@ -74,7 +74,7 @@ class Apart:
     """In the order in which the candidate goes through them."""
     values: Mapping[str, tuple[float, float]]
     """Of control and candidate, by query id."""
-    steps: Mapping[str, tuple[Step, ...]]
+    steps: Mapping[str, tuple[QueryStage, ...]]
     """By query id, a step for each stage."""
 
 

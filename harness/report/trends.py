@@ -32,7 +32,7 @@ from harness.report.doc import (
     Items,
     Num,
     Section,
-    Table,
+    TableBlock,
     Text,
 )
 from harness.report.page.remains import listed
@@ -74,7 +74,7 @@ class StepKept(_Kept):
     """Time of the candidate over that of the control: p50, p95 and mean; empty without a race."""
 
 
-class Entry(_Kept):
+class TrendEntry(_Kept):
     """One decision."""
 
     format: Annotated[int, Field(ge=FORMAT, le=FORMAT)] = FORMAT
@@ -101,14 +101,14 @@ class Entry(_Kept):
     """Digest of what each stage was set to; as ``engines``."""
 
 
-ENTRIES: Journal[Entry] = JsonLines("an entry of a history", Entry, remedy=HINT)
+ENTRIES: Journal[TrendEntry] = JsonLines("an entry of a history", TrendEntry, remedy=HINT)
 
 
-def entry_of(about: Json, *, decision_sha256: str, commit: str) -> Entry:
+def entry_of(about: Json, *, decision_sha256: str, commit: str) -> TrendEntry:
     """Keep what ``decision.json`` says of one data set."""
     of, latency = about["provenance"], about["latency"]
     ratios = latency["ratios"] if latency else {}
-    return Entry(
+    return TrendEntry(
         decision_sha256=decision_sha256,
         decided_at=of["decided_at"],
         dataset=about["dataset"],
@@ -141,11 +141,11 @@ def _intervals(row: Mapping[str, Json | None]) -> dict[str, Interval]:
     return {name: Interval(**found) for name, found in row.items() if found is not None}
 
 
-def read(path: Path) -> tuple[Entry, ...]:
+def read(path: Path) -> tuple[TrendEntry, ...]:
     """Read a history, by time; one that is not there is empty."""
     if not path.exists():
         return ()
-    found: dict[str, Entry] = {}
+    found: dict[str, TrendEntry] = {}
     for number, _, entry in ENTRIES.lines(path):
         try:
             check_past(entry.decided_at)
@@ -157,18 +157,18 @@ def read(path: Path) -> tuple[Entry, ...]:
     return tuple(sorted(found.values(), key=lambda entry: entry.decided_at))
 
 
-def add(path: Path, entry: Entry) -> bool:
+def add(path: Path, entry: TrendEntry) -> bool:
     """Add an entry, and tell whether it was new; it is on the disk then."""
     with held(path):
         known = read(path)
         if any(entry.decision_sha256 == one.decision_sha256 for one in known):
             return False
-        entries: Sequence[Entry] = sorted((*known, entry), key=lambda one: one.decided_at)
+        entries: Sequence[TrendEntry] = sorted((*known, entry), key=lambda one: one.decided_at)
         write_text(path, ENTRIES.text(entries), durable=True)
         return True
 
 
-def changed(before: Entry, after: Entry) -> tuple[str, ...]:
+def changed(before: TrendEntry, after: TrendEntry) -> tuple[str, ...]:
     """Describe what differs between two decisions beside their numbers, in words."""
     found = [f"the engine {arm}" for arm in _other(before.engines, after.engines)]
     for key, what in (("corpus", "documents"), ("queries", "queries"), ("qrels", "judgements")):
@@ -199,7 +199,7 @@ def _other(before: Mapping[str, str], after: Mapping[str, str]) -> list[str]:
     return [name for name in sorted(before.keys() & after.keys()) if before[name] != after[name]]
 
 
-def comparable(before: Entry, after: Entry) -> bool:
+def comparable(before: TrendEntry, after: TrendEntry) -> bool:
     """Return whether measures of the two are of the same documents, queries and judgements."""
     return before.data == after.data
 
@@ -213,7 +213,7 @@ Points = Mapping[int, Interval]
 """Interval by number of the decision; a decision that has none is left out."""
 
 
-def measures(name: str, entries: Sequence[Entry]) -> str:
+def measures(name: str, entries: Sequence[TrendEntry]) -> str:
     """Draw the mean of the first measure of each arm with its interval."""
     measure = entries[-1].measure
     arms = dict.fromkeys(arm for entry in entries for arm in entry.means)
@@ -229,7 +229,7 @@ def measures(name: str, entries: Sequence[Entry]) -> str:
     return draw(name, about, (WIDTH, HEIGHT), partial(_paint, entries, lines, measure, ratio=False))
 
 
-def ratios(name: str, entries: Sequence[Entry], percent: str) -> str:
+def ratios(name: str, entries: Sequence[TrendEntry], percent: str) -> str:
     """Draw candidate over control of each step's times; the line at 1 is as fast as the control.
 
     Empty where no decision has such a ratio.
@@ -253,7 +253,7 @@ def ratios(name: str, entries: Sequence[Entry], percent: str) -> str:
 
 
 def _paint(
-    entries: Sequence[Entry],
+    entries: Sequence[TrendEntry],
     lines: Mapping[str, Points],
     what: str,
     figure: Drawing,
@@ -281,7 +281,13 @@ def _paint(
 
 
 def _line(
-    axes: Axes, entries: Sequence[Entry], points: Points, *, named: str, number: int, aside: float
+    axes: Axes,
+    entries: Sequence[TrendEntry],
+    points: Points,
+    *,
+    named: str,
+    number: int,
+    aside: float,
 ) -> None:
     """Draw one line, broken where the data became others or a decision has no value.
 
@@ -299,7 +305,7 @@ def _line(
         axes.vlines(beside, low, high, color=colour, linewidth=1.2, alpha=0.7)
 
 
-def _runs(entries: Sequence[Entry], points: Points) -> list[list[int]]:
+def _runs(entries: Sequence[TrendEntry], points: Points) -> list[list[int]]:
     """Split the decisions where two that follow one another cannot be compared."""
     found: list[list[int]] = []
     for at in points:
@@ -329,21 +335,21 @@ def is_page(file: Path) -> bool:
         return False
 
 
-def headline(entries: Sequence[Entry]) -> str:
+def headline(entries: Sequence[TrendEntry]) -> str:
     """Return where each step of the latest decision stands, and since when."""
     return "; ".join(
         f"{step.step}: {_word(step)}{_since(entries, step)}" for step in entries[-1].steps
     )
 
 
-def _since(entries: Sequence[Entry], step: StepKept) -> str:
+def _since(entries: Sequence[TrendEntry], step: StepKept) -> str:
     alike = list(
         takewhile(lambda one: _outcome(_step(one, step.step)) == _outcome(step), reversed(entries))
     )
     return f" since {_day(alike[-1])}" if len(alike) > 1 else ""
 
 
-def _step(entry: Entry, name: str) -> StepKept | None:
+def _step(entry: TrendEntry, name: str) -> StepKept | None:
     return next((step for step in entry.steps if step.step == name), None)
 
 
@@ -356,12 +362,12 @@ def _word(step: StepKept) -> str:
     return step.outcome.upper() + beside.get(_tone(step), "")
 
 
-def to_page(histories: Mapping[str, Sequence[Entry]]) -> str:
+def to_page(histories: Mapping[str, Sequence[TrendEntry]]) -> str:
     """Write the page; the same bytes for the same histories."""
     return html.to_page(document(histories), generator=GENERATOR)
 
 
-def document(histories: Mapping[str, Sequence[Entry]]) -> Section:
+def document(histories: Mapping[str, Sequence[TrendEntry]]) -> Section:
     """Describe what was decided over time, the latest first."""
     if not histories or not all(histories.values()):
         what = "is missing" if not histories else "is empty"
@@ -374,7 +380,7 @@ def document(histories: Mapping[str, Sequence[Entry]]) -> Section:
     return Section("Decisions and measures over time", tuple(parts))
 
 
-def _history(name: str, entries: Sequence[Entry]) -> Iterator[Block]:
+def _history(name: str, entries: Sequence[TrendEntry]) -> Iterator[Block]:
     last, several = entries[-1], len(entries) > 1
     if said := headline(entries):
         yield Text(said, "headline")
@@ -409,7 +415,7 @@ def _history(name: str, entries: Sequence[Entry]) -> Iterator[Block]:
     yield _changes(entries)
 
 
-def _card(entries: Sequence[Entry], step: StepKept) -> Card:
+def _card(entries: Sequence[TrendEntry], step: StepKept) -> Card:
     """Show where a step stands, its gain and time, and what stands in its way now."""
     last = entries[-1]
     row = [last.means.get(arm, {}).get(last.measure) for arm in (step.control, step.candidate)]
@@ -431,7 +437,7 @@ def _card(entries: Sequence[Entry], step: StepKept) -> Card:
     return Card(step.step, _word(step) + _since(entries, step), tuple(blocks), _tone(step))
 
 
-def _moved(entries: Sequence[Entry], step: StepKept) -> tuple[str, ...]:
+def _moved(entries: Sequence[TrendEntry], step: StepKept) -> tuple[str, ...]:
     before = _step(entries[-2], step.step) if len(entries) > 1 else None
     old = before.gates if before else {}
     return tuple(
@@ -441,7 +447,7 @@ def _moved(entries: Sequence[Entry], step: StepKept) -> tuple[str, ...]:
     )
 
 
-def _latest(entries: Sequence[Entry]) -> Table:
+def _latest(entries: Sequence[TrendEntry]) -> TableBlock:
     """Show each arm's mean now, best first, and before, where the two may be compared."""
     last = entries[-1]
     before = entries[-2] if len(entries) > 1 and comparable(entries[-2], last) else None
@@ -453,17 +459,17 @@ def _latest(entries: Sequence[Entry]) -> Table:
             said = Num(was.value) if was else Cell("not comparable" if entries[1:] else "none")
             found.append((now.value, (Cell(arm), Num.of(_estimate(now)), said)))
     rows = tuple(row for _, row in sorted(found, key=lambda pair: -pair[0]))
-    return Table(f"{last.measure} of every arm", ("arm", "latest", "before"), rows)
+    return TableBlock(f"{last.measure} of every arm", ("arm", "latest", "before"), rows)
 
 
-def _decided(entries: Sequence[Entry]) -> Table:
+def _decided(entries: Sequence[TrendEntry]) -> TableBlock:
     """Show the outcome of each step by decision; how many gates stood in its way, not which."""
     shown = entries[: -COLUMNS - 1 : -1]
     names = dict.fromkeys(step.step for entry in shown for step in entry.steps)
     rows = tuple((Cell(name), *(_said(_step(entry, name)) for entry in shown)) for name in names)
     cut = f": {len(shown)} of {len(entries)}" if len(entries) > len(shown) else ""
     header = ("step", *(_day(entry) for entry in shown))
-    return Table(f"Steps by decision, the latest first{cut}", header, rows, "decided")
+    return TableBlock(f"Steps by decision, the latest first{cut}", header, rows, "decided")
 
 
 def _said(step: StepKept | None) -> Cell:
@@ -475,7 +481,7 @@ def _said(step: StepKept | None) -> Cell:
     return Cell(_word(step), ", ".join(said), _tone(step))
 
 
-def _changes(entries: Sequence[Entry]) -> Table:
+def _changes(entries: Sequence[TrendEntry]) -> TableBlock:
     """Show each decision with what was other than at the one before, the latest first."""
     rows = [(_row(entries[0], "the first"))]
     for before, after in pairwise(entries):
@@ -483,10 +489,10 @@ def _changes(entries: Sequence[Entry]) -> Table:
         rows.append(_row(after, cut + (", ".join(changed(before, after)) or "nothing")))
     caption = "Decisions, the latest first, and what changed since the previous decision"
     header = ("decided", "decision", "commit", "changed")
-    return Table(caption, header, tuple(reversed(rows)), "changes")
+    return TableBlock(caption, header, tuple(reversed(rows)), "changes")
 
 
-def _row(entry: Entry, said: str) -> tuple[Cell, ...]:
+def _row(entry: TrendEntry, said: str) -> tuple[Cell, ...]:
     decision = entry.decision_sha256[:PREFIX]
     return Cell(_day(entry)), Cell(decision), Cell(entry.commit or "none"), Cell(said)
 
@@ -503,5 +509,5 @@ def _tone(step: StepKept) -> str:
     return "waits" if waits else "unsure" if unsure else step.outcome.value
 
 
-def _day(entry: Entry) -> str:
+def _day(entry: TrendEntry) -> str:
     return entry.decided_at.strftime("%Y-%m-%d %H:%M")

@@ -23,7 +23,7 @@ from harness.corpus.judgements import Overtaken
 from harness.serve import pages
 from harness.serve import shelf as serve_shelf
 from harness.serve.pages import FORM_BYTES, BadForm, Sitting, refused, welcome
-from harness.serve.shelf import HTML, Folder, Sheet, look
+from harness.serve.shelf import HTML, ServedFolder, Sheet, look
 
 LOOPBACK = {"127.0.0.1": "127.0.0.1", "::1": "::1", "localhost": "127.0.0.1"}
 NAMES = ("127.0.0.1", "localhost", "[::1]")
@@ -116,7 +116,7 @@ def _same(given: str, wanted: str) -> bool:
 SEE_OTHER, BAD_REQUEST, NOT_FOUND, TOO_LARGE, BROKEN = 303, 400, 404, 413, 500
 
 
-def application(served: Sequence[Folder], url: str, harness: str = "harness") -> Guard:
+def application(served: Sequence[ServedFolder], url: str, harness: str = "harness") -> Guard:
     """Serve folders at ``url``, which names scheme, host and port; to those with the token.
 
     ``harness`` is the program in commands that a page gives, as the reader calls it.
@@ -144,7 +144,7 @@ def application(served: Sequence[Folder], url: str, harness: str = "harness") ->
 class Desk:
     """Answers; every time it looks anew what is there."""
 
-    served: tuple[Folder, ...]
+    served: tuple[ServedFolder, ...]
     harness: str
 
     def front(self, _: Request) -> Response:

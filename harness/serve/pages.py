@@ -20,12 +20,12 @@ from harness.core.digest import of_bytes
 from harness.core.errors import HarnessError
 from harness.core.reading import Malformed, text_of
 from harness.corpus import judgements
-from harness.corpus.judgements import Overtaken, Pair, Pool
+from harness.corpus.judgements import JudgingPair, Overtaken, Pool
 from harness.judge.judge import BACK, QUIT, SKIP
 from harness.judge.pool import following, standing
 from harness.report.html import TEMPLATES, environment, script_source
 from harness.report.page import cards
-from harness.serve.shelf import PAGES, Entry, Progress
+from harness.serve.shelf import PAGES, PageFolder, Progress
 
 
 def afterwards(pool: Path, harness: str) -> Mapping[str, str]:
@@ -69,7 +69,7 @@ class Sitting:
     """How far the pool has settled its gate, or why that is unknown; empty for other pools."""
 
     @property
-    def pair(self) -> Pair | None:
+    def pair(self) -> JudgingPair | None:
         return self.pool.pairs[self.at] if self.at < len(self.pool.pairs) else None
 
     @property
@@ -187,7 +187,7 @@ def _fields(body: bytes) -> Mapping[str, str]:
     return found
 
 
-def word_for(pair: Pair) -> str:
+def word_for(pair: JudgingPair) -> str:
     """Name a pair in a form, whatever characters its ids have."""
     return digest.of_json([pair.query_id, pair.doc_id])
 
@@ -234,13 +234,13 @@ def _environment() -> Environment:
     return made
 
 
-def listing(found: tuple[Entry, ...], pools: tuple[Progress, ...]) -> tuple[str, str]:
+def listing(found: tuple[PageFolder, ...], pools: tuple[Progress, ...]) -> tuple[str, str]:
     """Return the list of the front page, and a word that is another one whenever the list is."""
     text = _environment().get_template("list.html.j2").render(entries=found, pools=pools)
     return text, of_bytes(text.encode())
 
 
-def front(found: tuple[Entry, ...], pools: tuple[Progress, ...]) -> HTMLResponse:
+def front(found: tuple[PageFolder, ...], pools: tuple[Progress, ...]) -> HTMLResponse:
     """Return the front page."""
     text, stamp = listing(found, pools)
     body = Markup(text)  # noqa: S704  our own template, its texts are escaped

@@ -51,7 +51,7 @@ HINT = (
 )
 
 
-class Folder(NamedTuple):
+class ServedFolder(NamedTuple):
     """A folder that is served."""
 
     label: str
@@ -104,23 +104,23 @@ class Shelf:
     pools: Mapping[str, Sheet]
 
 
-def folders(paths: Sequence[Path]) -> tuple[Folder, ...]:
+def folders(paths: Sequence[Path]) -> tuple[ServedFolder, ...]:
     """Label every folder by its name, with a number where two have one name."""
-    found: dict[str, Folder] = {}
+    found: dict[str, ServedFolder] = {}
     for path in paths:
         root = path.resolve()
         if not root.is_dir():
             raise BadFile(path, "is not a folder", HINT)
         names = (root.name if at == 1 else f"{root.name}-{at}" for at in count(1))
         label = next(name for name in names if name not in found)
-        found[label] = Folder(label, root)
+        found[label] = ServedFolder(label, root)
         held = look((found[label],))
         if not held.pools and not any(sheet.name in PAGES for sheet in held.sheets.values()):
             raise BadFile(path, "holds no page and no pool", HINT)
     return tuple(found.values())
 
 
-def look(served: Sequence[Folder]) -> Shelf:
+def look(served: Sequence[ServedFolder]) -> Shelf:
     """Look what is there now. Links are left out, and so is all whose name begins with a dot."""
     sheets, pools = {}, {}
     for folder in served:
@@ -133,7 +133,7 @@ def look(served: Sequence[Folder]) -> Shelf:
     return Shelf(sheets, pools)
 
 
-def _files(folder: Folder, within: Path, depth: int) -> Iterator[Sheet]:
+def _files(folder: ServedFolder, within: Path, depth: int) -> Iterator[Sheet]:
     """Yield the files below a folder; what vanishes meanwhile is not there."""
     try:
         listed = sorted(os.scandir(within), key=lambda one: one.name)
@@ -157,7 +157,7 @@ def _is_text(name: str) -> bool:
     return not any("\ud800" <= letter <= "\udfff" for letter in name)
 
 
-def _sheet(folder: Folder, path: Path) -> Sheet | None:
+def _sheet(folder: ServedFolder, path: Path) -> Sheet | None:
     """Return a file; None where there is none, or a link, a pipe or a folder."""
     try:
         about = path.lstat()
@@ -176,7 +176,7 @@ REMEMBERED = 256
 COMPARED = "No policy was named: the arms are only compared."
 
 
-class Decided(NamedTuple):
+class DatasetOutcome(NamedTuple):
     """What was decided of one data set."""
 
     dataset: str
@@ -189,7 +189,7 @@ class Decided(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class PageFolder:
     """One folder with a page in it."""
 
     key: str
@@ -199,7 +199,7 @@ class Entry:
     """When its newest file was written, in UTC."""
     sheets: tuple[Sheet, ...]
     """Pages first, in their order."""
-    decided: tuple[Decided, ...]
+    decided: tuple[DatasetOutcome, ...]
     said: str
     """What else there is to say, a headline or why no verdict can be shown; may be empty."""
 
@@ -215,7 +215,7 @@ class Progress(NamedTuple):
     """Why it cannot be judged; empty where it can."""
 
 
-def entries(shelf: Shelf, now: datetime) -> tuple[Entry, ...]:
+def entries(shelf: Shelf, now: datetime) -> tuple[PageFolder, ...]:
     """List the folders that hold a page, the newest first.
 
     A verdict is read from ``decision.json`` beside ``index.html`` and compared with its own
@@ -239,9 +239,9 @@ def _place(sheet: Sheet) -> tuple[str, int, str]:
     return sheet.folder, at, sheet.name
 
 
-def _entry(key: str, sheets: tuple[Sheet, ...], now: datetime) -> Entry:
+def _entry(key: str, sheets: tuple[Sheet, ...], now: datetime) -> PageFolder:
     by_name = {sheet.name: sheet for sheet in sheets}
-    decided: tuple[Decided, ...] = ()
+    decided: tuple[DatasetOutcome, ...] = ()
     said = ""
     try:
         if REPORT in by_name and DECISION in by_name:
@@ -251,7 +251,7 @@ def _entry(key: str, sheets: tuple[Sheet, ...], now: datetime) -> Entry:
     except BadFile as exc:
         said = f"No verdict can be shown. {by_name[exc.path.name].key}: {exc.problem}."
     newest = max(sheet.changed_ns for sheet in sheets)
-    return Entry(
+    return PageFolder(
         key=key,
         signature=" ".join(sheet.signature for sheet in sheets),
         changed_at=datetime.fromtimestamp(newest // 1_000_000_000, UTC).isoformat(),
@@ -261,7 +261,7 @@ def _entry(key: str, sheets: tuple[Sheet, ...], now: datetime) -> Entry:
     )
 
 
-def _decided(sheet: Sheet, now: datetime) -> tuple[Decided, ...]:
+def _decided(sheet: Sheet, now: datetime) -> tuple[DatasetOutcome, ...]:
     """Return what was decided, and what of it no longer counts."""
     return tuple(
         one._replace(expired=bool(one.expires_at) and _passed(sheet, one.expires_at, now))
@@ -278,13 +278,13 @@ def _passed(sheet: Sheet, expires_at: str, now: datetime) -> bool:
 
 
 @lru_cache(REMEMBERED)
-def _read(path: Path, signature: str) -> tuple[Decided, ...]:  # noqa: ARG001  a key
+def _read(path: Path, signature: str) -> tuple[DatasetOutcome, ...]:  # noqa: ARG001  a key
     value = _json(path)
     steps: dict[str, list[StepDecision]] = {}
     for dataset, decision in from_json(value, path):
         steps.setdefault(dataset, []).append(decision)
     return tuple(
-        Decided(
+        DatasetOutcome(
             dataset=one["dataset"],
             policy=f"{of['name']} {of['version']}" if (of := one["policy"]) else "",
             decided_at=one["provenance"]["decided_at"],

@@ -19,17 +19,17 @@ from harness.core.records import Document, Query, Scalar
 from harness.core.run import Row, Run, Status
 from harness.replay.drive import TimedOutcome, observe
 from harness.services.shape import ARMS, AnswerShape, ShapeGiven, document_of, hits_of, learn
-from harness_engines.stacks.http.arm import ENGINE, HttpSearcher, Reader
+from harness_engines.stacks.http.arm import ENGINE, AnswerExpressions, HttpSearcher
 from harness_engines.stacks.http.connection import (
-    Connection,
     Got,
+    HttpConnections,
     NoAnswer,
     Request,
     Watch,
     asked,
     connected,
 )
-from harness_engines.stacks.http.settings import Settings, Template
+from harness_engines.stacks.http.settings import HttpSettings, RequestTemplate
 
 DEPTH = 10
 """Hits that are requested and compared."""
@@ -42,7 +42,7 @@ REPEATED = 50
 NS = 1_000_000_000
 
 
-class Listening(Connection):
+class Listening(HttpConnections):
     """A connection that keeps its last answer, for the texts of its hits."""
 
     __slots__ = ("last",)
@@ -58,7 +58,7 @@ class NamedService(NamedTuple):
     """A service as it was named: by its address, or by an arm's file that is ``there``."""
 
     file: Path
-    settings: Settings
+    settings: HttpSettings
     there: bool
 
 
@@ -68,7 +68,7 @@ class SearchService:
 
     arm: str
     file: Path
-    settings: Settings
+    settings: HttpSettings
     shape: AnswerShape
     learned: bool
     """Whether its shape was learned, and is not from a file."""
@@ -95,14 +95,14 @@ def look(
     )
 
 
-def _looked(arm: str, settings: Settings, queries: Sequence[Query]) -> Iterator[Any]:
+def _looked(arm: str, settings: HttpSettings, queries: Sequence[Query]) -> Iterator[Any]:
     """Yield the answers to the first queries; one that fails is passed over, but not all."""
     answered, problem = 0, ""
     with connected(settings) as to:
         for query in queries[:LOOKED]:
             values: dict[str, Scalar] = {"text": query.text, "k": DEPTH}
-            body = Template(settings.tree).filled(values) if settings.body else None
-            sent = Template(settings.query).filled(values)
+            body = RequestTemplate(settings.tree).filled(values) if settings.body else None
+            sent = RequestTemplate(settings.query).filled(values)
             try:
                 yield to.call(Request(settings.method, settings.url, sent, body)).answer
                 answered += 1
@@ -224,6 +224,6 @@ def _opened(service: SearchService) -> Iterator[HttpSearcher]:
         who = asked(to)
         listening = Listening(to.client, to.settings, to.headers)
         manifest = Manifest(ENGINE, str(who), 0, of_json([]), of_json(given.model_dump()))
-        watch, reader = Watch(given, who), Reader(given)
-        query, body = Template(given.query), Template(given.tree)
+        watch, reader = Watch(given, who), AnswerExpressions(given)
+        query, body = RequestTemplate(given.query), RequestTemplate(given.tree)
         yield HttpSearcher(listening, manifest, who, watch, None, reader, query, body)

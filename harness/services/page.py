@@ -17,11 +17,11 @@ from harness.policy.decision import asked_means
 from harness.report.doc import (
     Block,
     Cell,
-    Code,
+    CodeBlock,
     Items,
     Link,
     Section,
-    Table,
+    TableBlock,
     Text,
     Value,
     measured,
@@ -33,7 +33,7 @@ from harness.report.page.queries import QUERY
 from harness.services.asking import DEPTH
 from harness.services.shape import ARMS, taken
 from harness.services.stage import RELEVANT, Price, ServicesFound
-from harness.stats.bounded import Span
+from harness.stats.bounded import ValueRange
 from harness.stats.inference import Inference
 from harness.stats.interval import interval_each, share, traffic_mean_each
 from harness.stats.sample_size import min_queries
@@ -46,7 +46,7 @@ CAUSES = 5
 PAIR_S = 8
 """Seconds in which a person judges a pair."""
 HOUR_S = 3_600
-UNIT = Span(0.0, 1.0)
+UNIT = ValueRange(0.0, 1.0)
 FEWEST = 2
 ALIKE = f"Jaccard@{DEPTH}"
 Floats = NDArray[np.float64]
@@ -144,7 +144,7 @@ def _by_query(scores: Scores, ids: tuple[str, ...]) -> Floats:
     return np.array([values.get(query_id, np.nan) for query_id in ids])
 
 
-def _alike(found: ServicesFound, inference: Inference) -> Table:
+def _alike(found: ServicesFound, inference: Inference) -> TableBlock:
     """Show agreement, empty answers and failures, over the requests and over the queries."""
     columns = _columns(found)
     drawn = [query.drawn for query in found.answers.queries if query.drawn]
@@ -174,7 +174,7 @@ def _alike(found: ServicesFound, inference: Inference) -> Table:
     )
 
 
-def _times(found: ServicesFound, inference: Inference) -> Table:
+def _times(found: ServicesFound, inference: Inference) -> TableBlock:
     """Show the times of both services over the queries that both answered."""
     sure = inference.confidence
     ended = (
@@ -267,7 +267,7 @@ def _verdict(found: ServicesFound, out: Path) -> Iterator[Block]:
     arms = ",".join(shlex.quote(str(one.file)) for one in found.services)
     data, verdict = shlex.quote(str(found.data)), shlex.quote(str(out / "verdict"))
     control = found.services[0].file.stem
-    yield Code((
+    yield CodeBlock((
         f"harness judge {shlex.quote(str(found.pool))}",
         f"harness run --dataset {data} --arms {arms} --control {control} --out {verdict}",
     ))  # fmt: skip

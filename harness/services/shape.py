@@ -17,7 +17,7 @@ from harness.core.errors import HarnessError
 from harness.core.records import Document
 from harness_engines import registry
 from harness_engines.stacks.http.arm import HttpEngine, outline
-from harness_engines.stacks.http.settings import NoMatch, Settings, compiled
+from harness_engines.stacks.http.settings import HttpSettings, NoMatch, compiled
 
 PLACES = {"{query}": "${text}", "{k}": "${k}"}
 """What an address may hold as a whole parameter, and what the arm's file has for it."""
@@ -80,14 +80,14 @@ class ShapeGiven:
                 found[key] = path
         return cls(**found)
 
-    def over(self, settings: Settings) -> ShapeGiven:
+    def over(self, settings: HttpSettings) -> ShapeGiven:
         """Return the expressions of a file, with what ``--map`` corrects."""
         return ShapeGiven(
             self.list or settings.hits, self.id or settings.id, self.score or settings.score
         )
 
 
-def settings_of(address: str, like: str = "") -> Settings:
+def settings_of(address: str, like: str = "") -> HttpSettings:
     """Read an address with ``{query}``, and ``{k}`` if the service takes a number of hits.
 
     An address without ``{query}`` has the parameters of ``like``.
@@ -114,7 +114,9 @@ def settings_of(address: str, like: str = "") -> Settings:
         )
     try:
         url = parts._replace(query="", fragment="").geturl()
-        return Settings(url=url, method="GET", query=query, hits="@", id="id", unknown_ids="keep")
+        return HttpSettings(
+            url=url, method="GET", query=query, hits="@", id="id", unknown_ids="keep"
+        )
     except ValidationError as exc:
         said = exc.errors()[0]["msg"].removeprefix("Value error, ")
         raise HarnessError(f"{address}: {said}") from exc
@@ -131,7 +133,7 @@ def _several(value: Any) -> list[str]:  # noqa: ANN401  a text or a list of them
     return value if isinstance(value, list) else [value]
 
 
-def read_settings(file: Path, cache: Path) -> Settings:
+def read_settings(file: Path, cache: Path) -> HttpSettings:
     """Read the settings of an arm's TOML file.
 
     Raises:
@@ -143,7 +145,7 @@ def read_settings(file: Path, cache: Path) -> Settings:
     return engine.settings.model_copy(update={"unknown_ids": "keep"})
 
 
-def arm_file(settings: Settings, summary: str) -> str:
+def arm_file(settings: HttpSettings, summary: str) -> str:
     """Write the arm's TOML file; ``settings`` that are as by default are left out."""
     lines = [f"summary = {_toml(summary)}", 'stack = "http"', "", "[settings]"]
     given = settings.model_dump(exclude_defaults=True)
@@ -169,7 +171,7 @@ class AnswerShape(NamedTuple):
     id: str
     score: str
 
-    def fits(self, settings: Settings) -> Settings:
+    def fits(self, settings: HttpSettings) -> HttpSettings:
         """Return ``settings`` that read answers by it."""
         return settings.model_copy(update={"hits": self.list, "id": self.id, "score": self.score})
 
@@ -312,7 +314,7 @@ def document_of(hit: Any, doc_id: str, shape: AnswerShape) -> Document:  # noqa:
     return Document(doc_id, title, rest)
 
 
-def taken(shape: AnswerShape, settings: Settings) -> str:
+def taken(shape: AnswerShape, settings: HttpSettings) -> str:
     """State what was taken for what, and what the service does not take."""
     score = f"score {shape.score}" if shape.score else "no score, so the order alone counts"
     few = "" if "k" in settings.places else "; no {k} in its address, so it sets the number of hits"

@@ -22,7 +22,7 @@ from harness.core.reading import text_of
 from harness.core.records import Document, Judgement, Qrels
 from harness.core.run import Run
 from harness.corpus import beir, judgements
-from harness.corpus.judgements import Pair, Pool
+from harness.corpus.judgements import JudgingPair, Pool
 from harness.corpus.prepared import Prepared
 from harness.logs import stage as logs
 from harness.logs.querylog import Fields
@@ -177,7 +177,7 @@ def _written(data: Path, answers: PairedAnswers, card: str, seed: int) -> Pool:
     by_id = {query.query_id: query for query in answers.queries}
     documents = answers.documents
     shown = _to_judge(answers)
-    chosen: dict[tuple[str, str], tuple[Pair, int | None]] = {
+    chosen: dict[tuple[str, str], tuple[JudgingPair, int | None]] = {
         (query_id, doc_id): (logs.pair_of(by_id[query_id], documents[doc_id], LARGEST), None)
         for query_id in logs.drawn_order(set(by_id), seed, TRAFFIC)
         for doc_id in logs.drawn_order(shown[query_id], seed, query_id)
@@ -196,7 +196,7 @@ def _written(data: Path, answers: PairedAnswers, card: str, seed: int) -> Pool:
     return pool
 
 
-def _graded(pool: Pool) -> dict[tuple[str, str], tuple[Pair, int | None]]:
+def _graded(pool: Pool) -> dict[tuple[str, str], tuple[JudgingPair, int | None]]:
     """Return the judged pairs of a pool with their grades."""
     return {
         (pair.query_id, pair.doc_id): (pair, grade)

@@ -14,8 +14,8 @@ from pydantic import Field
 
 from harness.core.run import Status
 from harness.core.scores import Estimate
-from harness.shadow.record import Observation, Seen
-from harness.shadow.server import Table
+from harness.shadow.record import Observation, SideObservation
+from harness.shadow.server import SettingsTable
 from harness.stats.inference import MOST_CONFIDENCE
 from harness.stats.sequential import BettingSequence
 
@@ -23,7 +23,7 @@ MOST = 1_000_000
 """Largest number of a bound."""
 
 
-class Watched(Table):
+class WatchSettings(SettingsTable):
     """How sure, and what counts as slow."""
 
     confidence: float = Field(gt=0.5, le=MOST_CONFIDENCE)
@@ -36,13 +36,13 @@ class Watched(Table):
     """Permutations of each comparison of two windows."""
 
 
-class EmptyBound(Table):
+class EmptyBound(SettingsTable):
     """How much more often than the control the candidate may find nothing."""
 
     max_excess: float = Field(ge=0, lt=1)
 
 
-class DuplicatesBound(Table):
+class DuplicatesBound(SettingsTable):
     """In which share of an arm's answers a document may be shown twice."""
 
     max_share: float = Field(ge=0, lt=1)
@@ -55,7 +55,7 @@ class ChurnBound(DuplicatesBound):
     """Queries of each arm whose last answer is kept; those asked longest ago are forgotten."""
 
 
-class WindowBound(Table):
+class WindowBound(SettingsTable):
     """How far a later window may move from the first: of first scores, or of the mix of slices."""
 
     window: int = Field(ge=20, le=MOST)
@@ -65,7 +65,7 @@ class WindowBound(Table):
     p_value: float = Field(gt=0, lt=0.5)
 
 
-class Alarms(Table):
+class Alarms(SettingsTable):
     """The tables ``[alarm.*]``."""
 
     empty: EmptyBound
@@ -75,17 +75,17 @@ class Alarms(Table):
     mix: WindowBound
 
 
-class Bounds(Table):
+class AlarmBounds(SettingsTable):
     """The whole file."""
 
-    watch: Watched
+    watch: WatchSettings
     alarm: Alarms
 
 
 ARMS = ("control", "candidate")
 
 
-class State(StrEnum):
+class AlarmState(StrEnum):
     """What an alarm says."""
 
     RAISED = "raised"
@@ -103,7 +103,7 @@ class Alarm:
     name: str
     arm: str
     """``control`` or ``candidate``; empty where it is about the traffic."""
-    state: State
+    state: AlarmState
     about: str
     """What is watched, in words."""
     estimate: Estimate | None
@@ -144,12 +144,12 @@ class Share:
         """Return how things stand; an alarm that was raised stays so."""
         name, arm, about = self._said
         within = self._estimate is not None and self._estimate.high <= self._bound
-        state = State.QUIET if within else State.EARLY
-        state = state if self._since is None else State.RAISED
+        state = AlarmState.QUIET if within else AlarmState.EARLY
+        state = state if self._since is None else AlarmState.RAISED
         return Alarm(name, arm, state, about, self._estimate, self._bound, self._since)
 
 
-def answer_of(observation: Observation, arm: str) -> Seen | None:
+def answer_of(observation: Observation, arm: str) -> SideObservation | None:
     """Return what an arm answered; None where it was not asked, failed or was too slow."""
     seen = observation.control if arm == "control" else observation.candidate
     return seen if seen is not None and seen.status is Status.ANSWERED else None
@@ -208,7 +208,7 @@ NO_SLICE = "(no slice)"
 Value = TypeVar("Value")
 
 
-class Change(NamedTuple):
+class WindowChange(NamedTuple):
     """By how much two windows differ, and how often chance alone does as much."""
 
     size: float
@@ -226,13 +226,13 @@ class Windows(Generic[Value]):
         said: tuple[str, str, str],
         bound: WindowBound,
         value_of: Callable[[Observation], Value | None],
-        change: Callable[[tuple[Value, ...], tuple[Value, ...], int], Change],
+        change: Callable[[tuple[Value, ...], tuple[Value, ...], int], WindowChange],
     ) -> None:
         self._said, self._bound, self._value_of, self._compare = said, bound, value_of, change
         self._first: tuple[Value, ...] = ()
         self._filling: list[Value] = []
         self._later = self._times = 0
-        self._change: Change | None = None
+        self._change: WindowChange | None = None
         self._raised = False
         self._since: int | None = None
 
@@ -264,14 +264,14 @@ class Windows(Generic[Value]):
             window = self._bound.window
             lacking = (window if self._first else 2 * window) - len(self._filling)
             note = f"{lacking} more until two windows can be compared"
-            return Alarm(name, arm, State.EARLY, about, None, bound, None, note)
-        size, state = self._change.size, State.RAISED if self._raised else State.QUIET
+            return Alarm(name, arm, AlarmState.EARLY, about, None, bound, None, note)
+        size, state = self._change.size, AlarmState.RAISED if self._raised else AlarmState.QUIET
         note = f"p {self._change.p_value:.4f}; raised by {self._times} of {self._later} windows"
         estimate = Estimate(size, size, size, self._later)
         return Alarm(name, arm, state, about, estimate, bound, self._since, note)
 
 
-def scores(arm: str, bound: WindowBound, watch: Watched) -> Windows[float]:
+def scores(arm: str, bound: WindowBound, watch: WatchSettings) -> Windows[float]:
     """Watch that the first scores of an arm stay what they were.
 
     Native scores, whose scale and sign differ from engine to engine, so only their order counts.
@@ -281,7 +281,7 @@ def scores(arm: str, bound: WindowBound, watch: Watched) -> Windows[float]:
         seen = answer_of(observation, arm)
         return seen.top_raw if seen else None
 
-    def change(first: tuple[float, ...], later: tuple[float, ...], at: int) -> Change:
+    def change(first: tuple[float, ...], later: tuple[float, ...], at: int) -> WindowChange:
         both = np.asarray(first), np.asarray(later)
         return gap(*both, seed=(watch.seed, at), resamples=watch.resamples)
 
@@ -289,10 +289,10 @@ def scores(arm: str, bound: WindowBound, watch: Watched) -> Windows[float]:
     return Windows(("scores", arm, about), bound, top, change)
 
 
-def mix(bound: WindowBound, watch: Watched) -> Windows[str]:
+def mix(bound: WindowBound, watch: WatchSettings) -> Windows[str]:
     """Watch that people ask for the same kinds of things; every attempt counts."""
 
-    def change(first: tuple[str, ...], later: tuple[str, ...], at: int) -> Change:
+    def change(first: tuple[str, ...], later: tuple[str, ...], at: int) -> WindowChange:
         return distance(first, later, seed=(watch.seed, at), resamples=watch.resamples)
 
     about = "Jensen-Shannon divergence of the mix of slices from the first window"
@@ -307,7 +307,7 @@ def mix(bound: WindowBound, watch: Watched) -> Windows[str]:
 Monitor = Share | Windows[float] | Windows[str]
 
 
-def monitors(bounds: Bounds) -> tuple[Monitor, ...]:
+def monitors(bounds: AlarmBounds) -> tuple[Monitor, ...]:
     """Make every alarm, those of an arm for the candidate first."""
     alarm, watch, arms = bounds.alarm, bounds.watch, tuple(reversed(ARMS))
     return (
@@ -325,7 +325,7 @@ def gap(
     *,
     seed: tuple[int, int],
     resamples: int,
-) -> Change:
+) -> WindowChange:
     """Largest gap between the distributions of two samples (values,), against shuffled ones.
 
     The statistic of Kolmogorov and Smirnov for two samples, between 0 and 1 (Conover, "Practical
@@ -343,7 +343,7 @@ def gap(
         rows = min(at_once, resamples - start)
         shuffled = generator.permuted(np.tile(step, (rows, 1)), axis=1)
         as_large += _count(_gaps(shuffled, ends), found)
-    return Change(found, (as_large + 1) / (resamples + 1))
+    return WindowChange(found, (as_large + 1) / (resamples + 1))
 
 
 def _gaps(steps: NDArray[np.float64], ends: NDArray[np.intp]) -> NDArray[np.float64]:
@@ -354,7 +354,7 @@ def _gaps(steps: NDArray[np.float64], ends: NDArray[np.intp]) -> NDArray[np.floa
 
 def distance(
     first: tuple[str, ...], later: tuple[str, ...], *, seed: tuple[int, int], resamples: int
-) -> Change:
+) -> WindowChange:
     """Jensen-Shannon divergence of two samples of names, to base 2, against shuffled ones.
 
     Lin, "Divergence measures based on the Shannon entropy", IEEE Transactions on Information
@@ -368,7 +368,7 @@ def distance(
     whole = (ours + theirs)[0]
     drawn = generator.multivariate_hypergeometric(whole, len(first), size=resamples)
     as_large = _count(_divergence(drawn, whole - drawn), found)
-    return Change(found, (as_large + 1) / (resamples + 1))
+    return WindowChange(found, (as_large + 1) / (resamples + 1))
 
 
 def _count(drawn: NDArray[np.float64], found: float) -> int:

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness.agreement import Tally
+from harness.agreement import ComparisonTally
 from harness.api.comparison import Shown
 from harness.core.errors import EvidenceError
 from harness.core.run import Status
@@ -17,11 +17,11 @@ from harness.core.scores import Estimate
 from harness.report.doc import Block, Text
 from harness.shadow import page as shadow_page
 from harness.shadow import words as shadow_words
-from harness.shadow.alarms import Alarm, Bounds
-from harness.shadow.divergences import Judged, Suppressions
+from harness.shadow.alarms import Alarm, AlarmBounds
+from harness.shadow.divergences import DivergenceReview, Suppressions
 from harness.shadow.log import Follower
 from harness.shadow.page import Both, side_by_side
-from harness.shadow.record import Divergence, Observation, Seen
+from harness.shadow.record import Divergence, Observation, SideObservation
 from harness.shadow.settings import read_bounds, read_suppressions
 from harness.shadow.summary import Summary
 from harness.shadow.words import LogState
@@ -57,7 +57,7 @@ class Sides(Shown):
 class Kept(Summary):
     """A summary that also keeps every attempt."""
 
-    def __init__(self, bounds: Bounds) -> None:
+    def __init__(self, bounds: AlarmBounds) -> None:
         super().__init__(bounds)
         self.observations: list[Observation] = []
         self.divergences: dict[tuple[str, int], Divergence] = {}
@@ -83,7 +83,7 @@ class Watched(Shown):
     """The diverging queries, checked against the suppression list of accepted ones."""
 
     @property
-    def tally(self) -> Tally:
+    def tally(self) -> ComparisonTally:
         """Request accounting: attempted = compared + errored + skipped + shed."""
         return self.kept.tally
 
@@ -160,7 +160,7 @@ def _row(seen: Observation) -> tuple[object, ...]:
     return (*about, *ended, _time(seen.control), _time(seen.candidate))
 
 
-def _time(side: Seen | None) -> int | None:
+def _time(side: SideObservation | None) -> int | None:
     return side.elapsed_ns if side and side.status is not Status.NOT_ASKED else None
 
 
@@ -187,7 +187,7 @@ def load_shadow_log(
     suppressions = read_suppressions(Path(accepted)) if accepted else Suppressions()
     kept.read(Follower([Path(one) for one in (folder, *more)]))
     day = today or datetime.now(UTC).date()
-    judged = Judged.of(kept.diverging.traces(), suppressions, today=day)
+    judged = DivergenceReview.of(kept.diverging.traces(), suppressions, today=day)
     return Watched(kept, LogState(kept, judged, suppressions))
 
 

@@ -21,7 +21,7 @@ from harness.cli.options import (
     Candidate,
     Control,
     Dataset,
-    Evidence,
+    EvidencePlace,
     Host,
     Http,
     Port,
@@ -38,7 +38,7 @@ from harness.core.printable import many as count_of
 if TYPE_CHECKING:
     from harness.report.doc import Block, Section
     from harness.shadow.comparison import ShadowLog
-    from harness.shadow.divergences import Again, Standing
+    from harness.shadow.divergences import Again, SuppressionStatus
     from harness.shadow.stage import Ran
     from harness.shadow.words import LogState
     from harness_engines.registry import Arm
@@ -150,7 +150,7 @@ def receive(
     Example: harness shadow receive --control http://127.0.0.1:9200 --candidate
     http://127.0.0.1:9201 --reading examples/shadow/http.toml --out out/shadow --port 9400
     """
-    from harness.shadow.receiver import Asking, shadow_receive
+    from harness.shadow.receiver import ReceiverLimits, shadow_receive
     from harness.shadow.settings import http_reading
 
     how = http_reading(reading)
@@ -160,7 +160,7 @@ def receive(
         candidate,
         readings=(how, http_reading(candidate_reading) if candidate_reading else how),
         address=(host, port),
-        asking=Asking(per_second, workers, repeat, client_header, log.settings.sampling),
+        asking=ReceiverLimits(per_second, workers, repeat, client_header, log.settings.sampling),
         log=log,
         ready=lambda url: tell(f"serving {url}"),
     )
@@ -332,13 +332,13 @@ def accept(
     --until 2027-03-31
     """
     from harness.core.names import labelled
-    from harness.shadow.divergences import ACCEPTABLE, Accepted
+    from harness.shadow.divergences import ACCEPTABLE, AcceptedDivergence
     from harness.shadow.settings import accept as write
 
     if kind and kind not in ACCEPTABLE:
         raise UnknownName("class that can be accepted", kind, sorted(ACCEPTABLE))
     reason, by = labelled("a reason", reason), labelled("who accepts", by)
-    entry = Accepted.of(reason, by, until.date(), kind=kind, slice=in_slice, query=query)
+    entry = AcceptedDivergence.of(reason, by, until.date(), kind=kind, slice=in_slice, query=query)
     path = suppressions_file(suppressions, writes=True)
     write(path, entry, today=today())
     return said(f"{path}: {entry.about} is accepted until {entry.until}")
@@ -347,7 +347,7 @@ def accept(
 @command(live)
 def replay(
     folders: Folders,
-    of: Evidence,
+    of: EvidencePlace,
     *,
     control: Control,
     candidate: Candidate,
@@ -385,7 +385,7 @@ def replay(
 
 
 def _replayed(
-    found: Sequence[tuple[Again, Standing | None]], blocking: int, top: int
+    found: Sequence[tuple[Again, SuppressionStatus | None]], blocking: int, top: int
 ) -> Iterator[Block]:
     from harness.report.doc import Text, table
     from harness.shadow.divergences import BLOCKING, Now
@@ -466,9 +466,9 @@ def watch(
     from rich.live import Live
 
     from harness.report.doc import render_terminal
-    from harness.shadow.stage import Look
+    from harness.shadow.stage import LogWatch
 
-    look = Look(folders, bounds_file(bounds), suppressions_file(suppressions))
+    look = LogWatch(folders, bounds_file(bounds), suppressions_file(suppressions))
     if once or not out.is_terminal:
         found = look.now(today())
         return Result(screen(found, top=top), code(found) if exit_code else 0)
@@ -499,7 +499,7 @@ def screen(state: LogState, *, top: int) -> Section:
 @command(live)
 def traffic(
     logs: Folders,
-    of: Evidence,
+    of: EvidencePlace,
     *,
     control: Control,
     candidate: Candidate,

@@ -19,12 +19,19 @@ from harness.core.engine import Answer, Manifest, Searcher, TakesParams
 from harness.core.errors import EvidenceError, HarnessError
 from harness.core.printable import many
 from harness.core.records import Scalar
-from harness.shadow.log import OFF, Between, Log, write
-from harness.shadow.pair import Attempt, Generation, Served, comparable, told, trouble
-from harness.shadow.record import Kind, client_key
+from harness.shadow.log import OFF, Between, LogWriter, write
+from harness.shadow.pair import Attempt, Generation, ServedQuery, comparable, told, trouble
+from harness.shadow.record import ProblemKind, client_key
 from harness.shadow.recorder import Export, Recorder, Slices
-from harness.shadow.settings import MILLION, MINUTE_NS, NS_PER_MS, NS_PER_S, Limits, Settings
-from harness.shadow.worker import Lane, Open, ProcessWorker, Worker
+from harness.shadow.settings import (
+    MILLION,
+    MINUTE_NS,
+    NS_PER_MS,
+    NS_PER_S,
+    ComparisonSettings,
+    Limits,
+)
+from harness.shadow.worker import CandidateWorker, Lane, Open, ProcessWorker
 
 
 class Sampler:
@@ -48,7 +55,7 @@ class Sampler:
         return (before + self.rate) // MILLION > before // MILLION
 
 
-class Reason(StrEnum):
+class ShedReason(StrEnum):
     """Why a pair was shed."""
 
     OFF = "off"
@@ -70,17 +77,17 @@ class LoadShedder:
 
     def __init__(self, limits: Limits, clock: Callable[[], int] = monotonic_ns) -> None:
         self._most = limits.room
-        self._full = Reason.QUEUE if limits.queue else Reason.IN_FLIGHT
+        self._full = ShedReason.QUEUE if limits.queue else ShedReason.IN_FLIGHT
         self._budget_ns = limits.budget_s * NS_PER_S
         self._clock = clock
         self._lock = Lock()
         self._inside = 0
         self._spent: deque[tuple[int, int]] = deque()
         self._spent_ns = 0
-        self._shed: Counter[Reason] = Counter()
+        self._shed: Counter[ShedReason] = Counter()
         self._off = ""
 
-    def admit(self) -> Reason | None:
+    def admit(self) -> ShedReason | None:
         """Admit a pair, which must be ``done`` later, or return the reason why not."""
         with self._lock:
             reason = self._reason()
@@ -90,13 +97,13 @@ class LoadShedder:
                 self._shed[reason] += 1
             return reason
 
-    def _reason(self) -> Reason | None:
+    def _reason(self) -> ShedReason | None:
         if self._off:
-            return Reason.OFF
+            return ShedReason.OFF
         if self._inside >= self._most:
             return self._full
         self._forget()
-        return Reason.BUDGET if self._spent_ns >= self._budget_ns else None
+        return ShedReason.BUDGET if self._spent_ns >= self._budget_ns else None
 
     def _forget(self) -> None:
         """Drop what was spent more than a minute ago."""
@@ -130,7 +137,7 @@ class LoadShedder:
         return self._inside
 
     @property
-    def shed(self) -> Mapping[Reason, int]:
+    def shed(self) -> Mapping[ShedReason, int]:
         """How many were shed, by reason."""
         with self._lock:
             return dict(self._shed)
@@ -146,20 +153,20 @@ UNWRITABLE = "the log cannot be written"
 
 
 @dataclass(frozen=True, slots=True)
-class Counts:
+class ComparisonCounts:
     """What the comparison did since it was made."""
 
     served: int
     attempted: int
     """Queries that the sampler picked."""
-    shed: Mapping[Reason, int]
+    shed: Mapping[ShedReason, int]
     lost: int
     """Attempts that could not be written down."""
     faults: int
     """Queries at which the comparison's own code failed; they are not attempts."""
 
 
-class Comparison:
+class LiveComparison:
     """A candidate beside the serving engine, and the log of both.
 
     ``offer`` is all that the serving path calls. It numbers the query, asks the sampler and the
@@ -175,13 +182,13 @@ class Comparison:
     def __init__(
         self,
         folder: Path,
-        start: Callable[[], Worker],
-        settings: Settings,
+        start: Callable[[], CandidateWorker],
+        settings: ComparisonSettings,
         slices: Slices | None = None,
         export: Export | None = None,
     ) -> None:
         limits, recording = settings.limits, settings.recording
-        log = Log(
+        log = LogWriter(
             folder,
             rotate_bytes=int(recording.rotate_mib * MIB),
             sync_ns=round(recording.sync_ms * NS_PER_MS),
@@ -209,7 +216,7 @@ class Comparison:
         for thread in (self._recorder, *self._lanes):
             thread.start()
 
-    def offer(self, served: Served, generation: Callable[[], str]) -> None:
+    def offer(self, served: ServedQuery, generation: Callable[[], str]) -> None:
         """Take a query that was served; never raises, never waits for the candidate.
 
         ``generation`` reads the generation of the control's index again, on another thread.
@@ -232,9 +239,9 @@ class Comparison:
     def _tell_not_taken(self) -> None:
         found, self._not_taken = self._not_taken, Counter()
         for cause, times in found.items():
-            self._recorder.put(trouble(Kind.NOT_TAKEN, cause, times=times))
+            self._recorder.put(trouble(ProblemKind.NOT_TAKEN, cause, times=times))
 
-    def _offer(self, served: Served, generation: Callable[[], str]) -> None:
+    def _offer(self, served: ServedQuery, generation: Callable[[], str]) -> None:
         if self.stuck:
             raise EvidenceError(UNWRITABLE)
         kept = comparable(served)
@@ -273,7 +280,7 @@ class Comparison:
     def switch_off(self, cause: str) -> None:
         """Shed every pair from now on; those that wait are still compared."""
         self._gate.switch_off(cause)
-        self._recorder.put(trouble(Kind.DISABLED, cause))
+        self._recorder.put(trouble(ProblemKind.DISABLED, cause))
 
     @property
     def off(self) -> str:
@@ -298,9 +305,9 @@ class Comparison:
             )
 
     @property
-    def counts(self) -> Counts:
+    def counts(self) -> ComparisonCounts:
         """What was done since it was made."""
-        return Counts(
+        return ComparisonCounts(
             served=self._served - self._first[1],
             attempted=self._number - self._first[0],
             shed=self._gate.shed,
@@ -355,7 +362,7 @@ class Shadowed:
     it can do here.
     """
 
-    def __init__(self, control: Searcher, comparison: Comparison) -> None:
+    def __init__(self, control: Searcher, comparison: LiveComparison) -> None:
         self._control, self._comparison = control, comparison
         self._takes_params = control if isinstance(control, TakesParams) else None
         self._generation = partial(_known, Generation(control))
@@ -398,13 +405,15 @@ class Shadowed:
             raise
         except BaseException as exc:  # a panic of a Rust engine is no Exception
             elapsed_ns = perf_counter_ns() - start
-            self._offer(Served(text, k, params, None, told(exc), elapsed_ns, generation, client))
+            self._offer(
+                ServedQuery(text, k, params, None, told(exc), elapsed_ns, generation, client)
+            )
             raise
         elapsed_ns = perf_counter_ns() - start
-        self._offer(Served(text, k, params, answer, "", elapsed_ns, generation, client))
+        self._offer(ServedQuery(text, k, params, answer, "", elapsed_ns, generation, client))
         return answer
 
-    def _offer(self, served: Served) -> None:
+    def _offer(self, served: ServedQuery) -> None:
         self._comparison.offer(served, self._generation)
 
 
@@ -421,7 +430,7 @@ class ShadowLog:
     """Where a live comparison is written, and what it may cost."""
 
     folder: Path
-    settings: Settings
+    settings: ComparisonSettings
 
     def compared(
         self,
@@ -430,12 +439,12 @@ class ShadowLog:
         between: Between,
         slices: Slices | None = None,
         export: Export | None = None,
-    ) -> Comparison:
+    ) -> LiveComparison:
         """Run a candidate in the shadow, in a process of its own, so ``opens`` must be picklable.
 
         The log names the two of ``between``. ``export`` gets each batch after it is written.
         """
         start = partial(ProcessWorker, opens, self.settings.limits)
-        made = Comparison(self.folder, start, self.settings, slices, export)
+        made = LiveComparison(self.folder, start, self.settings, slices, export)
         write(self.folder, between)
         return made

@@ -20,7 +20,7 @@ from pydantic import (
     model_validator,
 )
 
-from harness.agreement import UNCOMPARED, Class, Pair, classify
+from harness.agreement import UNCOMPARED, Class, RankPair, classify
 from harness.core.engine import Searcher
 from harness.core.errors import EvidenceError
 from harness.core.records import Query
@@ -39,7 +39,7 @@ ACCEPTABLE = frozenset(Class) - UNCOMPARED - AGREED
 """Classes that can be accepted. A failure can be for one query only, never as a class."""
 
 
-class Standing(StrEnum):
+class SuppressionStatus(StrEnum):
     """What the suppression list says of a divergence."""
 
     ACCEPTED = "accepted"
@@ -51,7 +51,7 @@ class Standing(StrEnum):
     """An arm failed, which is not a divergence: how often it may is a bound of its own."""
 
 
-BLOCKING = frozenset({Standing.EXPIRED, Standing.OPEN})
+BLOCKING = frozenset({SuppressionStatus.EXPIRED, SuppressionStatus.OPEN})
 
 
 def _acceptable(value: object) -> object:
@@ -60,7 +60,7 @@ def _acceptable(value: object) -> object:
     return Class(value)
 
 
-class Accepted(BaseModel):
+class AcceptedDivergence(BaseModel):
     """One entry, a table ``[[accepted]]``: what it names must all fit."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
@@ -82,7 +82,7 @@ class Accepted(BaseModel):
         return self
 
     @classmethod
-    def of(cls, reason: str, by: str, until: date, **about: str) -> Accepted:
+    def of(cls, reason: str, by: str, until: date, **about: str) -> AcceptedDivergence:
         """Make an entry of the fields that say something."""
         named = {name.replace("kind", "class"): text for name, text in about.items() if text}
         try:
@@ -124,26 +124,26 @@ class Suppressions(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    entries: tuple[Accepted, ...] = Field(default=(), alias="accepted")
+    entries: tuple[AcceptedDivergence, ...] = Field(default=(), alias="accepted")
 
     @cached_property
-    def _by_query(self) -> dict[str, list[Accepted]]:
-        found: dict[str, list[Accepted]] = {}
+    def _by_query(self) -> dict[str, list[AcceptedDivergence]]:
+        found: dict[str, list[AcceptedDivergence]] = {}
         for entry in self.entries:
             found.setdefault(entry.query, []).append(entry)
         return found
 
     def standing(
         self, kind: Class, slices: Collection[str], query: str, *, today: date
-    ) -> Standing:
+    ) -> SuppressionStatus:
         """Return whether a divergence is accepted on the day ``today`` (UTC)."""
-        said = Standing.OPEN
+        said = SuppressionStatus.OPEN
         known = self._by_query
         about = [*(known.get(query, []) if query else []), *known.get("", [])]
         for entry in (one for one in about if one.fits(kind, slices, query)):
             if today <= entry.until:
-                return Standing.ACCEPTED
-            said = Standing.EXPIRED
+                return SuppressionStatus.ACCEPTED
+            said = SuppressionStatus.EXPIRED
         return said
 
 
@@ -236,22 +236,24 @@ class Diverging:
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class DivergenceReview:
     """Traces compared with the suppression list on one day."""
 
-    standing: tuple[tuple[Trace, Standing], ...]
+    standing: tuple[tuple[Trace, SuppressionStatus], ...]
     """Those that block a step first, each part the worst first."""
 
     @classmethod
-    def of(cls, traces: Sequence[Trace], suppressions: Suppressions, *, today: date) -> Judged:
+    def of(
+        cls, traces: Sequence[Trace], suppressions: Suppressions, *, today: date
+    ) -> DivergenceReview:
         """Compare each trace with the suppression list."""
         said = [(trace, _standing(trace, suppressions, today)) for trace in traces]
         return cls(tuple(sorted(said, key=lambda pair: pair[1] not in BLOCKING)))
 
     @property
-    def counts(self) -> Counter[Standing]:
+    def counts(self) -> Counter[SuppressionStatus]:
         """Diverging attempts by what the suppression list says of them."""
-        found: Counter[Standing] = Counter()
+        found: Counter[SuppressionStatus] = Counter()
         for trace, standing in self.standing:
             found[standing] += trace.times
         return found
@@ -262,10 +264,12 @@ class Judged:
         return tuple(trace for trace, standing in self.standing if standing in BLOCKING)
 
 
-def _standing(trace: Trace, suppressions: Suppressions, today: date) -> Standing:
+def _standing(trace: Trace, suppressions: Suppressions, today: date) -> SuppressionStatus:
     """Compare one trace with the suppression list; a failure not accepted stands in no way."""
     said = suppressions.standing(trace.outcome, trace.slices, trace.query, today=today)
-    return Standing.FAILED if said in BLOCKING and trace.outcome not in ACCEPTABLE else said
+    return (
+        SuppressionStatus.FAILED if said in BLOCKING and trace.outcome not in ACCEPTABLE else said
+    )
 
 
 class Now(StrEnum):
@@ -279,7 +283,7 @@ class Now(StrEnum):
     """It diverges in another class."""
 
 
-class Question(NamedTuple):
+class DivergentQuery(NamedTuple):
     """One text with its params and depth, however often it diverged."""
 
     latest: Divergence
@@ -290,7 +294,7 @@ class Question(NamedTuple):
 class Again(NamedTuple):
     """One query, compared once more on both arms."""
 
-    question: Question
+    question: DivergentQuery
     outcome: Class
     """How it ends now."""
     now: Now
@@ -301,18 +305,18 @@ class Again(NamedTuple):
     candidate: Row
 
 
-def questions(divergences: Iterable[Divergence]) -> tuple[Question, ...]:
+def questions(divergences: Iterable[Divergence]) -> tuple[DivergentQuery, ...]:
     """Assemble what asks the same, those that came most often first; equals by their time."""
     found: dict[tuple[str, str, int], list[Divergence]] = {}
     for one in divergences:
         params = json.dumps(dict(one.params), sort_keys=True)
         found.setdefault((one.text, params, one.k), []).append(one)
-    asked = [Question(max(same, key=_moment), len(same)) for same in found.values()]
+    asked = [DivergentQuery(max(same, key=_moment), len(same)) for same in found.values()]
     return tuple(sorted(asked, key=lambda each: (-each.times, _moment(each.latest))))
 
 
 def again(
-    found: Sequence[Question], control: Searcher, candidate: Searcher, *, time_limit_ns: int
+    found: Sequence[DivergentQuery], control: Searcher, candidate: Searcher, *, time_limit_ns: int
 ) -> Iterator[Again]:
     """Ask both arms each query, and classify as the live comparison did (method, section 3).
 
@@ -325,7 +329,7 @@ def again(
             observe(arm, query, one.k, time_limit_ns).row for arm in (control, candidate)
         )
         runs = Run.of("control", [ours]), Run.of("candidate", [theirs])
-        (outcome,) = classify(*runs, Pair.of(*runs), depth=one.k, shed=(), stale=())
+        (outcome,) = classify(*runs, RankPair.of(*runs), depth=one.k, shed=(), stale=())
         now = Now.STILL if outcome is one.outcome else Now.CHANGED
         moved = [hit.doc_id for hit in ours.hits] != [hit.doc_id for hit in one.control.hits]
         yield Again(question, outcome, Now.FIXED if outcome in AGREED else now, moved, ours, theirs)

@@ -20,8 +20,8 @@ from harness.core.parts import EvidenceKind
 from harness.core.run import Status
 from harness.pipeline.layout import Layout
 from harness.pipeline.receipts import read_manifest
-from harness.shadow.log import Read, read_logs
-from harness.shadow.record import SKIPPED, Observation, Seen
+from harness.shadow.log import LogContents, read_logs
+from harness.shadow.record import SKIPPED, Observation, SideObservation
 
 FOLDER = "traffic"
 FORMAT = 4
@@ -98,7 +98,7 @@ IN_ITS_PLACE = "answered by another engine"
 NS_PER_S = 1_000_000_000
 
 
-def count_traffic(log: Read, *, control: str, candidate: str) -> Traffic:
+def count_traffic(log: LogContents, *, control: str, candidate: str) -> Traffic:
     """Count what ``log`` has of two arms, which are known by their fingerprints.
 
     An attempt counts where the control answered as itself and no index moved. The candidate
@@ -169,7 +169,7 @@ def _passed_over(seen: Observation, control: str) -> str:
     return "" if seen.control.served_by == control else OTHER_CONTROL
 
 
-def _failure(candidate: Seen, fingerprint: str) -> str:
+def _failure(candidate: SideObservation, fingerprint: str) -> str:
     if candidate.status is not Status.ANSWERED:
         return candidate.status.name.lower().replace("_", " ")
     return "" if candidate.served_by == fingerprint else IN_ITS_PLACE

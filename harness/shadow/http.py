@@ -27,18 +27,18 @@ from harness.shadow.pair import SECRET
 from harness.shadow.server import (
     AnswerTable,
     Backend,
-    Bounds,
-    Reading,
+    ReadLimits,
     RequestTable,
     Told,
+    TrafficReading,
     Unreadable,
     known,
     unit,
 )
 from harness_engines import registry
-from harness_engines.stacks.http.arm import HttpEngine, Reader
+from harness_engines.stacks.http.arm import AnswerExpressions, HttpEngine
 from harness_engines.stacks.http.connection import NoAnswer
-from harness_engines.stacks.http.settings import PLACE, Settings, Template, filled
+from harness_engines.stacks.http.settings import PLACE, HttpSettings, RequestTemplate, filled
 
 KIND = "http"
 OK, REDIRECTS = 200, range(300, 400)
@@ -55,7 +55,7 @@ class NothingToCompare(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class HttpSearcher:
+class HttpRequester:
     """Sends the requests that ``params`` hold: ``method``, ``target``, ``type`` and ``body``.
 
     Of the client's other headers only those are sent that the file names.
@@ -63,7 +63,7 @@ class HttpSearcher:
 
     client: httpx.Client
     url: httpx.URL
-    reading: Reading
+    reading: TrafficReading
     backend: Backend
     headers: Mapping[str, str] = field(default_factory=dict)
     """Of every request; they may hold secrets."""
@@ -122,13 +122,13 @@ class HttpSearcher:
 
 @contextmanager
 def http_searcher(
-    server: str, reading: Reading, headers: Mapping[str, str], *, translates: bool = False
-) -> Iterator[HttpSearcher]:
+    server: str, reading: TrafficReading, headers: Mapping[str, str], *, translates: bool = False
+) -> Iterator[HttpRequester]:
     """Hold connections to a server open; it is not asked before the first query."""
     timeout_s = reading.bounds.timeout_s
     with httpx.Client(trust_env=False, timeout=timeout_s) as client:
         backend = Backend(reading, KIND, server)
-        yield HttpSearcher(client, httpx.URL(server), reading, backend, headers, translates)
+        yield HttpRequester(client, httpx.URL(server), reading, backend, headers, translates)
 
 
 def check_address(server: str) -> None:
@@ -197,7 +197,7 @@ REQUEST = b"1 "
 """Begins the first line of a message of GoReplay that is a request."""
 
 
-class Recorded(NamedTuple):
+class RecordedRequest(NamedTuple):
     """A request of a recording."""
 
     method: str
@@ -207,7 +207,7 @@ class Recorded(NamedTuple):
     encoding: str = ""
 
 
-def recorded(path: Path, reading: Reading) -> Iterator[Query]:
+def recorded(path: Path, reading: TrafficReading) -> Iterator[Query]:
     """Yield the queries of a recording, in its order; other requests are passed over."""
     requests = compared = 0
     with naming(path):
@@ -231,7 +231,7 @@ def recorded(path: Path, reading: Reading) -> Iterator[Query]:
         raise BadFile(path, problem, hint)
 
 
-def _requests(path: Path) -> Iterator[Recorded]:
+def _requests(path: Path) -> Iterator[RecordedRequest]:
     with opened(path) as file:
         start = file.read(64).lstrip()
     if start.startswith(b"{"):
@@ -242,22 +242,24 @@ def _requests(path: Path) -> Iterator[Recorded]:
         for _, line in raw_lines(path):
             if found := LOGGED.search(line):
                 method, target = (part.decode("ascii") for part in found.groups())
-                yield Recorded(method, target)
+                yield RecordedRequest(method, target)
 
 
-def _of_har(path: Path) -> Iterator[Recorded]:
+def _of_har(path: Path) -> Iterator[RecordedRequest]:
     try:
         for entry in json_of(whole(path, most=MAX_FILE_BYTES).decode())["log"]["entries"]:
             request = entry["request"]
             url, sent = urlsplit(request["url"]), request.get("postData", {})
             target = f"{url.path or '/'}?{url.query}" if url.query else url.path or "/"
             body = str(sent.get("text", "")).encode()
-            yield Recorded(str(request["method"]), target, str(sent.get("mimeType", "")), body)
+            yield RecordedRequest(
+                str(request["method"]), target, str(sent.get("mimeType", "")), body
+            )
     except (ValueError, KeyError, TypeError, AttributeError, Malformed) as exc:
         raise BadFile(path, f"is not a HAR file ({exc!r})", "Record it anew") from exc
 
 
-def _of_goreplay(raw: bytes) -> Iterator[Recorded]:
+def _of_goreplay(raw: bytes) -> Iterator[RecordedRequest]:
     for message in raw.split(BETWEEN):
         if not message.startswith(REQUEST):
             continue
@@ -267,7 +269,7 @@ def _of_goreplay(raw: bytes) -> Iterator[Recorded]:
         pairs = (line.partition(":") for line in lines)
         headers = {name.strip().lower(): value.strip() for name, _, value in pairs}
         kind, encoding = headers.get("content-type", ""), headers.get("content-encoding", "")
-        yield Recorded(method, rest.rpartition(" ")[0], kind, body, encoding)
+        yield RecordedRequest(method, rest.rpartition(" ")[0], kind, body, encoding)
 
 
 K_ABSENT = 10
@@ -275,10 +277,10 @@ K_ABSENT = 10
 REQUEST_BYTES, ANSWER_BYTES = 1 << 16, 4 << 20
 
 
-class ArmReading(Reading):
+class ArmReading(TrafficReading):
     """Reads requests at the places of the arm's template, and answers as the arm does."""
 
-    settings: Settings
+    settings: HttpSettings
 
     def answer_of(self, answer: Any, manifest: Manifest, k: int) -> Answer:  # noqa: ANN401  any JSON
         try:
@@ -308,9 +310,9 @@ class ArmReading(Reading):
     def translated(self, text: str, k: int) -> Mapping[str, Scalar]:
         given, url = self.settings, urlsplit(self.settings.url)
         values: dict[str, Scalar] = {"text": text, "k": k}
-        query = urlencode(Template(given.query).filled(values))
+        query = urlencode(RequestTemplate(given.query).filled(values))
         query = "&".join(filter(None, (url.query, query)))
-        body = json.dumps(Template(given.tree).filled(values)) if given.body else ""
+        body = json.dumps(RequestTemplate(given.tree).filled(values)) if given.body else ""
         return {
             "method": given.method,
             "target": f"{url.path or '/'}?{query}" if query else url.path or "/",
@@ -319,7 +321,7 @@ class ArmReading(Reading):
         }
 
     @property
-    def _reader(self) -> Reader:
+    def _reader(self) -> AnswerExpressions:
         return _compiled(self.settings.model_dump_json())
 
 
@@ -349,7 +351,7 @@ def of_arm(path: Path) -> ArmReading:
             k_absent=K_ABSENT,
         ),
         answer=AnswerTable(hits="", id="", score="", degraded="", generation=generation),
-        bounds=Bounds(
+        bounds=ReadLimits(
             request_bytes=REQUEST_BYTES, answer_bytes=ANSWER_BYTES, timeout_s=given.timeout_s
         ),
         settings=given,
@@ -369,5 +371,5 @@ def _places(tree: object, at: str) -> Iterator[tuple[str, str]]:
 
 
 @lru_cache(maxsize=4)
-def _compiled(settings: str) -> Reader:
-    return Reader(Settings.model_validate_json(settings))
+def _compiled(settings: str) -> AnswerExpressions:
+    return AnswerExpressions(HttpSettings.model_validate_json(settings))

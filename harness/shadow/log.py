@@ -17,7 +17,7 @@ from uuid import uuid4
 
 from pydantic import TypeAdapter
 
-from harness.agreement import Tally, tally
+from harness.agreement import ComparisonTally, tally
 from harness.core.errors import BadFile, EvidenceError
 from harness.core.files import write_json, write_text
 from harness.core.folders import SHADOW_LOG, claim
@@ -132,7 +132,7 @@ WRITER = "writer"
 
 
 @dataclass(frozen=True, slots=True)
-class Read:
+class LogContents:
     """What logs hold, each stream in the order of its attempts."""
 
     observations: tuple[Observation, ...]
@@ -144,7 +144,7 @@ class Read:
     after the last number that was written are not known of."""
 
     @property
-    def tally(self) -> Tally:
+    def tally(self) -> ComparisonTally:
         """Count the outcomes of the attempts: compared + errored + skipped + shed."""
         return tally(one.outcome for one in self.observations)
 
@@ -250,7 +250,7 @@ def moment(one: AnyRecord) -> tuple[int, str, int]:
     return one.at, one.writer, one.number
 
 
-def read_logs(folder: Path, *more: Path) -> Read:
+def read_logs(folder: Path, *more: Path) -> LogContents:
     """Read one log, or several of different processes as one, ordered by their time."""
     # Observations are read last, so a divergence that was written meanwhile is left out.
     found = sorted(Follower([folder, *more]).new(), key=moment)
@@ -259,7 +259,7 @@ def read_logs(folder: Path, *more: Path) -> Read:
     for one in found:
         once.take(one) if isinstance(one, Observation) else once.number(one)
     known = {(one.writer, one.number) for one in observations}
-    return Read(
+    return LogContents(
         observations=observations,
         divergences=tuple(
             one
@@ -350,7 +350,7 @@ def _may_begin(folder: Path) -> bool:
     return is_log(folder) or (folder.is_dir() and {path.name for path in folder.iterdir()} == {OFF})
 
 
-class Log:
+class LogWriter:
     """The one writer of a folder; goes on where the last one stopped."""
 
     def __init__(

@@ -11,14 +11,14 @@ from pathlib import Path
 from harness.core.digest import of_json
 from harness.core.engine import Answer, Searcher
 from harness.pipeline.mail import foreign
-from harness.shadow.comparison import Comparison, ShadowLog
+from harness.shadow.comparison import LiveComparison, ShadowLog
 from harness.shadow.log import Between
-from harness.shadow.pair import Generation, Served
+from harness.shadow.pair import Generation, ServedQuery
 from harness_engines import registry as arms
 from harness_engines.stacks.agent_mail.arm import Mail, MailSearcher, params_of
 from harness_engines.stacks.agent_mail.contract import SearchMode, SearchQuery, SearchResponse
 from harness_engines.stacks.agent_mail.mcp_tools.results import Signal, diagnose
-from harness_engines.stacks.agent_mail.mcp_tools.search import Identity
+from harness_engines.stacks.agent_mail.mcp_tools.search import ServedIndex
 from harness_engines.stacks.agent_mail.mcp_tools.server import under
 from harness_engines.stacks.agent_mail.pipeline.plan import KillSwitch
 
@@ -26,7 +26,7 @@ from harness_engines.stacks.agent_mail.pipeline.plan import KillSwitch
 class MailObserver:
     """Offers what the service serves to a comparison (``agent_mail.observer.ShadowObserver``)."""
 
-    def __init__(self, control: MailSearcher, comparison: Comparison) -> None:
+    def __init__(self, control: MailSearcher, comparison: LiveComparison) -> None:
         self._control, self._comparison = control, comparison
         self._generation = Generation(control)
 
@@ -40,7 +40,7 @@ class MailObserver:
         failed = Signal.SEARCH_FAILED.value in signals
         generation = self._generation()
         self._comparison.offer(
-            Served(
+            ServedQuery(
                 text=query.text,
                 k=query.effective_limit,
                 params=params_of(query),
@@ -101,7 +101,7 @@ def _as(searcher: MailSearcher, arm: arms.Arm, switch: KillSwitch) -> MailSearch
     if not isinstance(arm.engine, Mail):
         raise foreign(arm)
     settings = {**arm.engine.settings.model_dump(), "mode": SearchMode.LEXICAL.value}
-    identity = under(Identity(arm.name, searcher.manifest), settings, switch)
+    identity = under(ServedIndex(arm.name, searcher.manifest), settings, switch)
     return replace(
         searcher,
         service=replace(searcher.service, switch=switch, observer=None),

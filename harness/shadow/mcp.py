@@ -39,11 +39,11 @@ from harness.core.mcp_pipes import pipes, run_until_signalled
 from harness.core.reading import Malformed, text_of
 from harness.core.records import Scalar
 from harness.core.server import CONNECTIONS, Admission, bound, refuse_streams, server
-from harness.shadow.comparison import Comparison, ShadowLog
+from harness.shadow.comparison import LiveComparison, ShadowLog
 from harness.shadow.log import Between
-from harness.shadow.pair import Served, told
-from harness.shadow.server import Backend, Reading, Unreadable
-from harness_engines.stacks.remote.mcp import Connection, connected
+from harness.shadow.pair import ServedQuery, told
+from harness.shadow.server import Backend, TrafficReading, Unreadable
+from harness_engines.stacks.remote.mcp import McpConnection, connected
 
 PAUSE_S = 0.05, 2.0
 """First and longest pause before it is tried again; each is twice the one before."""
@@ -133,8 +133,8 @@ class McpProxy:
     """Passes calls on to one server, and offers those that are queries."""
 
     control: McpControl
-    reading: Reading
-    comparison: Comparison
+    reading: TrafficReading
+    comparison: LiveComparison
     later: TaskGroup
     """What a client need not wait for."""
     backend: Backend = field(init=False)
@@ -185,7 +185,7 @@ class McpProxy:
             error = told(exc)
         params = {"tool": call.name, "arguments": arguments}
         error = error or ("" if call_tool_result else "it ended without an answer")
-        served = Served(text, k, params, answer, error, elapsed_ns, generation)
+        served = ServedQuery(text, k, params, answer, error, elapsed_ns, generation)
         self.comparison.offer(served, self.backend.now)
 
     def app(self) -> Server[Any]:
@@ -209,8 +209,8 @@ def named(control: McpControl) -> str:
 
 async def serve(
     control: McpControl,
-    reading: Reading,
-    comparison: Comparison,
+    reading: TrafficReading,
+    comparison: LiveComparison,
     http: tuple[str, int] | None,
     ready: Callable[[str], object],
 ) -> None:
@@ -295,7 +295,7 @@ def token_for(file: Path | None, given: str | None) -> str:
 class McpSearcher:
     """Makes the calls that ``params`` hold: ``tool``, and ``arguments`` as JSON."""
 
-    to: Connection
+    to: McpConnection
     backend: Backend
 
     @property
@@ -319,7 +319,7 @@ class McpSearcher:
 
 
 @contextmanager
-def mcp_candidate(where: McpServer, reading: Reading) -> Iterator[Searcher]:
+def mcp_candidate(where: McpServer, reading: TrafficReading) -> Iterator[Searcher]:
     """Connect to a server."""
     with connected(where.command, where.url, reading.bounds.timeout_s) as to:
         yield McpSearcher(to, Backend(reading, KIND, to.server))
@@ -328,7 +328,7 @@ def mcp_candidate(where: McpServer, reading: Reading) -> Iterator[Searcher]:
 def shadow_mcp(
     control: McpServer,
     candidate: McpServer,
-    reading: Reading,
+    reading: TrafficReading,
     log: ShadowLog,
     http: tuple[str, int] | None,
     *,

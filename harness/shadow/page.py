@@ -19,7 +19,7 @@ from harness.report.doc import (
     Block,
     Card,
     Cards,
-    Code,
+    CodeBlock,
     Figure,
     Items,
     Section,
@@ -34,9 +34,9 @@ from harness.report.rounding import milliseconds, number, watched
 from harness.report.svg import ARMS, INK, MUTED, draw, logarithmic, quiet
 from harness.shadow import words as shadow_words
 from harness.shadow.alarms import ARMS as ALARM_ARMS
-from harness.shadow.divergences import Standing, Trace
+from harness.shadow.divergences import SuppressionStatus, Trace
 from harness.shadow.record import Divergence, LoggedAnswer
-from harness.shadow.summary import Point
+from harness.shadow.summary import TrackPoint
 from harness.shadow.words import LogState, troubles, what_was_typed
 
 SIZE = WIDTH, 4.6
@@ -54,12 +54,12 @@ ROOM = 0.01
 """Height of an axis on which nothing moves."""
 
 
-def drawn(tracks: Mapping[str, Sequence[Point]]) -> dict[str, Sequence[Point]]:
+def drawn(tracks: Mapping[str, Sequence[TrackPoint]]) -> dict[str, Sequence[TrackPoint]]:
     """Return the sequences that are drawn and have a point; noise is in the table alone."""
     return {what: points for what in TITLES if (points := tracks.get(what, ()))}
 
 
-def sequences(name: str, tracks: Mapping[str, Sequence[Point]]) -> str | None:
+def sequences(name: str, tracks: Mapping[str, Sequence[TrackPoint]]) -> str | None:
     """Draw each estimate and its confidence sequence over the pairs seen; None without any."""
     shown = drawn(tracks)
     if not shown:
@@ -67,7 +67,7 @@ def sequences(name: str, tracks: Mapping[str, Sequence[Point]]) -> str | None:
     return draw(name, say(shown), SIZE, partial(paint, shown))
 
 
-def say(shown: Mapping[str, Sequence[Point]]) -> str:
+def say(shown: Mapping[str, Sequence[TrackPoint]]) -> str:
     """Describe what ``paint`` draws."""
     said = "; ".join(
         f"{TITLES[what]} {number(points[-1].estimate.value)} {watched(points[-1].estimate)}"
@@ -76,7 +76,7 @@ def say(shown: Mapping[str, Sequence[Point]]) -> str:
     return f"Confidence sequences, as they stand: {said}"
 
 
-def paint(shown: Mapping[str, Sequence[Point]], figure: Drawing) -> None:
+def paint(shown: Mapping[str, Sequence[TrackPoint]], figure: Drawing) -> None:
     """Paint at most four sequences, a panel each; each has a point."""
     panels = figure.subplots(2, 2, squeeze=True).ravel()
     for axes, (what, points) in zip(panels, shown.items(), strict=False):
@@ -86,7 +86,7 @@ def paint(shown: Mapping[str, Sequence[Point]], figure: Drawing) -> None:
     figure.subplots_adjust(0.07, 0.10, 0.98, 0.93, wspace=0.18, hspace=0.5)
 
 
-def _panel(axes: Axes, what: str, points: Sequence[Point]) -> None:
+def _panel(axes: Axes, what: str, points: Sequence[TrackPoint]) -> None:
     quiet(axes, grid="y")
     pairs = [point.estimate.n for point in points]
     values = [point.estimate.value for point in points]
@@ -108,7 +108,7 @@ def _panel(axes: Axes, what: str, points: Sequence[Point]) -> None:
     axes.set(xlim=(0, max(pairs)), ylim=(floor, ceiling), title=TITLES[what], xlabel="pairs")
 
 
-def _range(points: Sequence[Point]) -> tuple[float, float]:
+def _range(points: Sequence[TrackPoint]) -> tuple[float, float]:
     """Return the ends of the axis: what all but the first quarter of the track needs."""
     later = [point.estimate for point in points[len(points) // 4 :]]
     low = min(min(one.low, one.value) for one in later)
@@ -122,7 +122,7 @@ class Both:
     """One query that diverged in one class, with both rankings where the log has them."""
 
     trace: Trace
-    standing: Standing
+    standing: SuppressionStatus
     divergence: Divergence | None
 
     @property
@@ -153,7 +153,8 @@ class Both:
 
 
 def side_by_side(
-    shown: Sequence[tuple[Trace, Standing]], divergences: Mapping[tuple[str, int], Divergence]
+    shown: Sequence[tuple[Trace, SuppressionStatus]],
+    divergences: Mapping[tuple[str, int], Divergence],
 ) -> tuple[Both, ...]:
     """Join traces with their divergences, by writer and number."""
     return tuple(
@@ -257,7 +258,7 @@ def document(
             Text(said, "lead"), accepted if accepted.rows else Text("Nothing is accepted."))),
         ("The rest", "rest", (
             *((wrong,) if wrong.rows else ()), words.who(summary),
-            *((Section("To reproduce it", (Code(tuple(commands)),)),) if commands else ()))),
+            *((Section("To reproduce it", (CodeBlock(tuple(commands)),)),) if commands else ()))),
     )  # fmt: skip
     return Section(
         words.title(shadowed),

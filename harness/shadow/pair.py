@@ -12,7 +12,7 @@ from harness.core.engine import Answer, Hit, Manifest, Searcher
 from harness.core.records import Query, Scalar
 from harness.core.run import Status
 from harness.replay.drive import BrokenAnswer, Noted, copied, observe
-from harness.shadow.record import Degradation, Kind, LoggedAnswer
+from harness.shadow.record import Degradation, LoggedAnswer, ProblemKind
 
 DIGITS = 16
 """Hexadecimal digits of a fingerprint that a generation starts with."""
@@ -73,7 +73,7 @@ LARGEST = 1e300
 """Numbers of a query's params stay below it: a log's reader takes none that is larger."""
 
 
-class Served(NamedTuple):
+class ServedQuery(NamedTuple):
     """One query, and what the control did with it."""
 
     text: str
@@ -100,7 +100,7 @@ class Served(NamedTuple):
         return self.text, self.k, {**self.params, **secret} if secret else self.params
 
 
-def comparable(served: Served) -> Served:
+def comparable(served: ServedQuery) -> ServedQuery:
     """Return what was served in values that a log can hold and that no caller changes."""
     text, k = served.text, served.k
     if not isinstance(served.client, str):
@@ -124,7 +124,7 @@ class Attempt(NamedTuple):
     """Number of the query among all that were served."""
     at: int
     """Nanoseconds since 1970 in UTC."""
-    served: Served
+    served: ServedQuery
     generation: Callable[[], str]
     """Reads the generation of the control's index again."""
     candidate: LoggedAnswer | None = None
@@ -153,7 +153,12 @@ def told(exc: BaseException) -> str:
 
 
 def trouble(
-    kind: Kind, cause: str, about: Attempt | None = None, *, arm: str = "shadow", times: int = 1
+    kind: ProblemKind,
+    cause: str,
+    about: Attempt | None = None,
+    *,
+    arm: str = "shadow",
+    times: int = 1,
 ) -> Degradation:
     """Describe what went wrong; the recorder adds whose log it is."""
     number, at = (about.number, about.at) if about else (0, time_ns())
@@ -198,7 +203,7 @@ def given_up(status: Status, why: str, elapsed_ns: int) -> LoggedAnswer:
     return LoggedAnswer(status, (), "", "", why[:LONGEST], elapsed_ns, "", "")
 
 
-def of_control(served: Served, after: str) -> LoggedAnswer:
+def of_control(served: ServedQuery, after: str) -> LoggedAnswer:
     """Return the control's side of what was served; an answer that breaks the contract failed."""
     shown, error = Answer((), ""), served.error
     try:

@@ -18,10 +18,16 @@ from starlette.types import Receive, Scope, Send
 from harness.core.errors import EvidenceError
 from harness.core.records import Scalar
 from harness.core.server import CONNECTIONS, bound, server
-from harness.shadow.comparison import UNWRITABLE, Comparison, Counts, Sampler, ShadowLog
+from harness.shadow.comparison import (
+    UNWRITABLE,
+    ComparisonCounts,
+    LiveComparison,
+    Sampler,
+    ShadowLog,
+)
 from harness.shadow.http import (
     SENT_BY_US,
-    HttpSearcher,
+    HttpRequester,
     NothingToCompare,
     check_address,
     http_searcher,
@@ -29,8 +35,8 @@ from harness.shadow.http import (
     unpacked,
 )
 from harness.shadow.log import Between
-from harness.shadow.pair import Served, told
-from harness.shadow.server import Reading
+from harness.shadow.pair import ServedQuery, told
+from harness.shadow.server import TrafficReading
 from harness.shadow.settings import MILLION, Sampling
 
 MOST_WAITING = 1_000
@@ -57,7 +63,7 @@ class Mirrored(NamedTuple):
         return f"{self.method} {unquote(self.target.partition('?')[0])}"
 
 
-class Asking(NamedTuple):
+class ReceiverLimits(NamedTuple):
     """How much load a receiver may add, and what it asks twice."""
 
     per_second: float
@@ -76,7 +82,11 @@ class Receiver:
     """Takes copies of requests on an event loop, and asks about them on threads of its own."""
 
     def __init__(
-        self, reading: Reading, control: HttpSearcher, comparison: Comparison, asking: Asking
+        self,
+        reading: TrafficReading,
+        control: HttpRequester,
+        comparison: LiveComparison,
+        asking: ReceiverLimits,
     ) -> None:
         self._reading, self._control, self._comparison = reading, control, comparison
         rate, seed = asking.sampling.rate, asking.sampling.seed
@@ -85,7 +95,7 @@ class Receiver:
         self._client_header = asking.client_header.lower()
         self._compared = frozenset(reading.request.compared)
         self._forwarded = frozenset(map(str.lower, reading.request.forwarded))
-        self._pace = Pace(asking.per_second)
+        self._pace = BurstPace(asking.per_second)
         self._waiting: Queue[Mirrored | None] = Queue(MOST_WAITING)
         self._received, self._asked = count(1), count(1)
         self.dropped: Counter[str] = Counter()
@@ -166,7 +176,7 @@ class Receiver:
         twice = not error and self._repeats.takes(next(self._asked)) and self._pace.takes()
         again = self._again(k, params, secret) if twice else None
         client = request.headers.get(self._client_header, "").partition(",")[0].strip()
-        served = Served(
+        served = ServedQuery(
             text, k, params, answer, error, elapsed_ns, generation, client, again, secret
         )
         self._comparison.offer(served, self._control.backend.now)
@@ -183,12 +193,12 @@ def shadow_receive(
     control: str,
     candidate: str,
     *,
-    readings: tuple[Reading, Reading],
+    readings: tuple[TrafficReading, TrafficReading],
     address: tuple[str, int],
-    asking: Asking,
+    asking: ReceiverLimits,
     log: ShadowLog,
     ready: Callable[[str], object],
-) -> tuple[Counts, Mapping[str, int]]:
+) -> tuple[ComparisonCounts, Mapping[str, int]]:
     """Receive mirrored requests until a signal comes; ``ready`` gets the address.
 
     The second reading is the candidate's: where it is another one, requests are translated for it.
@@ -218,7 +228,7 @@ def shadow_receive(
     return made.counts, receiver.dropped
 
 
-class Pace:
+class BurstPace:
     """At most so many a second, in bursts of one second's worth."""
 
     def __init__(self, per_second: float) -> None:

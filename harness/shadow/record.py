@@ -61,7 +61,7 @@ Number = Annotated[int, Field(ge=1, le=MOST)]
 Share = Annotated[float, Field(ge=0, le=1)]
 
 
-class Kind(StrEnum):
+class ProblemKind(StrEnum):
     """What went worse than it should have."""
 
     FALLBACK = "fallback"
@@ -104,7 +104,7 @@ class LoggedAnswer:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class SideObservation:
     """What an observation keeps of one side that answered, failed or was too slow."""
 
     __pydantic_config__ = _STRICT
@@ -148,8 +148,8 @@ class Observation:
     """Why it was not compared; empty where it was."""
     k: Number
     """How many hits were requested; more than any list could hold is written as ``DEEPEST``."""
-    control: Seen | None
-    candidate: Seen | None
+    control: SideObservation | None
+    candidate: SideObservation | None
     """None where this arm was not asked."""
     jaccard: Share | None
     """Of the first k; None where it is not defined or the two were not compared."""
@@ -196,7 +196,7 @@ class Degradation:
     writer: str
     at: Count
     arm: Annotated[str, Field(pattern="^(control|candidate|shadow)$")]
-    kind: Kind
+    kind: ProblemKind
     cause: str
     times: Number = 1
     """How many queries were not taken for this cause since it was last written down; else 1."""

@@ -12,14 +12,14 @@ from queue import Empty, SimpleQueue
 from threading import Event, Lock, Thread
 from typing import Any, NamedTuple
 
-from harness.agreement import UNCOMPARED, Class, Pair, Partial, classify, jaccard, rbo
+from harness.agreement import UNCOMPARED, Class, KernelResult, RankPair, classify, jaccard, rbo
 from harness.core.digest import of_bytes
 from harness.core.records import Scalar
 from harness.core.run import Row, Run, Status
-from harness.shadow.log import Log
+from harness.shadow.log import LogWriter
 from harness.shadow.pair import (
     Attempt,
-    Served,
+    ServedQuery,
     answers_for,
     clean,
     not_asked,
@@ -31,10 +31,10 @@ from harness.shadow.record import (
     DIVERGING,
     Degradation,
     Divergence,
-    Kind,
     LoggedAnswer,
     Observation,
-    Seen,
+    ProblemKind,
+    SideObservation,
     dumped,
     query_key,
 )
@@ -50,7 +50,7 @@ Export = Callable[[Sequence[Observation]], None]
 """Takes each batch that was written down."""
 
 
-class Judged(NamedTuple):
+class RecordBatch(NamedTuple):
     """A batch of attempts as records."""
 
     observations: list[Observation]
@@ -72,12 +72,12 @@ Verdict = tuple[Class, float | None, float | None]
 
 def judged(
     attempts: Sequence[Attempt], *, writer: str, persistence: float, slices: Slices | None
-) -> Judged:
+) -> RecordBatch:
     """Classify and measure each attempt at its own k; ``persistence`` is the p of RBO."""
     by_k: dict[int, list[_Both]] = defaultdict(list)
     for attempt in attempts:
         by_k[attempt.served.k].append(_both(attempt))
-    found = Judged([], [], [])
+    found = RecordBatch([], [], [])
     for k, group in by_k.items():
         again = _repeated(group, k, persistence)
         verdicts = _verdicts(group, k, persistence)
@@ -135,7 +135,7 @@ def _verdicts(group: Sequence[_Both], k: int, persistence: float) -> list[Verdic
     ids = [str(both.attempt.number) for both in group]
     control = Run.of("control", map(_row, ids, (both.control for both in group)))
     candidate = Run.of("candidate", map(_row, ids, (both.candidate for both in group)))
-    runs = Pair.of(control, candidate)
+    runs = RankPair.of(control, candidate)
     shed = [query for query, both in zip(ids, group, strict=True) if both.attempt.shed]
     stale = [query for query, both in zip(ids, group, strict=True) if both.stale]
     classes = classify(control, candidate, runs, depth=k, shed=shed, stale=stale)
@@ -163,7 +163,7 @@ def _row(query_id: str, side: LoggedAnswer) -> Row:
     return Row(query_id, side.status, side.hits, side.served_by, side.error)
 
 
-def _each(found: Partial) -> list[float | None]:
+def _each(found: KernelResult) -> list[float | None]:
     """One value a query, None where it has none."""
     values = iter(found.values.tolist())
     return [next(values) if defined else None for defined in found.defined.tolist()]
@@ -180,12 +180,12 @@ def _reason(both: _Both, outcome: Class) -> str:
     return "; ".join(f"{arm}: {side.error}" for arm, side in sides if side.error)
 
 
-def _seen(side: LoggedAnswer) -> Seen | None:
+def _seen(side: LoggedAnswer) -> SideObservation | None:
     if side.status is Status.NOT_ASKED:
         return None
     ids = list(dict.fromkeys(hit.doc_id for hit in side.hits))
     first = side.hits[0] if side.hits else None
-    return Seen(
+    return SideObservation(
         status=side.status,
         elapsed_ns=side.elapsed_ns,
         hits=len(ids),
@@ -200,12 +200,12 @@ def _seen(side: LoggedAnswer) -> Seen | None:
 
 def _degradations(both: _Both, outcome: Class, writer: str) -> list[Degradation]:
     attempt = both.attempt
-    here = Degradation(attempt.number, writer, attempt.at, "shadow", Kind.STALE, both.stale)
+    here = Degradation(attempt.number, writer, attempt.at, "shadow", ProblemKind.STALE, both.stale)
     found = [here] if outcome is Class.STALE else []
     for arm, side in (("control", both.control), ("candidate", both.candidate)):
         if side.status is Status.ANSWERED and not answers_for(side.before, side.served_by):
             cause = f"answered by {side.served_by[:SHORT] or 'nobody'}; {side.note}"
-            found.append(replace(here, arm=arm, kind=Kind.FALLBACK, cause=cause))
+            found.append(replace(here, arm=arm, kind=ProblemKind.FALLBACK, cause=cause))
     return found
 
 
@@ -216,7 +216,7 @@ def _shed(attempts: Sequence[Attempt], writer: str) -> list[Degradation]:
         if attempt.shed:
             by_reason[attempt.shed].append(attempt)
     return [
-        Degradation(some[0].number, writer, some[0].at, "shadow", Kind.SHED,
+        Degradation(some[0].number, writer, some[0].at, "shadow", ProblemKind.SHED,
                     f"{reason}: {len(some)} of the {len(attempts)} attempts of a batch")
         for reason, some in by_reason.items()
     ]  # fmt: skip
@@ -239,7 +239,7 @@ class Recorder(Thread):
 
     def __init__(
         self,
-        log: Log,
+        log: LogWriter,
         recording: Recording,
         *,
         slices: Slices | None,
@@ -297,7 +297,7 @@ class Recorder(Thread):
             try:
                 self._tick()
             except Exception as exc:  # noqa: BLE001  the recorder must go on
-                self.put(trouble(Kind.FAULT, told(exc)))
+                self.put(trouble(ProblemKind.FAULT, told(exc)))
         if self._unsaid or self.stuck:
             self._write(())
         with suppress(OSError):
@@ -325,7 +325,7 @@ class Recorder(Thread):
         unsaid, told_of, unwritten = self._unsaid, troubles.copy(), len(attempts)
         if unsaid:
             cause = f"{unsaid} were not written down: {self.cause}"
-            told_of.append(trouble(Kind.FAULT, cause))
+            told_of.append(trouble(ProblemKind.FAULT, cause))
         try:
             found = self._judged(attempts, told_of)
             writer = self._log.writer
@@ -348,29 +348,31 @@ class Recorder(Thread):
                 self._export(found.observations)
         except Exception as exc:  # noqa: BLE001  the log has them; who else hears of them has not
             self._export = None
-            self.put(trouble(Kind.FAULT, f"nothing is exported from here on: {told(exc)}"))
+            self.put(trouble(ProblemKind.FAULT, f"nothing is exported from here on: {told(exc)}"))
 
-    def _judged(self, attempts: Sequence[Attempt], told_of: list[Degradation]) -> Judged:
+    def _judged(self, attempts: Sequence[Attempt], told_of: list[Degradation]) -> RecordBatch:
         """Judge a batch, or, where that fails, each of it, so that one spoils no other."""
         try:
             return self._as_records(attempts, self._slices)
         except Exception:  # noqa: BLE001  found out below, one by one
             alone = [self._alone(attempt, told_of) for attempt in attempts]
-            return Judged(*(list(chain.from_iterable(kind)) for kind in zip(*alone, strict=True)))
+            return RecordBatch(
+                *(list(chain.from_iterable(kind)) for kind in zip(*alone, strict=True))
+            )
 
-    def _alone(self, attempt: Attempt, told_of: list[Degradation]) -> Judged:
+    def _alone(self, attempt: Attempt, told_of: list[Degradation]) -> RecordBatch:
         try:
             return self._as_records([attempt], self._slices)
         except Exception as exc:  # noqa: BLE001  becomes a skipped comparison that says why
             why, served = told(exc), attempt.served
-            told_of.append(trouble(Kind.FAULT, why, attempt))
-            bare = Served(
+            told_of.append(trouble(ProblemKind.FAULT, why, attempt))
+            bare = ServedQuery(
                 served.text, 1, {}, None, "could not be written down", served.elapsed_ns, ""
             )
             kept = attempt._replace(served=bare, candidate=not_asked(why), after="", shed="")
             return self._as_records([kept], None)
 
-    def _as_records(self, attempts: Sequence[Attempt], slices: Slices | None) -> Judged:
+    def _as_records(self, attempts: Sequence[Attempt], slices: Slices | None) -> RecordBatch:
         """Judge attempts; what cannot be written raises here, where it spoils no batch."""
         persistence = self._recording.persistence
         found = judged(attempts, writer=self._log.writer, persistence=persistence, slices=slices)

@@ -51,13 +51,13 @@ class Unreadable(Exception):
     """A request or an answer is not as the file says."""
 
 
-class Table(BaseModel):
+class SettingsTable(BaseModel):
     """A table of a file: every key is known, and none changes."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
 
-class RequestTable(Table):
+class RequestTable(SettingsTable):
     """Which requests are queries, and where the parts of one stand."""
 
     compared: list[str] = Field(min_length=1)
@@ -72,7 +72,7 @@ class RequestTable(Table):
     has them."""
 
 
-class AnswerTable(Table):
+class AnswerTable(SettingsTable):
     """Where the hits of an answer stand."""
 
     hits: Pointer
@@ -89,7 +89,7 @@ class AnswerTable(Table):
     server tells none."""
 
 
-class Bounds(Table):
+class ReadLimits(SettingsTable):
     """What is read at most."""
 
     request_bytes: int = Field(ge=1)
@@ -107,12 +107,12 @@ class RequestedQuery(NamedTuple):
     k: int
 
 
-class Reading(Table):
+class TrafficReading(SettingsTable):
     """The whole file."""
 
     request: RequestTable
     answer: AnswerTable
-    bounds: Bounds
+    bounds: ReadLimits
 
     def asked(self, request: Any) -> RequestedQuery:  # noqa: ANN401  any JSON
         """Read a query."""
@@ -242,7 +242,7 @@ class Backend:
     and the empty text where the file names none.
     """
 
-    def __init__(self, reading: Reading, kind: str, name: str) -> None:
+    def __init__(self, reading: TrafficReading, kind: str, name: str) -> None:
         self.manifest = reading.manifest(kind, name)
         self._reading = reading
         self._digits = self.manifest.fingerprint[:DIGITS]

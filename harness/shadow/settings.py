@@ -14,9 +14,9 @@ from harness.core.files import held, write_text
 from harness.core.formats import MAX_SETTINGS_BYTES, toml_of
 from harness.core.reading import Malformed, text_of
 from harness.policy import load
-from harness.shadow.alarms import Bounds
-from harness.shadow.divergences import Accepted, Suppressions
-from harness.shadow.server import Reading, Table
+from harness.shadow.alarms import AlarmBounds
+from harness.shadow.divergences import AcceptedDivergence, Suppressions
+from harness.shadow.server import SettingsTable, TrafficReading
 
 MILLION = 1_000_000
 NS_PER_MS, NS_PER_S = 1_000_000, 1_000_000_000
@@ -29,7 +29,7 @@ Time = Annotated[float, Field(gt=0, le=MOST_MS)]
 AnyTime = Annotated[float, Field(ge=0, le=MOST_MS)]
 
 
-class Sampling(Table):
+class Sampling(SettingsTable):
     """Which queries are compared."""
 
     rate: Many
@@ -37,7 +37,7 @@ class Sampling(Table):
     seed: int = Field(ge=0)
 
 
-class Limits(Table):
+class Limits(SettingsTable):
     """How much of the machine, and of a person's patience, the candidate gets."""
 
     in_flight: Some
@@ -75,7 +75,7 @@ class Limits(Table):
         return self.in_flight + self.queue
 
 
-class Recording(Table):
+class Recording(SettingsTable):
     """How pairs become records."""
 
     batch: Some
@@ -94,7 +94,7 @@ class Recording(Table):
     """The p of RBO."""
 
 
-class Settings(Table):
+class ComparisonSettings(SettingsTable):
     """What a live comparison may cost, and how it is written down."""
 
     sampling: Sampling
@@ -105,22 +105,22 @@ class Settings(Table):
 Model = TypeVar("Model", bound=BaseModel)
 
 
-def read_bounds(path: Path) -> Bounds:
+def read_bounds(path: Path) -> AlarmBounds:
     """Read what is watched."""
-    return read_table(path, Bounds, "Give the path of a file as policy/watch.toml")
+    return read_table(path, AlarmBounds, "Give the path of a file as policy/watch.toml")
 
 
-def read_settings(path: Path) -> Settings:
+def read_settings(path: Path) -> ComparisonSettings:
     """Read what a live comparison may cost, and how it is written down."""
-    return read_table(path, Settings, "Give the path of a file as policy/shadow.toml")
+    return read_table(path, ComparisonSettings, "Give the path of a file as policy/shadow.toml")
 
 
-def read_reading(path: Path) -> Reading:
+def read_reading(path: Path) -> TrafficReading:
     """Read where the queries and answers of a server are."""
-    return read_table(path, Reading, "Give the path of a file as examples/shadow/http.toml")
+    return read_table(path, TrafficReading, "Give the path of a file as examples/shadow/http.toml")
 
 
-def http_reading(path: Path) -> Reading:
+def http_reading(path: Path) -> TrafficReading:
     """Read where queries and answers of an HTTP server are, from settings or an arm's file."""
     try:
         is_arm = "stack" in toml_of(text_of(path, most=MAX_SETTINGS_BYTES))
@@ -139,7 +139,7 @@ def read_suppressions(path: Path) -> Suppressions:
     return read_table(path, Suppressions, hint)
 
 
-def accept(path: Path, entry: Accepted, *, today: date) -> Suppressions:
+def accept(path: Path, entry: AcceptedDivergence, *, today: date) -> Suppressions:
     """Add an entry at the end of a suppression list, which may be new; the rest stays as it is.
 
     One writer after the other. The very same entry once more changes nothing.

@@ -30,14 +30,14 @@ from harness.report import html
 from harness.report.rounding import estimate_for_json
 from harness.shadow import log
 from harness.shadow.alarms import ARMS
-from harness.shadow.comparison import Counts, Shadowed, ShadowLog
+from harness.shadow.comparison import ComparisonCounts, Shadowed, ShadowLog
 from harness.shadow.divergences import (
     Again,
-    Judged,
+    DivergenceReview,
+    DivergentQuery,
     Now,
-    Question,
-    Standing,
     Suppressions,
+    SuppressionStatus,
     again,
     questions,
 )
@@ -46,7 +46,13 @@ from harness.shadow.page import document, side_by_side
 from harness.shadow.pair import clean
 from harness.shadow.record import Divergence, query_key
 from harness.shadow.recorder import Slices
-from harness.shadow.settings import NS_PER_MS, NS_PER_S, Settings, read_bounds, read_suppressions
+from harness.shadow.settings import (
+    NS_PER_MS,
+    NS_PER_S,
+    ComparisonSettings,
+    read_bounds,
+    read_suppressions,
+)
 from harness.shadow.summary import Summary
 from harness.shadow.words import LogState, to_json
 from harness.stats.times import order_interval
@@ -62,7 +68,7 @@ RUN_DRAIN_S = 600.0
 class Ran(NamedTuple):
     """What was run, and what it cost."""
 
-    counts: Counts
+    counts: ComparisonCounts
     elapsed_ns: int
     """From the first query to the last one written down."""
     control_ns: np.ndarray
@@ -147,14 +153,14 @@ def _slices(queries: Sequence[Query]) -> Slices:
     return lambda text, params: found.get(query_key(clean(text), params), ())
 
 
-def unhurried(settings: Settings) -> Settings:
+def unhurried(settings: ComparisonSettings) -> ComparisonSettings:
     """Allow the candidate all of each minute, where no one is served meanwhile."""
     limits = settings.limits
     whole = limits.model_copy(update={"budget_s": 2 * MINUTE_S * limits.in_flight})
     return settings.model_copy(update={"limits": whole})
 
 
-class Look:
+class LogWatch:
     """Looks at logs again and again; each time only what is new is read.
 
     The register is read each time, so that what is accepted meanwhile counts.
@@ -171,7 +177,7 @@ class Look:
         suppressions: Suppressions = read_suppressions(self._suppressions)
         self._summary.read(self._follower)
         traces = self._summary.diverging.traces()
-        judged = Judged.of(traces, suppressions, today=today)
+        judged = DivergenceReview.of(traces, suppressions, today=today)
         return LogState(self._summary, judged, suppressions, self._between)
 
 
@@ -186,7 +192,7 @@ def shadow_replay(
     today: date,
     time_limit_s: float,
     limit: int | None = None,
-) -> list[tuple[Again, Standing | None]]:
+) -> list[tuple[Again, SuppressionStatus | None]]:
     """Ask both arms each query that diverged, at most ``limit`` of them.
 
     Returns with each what the suppression list says of how it ends now; None where it is fixed.
@@ -209,7 +215,7 @@ def shadow_replay(
     return found
 
 
-def _check_answering(name: str, rows: Sequence[Row], asked: Sequence[Question]) -> None:
+def _check_answering(name: str, rows: Sequence[Row], asked: Sequence[DivergentQuery]) -> None:
     """Refuse an engine that answers nothing: that is a failure of it, and says nothing of hits."""
     answered = any(row.status is Status.ANSWERED for row in rows)
     if not answered and any(one.latest.outcome is not Class.ERROR for one in asked):
@@ -231,7 +237,7 @@ def opened(layout: Layout, name: str, cache: Path) -> Iterator[Searcher]:
         yield searcher
 
 
-def _standing(one: Again, suppressions: Suppressions, today: date) -> Standing | None:
+def _standing(one: Again, suppressions: Suppressions, today: date) -> SuppressionStatus | None:
     if one.now is Now.FIXED:
         return None
     latest = one.question.latest
@@ -242,7 +248,7 @@ def _standing(one: Again, suppressions: Suppressions, today: date) -> Standing |
 PERCENTS = (50, 90, 95, 99)
 
 
-class Written(NamedTuple):
+class ShadowFiles(NamedTuple):
     """Where the files are, and what they say."""
 
     page: Path
@@ -259,11 +265,11 @@ def shadow_report(
     today: date,
     top: int,
     commands: Sequence[str],
-) -> Written:
+) -> ShadowFiles:
     """Write ``index.html`` and ``shadow.json`` into ``out``; ``top`` queries are side by side."""
-    found = Look(folders, bounds, suppressions).now(today)
+    found = LogWatch(folders, bounds, suppressions).now(today)
     wanted = {(trace.writer, trace.number) for trace, _ in found.judged.standing[:top]}
-    written = Written(out / "index.html", out / "shadow.json", found)
+    written = ShadowFiles(out / "index.html", out / "shadow.json", found)
     times = _percentiles(found.summary)
     sides = side_by_side(found.judged.standing[:top], _those(folders, wanted))
     page = html.to_page(document(found, sides, times, today, commands))

@@ -11,14 +11,21 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.agreement import UNCOMPARED, Class, Tally, tally
+from harness.agreement import UNCOMPARED, Class, ComparisonTally, tally
 from harness.core.errors import EvidenceError
 from harness.core.run import Status
 from harness.core.scores import Estimate
-from harness.shadow.alarms import ARMS, NO_SLICE, Alarm, Bounds, monitors
+from harness.shadow.alarms import ARMS, NO_SLICE, Alarm, AlarmBounds, monitors
 from harness.shadow.divergences import Diverging
 from harness.shadow.log import Follower, Once
-from harness.shadow.record import AGREED, DIVERGING, Degradation, Divergence, Kind, Observation
+from harness.shadow.record import (
+    AGREED,
+    DIVERGING,
+    Degradation,
+    Divergence,
+    Observation,
+    ProblemKind,
+)
 from harness.stats.sequential import BettingSequence, Stakes, gains
 
 WIDEST = 64.0
@@ -32,7 +39,7 @@ POINTS = 400
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
+class TrackPoint:
     """How sure a mean was after one attempt."""
 
     at: int
@@ -47,7 +54,7 @@ class Track:
         self._said = said
         self._every = 1
         self._count = 0
-        self._points: list[Point] = []
+        self._points: list[TrackPoint] = []
         self._at = 0
 
     def mark(self, at: int) -> None:
@@ -56,7 +63,7 @@ class Track:
         self._at = at
         if self._count % self._every:
             return
-        self._points.append(Point(at, self._said()))
+        self._points.append(TrackPoint(at, self._said()))
         if len(self._points) > POINTS:
             del self._points[::2]
             self._every *= 2
@@ -67,15 +74,15 @@ class Track:
         return self._said() if self._count else None
 
     @property
-    def points(self) -> tuple[Point, ...]:
+    def points(self) -> tuple[TrackPoint, ...]:
         """Its past, and how it stands now as the last point."""
         kept = self._points
         if self._count and (not kept or kept[-1].estimate.n != self._said().n):
-            kept = [*kept, Point(self._at, self._said())]
+            kept = [*kept, TrackPoint(self._at, self._said())]
         return tuple(kept)
 
 
-class Mean(Track):
+class TrackedMean(Track):
     """A mean of values between 0 and 1, with its past."""
 
     def __init__(self, confidence: float) -> None:
@@ -94,14 +101,14 @@ class Summary:
     Memory: 16 bytes for each pair of times, and what ``Diverging`` and the alarms keep.
     """
 
-    def __init__(self, bounds: Bounds) -> None:
+    def __init__(self, bounds: AlarmBounds) -> None:
         confidence = bounds.watch.confidence
         self.bounds = bounds
         self.classes: Counter[Class] = Counter()
         self.by_slice: dict[str, Counter[Class]] = {}
         self.reasons: Counter[tuple[Class, str]] = Counter()
         """Why attempts were not compared."""
-        self.degradations: Counter[tuple[str, Kind]] = Counter()
+        self.degradations: Counter[tuple[str, ProblemKind]] = Counter()
         """By arm and kind."""
         self.not_taken: Counter[str] = Counter()
         """Queries that were served and are no attempts, by cause."""
@@ -114,7 +121,9 @@ class Summary:
         self.last: Observation | None = None
         self.diverging = Diverging()
         self._once = Once()
-        self._overlap, self._failed, self._slow, self._noise = (Mean(confidence) for _ in range(4))
+        self._overlap, self._failed, self._slow, self._noise = (
+            TrackedMean(confidence) for _ in range(4)
+        )
         self.beyond_noise = 0
         """Pairs that differ although the control, asked twice, agreed with itself."""
         self._ratio = MedianRatio(confidence=confidence)
@@ -162,7 +171,7 @@ class Summary:
     def note(self, degradation: Degradation) -> None:
         """Take a degradation."""
         self._once.number(degradation)
-        if degradation.kind is Kind.NOT_TAKEN:
+        if degradation.kind is ProblemKind.NOT_TAKEN:
             self.not_taken[degradation.cause] += degradation.times
         else:
             self.degradations[degradation.arm, degradation.kind] += 1
@@ -199,7 +208,7 @@ class Summary:
         self._ratios.mark(seen.at)
 
     @property
-    def tally(self) -> Tally:
+    def tally(self) -> ComparisonTally:
         """Request accounting; it adds up."""
         return tally(self.classes.elements())
 

@@ -10,10 +10,16 @@ from typing import Any
 
 from harness.core.printable import counted, one_line
 from harness.core.scores import Estimate
-from harness.report.doc import Block, Cell, Num, Table, Text, Value, table
+from harness.report.doc import Block, Cell, Num, TableBlock, Text, Value, table
 from harness.report.rounding import estimate_for_json, for_json, moved, number, share, watched
-from harness.shadow.alarms import ARMS, Alarm, State
-from harness.shadow.divergences import BLOCKING, Judged, Standing, Suppressions, Trace
+from harness.shadow.alarms import ARMS, Alarm, AlarmState
+from harness.shadow.divergences import (
+    BLOCKING,
+    DivergenceReview,
+    Suppressions,
+    SuppressionStatus,
+    Trace,
+)
 from harness.shadow.log import Between
 from harness.shadow.summary import Summary
 
@@ -22,7 +28,7 @@ REASON = 160
 UNTIMED = "the control's time is not known: the proxy of 0.1 got several answers at once"
 
 
-def troubles(summary: Summary) -> Table:
+def troubles(summary: Summary) -> TableBlock:
     """Show degradations, and why queries, attempts and times were not compared."""
     rows: list[tuple[Cell | str, int, str]] = [
         (f"{arm}: {kind}", count, "degradation")
@@ -57,20 +63,20 @@ class LogState:
     """The state of a log, checked against the suppression list."""
 
     summary: Summary
-    judged: Judged
+    judged: DivergenceReview
     suppressions: Suppressions
     between: Between = UNKNOWN
 
     @property
     def raised(self) -> tuple[Alarm, ...]:
         """Alarms that are raised now."""
-        return tuple(one for one in self.summary.alarms if one.state is State.RAISED)
+        return tuple(one for one in self.summary.alarms if one.state is AlarmState.RAISED)
 
     @property
     def early(self) -> bool:
         """Whether nothing was compared yet, or an alarm has too little to go by."""
         states = {one.state for one in self.summary.alarms}
-        return State.EARLY in states or not self.summary.tally.compared
+        return AlarmState.EARLY in states or not self.summary.tally.compared
 
 
 def overview(state: LogState, top: int, *, text: int, narrow: bool) -> Iterator[Block]:
@@ -145,7 +151,7 @@ def span(summary: Summary) -> str:
     return f"{moment(summary.first.at)} to {moment(summary.last.at)}"
 
 
-def tally(summary: Summary) -> Table:
+def tally(summary: Summary) -> TableBlock:
     """Show the request accounting."""
     of, other = summary.tally, summary.not_taken.total()
     parts = {"= compared": of.compared, "+ errored": of.errored, "+ skipped": of.skipped,
@@ -160,7 +166,7 @@ def tally(summary: Summary) -> Table:
     )  # fmt: skip
 
 
-def estimates(summary: Summary) -> Table:
+def estimates(summary: Summary) -> TableBlock:
     """Show each estimate with its confidence sequence."""
     bounds = summary.bounds.watch
     names = {
@@ -185,7 +191,7 @@ def estimates(summary: Summary) -> Table:
     )
 
 
-def classes(summary: Summary, *, by_slice: bool) -> Table:
+def classes(summary: Summary, *, by_slice: bool) -> TableBlock:
     """Count attempts by class, most first; with a column a slice where that is wanted."""
     slices = sorted(summary.by_slice) if by_slice and len(summary.by_slice) > 1 else []
     columns = [summary.classes, *(summary.by_slice[name] for name in slices)]
@@ -201,16 +207,16 @@ def classes(summary: Summary, *, by_slice: bool) -> Table:
     )  # fmt: skip
 
 
-def alarms(shadowed: LogState, *, narrow: bool = False) -> Table:
+def alarms(shadowed: LogState, *, narrow: bool = False) -> TableBlock:
     """Show every alarm, the raised ones first; without what it is about on a narrow terminal."""
-    order = (State.RAISED, State.EARLY, State.QUIET)
+    order = (AlarmState.RAISED, AlarmState.EARLY, AlarmState.QUIET)
     return table(
         "Alarms",
         ("alarm", "state", "measured", "bound", "since attempt"),
         (
             (
                 Cell(f"{one.name} {one.arm}".strip(), "" if narrow else one.about),
-                one.state.upper() if one.state is State.RAISED else one.state,
+                one.state.upper() if one.state is AlarmState.RAISED else one.state,
                 _measured(one), Num(one.bound), "" if one.since is None else one.since,
             )
             for one in sorted(shadowed.summary.alarms, key=lambda one: order.index(one.state))
@@ -225,7 +231,7 @@ def _measured(one: Alarm) -> Value:
     return Num(now.value, more=one.note or f"{watched(now)}, n {now.n:,}")
 
 
-def divergences(shadowed: LogState, limit: int, *, text: int) -> Table:
+def divergences(shadowed: LogState, limit: int, *, text: int) -> TableBlock:
     """Show the worst queries, blocking ones first; ``text`` characters of each."""
     shown, whole = shadowed.judged.standing[:limit], len(shadowed.judged.standing)
     return table(
@@ -249,7 +255,7 @@ def what_was_typed(trace: Trace, limit: int) -> str:
     return one_line(trace.text, limit) or "(white space)"
 
 
-def accepted(shadowed: LogState, today: str) -> Table:
+def accepted(shadowed: LogState, today: str) -> TableBlock:
     """Show the suppression list: each entry, and whether it still counts."""
     return table(
         "What is accepted",
@@ -262,7 +268,7 @@ def accepted(shadowed: LogState, today: str) -> Table:
     )  # fmt: skip
 
 
-def who(summary: Summary) -> Table:
+def who(summary: Summary) -> TableBlock:
     """Show who answered for each arm, by fingerprint."""
     return table(
         "Who answered",
@@ -278,7 +284,7 @@ def who(summary: Summary) -> Table:
 def standing_counts(shadowed: LogState) -> str:
     """Return how many diverging attempts the suppression list accepts, and how many it does not."""
     counts = shadowed.judged.counts
-    parts = [f"{counts[name]:,} {name}" for name in Standing if counts[name]]
+    parts = [f"{counts[name]:,} {name}" for name in SuppressionStatus if counts[name]]
     blocking = sum(counts[name] for name in BLOCKING)
     said = ", ".join(parts) or "none"
     return (

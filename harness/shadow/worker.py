@@ -35,7 +35,7 @@ from harness.shadow.pair import (
     told,
     trouble,
 )
-from harness.shadow.record import Degradation, Kind, LoggedAnswer
+from harness.shadow.record import Degradation, LoggedAnswer, ProblemKind
 from harness.shadow.settings import NS_PER_MS, NS_PER_S, Limits
 
 Open = Callable[[], AbstractContextManager[Searcher]]
@@ -44,18 +44,18 @@ Question = tuple[str, int, Mapping[str, Scalar]]
 """Text, k and params."""
 
 
-class Lost(Exception):
+class WorkerLost(Exception):
     """The worker is gone, or given up, and must be replaced.
 
     ``side`` is what is known of the query that it was lost over; None where it did not start.
     """
 
-    def __init__(self, kind: Kind, cause: str, side: LoggedAnswer | None = None) -> None:
+    def __init__(self, kind: ProblemKind, cause: str, side: LoggedAnswer | None = None) -> None:
         super().__init__(cause)
         self.kind, self.cause, self.side = kind, cause, side
 
 
-class Worker(Protocol):
+class CandidateWorker(Protocol):
     """An open candidate that is queried one query at a time."""
 
     def ask(self, question: Question, *, late_ns: int, hang_ns: int) -> LoggedAnswer:
@@ -67,10 +67,10 @@ class Worker(Protocol):
         ...
 
 
-def hung(hang_ns: int) -> Lost:
+def hung(hang_ns: int) -> WorkerLost:
     """State that a candidate was given up."""
     cause = f"no answer after {hang_ns / 1e9:.3f} s; its worker is replaced"
-    return Lost(Kind.TIMEOUT, cause, given_up(Status.TIMED_OUT, cause, hang_ns))
+    return WorkerLost(ProblemKind.TIMEOUT, cause, given_up(Status.TIMED_OUT, cause, hang_ns))
 
 
 MAX_ANSWER_BYTES = 16 << 20
@@ -84,7 +84,7 @@ class Garbage(Exception):
 
 
 @dataclass(frozen=True, slots=True, config=_STRICT)
-class Opened:
+class OpeningReply:
     """The first thing that a candidate says: why it did not open, or nothing."""
 
     problem: str
@@ -99,7 +99,7 @@ class Answered:
     side: LoggedAnswer
 
 
-Said = TypeAdapter[Opened | Answered](Opened | Answered)
+Said = TypeAdapter[OpeningReply | Answered](OpeningReply | Answered)
 
 
 def asking(number: int, question: Question, late_ns: int) -> bytes:
@@ -108,12 +108,12 @@ def asking(number: int, question: Question, late_ns: int) -> bytes:
     return json.dumps([number, text, k, dict(params), late_ns]).encode()
 
 
-def said(message: Opened | Answered) -> bytes:
+def said(message: OpeningReply | Answered) -> bytes:
     """Write what a candidate says."""
     return Said.dump_json(message)
 
 
-def heard(frame: bytes) -> Opened | Answered:
+def heard(frame: bytes) -> OpeningReply | Answered:
     """Read what a candidate said."""
     try:
         return Said.validate_json(checked(frame.decode("utf-8")))
@@ -169,19 +169,21 @@ class ProcessWorker:
             self._process.start()
         except (OSError, pickle.PicklingError, AttributeError, TypeError) as exc:
             self._ours.close()
-            raise Lost(Kind.CRASH, f"its process did not start: {told(exc)}") from exc
+            raise WorkerLost(ProblemKind.CRASH, f"its process did not start: {told(exc)}") from exc
         finally:
             theirs.close()
         try:
             self._seen = psutil.Process(self._process.pid)
             opened = self._wait(round(limits.start_s * NS_PER_S))
-        except (Lost, psutil.Error) as exc:
+        except (WorkerLost, psutil.Error) as exc:
             self.close()
-            raise Lost(Kind.CRASH, f"it did not open: {exc}") from None
-        problem = opened.problem if isinstance(opened, Opened) else "it answers before any query"
+            raise WorkerLost(ProblemKind.CRASH, f"it did not open: {exc}") from None
+        problem = (
+            opened.problem if isinstance(opened, OpeningReply) else "it answers before any query"
+        )
         if problem:
             self.close()
-            raise Lost(Kind.CRASH, f"it did not open: {problem}")
+            raise WorkerLost(ProblemKind.CRASH, f"it did not open: {problem}")
 
     def ask(self, question: Question, *, late_ns: int, hang_ns: int) -> LoggedAnswer:
         self._number += 1
@@ -198,7 +200,7 @@ class ProcessWorker:
             raise _babbled("an answer to another query", 0)
         return found.side
 
-    def _wait(self, limit_ns: int) -> Opened | Answered:
+    def _wait(self, limit_ns: int) -> OpeningReply | Answered:
         """Return the next thing that the candidate says."""
         start = perf_counter_ns()
 
@@ -226,12 +228,12 @@ class ProcessWorker:
             return
         if resident > self._memory_bytes:
             cause = f"it grew to {resident} bytes; it may have {self._memory_bytes}"
-            raise Lost(Kind.CRASH, cause, given_up(Status.FAILED, cause, spent_ns))
+            raise WorkerLost(ProblemKind.CRASH, cause, given_up(Status.FAILED, cause, spent_ns))
 
-    def _ended(self, spent_ns: int) -> Lost:
+    def _ended(self, spent_ns: int) -> WorkerLost:
         self._process.join(timeout=1)
         cause = f"its process ended with exit code {self._process.exitcode}"
-        return Lost(Kind.CRASH, cause, given_up(Status.FAILED, cause, spent_ns))
+        return WorkerLost(ProblemKind.CRASH, cause, given_up(Status.FAILED, cause, spent_ns))
 
     def close(self) -> None:
         self._ours.close()
@@ -240,9 +242,9 @@ class ProcessWorker:
         self._process.close()
 
 
-def _babbled(what: str, spent_ns: int) -> Lost:
+def _babbled(what: str, spent_ns: int) -> WorkerLost:
     cause = f"its answer is invalid: {what}"[:LONGEST]
-    return Lost(Kind.CRASH, cause, given_up(Status.FAILED, cause, spent_ns))
+    return WorkerLost(ProblemKind.CRASH, cause, given_up(Status.FAILED, cause, spent_ns))
 
 
 def serve(opens: Open, pipe: Connection) -> None:
@@ -257,10 +259,10 @@ def serve(opens: Open, pipe: Connection) -> None:
         opened = opens()
         searcher = opened.__enter__()
     except Exception as exc:  # noqa: BLE001  told to who waits for it
-        pipe.send_bytes(said(Opened(told(exc))))
+        pipe.send_bytes(said(OpeningReply(told(exc))))
         return
     generation = Generation(searcher)
-    pipe.send_bytes(said(Opened("")))
+    pipe.send_bytes(said(OpeningReply("")))
     try:
         while True:
             number, text, k, params, late_ns = json.loads(pipe.recv_bytes())
@@ -291,7 +293,7 @@ class Lane(Thread):
         self,
         inbox: SimpleQueue[Attempt | None],
         *,
-        start: Callable[[], Worker],
+        start: Callable[[], CandidateWorker],
         limits: Limits,
         done: Callable[[Attempt], None],
         tell: Callable[[Degradation], None],
@@ -301,7 +303,7 @@ class Lane(Thread):
         self._done, self._tell = done, tell
         self._late_ns = round(limits.late_ms * NS_PER_MS)
         self._hang_ns = round(limits.hang_ms * NS_PER_MS)
-        self._worker: Worker | None = None
+        self._worker: CandidateWorker | None = None
         self._pause_ms = limits.backoff_ms
         self._not_before = 0.0
         self._why = ""
@@ -318,7 +320,7 @@ class Lane(Thread):
                 after = attempt.generation()
             except Exception as exc:  # noqa: BLE001  the lane must go on, and every pair come out
                 why = told(exc)
-                self._tell(trouble(Kind.FAULT, why, attempt))
+                self._tell(trouble(ProblemKind.FAULT, why, attempt))
                 candidate, after = not_asked(why), ""
             self._done(attempt._replace(candidate=candidate, after=after))
         self._close()
@@ -335,13 +337,13 @@ class Lane(Thread):
             side = self._worker.ask(
                 attempt.served.question, late_ns=self._late_ns, hang_ns=self._hang_ns
             )
-        except Lost as lost:
+        except WorkerLost as lost:
             self._replace(attempt, lost)
             return lost.side or not_asked(f"the candidate is down: {lost.cause}")
         self._pause_ms = self._limits.backoff_ms
         return side
 
-    def _replace(self, attempt: Attempt, lost: Lost) -> None:
+    def _replace(self, attempt: Attempt, lost: WorkerLost) -> None:
         self._why = lost.cause
         self._tell(trouble(lost.kind, lost.cause, attempt, arm="candidate"))
         self._close()

@@ -42,16 +42,16 @@ Floats = NDArray[np.float64]
 Codes = NDArray[np.int64]
 
 
-class Span(NamedTuple):
+class ValueRange(NamedTuple):
     """The least and the greatest possible value."""
 
     least: float
     most: float
 
     @property
-    def differences(self) -> Span:
+    def differences(self) -> ValueRange:
         """Of the differences of two such values."""
-        return Span(self.least - self.most, self.most - self.least)
+        return ValueRange(self.least - self.most, self.most - self.least)
 
 
 class Ends(NamedTuple):
@@ -80,7 +80,7 @@ class _Sample(NamedTuple):
 def bounded_each(
     values: Floats,
     *,
-    span: Span,
+    span: ValueRange,
     level: float,
     clusters: Codes | None,
     largest: float = 0.0,
@@ -98,7 +98,7 @@ def bounded_each(
     """
     low, high = (
         low_ends(each, span=of, level=level, clusters=clusters, largest=largest, times=times)
-        for each, of in ((values, span), (-values, Span(-span.most, -span.least)))
+        for each, of in ((values, span), (-values, ValueRange(-span.most, -span.least)))
     )
     return Ends(low, -high)
 
@@ -106,7 +106,7 @@ def bounded_each(
 def low_ends(
     values: Floats,
     *,
-    span: Span,
+    span: ValueRange,
     level: float,
     clusters: Codes | None,
     largest: float = 0.0,
@@ -122,7 +122,7 @@ def low_ends(
 
 
 def weighted_ends(
-    values: Floats, weights: Floats, *, span: Span, level: float
+    values: Floats, weights: Floats, *, span: ValueRange, level: float
 ) -> tuple[float, float]:
     """Return both ends for the mean of ``values``, shape (queries,), with unequal ``weights``.
 
@@ -143,7 +143,7 @@ def weighted_ends(
 
 
 def chance_above(
-    values: Floats, bound: float, *, span: Span, clusters: Codes | None, largest: float = 0.0
+    values: Floats, bound: float, *, span: ValueRange, clusters: Codes | None, largest: float = 0.0
 ) -> Floats:
     """Return the p-value of "the mean is ``bound`` or less" of each column, shape (columns,).
 
@@ -174,7 +174,7 @@ def _blocks(values: Floats) -> list[Floats]:
 
 
 def _sample(
-    values: Floats, span: Span, clusters: Codes | None, largest: float, times: float
+    values: Floats, span: ValueRange, clusters: Codes | None, largest: float, times: float
 ) -> _Sample:
     check_span(values, span)
     sums, sizes = by_cluster(values, clusters)
@@ -186,7 +186,7 @@ def _sample(
     return _Sample(with_unseen, np.append(sizes, unseen), counts, span.least)
 
 
-def check_span(values: Floats, span: Span) -> None:
+def check_span(values: Floats, span: ValueRange) -> None:
     """Check values of any shape.
 
     Raises:

@@ -15,7 +15,7 @@ from harness.core.records import Drawn
 from harness.core.scores import Estimate
 from harness.stats.bootstrap import Codes, bca_each
 from harness.stats.bootstrap import Floats as FloatArray
-from harness.stats.bounded import Span, bounded_each, weighted_ends
+from harness.stats.bounded import ValueRange, bounded_each, weighted_ends
 from harness.stats.inference import Inference
 
 
@@ -67,7 +67,11 @@ class TrafficMean(NamedTuple):
 
 
 def traffic_mean_each(
-    values: Floats, drawn: Sequence[Drawn], *, spans: Sequence[Span | None], inference: Inference
+    values: Floats,
+    drawn: Sequence[Drawn],
+    *,
+    spans: Sequence[ValueRange | None],
+    inference: Inference,
 ) -> tuple[TrafficMean | None, ...]:
     """Mean over the requests of each column of ``values``, shape (queries, columns).
 
@@ -100,7 +104,7 @@ def traffic_mean_each(
 
 
 def _estimate(
-    values: Floats, weights: Floats, open_share: Floats, span: Span, inference: Inference
+    values: Floats, weights: Floats, open_share: Floats, span: ValueRange, inference: Inference
 ) -> Estimate:
     """Bound the mean; what of the weights is known counts as it is."""
     total, moving = weights.sum(), weights * open_share
@@ -115,7 +119,7 @@ def _estimate(
 
 
 def interval(
-    values: FloatArray, *, span: Span | None, inference: Inference, clusters: Codes | None
+    values: FloatArray, *, span: ValueRange | None, inference: Inference, clusters: Codes | None
 ) -> Estimate:
     """Mean of ``values``, shape (queries,), with its two-sided interval; see ``interval_each``."""
     (found,) = interval_each(
@@ -125,7 +129,7 @@ def interval(
 
 
 def interval_each(
-    values: FloatArray, *, span: Span | None, inference: Inference, clusters: Codes | None
+    values: FloatArray, *, span: ValueRange | None, inference: Inference, clusters: Codes | None
 ) -> tuple[Estimate, ...]:
     """Mean of each column of ``values``, shape (queries, columns), with its two-sided interval.
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from harness.core.errors import EvidenceError
 from harness.core.scores import Estimate
 from harness.stats.bootstrap import bca
-from harness.stats.bounded import Span
+from harness.stats.bounded import ValueRange
 from harness.stats.inference import Inference
 from harness.stats.interval import interval
 
@@ -82,7 +82,7 @@ def _mean_by_grade(values: Floats, machine: Codes, train: Flags) -> Floats:
 FOLDS = 5
 FEWEST = 10
 """Independent queries that people judged and found a difference in; fewer show no spread."""
-DIFFERENCES = Span(-1.0, 1.0)
+DIFFERENCES = ValueRange(-1.0, 1.0)
 """Of two precisions."""
 
 

@@ -14,7 +14,7 @@ from harness.core.errors import EvidenceError
 from harness.core.printable import many
 from harness.core.scores import Dependence
 from harness.stats.bootstrap import FEWEST, by_cluster
-from harness.stats.bounded import Span, bounded_each, low_ends
+from harness.stats.bounded import ValueRange, bounded_each, low_ends
 from harness.stats.interval import size_for
 from harness.stats.sequential import times_needed
 
@@ -58,7 +58,7 @@ def unseen_loss(largest: float, level: float) -> float:
 
 
 def min_queries(
-    value: float, bound: float, *, span: Span, level: float, largest: float = 0.0
+    value: float, bound: float, *, span: ValueRange, level: float, largest: float = 0.0
 ) -> int:
     """Count the queries that it takes for a low end above ``bound``, were each of one ``value``.
 
@@ -90,7 +90,7 @@ def min_queries(
     return count
 
 
-def min_queries_at_every_look(value: float, bound: float, *, span: Span, level: float) -> int:
+def min_queries_at_every_look(value: float, bound: float, *, span: ValueRange, level: float) -> int:
     """Count the same for an interval that holds at every look while queries are added.
 
     Raises:
@@ -125,7 +125,7 @@ class Pilot(NamedTuple):
     values: Floats
     """Shape (queries,)."""
     clusters: Codes | None
-    span: Span
+    span: ValueRange
     mean: float
     spread: float
     """Deviation per query: its square over the queries is the variance of the mean."""
@@ -138,7 +138,7 @@ class Pilot(NamedTuple):
 
     @classmethod
     def of(
-        cls, values: Floats, *, span: Span, clusters: Codes | None, largest: float = 0.0
+        cls, values: Floats, *, span: ValueRange, clusters: Codes | None, largest: float = 0.0
     ) -> Pilot:
         """Measure mean and spread.
 
@@ -173,7 +173,7 @@ class Pilot(NamedTuple):
         """Return how far the bound for bounded means reaches below the mean, or ``upwards``."""
         low = low_ends(
             (-self.values if upwards else self.values).reshape(-1, 1),
-            span=Span(-self.span.most, -self.span.least) if upwards else self.span,
+            span=ValueRange(-self.span.most, -self.span.least) if upwards else self.span,
             level=level,
             clusters=self.clusters,
             largest=self.largest,
@@ -186,7 +186,7 @@ def queries_needed(
     values: Floats,
     *,
     bound: float,
-    span: Span,
+    span: ValueRange,
     confidence: float,
     power: float,
     clusters: Codes | None,
@@ -270,7 +270,7 @@ STEP = 1.01
 """Numbers of queries nearer than this factor are one plan."""
 
 
-class Target(NamedTuple):
+class IntervalTarget(NamedTuple):
     """What an interval must show, and where the truth is assumed to be."""
 
     truth: float
@@ -279,7 +279,7 @@ class Target(NamedTuple):
     """Whether it must lie within the bound on both sides of 0."""
 
 
-def assumed(spread: float, *, truth: float, span: Span) -> Floats:
+def assumed(spread: float, *, truth: float, span: ValueRange) -> Floats:
     """Make differences of a given mean and standard deviation, as extreme as they can be.
 
     Every query that moves, moves as far as ``span`` allows. Of all samples of that spread these
@@ -309,9 +309,9 @@ def upper_spread(pilot: Pilot) -> float:
 
 def planned(
     values: Floats,
-    wanted: Target,
+    wanted: IntervalTarget,
     *,
-    span: Span,
+    span: ValueRange,
     confidence: float,
     power: float,
     clusters: Codes | None,
@@ -361,7 +361,13 @@ def _moved(pilot: Pilot, truth: float, wider: float) -> Pilot:
 
 
 def planned_equal(
-    moved: float, wanted: Target, *, span: Span, confidence: float, power: float, largest: float
+    moved: float,
+    wanted: IntervalTarget,
+    *,
+    span: ValueRange,
+    confidence: float,
+    power: float,
+    largest: float,
 ) -> int | None:
     """Count the queries that pass an equal candidate, of which a share ``moved`` of them moves.
 

@@ -13,7 +13,7 @@ from harness.core.errors import EvidenceError
 from harness.core.printable import many
 from harness.core.scores import Estimate
 from harness.stats.bootstrap import FEWEST, by_cluster
-from harness.stats.bounded import Span
+from harness.stats.bounded import ValueRange
 
 MOST = 0.75
 """Share of the capital that a bet may lose; section 4.4 of the paper has 1/2 or 3/4."""
@@ -278,7 +278,12 @@ Codes = NDArray[np.int64]
 
 
 def evalues_each(
-    values: Floats, *, span: Span, confidence: float, clusters: Codes | None, largest: float = 0.0
+    values: Floats,
+    *,
+    span: ValueRange,
+    confidence: float,
+    clusters: Codes | None,
+    largest: float = 0.0,
 ) -> tuple[Estimate, ...]:
     """Mean of each column of ``values``, shape (queries, columns), with its two-sided interval.
 
@@ -304,7 +309,7 @@ def evalues_each(
 
 
 def p_above(
-    values: Floats, bound: float, *, span: Span, clusters: Codes | None, largest: float = 0.0
+    values: Floats, bound: float, *, span: ValueRange, clusters: Codes | None, largest: float = 0.0
 ) -> float:
     """Return the p-value of "the mean is ``bound`` or less", shape (queries,), valid at every look.
 
@@ -322,7 +327,7 @@ def times_needed(
     values: Floats,
     bound: float,
     *,
-    span: Span,
+    span: ValueRange,
     confidence: float,
     clusters: Codes | None,
     largest: float = 0.0,
@@ -351,7 +356,7 @@ def times_needed(
 
 
 def _units(
-    values: Floats, span: Span, clusters: Codes | None, largest: float
+    values: Floats, span: ValueRange, clusters: Codes | None, largest: float
 ) -> tuple[Floats, Floats]:
     """Return means of the clusters as shares of the span, (columns, clusters), and their stakes."""
     sums, sizes = by_cluster(values, clusters)

@@ -52,7 +52,7 @@ LATEX = str.maketrans({
 })  # fmt: skip
 
 
-class Pair(NamedTuple):
+class SystemPair(NamedTuple):
     """One system against another by one measure."""
 
     system: str
@@ -75,7 +75,7 @@ class Table:
     """By system, measure and query; the best system by the first measure comes first."""
     lost: Mapping[str, int]
     """By system, judged queries without a value by the first measure."""
-    pairs: tuple[Pair, ...]
+    pairs: tuple[SystemPair, ...]
     baseline: str
     """Empty where all pairs are tested."""
     test: Test
@@ -162,7 +162,7 @@ class Table:
         """Return a row for each pair and measure."""
         import pandas as pd
 
-        return pd.DataFrame(self.pairs, columns=Pair._fields)
+        return pd.DataFrame(self.pairs, columns=SystemPair._fields)
 
     def to_csv(self) -> str:
         """Write means and pairs, unrounded: a row for each system and measure or pair."""
@@ -172,7 +172,7 @@ class Table:
             for one in self.systems for of in self.measures
         ]  # fmt: skip
         rows = [*means, *(one._asdict() for one in self.pairs)]
-        return to_csv([*dict.fromkeys((*means[0], *Pair._fields))], rows)
+        return to_csv([*dict.fromkeys((*means[0], *SystemPair._fields))], rows)
 
     def to_markdown(self) -> str:
         """Write the table; the best mean of each measure is bold."""
@@ -212,7 +212,7 @@ class Table:
             (doc.Cell(self._name(one)), *map(doc.Cell, self._cells(one, "", "")))
             for one in self.systems
         )
-        shown = doc.Table(self.caption, ("", *self.measures), rows)
+        shown = doc.TableBlock(self.caption, ("", *self.measures), rows)
         return doc.Section("", (shown, doc.Text(self.note)))
 
     def __repr__(self) -> str:
@@ -354,9 +354,9 @@ def _tested(
     pairs: Sequence[tuple[str, str]],
     test: Test,
     sure: Inference,
-) -> list[Pair]:
+) -> list[SystemPair]:
     """Test every pair by every measure, over the queries that all systems of the table have."""
-    tested: list[Pair] = []
+    tested: list[SystemPair] = []
     at = [(order.index(one), order.index(other)) for one, other in pairs]
     quality = [one for one in found[order[0]] if not one.startswith(COUNTED)]
     for measure in quality if pairs else ():
@@ -369,7 +369,7 @@ def _tested(
         for (one, other), (left, right), value in zip(pairs, at, p.tolist(), strict=True):
             apart = values[:, left] - values[:, right]
             mean, size = float(apart.mean()), effect_size(apart)
-            tested.append(Pair(one, other, measure, len(shared), mean, size, value, value))
+            tested.append(SystemPair(one, other, measure, len(shared), mean, size, value, value))
     return tested
 
 

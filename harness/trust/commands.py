@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from harness.cli.command import Result, app, command, said
-from harness.cli.options import Dataset, Evidence, Record
+from harness.cli.options import Dataset, EvidencePlace, Record
 from harness.cli.project import Project
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def reproduced(found: Reproduced) -> Iterator[str]:
 @command(app)
 def sign(
     key: Annotated[Path, typer.Option(help="A private key of OpenSSH, kept elsewhere.")],
-    of: Evidence,
+    of: EvidencePlace,
 ) -> Result:
     """Verify a decision, and sign its receipt, which names the decision and its evidence by digest.
 

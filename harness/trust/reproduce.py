@@ -34,7 +34,7 @@ TOLD = pa.schema([("arm", pa.string()), ("query_id", pa.string()), ("told", pa.i
 
 
 @dataclass(frozen=True, slots=True)
-class Moved:
+class LargestDifference:
     """The largest difference of one measure between the record and this machine."""
 
     measure: str
@@ -60,7 +60,7 @@ class Reproduced:
     """``stage: path`` of each output with other bytes, in the order of the pipeline."""
     first_hits: Mapping[str, tuple[int, int]]
     """By arm: queries whose first ten hits differ, and queries compared."""
-    moved: tuple[Moved, ...]
+    moved: tuple[LargestDifference, ...]
     """The largest difference of each measure that has one."""
     decisions: tuple[str, ...]
     """Each step or untimed gate whose verdict differs, in words; empty where all are equal."""
@@ -165,12 +165,12 @@ def _values(path: Path) -> dict[tuple[str, str, str], float]:
 
 def _moved(
     then: Mapping[tuple[str, str, str], float], now: Mapping[tuple[str, str, str], float]
-) -> Iterator[Moved]:
+) -> Iterator[LargestDifference]:
     """Return the largest difference of each measure; a value that only one has counts from 0."""
-    largest: dict[str, Moved] = {}
+    largest: dict[str, LargestDifference] = {}
     for key in sorted(then.keys() | now.keys()):
         measure, arm, query_id = key
-        moved = Moved(measure, arm, query_id, then.get(key, 0.0), now.get(key, 0.0))
+        moved = LargestDifference(measure, arm, query_id, then.get(key, 0.0), now.get(key, 0.0))
         if abs(moved.difference) > (abs(largest[measure].difference) if measure in largest else 0):
             largest[measure] = moved
     yield from largest.values()

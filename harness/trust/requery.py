@@ -41,7 +41,7 @@ class Requeried(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
+class QuerySample:
     """Which queries are run again."""
 
     count: int
@@ -50,7 +50,7 @@ class Sample:
 
 
 def requery(
-    layout: Layout, arms: Mapping[str, str], cache: Path, sample: Sample
+    layout: Layout, arms: Mapping[str, str], cache: Path, sample: QuerySample
 ) -> tuple[Requeried, ...]:
     """Run some queries of each arm again, and compare the hits with those of its run.
 

@@ -22,7 +22,14 @@ from harness.core.records import Qrels, Query, Scalar
 from harness.core.run import Row, Run, Status
 from harness.core.scores import BY_TEXT
 from harness.corpus.prepared import Prepared
-from harness.corpus.tuning import SUFFIX, Difference, Elsewhere, Seen, TuningRecord, digests_of
+from harness.corpus.tuning import (
+    SUFFIX,
+    Elsewhere,
+    SeenJudgements,
+    TuningDifference,
+    TuningRecord,
+    digests_of,
+)
 from harness.measures.quality import score
 from harness.pipeline.index import sources
 from harness.pipeline.params import ReplayParams
@@ -38,7 +45,7 @@ NS = 1_000_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Collection:
+class TuningSplit:
     """Judged queries of one split."""
 
     data: Prepared
@@ -54,7 +61,7 @@ class Collection:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Answers:
+class CandidateAnswers:
     """Runs queries on candidates.
 
     A stack that can repeat its last step is queried once for all candidates that differ in nothing
@@ -72,7 +79,7 @@ class Answers:
     _legs: dict[tuple[str, str], dict[str, Any]] = field(default_factory=dict)
     """What the last step starts from: by settings before it and collection, by query."""
 
-    def of(self, candidate: int, at: Collection, queries: Sequence[Query]) -> Iterator[Row]:
+    def of(self, candidate: int, at: TuningSplit, queries: Sequence[Query]) -> Iterator[Row]:
         """Yield the answer to each query."""
         arm = self.arms[candidate]
         if not isinstance(arm.engine, Recombines):
@@ -107,7 +114,7 @@ class Answers:
         return next(one for one in self.arms if before_last_step(one) == wanted)
 
     @contextmanager
-    def _open(self, arm: Arm, at: Collection) -> Iterator[Searcher]:
+    def _open(self, arm: Arm, at: TuningSplit) -> Iterator[Searcher]:
         """Open an index; build it first where it is not there as a whole."""
         name = of_json([self.code, settings_of(arm.settings), at.data.manifest.corpus_sha256])
         index = self.folder / name[:16]
@@ -165,8 +172,8 @@ class CandidateFailed(Exception):
 class Cells:
     """A table with a row for each query of all collections, and a column for each candidate."""
 
-    answers: Answers
-    collections: Sequence[Collection]
+    answers: CandidateAnswers
+    collections: Sequence[TuningSplit]
     measure: str
     folder: Path
     """Where values are kept."""
@@ -266,7 +273,7 @@ def tune(wanted: TuneRequest) -> Tuned:
     queries = sum(len(one.queries) for one in collections)
     with progress(f"tuning {given.name}", queries * (len(arms) + 1)) as advance:
         k, limit, indexes = wanted.replay.k, wanted.replay.time_limit_s, wanted.folder / "index"
-        answers = Answers((*arms, given), k, limit, indexes, code)
+        answers = CandidateAnswers((*arms, given), k, limit, indexes, code)
         cells = Cells(answers, collections, search.measure, wanted.folder / "values", advance)
         try:
             before = cells(len(arms), rows.everything)
@@ -323,7 +330,7 @@ def _candidate(wanted: TuneRequest, one: Mapping[str, Scalar]) -> Arm:
         raise BadFile(wanted.space_file, str(exc), hint) from exc
 
 
-def _collection(data: Prepared, measure: str) -> Collection:
+def _collection(data: Prepared, measure: str) -> TuningSplit:
     """Take the judged queries for which the measure is defined."""
     qrels, queries = data.qrels(), data.queries()
     judged = [query for query in queries if query.query_id in qrels.grades]
@@ -335,10 +342,10 @@ def _collection(data: Prepared, measure: str) -> Collection:
     kept = tuple(query for query in judged if query.query_id in defined)
     if not kept:
         raise EvidenceError(f"{data.manifest.name}: has no judged query with a value of {measure}")
-    return Collection(data, kept, qrels)
+    return TuningSplit(data, kept, qrels)
 
 
-def _rows(collections: Sequence[Collection], seed: int) -> Rows:
+def _rows(collections: Sequence[TuningSplit], seed: int) -> Rows:
     """Return a row to each query; near duplicates and queries of one intent are one cluster."""
     names, labels = [], []
     for one in collections:
@@ -390,11 +397,11 @@ def _elsewhere(  # noqa: PLR0917  all of it is the search
     return Elsewhere(settings=chosen[choice], value=float(values.mean()), gain=gain)
 
 
-def _first_row(collections: Sequence[Collection], at: int) -> int:
+def _first_row(collections: Sequence[TuningSplit], at: int) -> int:
     return sum(len(one.queries) for one in collections[:at])
 
 
-def _difference(values: Floats, clusters: Ints, search: SearchTable) -> Difference:
+def _difference(values: Floats, clusters: Ints, search: SearchTable) -> TuningDifference:
     estimate = bca(
         values,
         confidence=search.confidence,
@@ -402,13 +409,13 @@ def _difference(values: Floats, clusters: Ints, search: SearchTable) -> Differen
         seed=search.seed,
         clusters=clusters,
     )
-    return Difference(value=estimate.value, low=estimate.low, high=estimate.high)
+    return TuningDifference(value=estimate.value, low=estimate.low, high=estimate.high)
 
 
-def _seen(collection: Collection, elsewhere: Elsewhere | None) -> Seen:
+def _seen(collection: TuningSplit, elsewhere: Elsewhere | None) -> SeenJudgements:
     of = collection.data.manifest
     judged = collection.qrels.grades.keys()
-    return Seen(
+    return SeenJudgements(
         dataset=of.name,
         split=of.split,
         corpus=of.corpus_sha256,

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from hypothesis import strategies as st
 
-from harness.agreement import Pair
+from harness.agreement import RankPair
 from tests.make.runs import run_of
 
 
@@ -52,6 +52,6 @@ found = st.lists(st.sampled_from(DOCUMENTS), unique=True, min_size=1, max_size=1
 depths = st.integers(1, 12)
 
 
-def pair_of(a: list[str], b: list[str]) -> Pair:
+def pair_of(a: list[str], b: list[str]) -> RankPair:
     """Put two lists for one query side by side."""
-    return Pair.of(run_of({"q": a}, "control"), run_of({"q": b}, "candidate"))
+    return RankPair.of(run_of({"q": a}, "control"), run_of({"q": b}, "candidate"))

@@ -16,9 +16,9 @@ from scipy.stats import kendalltau
 from harness.agreement import (
     ABSENT,
     Class,
+    ComparisonTally,
     Discordance,
-    Pair,
-    Tally,
+    RankPair,
     agree,
     classify,
     jaccard,
@@ -42,7 +42,7 @@ CANDIDATE = run_of({"r": ["m", "z"], "q": ["a"], "p": ["c", "x", "a"]}, "candida
 
 
 def test_matches_by_query_and_document_whatever_the_order() -> None:
-    pair = Pair.of(CONTROL, CANDIDATE)
+    pair = RankPair.of(CONTROL, CANDIDATE)
     assert pair.query_ids == ("p", "q", "r")
     assert pair.control_rows.tolist() == [0, 1, 2]
     assert pair.candidate_rows.tolist() == [2, 1, 0]
@@ -53,7 +53,7 @@ def test_matches_by_query_and_document_whatever_the_order() -> None:
 
 
 def test_a_cut_takes_both_lists_to_the_same_depth() -> None:
-    pair = Pair.of(CONTROL, CANDIDATE)
+    pair = RankPair.of(CONTROL, CANDIDATE)
     assert pair.shared(3).tolist() == [2, 0, 1]
     assert pair.shared(2).tolist() == [0, 0, 1]
     assert pair.within(1).tolist() == [[ABSENT]] * 3
@@ -63,24 +63,24 @@ def test_a_cut_takes_both_lists_to_the_same_depth() -> None:
 @pytest.mark.parametrize("depth", [0, -3])
 def test_a_depth_without_a_rank_is_refused(depth: int) -> None:
     with pytest.raises(HarnessError, match="holds no rank"):
-        Pair.of(CONTROL, CANDIDATE).within(depth)
+        RankPair.of(CONTROL, CANDIDATE).within(depth)
 
 
 def test_other_queries_are_refused() -> None:
     with pytest.raises(MismatchedQueries, match="1 query only on the left, 0 only on the right"):
-        Pair.of(CONTROL, run_of({"p": [], "q": []}))
+        RankPair.of(CONTROL, run_of({"p": [], "q": []}))
     with pytest.raises(MismatchedQueries, match="0 queries only on the left, 1 only on the right"):
-        Pair.of(run_of({"p": [], "q": []}), CONTROL)
+        RankPair.of(run_of({"p": [], "q": []}), CONTROL)
 
 
 def test_runs_that_found_nothing_can_be_paired() -> None:
-    pair = Pair.of(run_of({"q": []}), run_of({"q": []}))
+    pair = RankPair.of(run_of({"q": []}), run_of({"q": []}))
     assert pair.rank.shape == (1, 0)
     assert np.array_equal(pair.shared(10), [0])
 
 
 def classes(control: Run, candidate: Run, depth: int = 10) -> tuple[Class, ...]:
-    pair = Pair.of(control, candidate)
+    pair = RankPair.of(control, candidate)
     return classify(control, candidate, pair, depth=depth, shed=(), stale=())
 
 
@@ -190,7 +190,7 @@ def test_an_arm_that_did_not_answer_is_no_empty_answer(
 
 def test_shed_and_stale_queries_are_named_by_who_saw_them() -> None:
     run = run_of({"p": "ab", "q": "ab", "r": "ab"}, ended={"q": Status.FAILED})
-    pair = Pair.of(run, run)
+    pair = RankPair.of(run, run)
     found = classify(run, run, pair, depth=10, shed=["q"], stale=["p", "q"])
     assert found == (Class.STALE, Class.SHED, Class.EXACT)
     with pytest.raises(EvidenceError, match="not in the runs"):
@@ -220,14 +220,14 @@ def test_no_comparison_is_lost_or_counted_twice(found: list[Class]) -> None:
 
 def test_a_skipped_comparison_is_not_an_equal_one() -> None:
     found = [Class.EXACT, Class.BOTH_EMPTY, Class.SKIPPED, Class.STALE, Class.TIMEOUT, Class.SHED]
-    assert tally(found) == Tally(attempted=6, compared=2, errored=1, skipped=2, shed=1)
+    assert tally(found) == ComparisonTally(attempted=6, compared=2, errored=1, skipped=2, shed=1)
 
 
 def test_counts_that_do_not_add_up_are_refused() -> None:
     with pytest.raises(EvidenceError, match="does not add up"):
         tally(["exact", "equalish"])
     with pytest.raises(EvidenceError, match="does not add up"):
-        Tally(attempted=3, compared=3, errored=0, skipped=1, shed=0)
+        ComparisonTally(attempted=3, compared=3, errored=0, skipped=1, shed=0)
 
 
 NAMES = {
@@ -572,13 +572,13 @@ def test_counts_are_of_shared_documents_alone() -> None:
 
 def test_many_queries_are_what_each_is_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     from harness import agreement
-    from harness.agreement import Pair
+    from harness.agreement import RankPair
     from tests.make.runs import random_case
 
     control, candidate = random_case(1)[0], random_case(2)[0]
-    whole = tau_ap(Pair.of(control, candidate), 20).values.tolist()
+    whole = tau_ap(RankPair.of(control, candidate), 20).values.tolist()
     monkeypatch.setattr(agreement, "BLOCK", 50)
-    assert tau_ap(Pair.of(control, candidate), 20).values.tolist() == whole
+    assert tau_ap(RankPair.of(control, candidate), 20).values.tolist() == whole
 
 
 @settings(deadline=None)

@@ -18,7 +18,7 @@ from harness.core.errors import BadFile, EvidenceError, HarnessError, UnknownNam
 from harness.core.run import Status
 from harness.measures.name import SHARE
 from harness.pipeline.layout import left_by_run
-from harness.report.doc import Cell, Table, Text
+from harness.report.doc import Cell, TableBlock, Text
 from harness.report.html import fragment
 from harness.report.rounding import MINUS
 from harness.stats.interval import interval
@@ -276,7 +276,7 @@ def test_every_text_is_escaped_wherever_it_stands(place: str) -> None:
     given[place] = "<img src=x onerror='alert(1)'>&\u202e"
     cells = (Cell(given["first"]), Cell(given["cell"], given["note"]))
     said = fragment([
-        Table(given["caption"], (given["header"], "b"), (cells,)),
+        TableBlock(given["caption"], (given["header"], "b"), (cells,)),
         Text(given["text"]),
     ])
     assert "<img" not in said

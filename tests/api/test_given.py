@@ -20,7 +20,7 @@ import pytest
 import harness
 from harness import api, load_collection, save_collection
 from harness.api.comparison import Inference, Leaderboard, compare, leaderboard, score
-from harness.api.data import QRELS, RUN, Kind, QrelsLike, RunLike, load_qrels, load_run, values
+from harness.api.data import QRELS, RUN, DataKind, QrelsLike, RunLike, load_qrels, load_run, values
 from harness.api.export import to_latex, to_markdown
 from harness.core.errors import (
     BadFile,
@@ -218,7 +218,7 @@ def test_what_is_no_judgement_is_named_by_its_place(given: Any, said: str) -> No
 
 
 @pytest.mark.parametrize("kind", [RUN, QRELS], ids=lambda kind: kind.name)
-def test_every_message_says_what_may_be_given(kind: Kind) -> None:
+def test_every_message_says_what_may_be_given(kind: DataKind) -> None:
     with pytest.raises(kind.error) as raised:
         values(object(), kind)
     assert str(raised.value).endswith(kind.shapes)

@@ -17,7 +17,7 @@ import pytest
 
 import harness
 from harness import Interleaver, draw_sequences, load_clicks, load_shadow_log
-from harness.agreement import Class, Tally
+from harness.agreement import Class, ComparisonTally
 from harness.api.comparison import Inference, compare, near_duplicates
 from harness.api.contract import EngineCheck, engine_contract
 from harness.api.search import EngineComparison, compare_engines, shown_by
@@ -33,9 +33,9 @@ from harness.migrate import moves
 from harness.migrate.ledger import interleave
 from harness.policy.load import load_policy
 from harness.shadow.api import Watched
-from harness.shadow.divergences import Standing
-from harness.shadow.log import Log
-from harness.shadow.record import Degradation, Divergence, Kind, Observation
+from harness.shadow.divergences import SuppressionStatus
+from harness.shadow.log import LogWriter
+from harness.shadow.record import Degradation, Divergence, Observation, ProblemKind
 from tests.docs.pages import ROOT
 from tests.make.shadow.attempts import START, WATCH, attempt, divergence, seen, shed
 from tests.make.toy_engine import Toy, ToySearcher, keeps
@@ -403,9 +403,9 @@ def written(
     folder: Path, observed: list[Observation], diverged: list[Divergence], lost: int = 0
 ) -> Path:
     """Write a log; ``lost`` attempts at its end are known by a degradation alone."""
-    with Log(folder, rotate_bytes=10**7, sync_ns=10**12) as log:
+    with LogWriter(folder, rotate_bytes=10**7, sync_ns=10**12) as log:
         last = max((one.number for one in observed), default=0)
-        note = Degradation(last + lost, log.writer, START, "candidate", Kind.TIMEOUT, "late")
+        note = Degradation(last + lost, log.writer, START, "candidate", ProblemKind.TIMEOUT, "late")
         log.append(
             [replace(one, writer=log.writer) for one in observed],
             [replace(one, writer=log.writer) for one in diverged],
@@ -425,7 +425,7 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> Watched:
 
 
 def test_the_denominators_add_up_and_come_first(log: Watched) -> None:
-    assert log.tally == Tally(attempted=85, compared=82, errored=1, skipped=0, shed=2)
+    assert log.tally == ComparisonTally(attempted=85, compared=82, errored=1, skipped=0, shed=2)
     assert log.missing == 2
     said = repr(log)
     assert "attempted 85 = compared 82 + errored 1 + skipped 0 + shed 2; lost beside: 2" in said
@@ -513,7 +513,7 @@ def test_what_is_accepted_is_told_and_comes_last(log: Watched, tmp_path: Path) -
     suppressions.write_text(ACCEPTED)
     folder = written(tmp_path / "log", OBSERVED, DIVERGED)
     again = load(folder, accepted=suppressions)
-    for log_, standing in ((again, Standing.ACCEPTED), (log, Standing.OPEN)):
+    for log_, standing in ((again, SuppressionStatus.ACCEPTED), (log, SuppressionStatus.OPEN)):
         ties = [one for one in log_.worst(9).queries if one.trace.text == "ties"]
         assert [one.standing for one in ties] == [standing]
 

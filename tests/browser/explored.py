@@ -12,7 +12,7 @@ from harness.core.evidence import Agreement, ArmResult, Evidence
 from harness.core.records import Document, Judgement, Qrels, Query
 from harness.core.run import Row, Run, Status
 from harness.core.scores import Estimate, Scores
-from harness.report.inputs import Apart, Latency, ReportInput, Step
+from harness.report.inputs import Apart, Latency, QueryStage, ReportInput
 from tests.make import report_inputs
 
 ARMS = ("old", "new", "other")
@@ -131,7 +131,7 @@ def report(dataset: str = "small") -> ReportInput:
 def apart() -> Apart:
     """Take the loss apart: words lose 0.3 by order, vectors 0.5 by documents."""
     lost = f"q{LOST:03d}"
-    steps = Step(0.0, -0.3), Step(-0.5, 0.0)
+    steps = QueryStage(0.0, -0.3), QueryStage(-0.5, 0.0)
     stages = ("words", "vectors")
     return Apart("old", "new", "nDCG@10", stages, {lost: (0.9, 0.1)}, {lost: steps})
 

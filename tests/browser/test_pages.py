@@ -29,7 +29,7 @@ from harness.report.explorer import to_explorer
 from harness.report.html import explore_link
 from harness.report.inputs import ReportInput
 from harness.report.page import view
-from harness.report.trends import Entry
+from harness.report.trends import TrendEntry
 from tests.browser import explored
 from tests.browser.hostile import ALL, MEGABYTE, TEXTS, everywhere
 from tests.browser.watched import Watched
@@ -248,7 +248,7 @@ def reasons(length: str) -> str:
 
 
 def over_time() -> str:
-    def changed(number: int) -> Entry:
+    def changed(number: int) -> TrendEntry:
         told = entry(number).model_dump(mode="json")
         free = ("commit", "python", "code", "packages")
         said = [
@@ -257,7 +257,7 @@ def over_time() -> str:
         ]
         other = {key: everywhere(told[key], kept, ()) for key in free}
         means = {kept(arm): row for arm, row in told["means"].items()}
-        return Entry.model_validate({**told, **other, "steps": said, "means": means})
+        return TrendEntry.model_validate({**told, **other, "steps": said, "means": means})
 
     return trends.to_page({ALL: [changed(1), changed(2)]})
 

@@ -17,16 +17,16 @@ from typing import Any
 import pytest
 
 from harness.check import answers, checks
-from harness.check.checks import CONTRACT_CHECKS, Sample, check
+from harness.check.checks import CONTRACT_CHECKS, CheckSample, check
 from harness.check.subject import (
     LISTED,
     LONGEST,
     Check,
-    Finding,
+    CheckFinding,
+    CheckOutcome,
+    CheckSubject,
     Named,
     NotChecked,
-    Outcome,
-    Subject,
     examine,
     examine_all,
     quoted,
@@ -137,15 +137,15 @@ BROKEN: tuple[tuple[str, str, Engine], ...] = (
 
 
 @pytest.fixture(scope="module")
-def sound(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Subject]:
+def sound(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CheckSubject]:
     with standing(Toy(), tmp_path_factory.mktemp("sound")) as subject:
         yield subject
 
 
 @pytest.mark.parametrize("check", [one for one in CONTRACT_CHECKS if not one.by_name], ids=str)
-def test_an_engine_that_keeps_a_promise_passes(sound: Subject, check: Check) -> None:
+def test_an_engine_that_keeps_a_promise_passes(sound: CheckSubject, check: Check) -> None:
     finding = examine(check, sound)
-    assert finding.outcome is Outcome.HOLDS, str(finding)
+    assert finding.outcome is CheckOutcome.HOLDS, str(finding)
     assert str(finding) == f"{check.name}: holds. {check.promise}"
 
 
@@ -201,13 +201,13 @@ def test_where_no_query_is_answered_the_rest_is_not_checked(tmp_path: Path) -> N
     assert found["answers"].broken
     assert found["answers"].count == len(subject.texts)
     assert "and 10 more" in str(found["answers"])
-    assert found["ties"].outcome is Outcome.NOT_CHECKED
+    assert found["ties"].outcome is CheckOutcome.NOT_CHECKED
     assert found["ties"].reason == "no query was answered"
 
 
-def test_checks_of_the_sample_documents_wait_for_them(sound: Subject) -> None:
+def test_checks_of_the_sample_documents_wait_for_them(sound: CheckSubject) -> None:
     found = list(examine_all(CONTRACT_CHECKS, sound, own_documents=False))
-    left = {one.check.name for one in found if one.outcome is Outcome.NOT_CHECKED}
+    left = {one.check.name for one in found if one.outcome is CheckOutcome.NOT_CHECKED}
     assert left == {check.name for check in CONTRACT_CHECKS if check.own_documents or check.by_name}
     left -= {"processes"}
     assert all("--dataset" in str(one) for one in found if one.check.name in left)
@@ -230,8 +230,8 @@ def test_an_interrupt_is_no_violation(tmp_path: Path, exit_by: type[BaseExceptio
     ],
     ids=["written", "copied"],
 )
-def test_a_full_disk_is_no_violation(sound: Subject, full: Exception) -> None:
-    def violations(_: Subject) -> Iterator[str]:
+def test_a_full_disk_is_no_violation(sound: CheckSubject, full: Exception) -> None:
+    def violations(_: CheckSubject) -> Iterator[str]:
         raise full
         yield ""
 
@@ -274,11 +274,11 @@ def test_an_engine_that_answers_nothing_is_told_so_once(tmp_path: Path) -> None:
     assert first.broken
     assert "raised ValueError: fts5: syntax error" in str(first)
     assert {(one.outcome, one.reason) for one in rest} == {
-        (Outcome.NOT_CHECKED, "no query was answered")
+        (CheckOutcome.NOT_CHECKED, "no query was answered")
     }
 
 
-SAMPLE = Sample(DOCUMENTS, ("red cone", "blue cone", "green ball"), own=False)
+SAMPLE = CheckSample(DOCUMENTS, ("red cone", "blue cone", "green ball"), own=False)
 
 
 @pytest.fixture
@@ -288,8 +288,8 @@ def served() -> Iterator[Served]:
 
 
 def findings(
-    served: Served, folder: Path, sample: Sample | None = SAMPLE, **changed: str | None
-) -> dict[str, Finding]:
+    served: Served, folder: Path, sample: CheckSample | None = SAMPLE, **changed: str | None
+) -> dict[str, CheckFinding]:
     path = folder / "mine.toml"
     path.write_text(served.toml(**changed), encoding="utf-8")
     found = check(str(path), folder / "cache", sample).findings
@@ -300,7 +300,7 @@ def findings(
 @pytest.mark.slow
 def test_a_file_that_fits_keeps_all_promises(served: Served, tmp_path: Path) -> None:
     found = findings(served, tmp_path)
-    assert {one.outcome for one in found.values()} == {Outcome.HOLDS}, found
+    assert {one.outcome for one in found.values()} == {CheckOutcome.HOLDS}, found
 
 
 def ascending(answer: dict[str, Any]) -> None:
@@ -339,7 +339,7 @@ def test_what_is_wrong_is_said_in_words(
 ) -> None:
     served.change = change
     broken = findings(served, tmp_path)[name]
-    assert broken.outcome is Outcome.BROKEN
+    assert broken.outcome is CheckOutcome.BROKEN
     for said in words.split(" | "):
         assert said in str(broken)
 
@@ -364,9 +364,9 @@ def test_a_number_of_hits_that_is_ignored_is_named(served: Served, tmp_path: Pat
 @pytest.mark.slow
 def test_without_a_data_set_ids_are_not_checked(served: Served, tmp_path: Path) -> None:
     found = findings(served, tmp_path, None)
-    assert found["ids"].outcome is Outcome.NOT_CHECKED
+    assert found["ids"].outcome is CheckOutcome.NOT_CHECKED
     assert "--dataset" in found["ids"].reason
-    assert found["processes"].outcome is Outcome.NOT_CHECKED
+    assert found["processes"].outcome is CheckOutcome.NOT_CHECKED
     assert "queries of the harness has a hit" in str(found["finds"])
 
 
@@ -385,7 +385,7 @@ HASHED = (
 )
 
 
-def examined(folder: Path, after: str, *, later: str = "") -> Finding:
+def examined(folder: Path, after: str, *, later: str = "") -> CheckFinding:
     """Check the example with another last line; ``later`` replaces it once the index is open."""
     for file in (ROOT / "examples" / "own_engine").glob("own.*"):
         shutil.copy(file, folder)
@@ -403,7 +403,7 @@ def examined(folder: Path, after: str, *, later: str = "") -> Finding:
 @pytest.mark.slow
 def test_an_engine_whose_answers_rest_on_its_documents_passes(tmp_path: Path) -> None:
     printing = f"print('searching', end='')\n        {RETURN}"
-    assert examined(tmp_path, printing).outcome is Outcome.HOLDS
+    assert examined(tmp_path, printing).outcome is CheckOutcome.HOLDS
 
 
 @pytest.mark.slow
@@ -425,7 +425,7 @@ def test_a_process_that_fails_is_a_violation(tmp_path: Path) -> None:
 def test_an_engine_that_is_an_object_is_not_checked(tmp_path: Path) -> None:
     with standing(Toy(), tmp_path) as subject:
         finding = examine(CHECK, subject)
-    assert (finding.outcome, "TOML file" in finding.reason) == (Outcome.NOT_CHECKED, True)
+    assert (finding.outcome, "TOML file" in finding.reason) == (CheckOutcome.NOT_CHECKED, True)
 
 
 @pytest.mark.slow

@@ -20,7 +20,7 @@ from harness.core.gate import Verdict
 from harness.pipeline.ci import check
 from harness.pipeline.params import read
 from harness.policy.load import load_policy
-from harness.report.ci import Checked, notes, to_markdown
+from harness.report.ci import CiResult, notes, to_markdown
 from tests.report.test_decision import faults
 from tests.source import ROOT
 from tests.test_ci_kit import action
@@ -93,7 +93,7 @@ def of_main(green: Done) -> dict[str, str]:
     return {"BASELINE": str(green.out), "GITHUB_ACTIONS": "true"}
 
 
-def checked(now: Path, then: Path | None, story: Story) -> Checked:
+def checked(now: Path, then: Path | None, story: Story) -> CiResult:
     """Check a run by the project's own policy."""
     policy = load_policy(story.folder / "policy" / "regress.toml")
     return check(now, then, None, policy=policy, params=read(story.folder / "params.yaml").compare)

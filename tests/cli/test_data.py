@@ -19,7 +19,7 @@ from harness.corpus.exchange import RATED
 from harness.pipeline.receipts import read_manifest
 from harness.pipeline.report_inputs import traffic
 from harness.shadow.evidence import path_of, taken_in
-from harness.shadow.log import Log
+from harness.shadow.log import LogWriter
 from harness.shadow.record import Observation
 from harness_engines.stacks.agent_mail.contract import Event, to_log
 from tests.cli.conftest import Harness
@@ -342,7 +342,7 @@ def pairs(project: Toy, count: int, *, failing: int = 0, at_s: float = 0) -> lis
 
 
 def written(folder: Path, observations: list[Observation]) -> Path:
-    with Log(folder, rotate_bytes=1_000_000, sync_ns=0) as out:
+    with LogWriter(folder, rotate_bytes=1_000_000, sync_ns=0) as out:
         out.append(observations, [], [])
     return folder
 

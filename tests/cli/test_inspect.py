@@ -21,7 +21,7 @@ from harness.corpus.trec import write_run
 from harness.corpus.tuning import read
 from harness.gates.base.rules import Rules
 from harness.load.files import TRIALS, history_of, page_of
-from harness.measures.decompose import Parts
+from harness.measures.decompose import DifferenceParts
 from harness.pipeline.decompose import DecomposeRequest, decompose, kept
 from harness.replay.drive import TimedOutcome, observe
 from harness.report.explorer_stages import blamed, losers, means, to_json
@@ -290,7 +290,7 @@ def test_blame_falls_on_the_part_that_took_most(project: Toy) -> None:
         assert by.value == pytest.approx(min(values)[0], abs=1e-11)
     assert losers(found, 0) == ()
     assert means(found)[-1].both == pytest.approx(found.difference.mean(), abs=1e-12)
-    assert isinstance(found.steps["fused"], Parts)
+    assert isinstance(found.steps["fused"], DifferenceParts)
     assert to_json(found)["lost"] == {}
 
 

@@ -24,10 +24,10 @@ from harness.core.errors import IndexNotReady
 from harness.core.reading import Malformed
 from harness_engines import registry as arms
 from harness_engines.kept.kit import CODE, DOCUMENTS, KITS, NOTES
-from harness_engines.kept.listing import Fault
+from harness_engines.kept.listing import UnreadFile
 from harness_engines.stacks.code.arm import Code
 from harness_engines.stacks.code.reading import documents
-from harness_engines.stacks.remote.mcp import Connection, ToolFailed, connected
+from harness_engines.stacks.remote.mcp import McpConnection, ToolFailed, connected
 from harness_engines.stacks.writing.arm import Writing
 from tests.cli.conftest import Harness
 from tests.docs.contract import rows
@@ -112,8 +112,8 @@ def test_json_is_what_the_service_answers(harness: Harness, root: Path, stack: s
 
 @pytest.mark.slow
 def test_many_files_with_one_fault_are_one_line() -> None:
-    many = [Fault(f"{name}.go", "is go. Run: this") for name in "abcd"]
-    few = [Fault("e.md", "is not UTF-8"), Fault("f.md", "is not UTF-8")]
+    many = [UnreadFile(f"{name}.go", "is go. Run: this") for name in "abcd"]
+    few = [UnreadFile("e.md", "is not UTF-8"), UnreadFile("f.md", "is not UTF-8")]
     assert folders.grouped([*many, *few]) == [
         "4 files, such as a.go: is go. Run: this", "e.md: is not UTF-8", "f.md: is not UTF-8",
     ]  # fmt: skip
@@ -210,7 +210,7 @@ def command(stack: str, *more: str) -> list[str]:
     return [*PYTHON, stack, "serve", "mine", "--arm", ARMS[stack], *more]
 
 
-def check(to: Connection, stack: str, root: Path) -> None:
+def check(to: McpConnection, stack: str, root: Path) -> None:
     tool, given, key = CALLS[stack]
     assert "harbour.md" in json.dumps(to.call(tool, given)[key])
     with pytest.raises(ToolFailed, match="INVALID_ARGUMENT"):

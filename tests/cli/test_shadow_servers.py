@@ -37,7 +37,7 @@ from harness.shadow.mcp import McpServer, mcp_candidate, token_for
 from harness.shadow.record import AGREED
 from harness.shadow.server import Unreadable
 from harness.shadow.settings import read_reading
-from harness_engines.stacks.remote.mcp import Connection, ToolFailed, connected
+from harness_engines.stacks.remote.mcp import McpConnection, ToolFailed, connected
 from tests.cli.conftest import Harness
 from tests.make.mail.project import ARM, BOUNDED_S, command, listening, write
 from tests.make.mail.project import NAME as NAME_OF_MCP
@@ -88,7 +88,7 @@ def without_times(answer: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in answer.items() if key != "explain"}
 
 
-def tools(to: Connection) -> list[dict[str, Any]]:
+def tools(to: McpConnection) -> list[dict[str, Any]]:
     listed = to.portal.call(to.client.session.list_tools)
     return [tool.model_dump() for tool in listed.tools]
 

@@ -25,7 +25,7 @@ from harness.pipeline.layout import left_by_run
 from harness.pipeline.receipts import read_manifest
 from harness.pipeline.verify import _answers, verify
 from harness.replay import machine
-from harness.replay.machine import Noise
+from harness.replay.machine import MachineNoise
 from harness_engines import registry
 from harness_engines.vector.embedder import ModelFile
 from tests.browser.conftest import NAMES
@@ -427,8 +427,8 @@ def test_nothing_is_left_in_the_project(own: Path, harness: Harness, project: To
     assert {path for path in after - before if "__pycache__" not in path.parts} == set()
 
 
-def steady(by: float) -> Noise:
-    return Noise(150, 1.0, by, by * 2)
+def steady(by: float) -> MachineNoise:
+    return MachineNoise(150, 1.0, by, by * 2)
 
 
 def test_the_machine_is_described(

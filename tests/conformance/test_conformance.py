@@ -17,7 +17,7 @@ from harness.agreement import agree
 from harness.core.errors import BadFile, DatasetError, EvidenceError, InvalidArm, RunError
 from harness.core.records import Qrels
 from harness.core.run import Run, Status
-from harness.corpus.trec import Missing, read_run
+from harness.corpus.trec import MissingQuery, read_run
 from harness.measures.missing_judgements import condense
 from harness.measures.quality import coverage, missing, score
 from tests.make.runs import qrels_of, run_of
@@ -123,7 +123,7 @@ def test_c05_a_judged_query_missing_from_the_run_is_lost_and_counted(tmp_path: P
     assert found.undefined == {"not_asked": ("gone", "unasked")}
     assert missing(run, qrels, asked) == ("gone", "unasked")
     (tmp_path / "x.trec").write_text("here Q0 a 1 1.0 x\n")
-    empty = read_run(tmp_path / "x.trec", "x", asked, missing=Missing.EMPTY)
+    empty = read_run(tmp_path / "x.trec", "x", asked, missing=MissingQuery.EMPTY)
     said = score(empty, qrels, RANKED, asked)["nDCG@10"]
     assert said.by_query == {"here": 1.0, "gone": 0.0, "unasked": 0.0}
 
@@ -350,7 +350,7 @@ def test_equals_pytrec_eval_and_ir_measures(part: int, tmp_path: Path) -> None:
         lines = [f"{q} Q0 {d} 0 {s!r} x\n" for q, docs in run.items() for d, s in docs.items()]
         file.write_text("".join(lines), encoding="utf-8")
         asked = tuple(dict.fromkeys((*run, *qrels.query_ids)))
-        read = read_run(file, "x", asked, missing=Missing.EMPTY)
+        read = read_run(file, "x", asked, missing=MissingQuery.EMPTY)
         found = score(read, qrels, NAMES, asked)
         answerable = {query: dict(qrels.grades[query]) for query in qrels.answerable}
         theirs = pytrec_eval.RelevanceEvaluator(answerable, set(TREC.values())).evaluate(run)

@@ -430,7 +430,7 @@ DRAWN = """
 import numpy as np
 from harness.agreement import rbo
 from harness.stats.sequential import NS_PER_S, blocks
-from harness.stats.bounded import Span
+from harness.stats.bounded import ValueRange
 from harness.stats.sequential import p_above
 from harness.stats.inference import Inference
 from harness.stats.interval import interval_each
@@ -438,7 +438,7 @@ from tests.agreement.reference import pair_of
 
 rng = np.random.default_rng(7)
 values, clusters = rng.random((1100, 60)) ** 2, np.sort(rng.integers(0, 900, 1100))
-span = Span(0.0, 1.0)
+span = ValueRange(0.0, 1.0)
 sure = Inference(confidence=0.95, resamples=300, seed=1)
 one = values[:, 0]
 for few in (1100, 300):

@@ -32,7 +32,7 @@ from harness.corpus.exchange import (
     text_rank_eval,
     writer,
 )
-from harness.corpus.judgements import Overtaken, Pair, Pool
+from harness.corpus.judgements import JudgingPair, Overtaken, Pool
 from harness.corpus.trec import UNCARRIED
 
 # Judgement lists of the learning-to-rank plugins
@@ -415,8 +415,8 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
 
 
 # ``harness.corpus.judgements``: pairs that wait for a grade, in a file for TREC's tools
-def pair(doc_id: str, query_id: str = "q1") -> Pair:
-    return Pair(
+def pair(doc_id: str, query_id: str = "q1") -> JudgingPair:
+    return JudgingPair(
         query_id=query_id,
         doc_id=doc_id,
         query="what?",

@@ -18,14 +18,14 @@ from harness.core.errors import BadFile, HarnessError, UnknownName
 from harness.core.markup import MAX_HEADER
 from harness.core.records import Document
 from harness.corpus import mbox
-from harness.corpus.mbox import Mbox, Note
+from harness.corpus.mbox import MailOddity, Mbox
 from harness.logs.querylog import (
     Cleaner,
-    Counted,
-    Entry,
     Fields,
     Left,
-    Tally,
+    LogEntry,
+    QueryRequests,
+    QueryTally,
     format_of,
     lines,
     masked,
@@ -264,12 +264,12 @@ def test_what_is_missing_is_told_mail_by_mail(tmp_path: Path) -> None:
     found = read(tmp_path, WHOLE, "Subject: nothing else\n\n", "Date: soon\nFrom: a@x\n\ntext")
     assert [d.doc_id for d in found.documents] == ["one@example.org", "mbox-2", "mbox-3"]
     assert found.notes == (
-        Note(2, "mbox-2", "it has no sender"),
-        Note(2, "mbox-2", "it has no text"),
-        Note(2, "mbox-2", "it has no date"),
-        Note(2, "mbox-2", "it has no Message-ID"),
-        Note(3, "mbox-3", "its date 'soon' cannot be read"),
-        Note(3, "mbox-3", "it has no Message-ID"),
+        MailOddity(2, "mbox-2", "it has no sender"),
+        MailOddity(2, "mbox-2", "it has no text"),
+        MailOddity(2, "mbox-2", "it has no date"),
+        MailOddity(2, "mbox-2", "it has no Message-ID"),
+        MailOddity(3, "mbox-3", "its date 'soon' cannot be read"),
+        MailOddity(3, "mbox-3", "it has no Message-ID"),
     )
     assert found.documents[1].metadata["created_ts"] is None
 
@@ -485,13 +485,13 @@ def test_counts_do_not_depend_on_what_is_held_in_memory(
     at_once: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("harness.logs.querylog.AT_ONCE", at_once)
-    with Tally.open() as tally:
+    with QueryTally.open() as tally:
         for key, results in (("b", 0), ("a", None), ("b", 3), ("c", 0), ("b", 0)):
             tally.add(key, key.upper(), masked=key == "c", results=results)
         assert [*tally.by_frequency()] == [
-            Counted("b", "B", masked=False, requests=3, known=3, empty=2),
-            Counted("a", "A", masked=False, requests=1, known=0, empty=0),
-            Counted("c", "C", masked=True, requests=1, known=1, empty=1),
+            QueryRequests("b", "B", masked=False, requests=3, known=3, empty=2),
+            QueryRequests("a", "A", masked=False, requests=1, known=0, empty=0),
+            QueryRequests("c", "C", masked=True, requests=1, known=1, empty=1),
         ]
         assert [one.finds_nothing for one in tally.by_frequency()] == [True, False, True]
         assert (tally.count_of("b"), tally.count_of("x")) == (3, 0)
@@ -546,7 +546,7 @@ REQUEST = '10.1.1.1 - bob [24/Nov/2026:08:00:00 +0000] "GET {} HTTP/1.1" {} 512'
 
 def read_querylog(
     path: Path, raw: str | bytes, kind: str, **fields: str
-) -> list[Entry | str | None]:
+) -> list[LogEntry | str | None]:
     """Yield the entry of each line, or that it is broken."""
     path.write_bytes(raw if isinstance(raw, bytes) else raw.encode())
     return ["broken" if line.broken else line.entry for line in lines(path, kind, Fields(**fields))]
@@ -555,12 +555,12 @@ def read_querylog(
 def test_csv_by_its_usual_names_or_by_those_given(tmp_path: Path) -> None:
     table = 'when,q,hits,session\n1,"a, b",0,s1\n2,c,7,\n3,"half\n4,x\n5,,1,s\n'
     assert read_querylog(tmp_path / "a.csv", table, "csv") == [
-        Entry("a, b", 0, "s1"), Entry("c", 7), "broken", "broken", None,
+        LogEntry("a, b", 0, "s1"), LogEntry("c", 7), "broken", "broken", None,
     ]  # fmt: skip
     other = "words;found\nalpha beta;3\n"
     fields = {"text": "words", "results": "found"}
-    assert read_querylog(tmp_path / "a.log", other, "csv", **fields) == [Entry("alpha beta", 3)]
-    assert read_querylog(tmp_path / "a.tsv", "q\tx\na,b\t1\n", "csv") == [Entry("a,b")]
+    assert read_querylog(tmp_path / "a.log", other, "csv", **fields) == [LogEntry("alpha beta", 3)]
+    assert read_querylog(tmp_path / "a.tsv", "q\tx\na,b\t1\n", "csv") == [LogEntry("a,b")]
 
 
 def test_a_column_that_is_missing_is_named_with_those_that_are_there(tmp_path: Path) -> None:
@@ -596,7 +596,7 @@ def test_a_log_that_is_not_what_its_name_says_is_named(
 
 
 def test_other_columns_may_be_there_twice(tmp_path: Path) -> None:
-    assert read_querylog(tmp_path / "a.csv", "q,x,x,,\na,b,c,d,e\n", "csv") == [Entry("a")]
+    assert read_querylog(tmp_path / "a.csv", "q,x,x,,\na,b,c,d,e\n", "csv") == [LogEntry("a")]
 
 
 def test_json_lines_at_any_depth(tmp_path: Path) -> None:
@@ -606,10 +606,10 @@ def test_json_lines_at_any_depth(tmp_path: Path) -> None:
     ]  # fmt: skip
     raw = "\n".join(rows)
     assert read_querylog(tmp_path / "a.jsonl", raw, "jsonl") == [
-        Entry("a", 0, "7"), Entry("b", 2), None, "broken", "broken", "broken", None,
+        LogEntry("a", 0, "7"), LogEntry("b", 2), None, "broken", "broken", "broken", None,
     ]  # fmt: skip
     assert read_querylog(tmp_path / "a.jsonl", rows[-1], "jsonl", text="request.text") == [
-        Entry("deep")
+        LogEntry("deep")
     ]
 
 
@@ -617,33 +617,39 @@ def test_calls_of_mcp_and_no_other_message(tmp_path: Path) -> None:
     call = {"method": "tools/call", "params": {"name": "search", "arguments": {"query": "a b"}}}
     rows = [{"jsonrpc": "2.0", **call}, {"method": "initialize"}, {"result": {"query": "no"}}]
     raw = "\n".join(map(json.dumps, rows))
-    assert read_querylog(tmp_path / "m", raw, "mcp") == [Entry("a b"), None, None]
+    assert read_querylog(tmp_path / "m", raw, "mcp") == [LogEntry("a b"), None, None]
 
 
 def test_access_logs_by_the_name_of_their_pattern(tmp_path: Path) -> None:
     found = REQUEST.format("/search?q=caf%C3%A9+au+lait&token=SECRET", 200)
     raw = f'{found}\n{found} "-" "{AGENT}"\n{REQUEST.format("/style.css", 200)}\n{found[:40]}'
-    common = [Entry("café au lait", None, "10.1.1.1 ")] * 2
+    common = [LogEntry("café au lait", None, "10.1.1.1 ")] * 2
     assert read_querylog(tmp_path / "l", raw, "common") == [*common, None, "broken"]
-    entry = Entry("café au lait", None, f"10.1.1.1 {AGENT}", 200, AGENT)
+    entry = LogEntry("café au lait", None, f"10.1.1.1 {AGENT}", 200, AGENT)
     assert read_querylog(tmp_path / "l", raw.splitlines()[1], "combined") == [entry]
     assert read_querylog(tmp_path / "l", f"www.a.org {raw.splitlines()[1]}", "vhost") == [entry]
 
 
 def test_mixed_encodings_of_lines_and_of_parameters(tmp_path: Path) -> None:
     raw = b'{"q": "na\xefve"}\n{"q": "na\xc3\xafve"}\n{"q": "a\0b"}\n'
-    assert read_querylog(tmp_path / "e", raw, "jsonl") == [Entry("naïve"), Entry("naïve"), "broken"]
+    assert read_querylog(tmp_path / "e", raw, "jsonl") == [
+        LogEntry("naïve"),
+        LogEntry("naïve"),
+        "broken",
+    ]
     both = [line.foreign for line in lines(tmp_path / "e", "jsonl", Fields())]
     assert both == [True, False, False]
     old = REQUEST.format("/?q=na%EFve", 200)
-    assert read_querylog(tmp_path / "e", old, "common") == [Entry("naïve", None, "10.1.1.1 ")]
+    assert read_querylog(tmp_path / "e", old, "common") == [LogEntry("naïve", None, "10.1.1.1 ")]
     odd = REQUEST.format("/?q=日本", 200)
-    assert read_querylog(tmp_path / "e", odd, "common") == [Entry("日本", None, "10.1.1.1 ")]
+    assert read_querylog(tmp_path / "e", odd, "common") == [LogEntry("日本", None, "10.1.1.1 ")]
 
 
 def test_packed_logs_are_unpacked_on_the_way(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl.gz"
-    assert read_querylog(path, gzip.compress(b'{"q": "a"}\n'), format_of(path, "")) == [Entry("a")]
+    assert read_querylog(path, gzip.compress(b'{"q": "a"}\n'), format_of(path, "")) == [
+        LogEntry("a")
+    ]
 
 
 def test_a_format_that_cannot_be_told(tmp_path: Path) -> None:
@@ -655,13 +661,13 @@ def test_a_format_that_cannot_be_told(tmp_path: Path) -> None:
 
 def test_each_rule_of_cleaning_has_its_reason() -> None:
     rules = Cleaner()
-    kept = Entry("two words", session="a")
+    kept = LogEntry("two words", session="a")
     assert [
         rules.left(entry)
         for entry in (
-            Entry(""), Entry("x", status=404), Entry("x", agent="Googlebot/2.1"), Entry("x" * 513),
-            Entry("?!"), kept, kept, Entry("two words", session="b"), Entry("more", session="a"),
-            kept, Entry("two words"), Entry("two words"),
+            LogEntry(""), LogEntry("x", status=404), LogEntry("x", agent="Googlebot/2.1"),
+            LogEntry("x" * 513), LogEntry("?!"), kept, kept, LogEntry("two words", session="b"),
+            LogEntry("more", session="a"), kept, LogEntry("two words"), LogEntry("two words"),
         )
     ] == [
         Left.NO_QUERY, Left.ERROR, Left.ROBOT, Left.LONG, Left.WORDLESS, None, Left.REPEATED, None,
@@ -675,6 +681,6 @@ def test_sessions_are_remembered_within_a_bound(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr("harness.logs.querylog.SESSIONS", 2)
     rules = Cleaner()
     for who in "abc":
-        assert rules.left(Entry("x", session=who)) is None
-    assert rules.left(Entry("x", session="c")) is Left.REPEATED
-    assert rules.left(Entry("x", session="a")) is None
+        assert rules.left(LogEntry("x", session=who)) is None
+    assert rules.left(LogEntry("x", session="c")) is Left.REPEATED
+    assert rules.left(LogEntry("x", session="a")) is None

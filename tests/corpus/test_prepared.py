@@ -12,9 +12,17 @@ from harness.core.digest import DocumentsDigest, of_documents, of_queries
 from harness.core.errors import BadFile, DatasetError
 from harness.core.records import Document, Judgement, Qrels, Query
 from harness.corpus import beir, card, prepared
-from harness.corpus.card import Card, Digests
-from harness.corpus.prepared import Inventory, Moved, Prepared, changes
-from harness.corpus.tuning import Difference, Seen, TuningRecord, digest_of, digests_of, leak, read
+from harness.corpus.card import DatasetCard, Digests
+from harness.corpus.prepared import IdChanges, Inventory, Prepared, changes
+from harness.corpus.tuning import (
+    SeenJudgements,
+    TuningDifference,
+    TuningRecord,
+    digest_of,
+    digests_of,
+    leak,
+    read,
+)
 
 # Prepared data
 
@@ -117,8 +125,8 @@ def corpus(text: str = "text") -> DocumentsDigest:
     return digest
 
 
-def example() -> Card:
-    return Card(
+def example() -> DatasetCard:
+    return DatasetCard(
         name="toy",
         title='A "toy" \\ with\nodd \x7f \u2028 letters',
         source="by hand",
@@ -240,7 +248,7 @@ def test_the_same_data_is_the_same_inventory() -> None:
 def test_queries_that_came_went_and_changed() -> None:
     other = (Query("a", "one"), Query("b", "two"), Query("d", "four"))
     found = changes(inventory(), inventory(other))
-    assert found.queries == Moved(added=("d",), removed=("c",), changed=("b",))
+    assert found.queries == IdChanges(added=("d",), removed=("c",), changed=("b",))
     assert found.said == (
         "1 query removed (c)", "1 query added (d)", "1 query changed (b)",
     )  # fmt: skip
@@ -280,7 +288,7 @@ SHA = "0" * 64
 
 def record(*texts: str) -> TuningRecord:
     seen = digests_of(Query(f"t{at}", text) for at, text in enumerate(texts))
-    one = Seen(
+    one = SeenJudgements(
         dataset="a",
         split="train",
         corpus=SHA,
@@ -307,7 +315,7 @@ def record(*texts: str) -> TuningRecord:
         given=0.5,
         apparent=0.75,
         expected=0.625,
-        gain=Difference(value=0.125, low=0.0, high=0.25),
+        gain=TuningDifference(value=0.125, low=0.0, high=0.25),
         collections=(one,),
     )
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.corpus import judgements
-from harness.corpus.judgements import Pair, Pool
+from harness.corpus.judgements import JudgingPair, Pool
 from harness.judge.panel import read, second_look, settle
 from harness.migrate import moves as migrate
 from harness.migrate.standing import CurrentDecision
@@ -87,9 +87,9 @@ def disagreed(project: Toy) -> None:
     judgements.regrade(second_look(to), first, None, 2)
 
 
-def _pairs(first: int) -> tuple[Pair, ...]:
+def _pairs(first: int) -> tuple[JudgingPair, ...]:
     return tuple(
-        Pair(
+        JudgingPair(
             query_id="q99",
             doc_id=f"d{at:02}",
             query="",

@@ -28,17 +28,17 @@ from harness.core.digest import DocumentsDigest, of_documents, of_queries
 from harness.core.errors import DatasetError
 from harness.core.records import Document
 from harness.corpus import card, trec
-from harness.corpus.card import Card
+from harness.corpus.card import DatasetCard
 from tests.source import ROOT
 
 
 @pytest.fixture(scope="module")
-def about() -> Card:
+def about() -> DatasetCard:
     return card.read(ROOT / "datasets" / "python-docs")
 
 
 @pytest.fixture(scope="module")
-def settings(about: Card) -> Harvesting:
+def settings(about: DatasetCard) -> Harvesting:
     return Harvesting.model_validate(about.make)
 
 
@@ -62,7 +62,7 @@ def documents(docs: PythonDocs) -> dict[str, Document]:
 
 @pytest.mark.slow
 def test_the_card_and_the_judgements_describe_what_is_installed(
-    about: Card, docs: PythonDocs
+    about: DatasetCard, docs: PythonDocs
 ) -> None:
     corpus = DocumentsDigest()
     list(corpus.watch(docs.documents))

@@ -13,11 +13,12 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import typer
 from ir_measures.measures import registry as measures
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 
 from harness.agreement import agree
 from harness.cli import application
@@ -26,23 +27,23 @@ from harness.core.errors import HarnessError
 from harness.core.files import write_text
 from harness.core.names import LONGEST, LONGEST_LABEL, MAY
 from harness.core.run import Row, Run, Status
-from harness.corpus.card import Card
+from harness.corpus.card import DatasetCard
 from harness.gates.base import rules as base_rules
-from harness.judge.machine import EncoderSettings, EndpointSettings, OverlapSettings
+from harness.judge.machine import EncoderSettings, EndpointSettings, WordOverlapSettings
 from harness.measures.completion_bounds import BOUNDED
 from harness.measures.kernels import KERNELS
 from harness.measures.name import parse
 from harness.pipeline.layout import Declared, Layout
 from harness.pipeline.params import Params
 from harness.policy.model import Demands, GateHead, Header, StepTable
-from harness.shadow.alarms import Bounds
-from harness.shadow.divergences import Accepted
-from harness.shadow.server import Reading
-from harness.shadow.settings import Settings
+from harness.shadow.alarms import AlarmBounds
+from harness.shadow.divergences import AcceptedDivergence
+from harness.shadow.server import TrafficReading
+from harness.shadow.settings import ComparisonSettings
 from harness.tune.files import SearchTable
 from harness_engines import registry as arms
 from harness_engines import stacks
-from harness_engines.stacks.agent_mail.mcp_tools.arguments import Listed
+from harness_engines.stacks.agent_mail.mcp_tools.arguments import ListedViewer
 from tests.docs import reference_words as words
 from tests.docs.pages import COMMAND, ROOT
 
@@ -67,16 +68,16 @@ MODELS: tuple[tuple[str, str, type[BaseModel]], ...] = (
     ("a policy", "[[step]]", StepTable),
     ("a policy", "[[step.gate]]", GateHead),
     ("an arm", "", Arm),
-    ("`card.toml`", "", Card),
+    ("`card.toml`", "", DatasetCard),
     ("`--search` of `harness tune`", "search", SearchTable),
     ("`--machine`, `endpoint`", "", EndpointSettings),
     ("`--machine`, `cross-encoder`", "", EncoderSettings),
-    ("`--machine`, `overlap`", "", OverlapSettings),
-    ("`policy/shadow.toml`", "", Settings),
-    ("`--reading`", "", Reading),
-    ("`policy/watch.toml`", "", Bounds),
-    ("`policy/accepted.toml`", "[[accepted]]", Accepted),
-    ("`--viewers`", "viewers.NAME", Listed),
+    ("`--machine`, `overlap`", "", WordOverlapSettings),
+    ("`policy/shadow.toml`", "", ComparisonSettings),
+    ("`--reading`", "", TrafficReading),
+    ("`policy/watch.toml`", "", AlarmBounds),
+    ("`policy/accepted.toml`", "[[accepted]]", AcceptedDivergence),
+    ("`--viewers`", "viewers.NAME", ListedViewer),
 )
 """Files that a person writes, a table of each, and what reads it."""
 HEAD = f"""\
@@ -155,11 +156,21 @@ def _keys() -> Iterator[str]:
         where = f"`[[step.gate]]` [`{name}`](params.md#{name})"
         rows += [("a policy", where, *cells) for _, *cells in keys(base_rules.load(name).settings)]
     for name, module in sorted(arms.known_stacks().items()):
-        settings = vars(pkgutil.resolve_name(f"{stacks.__name__}.{module}"))["Settings"]
+        settings = settings_of(pkgutil.resolve_name(f"{stacks.__name__}.{module}"))
         where = f"`[settings]` [`{name}`](engines.md#{name.replace('/', '')})"
         both = (", ".join(_named(settings, needed=needed)) for needed in (True, False))
         rows.append(("an arm", where, *both))
     yield from _table(("file", "table", "required", "optional"), rows)
+
+
+def settings_of(stack: ModuleType) -> type[BaseModel]:
+    """Return the class that a stack reads its settings by, which names itself in a refusal."""
+    try:
+        stack.engine({"?": 0}, ROOT)
+    except ValidationError as exc:
+        found: type[BaseModel] = vars(stack)[exc.title]
+        return found
+    raise LookupError(f"{stack.__name__} takes any setting")
 
 
 def keys(model: type[BaseModel], table: str = "") -> Iterator[tuple[str, str, str]]:

@@ -19,7 +19,7 @@ QUERIES = ("red shoes", "boots", "a hat")
 def files(tmp_path: Path) -> Path:
     """Write a pool of three queries, and judgements of two of them in two files."""
     pairs = [
-        judgements.Pair(
+        judgements.JudgingPair(
             query_id=f"q{at}",
             doc_id=f"d{doc}",
             query=text,

@@ -85,7 +85,7 @@ def test_every_arm_has_a_row() -> None:
 
 @pytest.mark.parametrize("stack", STACKS)
 def test_each_stack_has_its_settings_and_no_other(stack: str) -> None:
-    settings = vars(pkgutil.resolve_name(f"{stacks.__name__}.{STACKS[stack]}"))["Settings"]
+    settings = reference.settings_of(pkgutil.resolve_name(f"{stacks.__name__}.{STACKS[stack]}"))
     assert sorted(ENGINES.keys(f"`{stack}`")) == sorted(settings.model_fields)
 
 

@@ -40,11 +40,11 @@ SAID = {
     "docs/stacks/documents.md": """
 from pathlib import Path
 from harness_engines.stacks.documents import collection, texts
-from harness_engines.stacks.documents.library import Settings
+from harness_engines.stacks.documents.library import DocumentSettings
 from tests.make.pdf import pdf
 Path("papers/q3.pdf").write_bytes(pdf([["Customer retention rose in the third quarter."]]))
 index, cache = Path("index"), Path("cache")
-settings = Settings(
+settings = DocumentSettings(
     tier="free", embedder="", sparse="", max_tokens=256, fusion="specification",
 )
 """,

@@ -27,9 +27,9 @@ from harness.check.subject import (
     DOCUMENTS,
     OBVIOUS,
     Check,
+    CheckOutcome,
+    CheckSubject,
     Named,
-    Outcome,
-    Subject,
     ask,
     examine,
 )
@@ -443,10 +443,10 @@ STARTED = ("code-tantivy", "documents-free", "fts5", "mail-tantivy", "writing-be
 
 
 @pytest.fixture(scope="session")
-def subject(standing: Standing, pytestconfig: pytest.Config) -> Subject:
+def subject(standing: Standing, pytestconfig: pytest.Config) -> CheckSubject:
     longest = LONGEST if pytestconfig.getoption("--all") else LONG
     words = longest if standing.arm.name in FIRSTS else LONG_ENOUGH
-    return Subject(
+    return CheckSubject(
         standing.arm, standing.built, standing.index, standing.searcher, long_words=words
     )
 
@@ -454,9 +454,9 @@ def subject(standing: Standing, pytestconfig: pytest.Config) -> Subject:
 @pytest.mark.slow
 @pytest.mark.sampled(400)
 @pytest.mark.parametrize("check", [one for one in CONTRACT_CHECKS if not one.by_name], ids=str)
-def test_it_keeps_the_contract(subject: Subject, check: Check) -> None:
+def test_it_keeps_the_contract(subject: CheckSubject, check: Check) -> None:
     finding = examine(check, subject)
-    assert finding.outcome is Outcome.HOLDS, str(finding)
+    assert finding.outcome is CheckOutcome.HOLDS, str(finding)
 
 
 @pytest.mark.slow
@@ -466,7 +466,7 @@ def test_another_process_gets_the_same_answers(name: str, tmp_path: Path) -> Non
     arm = Named(name, tmp_path / "cache")
     with standing_of(arms.load(*arm), tmp_path, arm=arm) as subject:
         (found,) = (examine(check, subject) for check in CONTRACT_CHECKS if check.by_name)
-    assert found.outcome is Outcome.HOLDS, str(found)
+    assert found.outcome is CheckOutcome.HOLDS, str(found)
 
 
 @pytest.mark.slow
@@ -483,7 +483,7 @@ def test_another_process_gets_the_same_answers(name: str, tmp_path: Path) -> Non
     ),
     k=st.integers(1, 20),
 )
-def test_any_text_keeps_the_contract(subject: Subject, text: str, k: int) -> None:
+def test_any_text_keeps_the_contract(subject: CheckSubject, text: str, k: int) -> None:
     assert list(every_answer(ask(subject.searcher, text, k), subject)) == []
 
 

@@ -19,17 +19,17 @@ import pytest
 from harness.core.errors import BadFile
 from harness_engines.kept import index, listing
 from harness_engines.kept.headings import headings
-from harness_engines.kept.index import Live, Updated
-from harness_engines.kept.listing import Fault
+from harness_engines.kept.index import LiveFolder, Updated
+from harness_engines.kept.listing import UnreadFile
 from harness_engines.lexical.grammar import MOST_REPEATS
 from harness_engines.stacks.code.arm import Code
-from harness_engines.stacks.code.ranking import Settings as CodeSettings
+from harness_engines.stacks.code.ranking import CodeSettings
 from harness_engines.stacks.code.service import follow as code
 from harness_engines.stacks.documents.arm import Documents
-from harness_engines.stacks.documents.library import Settings as DocumentSettings
+from harness_engines.stacks.documents.library import DocumentSettings
 from harness_engines.stacks.documents.service import follow as documents
 from harness_engines.stacks.writing.arm import Writing
-from harness_engines.stacks.writing.retrieval import Settings as NoteSettings
+from harness_engines.stacks.writing.retrieval import WritingSettings as NoteSettings
 from harness_engines.stacks.writing.service import follow as notes
 from harness_engines.stacks.writing.service import reader, title_of
 from harness_engines.stacks.writing.store import rows
@@ -55,7 +55,7 @@ def note_settings(**changed: object) -> NoteSettings:
     return NoteSettings.model_validate({**NOTES, "rerank": False, **changed})
 
 
-def live(stack: str, root: Path, place: Path) -> Live[Any]:
+def live(stack: str, root: Path, place: Path) -> LiveFolder[Any]:
     """Follow a folder by one of the three stacks, by words or by vectors of hashes."""
     cache = place.parent / "cache"
     if stack == "notes":
@@ -206,7 +206,7 @@ def test_a_file_that_breaks_its_reader_is_named_and_stops_no_other(
     with mock.patch(ROWS, broken_rows):
         done = update()
     why = f"cannot be read ({broken.__name__}). Save it anew, or leave it out"
-    assert done == Updated(2, 0, 0, (Fault("one.md", why),), refused=1)
+    assert done == Updated(2, 0, 0, (UnreadFile("one.md", why),), refused=1)
 
 
 def test_an_index_remembers_whether_all_is_wanted(root: Path, tmp_path: Path) -> None:
@@ -244,7 +244,7 @@ def test_a_file_that_cannot_be_read_is_named_at_each_update_and_counted_once(
     root: Path, update: Callable[[], Updated]
 ) -> None:
     (root / "bad.md").write_bytes(b"one\ntwo \xff\xfe")
-    fault = Fault("bad.md", "is not UTF-8 (invalid start byte). Save it as UTF-8")
+    fault = UnreadFile("bad.md", "is not UTF-8 (invalid start byte). Save it as UTF-8")
     assert update() == Updated(3, 0, 0, (fault,), refused=1)
     os.utime(root / "bad.md", ns=(LONG_AGO_NS, LONG_AGO_NS))
     assert update() == Updated(0, 0, 3, (fault,))
@@ -266,7 +266,7 @@ def test_a_name_that_cannot_be_read_is_a_fault_at_each_update_and_no_change(
     root: Path, tmp_path: Path, stack: str
 ) -> None:
     (root / "a\nb.md").write_text("tide")
-    faults = (Fault("a\\nb.md", f"{LINE}. Rename it"),)
+    faults = (UnreadFile("a\\nb.md", f"{LINE}. Rename it"),)
     followed = live(stack, root, tmp_path / "kept")
     with followed.now() as (now, done):
         assert done == Updated(3, 0, 0, faults)
@@ -332,7 +332,7 @@ def test_what_changes_after_it_was_listed_leads_nowhere_else(
 
     real = listing.listed
 
-    def listed(*given: Any, **named: Any) -> listing.Listed:  # noqa: ANN401  those of ``listed``
+    def listed(*given: Any, **named: Any) -> listing.FolderListing:  # noqa: ANN401  those of ``listed``
         found = real(*given, **named)
         change_it(root)
         return found
@@ -469,15 +469,15 @@ def put_bytes(root: Path, name: bytes) -> None:
 
 
 TOLD = {
-    b"a\nb.md": Fault("a\\nb.md", f"{LINE}. Rename it"),
-    "a\u2028b.md".encode(): Fault("a\\u2028b.md", f"{LINE}. Rename it"),
-    "a\x85b.md".encode(): Fault("a\\u0085b.md", f"{LINE}. Rename it"),
-    b"\x1b[31m.md": Fault("\\x1b[31m.md", f"{LINE}. Rename it"),
-    b"caf\xe9.md": Fault("caf\\xe9.md", f"{FOREIGN}. Rename it"),
-    b"caf\xe9\n.md": Fault("caf\\xe9\\n.md", f"{FOREIGN}. Rename it"),
-    b"deep/\xff.TXT": Fault("deep/\\xff.TXT", f"{FOREIGN}. Rename it"),
-    b"caf\xe9/a.md": Fault("caf\\xe9/", f"{FOREIGN}. Rename the folder to read it"),
-    b"a\nb/c/d.md": Fault("a\\nb/", f"{LINE}. Rename the folder to read it"),
+    b"a\nb.md": UnreadFile("a\\nb.md", f"{LINE}. Rename it"),
+    "a\u2028b.md".encode(): UnreadFile("a\\u2028b.md", f"{LINE}. Rename it"),
+    "a\x85b.md".encode(): UnreadFile("a\\u0085b.md", f"{LINE}. Rename it"),
+    b"\x1b[31m.md": UnreadFile("\\x1b[31m.md", f"{LINE}. Rename it"),
+    b"caf\xe9.md": UnreadFile("caf\\xe9.md", f"{FOREIGN}. Rename it"),
+    b"caf\xe9\n.md": UnreadFile("caf\\xe9\\n.md", f"{FOREIGN}. Rename it"),
+    b"deep/\xff.TXT": UnreadFile("deep/\\xff.TXT", f"{FOREIGN}. Rename it"),
+    b"caf\xe9/a.md": UnreadFile("caf\\xe9/", f"{FOREIGN}. Rename the folder to read it"),
+    b"a\nb/c/d.md": UnreadFile("a\\nb/", f"{LINE}. Rename the folder to read it"),
 }
 """What is said of a file by the bytes of its path."""
 

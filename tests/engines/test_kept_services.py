@@ -22,17 +22,17 @@ from harness.core.errors import HarnessError, ModelNotReady, UnknownName
 from harness_engines.kept import cached
 from harness_engines.kept.kit import NOTES
 from harness_engines.stacks.code.arm import Code
-from harness_engines.stacks.code.ranking import Settings as CodeSettings
-from harness_engines.stacks.code.search import Dense
+from harness_engines.stacks.code.ranking import CodeSettings
+from harness_engines.stacks.code.search import CodeVectors
 from harness_engines.stacks.code.service import NEAREST as NO_UNIT
 from harness_engines.stacks.code.service import NOT_AS_TYPED
 from harness_engines.stacks.code.service import follow as code
 from harness_engines.stacks.code.units import Mode
-from harness_engines.stacks.code.words import Scored
+from harness_engines.stacks.code.words import ScoredUnit
 from harness_engines.stacks.documents import models
 from harness_engines.stacks.documents.arm import Documents
-from harness_engines.stacks.documents.collection import Collection
-from harness_engines.stacks.documents.library import Settings
+from harness_engines.stacks.documents.collection import DocumentCollection
+from harness_engines.stacks.documents.library import DocumentSettings
 from harness_engines.stacks.documents.models import Loaded
 from harness_engines.stacks.documents.service import NEAREST
 from harness_engines.stacks.documents.service import follow as documents
@@ -160,7 +160,7 @@ def test_documents_are_cited_filtered_and_expanded(papers: Path, tmp_path: Path)
 
 def arm(cache: Path, **changed: object) -> Documents:
     settings = {**MODELS, **FORMULA, "fusion": "rank", "recall_weight": 1.0, **changed}
-    return Documents(Settings.model_validate(settings), cache)
+    return Documents(DocumentSettings.model_validate(settings), cache)
 
 
 def test_every_leg_is_explained(papers: Path, tmp_path: Path) -> None:
@@ -179,7 +179,7 @@ def test_vectors_of_documents_say_that_no_word_is_found(papers: Path, tmp_path: 
     followed = documents(arm(tmp_path / "cache"), papers, tmp_path / "kept")
     with followed.now() as (now, _):
         part, near = now.search("ustome retenti"), now.collection.search("retention", 3)
-        with mock.patch.object(Collection, "search", return_value=near):
+        with mock.patch.object(DocumentCollection, "search", return_value=near):
             none = now.search("zebra")
         assert "nearest" not in now.search("retention")
     followed.close()
@@ -188,7 +188,7 @@ def test_vectors_of_documents_say_that_no_word_is_found(papers: Path, tmp_path: 
 
 
 def test_a_missing_model_answers_by_words_and_says_so(papers: Path, tmp_path: Path) -> None:
-    def absent(_: Settings) -> None:
+    def absent(_: DocumentSettings) -> None:
         raise ModelNotReady("the file is absent")
 
     with mock.patch("harness_engines.stacks.documents.models.embedder_of", absent):
@@ -200,7 +200,9 @@ def test_a_missing_model_answers_by_words_and_says_so(papers: Path, tmp_path: Pa
         {"part": "E1", "why": "the file is absent", "reason": models.MODEL_NOT_READY}
     ]
     assert found["results"]
-    assert Loaded.of(Settings.model_validate({**BY_WORDS, **FORMULA}), tmp_path).missing == ()
+    assert (
+        Loaded.of(DocumentSettings.model_validate({**BY_WORDS, **FORMULA}), tmp_path).missing == ()
+    )
 
 
 def test_the_tier_pro_reranks_a_folder_and_follows_it(papers: Path, tmp_path: Path) -> None:
@@ -339,7 +341,7 @@ def test_a_line_is_not_shown_where_a_unit_has_the_text(tmp_path: Path) -> None:
 
 def test_vectors_say_that_no_word_is_found(tmp_path: Path) -> None:
     write(tmp_path / "root", "a.py", GOOD)
-    with mock.patch.object(Dense, "search", return_value=[Scored(0, 0.5)]):
+    with mock.patch.object(CodeVectors, "search", return_value=[ScoredUnit(0, 0.5)]):
         answer = searched(tmp_path / "root", "zebra", embedder="hash")
     assert len(answer["hits"]) == 1
     assert (answer["nearest"], "fallback" in answer) == (NO_UNIT, False)

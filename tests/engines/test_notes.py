@@ -29,8 +29,8 @@ from harness_engines.stacks.writing.planner import (
     MOST_QUERIES,
     MOST_TOKENS,
     Choice,
-    Context,
-    Kind,
+    PlannedKind,
+    WritingContext,
     plan,
     quoted,
     strongest,
@@ -41,9 +41,9 @@ from harness_engines.stacks.writing.retrieval import (
     CHARACTERS_A_TOKEN,
     InvalidArgument,
     LocalRerank,
-    Outcome,
-    Reason,
+    RerankOutcome,
     Retriever,
+    UnrankedReason,
     VectorCache,
     scores,
 )
@@ -60,7 +60,7 @@ from harness_engines.vector import embedder as models
 from harness_engines.vector.embedder import Embedder
 from tests.make.notes import Letters, notes, writing
 
-ALL = tuple(Kind)
+ALL = tuple(PlannedKind)
 FREQUENCY = {'"the"': 90, '"wind"': 7, '"tunnel"': 3, '"absent"': 0}
 
 
@@ -68,22 +68,22 @@ def frequency(query: str) -> int:
     return FREQUENCY.get(query, 50)
 
 
-def queries(text: str, context: Context | None = None) -> list[str]:
+def queries(text: str, context: WritingContext | None = None) -> list[str]:
     return [one.query for one in plan(text, ALL, frequency, context)]
 
 
 def test_the_text_the_phrase_the_strongest_term_and_any() -> None:
     assert plan("the wind Tunnel", ALL, frequency) == (
-        (Kind.TEXT, '"the" AND "wind" AND "Tunnel"'),
-        (Kind.PHRASE, '"the wind tunnel"'),
-        (Kind.STRONGEST, '"tunnel"'),
-        (Kind.ANY, '"the" OR "wind" OR "tunnel"'),
+        (PlannedKind.TEXT, '"the" AND "wind" AND "Tunnel"'),
+        (PlannedKind.PHRASE, '"the wind tunnel"'),
+        (PlannedKind.STRONGEST, '"tunnel"'),
+        (PlannedKind.ANY, '"the" OR "wind" OR "tunnel"'),
     )
 
 
 def test_one_word_is_one_query() -> None:
     assert queries("Wind") == ['"Wind"']
-    assert [one.query for one in plan("Wind", [Kind.ANY], frequency)] == ['"Wind"']
+    assert [one.query for one in plan("Wind", [PlannedKind.ANY], frequency)] == ['"Wind"']
 
 
 @pytest.mark.parametrize("text", ["", "  ", "!?", "\0", '""'])
@@ -92,8 +92,8 @@ def test_no_word_is_no_query(text: str) -> None:
 
 
 def test_only_kinds_that_are_asked_for() -> None:
-    planned = plan("the wind", [Kind.ANY, Kind.PHRASE], frequency)
-    assert [one.kind for one in planned] == [Kind.PHRASE, Kind.ANY]
+    planned = plan("the wind", [PlannedKind.ANY, PlannedKind.PHRASE], frequency)
+    assert [one.kind for one in planned] == [PlannedKind.PHRASE, PlannedKind.ANY]
 
 
 def test_a_term_that_is_nowhere_is_not_the_strongest() -> None:
@@ -122,7 +122,7 @@ def test_or_the_eight_rarest_in_the_order_of_the_text() -> None:
         "wind",
     )
     assert tokens_of("the wind", Choice.RAREST, frequency) == ("the", "wind")
-    (one,) = plan(text, [Kind.ANY], frequency, choice=Choice.RAREST)
+    (one,) = plan(text, [PlannedKind.ANY], frequency, choice=Choice.RAREST)
     assert one.query.startswith('"a" OR "tunnel"')
 
 
@@ -135,25 +135,25 @@ def test_what_was_typed_keeps_its_meaning() -> None:
 
 
 def test_what_must_and_must_not_be_holds_in_every_planned_query() -> None:
-    planned = queries("budget plan +costs -travel", Context(title="trains"))
+    planned = queries("budget plan +costs -travel", WritingContext(title="trains"))
     assert len(planned) == MOST_QUERIES
     assert all('NOT ("travel")' in one for one in planned)
     assert all('"costs"' in one for one in planned)
 
 
 def test_the_context_widens_and_never_narrows() -> None:
-    alone, near = queries("wind"), queries("wind", Context(title="Tunnel notes"))
+    alone, near = queries("wind"), queries("wind", WritingContext(title="Tunnel notes"))
     assert alone == ['"wind"']
     assert near[:3] == ['"wind"', '"wind" OR "tunnel" OR "notes"'][:1] + near[1:3]
     assert near[-1] == '"wind" OR "tunnel" OR "notes"'
-    both = queries("the wind", Context(selection="tunnel", project="wings"))
+    both = queries("the wind", WritingContext(selection="tunnel", project="wings"))
     assert both[:3] == queries("the wind")[:3]
     assert both[3] == '"the" OR "wind" OR "tunnel" OR "wings"'
 
 
 @given(st.text())
 def test_whatever_is_typed_fts5_can_read(text: str) -> None:
-    planned = plan(text, ALL, frequency, Context(title=text[::-1]))
+    planned = plan(text, ALL, frequency, WritingContext(title=text[::-1]))
     assert len(planned) <= MOST_QUERIES
     assert len({one.query for one in planned}) == len(planned)
     with sqlite3.connect(":memory:") as db:
@@ -310,7 +310,9 @@ def test_it_never_exceeds_its_bounds_under_ten_thousand_random_snippets(
     assert bool(len(cache)) == (entries > 0 and size > 0)
 
 
-def order(snippets: Sequence[str], embedder: Embedder | None, *, enabled: bool = True) -> Outcome:
+def order(
+    snippets: Sequence[str], embedder: Embedder | None, *, enabled: bool = True
+) -> RerankOutcome:
     return LocalRerank(embedder, enabled, VectorCache(100, 100_000)).order("abba", snippets)
 
 
@@ -322,10 +324,15 @@ def test_the_nearest_comes_first_and_equal_ones_as_they_came() -> None:
 
 
 def test_without_a_model_the_order_stays_and_the_reason_is_told() -> None:
-    assert order(["zz", "ab"], None) == ((0, 1), (), (), Reason.MODEL_NOT_READY)
-    assert order(["zz", "ab"], Letters(), enabled=False) == ((0, 1), (), (), Reason.DISABLED)
-    assert order([], Letters()) == ((), (), (), Reason.NO_CANDIDATES)
-    assert order([], None).reason is Reason.MODEL_NOT_READY
+    assert order(["zz", "ab"], None) == ((0, 1), (), (), UnrankedReason.MODEL_NOT_READY)
+    assert order(["zz", "ab"], Letters(), enabled=False) == (
+        (0, 1),
+        (),
+        (),
+        UnrankedReason.DISABLED,
+    )
+    assert order([], Letters()) == ((), (), (), UnrankedReason.NO_CANDIDATES)
+    assert order([], None).reason is UnrankedReason.MODEL_NOT_READY
 
 
 class Broken(Letters):
@@ -344,7 +351,7 @@ class Blind(Letters):
 
 @pytest.mark.parametrize("embedder", [Broken(), Blind()])
 def test_a_model_that_fails_is_not_ready(embedder: Embedder) -> None:
-    assert order(["zz", "ab"], embedder) == ((0, 1), (), (), Reason.MODEL_NOT_READY)
+    assert order(["zz", "ab"], embedder) == ((0, 1), (), (), UnrankedReason.MODEL_NOT_READY)
 
 
 def test_a_share_of_fts_counts_in_the_order() -> None:
@@ -583,7 +590,7 @@ def test_the_budget_is_kept_and_no_snippet_is_cut_for_it(searcher: WritingSearch
 
 @pytest.mark.slow
 def test_the_context_finds_more_and_loses_nothing(searcher: WritingSearcher) -> None:
-    near = searcher.retriever.find("polynomial", Context(title="roots of a cubic"))
+    near = searcher.retriever.find("polynomial", WritingContext(title="roots of a cubic"))
     alone = searcher.retriever.find("polynomial")
     assert {c.chunk.rowid for c in alone.ranked} < {c.chunk.rowid for c in near.ranked}
 
@@ -594,7 +601,7 @@ def test_best_takes_the_query_that_finds_most(searcher: WritingSearcher) -> None
     given = searcher.retriever.settings.model_copy(update=changed)
     best = replace(searcher.retriever, settings=given).find("matrix product")
     most = max(range(4), key=lambda at: best.per_query[at])
-    assert best.planned[most].kind is Kind.ANY
+    assert best.planned[most].kind is PlannedKind.ANY
     assert len(best.ranked) == best.per_query[most]
     soon = given.model_copy(update={"enough": 1})
     first = replace(searcher.retriever, settings=soon).find("matrix product")

@@ -24,7 +24,7 @@ from harness_engines import registry
 from harness_engines.lexical.grammar import parse
 from harness_engines.stacks import keeper
 from harness_engines.stacks.postgres import arm, embedded
-from harness_engines.stacks.postgres.arm import Postgres, PostgresSearcher, Settings
+from harness_engines.stacks.postgres.arm import Postgres, PostgresSearcher, PostgresSettings
 from tests.source import ROOT
 
 psycopg = pytest.importorskip("psycopg", reason='needs the extra "postgres"')
@@ -35,8 +35,8 @@ VECTORS = {"embedder": "hash", "max_tokens": 64}
 NAME = "SEARCH_DSN"
 
 
-def settings(**changed: Any) -> Settings:  # noqa: ANN401  any value of a file
-    return Settings.model_validate({"mode": "words", "timeout_s": 5.0, **changed})
+def settings(**changed: Any) -> PostgresSettings:  # noqa: ANN401  any value of a file
+    return PostgresSettings.model_validate({"mode": "words", "timeout_s": 5.0, **changed})
 
 
 @pytest.fixture
@@ -212,7 +212,7 @@ def test_a_server_that_is_gone_makes_the_arm_invalid(tmp_path: Path) -> None:
             ((folder,),), _ = searcher.to.rows("SHOW data_directory")
             pid = int((Path(folder) / "postmaster.pid").read_text().split()[0])
             os.kill(pid, signal.SIGQUIT)
-            with pytest.raises(arm.Lost, match="attempts: 2"):
+            with pytest.raises(arm.ServerLost, match="attempts: 2"):
                 searcher.search("cone", 10)
 
     with pytest.raises(InvalidArm, match=r"was lost while queries ran.*Nothing is scored"):
@@ -260,7 +260,7 @@ def test_an_arm_of_the_examples_loads(tmp_path: Path) -> None:
 
 
 EXAMPLES = ROOT / "examples" / "postgres"
-WORDS = Settings(mode="words", timeout_s=5.0)
+WORDS = PostgresSettings(mode="words", timeout_s=5.0)
 
 
 @pytest.mark.parametrize(
@@ -305,7 +305,7 @@ def test_equal_scores_are_ordered_by_id_in_every_statement() -> None:
     for mode in ("words", "vectors", "hybrid"):
         for nearest in ("exact", "hnsw"):
             vectors = {} if mode == "words" else {"vectors": given}
-            made = Settings.model_validate({
+            made = PostgresSettings.model_validate({
                 "mode": mode,
                 "nearest": nearest,
                 "timeout_s": 5.0,
@@ -360,4 +360,4 @@ def test_without_the_extra_the_arm_is_invalid_and_says_what_to_install(
 def test_a_time_limit_is_one(seconds: float) -> None:
     """0.9 ms were sent as 0, which is no limit, and 1e308 s ended without a file or a remedy."""
     with pytest.raises(ValueError, match="timeout_s"):
-        Settings(mode="words", timeout_s=seconds)
+        PostgresSettings(mode="words", timeout_s=seconds)

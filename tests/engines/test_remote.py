@@ -27,16 +27,16 @@ from harness_engines.stacks.remote.mcp import (
     SAME,
     TIMES,
     WITHIN,
-    Asking,
-    Connection,
-    Malformed,
-    NotExpressible,
+    MalformedResult,
+    McpConnection,
+    McpToolSettings,
+    NoSuchArgument,
     ToolFailed,
     connected,
     read_page,
 )
 
-ASKING = Asking(
+ASKING = McpToolSettings(
     tool="find",
     product_tool="find_in_product",
     project_key="*",
@@ -105,7 +105,7 @@ def test_a_moment_arrives_to_the_microsecond(moment: int) -> None:
 def test_what_cannot_be_said_is_not_left_out(
     changed: dict[str, Any], params: dict[str, Any], says: str
 ) -> None:
-    with pytest.raises(NotExpressible, match=says):
+    with pytest.raises(NoSuchArgument, match=says):
         ASKING.model_copy(update=changed).call("plan", params)
 
 
@@ -151,7 +151,7 @@ def test_a_server_may_say_more_and_less() -> None:
     ],
 )
 def test_what_is_malformed_is_a_failure(wrong: dict[str, Any], says: str) -> None:
-    with pytest.raises(Malformed, match=says):
+    with pytest.raises(MalformedResult, match=says):
         read_page(wrong, 2)
 
 
@@ -237,13 +237,13 @@ def command(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def odd(command: list[str]) -> Iterator[Connection]:
+def odd(command: list[str]) -> Iterator[McpConnection]:
     with connected(command, "", PATIENCE_S) as to:
         yield to
 
 
 @pytest.mark.slow
-def test_a_call_gives_what_the_tool_gave(odd: Connection) -> None:
+def test_a_call_gives_what_the_tool_gave(odd: McpConnection) -> None:
     assert odd.server == "odd 7"
     assert odd.call("act", {"what": "sing"}) == {"did": "sing"}
 
@@ -260,7 +260,7 @@ def test_a_call_gives_what_the_tool_gave(odd: Connection) -> None:
     ],
 )
 def test_a_tool_that_failed_is_no_answer(
-    odd: Connection, tool: str, arguments: dict[str, str], says: str
+    odd: McpConnection, tool: str, arguments: dict[str, str], says: str
 ) -> None:
     with pytest.raises(Exception, match=says):
         odd.call(tool, arguments)
@@ -268,13 +268,13 @@ def test_a_tool_that_failed_is_no_answer(
 
 
 @pytest.mark.slow
-def test_a_failed_tool_is_told_from_a_lost_connection(odd: Connection) -> None:
+def test_a_failed_tool_is_told_from_a_lost_connection(odd: McpConnection) -> None:
     with pytest.raises(ToolFailed):
         odd.call("act", {"what": "refuse"})
 
 
 @pytest.mark.slow
-def test_half_a_surrogate_pair_is_not_sent(odd: Connection) -> None:
+def test_half_a_surrogate_pair_is_not_sent(odd: McpConnection) -> None:
     with pytest.raises(UnicodeEncodeError, match="surrogates"):
         odd.call("act", {"what": "\ud800"})
     assert odd.call("act", {"what": "go on"}) == {"did": "go on"}
@@ -283,7 +283,7 @@ def test_half_a_surrogate_pair_is_not_sent(odd: Connection) -> None:
 @pytest.mark.slow
 def test_a_server_that_hangs_is_left(command: list[str]) -> None:
     with connected(command, "", PATIENCE_S) as to:
-        bounded = Connection(to.portal, to.client, 0.2, to.server)
+        bounded = McpConnection(to.portal, to.client, 0.2, to.server)
         with pytest.raises(TimeoutError):
             bounded.call("act", {"what": "hang"})
 
@@ -383,11 +383,11 @@ class Scripted:
 
 
 def remote(to: Scripted, monkeypatch: pytest.MonkeyPatch, **changed: object) -> mcp.Remote:
-    def connected(*_: object) -> AbstractContextManager[Connection]:
-        return nullcontext(cast("Connection", to))
+    def connected(*_: object) -> AbstractContextManager[McpConnection]:
+        return nullcontext(cast("McpConnection", to))
 
     monkeypatch.setattr(mcp, "connected", connected)
-    return mcp.Remote(mcp.Settings.model_validate({**SETTINGS, **changed}))
+    return mcp.Remote(mcp.McpSettings.model_validate({**SETTINGS, **changed}))
 
 
 @dataclass
@@ -474,17 +474,17 @@ def _same_cursor(answer: dict[str, Any]) -> None:
 def test_a_malformed_answer_is_a_failed_query(make: Make, change: Change) -> None:
     arm = make()
     arm.to.change = change
-    with pytest.raises(Malformed):
+    with pytest.raises(MalformedResult):
         arm.ask()
     with arm.stack.open(arm.index) as searcher:
         row = observe(searcher, Query("q", "plan"), 8, 10**12).row
     assert row.status is Status.FAILED
-    assert "Malformed" in row.error
+    assert "MalformedResult" in row.error
 
 
 def test_a_failed_tool_and_what_cannot_be_said_are_failed_queries(make: Make) -> None:
     arm = make()
-    with pytest.raises(NotExpressible):
+    with pytest.raises(NoSuchArgument):
         arm.ask(folder="inbox")
     assert arm.to.asked == []
 

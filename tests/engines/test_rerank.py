@@ -23,7 +23,7 @@ from harness_engines.rerank.cross_encoder import (
     CrossEncoder,
     CrossEncoding,
     Reranked,
-    Unavailable,
+    UnavailableReranker,
     joined,
     sigmoid,
 )
@@ -39,7 +39,7 @@ from harness_engines.rerank.tokens import (
 )
 from harness_engines.vector import bulk
 from harness_engines.vector.bulk import embed_all
-from harness_engines.vector.embedder import OnnxEmbedder, Reading, model, unit
+from harness_engines.vector.embedder import ModelPass, OnnxEmbedder, model, unit
 from harness_engines.vector.scan import Half
 from tests.make import tiny_model
 from tests.make.damage import overwrite
@@ -62,7 +62,7 @@ class Words:
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
         return self.read(texts).pooled
 
-    def read(self, texts: Sequence[str]) -> Reading:
+    def read(self, texts: Sequence[str]) -> ModelPass:
         if any(self.dies_at in text for text in texts):
             raise RuntimeError("killed")
         with self._lock:
@@ -72,7 +72,7 @@ class Words:
             for text in texts
         )
         sums = np.array([one.sum(axis=0) for one in tokens]).reshape(-1, DIMENSION)
-        return Reading(unit(sums), tokens)
+        return ModelPass(unit(sums), tokens)
 
 
 def word(text: str) -> NDArray[np.float32]:
@@ -490,7 +490,7 @@ def test_a_score_that_is_no_share_is_an_engine_error(bad: Reranked) -> None:
 @pytest.mark.parametrize("kind", [FeatureUnavailable, EngineError])
 def test_an_absent_one_says_why(kind: type[FeatureUnavailable]) -> None:
     with pytest.raises(kind, match="no such folder"):
-        Unavailable(kind("no such folder")).rerank("text", [1], [0.5])
+        UnavailableReranker(kind("no such folder")).rerank("text", [1], [0.5])
 
 
 PASSAGES = ["the moon", "salt water", "water salt bread", "bees", "", "a salt sea"]

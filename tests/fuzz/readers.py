@@ -110,7 +110,7 @@ def _scores(path: Path) -> None:
 def _times(path: Path) -> None:
     calls = [[0], ["a"], ["q"], [0], [0], [5], [0], [5], [0]]
     table = pa.table([pa.array(one) for one in calls], race.COLUMNS.names)
-    part = race.Part(table.cast(race.COLUMNS), {"began_at": "2026-01-01"})
+    part = race.ProcessPart(table.cast(race.COLUMNS), {"began_at": "2026-01-01"})
     race.write_times(path, [part], ["q"], "0")
 
 

@@ -26,7 +26,7 @@ from harness.measures import missing_judgements
 from harness.measures.missing_judgements import missing
 from harness.measures.quality import score
 from harness.stats import sequential
-from harness.stats.bounded import Span, chance_above
+from harness.stats.bounded import ValueRange, chance_above
 from harness.stats.interval import interval
 from tests.make import gate_inputs
 from tests.make.chances import chance
@@ -295,7 +295,7 @@ def test_sample_and_queries_share_one_error() -> None:
     assert finding.estimate is not None
     both = [
         interval(values, span=span, inference=sure, clusters=None).low
-        for values, span in ((np.zeros(COUNT), Span(-1, 1)), (found.change, found.span))
+        for values, span in ((np.zeros(COUNT), ValueRange(-1, 1)), (found.change, found.span))
     ]
     assert finding.estimate.low == pytest.approx(sum(both))
 
@@ -463,7 +463,7 @@ def test_queries_of_one_cluster_count_once() -> None:
 @pytest.mark.slow
 def test_queries_added_until_it_passes_promote_falsely_as_rarely_as_it_says() -> None:
     """A look each 25 queries at a mean on the margin; a single one errs in 2.5 % of the cases."""
-    span = Span(-1.0, 1.0)
+    span = ValueRange(-1.0, 1.0)
     values = losing_registry(np.random.default_rng(3), (1_000, 300), 0.4)
     once, ever = np.zeros(300, bool), np.zeros(300, bool)
     for size in range(100, 1_001, 25):

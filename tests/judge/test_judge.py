@@ -22,14 +22,14 @@ from harness.judge import machine
 from harness.judge.endpoint import read
 from harness.judge.label import Overlap, estimate, opened
 from harness.judge.machine import (
-    Answer,
+    JudgeAnswer,
     JudgeChanged,
     OverBudget,
-    OverlapSettings,
-    Pace,
+    PairToJudge,
     Purse,
-    Seen,
+    RequestPace,
     Unlabelled,
+    WordOverlapSettings,
     cumulative,
 )
 from tests.make import tiny_model
@@ -210,7 +210,7 @@ def test_requests_are_spaced_and_pauses_grow() -> None:
         slept.append(seconds)
         now[0] += seconds
 
-    at = Pace(30.0, lambda: now[0], sleep)
+    at = RequestPace(30.0, lambda: now[0], sleep)
     for _ in range(3):
         at.turn()
     assert slept == [2.0, 2.0]
@@ -262,11 +262,11 @@ def test_a_file_that_is_absent_is_named(tmp_path: Path) -> None:
 
 
 def test_the_rule_counts_shared_words() -> None:
-    judge = Overlap(OverlapSettings(name="o", kind="overlap", cuts=(0.4, 0.8), slope=20.0))
+    judge = Overlap(WordOverlapSettings(name="o", kind="overlap", cuts=(0.4, 0.8), slope=20.0))
     texts = {"nothing": 0, "Salt, and": 1, "salt WATER": 2, "": 0}
     for text, grade in texts.items():
-        assert judge.judge(Seen("salt water", "", text, (0, 1, 2))).grade((0, 1, 2)) == grade
-    assert judge.judge(Seen("", "", "salt", (0, 1, 2))).grade((0, 1, 2)) == 0
+        assert judge.judge(PairToJudge("salt water", "", text, (0, 1, 2))).grade((0, 1, 2)) == grade
+    assert judge.judge(PairToJudge("", "", "salt", (0, 1, 2))).grade((0, 1, 2)) == 0
 
 
 def test_a_score_becomes_grades_at_stated_cuts() -> None:
@@ -291,7 +291,7 @@ def test_grades_are_a_distribution_and_rise_with_the_score(
 
 
 def test_of_equals_the_lowest_grade_is_given() -> None:
-    assert Answer((0.4, 0.4, 0.2), "m").grade((0, 1, 2)) == 0
+    assert JudgeAnswer((0.4, 0.4, 0.2), "m").grade((0, 1, 2)) == 0
 
 
 def of_encoder(folder: Path, **changed: object) -> str:

@@ -12,7 +12,7 @@ import pytest
 
 from harness.core.errors import BadFile, BadName, EvidenceError, HarnessError
 from harness.core.files import held
-from harness.core.folders import Change, NotOurs, journal_of
+from harness.core.folders import FileChange, NotOurs, journal_of
 from harness.corpus import judgements
 from harness.corpus.judgements import Overtaken, Pool
 from harness.judge.panel import Settled, agreement, own_file, read, second_look, settle
@@ -160,7 +160,7 @@ def test_two_people_are_needed_and_each_has_one_file(tmp_path: Path) -> None:
 
 def cut_off(path: Path, text: str) -> None:
     """Leave the journal of a change that no one completed."""
-    left = Change(path, (path.parent,), "cut off")
+    left = FileChange(path, (path.parent,), "cut off")
     left.write(path, text)
     left.prepare(path, "")
     journal = journal_of(path)

@@ -20,7 +20,7 @@ from harness.load import stage as module
 from harness.load import trials as loading
 from harness.load.files import (
     TRIALS,
-    Parts,
+    TrialFiles,
     history_of,
     page_of,
     parts_of,
@@ -29,7 +29,7 @@ from harness.load.files import (
 from harness.load.stage import load, verdict
 from harness.load.trial import LoadReport
 from harness.load.trials import LoadRequest
-from harness.load.workers import Part, Plan, WallClock, WorkerPool, work
+from harness.load.workers import TrialPlan, WallClock, WorkerPool, WorkerResult, work
 from harness.pipeline.index import Opener
 from harness.pipeline.receipts import note_run, read_manifest
 from tests.make.toy import Toy
@@ -62,7 +62,7 @@ RAN: list[str] = []
 """Arms of the trials that were run."""
 
 
-def in_here(opener: Opener, plan: Plan, pool: WorkerPool) -> tuple[Part, ...]:
+def in_here(opener: Opener, plan: TrialPlan, pool: WorkerPool) -> tuple[WorkerResult, ...]:
     RAN.append(opener.arm)
     return (work(opener, plan, pool.threads, 0, Alone()),)  # type: ignore[arg-type]
 
@@ -141,7 +141,7 @@ def test_an_interrupted_load_goes_on_and_a_finished_one_begins_anew(
     project: Toy, counted: list[str]
 ) -> None:
 
-    def four(opener: Opener, plan: Plan, pool: WorkerPool) -> tuple[Part, ...]:
+    def four(opener: Opener, plan: TrialPlan, pool: WorkerPool) -> tuple[WorkerResult, ...]:
         if len(counted) == 4:
             raise KeyboardInterrupt
         return in_here(opener, plan, pool)
@@ -173,12 +173,12 @@ def test_parts_of_another_load_or_of_yesterday_are_not_gone_on_with(
         return record
 
     for _ in range(2):
-        assert Parts(folder, 1.0).get("one", make).line() == record.line()
+        assert TrialFiles(folder, 1.0).get("one", make).line() == record.line()
     assert len(made) == 1
     (folder / "one.json").write_text("{half")
-    Parts(folder, 1.0).get("one", make)
+    TrialFiles(folder, 1.0).get("one", make)
     assert len(made) == 2
-    Parts(folder, 0.0).get("one", make)
+    TrialFiles(folder, 0.0).get("one", make)
     assert len(made) == 3
 
 

@@ -15,13 +15,13 @@ from harness.core.run import Status
 from harness.load.trial import Trial, summed
 from harness.load.workers import (
     PATIENCE,
+    LoadWorker,
     Mix,
-    Part,
-    Plan,
-    Served,
+    ServedArrival,
+    TrialPlan,
     WallClock,
-    Worker,
     WorkerPool,
+    WorkerResult,
     answered,
     poisson,
     run_pool,
@@ -52,13 +52,13 @@ def p99_ms(times_ns: list[int]) -> float:
 
 
 @pytest.fixture(scope="module")
-def stalled() -> list[Served]:
+def stalled() -> list[ServedArrival]:
     """Two minutes of an engine that stops for 100 ms every second."""
     plan = plan_of(QUERIES, poisson(MIX, RATE, MINUTES, (1,)), MINUTES)
     return serve(plan, stalling(S, 100 * MS, SERVICE_NS))
 
 
-def test_a_stall_is_in_the_tail_of_an_open_loop(stalled: list[Served]) -> None:
+def test_a_stall_is_in_the_tail_of_an_open_loop(stalled: list[ServedArrival]) -> None:
     """A tenth of the arrivals fall into a stall and wait for its end; 1 % more than 90 ms.
 
     Who arrives u after the stall began waits 100 ms - u, and for those before it in the queue:
@@ -69,14 +69,14 @@ def test_a_stall_is_in_the_tail_of_an_open_loop(stalled: list[Served]) -> None:
     assert p99_ms([one.response_ns for one in stalled]) == pytest.approx(analytic, rel=0.05)
 
 
-def test_a_closed_loop_does_not_see_the_stall(stalled: list[Served]) -> None:
+def test_a_closed_loop_does_not_see_the_stall(stalled: list[ServedArrival]) -> None:
     closed = serve(plan_of(QUERIES, None, 2.0), stalling(S, 100 * MS, SERVICE_NS))
     assert p99_ms([one.response_ns for one in closed]) == pytest.approx(0.1, rel=0.05)
     assert p99_ms([one.service_ns for one in closed]) == pytest.approx(0.1, rel=0.05)
     assert p99_ms([one.response_ns for one in stalled]) > 800 * 0.1
 
 
-def test_the_whole_distribution_is_that_of_the_stall(stalled: list[Served]) -> None:
+def test_the_whole_distribution_is_that_of_the_stall(stalled: list[ServedArrival]) -> None:
     """Nine in ten arrive outside of a stall; of the rest the waits are even."""
     times = np.array([one.response_ns for one in stalled]) / MS
     assert (times < 1.0).mean() == pytest.approx(0.9, abs=0.01)
@@ -109,7 +109,7 @@ def test_every_arrival_is_asked_what_was_drawn_for_it() -> None:
     hand, ticket = Hand(), count()
     engine = Virtual(hand, steady(MS))
     plan = plan_of(QUERIES, arrivals, 3.0)
-    worker = Worker(plan, engine, lambda: next(ticket), hand, 0)
+    worker = LoadWorker(plan, engine, lambda: next(ticket), hand, 0)
     served = list(iter(worker.step, None))
     assert [one.arrival for one in served] == list(range(len(arrivals)))
     assert engine.asked == [QUERIES[row].text for row in arrivals.picks]
@@ -149,7 +149,7 @@ def test_what_fails_and_what_strays_is_told_apart() -> None:
     engine = Virtual(
         hand, steady(MS), broken=frozenset({"text 001"}), strange=frozenset({"text 002"})
     )
-    worker = Worker(plan_of(QUERIES[:4], None, 0.004), engine, lambda: next(ticket), hand, 0)
+    worker = LoadWorker(plan_of(QUERIES[:4], None, 0.004), engine, lambda: next(ticket), hand, 0)
     served = list(iter(worker.step, None))
     assert [(one.status, one.stray) for one in served] == [
         (Status.ANSWERED, False),
@@ -162,14 +162,14 @@ def test_what_fails_and_what_strays_is_told_apart() -> None:
 def test_an_answer_that_came_too_late_is_no_stray() -> None:
     hand, ticket = Hand(), count()
     plan = plan_of(QUERIES[:2], None, 0.002, time_limit_ns=0)
-    worker = Worker(plan, Virtual(hand, steady(MS)), lambda: next(ticket), hand, 0)
+    worker = LoadWorker(plan, Virtual(hand, steady(MS)), lambda: next(ticket), hand, 0)
     served = list(iter(worker.step, None))
     assert {(one.status, one.stray) for one in served} == {(Status.TIMED_OUT, False)}
 
 
 def test_cold_questions_are_kept_and_warm_ones_are_not() -> None:
     engine = Virtual(Hand(), steady(MS), broken=frozenset({"text 006"}))
-    worker = Worker(plan_of(QUERIES, None, 1.0, cold=3, warm=2), engine, lambda: 0, Hand(), 0)
+    worker = LoadWorker(plan_of(QUERIES, None, 1.0, cold=3, warm=2), engine, lambda: 0, Hand(), 0)
     cold = worker.warm_up(1)
     assert engine.asked == [f"text {at:03}" for at in range(5, 10)]
     assert [row for row, _ in cold] == [5, 7]
@@ -212,21 +212,21 @@ PLAN = plan_of(QUERIES, ARRIVALS, 30.0)
 BUDGETS = (5 * MS, 15 * MS)
 
 
-def part(served: list[Served], cpu_ns: int = 5, resident: int = 30) -> Part:
-    return Part(tuple(served), ((PLAN.picks[0], 9 * MS),), cpu_ns, 10, resident, 40, 0)
+def part(served: list[ServedArrival], cpu_ns: int = 5, resident: int = 30) -> WorkerResult:
+    return WorkerResult(tuple(served), ((PLAN.picks[0], 9 * MS),), cpu_ns, 10, resident, 40, 0)
 
 
-def summary(*parts: Part, plan: Plan = PLAN) -> Trial:
+def summary(*parts: WorkerResult, plan: TrialPlan = PLAN) -> Trial:
     classes = ARRIVALS.classes if plan is PLAN else ("all",) * len(plan.picks)
     return summed(plan, classes, parts, budgets_ns=BUDGETS, confidence=0.95)
 
 
 @pytest.fixture
-def served() -> list[Served]:
+def served() -> list[ServedArrival]:
     return serve(PLAN, steady(4 * MS))
 
 
-def test_percentiles_are_those_of_the_response_times(served: list[Served]) -> None:
+def test_percentiles_are_those_of_the_response_times(served: list[ServedArrival]) -> None:
     trial = summary(part(served))
     times = [one.response_ns for one in served]
     assert set(trial.percentiles) == {"p50", "p90", "p95", "p99"}
@@ -238,7 +238,7 @@ def test_percentiles_are_those_of_the_response_times(served: list[Served]) -> No
     assert trial.rate == pytest.approx(100, rel=0.05)
 
 
-def test_shards_of_a_trial_are_the_trial(served: list[Served]) -> None:
+def test_shards_of_a_trial_are_the_trial(served: list[ServedArrival]) -> None:
     whole, halves = summary(part(served)), summary(part(served[1::2]), part(served[::2]))
     assert halves.percentiles == whole.percentiles
     assert halves.within == whole.within
@@ -247,7 +247,7 @@ def test_shards_of_a_trial_are_the_trial(served: list[Served]) -> None:
         assert halves.service[name].encoded() == whole.service[name].encoded()
 
 
-def test_classes_are_kept_apart(served: list[Served]) -> None:
+def test_classes_are_kept_apart(served: list[ServedArrival]) -> None:
     trial = summary(part(served))
     assert set(trial.response) == {"short", "long"}
     counts = {name: ARRIVALS.classes.count(name) for name in trial.response}
@@ -257,17 +257,17 @@ def test_classes_are_kept_apart(served: list[Served]) -> None:
     }
 
 
-def test_cold_questions_stand_by_themselves(served: list[Served]) -> None:
+def test_cold_questions_stand_by_themselves(served: list[ServedArrival]) -> None:
     rows = dict(zip(PLAN.picks, ARRIVALS.classes, strict=True))
     first = PLAN.picks[0]
     other = next(row for row in PLAN.picks if rows[row] != rows[first])
-    cold = Part(tuple(served), ((first, 9 * MS), (other, 7 * MS)), 5, 10, 30, 40, 0)
+    cold = WorkerResult(tuple(served), ((first, 9 * MS), (other, 7 * MS)), 5, 10, 30, 40, 0)
     trial = summary(cold)
     assert {name: of.count for name, of in trial.cold.items()} == {"short": 1, "long": 1}
     assert trial.cold[rows[first]].percentile(50) == pytest.approx(9 * MS, rel=1e-3)
 
 
-def test_what_failed_is_no_time_and_within_no_budget(served: list[Served]) -> None:
+def test_what_failed_is_no_time_and_within_no_budget(served: list[ServedArrival]) -> None:
     bad = [
         one._replace(status=Status.FAILED if at % 20 else Status.TIMED_OUT) if at % 10 == 0 else one
         for at, one in enumerate(served)
@@ -281,14 +281,14 @@ def test_what_failed_is_no_time_and_within_no_budget(served: list[Served]) -> No
     assert trial.within[15 * MS] < 0.9 + 0.001
 
 
-def test_what_was_never_asked_counts_too(served: list[Served]) -> None:
+def test_what_was_never_asked_counts_too(served: list[ServedArrival]) -> None:
     trial = summary(part(served[: len(served) // 2]))
     assert trial.arrivals == len(ARRIVALS)
     assert trial.ends[Status.NOT_ASKED] == len(ARRIVALS) - len(served) // 2
     assert trial.within[15 * MS] < 0.51
 
 
-def test_a_budget_is_kept_by_a_share_of_the_arrivals(served: list[Served]) -> None:
+def test_a_budget_is_kept_by_a_share_of_the_arrivals(served: list[ServedArrival]) -> None:
     trial = summary(part(served))
     share = float(np.mean([one.response_ns <= 5 * MS for one in served]))
     assert trial.within[5 * MS] == pytest.approx(share)
@@ -312,7 +312,7 @@ def test_a_queue_is_no_lag() -> None:
     assert not trial.lags(0.001)
 
 
-def test_costs_are_added_and_memory_is_the_largest(served: list[Served]) -> None:
+def test_costs_are_added_and_memory_is_the_largest(served: list[ServedArrival]) -> None:
     trial = summary(part(served[::2], 5, 30), part(served[1::2], 6, 90))
     assert (trial.cpu_ns, trial.opened_bytes, trial.resident_bytes, trial.peak_bytes) == (
         11, 80, 90, 40,
@@ -339,18 +339,18 @@ QUERIES_WORKER_POOL = questions(20)
 ARRIVALS_WORKER_POOL = poisson(Mix(QUERIES_WORKER_POOL, {}), 300.0, 1.0, (1,))
 
 
-def plan(**changed: int) -> Plan:
+def plan(**changed: int) -> TrialPlan:
     return plan_of(
         QUERIES_WORKER_POOL, ARRIVALS_WORKER_POOL, 1.0, **{"cold": 3, "warm": 2} | changed
     )
 
 
 @pytest.fixture(scope="module")
-def parts() -> tuple[Part, ...]:
+def parts() -> tuple[WorkerResult, ...]:
     return run_pool(Opens(), plan(), WorkerPool(2, 2))
 
 
-def test_each_arrival_is_served_once_by_someone(parts: tuple[Part, ...]) -> None:
+def test_each_arrival_is_served_once_by_someone(parts: tuple[WorkerResult, ...]) -> None:
     assert len(parts) == 2
     served = sorted(one for part in parts for one in part.served)
     assert [one.arrival for one in served] == list(range(len(ARRIVALS_WORKER_POOL)))
@@ -359,7 +359,7 @@ def test_each_arrival_is_served_once_by_someone(parts: tuple[Part, ...]) -> None
     assert not any(one.stray for one in served)
 
 
-def test_all_workers_keep_to_one_start(parts: tuple[Part, ...]) -> None:
+def test_all_workers_keep_to_one_start(parts: tuple[WorkerResult, ...]) -> None:
     assert len({part.start_ns for part in parts}) == 1
     start = parts[0].start_ns
     for part in parts:
@@ -368,14 +368,14 @@ def test_all_workers_keep_to_one_start(parts: tuple[Part, ...]) -> None:
             assert one.intended_ns <= one.started_ns <= one.ended_ns
 
 
-def test_each_worker_has_its_cold_questions(parts: tuple[Part, ...]) -> None:
+def test_each_worker_has_its_cold_questions(parts: tuple[WorkerResult, ...]) -> None:
     assert [len(part.cold) for part in parts] == [6, 6]
     asked = Counter(row for part in parts for row, _ in part.cold)
     first = [ARRIVALS_WORKER_POOL.picks[at * 5 + step] for at in range(4) for step in range(3)]
     assert asked == Counter(first)
 
 
-def test_what_it_cost_is_counted(parts: tuple[Part, ...]) -> None:
+def test_what_it_cost_is_counted(parts: tuple[WorkerResult, ...]) -> None:
     for part in parts:
         assert 0 < part.cpu_ns < 2_000_000_000
         assert 0 < part.before_bytes <= part.resident_bytes <= part.peak_bytes

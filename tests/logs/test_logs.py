@@ -13,14 +13,14 @@ from unittest import mock
 import pytest
 
 from harness.core.errors import BadFile, HarnessError
-from harness.core.folders import Change, NotOurs, journal_of
+from harness.core.folders import FileChange, NotOurs, journal_of
 from harness.core.records import Document, Query
 from harness.corpus import beir, judgements
 from harness.logs import querylog
-from harness.logs.querylog import Fields, Tally
+from harness.logs.querylog import Fields, QueryTally
 from harness.logs.stage import (
     FirstPool,
-    Made,
+    WrittenSet,
     beside,
     classified,
     count,
@@ -54,7 +54,7 @@ def write(path: Path, queries: list[str]) -> Path:
     return path
 
 
-def make(log: Path, name: str = "out.jsonl", *, size: int = 80, seed: int = 1) -> Made:
+def make(log: Path, name: str = "out.jsonl", *, size: int = 80, seed: int = 1) -> WrittenSet:
     return from_log(log, log.parent / name, kind="", fields=Fields(), size=size, seed=seed)
 
 
@@ -81,7 +81,7 @@ def test_over_many_samples_the_weights_are_unbiased(tmp_path: Path) -> None:
     totals: list[float] = []
     rate: dict[str, float] = {}
     seen = Counter[str]()
-    with Tally.open() as tally:
+    with QueryTally.open() as tally:
         count(path, tally, "", Fields())
         parts = strata(tally, 40)
         for seed in range(100):
@@ -98,7 +98,7 @@ def test_near_duplicates_are_as_frequent_as_all_of_them_together(tmp_path: Path)
     words = "install", "wheel", "packages", "offline", "linux"
     alike = [" ".join(words) for words, _ in zip(permutations(words), range(40), strict=False)]
     many = [*alike, *["zebra"] * 12, *["yak"] * 9]
-    with Tally.open() as tally:
+    with QueryTally.open() as tally:
         count(write(tmp_path / "log.jsonl", many * 2), tally, "", Fields())
         places = {one.found.key: one.stratum.split("/")[0] for one in classified(tally)}
     assert {places[text] for text in alike} == {"head"}
@@ -127,7 +127,7 @@ def test_memory_does_not_grow_with_the_log(tmp_path: Path, monkeypatch: pytest.M
     peaks = []
     for size in (500, 4_000):
         log = write(tmp_path / f"{size}.jsonl", [f"word{at} of many" for at in range(size)])
-        with Tally.open() as counted:
+        with QueryTally.open() as counted:
             tracemalloc.start()
             count(log, counted, "", Fields())
             sum(1 for _ in counted.by_frequency())
@@ -223,7 +223,7 @@ def test_a_sample_that_was_cut_off_is_completed_first(tmp_path: Path) -> None:
     whole = make(log)
     wanted = to.read_text()
     to.unlink()
-    left = Change(to, (tmp_path,), "queries from-log")
+    left = FileChange(to, (tmp_path,), "queries from-log")
     left.write(to, wanted)
     with (
         mock.patch.object(left, "_apply", side_effect=OSError),

@@ -10,7 +10,7 @@ from typing import Any
 from harness.core.reading import Malformed, whole
 from harness.core.records import Document
 from harness_engines.stacks.code import arm as code
-from harness_engines.stacks.code.ranking import Settings
+from harness_engines.stacks.code.ranking import CodeSettings
 from harness_engines.stacks.code.reading.documents import (
     BIGGEST,
     READ,
@@ -112,7 +112,7 @@ def documents(root: Path) -> Iterator[Document]:
 
 
 def stack(cache: Path, **changed: object) -> code.Code:
-    return code.Code(Settings.model_validate({**SETTINGS, **changed}), cache)
+    return code.Code(CodeSettings.model_validate({**SETTINGS, **changed}), cache)
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from typing import Any
 
 from harness.core import digest
 from harness.core.gate import Outcome, Verdict
-from harness.migrate.standing import CurrentDecision, Decided, Said
+from harness.migrate.standing import CurrentDecision, DecisionRecord, Said
 from harness.policy.load import load_policy
 from harness.policy.model import Policy
 
@@ -28,7 +28,7 @@ def day(number: int, hour: int = 9) -> datetime:
 
 def decision(
     number: int, *, policy: Policy = POLICY, raced: int = 0, replayed: int = 0, **said: str
-) -> Decided:
+) -> DecisionRecord:
     """Decide at six of a day; a step that is not named passes, ``fail`` and ``open`` do not."""
     steps = []
     blocked_by = ""
@@ -54,7 +54,7 @@ def decision(
         )
         blocked_by = blocked_by or ("" if promoted else step.name)
     made = day(number, 6)
-    return Decided(
+    return DecisionRecord(
         sha256=digest.of_json([number, raced, replayed, said]),
         decided_at=made,
         raced_at=day(raced, 5) if raced else None,
@@ -63,7 +63,7 @@ def decision(
     )
 
 
-def evidence(decided: Decided | None, refused: str = "") -> CurrentDecision:
+def evidence(decided: DecisionRecord | None, refused: str = "") -> CurrentDecision:
     """Give a decision that was held, or was refused."""
     return CurrentDecision(decided, refused, SHA256)
 

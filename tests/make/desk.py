@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from harness.corpus import judgements
-from harness.corpus.judgements import Pair, Pool
+from harness.corpus.judgements import JudgingPair, Pool
 from harness.judge import machine
 from harness.judge.label import Labelled, label, opened
 from harness.judge.panel import own_file
@@ -38,7 +38,7 @@ def write_pool(folder: Path, count: int = 4, **changed: str) -> Path:
     """Write a pool; document n shares n of the four words of its query."""
     words = ["salt", "water", "moon", "sea"]
     pairs = [
-        Pair(
+        JudgingPair(
             query_id=f"q{at}", doc_id=f"d{at}", query=" ".join(words), narrows=0.1, scale=SCALE,
             **{"title": f"No {at}", "snippet": " ".join(words[:at])} | changed,
         )

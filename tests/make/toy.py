@@ -18,7 +18,7 @@ from harness.pipeline import race as stages_race
 from harness.pipeline.compare import compare
 from harness.pipeline.evidence import pairs_of
 from harness.pipeline.gate import gate
-from harness.pipeline.imports import About, Target, import_beir
+from harness.pipeline.imports import About, ImportTarget, import_beir
 from harness.pipeline.index import index
 from harness.pipeline.layout import Layout
 from harness.pipeline.params import Params
@@ -210,7 +210,7 @@ def make(root: Path) -> Toy:
     write_beir(root / "beir")
     about = About("Toy", "made by a test", "CC0-1.0")
     to = root / "datasets", root / "qrels"
-    import_beir(root / "beir", Target(NAME, *to, split="test", about=about))
+    import_beir(root / "beir", ImportTarget(NAME, *to, split="test", about=about))
     return Toy(Project(root))
 
 

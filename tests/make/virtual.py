@@ -9,7 +9,7 @@ from itertools import count
 from harness.core.engine import Answer, Hit, Manifest
 from harness.core.records import Query
 from harness.core.run import Row, Status
-from harness.load.workers import Arrivals, Plan, Served, Worker
+from harness.load.workers import Arrivals, LoadWorker, ServedArrival, TrialPlan
 from harness.replay.race import Expected, shown
 
 S, MS = 1_000_000_000, 1_000_000
@@ -98,10 +98,10 @@ def expected(queries: Sequence[Query]) -> dict[str, Expected]:
 
 def plan_of(
     queries: tuple[Query, ...], arrivals: Arrivals | None, seconds: float, **changed: int
-) -> Plan:
+) -> TrialPlan:
     picks = tuple(arrivals.picks.tolist()) if arrivals else tuple(range(len(queries)))
     usual = {"k": 5, "cold": 0, "warm": 0, "time_limit_ns": 3600 * S}
-    return Plan(
+    return TrialPlan(
         queries=queries,
         picks=picks,
         offsets_ns=tuple(arrivals.offsets_ns.tolist()) if arrivals else None,
@@ -111,12 +111,16 @@ def plan_of(
     )
 
 
-def serve(plan: Plan, service: Service, *, workers: int = 1, late_ns: int = 0) -> list[Served]:
+def serve(
+    plan: TrialPlan, service: Service, *, workers: int = 1, late_ns: int = 0
+) -> list[ServedArrival]:
     """Let virtual workers, each with its own hand on the clock, take arrivals as they are free."""
     ticket = count()
     hands = [Hand(late_ns=late_ns) for _ in range(workers)]
-    crew = [Worker(plan, Virtual(hand, service), lambda: next(ticket), hand, 0) for hand in hands]
-    found: list[Served] = []
+    crew = [
+        LoadWorker(plan, Virtual(hand, service), lambda: next(ticket), hand, 0) for hand in hands
+    ]
+    found: list[ServedArrival] = []
     busy = list(range(workers))
     while busy:
         first = min(busy, key=lambda at: hands[at].at_ns)

@@ -21,7 +21,7 @@ from harness.measures.completion_bounds import (
     effects_of_rr,
 )
 from harness.measures.missing_judgements import (
-    Missing,
+    MissingJudgements,
     bounding,
     cases,
     condense,
@@ -296,7 +296,7 @@ def test_computed_once_for_the_same_runs_and_judgements() -> None:
     assert missing(candidate, control, qrels, "nDCG@10") is not found
 
 
-def docs_of(found: Missing, row: int) -> set[str]:
+def docs_of(found: MissingJudgements, row: int) -> set[str]:
     return {doc for doc, of in zip(found.doc_ids, found.query, strict=True) if of == row}
 
 
@@ -305,7 +305,7 @@ def test_some_queries_in_another_order() -> None:
     every = missing(control, candidate, qrels, "nDCG@10")
     ids = every.query_ids[4::-2]
     found = every.of(ids)
-    assert isinstance(found, Missing)
+    assert isinstance(found, MissingJudgements)
     np.testing.assert_array_equal(found.worst, every.worst[4::-2])
     for at, query_id in enumerate(ids):
         assert docs_of(found, at) == docs_of(every, every.query_ids.index(query_id))

@@ -15,12 +15,12 @@ from harness.core.errors import BadFile, EvidenceError
 from harness.core.run import Status
 from harness.migrate import ledger, moves
 from harness.migrate import moves as migrate
-from harness.migrate.drill import Clock, Service, Who, drill
+from harness.migrate.drill import Answerer, DrillClock, Service, drill
 from harness.migrate.ledger import SWITCH_FILE, Switch, interleave, live, replayed, streamed
-from harness.migrate.standing import Action, Ask, Day, Decided, Interleaved
+from harness.migrate.standing import Action, Ask, Day, DecisionRecord, Interleaved
 from harness.policy.load import load_policy
 from harness.shadow.log import path
-from harness.shadow.record import Observation, Seen, dumped
+from harness.shadow.record import Observation, SideObservation, dumped
 from harness_engines.stacks.agent_mail.budget import value_in
 from tests.clicks.test_clicks import ARMS, AT
 from tests.make.decisions import GATE, POLICY, day, decision, evidence
@@ -29,8 +29,8 @@ from tests.make.shadow.attempts import WATCH
 STEP = POLICY.steps[1]
 
 
-def seen(who: str) -> Seen:
-    return Seen(
+def seen(who: str) -> SideObservation:
+    return SideObservation(
         status=Status.ANSWERED,
         elapsed_ns=1,
         hits=1,
@@ -204,8 +204,8 @@ ENGINE = {"fts5": "fts5", "shadow": "fts5", "tantivy": "tantivy", "hybrid": "hyb
           "hybrid_rerank": "rerank"}  # fmt: skip
 
 
-def who(value: str) -> Who:
-    return Who(of_json(value), ENGINE[value])
+def who(value: str) -> Answerer:
+    return Answerer(of_json(value), ENGINE[value])
 
 
 class Operator:
@@ -214,9 +214,9 @@ class Operator:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.diary: list[tuple[int, Action, str]] = []
-        self.found: Decided | None = None
+        self.found: DecisionRecord | None = None
 
-    def spend(self, number: int, made: Decided | None) -> None:
+    def spend(self, number: int, made: DecisionRecord | None) -> None:
         """Live through a day; ``made`` is the decision of its morning, if there is one."""
         now = day(number)
         self.found = made or self.found
@@ -239,7 +239,7 @@ class Operator:
         elif first.action is Action.DRILL:
             answers = Service(lambda _: who(value_in(self.folder / SWITCH_FILE)), who)
             ticks = iter(range(100))
-            clock = Clock(lambda: now, lambda: next(ticks), lambda: None)
+            clock = DrillClock(lambda: now, lambda: next(ticks), lambda: None)
             done = drill(self.folder, answers, ["q"], by=BY, clock=clock, patience_ns=9)
             assert done.passed, done.said
         else:

@@ -19,7 +19,7 @@ from harness.core.records import Scalar
 from harness.corpus import prepared
 from harness.migrate import ledger
 from harness.migrate import moves as migrate
-from harness.migrate.drill import Clock, Service, Who, drill
+from harness.migrate.drill import Answerer, DrillClock, Service, drill
 from harness.migrate.ledger import SWITCH_FILE
 from harness.migrate.standing import START, Advanced, Begun, Drilled, Event, Observed, RolledBack
 from harness.pipeline import params
@@ -169,8 +169,8 @@ def test_a_time_of_the_future_is_refused(tmp_path: Path) -> None:
 QUESTIONS = ["one", "two", "three"]
 
 
-def who(value: str) -> Who:
-    return Who(of_json(value), value)
+def who(value: str) -> Answerer:
+    return Answerer(of_json(value), value)
 
 
 @pytest.fixture
@@ -183,7 +183,7 @@ def folder_drill(tmp_path: Path) -> Path:
     return folder
 
 
-def walked(folder: Path, answers: Callable[[str, str], Who], patience_ns: int = 50) -> Drilled:
+def walked(folder: Path, answers: Callable[[str, str], Answerer], patience_ns: int = 50) -> Drilled:
     """Drill with a service whose answers depend on the switch and the question."""
     ticks = iter(range(0, 10_000, 10))
     return drill(
@@ -191,7 +191,7 @@ def walked(folder: Path, answers: Callable[[str, str], Who], patience_ns: int = 
         Service(lambda text: answers(value_in(folder / SWITCH_FILE), text), who),
         QUESTIONS,
         by=BY,
-        clock=Clock(lambda: day(2), lambda: next(ticks), lambda: None),
+        clock=DrillClock(lambda: day(2), lambda: next(ticks), lambda: None),
         patience_ns=patience_ns,
     )
 
@@ -201,7 +201,7 @@ def test_a_drill_that_is_proven_leaves_the_new_engine_and_notes_its_times(
 ) -> None:
     seen: list[tuple[str, str]] = []
 
-    def answers(value: str, text: str) -> Who:
+    def answers(value: str, text: str) -> Answerer:
         seen.append((value, text))
         return who(value)
 
@@ -218,27 +218,27 @@ def test_a_drill_that_is_proven_leaves_the_new_engine_and_notes_its_times(
     assert taken.drilled_at == day(2)
 
 
-def deaf(_value: str, _text: str) -> Who:
+def deaf(_value: str, _text: str) -> Answerer:
     """Answer as a service that does not read its switch."""
     return who("shadow")
 
 
-def old_already(_value: str, _text: str) -> Who:
+def old_already(_value: str, _text: str) -> Answerer:
     """Answer as one that never served the new engine."""
     return who("fts5")
 
 
-def one_strays(value: str, text: str) -> Who:
+def one_strays(value: str, text: str) -> Answerer:
     """Answer the last question from elsewhere after the switch back."""
     return who("shadow") if (value, text) == ("fts5", "three") else who(value)
 
 
-def other_index(value: str, _text: str) -> Who:
+def other_index(value: str, _text: str) -> Answerer:
     """Answer from the right engine over another index."""
-    return who(value) if value == "shadow" else Who(of_json("other"), "fts5")
+    return who(value) if value == "shadow" else Answerer(of_json("other"), "fts5")
 
 
-def breaks(value: str, _text: str) -> Who:
+def breaks(value: str, _text: str) -> Answerer:
     """Die of the switch."""
     if value == "fts5":
         raise ConnectionError("gone")
@@ -256,7 +256,7 @@ def breaks(value: str, _text: str) -> Who:
     ],
 )
 def test_a_drill_that_fails_leaves_the_old_engine_and_says_why(
-    folder_drill: Path, answers: Callable[[str, str], Who], says: str
+    folder_drill: Path, answers: Callable[[str, str], Answerer], says: str
 ) -> None:
     event = walked(folder_drill, answers)
     assert not event.passed
@@ -271,7 +271,7 @@ def test_a_drill_that_fails_leaves_the_old_engine_and_says_why(
 def test_a_service_that_follows_late_is_waited_for_and_timed(folder_drill: Path) -> None:
     asked: dict[str, int] = {}
 
-    def late(value: str, _text: str) -> Who:
+    def late(value: str, _text: str) -> Answerer:
         asked[value] = asked.get(value, 0) + 1
         return who("shadow") if value == "fts5" and asked[value] < 4 else who(value)
 
@@ -281,7 +281,7 @@ def test_a_service_that_follows_late_is_waited_for_and_timed(folder_drill: Path)
 
 
 def test_an_interrupted_drill_goes_back_too(folder_drill: Path) -> None:
-    def interrupted(value: str, _text: str) -> Who:
+    def interrupted(value: str, _text: str) -> Answerer:
         if value == "fts5":
             raise KeyboardInterrupt
         return who(value)
@@ -295,7 +295,7 @@ def test_an_interrupted_drill_goes_back_too(folder_drill: Path) -> None:
 
 
 def test_two_values_that_sign_alike_prove_nothing(folder_drill: Path) -> None:
-    clock = Clock(lambda: day(2), lambda: 0, lambda: None)
+    clock = DrillClock(lambda: day(2), lambda: 0, lambda: None)
     same = Service(lambda _: who("shadow"), lambda _: who("shadow"))
     event = drill(folder_drill, same, QUESTIONS, by=BY, clock=clock, patience_ns=1)
     assert "no answer can tell them apart" in event.said
@@ -303,7 +303,7 @@ def test_two_values_that_sign_alike_prove_nothing(folder_drill: Path) -> None:
 
 
 def test_there_must_be_a_step_and_a_question(folder_drill: Path) -> None:
-    clock = Clock(lambda: day(2), lambda: 0, lambda: None)
+    clock = DrillClock(lambda: day(2), lambda: 0, lambda: None)
     with pytest.raises(EvidenceError, match="the query set is empty"):
         drill(
             folder_drill,

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from harness import agreement
-from harness.agreement import ABSENT, Class, Pair, Partial, classify, jaccard, tau
+from harness.agreement import ABSENT, Class, KernelResult, RankPair, classify, jaccard, tau
 from harness.core.engine import Answer, Hit, Searcher
 from harness.core.errors import BadFile, EvidenceError, IndexNotReady, InvalidArm, MismatchedQueries
 from harness.core.files import write_json
@@ -313,9 +313,11 @@ def pages(project: Toy) -> None:
 
 # 14. Overlap over the smaller list, which hides truncation.
 def test_14_overlap_over_the_smaller_list(planted: Toy, monkeypatch: pytest.MonkeyPatch) -> None:
-    def overlap(pair: Pair, depth: int) -> Partial:
+    def overlap(pair: RankPair, depth: int) -> KernelResult:
         control, candidate = pair.lengths(depth)
-        return Partial.ratio(pair.shared(depth), np.minimum(control, candidate).astype(np.float64))
+        return KernelResult.ratio(
+            pair.shared(depth), np.minimum(control, candidate).astype(np.float64)
+        )
 
     monkeypatch.setattr(TantivySearcher, "search", lambda s, text, _: HONEST(s, text, 2))
     measure(planted)
@@ -330,14 +332,14 @@ def test_14_overlap_over_the_smaller_list(planted: Toy, monkeypatch: pytest.Monk
 def test_15_rank_correlation_on_absolute_ranks(
     planted: Toy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def absolute(pair: Pair, depth: int) -> Partial:
+    def absolute(pair: RankPair, depth: int) -> KernelResult:
         rank = pair.within(depth)
         n = (rank != ABSENT).sum(axis=1)
         own = np.arange(rank.shape[1])
         squares = np.where(rank != ABSENT, (rank - own) ** 2, 0).sum(axis=1)
         defined = n > 1
         n = n[defined]
-        return Partial(defined, 1 - 6 * squares[defined] / (n * (n * n - 1)))
+        return KernelResult(defined, 1 - 6 * squares[defined] / (n * (n * n - 1)))
 
     monkeypatch.setattr(agreement, "tau", absolute)
     measure(planted)
@@ -345,7 +347,7 @@ def test_15_rank_correlation_on_absolute_ranks(
         check_kernels(planted)
 
 
-Counting = Callable[[Pair, int], Partial]
+Counting = Callable[[RankPair, int], KernelResult]
 NEGATIVES = """
 [[step.gate]]
 name = "Silence"
@@ -366,11 +368,11 @@ max_share = 0.2
 def filled(honest: Counting) -> Counting:
     """Put 0 where there is no value."""
 
-    def counting(pair: Pair, depth: int) -> Partial:
+    def counting(pair: RankPair, depth: int) -> KernelResult:
         found = honest(pair, depth)
         values = np.zeros(len(found.defined))
         values[found.defined] = found.values
-        return Partial(np.ones(len(values), dtype=bool), values)
+        return KernelResult(np.ones(len(values), dtype=bool), values)
 
     return counting
 

@@ -26,7 +26,7 @@ from harness.pipeline.verify import verify
 from harness.replay import drive
 from harness.replay.drive import TimedOutcome, observe
 from harness.replay.machine import Advance, Work
-from harness.trust.requery import Sample, requery
+from harness.trust.requery import QuerySample, requery
 from harness_engines import registry as arms
 from harness_engines.stacks.text.tantivy import TantivySearcher
 from tests.make.forging import replace_in, restamp
@@ -142,7 +142,7 @@ def test_an_index_that_was_changed_since_is_not_asked_again(planted: Toy) -> Non
     (planted.layout.index(CANDIDATE) / "more").write_text("x")
     note_files(planted.layout.index(CANDIDATE))
     with pytest.raises(EvidenceError, match="its files are not those that the run of tantivy"):
-        requery(planted.layout, {CANDIDATE: CANDIDATE}, planted.cache, Sample(3, 1))
+        requery(planted.layout, {CANDIDATE: CANDIDATE}, planted.cache, QuerySample(3, 1))
 
 
 def one_process(work: Work, advance: Advance) -> None:

@@ -23,7 +23,7 @@ import pytest
 from harness.agreement import Class
 from harness.core.run import Run
 from harness.corpus import card, judgements, trec
-from harness.corpus.judgements import Pair, Pool
+from harness.corpus.judgements import JudgingPair, Pool
 from harness.corpus.runs import RUN_PART
 from harness.judge.judge import Merged, merge
 from harness.load.stage import load
@@ -35,7 +35,7 @@ from harness.pipeline.receipts import check_run
 from harness.pipeline.replay import replay
 from harness.pipeline.score import read, score
 from harness.report import trends
-from harness.shadow.divergences import Accepted
+from harness.shadow.divergences import AcceptedDivergence
 from harness.shadow.settings import accept, read_suppressions
 from tests.make.decisions import POLICY, day, decision, evidence
 from tests.make.toy import NAME, Toy
@@ -77,7 +77,7 @@ def judged(project: Toy, number: int) -> Path:
     """Write a pool of pairs that are not judged yet, each with its grade."""
     path = project.root / f"pool-{number}.qrels"
     pairs = tuple(
-        Pair(
+        JudgingPair(
             query_id="q99",
             doc_id=f"d{number}{at:02}",
             query="",
@@ -215,7 +215,7 @@ def test_two_decisions_are_both_in_the_history(tmp_path: Path, at_once: AtOnce) 
 
 def test_two_who_accept_are_both_in_the_register(tmp_path: Path, at_once: AtOnce) -> None:
     path = tmp_path / "accepted.toml"
-    first = Accepted.of("why", "Ada", date(2031, 6, 1), kind=Class.TIE_ORDER)
+    first = AcceptedDivergence.of("why", "Ada", date(2031, 6, 1), kind=Class.TIE_ORDER)
     both = [first, first.model_copy(update={"kind": Class.REORDER})]
     at_once([partial(accept, path, one, today=date(2031, 5, 1)) for one in both])
     assert set(read_suppressions(path).entries) == set(both)

@@ -30,7 +30,7 @@ from harness.pipeline.pins import pin
 from harness.pipeline.receipts import note_replayed, note_run
 from harness.pipeline.report import report
 from harness.pipeline.verify import verify, verify_exports, verify_pages
-from harness.trust.requery import Sample, requery
+from harness.trust.requery import QuerySample, requery
 from tests.make.forging import chain, forge, promoted, replace_in, restamp
 from tests.make.toy import ARMS, CANDIDATE, CONTROL, GATES, HEAD, NAME, QUERIES, RACED, STEP, Toy
 
@@ -240,7 +240,7 @@ def test_an_edited_run_with_all_that_follows_is_what_no_engine_shows(held: Toy) 
     verify(held.layout)
     both = {arm: arm for arm in (CONTROL, CANDIDATE)}
     with pytest.raises(EvidenceError, match="the engine shows"):
-        requery(held.layout, both, held.cache, Sample(QUERIES, 1))
+        requery(held.layout, both, held.cache, QuerySample(QUERIES, 1))
 
 
 def test_a_query_set_trimmed_before_the_decision_is_not_as_pinned(held: Toy) -> None:

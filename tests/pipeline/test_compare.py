@@ -15,14 +15,14 @@ from harness.core.errors import BadFile, EvidenceError, HarnessError
 from harness.core.records import Query
 from harness.corpus.parquet import table_of
 from harness.corpus.runs import CLASS_COLUMNS, read_run, read_scores, write_run
-from harness.measures.decompose import Parts
+from harness.measures.decompose import DifferenceParts
 from harness.pipeline.compare import check_compared, compare, read_agreement
 from harness.pipeline.decompose import keep, kept
 from harness.pipeline.layout import Layout
 from harness.pipeline.receipts import note_run
 from harness.pipeline.report_inputs import slice_differences
 from harness.report.explorer_stages import Decomposed
-from harness.report.inputs import Step
+from harness.report.inputs import QueryStage
 from tests.make import gate_inputs
 from tests.make.toy import CANDIDATE, CONTROL, NOTHING, Toy
 
@@ -151,7 +151,7 @@ def layout(root: Path) -> Layout:
 
 
 def decomposed(*names: str) -> Decomposed:
-    parts = Parts(("q1", "q2"), np.array([-0.25, 0.0]), np.array([0.0, 0.125]))
+    parts = DifferenceParts(("q1", "q2"), np.array([-0.25, 0.0]), np.array([0.0, 0.125]))
     return Decomposed(
         dataset="toy",
         names=(names[0], names[1]),
@@ -179,7 +179,7 @@ def test_what_is_kept_is_read_again(tmp_path: Path) -> None:
     ]  # fmt: skip
     assert first.stages == ("words",)
     assert first.values == {"q1": (0.75, 0.5), "q2": (0.5, 0.625)}
-    assert first.steps == {"q1": (Step(-0.25, 0.0),), "q2": (Step(0.0, 0.125),)}
+    assert first.steps == {"q1": (QueryStage(-0.25, 0.0),), "q2": (QueryStage(0.0, 0.125),)}
 
 
 def test_a_broken_file_is_named_with_its_hint(tmp_path: Path) -> None:

@@ -53,7 +53,7 @@ from harness.pipeline.receipts import (
 from harness.pipeline.replay import import_run, replay
 from harness.pipeline.verify import same_values, verify
 from harness.policy.load import load_policy
-from harness.trust.requery import Requeried, Sample, requery
+from harness.trust.requery import QuerySample, Requeried, requery
 from harness_engines.stacks.text.tantivy import TantivySearcher
 from tests.make.crosscheck import crosscheck
 from tests.make.forging import forge
@@ -465,7 +465,7 @@ def test_a_broken_receipt_is_no_evidence(tmp_path: Path) -> None:
         receipts.check(tmp_path / "receipt.json", (), HINT_RECEIPT)
 
 
-EVERY = Sample(QUERIES + 1, 1)
+EVERY = QuerySample(QUERIES + 1, 1)
 BOTH = {CONTROL: CONTROL, CANDIDATE: CANDIDATE}
 
 

@@ -19,16 +19,16 @@ from harness.corpus import beir, card, prepared, trec
 from harness.corpus import judgements as corpus_judgements
 from harness.corpus.cells import Ids, write
 from harness.corpus.exchange import Data, writer
-from harness.corpus.judgements import Pair, Pool
+from harness.corpus.judgements import JudgingPair, Pool
 from harness.corpus.prepared import Prepared
 from harness.corpus.runs import read_run
-from harness.corpus.trec import Missing
+from harness.corpus.trec import MissingQuery
 from harness.pipeline.compare import ties
 from harness.pipeline.imports import (
     NOTHING_STATED,
     About,
+    ImportTarget,
     MboxImport,
-    Target,
     check_free,
     import_beir,
     import_ir_datasets,
@@ -70,12 +70,14 @@ def judge(folder: Path, line: str) -> None:
 def test_an_id_that_no_terminal_shows_stands_by_its_number(folder: Path, tmp_path: Path) -> None:
     judge(folder, "a\t3\u2028\t1")
     to = tmp_path / "datasets", tmp_path / "qrels"
-    done = import_beir(folder, Target("toy", *to, split="test", allow_dangling=True))
+    done = import_beir(folder, ImportTarget("toy", *to, split="test", allow_dangling=True))
     assert "1 judged document is not in the corpus: 3⟨U+2028⟩." in done.warnings
 
 
 def test_an_import_is_prepared_without_complaint(folder: Path, tmp_path: Path) -> None:
-    import_beir(folder, Target("toy", tmp_path / "datasets", tmp_path / "qrels", split="test"))
+    import_beir(
+        folder, ImportTarget("toy", tmp_path / "datasets", tmp_path / "qrels", split="test")
+    )
     prepare(tmp_path / "datasets" / "toy", tmp_path / "qrels" / "toy", tmp_path / "data")
     read = Prepared.open(tmp_path / "data")
     assert [d.doc_id for d in read.documents()] == ["1", "2"]
@@ -85,7 +87,7 @@ def test_an_import_is_prepared_without_complaint(folder: Path, tmp_path: Path) -
 
 def test_the_report_counts_what_is_left_out_and_empty(folder: Path, tmp_path: Path) -> None:
     report = import_beir(
-        folder, Target("toy", tmp_path / "datasets", tmp_path / "qrels", split="test")
+        folder, ImportTarget("toy", tmp_path / "datasets", tmp_path / "qrels", split="test")
     )
     assert (report.documents, report.queries, report.judgements) == (2, 2, 2)
     assert report.unjudged_queries == 1
@@ -100,7 +102,9 @@ def test_the_report_counts_what_is_left_out_and_empty(folder: Path, tmp_path: Pa
 
 def test_the_card_says_where_it_is_from_and_what_to_know(folder: Path, tmp_path: Path) -> None:
     about = About(title="Toy", source="by hand", licence="CC0-1.0", warnings=("small",))
-    import_beir(folder, Target("toy", tmp_path / "d", tmp_path / "q", split="test", about=about))
+    import_beir(
+        folder, ImportTarget("toy", tmp_path / "d", tmp_path / "q", split="test", about=about)
+    )
     found = card.read(tmp_path / "d" / "toy")
     assert (found.title, found.source, found.licence) == ("Toy", "by hand", "CC0-1.0")
     left_out = "Without a judgement, and so left out: 1 of 3 queries."
@@ -120,7 +124,9 @@ def test_dangling_judgements_are_refused(
 ) -> None:
     judge(folder, line)
     with pytest.raises(DatasetError, match=says):
-        import_beir(folder, Target("toy", tmp_path / "datasets", tmp_path / "qrels", split="test"))
+        import_beir(
+            folder, ImportTarget("toy", tmp_path / "datasets", tmp_path / "qrels", split="test")
+        )
     assert not (tmp_path / "datasets" / "toy").exists()
     assert not (tmp_path / "qrels").exists()
 
@@ -131,7 +137,8 @@ def test_dangling_judgements_are_kept_and_listed_where_they_are_allowed(
     judge(folder, "a\t9\t1")
     judge(folder, "z\t1\t1")
     report = import_beir(
-        folder, Target("toy", tmp_path / "d", tmp_path / "q", split="test", allow_dangling=True)
+        folder,
+        ImportTarget("toy", tmp_path / "d", tmp_path / "q", split="test", allow_dangling=True),
     )
     assert (report.dangling_documents, report.dangling_queries) == (("9",), ("z",))
     kept = trec.qrels(tmp_path / "q" / "toy" / "test.qrels")
@@ -153,19 +160,19 @@ def test_judgements_that_write_ids_in_another_way_are_refused(
     judge(folder, line)
     with pytest.raises(DatasetError, match=says):
         load_folder(folder, "test", tmp_path / "loaded")
-    to = Target("toy", tmp_path / "d", tmp_path / "q", split="test", allow_dangling=True)
+    to = ImportTarget("toy", tmp_path / "d", tmp_path / "q", split="test", allow_dangling=True)
     with pytest.raises(DatasetError, match=says):
         import_beir(folder, to)
 
 
 def test_a_taken_name_is_kept_unless_forced(folder: Path, tmp_path: Path) -> None:
     to = (tmp_path / "datasets", tmp_path / "qrels")
-    import_beir(folder, Target("toy", *to, split="test"))
+    import_beir(folder, ImportTarget("toy", *to, split="test"))
     (folder / "corpus.jsonl").write_text('{"_id": "1", "text": "changed"}\n')
     with pytest.raises(DatasetError, match=r"toy exists; choose another name.*--force"):
-        import_beir(folder, Target("toy", *to, split="test"))
+        import_beir(folder, ImportTarget("toy", *to, split="test"))
     assert card.read(to[0] / "toy").documents == 2
-    import_beir(folder, Target("toy", *to, split="test", force=True))
+    import_beir(folder, ImportTarget("toy", *to, split="test", force=True))
     assert card.read(to[0] / "toy").documents == 1
 
 
@@ -174,14 +181,14 @@ def test_queries_and_judgements_of_two_collections_are_refused(
 ) -> None:
     (folder / "qrels" / "test.tsv").write_text("x\t1\t1\n")
     with pytest.raises(DatasetError, match=r"none of the 3 queries is judged .*example, x"):
-        import_beir(folder, Target("toy", tmp_path / "d", tmp_path / "q", split="test"))
+        import_beir(folder, ImportTarget("toy", tmp_path / "d", tmp_path / "q", split="test"))
 
 
 def test_a_second_document_of_one_id_is_refused(folder: Path, tmp_path: Path) -> None:
     with (folder / "corpus.jsonl").open("a") as out:
         out.write('{"_id": "1", "text": "again"}\n')
     with pytest.raises(BadFile, match=r"corpus\.jsonl:3: the id '1' is on line 1 already"):
-        import_beir(folder, Target("toy", tmp_path / "d", tmp_path / "q", split="test"))
+        import_beir(folder, ImportTarget("toy", tmp_path / "d", tmp_path / "q", split="test"))
 
 
 @pytest.mark.parametrize("name", ["topics.trec", "topics.tsv"])
@@ -190,7 +197,7 @@ def test_topics_and_qrels_of_trec(folder: Path, tmp_path: Path, name: str) -> No
     (folder / name).write_text("a\tfirst\n" if name.endswith("tsv") else tagged)
     (folder / "test.qrels").write_text("a 0 1 3\n")
     report = import_trec(
-        Target("toy", tmp_path / "d", tmp_path / "q", split="test"),
+        ImportTarget("toy", tmp_path / "d", tmp_path / "q", split="test"),
         topics_file=folder / name,
         qrels_file=folder / "test.qrels",
         corpus_file=folder / "corpus.jsonl",
@@ -203,7 +210,7 @@ def test_topics_and_qrels_of_trec(folder: Path, tmp_path: Path, name: str) -> No
 def test_json_lines_with_either_kind_of_judgements(folder: Path, tmp_path: Path, name: str) -> None:
     (folder / name).write_text("a 0 1 3\n" if name.endswith("qrels") else "a\t1\t3\n")
     import_jsonl(
-        Target("toy", tmp_path / "d", tmp_path / "q", split="dev"),
+        ImportTarget("toy", tmp_path / "d", tmp_path / "q", split="dev"),
         corpus_file=folder / "corpus.jsonl",
         queries_file=folder / "queries.jsonl",
         qrels_file=folder / name,
@@ -228,7 +235,7 @@ def test_real_collections(
     tmp_path: Path, name: str, counts: tuple[int, int, int], empty: tuple[str, ...]
 ) -> None:
     to = (tmp_path / "datasets", tmp_path / "qrels")
-    report = import_beir(SHARED / name, Target(name, *to, split="test"))
+    report = import_beir(SHARED / name, ImportTarget(name, *to, split="test"))
     assert (report.documents, report.queries, report.judgements) == counts
     assert report.empty_documents == empty
     prepare(to[0] / name, to[1] / name, tmp_path / "data")
@@ -238,7 +245,7 @@ def test_real_collections(
 @real
 def test_only_the_judged_queries_of_a_split_are_taken(tmp_path: Path) -> None:
     report = import_beir(
-        SHARED / "scifact", Target("s", tmp_path / "d", tmp_path / "q", split="test")
+        SHARED / "scifact", ImportTarget("s", tmp_path / "d", tmp_path / "q", split="test")
     )
     assert (report.queries, report.unjudged_queries) == (300, 809)
 
@@ -254,9 +261,9 @@ DATA = Data(
 
 
 @pytest.fixture
-def target(tmp_path: Path) -> Target:
+def target(tmp_path: Path) -> ImportTarget:
     to = tmp_path / "datasets", tmp_path / "qrels"
-    return Target("mine", *to, split="test")
+    return ImportTarget("mine", *to, split="test")
 
 
 @pytest.fixture
@@ -273,7 +280,7 @@ def registered(tmp_path: Path) -> Iterator[str]:
     del ir_datasets.registry._registered[NAME]  # noqa: SLF001  it cannot be unregistered otherwise
 
 
-def test_what_is_written_for_it_comes_back(registered: str, target: Target) -> None:
+def test_what_is_written_for_it_comes_back(registered: str, target: ImportTarget) -> None:
     import_report = import_ir_datasets(target, collection=registered, download=False)
     assert (import_report.documents, import_report.queries, import_report.judgements) == (2, 2, 3)
     assert trec.qrels(target.qrels / "mine" / "test.qrels") == DATA.qrels
@@ -285,7 +292,9 @@ def test_what_is_written_for_it_comes_back(registered: str, target: Target) -> N
     )
 
 
-def test_nothing_is_downloaded_unasked(target: Target, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_downloaded_unasked(
+    target: ImportTarget, monkeypatch: pytest.MonkeyPatch
+) -> None:
     requested: list[str] = []
     monkeypatch.setattr(ir_datasets.lazy_libs, "requests", lambda: requested.append("x"))
     with pytest.raises(DatasetError, match=r"vaswani: its files are not on this machine.*--downl"):
@@ -297,19 +306,19 @@ def test_nothing_is_downloaded_unasked(target: Target, monkeypatch: pytest.Monke
     assert requested
 
 
-def test_a_collection_without_judgements_is_told_others(target: Target) -> None:
+def test_a_collection_without_judgements_is_told_others(target: ImportTarget) -> None:
     with pytest.raises(DatasetError, match=r"beir: has no docs in ir_datasets; choose .*beir/arg"):
         import_ir_datasets(target, collection="beir", download=False)
 
 
-def test_a_name_that_is_not_there_is_told_near_ones(target: Target) -> None:
+def test_a_name_that_is_not_there_is_told_near_ones(target: ImportTarget) -> None:
     with pytest.raises(UnknownName, match=r"named 'vaswanii'; .* Did you mean vaswani"):
         import_ir_datasets(target, collection="vaswanii", download=False)
 
 
 def a_pool(path: Path, *grades: int | None) -> Path:
     pairs = tuple(
-        Pair(
+        JudgingPair(
             query_id="q", doc_id=f"d{at}", query="", title="", snippet="", narrows=0.0, scale=(0, 1)
         )
         for at in range(len(grades))
@@ -363,7 +372,7 @@ def given(tmp_path: Path) -> Path:
 
 def take(given: Path, root: Path) -> MboxImport:
     return import_mbox(
-        Target("mail", root / "datasets", root / "qrels", split="test"),
+        ImportTarget("mail", root / "datasets", root / "qrels", split="test"),
         mbox_file=given / "box",
         queries_file=given / "queries.jsonl",
         qrels_file=given / "test.qrels",
@@ -461,7 +470,7 @@ def test_a_kill_leaves_the_old_one_or_the_new_one(
         root.mkdir()
         (root / "new").symlink_to(tmp_path / "new")
         places = root / "datasets", root / "qrels"
-        import_beir(beir_place(root / "old", 3), Target("mine", *places, split="test"))
+        import_beir(beir_place(root / "old", 3), ImportTarget("mine", *places, split="test"))
         said = killed(DIES.format(step=step, root=str(root)))
         data, qrels = root / "datasets" / "mine", root / "qrels" / "mine"
         prepare(data, qrels, root / "build")
@@ -469,7 +478,7 @@ def test_a_kill_leaves_the_old_one_or_the_new_one(
         assert found.documents == found.judgements
         assert not cut_off(data)
         seen.add(found.documents)
-        import_beir(root / "new", Target("mine", *places, split="test", force=True))
+        import_beir(root / "new", ImportTarget("mine", *places, split="test", force=True))
         prepare(data, qrels, root / "build")
         assert card.read(data).documents == 5
     assert seen == {3, 5}
@@ -480,7 +489,7 @@ def test_what_an_import_wrote_may_be_replaced(tmp_path: Path) -> None:
     places = tmp_path / "datasets", tmp_path / "qrels"
     folder, judged = places[0] / "mine", places[1] / "mine" / "test.qrels"
     check_free(folder, judged, force=False)
-    import_beir(beir_place(tmp_path / "old", 3), Target("mine", *places, split="test"))
+    import_beir(beir_place(tmp_path / "old", 3), ImportTarget("mine", *places, split="test"))
     check_free(folder, judged, force=True)
     (folder / "corpus.jsonl").rename(folder / "corpus.jsonl.gz")
     check_free(folder, judged, force=True)
@@ -490,13 +499,13 @@ def test_what_an_import_wrote_may_be_replaced(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def target_ratings(tmp_path: Path) -> Target:
+def target_ratings(tmp_path: Path) -> ImportTarget:
     (tmp_path / "corpus.jsonl").write_text('{"doc_id": "d1", "text": "red shoes"}\n')
     to = tmp_path / "datasets", tmp_path / "qrels"
-    return Target("mine", *to, split="test")
+    return ImportTarget("mine", *to, split="test")
 
 
-def test_what_was_not_rated_is_on_the_card(tmp_path: Path, target_ratings: Target) -> None:
+def test_what_was_not_rated_is_on_the_card(tmp_path: Path, target_ratings: ImportTarget) -> None:
     case = tmp_path / "case.csv"
     case.write_text("query,docid,rating\nred shoes,d1,2\nboots,d1,\n")
     import_report = import_ratings(
@@ -513,7 +522,7 @@ def test_what_was_not_rated_is_on_the_card(tmp_path: Path, target_ratings: Targe
 
 
 def test_ratings_of_documents_that_are_not_there_are_refused(
-    tmp_path: Path, target_ratings: Target
+    tmp_path: Path, target_ratings: ImportTarget
 ) -> None:
     case = tmp_path / "case.csv"
     case.write_text("query,docid,rating\nred shoes,d9,2\n")
@@ -562,7 +571,7 @@ def test_a_query_without_a_line_may_be_said_to_be_an_empty_answer(
 ) -> None:
     file = written(tmp_path, "q1 Q0 a 1 1.0 x\n")
     assert import_run(layout, "lost", file).run.count(Status.NOT_ASKED) == 1
-    run = import_run(layout, "empty", file, missing=Missing.EMPTY).run
+    run = import_run(layout, "empty", file, missing=MissingQuery.EMPTY).run
     assert run.count(Status.NOT_ASKED) == 0
     lost, empty = (read_manifest(layout, arm).fingerprint for arm in ("lost", "empty"))
     assert run.served_by == (empty, empty)
@@ -581,10 +590,10 @@ def test_documents_of_another_corpus_are_refused(layout: Layout, tmp_path: Path)
     assert not layout.run("other").exists()
 
 
-@pytest.mark.parametrize("missing", Missing)
+@pytest.mark.parametrize("missing", MissingQuery)
 @pytest.mark.parametrize("strange", ["q02", "Q2", "q02 Q0 b 1 1 x\nq1", "other", "\uff512"])
 def test_queries_of_no_split_are_refused_where_others_seem_to_be_missing(
-    layout: Layout, tmp_path: Path, strange: str, missing: Missing
+    layout: Layout, tmp_path: Path, strange: str, missing: MissingQuery
 ) -> None:
     file = written(tmp_path, f"q1 Q0 a 2 3.0 x\n{strange} Q0 b 1 2.0 x\n")
     perhaps = "other" if strange == "other" else r"\(perhaps q2\)"

@@ -13,7 +13,13 @@ import yaml
 from harness.core.errors import BadPolicy, HarnessError
 from harness.corpus import beir
 from harness.pipeline import init
-from harness.pipeline.init import INSTALLED, Begun, begin_packaged, begin_project, other_versions
+from harness.pipeline.init import (
+    INSTALLED,
+    NewProject,
+    begin_packaged,
+    begin_project,
+    other_versions,
+)
 from harness.pipeline.params import read
 from harness.policy.load import load_policy
 from harness_engines import registry as arms
@@ -25,7 +31,7 @@ from tests.source import ROOT
 def folder(tmp_path: Path) -> Path:
     to = tmp_path / "mine"
     github, gitlab = "acme/search-harness@v1", "acme/tools/search-harness@v1.2"
-    begin_project(Begun(to, "tantivy", github=github, gitlab=gitlab, dvc=True))
+    begin_project(NewProject(to, "tantivy", github=github, gitlab=gitlab, dvc=True))
     return to
 
 
@@ -75,7 +81,7 @@ def test_the_engine_answers_by_words(folder: Path, tmp_path: Path) -> None:
 def test_an_engine_and_data_of_ones_own_are_named_from_the_folder(tmp_path: Path) -> None:
     init.write_sample(tmp_path / "ours")
     (tmp_path / "tools").mkdir()
-    wanted = Begun(
+    wanted = NewProject(
         tmp_path / "eval", engine=f"{tmp_path / 'tools' / 'it.py'}:find", data=tmp_path / "ours"
     )
     assert begin_project(wanted) == (
@@ -92,19 +98,19 @@ def test_an_engine_and_data_of_ones_own_are_named_from_the_folder(tmp_path: Path
 @pytest.mark.parametrize("engine", ["shop.search", "a b:", "own.toml", "x:y:z"])
 def test_what_is_no_function_is_refused(tmp_path: Path, engine: str) -> None:
     with pytest.raises(HarnessError, match=r"is not a function\. Give MODULE:FUNCTION"):
-        begin_project(Begun(tmp_path / "mine", engine=engine))
+        begin_project(NewProject(tmp_path / "mine", engine=engine))
     assert not (tmp_path / "mine").exists()
 
 
 def test_data_that_are_not_there_are_named(tmp_path: Path) -> None:
     with pytest.raises(HarnessError, match=r"has no corpus\.jsonl"):
-        begin_project(Begun(tmp_path / "mine", data=tmp_path))
+        begin_project(NewProject(tmp_path / "mine", data=tmp_path))
 
 
 def test_dvc_reads_the_pipeline(tmp_path: Path) -> None:
     (tmp_path / ".git").mkdir()
     (tmp_path / "src" / "shop").mkdir(parents=True)
-    begin_project(Begun(tmp_path / "eval", engine="shop.search:search", dvc=True))
+    begin_project(NewProject(tmp_path / "eval", engine="shop.search:search", dvc=True))
     (stage,) = yaml.safe_load((tmp_path / "eval" / "dvc.yaml").read_text())["stages"].values()
     assert stage["deps"] == ["data", "../src/shop", "policy", "params.yaml", "ci.sh"]
     assert all((tmp_path / "eval" / one).exists() for one in stage["deps"])
@@ -118,7 +124,7 @@ def test_a_workflow_and_a_pipeline_name_the_harness(folder: Path) -> None:
 
 
 def test_without_a_place_there_is_neither(tmp_path: Path) -> None:
-    made = begin_project(Begun(tmp_path / "mine"))
+    made = begin_project(NewProject(tmp_path / "mine"))
     assert {name.split("/")[0] for name in made} == {
         ".gitignore", "README.md", "ci.sh", "data", "engine.py", "params.yaml", "policy",
     }  # fmt: skip
@@ -129,27 +135,27 @@ def test_a_folder_that_is_no_repository_keeps_to_itself(tmp_path: Path) -> None:
     (tmp_path / "kept.txt").write_text("x")
     for place in (tmp_path, tmp_path / "kept.txt"):
         with pytest.raises(HarnessError, match="already exists"):
-            begin_project(Begun(place, "fts5"))
+            begin_project(NewProject(place, "fts5"))
     assert [path.name for path in tmp_path.iterdir()] == ["kept.txt"]
 
 
 def test_a_project_is_never_begun_twice(tmp_path: Path) -> None:
     (tmp_path / "mine").mkdir()
-    begin_project(Begun(tmp_path / "mine", "fts5"))
+    begin_project(NewProject(tmp_path / "mine", "fts5"))
     with pytest.raises(HarnessError, match="already exists"):
-        begin_project(Begun(tmp_path / "mine", "fts5"))
+        begin_project(NewProject(tmp_path / "mine", "fts5"))
 
 
 def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     with pytest.raises(HarnessError, match=r"file/mine: cannot be made \("):
-        begin_project(Begun(tmp_path / "file" / "mine", "fts5"))
+        begin_project(NewProject(tmp_path / "file" / "mine", "fts5"))
 
 
 @pytest.mark.parametrize("place", ["acme", "acme/x", "acme@v1", "a/b@v1\nrun: x", "a/b@${{ x }}"])
 def test_a_place_that_is_none_leaves_nothing(tmp_path: Path, place: str) -> None:
     with pytest.raises(HarnessError, match="OWNER/REPO@REF"):
-        begin_project(Begun(tmp_path / "mine", github=place))
+        begin_project(NewProject(tmp_path / "mine", github=place))
     assert not (tmp_path / "mine").exists()
 
 

@@ -20,15 +20,15 @@ from harness.core.batches import processes, using
 from harness.core.errors import BadFile, EvidenceError, HarnessError, InvalidArm
 from harness.core.store import Artifact
 from harness.corpus import beir, judgements, runs
-from harness.corpus.judgements import Label, Pair, Pool
+from harness.corpus.judgements import JudgingPair, Label, Pool
 from harness.migrate import ledger
 from harness.migrate import moves as migrate
 from harness.pipeline import evidence, receipts, report_inputs
 from harness.pipeline import replay as stages_replay
 from harness.pipeline.evidence import gathered, pairs_of, sides
-from harness.pipeline.init import BESIDE, INIT_PIPELINE, WORKFLOW, Begun, added, begin_project
+from harness.pipeline.init import BESIDE, INIT_PIPELINE, WORKFLOW, NewProject, added, begin_project
 from harness.pipeline.layout import File, Layout, drop_older
-from harness.pipeline.pins import Folder
+from harness.pipeline.pins import BeirFolder
 from harness.pipeline.plan import for_control, ground, ground_of_folder
 from harness.pipeline.receipts import read_manifest
 from harness.pipeline.replay import OpenedIndex, replay
@@ -37,7 +37,7 @@ from harness.policy.load import load_policy
 from harness.policy.plan import Raced, plan
 from harness.replay import drive
 from harness.report import trends
-from harness.shadow.divergences import Accepted
+from harness.shadow.divergences import AcceptedDivergence
 from harness.shadow.settings import accept
 from harness_engines import registry
 from harness_engines.vector import bulk
@@ -139,7 +139,9 @@ def test_what_is_older_is_removed_and_nothing_else(tmp_path: Path) -> None:
     drop_older(tmp_path / "absent", 1)
 
 
-PAIR = Pair(query_id="q", doc_id="d", query="", title="", snippet="", narrows=0.1, scale=(0, 1))
+PAIR = JudgingPair(
+    query_id="q", doc_id="d", query="", title="", snippet="", narrows=0.1, scale=(0, 1)
+)
 
 
 def begun(folder: Path) -> None:
@@ -147,7 +149,7 @@ def begun(folder: Path) -> None:
 
 
 def accepted(folder: Path) -> None:
-    one = Accepted.of("why", "Ada", date(2031, 6, 1), kind=Class.TIE_ORDER)
+    one = AcceptedDivergence.of("why", "Ada", date(2031, 6, 1), kind=Class.TIE_ORDER)
     accept(folder / "accepted.toml", one, today=date(2031, 5, 1))
 
 
@@ -223,7 +225,7 @@ def files(folder: Path) -> dict[str, bytes]:
 
 
 def test_a_repository_keeps_its_files_and_gets_those_of_a_project(repository: Path) -> None:
-    made = begin_project(Begun(repository, github=GITHUB, gitlab=GITLAB))
+    made = begin_project(NewProject(repository, github=GITHUB, gitlab=GITLAB))
     assert {BESIDE, "ci.sh", "data/corpus.jsonl", WORKFLOW, INIT_PIPELINE} <= set(made)
     assert set(made) == {*files(repository)} - {"README.md", ".gitignore"}
     assert (repository / "README.md").read_text() == "# Ours\n"
@@ -245,7 +247,7 @@ def test_workflows_stand_at_the_root_and_name_the_folder(
     for name in others:
         folder.mkdir(parents=True)
         (folder / name).write_text("x")
-    made = begin_project(Begun(folder, github=GITHUB, gitlab=GITLAB))
+    made = begin_project(NewProject(folder, github=GITHUB, gitlab=GITLAB))
     assert {f"../../{WORKFLOW}", f"../../{INIT_PIPELINE}", "README.md", ".gitignore"} <= set(made)
     assert not (folder / ".github").exists()
     step = yaml.safe_load((repository / WORKFLOW).read_text())["jobs"]["search"]["steps"][-1]
@@ -260,7 +262,7 @@ def test_what_is_there_is_named_and_nothing_is_written(repository: Path, name: s
     (repository / name).write_text("ours")
     before = files(repository)
     with pytest.raises(HarnessError, match=r"already exists\. Move it") as told:
-        begin_project(Begun(repository, github=GITHUB, gitlab=GITLAB))
+        begin_project(NewProject(repository, github=GITHUB, gitlab=GITLAB))
     assert str(repository / name) in str(told.value)
     assert files(repository) == before
 
@@ -277,7 +279,7 @@ def test_what_was_added_is_gone_where_a_later_step_fails(repository: Path) -> No
 def test_a_workflow_that_is_there_leaves_no_new_folder(repository: Path) -> None:
     (repository / INIT_PIPELINE).write_text("ours")
     with pytest.raises(HarnessError, match="already exists"):
-        begin_project(Begun(repository / "mine", "fts5", gitlab=GITLAB))
+        begin_project(NewProject(repository / "mine", "fts5", gitlab=GITLAB))
     assert not (repository / "mine").exists()
 
 
@@ -299,7 +301,9 @@ def test_runs_that_are_there_are_the_pilot(measured: Toy) -> None:
 
 def test_before_any_run_there_is_no_pilot(measured: Toy) -> None:
     policy = load_policy(measured.project.policy_file)
-    found = ground_of_folder(Folder(measured.root / "beir", "test", forms=False), policy, SET_UP)
+    found = ground_of_folder(
+        BeirFolder(measured.root / "beir", "test", forms=False), policy, SET_UP
+    )
     assert (found.dataset, found.pilots, found.at_hand.race) == ("beir", {}, SET_UP)
     of_stage = ground(measured.layout, policy, SET_UP)
     assert found.inventory == of_stage.inventory

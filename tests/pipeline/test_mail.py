@@ -22,9 +22,9 @@ from harness.pipeline.mail import follow, mail_box, mail_service
 from harness.shadow import log as shadow_log
 from harness.shadow.comparison import ShadowLog
 from harness.shadow.divergences import Now, again, questions
-from harness.shadow.log import Read
+from harness.shadow.log import LogContents
 from harness.shadow.mail import watched
-from harness.shadow.record import AGREED, Kind
+from harness.shadow.record import AGREED, ProblemKind
 from harness.shadow.settings import read_settings
 from harness_engines import registry as arms
 from harness_engines.stacks.agent_mail.arm import STORE
@@ -54,7 +54,7 @@ def letters(tmp_path_factory: pytest.TempPathFactory) -> Project:
 
 
 @pytest.fixture(scope="module")
-def log(letters: Project, tmp_path_factory: pytest.TempPathFactory) -> Read:
+def log(letters: Project, tmp_path_factory: pytest.TempPathFactory) -> LogContents:
     """Serve under the shadow, and under another value of the switch before and after."""
     folder = tmp_path_factory.mktemp("log")
     switch = [KillSwitch.TANTIVY]
@@ -87,7 +87,7 @@ def search(service: Switched, text: str, more: dict[str, object] | None = None) 
 
 
 @pytest.mark.slow
-def test_every_question_under_the_switch_is_an_attempt_and_no_other(log: Read) -> None:
+def test_every_question_under_the_switch_is_an_attempt_and_no_other(log: LogContents) -> None:
     assert log.tally.attempted == len(TEXTS) * len(MORE)
     assert log.tally.attempted == log.tally.compared
     assert not log.degradations
@@ -95,7 +95,9 @@ def test_every_question_under_the_switch_is_an_attempt_and_no_other(log: Read) -
     assert {one.k for one in log.observations} == {20}
 
 
-def test_each_side_is_signed_by_the_arm_that_has_its_switch(log: Read, letters: Project) -> None:
+def test_each_side_is_signed_by_the_arm_that_has_its_switch(
+    log: LogContents, letters: Project
+) -> None:
     layout = letters.layout(NAME)
     for arm, sides in (
         ("mail-fts5", {one.control.served_by for one in log.observations if one.control}),
@@ -105,21 +107,21 @@ def test_each_side_is_signed_by_the_arm_that_has_its_switch(log: Read, letters: 
             assert sides == {searcher.manifest.fingerprint}
 
 
-def test_filters_are_part_of_the_question_and_the_mode_is_not(log: Read) -> None:
+def test_filters_are_part_of_the_question_and_the_mode_is_not(log: LogContents) -> None:
     keys = [one.query for one in log.observations]
     assert len(set(keys)) == len(TEXTS) * (len(MORE) - 1)
     assert all(one.params.get("ranking", "recency") == "recency" for one in log.divergences)
     assert {"ranking", "min_score"} & {name for one in log.divergences for name in one.params}
 
 
-def test_both_engines_find_the_same_letters_here(log: Read) -> None:
+def test_both_engines_find_the_same_letters_here(log: LogContents) -> None:
     by_class = {one.outcome for one in log.observations}
     assert by_class & AGREED
     assert Class.ERROR not in by_class
-    assert not {one.kind for one in log.degradations} & {Kind.FALLBACK}
+    assert not {one.kind for one in log.degradations} & {ProblemKind.FALLBACK}
 
 
-def test_what_diverged_can_be_asked_again_of_the_arms(log: Read, letters: Project) -> None:
+def test_what_diverged_can_be_asked_again_of_the_arms(log: LogContents, letters: Project) -> None:
     layout = letters.layout(NAME)
     with (
         arms.load("mail-fts5", letters.cache).engine.open(layout.index("mail-fts5")) as control,

@@ -20,7 +20,7 @@ from harness.corpus.runs import read_run
 from harness.pipeline import gate as stage
 from harness.pipeline.gate import check_decision, gate, read_decision
 from harness.pipeline.imports import load_folder
-from harness.pipeline.init import Begun, begin_project
+from harness.pipeline.init import NewProject, begin_project
 from harness.pipeline.layout import Layout
 from harness.pipeline.oneshot import RESULTS, TIES, RunRequest, oneshot
 from harness.pipeline.receipts import read_manifest
@@ -439,7 +439,7 @@ FAKE = "#!/bin/sh\necho {name}: $1\n"
 
 @pytest.fixture
 def project_ci_script(tmp_path: Path) -> Path:
-    begin_project(Begun(tmp_path / "ours" / "mine", "fts5"))
+    begin_project(NewProject(tmp_path / "ours" / "mine", "fts5"))
     return tmp_path / "ours" / "mine"
 
 

@@ -13,7 +13,7 @@ import pytest
 from harness.core.digest import of_documents
 from harness.core.errors import BadFile, DatasetError, IndexNotReady, InvalidArm, UnknownName
 from harness.corpus import card
-from harness.corpus.card import Card, Digests
+from harness.corpus.card import DatasetCard, Digests
 from harness.corpus.prepared import Prepared
 from harness.pipeline.imports import convert
 from harness.pipeline.index import check_index, check_settings, index, sources
@@ -61,7 +61,7 @@ class Folders:
 
     def write_card(self, **changed: object) -> None:
         zeros = "0" * 64
-        about = Card(
+        about = DatasetCard(
             name="toy",
             title="Toy",
             source="by hand",

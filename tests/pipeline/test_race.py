@@ -30,7 +30,7 @@ from harness.pipeline.index import index
 from harness.pipeline.prepare import prepare
 from harness.pipeline.race import (
     COLUMNS,
-    Part,
+    ProcessPart,
     RacePart,
     Times,
     race,
@@ -46,8 +46,8 @@ from harness.pipeline.replay import replay
 from harness.pipeline.report_inputs import latency
 from harness.replay import race as module
 from harness.replay.drive import TimedOutcome, observe
-from harness.replay.machine import Advance, Look, Work
-from harness.replay.race import RUN_QUEUE, Reading, Taken, Words, draw, shown, varied
+from harness.replay.machine import Advance, MachineCounters, Work
+from harness.replay.race import RUN_QUEUE, CallCost, ProcessCounters, Words, draw, shown, varied
 from harness.replay.race import race as race_times
 from harness.stats.times import seen_ratio
 from harness_engines import registry as arms
@@ -534,23 +534,23 @@ class Machine:
         self.ran_ns += int(cost_ms * MS)
         return TimedOutcome(row, int(cost_ms * MS) + waited_ns)
 
-    def read(self) -> Reading:
+    def read(self) -> ProcessCounters:
         """Be the meter too."""
-        return Reading({"main": self.waited_ns}, self.ran_ns, 0)
+        return ProcessCounters({"main": self.waited_ns}, self.ran_ns, 0)
 
-    def taken(self, before: Reading, after: Reading, _: int) -> Taken:
+    def taken(self, before: ProcessCounters, after: ProcessCounters, _: int) -> CallCost:
         """Give what was taken between two readings."""
         waited_ns = after.waits_ns["main"] - before.waits_ns["main"]
-        return Taken(waited_ns, after.cpu_ns - before.cpu_ns, 0)
+        return CallCost(waited_ns, after.cpu_ns - before.cpu_ns, 0)
 
     def close(self) -> None:
         """Hold nothing."""
 
-    def look(self) -> Look:
+    def look(self) -> MachineCounters:
         """Be the surroundings: of two processors, a share is used by others."""
         self.at_s += 10
         total = 2 * self.at_s
-        return Look(self.at_s, 0, self.others * total, total, 0, 0, None)
+        return MachineCounters(self.at_s, 0, self.others * total, total, 0, 0, None)
 
 
 def raced(machine: Machine, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Race:
@@ -567,7 +567,7 @@ def raced(machine: Machine, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Ra
         name: {q.query_id: shown(observe(arm, q, 5, MS * MS).row, 5) for q in queries(100)}
         for name, arm in arms.items()
     }
-    parts: list[Part] = []
+    parts: list[ProcessPart] = []
     for process in range(3):
         monkeypatch.setattr(stages_race, "started", lambda process=process: float(process))
         lap = race_times(

@@ -24,7 +24,7 @@ from harness.pipeline import replay as replay_ahead
 from harness.pipeline.index import index, note_files
 from harness.pipeline.layout import MADE_WITH
 from harness.pipeline.receipts import read_manifest
-from harness.pipeline.replay import Tally, check_served, check_turns, remarks, replay
+from harness.pipeline.replay import CountingSearcher, check_served, check_turns, remarks, replay
 from harness.replay import drive
 from harness.replay.machine import Advance
 from harness_engines import registry
@@ -417,7 +417,7 @@ class Searcher:
 
 
 def test_a_tally_answers_as_its_searcher() -> None:
-    tally = Tally(Searcher())
+    tally = CountingSearcher(Searcher())
     assert tally.manifest == MANIFEST
     assert tally.search("x", 7) == Searcher().search("x", 7)
     assert tally.asked == 1
@@ -431,7 +431,7 @@ class Filtering(Searcher):
 
 
 def test_a_tally_hands_filters_on_to_who_takes_them() -> None:
-    deaf, filtering = Tally(Searcher()), Tally(Filtering())
+    deaf, filtering = CountingSearcher(Searcher()), CountingSearcher(Filtering())
     asked = {"level": "high"}
     assert filtering.search_with("x", 7, asked) == Filtering().search_with("x", 7, asked)
     assert deaf.search_with("x", 7, asked) == Searcher().search("x", 7)
@@ -440,7 +440,7 @@ def test_a_tally_hands_filters_on_to_who_takes_them() -> None:
 
 @pytest.mark.parametrize("asked", [1, 3])
 def test_more_or_fewer_questions_than_turns_are_named(asked: int) -> None:
-    fair, unfair = Tally(Searcher()), Tally(Searcher())
+    fair, unfair = CountingSearcher(Searcher()), CountingSearcher(Searcher())
     fair.asked, unfair.asked = 2, asked
     check_turns({"a": fair}, 2, 7)
     with pytest.raises(EvidenceError, match=rf"b received {many(asked, 'query')} .* gave it 2"):
@@ -448,7 +448,7 @@ def test_more_or_fewer_questions_than_turns_are_named(asked: int) -> None:
 
 
 def test_an_arm_that_is_asked_for_fewer_hits_in_a_race_is_named() -> None:
-    fair, unfair = Tally(Searcher()), Tally(Searcher())
+    fair, unfair = CountingSearcher(Searcher()), CountingSearcher(Searcher())
     fair.search("x", 7)
     unfair.search("x", 3)
     with pytest.raises(EvidenceError, match="b received requests for 3 hits in a race over 7"):

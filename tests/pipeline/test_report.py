@@ -29,7 +29,7 @@ from harness.pipeline.report_inputs import assemble
 from harness.pipeline.verify import verify, verify_pages
 from harness.report import trends
 from harness.report.doc import Link, Text
-from harness.report.files import Written
+from harness.report.files import ReportFiles
 from harness.report.inputs import ReportInput
 from tests.cli.conftest import Harness, harness
 from tests.load.test_stage import in_here, loaded
@@ -37,7 +37,7 @@ from tests.make import report_inputs
 from tests.make.toy import ARMS, CANDIDATE, CONTROL, NAME, Toy
 
 
-def made(project: Toy) -> Written:
+def made(project: Toy) -> ReportFiles:
     subjects = {project.layout: project.project.subject(NAME)}
     return report(subjects, project.root / "reports", project.root / "reports" / "receipt.json")
 

@@ -16,7 +16,7 @@ import pytest
 import yaml
 
 from harness import agreement
-from harness.agreement import Pair, Partial, jaccard
+from harness.agreement import KernelResult, RankPair, jaccard
 from harness.core import digest
 from harness.core.errors import BadFile, BadPolicy, EvidenceError, HarnessError
 from harness.core.gate import Outcome
@@ -39,7 +39,7 @@ from harness.policy.pins import path_of
 from harness.replay.machine import vector_flags
 from harness.trust import reproduce as stage
 from harness.trust.reproduce import record, reproduce
-from harness_engines.stacks.text.dense import Dense, Settings
+from harness_engines.stacks.text.dense import Dense, DenseSettings
 from harness_engines.stacks.text.hybrid import Hybrid
 from tests.make.forging import forge
 from tests.make.planted import check_kernels
@@ -426,9 +426,9 @@ def test_a_kernel_that_is_wrong(project: Toy, monkeypatch: pytest.MonkeyPatch) -
 
 def test_an_overlap_that_is_wrong(project: Toy, monkeypatch: pytest.MonkeyPatch) -> None:
 
-    def more(pair: Pair, depth: int) -> Partial:
+    def more(pair: RankPair, depth: int) -> KernelResult:
         found = jaccard(pair, depth)
-        return Partial(found.defined, np.minimum(found.values + 0.01, 1.0))
+        return KernelResult(found.defined, np.minimum(found.values + 0.01, 1.0))
 
     monkeypatch.setattr(agreement, "jaccard", more)
     project.judge_again(timed=True)
@@ -454,5 +454,5 @@ def test_what_one_machine_kept_another_one_uses(project: Toy, tmp_path: Path) ->
 def test_engines_of_vectors_say_that_they_have_some(tmp_path: Path) -> None:
     from harness.core.engine import KeepsVectors
 
-    assert isinstance(Dense(Settings(embedder="hash", max_tokens=16), tmp_path), KeepsVectors)
+    assert isinstance(Dense(DenseSettings(embedder="hash", max_tokens=16), tmp_path), KeepsVectors)
     assert issubclass(Hybrid, KeepsVectors)

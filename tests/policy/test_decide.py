@@ -424,9 +424,9 @@ def test_two_engines_have_two_indexes_and_two_settings_may_share_one(
 
 
 ASKED = Conditions(k=100, time_limit_s=10.0)
-QUALITY = non_inferior.Settings(measure="nDCG@10", margin=0.02, min_queries=2)
-FOUND = non_inferior.Settings(measure="R@50", margin=0.02, min_queries=2)
-OVERLAP = agreement_floor.Settings(measure="RBO", floor=0.8, min_queries=2)
+QUALITY = non_inferior.NonInferiorSettings(measure="nDCG@10", margin=0.02, min_queries=2)
+FOUND = non_inferior.NonInferiorSettings(measure="R@50", margin=0.02, min_queries=2)
+OVERLAP = agreement_floor.AgreementFloorSettings(measure="RBO", floor=0.8, min_queries=2)
 
 
 def asked(side: ArmResult, conditions: Conditions | None) -> ArmResult:
@@ -473,7 +473,7 @@ def test_a_candidate_that_was_asked_otherwise_is_not_judged(other: Conditions) -
 def test_a_further_arm_of_the_gate_must_have_been_asked_alike_too() -> None:
     floor = asked(gate_inputs.side("floor", 20), Conditions(k=10, time_limit_s=10.0))
     evidence = replace(measured(), others={"floor": floor})
-    gain = superior.Settings(measure="nDCG@10", margin=0.0, versus="floor", min_queries=2)
+    gain = superior.SuperiorSettings(measure="nDCG@10", margin=0.0, versus="floor", min_queries=2)
     assert "floor: 10 hits" in said(gain, evidence)
     assert not said(QUALITY, evidence)
 
@@ -484,7 +484,7 @@ def test_no_gate_looks_deeper_than_the_arms_were_asked() -> None:
     assert "returned 20 hits a query, and the gate looks at 50" in said(
         FOUND, measured(shallow, shallow)
     )
-    silence = negatives.Settings(measure="nDCG@10", depth=30, max_more=0.1, min_queries=2)
+    silence = negatives.NegativesSettings(measure="nDCG@10", depth=30, max_more=0.1, min_queries=2)
     assert "the gate looks at 30" in said(silence, measured(shallow, shallow))
 
 
@@ -508,7 +508,9 @@ def test_unknown_conditions_do_not_meet_a_demand() -> None:
 
 
 def test_times_are_measured_otherwise() -> None:
-    speed = latency_ratio.Settings(percent="p50", max_ratio=2, max_noise=1.5, max_stolen=0.02)
+    speed = latency_ratio.LatencyRatioSettings(
+        percent="p50", max_ratio=2, max_noise=1.5, max_stolen=0.02
+    )
     assert unmet(speed, measured(None, None), Demands(k=100)) is None
 
 

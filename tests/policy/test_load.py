@@ -20,13 +20,13 @@ from harness.gates.base import rules
 from harness.gates.base.rules import GateSettings, Rules
 from harness.pipeline.params import Params
 from harness.policy import load
-from harness.policy.load import Judged, as_applied, for_candidates, load_policy
+from harness.policy.load import NamedStep, as_applied, for_candidates, load_policy
 from harness.policy.model import Demands, Header, Policy, Premises, StepTable
 from harness.policy.plan import MOVED
-from harness.shadow.alarms import Bounds
-from harness.shadow.settings import Settings
-from harness.stats.bounded import Span
-from harness.stats.sample_size import Target, min_queries, planned_equal
+from harness.shadow.alarms import AlarmBounds
+from harness.shadow.settings import ComparisonSettings
+from harness.stats.bounded import ValueRange
+from harness.stats.sample_size import IntervalTarget, min_queries, planned_equal
 from harness_engines import registry as arms
 from tests.make.held import held_to
 from tests.make.toy import GATES, HEAD, STEP, Toy
@@ -299,7 +299,7 @@ def test_no_gate_is_looser_than_a_migration_says(path: Path) -> None:
 
 
 LATER = STEP.replace('name = "tantivy"', 'name = "hybrid"').replace('"tantivy"', '"hash-hybrid"')
-TWO = [Judged("tantivy", "fts5", "tantivy"), Judged("hybrid", "fts5", "hash-hybrid")]
+TWO = [NamedStep("tantivy", "fts5", "tantivy"), NamedStep("hybrid", "fts5", "hash-hybrid")]
 
 
 @pytest.fixture
@@ -316,7 +316,7 @@ def test_the_first_steps_of_a_policy(read: Policy) -> None:
 
 def test_one_step_for_every_candidate(read: Policy) -> None:
     template = read.until("tantivy")
-    judged = [Judged(arm, "bm25", arm) for arm in ("a", "b")]
+    judged = [NamedStep(arm, "bm25", arm) for arm in ("a", "b")]
     found = as_applied(template, judged)
     assert [(s.name, s.control, s.candidate) for s in found.steps] == [*map(tuple, judged)]
     assert not found.chained
@@ -329,11 +329,13 @@ def test_one_step_for_every_candidate(read: Policy) -> None:
         TWO[1:],
         [TWO[0]._replace(control="tantivy")],
         [*TWO, TWO[0]],
-        [Judged("tantivy", "fts5", "dense")],
-        [Judged("a", "fts5", "a"), Judged("b", "dense", "b")],
+        [NamedStep("tantivy", "fts5", "dense")],
+        [NamedStep("a", "fts5", "a"), NamedStep("b", "dense", "b")],
     ],
 )
-def test_a_step_that_was_left_out_or_added_is_refused(read: Policy, judged: list[Judged]) -> None:
+def test_a_step_that_was_left_out_or_added_is_refused(
+    read: Policy, judged: list[NamedStep]
+) -> None:
     with pytest.raises(EvidenceError, match="were judged, and the policy toy migration has"):
         as_applied(read, judged)
 
@@ -394,11 +396,11 @@ def test_gates_on_means_say_how_large_a_cluster_may_be(path: Path) -> None:
 
 def counts(policy: Policy) -> list[int]:
     """Count what a margin of 0.02 costs by the policy's own error budget and clusters."""
-    rules, bound, span = policy.rules, -0.02, Span(-1.0, 1.0)
+    rules, bound, span = policy.rules, -0.02, ValueRange(-1.0, 1.0)
     each = [
         planned_equal(
-            moved, Target(0.0, bound), span=span, confidence=rules.confidence, power=rules.power,
-            largest=rules.largest_cluster,
+            moved, IntervalTarget(0.0, bound), span=span, confidence=rules.confidence,
+            power=rules.power, largest=rules.largest_cluster,
         )
         for moved in MOVED
     ]  # fmt: skip
@@ -513,8 +515,8 @@ MODELS: dict[str, Any] = {
     "step": StepTable,
     "demands": Demands,
     "params": Params,
-    "shadow": Settings,
-    "watch": Bounds,
+    "shadow": ComparisonSettings,
+    "watch": AlarmBounds,
     **{name: rules.load(name).settings for name in rules.names()},
 }
 

@@ -22,12 +22,12 @@ from harness.migrate.standing import (
     Advanced,
     CurrentDecision,
     Day,
-    Decided,
+    DecisionRecord,
     Drilled,
+    MigrationState,
     Observed,
     RolledBack,
-    State,
-    Taken,
+    StepInForce,
     applied,
     standing,
 )
@@ -38,16 +38,16 @@ from harness.policy.plan import (
     MOVED,
     Assumed,
     AtHand,
-    Counted,
+    IndependentQueries,
     MeanForecast,
     Need,
-    Planned,
+    PlannedNeed,
     PlannedStep,
     Raced,
     needs,
     plan,
 )
-from harness.stats.bounded import Span, chance_above
+from harness.stats.bounded import ValueRange, chance_above
 from harness.stats.inference import Inference
 from harness.stats.interval import interval_each
 from harness_engines.stacks.agent_mail.pipeline.plan import KillSwitch
@@ -71,7 +71,7 @@ def of(*gates: Gate) -> Policy:
     return Policy("p", 1, 1, RULES, (step(*gates),), chained=False)
 
 
-def planned(*gates: Gate, pilot: bool = False, **assume: float) -> tuple[Planned, ...]:
+def planned(*gates: Gate, pilot: bool = False, **assume: float) -> tuple[PlannedNeed, ...]:
     pilots = {"s": evidence()} if pilot else {}
     (found,) = plan(of(*gates), SET, pilots, Assumed(**assume))
     return found.needs
@@ -84,11 +84,11 @@ def only(asked: Gate, **assume: float) -> Need:
 
 @pytest.mark.slow
 def test_a_query_set_is_counted_by_what_its_queries_are_good_for() -> None:
-    assert SET.every() == Counted(60, 59)
-    assert SET.of_quality(None) == Counted(50, 49)
-    assert SET.of_quality("short") == Counted(20, 19)
-    assert SET.of_quality("unknown") == Counted(0, 0)
-    assert SET.without_answer() == Counted(5, 5)
+    assert SET.every() == IndependentQueries(60, 59)
+    assert SET.of_quality(None) == IndependentQueries(50, 49)
+    assert SET.of_quality("short") == IndependentQueries(20, 19)
+    assert SET.of_quality("unknown") == IndependentQueries(0, 0)
+    assert SET.without_answer() == IndependentQueries(5, 5)
 
 
 @pytest.mark.slow
@@ -295,7 +295,7 @@ def test_an_equal_candidate_takes_what_its_moves_cost() -> None:
     rng = np.random.default_rng(1)
     for moved, queries in found.items():
         ways = rng.choice([0.5, -0.5, 0.0], (queries, 1_000), p=[moved / 2, moved / 2, 1 - moved])
-        level, span = RULES.level / 2, Span(-1.0, 1.0)
+        level, span = RULES.level / 2, ValueRange(-1.0, 1.0)
         passed = chance_above(ways, -0.05, span=span, clusters=None) < level
         assert passed.mean() == pytest.approx(RULES.power, abs=0.05), moved
     assert not only(gate("superior", margin=0.05)).equal
@@ -337,22 +337,22 @@ def days(first: int, last: int) -> tuple[Day, ...]:
     )
 
 
-BEGUN = State(POLICY.name, day(1), "fts5")
-SHADOW = Taken("shadow", "shadow", day(2), decision(2), drilled_at=day(2))
+BEGUN = MigrationState(POLICY.name, day(1), "fts5")
+SHADOW = StepInForce("shadow", "shadow", day(2), decision(2), drilled_at=day(2))
 READY = replace(BEGUN, taken=(SHADOW,), days=days(2, 20), decisions=(decision(2), decision(20)))
-TANTIVY = Taken("tantivy", "tantivy", day(18), decision(18), drilled_at=day(18))
+TANTIVY = StepInForce("tantivy", "tantivy", day(18), decision(18), drilled_at=day(18))
 SERVING = replace(READY, taken=(SHADOW, TANTIVY))
 
 
-def asked(state: State, current_decision: CurrentDecision) -> list[Action]:
+def asked(state: MigrationState, current_decision: CurrentDecision) -> list[Action]:
     return [ask.action for ask in standing(state, POLICY, current_decision, now=NOW).asks]
 
 
-def in_the_way(state: State, current_decision: CurrentDecision) -> tuple[str, ...]:
+def in_the_way(state: MigrationState, current_decision: CurrentDecision) -> tuple[str, ...]:
     return standing(state, POLICY, current_decision, now=NOW).hindrances
 
 
-def said_otherwise(**changed: object) -> Decided:
+def said_otherwise(**changed: object) -> DecisionRecord:
     """Decide, and say something else of the step tantivy."""
     made = decision(20)
     return made.model_copy(
@@ -427,7 +427,7 @@ def test_a_whole_and_fresh_promote_of_the_next_step_lets_it_be_taken() -> None:
     ],
 )
 def test_each_hindrance_alone_stands_in_the_way(
-    state: State, current_decision: CurrentDecision, says: str
+    state: MigrationState, current_decision: CurrentDecision, says: str
 ) -> None:
     stands = in_the_way(state, current_decision)
     assert any(says in line for line in stands), stands
@@ -474,7 +474,7 @@ def test_a_control_that_changed_is_refused_unless_the_step_before_passes_with_it
     ],
 )
 def test_newer_evidence_against_a_step_in_force_asks_for_its_rollback(
-    today: Decided | None, noted: tuple[Decided, ...], to: str | None
+    today: DecisionRecord | None, noted: tuple[DecisionRecord, ...], to: str | None
 ) -> None:
     """Only the newest decision counts, and only if it is newer than the one it was taken by."""
     state = replace(SERVING, decisions=noted)
@@ -512,7 +512,7 @@ def test_old_evidence_of_the_step_in_force_asks_to_measure() -> None:
 
 
 def test_the_last_step_has_no_next_and_one_without_a_switch_cannot_be_taken() -> None:
-    hybrid = Taken("hybrid", "hybrid", day(19), decision(19), drilled_at=day(19))
+    hybrid = StepInForce("hybrid", "hybrid", day(19), decision(19), drilled_at=day(19))
     state = replace(SERVING, taken=(*SERVING.taken, hybrid))
     bare = replace(POLICY, steps=(*POLICY.steps[:3], replace(POLICY.steps[3], switch=None)))
     found = standing(state, bare, evidence_migration(decision(20)), now=NOW)

@@ -15,7 +15,7 @@ from harness.core.digest import of_json
 from harness.core.errors import BadFile, EvidenceError
 from harness.core.evidence import Evidence, Race, Sample, Samples
 from harness.core.gate import Cause, Finding, Outcome, StepDecision
-from harness.core.names import Experiment, Inputs, Kind
+from harness.core.names import Experiment, ExperimentInputs, Kind
 from harness.core.records import Qrels, Query
 from harness.corpus.prepared import Inventory
 from harness.gates.base.differences import compare
@@ -259,8 +259,8 @@ BASE: Mapping[str, Any] = {
 }
 
 
-def inputs(**other: object) -> Inputs:
-    return Inputs(**{**BASE, **other})
+def inputs(**other: object) -> ExperimentInputs:
+    return ExperimentInputs(**{**BASE, **other})
 
 
 @pytest.fixture
@@ -270,7 +270,9 @@ def policy_looks(tmp_path: Path) -> Policy:
     return load_policy(path)
 
 
-def line(policy: Policy, found: Inputs, kind: Kind = "gate", name: str = "") -> Experiment:
+def line(
+    policy: Policy, found: ExperimentInputs, kind: Kind = "gate", name: str = ""
+) -> Experiment:
     """Log a look at the policy's one step, or a race."""
     (step,) = policy.steps
     held = StepDecision(step.name, step.control, step.candidate, taken=False, findings=())
@@ -281,7 +283,7 @@ def line(policy: Policy, found: Inputs, kind: Kind = "gate", name: str = "") -> 
     )  # fmt: skip
 
 
-def count(policy: Policy, log: list[Experiment], found: Inputs) -> tuple[int, int, int]:
+def count(policy: Policy, log: list[Experiment], found: ExperimentInputs) -> tuple[int, int, int]:
     seen = looks(log, policy, policy.steps[0], found)
     return seen.attempts, seen.untimed, seen.timed
 
@@ -426,7 +428,7 @@ def candidates(policy: Policy, names: Sequence[str]) -> Policy:
     return replace(policy, steps=steps, chained=False)
 
 
-def shown(*arms: str) -> Inputs:
+def shown(*arms: str) -> ExperimentInputs:
     named = {arm: of_json(arm) for arm in ("fts5", *arms)}
     return inputs(runs=named, shown=named)
 

@@ -23,7 +23,7 @@ from harness.replay import machine as machine_fitness
 from harness.replay import machine as machine_memory
 from harness.replay.machine import (
     Advance,
-    Look,
+    MachineCounters,
     Reference,
     between,
     free_bytes,
@@ -81,14 +81,16 @@ def test_a_system_that_tells_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
 
 # What the machine did beside: from counters of the test's own
 
-BEFORE = Look(wall=10, own=1, busy=100, total=200, steal=5, throttled=2, pressure=3)
+BEFORE = MachineCounters(wall=10, own=1, busy=100, total=200, steal=5, throttled=2, pressure=3)
 
 
-def after(**moved: float) -> Look:
+def after(**moved: float) -> MachineCounters:
     """Two processors, ten seconds later; this process worked for all of them."""
     usual = {"wall": 10, "own": 10, "busy": 10, "total": 20, "steal": 0, "throttled": 0}
     change = usual | {"pressure": 0} | moved
-    return Look(*(getattr(BEFORE, name) + change[name] for name in Look._fields))
+    return MachineCounters(
+        *(getattr(BEFORE, name) + change[name] for name in MachineCounters._fields)
+    )
 
 
 def test_a_process_alone_sees_nobody() -> None:

@@ -28,8 +28,8 @@ from harness.replay.race import (
     Expected,
     Lap,
     Meter,
-    Reading,
-    Texts,
+    ProcessCounters,
+    RaceTexts,
     Words,
     draw,
     race,
@@ -41,7 +41,9 @@ from tests.make.arms import Table, queries, raising
 # Arms against the clock: interleaved, each by itself, and only with the answers of their runs
 
 EIGHT = queries(8)
-TEXTS = Texts(warm=tuple(EIGHT[6:]), timed=tuple(EIGHT[:6]), repeated=tuple(EIGHT[:3]), unseen=())
+TEXTS = RaceTexts(
+    warm=tuple(EIGHT[6:]), timed=tuple(EIGHT[:6]), repeated=tuple(EIGHT[:3]), unseen=()
+)
 MINUTE_NS = 60_000_000_000
 NAMES = ("candidate", "control", "third")
 
@@ -163,11 +165,13 @@ class Counted:
     def __init__(self) -> None:
         self.readings = 0
 
-    def read(self) -> Reading:
+    def read(self) -> ProcessCounters:
         self.readings += 1
-        return Reading({}, self.readings, 0)
+        return ProcessCounters({}, self.readings, 0)
 
-    def taken(self, before: Reading, after: Reading, elapsed_ns: int) -> tuple[int, int, int]:
+    def taken(
+        self, before: ProcessCounters, after: ProcessCounters, elapsed_ns: int
+    ) -> tuple[int, int, int]:
         return before.cpu_ns, after.cpu_ns, elapsed_ns
 
     def close(self) -> None:
@@ -196,7 +200,7 @@ class Others(Counted):
         super().__init__()
         self.diary, self.others_ns = diary, 0
 
-    def read(self) -> Reading:
+    def read(self) -> ProcessCounters:
         own = super().read()
         if own.cpu_ns % 2 and self.diary and self.diary[-1][0] == "candidate":
             self.others_ns += 7
@@ -348,7 +352,7 @@ def test_the_collector_is_back_after_an_exception(
 # What a race times and what it warms up on: never the same text
 
 
-def drawn(count: int, **changed: int) -> Texts:
+def drawn(count: int, **changed: int) -> RaceTexts:
     return draw(queries(count), {}, **{"timed": 20, "warm": 5, "repeated": 4, "seed": 3} | changed)
 
 
@@ -541,8 +545,15 @@ def test_where_nothing_counts_waits_all_idle_time_stands_for_them(
     meter = Meter(tmp_path)
     assert meter.counts == IDLE
     assert Meter(tmp_path / "absent").counts == IDLE
-    assert meter.taken(Reading({}, 100, 1), Reading({}, 400, 3), 1_000) == (700, 300, 2)
-    assert meter.taken(Reading({}, 100, 1), Reading({}, 2_100, 1), 1_000).waited_ns == 0
+    assert meter.taken(ProcessCounters({}, 100, 1), ProcessCounters({}, 400, 3), 1_000) == (
+        700,
+        300,
+        2,
+    )
+    assert (
+        meter.taken(ProcessCounters({}, 100, 1), ProcessCounters({}, 2_100, 1), 1_000).waited_ns
+        == 0
+    )
     meter.close()
 
 

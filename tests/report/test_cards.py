@@ -38,8 +38,8 @@ from harness.report.page.cards import (
     sides,
     tone,
 )
-from harness.report.page.custody import Coverage, Custody, Pinned, Since, lines
-from harness.report.page.remains import HOPELESS, Need, remains
+from harness.report.page.custody import Custody, JudgementCoverage, Pinned, Since, lines
+from harness.report.page.remains import HOPELESS, RemainingWork, remains
 from harness.report.page.view import to_page
 from harness.report.rounding import MINUS
 from tests.make import report_inputs
@@ -347,8 +347,8 @@ def test_samples_are_needed_beside_queries_each_with_its_command() -> None:
     asked = gate("MRR", sample(206)), gate("Gain", sample(521)), gate("Mean", sample(90, "nDCG@10"))
     found = remains(step_remains(SHARE, *asked), QUERIES)
     assert found == (
-        Need("about 2,048 queries like these (now 1,600)"),
-        Need(
+        RemainingWork("about 2,048 queries like these (now 1,600)"),
+        RemainingWork(
             "judged samples of 521 and 90 unjudged hits (enough if none is relevant)",
             (pool(521), pool(90, "nDCG@10")),
         ),
@@ -371,9 +371,11 @@ def test_a_failure_needs_another_candidate_and_a_step_waits_for_the_one_before()
     lost = gate("Names", verdict=Verdict.FAIL)
     assert words(lost, SHARE) == ["a candidate that passes Names"]
     assert words(lost, replace(lost, gate="b")) == ["a candidate that passes Names and 1 more"]
-    assert remains(step_remains(lost, taken=True), QUERIES) == (Need("take the step back"),)
+    assert remains(step_remains(lost, taken=True), QUERIES) == (
+        RemainingWork("take the step back"),
+    )
     kept = step_remains(gate("Names", verdict=Verdict.PASS), blocked_by="shadow")
-    assert remains(kept, QUERIES) == (Need("the step shadow first"),)
+    assert remains(kept, QUERIES) == (RemainingWork("the step shadow first"),)
     assert remains(replace(kept, blocked_by=""), QUERIES) == ()
 
 
@@ -511,7 +513,7 @@ FIRST = Looks(1, 1, 0, 0.025, (), ())
 
 
 KEPT = Custody(
-    Coverage(1600, 1440, 12, 0, {}), None, "harness policy pin p.toml", 1, "0" * 64, None,
+    JudgementCoverage(1600, 1440, 12, 0, {}), None, "harness policy pin p.toml", 1, "0" * 64, None,
     {"tantivy": FIRST},
 )  # fmt: skip
 
@@ -521,7 +523,7 @@ def test_unjudged_queries_are_the_first_line() -> None:
         lines(KEPT)[0]
         == "1,600 queries: 160 (10.0 %) have no judgement; 12 have no relevant document."
     )
-    more = Coverage(1600, 1600, 0, 3, {"tantivy": 2})
+    more = JudgementCoverage(1600, 1600, 0, 3, {"tantivy": 2})
     assert lines(replace(KEPT, coverage=more))[0] == (
         "1,600 queries, all of them judged; 3 judged queries are not in the query set;"
         " tantivy left 2 unanswered."
@@ -529,19 +531,19 @@ def test_unjudged_queries_are_the_first_line() -> None:
 
 
 def test_one_query_has_and_two_have() -> None:
-    one = replace(KEPT, coverage=Coverage(100, 99, 1, 0, {}))
+    one = replace(KEPT, coverage=JudgementCoverage(100, 99, 1, 0, {}))
     assert lines(one)[0] == ("100 queries: 1 (1.0 %) has no judgement; 1 has no relevant document.")
 
 
 def test_queries_that_were_left_out_of_the_data_are_counted() -> None:
-    found = replace(KEPT, coverage=Coverage(285, 285, 0, 0, {}, left_out=15))
+    found = replace(KEPT, coverage=JudgementCoverage(285, 285, 0, 0, {}, left_out=15))
     assert lines(found)[0] == (
         "285 queries, all of them judged; without a judgement, and so left out: 15 of 300 queries."
     )
 
 
 def test_queries_that_are_documents_are_counted() -> None:
-    found = replace(KEPT, coverage=Coverage(285, 285, 0, 0, {}, own=2))
+    found = replace(KEPT, coverage=JudgementCoverage(285, 285, 0, 0, {}, own=2))
     said = "2 queries are also in the corpus: hits of its own id are left out."
     assert lines(found)[0] == f"285 queries, all of them judged; {said}"
 

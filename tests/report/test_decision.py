@@ -20,11 +20,11 @@ from harness.core.scores import Estimate
 from harness.report.ci import (
     Against,
     Annotation,
-    Checked,
+    CiResult,
     Held,
     Level,
     Loss,
-    Moved,
+    MeasureOutcome,
     github,
     gitlab,
     notes,
@@ -270,23 +270,25 @@ def finding(verdict: Verdict) -> Finding:
     )
 
 
-def checked(verdict: Verdict, *losses: Loss, blocked_by: str = "") -> Checked:
+def checked(verdict: Verdict, *losses: Loss, blocked_by: str = "") -> CiResult:
     decision = StepDecision("own", "fts5", "own", False, (finding(verdict),), blocked_by)  # noqa: FBT003
     held = (Held("own", "fts5", losses or (LOSS,), verdict),)
     means = {"own": 0.5, "none": None}
-    return Checked(
+    return CiResult(
         "out", "pages", "nDCG@10", means, (decision,), held, file="data/q.jsonl", lines={"q1": 4}
     )
 
 
-def compared(verdict: Verdict, *losses: Loss, **more: Any) -> Checked:  # noqa: ANN401  fields
+def compared(verdict: Verdict, *losses: Loss, **more: Any) -> CiResult:  # noqa: ANN401  fields
     """Make what came of an arm against itself in a baseline."""
     decision = StepDecision("own", "own", "own", False, (finding(verdict),))  # noqa: FBT003
-    moved = (Moved("own", "nDCG@10", 0.6, 0.5, Estimate(-0.1, -0.2, 0.0, 9)),)
+    moved = (MeasureOutcome("own", "nDCG@10", 0.6, 0.5, Estimate(-0.1, -0.2, 0.0, 9)),)
     fields = {"changed": (), "recorded": "files, packages and indexes", "same": frozenset(), **more}
     against = Against(verdict, (decision,), moved, **fields)
     held = (Held("own", "own before", losses, verdict),)
-    return Checked("out", "pages", "nDCG@10", {"own": 0.5}, (), held, against, "https://ci/run#a_b")
+    return CiResult(
+        "out", "pages", "nDCG@10", {"own": 0.5}, (), held, against, "https://ci/run#a_b"
+    )
 
 
 @pytest.mark.parametrize(

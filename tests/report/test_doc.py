@@ -23,7 +23,7 @@ from harness.core.printable import one_line, printable
 from harness.core.scores import Estimate
 from harness.report import fonts, rounding
 from harness.report.doc import (
-    Code,
+    CodeBlock,
     Figure,
     Items,
     Num,
@@ -53,7 +53,9 @@ DOC = Section(
                 ("v2 | [x]", Num.of(Estimate(1 / 3, -math.inf, 0.5, 40), signed=True), "none", 0),
             ],
         ),
-        Section("Rest", (Items(("one", "two")), Code(("harness run",)), Figure("<svg>", "Means."))),
+        Section(
+            "Rest", (Items(("one", "two")), CodeBlock(("harness run",)), Figure("<svg>", "Means."))
+        ),
     ),
 )
 

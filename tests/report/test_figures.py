@@ -25,7 +25,7 @@ from harness.report.inputs import ReportInput, Trust
 from harness.report.page import figures, forest, tables
 from harness.report.page.cards import merged, paired
 from harness.report.page.figures import distributions, latency_curves
-from harness.report.page.forest import Group, of_means, of_ratios, of_slices
+from harness.report.page.forest import ForestGroup, of_means, of_ratios, of_slices
 from harness.report.page.queries import furthest, instead_of, move, movers
 from harness.report.page.tables import unjudged
 from harness.report.rounding import MINUS
@@ -196,7 +196,7 @@ def marks(svg: str) -> list[tuple[str, str]]:
 
 def test_more_quality_is_better_and_across_is_hollow() -> None:
     rows = {"better": ABOVE, "across": ACROSS, "worse": BELOW}
-    svg = drawn(forest.differences("x", "about", [Group("by slice", rows)]))
+    svg = drawn(forest.differences("x", "about", [ForestGroup("by slice", rows)]))
     assert marks(svg) == [(BETTER, BETTER), (PAPER, MUTED), (WORSE, WORSE)]
     assert "+0.2000" in svg
     assert "[0.1000, 0.3000]" in svg
@@ -204,26 +204,26 @@ def test_more_quality_is_better_and_across_is_hollow() -> None:
 
 def test_less_time_is_better() -> None:
     rows = {"faster": FASTER, "alike": ALIKE, "slower": SLOWER}
-    svg = drawn(forest.ratios("x", "about", [Group("tantivy", rows)]))
+    svg = drawn(forest.ratios("x", "about", [ForestGroup("tantivy", rows)]))
     assert marks(svg) == [(BETTER, BETTER), (PAPER, MUTED), (WORSE, WORSE)]
 
 
 def test_noise_is_never_a_finding() -> None:
-    svg = drawn(forest.ratios("x", "about", [Group("A/A", {"p95": SLOWER}, noise=True)]))
+    svg = drawn(forest.ratios("x", "about", [ForestGroup("A/A", {"p95": SLOWER}, noise=True)]))
     assert marks(svg) == [(PAPER, MUTED)]
     assert "stroke-dasharray" in svg
 
 
 def test_the_row_that_counts_first_is_a_diamond() -> None:
-    plain = drawn(forest.differences("x", "about", [Group("m", {"nDCG": ABOVE})]))
-    first = drawn(forest.differences("x", "about", [Group("m", {"nDCG": ABOVE}, "nDCG")]))
+    plain = drawn(forest.differences("x", "about", [ForestGroup("m", {"nDCG": ABOVE})]))
+    first = drawn(forest.differences("x", "about", [ForestGroup("m", {"nDCG": ABOVE}, "nDCG")]))
     assert plain != first
 
 
 @pytest.mark.parametrize(
-    "groups", [[], [Group("m", {})], [Group("m", {"a": Estimate(math.nan, 0, 0, 1)})]]
+    "groups", [[], [ForestGroup("m", {})], [ForestGroup("m", {"a": Estimate(math.nan, 0, 0, 1)})]]
 )
-def test_nothing_to_show_is_no_figure_in_forest(groups: list[Group]) -> None:
+def test_nothing_to_show_is_no_figure_in_forest(groups: list[ForestGroup]) -> None:
     assert forest.differences("x", "about", groups) is None
     assert forest.ratios("x", "about", groups) is None
 
@@ -235,15 +235,17 @@ def test_odd_numbers_and_hostile_names_can_be_drawn() -> None:
         "x" * 500: Estimate(1e-9, 1e-9, 1e-9, 2),
     }
     for make in (forest.differences, forest.ratios):
-        svg = drawn(make("x", "<script>", [Group("</script>", rows)]))
+        svg = drawn(make("x", "<script>", [ForestGroup("</script>", rows)]))
         assert "<script" not in svg
         assert not re.search(r"\b(nan|inf)\b", svg)
-        assert svg == make("x", "<script>", [Group("</script>", rows)])
+        assert svg == make("x", "<script>", [ForestGroup("</script>", rows)])
 
 
 def test_ratios_far_apart_leave_room_for_their_labels() -> None:
     rows = {"a": Estimate(0.001, 0.0005, 0.002, 9), "b": Estimate(900.0, 500.0, 1500.0, 9)}
-    labels = re.findall(r">([\d.]+)</text>", drawn(forest.ratios("x", "about", [Group("t", rows)])))
+    labels = re.findall(
+        r">([\d.]+)</text>", drawn(forest.ratios("x", "about", [ForestGroup("t", rows)]))
+    )
     powers = [text for text in labels if float(text) in {0.001, 0.01, 0.1, 10, 100, 1000}]
     assert 4 <= len(powers) <= 7
 
@@ -278,7 +280,7 @@ def test_a_bound_on_both_sides_is_two() -> None:
     step = next(one for one in made.trust.policy.steps if one.name == STEP)
     gate = replace(
         step.gates[0],
-        settings=equivalent.Settings.model_validate({
+        settings=equivalent.EquivalentSettings.model_validate({
             "measure": "RR@10",
             "margin": 0.05,
             "min_queries": 2,
@@ -291,8 +293,8 @@ def test_a_bound_on_both_sides_is_two() -> None:
 
 def test_a_bound_beyond_every_interval_is_drawn_on_the_plot() -> None:
     bounds = MappingProxyType({"nDCG@10": (-0.3,)})
-    plain = forest.differences("x", "about", [Group("m", {"nDCG@10": SMALL})])
-    drawn = forest.differences("x", "about", [Group("m", {"nDCG@10": SMALL}, bounds=bounds)])
+    plain = forest.differences("x", "about", [ForestGroup("m", {"nDCG@10": SMALL})])
+    drawn = forest.differences("x", "about", [ForestGroup("m", {"nDCG@10": SMALL}, bounds=bounds)])
     assert plain
     assert drawn
     ticks = [re.findall(r">([^<>]*0\.2[^<>]*)</text>", svg) for svg in (drawn, plain)]

@@ -21,8 +21,8 @@ from harness.load.page import (
     tables,
     to_page,
 )
-from harness.load.rates import Highest, Noise
-from harness.load.trial import Histogram, LoadReport, Point, Record, Trial
+from harness.load.rates import Highest, RepeatNoise
+from harness.load.trial import Histogram, LoadReport, RatePoint, Record, Trial
 
 MS = 1_000_000
 
@@ -47,9 +47,9 @@ def trial(scale: int) -> Trial:
     )
 
 
-def point(arm: str, rate: float | None, scale: int, *, twin: bool = False) -> Point:
+def point(arm: str, rate: float | None, scale: int, *, twin: bool = False) -> RatePoint:
     records = tuple(Record(arm, twin, rate, n, "curve", trial(scale), {}) for n in range(2))
-    return Point(
+    return RatePoint(
         arm=arm,
         twin=twin,
         rate=rate,
@@ -64,8 +64,8 @@ def point(arm: str, rate: float | None, scale: int, *, twin: bool = False) -> Po
     )
 
 
-def noise(verdict: Verdict) -> Noise:
-    return Noise(verdict, (1.1,), "against itself the control is alike")
+def noise(verdict: Verdict) -> RepeatNoise:
+    return RepeatNoise(verdict, (1.1,), "against itself the control is alike")
 
 
 def load_report() -> LoadReport:

@@ -14,14 +14,19 @@ from harness.agreement import Class
 from harness.core.run import Status
 from harness.core.scores import Estimate
 from harness.report import html
-from harness.report.doc import Table, Text
+from harness.report.doc import TableBlock, Text
 from harness.shadow import page as shadow_page
 from harness.shadow import words as shadow_words
-from harness.shadow.divergences import Accepted, Judged, Standing, Suppressions
+from harness.shadow.divergences import (
+    AcceptedDivergence,
+    DivergenceReview,
+    Suppressions,
+    SuppressionStatus,
+)
 from harness.shadow.log import Between
 from harness.shadow.page import document, side_by_side
-from harness.shadow.record import Degradation, Divergence, Kind
-from harness.shadow.summary import Point, Summary
+from harness.shadow.record import Degradation, Divergence, ProblemKind
+from harness.shadow.summary import Summary, TrackPoint
 from harness.shadow.words import LogState, to_json, troubles
 from tests.make.shadow.attempts import START, attempt, bounds, divergence, seen, shed, side
 from tests.report.test_page import LOADING, Reader
@@ -34,10 +39,10 @@ TODAY = date(2026, 11, 22)
 HOSTILE = "<script>alert(1)</script>\u202e&amp;"
 
 
-TIES = Accepted.of(f"known {HOSTILE}", "Ada", TODAY, kind=Class.TIE_ORDER)
+TIES = AcceptedDivergence.of(f"known {HOSTILE}", "Ada", TODAY, kind=Class.TIE_ORDER)
 
 
-def found(suppressions: tuple[Accepted, ...] = (TIES,), twice: int = 1) -> LogState:
+def found(suppressions: tuple[AcceptedDivergence, ...] = (TIES,), twice: int = 1) -> LogState:
     """Fold a log with one of each, whose candidate shows ``twice`` documents in every answer."""
     summary, rng = Summary(bounds()), random.Random(1)
     for number in range(1, 101):
@@ -48,10 +53,10 @@ def found(suppressions: tuple[Accepted, ...] = (TIES,), twice: int = 1) -> LogSt
     summary.see(shed(103, reason=HOSTILE))
     for one in divergences().values():
         summary.tell(one)
-    summary.note(Degradation(0, "w1", START, "candidate", Kind.CRASH, HOSTILE))
+    summary.note(Degradation(0, "w1", START, "candidate", ProblemKind.CRASH, HOSTILE))
     traces = summary.diverging.traces()
     known = Suppressions(accepted=suppressions)
-    return LogState(summary, Judged.of(traces, known, today=TODAY), known)
+    return LogState(summary, DivergenceReview.of(traces, known, today=TODAY), known)
 
 
 def divergences() -> dict[tuple[str, int], Divergence]:
@@ -68,7 +73,7 @@ def page(shown: LogState) -> str:
 
 
 def empty() -> LogState:
-    return LogState(Summary(bounds()), Judged(()), Suppressions())
+    return LogState(Summary(bounds()), DivergenceReview(()), Suppressions())
 
 
 def test_the_page_runs_nothing_and_loads_nothing() -> None:
@@ -151,12 +156,12 @@ def test_side_by_side_shows_where_each_hit_went() -> None:
     shown = side_by_side(found().judged.standing, divergences())
     ties = next(one for one in shown if one.trace.outcome == "tie_order")
     _, control, candidate = ties.shown().blocks
-    assert isinstance(control, Table)
-    assert isinstance(candidate, Table)
+    assert isinstance(control, TableBlock)
+    assert isinstance(candidate, TableBlock)
     moves = [[(row[1].text, row[2].text) for row in of.rows] for of in (control, candidate)]
     assert moves == [[("a", "down 1"), ("b", "up 1")], [("b", "up 1"), ("a", "down 1")]]
-    assert ties.standing is Standing.ACCEPTED
-    assert shown[0].standing is Standing.OPEN
+    assert ties.standing is SuppressionStatus.ACCEPTED
+    assert shown[0].standing is SuppressionStatus.OPEN
 
 
 @pytest.mark.parametrize(
@@ -184,7 +189,7 @@ def test_a_divergence_that_is_not_in_the_log_is_no_error() -> None:
 
 
 def test_sequences_are_drawn_with_unbounded_ends() -> None:
-    points = [Point(at, Estimate(0.1, 0.0, math.inf, at)) for at in range(1, 50)]
+    points = [TrackPoint(at, Estimate(0.1, 0.0, math.inf, at)) for at in range(1, 50)]
     drawn = shadow_page.sequences("s", {"ratio": points, "failures": []})
     assert drawn is not None
     assert "unbounded" in drawn
@@ -212,11 +217,11 @@ def test_the_engines_are_named_where_the_log_names_them() -> None:
 WHY = "a request cannot be read: it has a length and a transfer encoding"
 
 
-NOT_TAKEN = Degradation(0, "w1", START, "shadow", Kind.NOT_TAKEN, WHY)
+NOT_TAKEN = Degradation(0, "w1", START, "shadow", ProblemKind.NOT_TAKEN, WHY)
 
 
 def shown(summary: Summary) -> LogState:
-    return LogState(summary, Judged(()), Suppressions())
+    return LogState(summary, DivergenceReview(()), Suppressions())
 
 
 def test_each_query_that_was_not_taken_is_counted() -> None:

@@ -14,8 +14,16 @@ import pytest
 from harness.core.errors import BadFile, EvidenceError
 from harness.core.gate import Verdict
 from harness.report import trends
-from harness.report.doc import Cell, Section, Table
-from harness.report.trends import COLUMNS, Entry, changed, comparable, document, headline, to_page
+from harness.report.doc import Cell, Section, TableBlock
+from harness.report.trends import (
+    COLUMNS,
+    TrendEntry,
+    changed,
+    comparable,
+    document,
+    headline,
+    to_page,
+)
 
 FIRST = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
@@ -56,7 +64,7 @@ def about(number: int = 0, **of: object) -> dict[str, Any]:
     }
 
 
-def entry(number: int, **of: object) -> Entry:
+def entry(number: int, **of: object) -> TrendEntry:
     sha256 = f"{number:064x}"
     return trends.entry_of(about(number, **of), decision_sha256=sha256, commit=f"commit{number}")
 
@@ -188,10 +196,10 @@ def test_without_a_race_there_is_no_picture_of_times() -> None:
     assert trends.ratios("a", SIX, "p95").startswith("<svg")
 
 
-def tables(*entries: Entry) -> dict[str, Table]:
+def tables(*entries: TrendEntry) -> dict[str, TableBlock]:
     """Give the tables of a history by how they begin."""
     (one,) = (block for block in document({"toy": entries}).blocks if isinstance(block, Section))
-    found = (block for block in one.blocks if isinstance(block, Table))
+    found = (block for block in one.blocks if isinstance(block, TableBlock))
     return {table.caption.split()[0]: table for table in found}
 
 

@@ -13,7 +13,7 @@ from starlette.testclient import TestClient
 
 from harness.core.files import write_json, write_text
 from harness.corpus import judgements
-from harness.corpus.judgements import Pair, Pool
+from harness.corpus.judgements import JudgingPair, Pool
 from harness.load.files import page_of
 from harness.pipeline.layout import Layout
 from harness.pipeline.report import linked
@@ -32,7 +32,7 @@ def make_pool(path: Path, pairs: int = 4) -> Pool:
     """Write a pool of as many pairs, each with words of its own."""
     made = Pool(
         tuple(
-            Pair(
+            JudgingPair(
                 query_id=f"q{at}",
                 doc_id=f"d{at}",
                 query=f"question {at}",

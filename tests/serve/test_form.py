@@ -29,7 +29,7 @@ from harness.serve.shelf import (
     COMPARED,
     DEPTH,
     PAGES,
-    Entry,
+    PageFolder,
     entries,
     folders,
     look,
@@ -568,12 +568,12 @@ BEFORE = datetime(2026, 12, 1, tzinfo=UTC)
 AFTER = datetime(2026, 12, 22, tzinfo=UTC)
 
 
-def listed(site: Path, now: datetime = BEFORE) -> dict[str, Entry]:
+def listed(site: Path, now: datetime = BEFORE) -> dict[str, PageFolder]:
     shelf = look(folders([site / "reports", site / "out"]))
     return {one.key: one for one in entries(shelf, now)}
 
 
-def changed(site: Path, change: dict[str, Any]) -> Entry:
+def changed(site: Path, change: dict[str, Any]) -> PageFolder:
     """Write over what the decision says, and list it."""
     file = site / "reports" / "decision.json"
     file.write_text(json.dumps({**json.loads(file.read_text()), **change}))

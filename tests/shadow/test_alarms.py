@@ -11,12 +11,12 @@ from harness.agreement import Class
 from harness.core.run import Status
 from harness.shadow.alarms import (
     Alarm,
+    AlarmState,
     ChurnBound,
     DuplicatesBound,
     EmptyBound,
     Monitor,
     Share,
-    State,
     churn,
     duplicates,
     empty,
@@ -71,44 +71,47 @@ def another_index(number: int) -> Observation:
 @pytest.mark.parametrize(
     ("monitor", "attempts", "state", "value", "n"),
     [
-        pytest.param(emptying(), [], State.EARLY, None, 0, id="nothing seen: empty"),
-        pytest.param(repeating(), [], State.EARLY, None, 0, id="nothing seen: duplicates"),
-        pytest.param(churning(), [], State.EARLY, None, 0, id="nothing seen: churn"),
+        pytest.param(emptying(), [], AlarmState.EARLY, None, 0, id="nothing seen: empty"),
+        pytest.param(repeating(), [], AlarmState.EARLY, None, 0, id="nothing seen: duplicates"),
+        pytest.param(churning(), [], AlarmState.EARLY, None, 0, id="nothing seen: churn"),
         pytest.param(
             emptying(),
             [*(empties(n, n % 2, n % 2) for n in range(1, 2000)), *map(torn, range(2000, 2400)),
              *map(shed, range(2400, 2500))],
-            State.QUIET, 0, 1999, id="both find nothing, fail or are shed",
+            AlarmState.QUIET, 0, 1999, id="both find nothing, fail or are shed",
         ),
         pytest.param(
-            emptying(), [empties(n, n % 2, 5) for n in range(1, 600)], State.QUIET, -299 / 599, 599,
+            emptying(), [empties(n, n % 2, 5) for n in range(1, 600)],
+            AlarmState.QUIET, -299 / 599, 599,
             id="a candidate that finds more",
         ),
         pytest.param(
             churning(),
             [attempt(n, text=f"q{n % 7}", candidate=seen(answer=str(n // 7 % 2)))
              for n in range(1, 300)],
-            State.RAISED, 1, 299 - 7, id="another answer of the same index",
+            AlarmState.RAISED, 1, 299 - 7, id="another answer of the same index",
         ),
         pytest.param(
-            churning(), [*map(another_index, range(1, 1200))], State.QUIET, 0, 1187,
+            churning(), [*map(another_index, range(1, 1200))], AlarmState.QUIET, 0, 1187,
             id="another index, another depth, the other arm",
         ),
         pytest.param(
-            churning(4), [attempt(n, text=f"q{n % 5}") for n in range(1, 50)], State.EARLY, None, 0,
+            churning(4), [attempt(n, text=f"q{n % 5}") for n in range(1, 50)],
+            AlarmState.EARLY, None, 0,
             id="asked longest ago and forgotten",
         ),
         pytest.param(
-            churning(5), [attempt(n, text=f"q{n % 5}") for n in range(1, 50)], State.EARLY, 0, 44,
+            churning(5), [attempt(n, text=f"q{n % 5}") for n in range(1, 50)],
+            AlarmState.EARLY, 0, 44,
             id="asked longest ago and remembered",
         ),
     ],
 )  # fmt: skip
 def test_what_an_alarm_measures(
-    monitor: Share, attempts: list[Observation], state: State, value: float | None, n: int
+    monitor: Share, attempts: list[Observation], state: AlarmState, value: float | None, n: int
 ) -> None:
     found = after(monitor, attempts)
-    assert (found.state, found.since is None) == (state, state is not State.RAISED)
+    assert (found.state, found.since is None) == (state, state is not AlarmState.RAISED)
     assert (found.estimate.value if found.estimate else None) == (
         value if value is None else pytest.approx(value)
     )
@@ -117,7 +120,7 @@ def test_what_an_alarm_measures(
 
 def test_a_candidate_that_loses_answers_is_seen() -> None:
     alarm = after(emptying(), lossy(random.Random(3)))
-    assert alarm.state is State.RAISED
+    assert alarm.state is AlarmState.RAISED
     assert (alarm.since or 500) < 450
     assert alarm.estimate is not None
     assert alarm.estimate.low > 0.01
@@ -129,7 +132,7 @@ def test_an_alarm_stays_raised_when_all_is_well_again() -> None:
     later = after(alarm, map(attempt, range(60, 2_000)))
     assert later.estimate is not None
     assert later.estimate.high <= 0.4, "the mean is within the bound again"
-    assert (later.state, later.since) == (State.RAISED, raised.since)
+    assert (later.state, later.since) == (AlarmState.RAISED, raised.since)
 
 
 @pytest.mark.parametrize("arm", ["control", "candidate"])
@@ -142,8 +145,8 @@ def test_duplicates_are_of_one_arm(arm: str) -> None:
 
     attempts = [one(n) for n in range(1, 300)]
     said = {who: after(repeating(who), attempts).state for who in ("control", "candidate")}
-    assert said.pop(arm) is State.RAISED
-    assert set(said.values()) == {State.EARLY}
+    assert said.pop(arm) is AlarmState.RAISED
+    assert set(said.values()) == {AlarmState.EARLY}
 
 
 def test_steady_traffic_raises_an_alarm_as_rarely_as_promised() -> None:
@@ -154,5 +157,5 @@ def test_steady_traffic_raises_an_alarm_as_rarely_as_promised() -> None:
         attempts = [
             attempt(n, candidate=seen(duplicates=rng.random() < 0.1)) for n in range(1, 400)
         ]
-        raised += after(repeating(share=0.1), attempts).state is State.RAISED
+        raised += after(repeating(share=0.1), attempts).state is AlarmState.RAISED
     assert raised <= 6  # a chance of 0.025 each: more than 6 of 100 in one of 200 such tests

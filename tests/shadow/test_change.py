@@ -12,12 +12,12 @@ from scipy.stats import ks_2samp
 
 from harness.core.errors import BadPolicy
 from harness.shadow.alarms import (
+    AlarmBounds,
     Alarms,
-    Bounds,
-    Change,
-    State,
-    Watched,
+    AlarmState,
+    WatchSettings,
     WindowBound,
+    WindowChange,
     Windows,
     distance,
     gap,
@@ -27,7 +27,7 @@ from harness.shadow.alarms import (
 from harness.shadow.settings import read_bounds
 from tests.make.shadow.attempts import WATCH, attempt, seen, shed
 
-SURE = Watched(confidence=0.95, slow_ratio=2, seed=5, resamples=499)
+SURE = WatchSettings(confidence=0.95, slow_ratio=2, seed=5, resamples=499)
 SLICES = ("identifier", "phrase", "natural language")
 
 
@@ -42,9 +42,9 @@ def of_slices() -> Windows[str]:
 def test_windows_do_not_overlap_and_are_held_against_the_first() -> None:
     found = []
 
-    def change(first: tuple[int, ...], later: tuple[int, ...], at: int) -> Change:
+    def change(first: tuple[int, ...], later: tuple[int, ...], at: int) -> WindowChange:
         found.append((first, later, at))
-        return Change(0.0, 1.0)
+        return WindowChange(0.0, 1.0)
 
     bound = WindowBound(window=20, max_distance=0.2, p_value=0.01)
     said = "scores", "candidate", ""
@@ -66,19 +66,19 @@ def test_scores_that_collapse_are_seen_and_said() -> None:
         monitor.see(attempt(n, candidate=seen(hits=0)))
         monitor.see(shed(n))
         if n == 99:
-            assert monitor.alarm().state is State.EARLY
+            assert monitor.alarm().state is AlarmState.EARLY
             assert monitor.alarm().note == "1 more until two windows can be compared"
         if n == 100:
-            assert monitor.alarm().state is State.QUIET
+            assert monitor.alarm().state is AlarmState.QUIET
     found = monitor.alarm()
-    assert (found.state, found.since) == (State.RAISED, 150)
+    assert (found.state, found.since) == (AlarmState.RAISED, 150)
     assert found.estimate is not None
     assert found.estimate.value > 0.8
     assert found.note == "p 0.0020; raised by 1 of 2 windows"
 
 
-@pytest.mark.parametrize(("share", "said"), [(0.1, State.QUIET), (0.5, State.RAISED)])
-def test_a_change_that_is_sure_and_small_is_no_alarm(share: float, said: State) -> None:
+@pytest.mark.parametrize(("share", "said"), [(0.1, AlarmState.QUIET), (0.5, AlarmState.RAISED)])
+def test_a_change_that_is_sure_and_small_is_no_alarm(share: float, said: AlarmState) -> None:
     monitor = scores("candidate", WindowBound(window=500, max_distance=0.2, p_value=0.05), SURE)
     for n in range(1, 1001):
         collapsed = n > 500 and n % 10 < 10 * share
@@ -93,15 +93,15 @@ def test_an_alarm_that_is_over_is_quiet_and_says_since_when() -> None:
     for n in range(1, 151):
         monitor.see(attempt(n, candidate=seen(top=0.2 if 50 < n <= 100 else 0.8)))
     found = monitor.alarm()
-    assert (found.state, found.since) == (State.QUIET, 100)
+    assert (found.state, found.since) == (AlarmState.QUIET, 100)
     assert found.note.endswith("raised by 1 of 2 windows")
 
 
 @pytest.mark.parametrize(
-    ("names", "said", "since"), [(SLICES, State.RAISED, 300), ((), State.QUIET, None)]
+    ("names", "said", "since"), [(SLICES, AlarmState.RAISED, 300), ((), AlarmState.QUIET, None)]
 )
 def test_a_mix_that_moves_is_seen_and_traffic_without_slices_has_one(
-    names: tuple[str, ...], said: State, since: int | None
+    names: tuple[str, ...], said: AlarmState, since: int | None
 ) -> None:
     rng = random.Random(3)
     monitor = of_slices()
@@ -132,7 +132,7 @@ def test_the_gap_and_its_p_value_are_those_of_scipy() -> None:
 
 def test_ties_are_passed_at_once() -> None:
     first, later = np.array([1.0, 1.0, 2.0, 2.0]), np.array([2.0, 2.0, 1.0, 1.0])
-    assert gap(first, later, seed=(1, 1), resamples=99) == Change(0.0, 1.0)
+    assert gap(first, later, seed=(1, 1), resamples=99) == WindowChange(0.0, 1.0)
 
 
 @pytest.mark.parametrize("what", ["scores", "mix"])
@@ -182,5 +182,5 @@ def test_nothing_has_a_default_and_what_is_wrong_is_named_with_its_line(
 
 
 def test_every_alarm_has_a_table() -> None:
-    assert isinstance(read_bounds(WATCH), Bounds)
+    assert isinstance(read_bounds(WATCH), AlarmBounds)
     assert list(Alarms.model_fields) == ["empty", "duplicates", "churn", "scores", "mix"]

@@ -13,9 +13,9 @@ from harness.agreement import Class, agree
 from harness.core.engine import Answer, Hit
 from harness.core.records import Scalar
 from harness.core.run import Row, Run, Status
-from harness.shadow.pair import Attempt, Served, given_up, not_asked
-from harness.shadow.record import DIVERGING, Kind, LoggedAnswer, query_key
-from harness.shadow.recorder import Judged, judged
+from harness.shadow.pair import Attempt, ServedQuery, given_up, not_asked
+from harness.shadow.record import DIVERGING, LoggedAnswer, ProblemKind, query_key
+from harness.shadow.recorder import RecordBatch, judged
 from tests.shadow.arms import MANIFEST, hits
 
 PRINT = MANIFEST.fingerprint
@@ -36,7 +36,7 @@ def pair(
 ) -> Attempt:
     """One pair; letters are the documents that an arm showed."""
     answer = Answer(hits(shown), PRINT) if isinstance(shown, str) else shown
-    served = Served(text, k, params or {}, answer, error, 1_000, G)
+    served = ServedQuery(text, k, params or {}, answer, error, 1_000, G)
     side = found(candidate) if isinstance(candidate, str) else candidate
     return Attempt(number, 10 * number, 7, served, lambda: G, side, after, shed)
 
@@ -45,7 +45,7 @@ def found(ids: str, served_by: str = PRINT, after: str = G) -> LoggedAnswer:
     return LoggedAnswer(Status.ANSWERED, hits(ids), served_by, "", "", 2_000, G, after)
 
 
-def judge(*pairs: Attempt) -> Judged:
+def judge(*pairs: Attempt) -> RecordBatch:
     return judged(pairs, writer="w", persistence=0.9, slices=None)
 
 
@@ -150,12 +150,17 @@ def test_two_empty_answers_agree_and_one_is_a_divergence() -> None:
 @pytest.mark.parametrize(
     ("made", "arm", "kind", "cause"),
     [
-        (pair(candidate=found("ab", served_by="somebody")), "candidate", Kind.FALLBACK, "somebody"),
-        (pair(after="other"), "shadow", Kind.STALE, "to other"),
+        (
+            pair(candidate=found("ab", served_by="somebody")),
+            "candidate",
+            ProblemKind.FALLBACK,
+            "somebody",
+        ),
+        (pair(after="other"), "shadow", ProblemKind.STALE, "to other"),
     ],
 )
 def test_another_engine_and_a_moved_index_are_degradations(
-    made: Attempt, arm: str, kind: Kind, cause: str
+    made: Attempt, arm: str, kind: ProblemKind, cause: str
 ) -> None:
     (one,) = judge(made).degradations
     assert (one.arm, one.kind) == (arm, kind)
@@ -167,8 +172,8 @@ def test_what_is_shed_in_a_batch_is_said_once_a_reason() -> None:
     made = [pair(candidate=None, shed="queue", number=n) for n in (1, 2, 3)]
     found_ = judge(*made, pair(candidate=None, shed="budget", number=4), pair(number=5))
     assert [(one.number, one.kind, one.cause) for one in found_.degradations] == [
-        (1, Kind.SHED, "queue: 3 of the 5 attempts of a batch"),
-        (4, Kind.SHED, "budget: 1 of the 5 attempts of a batch"),
+        (1, ProblemKind.SHED, "queue: 3 of the 5 attempts of a batch"),
+        (4, ProblemKind.SHED, "budget: 1 of the 5 attempts of a batch"),
     ]
     assert len(found_.observations) == 5
 

@@ -16,9 +16,9 @@ from harness.core.errors import HarnessError
 from harness.core.reading import MAX_LINE_BYTES
 from harness.core.records import Scalar
 from harness.shadow import log, worker
-from harness.shadow.comparison import UNWRITABLE, Comparison, Reason, Sampler, Shadowed
+from harness.shadow.comparison import UNWRITABLE, LiveComparison, Sampler, Shadowed, ShedReason
 from harness.shadow.log import OFF, Stream
-from harness.shadow.record import Kind
+from harness.shadow.record import ProblemKind
 from harness.shadow.recorder import LOOK_S
 from tests.make.shadow.comparisons import (
     LIMITS,
@@ -36,7 +36,7 @@ SLOW = changed(RECORDING, linger_ms=100.0)
 """All that is asked in one test is written in one batch."""
 
 
-def ask(made: Comparison, count: int, text: str = "ab") -> None:
+def ask(made: LiveComparison, count: int, text: str = "ab") -> None:
     shadowed = Shadowed(Arm(), made)
     for _ in range(count):
         shadowed.search(text, 10)
@@ -109,11 +109,11 @@ def test_what_does_not_fit_is_shed_and_written_down(tmp_path: Path) -> None:
         ask(made, 10)
         held.go.set()
         found = drained(made)
-        assert made.counts.shed == {Reason.QUEUE: 6}
+        assert made.counts.shed == {ShedReason.QUEUE: 6}
     tally = found.tally
     assert (tally.attempted, tally.compared, tally.shed) == (10, 4, 6)
     assert {one.reason for one in found.observations if one.outcome is Class.SHED} == {"queue"}
-    assert {one.kind for one in found.degradations} == {Kind.SHED}
+    assert {one.kind for one in found.degradations} == {ProblemKind.SHED}
 
 
 def test_a_minute_has_its_budget(tmp_path: Path) -> None:
@@ -134,7 +134,7 @@ def test_a_switch_sheds_and_is_said(tmp_path: Path) -> None:
         ask(made, 1)
         found = drained(made)
     assert [one.reason for one in found.observations] == ["off", "off", ""]
-    (said,) = [one for one in found.degradations if one.kind is Kind.DISABLED]
+    (said,) = [one for one in found.degradations if one.kind is ProblemKind.DISABLED]
     assert said.cause == "too dear"
 
 
@@ -157,7 +157,7 @@ def test_a_file_switches_it_off_from_the_first_question_on_while_it_is_there(
         assert made.off == "by hand"
         found = drained(made)
     assert [one.reason for one in found.observations] == ["off", "off", "", "off"]
-    assert [one.kind for one in found.degradations if one.number == 0] == [Kind.DISABLED] * 3
+    assert [one.kind for one in found.degradations if one.number == 0] == [ProblemKind.DISABLED] * 3
 
 
 def test_a_candidate_that_is_down_is_skipped_and_comes_back_after_a_pause(
@@ -190,7 +190,7 @@ def test_the_pause_doubles_until_a_question_is_answered(tmp_path: Path, hand: Ha
             assert made.drain(60)
             hand.at_ns += 10 * MS
         found = drained(made)
-    starts = [one.number for one in found.degradations if one.kind is Kind.CRASH]
+    starts = [one.number for one in found.degradations if one.kind is ProblemKind.CRASH]
     assert starts == [1, 3, 7, 15, 31]
     assert found.tally.skipped == found.tally.attempted == 50
 
@@ -238,7 +238,7 @@ def test_a_full_backlog_loses_attempts_and_says_so(tmp_path: Path) -> None:
     assert lost > 0
     assert found.missing == lost
     assert len(found.observations) == 41 - lost
-    said = [one.cause for one in found.degradations if one.kind is Kind.FAULT]
+    said = [one.cause for one in found.degradations if one.kind is ProblemKind.FAULT]
     assert sum(int(cause.split()[0]) for cause in said) == lost
 
 
@@ -262,9 +262,9 @@ def test_while_the_log_cannot_be_written_nothing_is_compared_and_all_is_counted(
             made.check_written()
         assert made.counts.lost == found.missing == 1
     assert found.tally.attempted == 3
-    (lost,) = [one.cause for one in found.degradations if one.kind is Kind.FAULT]
+    (lost,) = [one.cause for one in found.degradations if one.kind is ProblemKind.FAULT]
     assert lost.startswith("1 were not written down: OSError: [Errno 28] No space left")
-    others = [one for one in found.degradations if one.kind is not Kind.FAULT]
+    others = [one for one in found.degradations if one.kind is not ProblemKind.FAULT]
     assert sum(one.times for one in others) == 5
     assert all(one.cause.endswith(UNWRITABLE) for one in others)
     (said,) = [one.getMessage() for one in caplog.records]
@@ -289,7 +289,7 @@ def test_a_pair_that_cannot_be_written_spoils_no_other(
         found = drained(made)
     outcomes = [one.outcome for one in found.observations]
     assert outcomes == [Class.REORDER, Class.SKIPPED, Class.REORDER]
-    assert [(one.number, one.kind) for one in found.degradations] == [(2, Kind.FAULT)]
+    assert [(one.number, one.kind) for one in found.degradations] == [(2, ProblemKind.FAULT)]
 
 
 @pytest.mark.parametrize(

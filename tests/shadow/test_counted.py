@@ -11,8 +11,8 @@ from harness.core.errors import EvidenceError
 from harness.core.evidence import LOST, Traffic
 from harness.core.run import Status
 from harness.shadow.evidence import IN_ITS_PLACE, NO_CONTROL, OTHER_CONTROL, count_traffic
-from harness.shadow.log import Read
-from harness.shadow.record import Observation, Seen
+from harness.shadow.log import LogContents
+from harness.shadow.record import Observation, SideObservation
 from tests.make.shadow.records import SEEN, observation
 
 OURS = replace(SEEN, served_by="old", elapsed_ns=100)
@@ -23,12 +23,14 @@ def pair(number: int, outcome: Class = Class.OVERLAP, **changed: object) -> Obse
     return observation(number, outcome, **{"control": OURS, "candidate": THEIRS, **changed})
 
 
-def failing(status: Status, **changed: object) -> Seen:
+def failing(status: Status, **changed: object) -> SideObservation:
     return replace(THEIRS, status=status, hits=0, top=None, served_by="", **changed)  # type: ignore[arg-type]
 
 
 def counted(*observations: Observation, missing: int = 0, control: str = "old") -> Traffic:
-    return count_traffic(Read(observations, (), (), missing), control=control, candidate="new")
+    return count_traffic(
+        LogContents(observations, (), (), missing), control=control, candidate="new"
+    )
 
 
 def test_values_come_in_the_order_of_the_attempts() -> None:

@@ -15,12 +15,12 @@ from harness.core.engine import Answer
 from harness.core.errors import BadPolicy, EvidenceError
 from harness.shadow.divergences import (
     ACCEPTABLE,
-    Accepted,
+    AcceptedDivergence,
+    DivergenceReview,
     Diverging,
-    Judged,
     Now,
-    Standing,
     Suppressions,
+    SuppressionStatus,
     again,
     questions,
 )
@@ -31,37 +31,61 @@ from tests.shadow.arms import OTHER, Arm, hits
 
 TODAY = date(2026, 11, 22)
 KEY = query_key("a query", {})
-TIES = Accepted.of("ties are broken by id", "Ada", TODAY, kind=Class.TIE_ORDER)
+TIES = AcceptedDivergence.of("ties are broken by id", "Ada", TODAY, kind=Class.TIE_ORDER)
 
 
 OLD = date(2026, 11, 21)
 
 
-def entry(until: date = TODAY, **about: str) -> Accepted:
-    return Accepted.of("r", "b", until, **about)
+def entry(until: date = TODAY, **about: str) -> AcceptedDivergence:
+    return AcceptedDivergence.of("r", "b", until, **about)
 
 
 @pytest.mark.parametrize(
     ("entries", "kind", "slices", "query", "said"),
     [
-        ((TIES,), Class.TIE_ORDER, (), KEY, Standing.ACCEPTED),
-        ((TIES,), Class.REORDER, (), KEY, Standing.OPEN),
-        ((entry(slice="id", kind="reorder"),), Class.REORDER, ("id",), KEY, Standing.ACCEPTED),
-        ((entry(slice="id", kind="reorder"),), Class.REORDER, ("words",), KEY, Standing.OPEN),
-        ((entry(query=KEY),), Class.DISJOINT, (), KEY, Standing.ACCEPTED),
-        ((entry(query=KEY),), Class.DISJOINT, (), "f" * 32, Standing.OPEN),
-        ((entry(query=KEY, kind="overlap"),), Class.DISJOINT, (), KEY, Standing.OPEN),
-        ((entry(OLD, query=KEY),), Class.DISJOINT, (), KEY, Standing.EXPIRED),
-        ((entry(OLD, kind="tie_order"), TIES), Class.TIE_ORDER, (), KEY, Standing.ACCEPTED),
-        ((TIES, entry(OLD, kind="tie_order")), Class.TIE_ORDER, (), KEY, Standing.ACCEPTED),
+        ((TIES,), Class.TIE_ORDER, (), KEY, SuppressionStatus.ACCEPTED),
+        ((TIES,), Class.REORDER, (), KEY, SuppressionStatus.OPEN),
+        (
+            (entry(slice="id", kind="reorder"),),
+            Class.REORDER,
+            ("id",),
+            KEY,
+            SuppressionStatus.ACCEPTED,
+        ),
+        (
+            (entry(slice="id", kind="reorder"),),
+            Class.REORDER,
+            ("words",),
+            KEY,
+            SuppressionStatus.OPEN,
+        ),
+        ((entry(query=KEY),), Class.DISJOINT, (), KEY, SuppressionStatus.ACCEPTED),
+        ((entry(query=KEY),), Class.DISJOINT, (), "f" * 32, SuppressionStatus.OPEN),
+        ((entry(query=KEY, kind="overlap"),), Class.DISJOINT, (), KEY, SuppressionStatus.OPEN),
+        ((entry(OLD, query=KEY),), Class.DISJOINT, (), KEY, SuppressionStatus.EXPIRED),
+        (
+            (entry(OLD, kind="tie_order"), TIES),
+            Class.TIE_ORDER,
+            (),
+            KEY,
+            SuppressionStatus.ACCEPTED,
+        ),
+        (
+            (TIES, entry(OLD, kind="tie_order")),
+            Class.TIE_ORDER,
+            (),
+            KEY,
+            SuppressionStatus.ACCEPTED,
+        ),
     ],
 )
 def test_an_entry_covers_what_it_names_until_its_day(
-    entries: tuple[Accepted, ...],
+    entries: tuple[AcceptedDivergence, ...],
     kind: Class,
     slices: tuple[str, ...],
     query: str,
-    said: Standing,
+    said: SuppressionStatus,
 ) -> None:
     assert Suppressions(accepted=entries).standing(kind, slices, query, today=TODAY) is said
 
@@ -113,7 +137,9 @@ def test_what_is_wrong_is_named_with_its_line(
 def test_an_entry_is_added_once_and_nothing_else_changes(tmp_path: Path) -> None:
     path = tmp_path / "accepted.toml"
     path.write_text("# ours\n", encoding="utf-8")
-    odd = Accepted.of('say "why"\\\n\x7f é [x]', "Bea", date(2027, 1, 1), query=KEY, slice="a=b")
+    odd = AcceptedDivergence.of(
+        'say "why"\\\n\x7f é [x]', "Bea", date(2027, 1, 1), query=KEY, slice="a=b"
+    )
     accept(path, TIES, today=TODAY)
     for _ in range(2):
         found = accept(path, odd, today=TODAY)
@@ -129,15 +155,15 @@ def test_an_entry_is_added_once_and_nothing_else_changes(tmp_path: Path) -> None
         (lambda: TIES.model_copy(update={"by": "Bea"}),
          "is accepted until 2026-11-22 already, by Ada"),
         (lambda: entry(OLD, query=KEY), "until 2026-11-21 has passed"),
-        (lambda: Accepted.of(" ", "b", TODAY, query=KEY), "reason"),
-        (lambda: Accepted.of("r", "", TODAY, query=KEY), "by"),
+        (lambda: AcceptedDivergence.of(" ", "b", TODAY, query=KEY), "reason"),
+        (lambda: AcceptedDivergence.of("r", "", TODAY, query=KEY), "by"),
         (lambda: entry(slice="id"), "name a class or a query"),
         (lambda: entry(query="xyz"), "query"),
         (lambda: entry(kind="error"), "class: can be accepted are"),
     ],
 )  # fmt: skip
 def test_an_entry_that_is_impossible_leaves_the_register_alone(
-    tmp_path: Path, given: Callable[[], Accepted], says: str
+    tmp_path: Path, given: Callable[[], AcceptedDivergence], says: str
 ) -> None:
     path = tmp_path / "accepted.toml"
     accept(path, TIES, today=TODAY)
@@ -161,14 +187,18 @@ def test_traces_are_held_against_the_register_the_worst_first() -> None:
     found.see(attempt(7, text="same"))
     found.see(attempt(8, text="late", outcome=Class.TIMEOUT, jaccard=None))
     found.tell(divergence(4, Class.DISJOINT, ["a"], ["b"], text="other"))
-    judged = Judged.of(found.traces(), Suppressions(accepted=(TIES,)), today=TODAY)
+    judged = DivergenceReview.of(found.traces(), Suppressions(accepted=(TIES,)), today=TODAY)
     assert [trace.outcome for trace, _ in judged.standing] == [
         "disjoint", "overlap", "tie_order", "timeout",
     ]  # fmt: skip
     assert [trace.text for trace in judged.blocking] == ["other", ""]
     assert judged.blocking[1].jaccard == 0.2
     assert judged.blocking[1].times == 2
-    assert judged.counts == {Standing.OPEN: 3, Standing.ACCEPTED: 3, Standing.FAILED: 1}
+    assert judged.counts == {
+        SuppressionStatus.OPEN: 3,
+        SuppressionStatus.ACCEPTED: 3,
+        SuppressionStatus.FAILED: 1,
+    }
 
 
 LIMIT_NS = 10**10

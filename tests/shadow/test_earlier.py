@@ -21,7 +21,7 @@ from harness.core.errors import BadFile, BadPolicy, EvidenceError
 from harness.pipeline.layout import Layout
 from harness.shadow.divergences import questions
 from harness.shadow.evidence import path_of, read_traffic
-from harness.shadow.log import Log, read_logs
+from harness.shadow.log import LogWriter, read_logs
 from harness.shadow.record import DIVERGING
 from harness.shadow.settings import read_settings
 from harness.shadow.stage import shadow_report
@@ -62,7 +62,7 @@ def test_a_log_is_asked_again_and_goes_on(tmp_path: Path) -> None:
     diverged = [one for one in found.observations if one.outcome in DIVERGING]
     assert sum(one.times for one in questions(found.divergences)) == len(diverged) > 9
     shutil.copytree(LOG, tmp_path / "log")
-    with Log(tmp_path / "log", rotate_bytes=10**6, sync_ns=0) as log:
+    with LogWriter(tmp_path / "log", rotate_bytes=10**6, sync_ns=0) as log:
         assert log.number == max(one.number for one in found.observations)
         log.append([observation(log.number + 1, writer=log.writer)], [], [])
     assert len(read_logs(tmp_path / "log").observations) == len(found.observations) + 1

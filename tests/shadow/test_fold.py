@@ -10,7 +10,7 @@ import pytest
 from harness.core.engine import Answer
 from harness.core.run import Status
 from harness.core.scores import Estimate
-from harness.shadow.pair import Attempt, Served
+from harness.shadow.pair import Attempt, ServedQuery
 from harness.shadow.record import AGREED, LoggedAnswer, Observation
 from harness.shadow.recorder import judged
 from harness.stats.sequential import BettingSequence
@@ -30,7 +30,7 @@ def live(shown: list[tuple[str, str]]) -> list[Observation]:
     """Compare pairs of lists, given by their letters, in batches."""
     made = []
     for number, (control, candidate) in enumerate(shown, start=1):
-        served = Served("q", 10, {}, Answer(hits(control), PRINT), "", 1, G)
+        served = ServedQuery("q", 10, {}, Answer(hits(control), PRINT), "", 1, G)
         side = LoggedAnswer(Status.ANSWERED, hits(candidate), PRINT, "", "", 1, G, G)
         made.append(Attempt(number, number, 1, served, lambda: G, side, G))
     return judged(made, writer="w", persistence=0.9, slices=None).observations

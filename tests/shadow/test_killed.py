@@ -12,17 +12,17 @@ import pytest
 from harness.agreement import Class
 from harness.core.errors import BadFile
 from harness.shadow import log as shadow_log
-from harness.shadow.log import Log, Read
+from harness.shadow.log import LogContents, LogWriter
 from harness.shadow.record import DIVERGING, Observation, dumped
 from tests.make.shadow.records import degradation, divergence, observation
 from tests.shadow.killed import ROUNDS
 from tests.source import ROOT
 
 pytestmark = pytest.mark.slow
-NOTHING = Read((), (), (), 0)
+NOTHING = LogContents((), (), (), 0)
 
 
-def whole(folder: Path) -> Read:
+def whole(folder: Path) -> LogContents:
     """Read a log that may not be there yet."""
     try:
         return shadow_log.read_logs(folder)
@@ -68,6 +68,6 @@ def test_a_killed_comparison_leaves_a_whole_log(tmp_path: Path) -> None:
     outcomes = {one.outcome for one in before.observations}
     assert {Class.EXACT, Class.REORDER, Class.SHADOW_EMPTY, Class.ERROR, Class.SHED} <= outcomes
     assert len(shadow_log.files(folder, Observation)) > 2
-    with Log(folder, rotate_bytes=1 << 20, sync_ns=0) as log:
+    with LogWriter(folder, rotate_bytes=1 << 20, sync_ns=0) as log:
         assert log.number >= max(one.number for one in before.observations)
     assert shadow_log.read_logs(folder).observations == before.observations

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.core.errors import BadPolicy
-from harness.shadow.comparison import LoadShedder, Reason, Sampler, Shadowed, ShadowLog
+from harness.shadow.comparison import LoadShedder, Sampler, Shadowed, ShadowLog, ShedReason
 from harness.shadow.log import Between
-from harness.shadow.settings import MILLION, Settings, read_settings
+from harness.shadow.settings import MILLION, ComparisonSettings, read_settings
 from tests.make.shadow.comparisons import LIMITS, changed, drained
 from tests.make.virtual import Hand
 from tests.shadow.arms import Arm, arm
@@ -50,7 +50,7 @@ def test_nothing_has_a_default_and_what_is_wrong_is_named(
 
 @pytest.mark.slow
 def test_a_comparison_is_made_of_it(tmp_path: Path) -> None:
-    given = Settings.model_validate({
+    given = ComparisonSettings.model_validate({
         **read_settings(FILE).model_dump(),
         "sampling": {"rate": 500_000, "seed": 3},
     })
@@ -109,13 +109,13 @@ def gate(*, in_flight: int = 2, queue: int = 1, budget_s: float = 10.0) -> tuple
 
 def test_no_more_pairs_are_inside_than_may_run_and_wait() -> None:
     made, _ = gate()
-    assert [made.admit() for _ in range(5)] == [None] * 3 + [Reason.QUEUE] * 2
+    assert [made.admit() for _ in range(5)] == [None] * 3 + [ShedReason.QUEUE] * 2
     made.done(1)
     assert made.inside == 2
     assert made.admit() is None
-    assert made.shed == {Reason.QUEUE: 2}
+    assert made.shed == {ShedReason.QUEUE: 2}
     made, _ = gate(in_flight=1, queue=0)
-    assert [made.admit(), made.admit()] == [None, Reason.IN_FLIGHT]
+    assert [made.admit(), made.admit()] == [None, ShedReason.IN_FLIGHT]
 
 
 def test_the_budget_is_of_the_minute_that_just_was() -> None:
@@ -124,23 +124,23 @@ def test_the_budget_is_of_the_minute_that_just_was() -> None:
         assert made.admit() is None
         made.done(spent * SECOND)
         clock.at_ns += 20 * SECOND
-    assert made.admit() is Reason.BUDGET
+    assert made.admit() is ShedReason.BUDGET
     clock.at_ns += 19 * SECOND
-    assert made.admit() is Reason.BUDGET
+    assert made.admit() is ShedReason.BUDGET
     clock.at_ns += SECOND
     assert made.admit() is None
     made.done(4 * SECOND)
-    assert made.admit() is Reason.BUDGET
+    assert made.admit() is ShedReason.BUDGET
 
 
 def test_the_switch_sheds_all_and_lets_in_again() -> None:
     made, _ = gate()
     made.switch_off("by hand")
-    assert made.admit() is Reason.OFF
+    assert made.admit() is ShedReason.OFF
     assert made.off == "by hand"
     made.switch_on()
     assert made.admit() is None
-    assert made.shed == {Reason.OFF: 1}
+    assert made.shed == {ShedReason.OFF: 1}
 
 
 def test_threads_do_not_lose_a_count() -> None:

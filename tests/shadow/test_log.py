@@ -13,18 +13,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.agreement import Class, Tally
+from harness.agreement import Class, ComparisonTally
 from harness.core.errors import BadFile, EvidenceError
 from harness.core.folders import NotOurs
 from harness.shadow import log as shadow_log
-from harness.shadow.log import CHUNK, FILE, Between, Log, Once, Stream, read_engines, write
+from harness.shadow.log import CHUNK, FILE, Between, LogWriter, Once, Stream, read_engines, write
 from harness.shadow.record import Degradation, Divergence, Observation, dumped
 from tests.make.shadow.attempts import attempt
 from tests.make.shadow.records import degradation, divergence, observation
 
 
-def log(folder: Path, *, rotate_bytes: int = 1_000_000, sync_ns: int = 0) -> Log:
-    return Log(folder, rotate_bytes=rotate_bytes, sync_ns=sync_ns)
+def log(folder: Path, *, rotate_bytes: int = 1_000_000, sync_ns: int = 0) -> LogWriter:
+    return LogWriter(folder, rotate_bytes=rotate_bytes, sync_ns=sync_ns)
 
 
 def numbers(folder: Path) -> list[int]:
@@ -137,7 +137,7 @@ def test_the_disk_is_waited_for_as_often_as_asked(
     waited: list[int] = []
     monkeypatch.setattr(os, "fsync", waited.append)
     now = [0]
-    out = Log(tmp_path, rotate_bytes=1_000_000, sync_ns=100, clock=lambda: now[0])
+    out = LogWriter(tmp_path, rotate_bytes=1_000_000, sync_ns=100, clock=lambda: now[0])
     for number, at in enumerate((0, 99, 100, 150, 199, 200), start=1):
         now[0] = at
         before = len(waited)
@@ -167,7 +167,7 @@ def test_what_was_written_is_read_in_the_order_of_the_attempts(tmp_path: Path) -
     assert found.divergences == (divergence(3),)
     assert found.degradations == (degradation(1),)
     assert found.missing == 0
-    assert found.tally == Tally(attempted=3, compared=2, errored=0, skipped=0, shed=1)
+    assert found.tally == ComparisonTally(attempted=3, compared=2, errored=0, skipped=0, shed=1)
 
 
 def test_a_divergence_without_its_observation_is_left_out_and_missing(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from mcp.types import (
 
 from harness.core.engine import Searcher
 from harness.core.run import Status
-from harness.shadow.log import Read
+from harness.shadow.log import LogContents
 from harness.shadow.mcp import McpControl, McpProxy
 from harness.shadow.settings import read_reading
 from tests.make.shadow.comparisons import comparison, drained, here
@@ -50,7 +50,7 @@ def letters() -> Iterator[Searcher]:
     yield Arm(OTHER)
 
 
-def called(folder: Path, answer: CallToolResult, tool: str) -> tuple[CallToolResult, Read]:
+def called(folder: Path, answer: CallToolResult, tool: str) -> tuple[CallToolResult, LogContents]:
     """Call a tool through the proxy; give what came back, and what was written."""
 
     async def run(made: Any) -> CallToolResult:  # noqa: ANN401  a comparison

@@ -15,13 +15,13 @@ from hypothesis import strategies as st
 from harness.core.engine import Hit
 from harness.core.run import Status
 from harness.shadow import worker
-from harness.shadow.record import Kind, LoggedAnswer
+from harness.shadow.record import LoggedAnswer, ProblemKind
 from harness.shadow.worker import (
     Answered,
     Garbage,
-    Lost,
-    Opened,
+    OpeningReply,
     ProcessWorker,
+    WorkerLost,
     asking,
     frame_of,
     heard,
@@ -47,9 +47,9 @@ SIDE = LoggedAnswer(
 def test_what_a_candidate_babbles_loses_it_and_runs_nothing(tmp_path: Path, how: str) -> None:
     made = tmp_path / "made"
     limits = changed(LIMITS, start_s=6.0 if how == "half a frame" else 60.0)
-    with pytest.raises(Lost, match="it did not open") as lost:
+    with pytest.raises(WorkerLost, match="it did not open") as lost:
         ProcessWorker(partial(babbling, how, made), limits)
-    assert lost.value.kind is Kind.CRASH
+    assert lost.value.kind is ProblemKind.CRASH
     assert not made.exists()
 
 
@@ -65,8 +65,8 @@ def test_a_pickle_is_no_message_and_is_not_run(tmp_path: Path) -> None:
     assert not (tmp_path / "made").exists()
 
 
-@pytest.mark.parametrize("message", [Opened(""), Opened("no"), Answered(7, SIDE)])
-def test_a_message_comes_through_as_it_was(message: Opened | Answered) -> None:
+@pytest.mark.parametrize("message", [OpeningReply(""), OpeningReply("no"), Answered(7, SIDE)])
+def test_a_message_comes_through_as_it_was(message: OpeningReply | Answered) -> None:
     assert heard(said(message)) == message
 
 

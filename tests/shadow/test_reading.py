@@ -21,12 +21,12 @@ from harness.agreement import Class
 from harness.core.engine import Hit, Manifest
 from harness.core.errors import BadFile, BadPolicy
 from harness.shadow.http import BETWEEN, read_json, recorded, unpacked
-from harness.shadow.log import Read
+from harness.shadow.log import LogContents
 from harness.shadow.pair import stated
 from harness.shadow.server import (
     Backend,
-    Reading,
     RequestedQuery,
+    TrafficReading,
     Unreadable,
     UnresolvedPointer,
     pointed,
@@ -62,9 +62,9 @@ def test_pointers_of_rfc_6901(pointer: str, value: object) -> None:
         assert pointed(RFC, pointer) == value
 
 
-def changed(**answer: str) -> Reading:
+def changed(**answer: str) -> TrafficReading:
     whole = READING.model_dump()
-    return Reading.model_validate({**whole, "answer": {**whole["answer"], **answer}})
+    return TrafficReading.model_validate({**whole, "answer": {**whole["answer"], **answer}})
 
 
 def of(*hits: object) -> dict[str, object]:
@@ -188,7 +188,7 @@ def test_a_pointer_that_is_none_is_refused(tmp_path: Path) -> None:
         read_reading(tmp_path / "bad.toml")
 
 
-TELLS = Reading.model_validate({
+TELLS = TrafficReading.model_validate({
     **READING.model_dump(),
     "answer": {**READING.answer.model_dump(), "generation": "/index/generation"},
 })
@@ -196,7 +196,7 @@ FOUND = {**found_of("apple", 9), "index": {"generation": 7}}
 ASKED = "/search?q=apple"
 
 
-def asked(folder: Path, control: Server, other: Server, times: int) -> Read:
+def asked(folder: Path, control: Server, other: Server, times: int) -> LogContents:
     """Ask a question some times, each time when the pair before is written."""
     with (
         comparison(folder, candidate(other, TELLS)) as made,
@@ -218,7 +218,7 @@ def moving(*numbers: object) -> Server:
     return Server(told)
 
 
-def generations(read: Read, arm: str) -> list[str]:
+def generations(read: LogContents, arm: str) -> list[str]:
     """Give the last character of an arm's generation in each pair."""
     sides = [getattr(one, arm) for one in read.observations]
     return [side.generation[-1] for side in sides]
@@ -356,7 +356,7 @@ def test_ready_files_are_readings(name: str) -> None:
     assert reading.request.text.startswith(("/body/", "/query/"))
 
 
-POSTED = Reading.model_validate({
+POSTED = TrafficReading.model_validate({
     **READING.model_dump(),
     "request": {
         "compared": ["POST /search"], "text": "/body/query/words", "k": "/body/n", "k_absent": 10,
@@ -407,7 +407,7 @@ HAR_POST = {
     ],
 )
 def test_the_requests_that_are_named_are_queries(
-    tmp_path: Path, content: bytes, reading: Reading, texts: list[str]
+    tmp_path: Path, content: bytes, reading: TrafficReading, texts: list[str]
 ) -> None:
     path = tmp_path / "recording"
     path.write_bytes(content)

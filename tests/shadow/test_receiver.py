@@ -20,7 +20,7 @@ from harness.agreement import Class
 from harness.core.errors import HarnessError
 from harness.core.run import Status
 from harness.shadow import receiver
-from harness.shadow.comparison import UNWRITABLE, Comparison, Counts, ShadowLog
+from harness.shadow.comparison import UNWRITABLE, ComparisonCounts, LiveComparison, ShadowLog
 from harness.shadow.http import SENT_BY_US, check_address, http_searcher
 from harness.shadow.receiver import (
     FULL,
@@ -28,14 +28,14 @@ from harness.shadow.receiver import (
     NOT_COMPARED,
     NOT_SAMPLED,
     TOO_FAST,
-    Asking,
+    BurstPace,
     Mirrored,
-    Pace,
     Receiver,
+    ReceiverLimits,
     shadow_receive,
 )
-from harness.shadow.record import Kind
-from harness.shadow.server import Reading
+from harness.shadow.record import ProblemKind
+from harness.shadow.server import TrafficReading
 from harness.shadow.settings import MILLION, Limits, Sampling, read_settings
 from tests.make.shadow.comparisons import HASTY, LIMITS, changed, comparison
 from tests.make.shadow.servers import (
@@ -58,9 +58,9 @@ from tests.source import ROOT
 pytestmark = pytest.mark.slow
 
 
-def reading_with(table: str, **values: object) -> Reading:
+def reading_with(table: str, **values: object) -> TrafficReading:
     whole = READING.model_dump()
-    return Reading.model_validate({**whole, table: {**whole[table], **values}})
+    return TrafficReading.model_validate({**whole, table: {**whole[table], **values}})
 
 
 def fails(how: str) -> Server:
@@ -88,10 +88,10 @@ def both(
     control: Server,
     other: Server,
     *,
-    reading: Reading = READING,
-    asking: Asking = ALL,
+    reading: TrafficReading = READING,
+    asking: ReceiverLimits = ALL,
     limits: Limits = LIMITS,
-) -> Iterator[tuple[Comparison, httpx.Client]]:
+) -> Iterator[tuple[LiveComparison, httpx.Client]]:
     """Run a receiver between two servers; yield the comparison, and a client that mirrors."""
     with (
         comparison(folder, candidate(other, reading), limits=limits) as made,
@@ -276,7 +276,7 @@ def test_a_degraded_answer_is_a_fallback(tmp_path: Path) -> None:
     with both(tmp_path, Server(), half) as (made, client):
         client.get("/search?q=apple")
         (one,) = settled(made).degradations
-    assert (one.arm, one.kind) == ("candidate", Kind.FALLBACK)
+    assert (one.arm, one.kind) == ("candidate", ProblemKind.FALLBACK)
 
 
 def test_requests_that_cannot_be_read_are_counted_with_their_cause(tmp_path: Path) -> None:
@@ -290,7 +290,7 @@ def test_requests_that_cannot_be_read_are_counted_with_their_cause(tmp_path: Pat
         sent.post("/search?q=apple", content=b"\x1f\x8b", headers={"Content-Encoding": "gzip"})
         found = settled(made, faults=4)
     assert (found.tally.attempted, control.asked) == (0, [])
-    assert {one.kind for one in found.degradations} == {Kind.NOT_TAKEN}
+    assert {one.kind for one in found.degradations} == {ProblemKind.NOT_TAKEN}
     causes = " ".join(one.cause for one in found.degradations)
     assert "there is nothing at /query/q" in causes
     assert "more than 10 bytes" in causes
@@ -336,7 +336,7 @@ def test_clients_are_logged_as_a_digest_alone(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def made(tmp_path: Path) -> Iterator[Comparison]:
+def made(tmp_path: Path) -> Iterator[LiveComparison]:
     with comparison(tmp_path, candidate(Server())) as found:
         yield found
 
@@ -344,7 +344,7 @@ def made(tmp_path: Path) -> Iterator[Comparison]:
 SEARCH = Mirrored("GET", "/search?q=apple", {}, b"")
 
 
-def test_what_is_dropped_is_counted_exactly(made: Comparison) -> None:
+def test_what_is_dropped_is_counted_exactly(made: LiveComparison) -> None:
     asking = ALL._replace(per_second=2, sampling=Sampling(rate=MILLION // 2, seed=1))
     with http_searcher("http://127.0.0.1:9", READING, {}) as control:
         receiver = Receiver(READING, control, made, asking)
@@ -358,11 +358,11 @@ def test_what_is_dropped_is_counted_exactly(made: Comparison) -> None:
     assert (dropped[NOT_COMPARED], dropped[LOOPED], dropped[NOT_SAMPLED]) == (40, 40, 20)
     assert found.tally.attempted + dropped[TOO_FAST] == 20
     assert sum(one.times for one in found.degradations
-               if one.kind is Kind.NOT_TAKEN) == dropped[TOO_FAST]  # fmt: skip
+               if one.kind is ProblemKind.NOT_TAKEN) == dropped[TOO_FAST]  # fmt: skip
 
 
 def test_more_than_may_wait_is_dropped_and_what_waits_is_asked(
-    made: Comparison, monkeypatch: pytest.MonkeyPatch
+    made: LiveComparison, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(receiver, "MOST_WAITING", 3)
     asked, go_on = Event(), Event()
@@ -388,12 +388,12 @@ def test_more_than_may_wait_is_dropped_and_what_waits_is_asked(
 
 
 def test_while_the_log_cannot_be_written_no_server_is_asked(
-    made: Comparison, monkeypatch: pytest.MonkeyPatch
+    made: LiveComparison, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     control = Server()
     with listening(control) as url, http_searcher(url, READING, {}) as searcher:
         receives = Receiver(READING, searcher, made, ALL)
-        monkeypatch.setattr(Comparison, "stuck", "the disk is full")
+        monkeypatch.setattr(LiveComparison, "stuck", "the disk is full")
         for _ in range(3):
             receives.take(SEARCH)
         receives.close()
@@ -401,7 +401,7 @@ def test_while_the_log_cannot_be_written_no_server_is_asked(
 
 
 def test_a_pace_keeps_its_rate() -> None:
-    pace = Pace(20)
+    pace = BurstPace(20)
     start, taken = monotonic(), 0
     while monotonic() - start < 0.5:
         taken += pace.takes()
@@ -409,7 +409,7 @@ def test_a_pace_keeps_its_rate() -> None:
     assert 20 <= taken <= 20 + 20 * (monotonic() - start) + 1
 
 
-def test_a_silent_client_and_a_flood_block_no_mirror(made: Comparison) -> None:
+def test_a_silent_client_and_a_flood_block_no_mirror(made: LiveComparison) -> None:
     """A head of 3 KB with spaces and a NUL froze every client of the earlier proxy for 40 s."""
     with receiving("http://127.0.0.1:9", made) as url:
         host, _, port = url.removeprefix("http://").rpartition(":")
@@ -454,7 +454,7 @@ class Stopped:
 
 def received(
     folder: Path, monkeypatch: pytest.MonkeyPatch, *, loses: bool
-) -> tuple[Counts, Mapping[str, int]]:
+) -> tuple[ComparisonCounts, Mapping[str, int]]:
     def ready(_: str) -> None:
         if loses:
             shutil.rmtree(folder)

@@ -8,16 +8,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness.agreement import Pair, classify
+from harness.agreement import RankPair, classify
 from harness.core.errors import DatasetError, EvidenceError, InvalidArm
 from harness.core.records import Query
 from harness.corpus.prepared import Prepared
 from harness.corpus.runs import read_run
 from harness.pipeline.receipts import read_manifest
 from harness.shadow import log
-from harness.shadow.comparison import Reason, ShadowLog
+from harness.shadow.comparison import ShadowLog, ShedReason
 from harness.shadow.record import query_key
-from harness.shadow.settings import Settings, read_settings
+from harness.shadow.settings import ComparisonSettings, read_settings
 from harness.shadow.stage import Ran, mixed, shadow_run, titles
 from tests.make.toy import CANDIDATE, CONTROL, Toy
 from tests.source import ROOT
@@ -32,7 +32,7 @@ def run(
     toy: Toy,
     folder: Path,
     count: int,
-    settings: Settings = SETTINGS,
+    settings: ComparisonSettings = SETTINGS,
     *,
     per_second: float = 0.0,
     queries: Sequence[Query] | None = None,
@@ -50,7 +50,7 @@ def run(
     )
 
 
-def narrow(**limits: float) -> Settings:
+def narrow(**limits: float) -> ComparisonSettings:
     """Change some limits."""
     return SETTINGS.model_copy(update={"limits": SETTINGS.limits.model_copy(update=limits)})
 
@@ -60,7 +60,7 @@ def test_each_pair_is_in_the_class_that_a_replay_of_it_has(project: Toy, tmp_pat
     ran = run(project, tmp_path / "log", len(queries))
     found = log.read_logs(tmp_path / "log")
     control, candidate = (read_run(project.layout.run(arm)) for arm in PAIR)
-    pair = Pair.of(control, candidate)
+    pair = RankPair.of(control, candidate)
     classes = classify(control, candidate, pair, depth=K, shed=(), stale=())
     replayed = dict(zip(pair.query_ids, classes, strict=True))
     by_key = {query_key(query.text, query.params): query for query in queries}
@@ -92,7 +92,7 @@ def test_with_a_rate_the_limits_hold(project: Toy, tmp_path: Path) -> None:
     ran = run(project, tmp_path / "log", 60, narrow(queue=0), per_second=100_000)
     tally = log.read_logs(tmp_path / "log").tally
     assert tally.attempted == 60
-    assert 0 < tally.shed == ran.counts.shed[Reason.IN_FLIGHT] < 60
+    assert 0 < tally.shed == ran.counts.shed[ShedReason.IN_FLIGHT] < 60
 
 
 def test_questions_do_not_come_before_their_time_and_a_log_goes_on(

@@ -16,8 +16,8 @@ from harness.core.records import Scalar
 from harness.core.run import Status
 from harness.shadow import log
 from harness.shadow.comparison import Shadowed
-from harness.shadow.record import Kind
-from harness.shadow.worker import Worker
+from harness.shadow.record import ProblemKind
+from harness.shadow.worker import CandidateWorker
 from tests.make.shadow.comparisons import HASTY, LIMITS, comparison, drained, here, in_process
 from tests.shadow.arms import MANIFEST, OTHER, Arm, Plain, arm, given, hits
 
@@ -68,7 +68,7 @@ def test_a_client_is_written_by_a_key_of_the_log_and_never_as_it_is(tmp_path: Pa
     ],
 )  # fmt: skip
 def test_a_candidate_that_misbehaves_changes_no_answer(
-    tmp_path: Path, how: str, start: Callable[..., Callable[[], Worker]]
+    tmp_path: Path, how: str, start: Callable[..., Callable[[], CandidateWorker]]
 ) -> None:
     alone = Arm()
     texts = [*TEXTS, how, *TEXTS]
@@ -82,7 +82,9 @@ def test_a_candidate_that_misbehaves_changes_no_answer(
     bad = found.observations[len(TEXTS)]
     assert bad.outcome is (Class.TIMEOUT if how == "hang" else Class.ERROR)
     assert all(one.compared for one in found.observations if one is not bad)
-    lost = [one for one in found.degradations if one.kind in {Kind.CRASH, Kind.TIMEOUT}]
+    lost = [
+        one for one in found.degradations if one.kind in {ProblemKind.CRASH, ProblemKind.TIMEOUT}
+    ]
     assert len(lost) == (how != "raise")
 
 
@@ -210,7 +212,7 @@ def test_a_failure_of_our_own_is_counted_and_not_served(tmp_path: Path) -> None:
         found = drained(made)
         assert made.counts.faults == 7
     assert found.tally.attempted == 0
-    said = [one for one in found.degradations if one.kind is Kind.NOT_TAKEN]
+    said = [one for one in found.degradations if one.kind is ProblemKind.NOT_TAKEN]
     assert len({one.cause for one in said}) == 3
     assert sum(one.times for one in said) == 7
 

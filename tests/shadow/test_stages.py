@@ -11,10 +11,10 @@ import pytest
 
 from harness.agreement import Class
 from harness.core.errors import BadFile, BadPolicy, EvidenceError
-from harness.shadow.divergences import Accepted, Now, Standing, Suppressions
-from harness.shadow.log import Log
+from harness.shadow.divergences import AcceptedDivergence, Now, Suppressions, SuppressionStatus
+from harness.shadow.log import LogWriter
 from harness.shadow.settings import accept
-from harness.shadow.stage import Look, shadow_replay, shadow_report
+from harness.shadow.stage import LogWatch, shadow_replay, shadow_report
 from tests.make.shadow import live_log
 from tests.make.shadow.attempts import WATCH, attempt, divergence, seen
 from tests.make.toy import CANDIDATE, CONTROL, Toy
@@ -23,8 +23,8 @@ TODAY = date(2026, 11, 22)
 NONE = Suppressions()
 
 
-def open_log(folder: Path) -> Log:
-    return Log(folder, rotate_bytes=10**6, sync_ns=10**12)
+def open_log(folder: Path) -> LogWriter:
+    return LogWriter(folder, rotate_bytes=10**6, sync_ns=10**12)
 
 
 @pytest.fixture
@@ -38,21 +38,23 @@ def test_a_look_sees_what_is_new_and_what_was_accepted_meanwhile(
     tmp_path: Path, suppressions: Path
 ) -> None:
     with open_log(tmp_path / "log") as log:
-        look = Look([tmp_path / "log"], WATCH, suppressions)
+        look = LogWatch([tmp_path / "log"], WATCH, suppressions)
         assert look.now(TODAY).summary.tally.attempted == 0
         log.append([attempt(1, outcome=Class.REORDER)], [], [])
         assert len(look.now(TODAY).judged.blocking) == 1
-        accept(suppressions, Accepted.of("r", "b", TODAY, kind=Class.REORDER), today=TODAY)
+        accept(
+            suppressions, AcceptedDivergence.of("r", "b", TODAY, kind=Class.REORDER), today=TODAY
+        )
         log.append([attempt(2, outcome=Class.REORDER)], [], [])
         found = look.now(TODAY)
         assert (found.summary.tally.attempted, found.judged.blocking) == (2, ())
-        assert found.judged.counts == {Standing.ACCEPTED: 2}
+        assert found.judged.counts == {SuppressionStatus.ACCEPTED: 2}
         assert len(look.now(date(2026, 11, 23)).judged.blocking) == 1
 
 
 def test_a_register_that_breaks_meanwhile_is_said(tmp_path: Path, suppressions: Path) -> None:
     open_log(tmp_path / "log").close()
-    look = Look([tmp_path / "log"], WATCH, suppressions)
+    look = LogWatch([tmp_path / "log"], WATCH, suppressions)
     suppressions.write_text("[[accepted]]\n")
     with pytest.raises(BadPolicy, match=r"accepted\.toml:1: "):
         look.now(TODAY)
@@ -97,7 +99,7 @@ def replayed(
     known: Suppressions = NONE,
     limit: int | None = None,
     control: str = CONTROL,
-) -> list[tuple[Class, Now, Standing | None]]:
+) -> list[tuple[Class, Now, SuppressionStatus | None]]:
     found = shadow_replay(
         [log], project.layout, control, CANDIDATE, project.cache, suppressions=known, today=TODAY,
         time_limit_s=10, limit=limit,
@@ -112,10 +114,10 @@ def test_a_replay_asks_the_most_frequent_first_and_says_what_the_register_says(
     live_log.write(project, log)
     every = replayed(project, log)
     assert every[-1][1:] == (Now.FIXED, None)
-    assert {standing for _, now, standing in every if now is Now.STILL} == {Standing.OPEN}
+    assert {standing for _, now, standing in every if now is Now.STILL} == {SuppressionStatus.OPEN}
     some = Class(every[0][0])
-    known = Suppressions(accepted=(Accepted.of("r", "b", TODAY, kind=some),))
-    assert replayed(project, log, known, 1) == [(some, Now.STILL, Standing.ACCEPTED)]
+    known = Suppressions(accepted=(AcceptedDivergence.of("r", "b", TODAY, kind=some),))
+    assert replayed(project, log, known, 1) == [(some, Now.STILL, SuppressionStatus.ACCEPTED)]
     with pytest.raises(EvidenceError, match="compared with itself"):
         replayed(project, log, control=CANDIDATE)
     with pytest.raises(BadFile, match="its log is missing"):

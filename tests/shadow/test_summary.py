@@ -9,13 +9,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness.agreement import Class, Tally
+from harness.agreement import Class, ComparisonTally
 from harness.core.errors import EvidenceError
 from harness.core.run import Status
 from harness.core.scores import Estimate
 from harness.shadow import log as shadow_log
-from harness.shadow.log import Follower, Log, Tail
-from harness.shadow.record import Degradation, Kind, Observation
+from harness.shadow.log import Follower, LogWriter, Tail
+from harness.shadow.record import Degradation, Observation, ProblemKind
 from harness.shadow.summary import POINTS, MedianRatio, Summary, Track
 from tests.make.shadow.attempts import START, attempt, bounds, divergence, seen, shed
 
@@ -41,7 +41,7 @@ def mixed() -> Summary:
 
 def test_every_attempt_is_counted_once() -> None:
     found = mixed()
-    assert found.tally == Tally(attempted=8, compared=3, errored=3, skipped=1, shed=1)
+    assert found.tally == ComparisonTally(attempted=8, compared=3, errored=3, skipped=1, shed=1)
     assert found.by_slice["id"] == {Class.EXACT: 1, Class.OVERLAP: 1}
     assert found.by_slice["(no slice)"].total() == 6
     assert found.reasons[Class.SHED, "the queue is full"] == 1
@@ -137,11 +137,11 @@ def test_a_clock_that_did_not_tick_stops_nobody() -> None:
     assert now.value == pytest.approx(1, rel=0.02)
 
 
-def log(folder: Path, rotate_bytes: int = 2000) -> Log:
-    return Log(folder, rotate_bytes=rotate_bytes, sync_ns=10**12)
+def log(folder: Path, rotate_bytes: int = 2000) -> LogWriter:
+    return LogWriter(folder, rotate_bytes=rotate_bytes, sync_ns=10**12)
 
 
-def batch(folder: Log, first: int, count: int) -> None:
+def batch(folder: LogWriter, first: int, count: int) -> None:
     folder.append([attempt(n) for n in range(first, first + count)], [], [])
 
 
@@ -165,7 +165,7 @@ def test_a_follower_sees_what_the_reader_of_the_whole_sees(tmp_path: Path) -> No
             batch(writer, first, 7)
             other = attempt(100 + first, outcome=Class.DISJOINT, jaccard=0.0)
             found = divergence(100 + first, Class.DISJOINT, ["a"], ["b"])
-            note = Degradation(5, "w1", START, "candidate", Kind.CRASH, "it ended")
+            note = Degradation(5, "w1", START, "candidate", ProblemKind.CRASH, "it ended")
             writer.append([other], [found], [note])
             summary.read(follower)
             assert summary.tally.attempted == first // 7 * 8 + 8
@@ -173,7 +173,7 @@ def test_a_follower_sees_what_the_reader_of_the_whole_sees(tmp_path: Path) -> No
     whole = shadow_log.read_logs(tmp_path)
     assert summary.tally == whole.tally
     assert summary.missing == whole.missing
-    assert summary.degradations == {("candidate", Kind.CRASH): 9}
+    assert summary.degradations == {("candidate", ProblemKind.CRASH): 9}
     assert [(t.times, t.text) for t in summary.diverging.traces()] == [(9, "a query")]
 
 

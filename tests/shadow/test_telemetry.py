@@ -13,7 +13,7 @@ from opentelemetry import metrics, trace
 from harness.core import errors
 from harness.core.errors import HarnessError
 from harness.shadow.comparison import Shadowed
-from harness.shadow.record import Kind
+from harness.shadow.record import ProblemKind
 from harness.shadow.telemetry import to_opentelemetry
 from tests.make.shadow.comparisons import comparison, drained, here
 from tests.shadow.arms import Arm, arm
@@ -76,7 +76,7 @@ def test_an_exporter_that_raises_loses_no_attempt(tmp_path: Path) -> None:
         found = drained(made)
     assert found.tally.compared == 1
     (fault,) = found.degradations
-    assert fault.kind is Kind.FAULT
+    assert fault.kind is ProblemKind.FAULT
     assert fault.cause == "nothing is exported from here on: ConnectionError: nobody listens"
 
 

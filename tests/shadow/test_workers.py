@@ -11,8 +11,8 @@ import pytest
 from harness.core.engine import Answer, Hit
 from harness.core.run import Status
 from harness.shadow.pair import Generation
-from harness.shadow.record import Kind
-from harness.shadow.worker import QUESTION_BYTES, Lost, Open, ProcessWorker
+from harness.shadow.record import ProblemKind
+from harness.shadow.worker import QUESTION_BYTES, Open, ProcessWorker, WorkerLost
 from tests.make.shadow.comparisons import LIMITS, MS, SECOND, Here, changed
 from tests.shadow.arms import OTHER, Arm, Plain, arm, broken, given, hits, slow_to_open
 
@@ -54,19 +54,19 @@ def test_an_exception_is_an_answer_of_its_own_kind() -> None:
 @pytest.mark.parametrize(
     ("how", "kind", "cause"),
     [
-        ("hang", Kind.TIMEOUT, "no answer"),
-        ("exit", Kind.CRASH, "exit code 7"),
-        ("crash", Kind.CRASH, "exit code -11"),
-        ("leak", Kind.CRASH, "grew to"),
+        ("hang", ProblemKind.TIMEOUT, "no answer"),
+        ("exit", ProblemKind.CRASH, "exit code 7"),
+        ("crash", ProblemKind.CRASH, "exit code -11"),
+        ("leak", ProblemKind.CRASH, "grew to"),
     ],
 )
 def test_a_process_that_hangs_ends_or_leaks_is_lost_and_gone(
-    how: str, kind: Kind, cause: str
+    how: str, kind: ProblemKind, cause: str
 ) -> None:
     worker = process(arm(how))
     assert worker.ask(("ab", 2, {}), **PATIENT).status is Status.ANSWERED
     hang_ns = 200 * MS if how == "hang" else 60 * SECOND
-    with pytest.raises(Lost, match=cause) as lost:
+    with pytest.raises(WorkerLost, match=cause) as lost:
         worker.ask((how, 2, {}), late_ns=hang_ns, hang_ns=hang_ns)
     assert lost.value.kind is kind
     assert lost.value.side is not None
@@ -82,7 +82,7 @@ def test_a_process_that_is_killed_is_lost_and_too_long_a_question_not_asked() ->
     assert worker.ask(("ab", 2, {}), **PATIENT).status is Status.ANSWERED
     (child,) = children()
     os.kill(child.pid, signal.SIGKILL)
-    with pytest.raises(Lost, match="exit code -9"):
+    with pytest.raises(WorkerLost, match="exit code -9"):
         worker.ask(("ab", 2, {}), **PATIENT)
     worker.close()
 
@@ -96,7 +96,7 @@ def test_a_process_that_is_killed_is_lost_and_too_long_a_question_not_asked() ->
     ],
 )
 def test_a_candidate_that_does_not_open_soon_is_lost(opens: Open, says: str) -> None:
-    with pytest.raises(Lost, match=says) as lost:
+    with pytest.raises(WorkerLost, match=says) as lost:
         process(opens, start_s=0.3 if opens is slow_to_open else 30)
     assert lost.value.side is None or opens is slow_to_open
     assert not children()

@@ -28,7 +28,7 @@ from harness.stats.bootstrap import (
     reweighted_sums,
     slab_bytes,
 )
-from harness.stats.bounded import SHORT, Codes, Floats, Span, bounded_each, chance_above
+from harness.stats.bounded import SHORT, Codes, Floats, ValueRange, bounded_each, chance_above
 
 
 def as_theirs(units: int) -> float:
@@ -352,12 +352,12 @@ def test_the_words_are_those_of_today() -> None:
     ]
 
 
-DIFFERENCES = Span(-1.0, 1.0)
+DIFFERENCES = ValueRange(-1.0, 1.0)
 LEVEL = 0.025
 
 
 def ends(
-    values: Floats, clusters: Codes | None = None, span: Span = DIFFERENCES
+    values: Floats, clusters: Codes | None = None, span: ValueRange = DIFFERENCES
 ) -> tuple[float, ...]:
     found = bounded_each(values.reshape(-1, 1), span=span, level=LEVEL, clusters=clusters)
     return float(found.low[0]), float(found.high[0])
@@ -391,7 +391,7 @@ def test_two_kinds_of_values_never_have_more_than_the_level(queries: int, level:
     fine = np.unique(np.geomspace(1, queries, 40).round().astype(int))
     fine = np.union1d(fine, np.maximum(1, queries - fine))
     values = (np.arange(queries)[:, None] < fine).astype(float)
-    low = bounded_each(values, span=Span(0.0, 1.0), level=level, clusters=None).low
+    low = bounded_each(values, span=ValueRange(0.0, 1.0), level=level, clusters=None).low
     assert (low <= beta.ppf(level, fine, queries - fine + 1)).all()
     for share, least in zip(low, fine, strict=True):
         assert binom.sf(least - 1, queries, share) <= level
@@ -499,7 +499,7 @@ def test_any_values_have_ends_around_their_mean(
     turned = ends(-given_, groups)
     assert turned == pytest.approx((-high, -low), abs=1e-8)
     if groups is None:
-        moved = ends((given_ + 1) / 2, span=Span(0, 1))
+        moved = ends((given_ + 1) / 2, span=ValueRange(0, 1))
         assert moved == pytest.approx(((low + 1) / 2, (high + 1) / 2), abs=1e-8)
 
 
@@ -513,7 +513,7 @@ def test_so_many_like_queries_are_so_many_queries() -> None:
 
 def test_a_value_outside_its_span_is_refused() -> None:
     with pytest.raises(EvidenceError, match=r"from 0 to 1.5 are not all within 0 and 1"):
-        ends(np.array([0.0, 1.5]), span=Span(0.0, 1.0))
+        ends(np.array([0.0, 1.5]), span=ValueRange(0.0, 1.0))
     with pytest.raises(EvidenceError, match="no value"):
         ends(np.empty(0))
 

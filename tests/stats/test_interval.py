@@ -18,7 +18,7 @@ from harness.core.errors import EvidenceError
 from harness.core.records import Drawn
 from harness.core.scores import Estimate
 from harness.stats.bootstrap import bca
-from harness.stats.bounded import Span, bounded_each
+from harness.stats.bounded import ValueRange, bounded_each
 from harness.stats.inference import Inference
 from harness.stats.interval import (
     TrafficMean,
@@ -34,7 +34,7 @@ from harness.stats.raters import Weights, alpha, fleiss, kappa
 from harness.stats.selection import Floats, Ints, Rows, Search, Selection, Values, select
 from tests.make.chances import chance
 
-DIFFERENCES = Span(-1.0, 1.0)
+DIFFERENCES = ValueRange(-1.0, 1.0)
 DRAWN: dict[str, Any] = {"confidence": 0.95, "resamples": 2_000, "seed": 7}
 SURE: dict[str, Any] = {"inference": Inference(**DRAWN), "clusters": None}
 
@@ -126,10 +126,12 @@ def test_no_size_shows_a_share_below_nothing() -> None:
 
 RULES = Inference(confidence=0.95, resamples=1, seed=5)
 Draws = Callable[[int, int], int]
-SHARE, DIFFERENCE = Span(0.0, 1.0), Span(-1.0, 1.0)
+SHARE, DIFFERENCE = ValueRange(0.0, 1.0), ValueRange(-1.0, 1.0)
 
 
-def of(values: list[float], drawn: list[Drawn], span: Span | None = SHARE) -> TrafficMean | None:
+def of(
+    values: list[float], drawn: list[Drawn], span: ValueRange | None = SHARE
+) -> TrafficMean | None:
     (found,) = traffic_mean_each(
         np.array(values).reshape(-1, 1), drawn, spans=[span], inference=RULES
     )

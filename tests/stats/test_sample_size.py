@@ -18,14 +18,14 @@ from benchmarks.simulate import kept
 from benchmarks.verdict_families import losing
 from harness.core.errors import EvidenceError
 from harness.stats import bootstrap, significance
-from harness.stats.bounded import Span, bounded_each
+from harness.stats.bounded import ValueRange, bounded_each
 from harness.stats.inference import Inference
 from harness.stats.interval import interval, share
 from harness.stats.sample_size import (
     Codes,
     Floats,
+    IntervalTarget,
     Pilot,
-    Target,
     assumed,
     dependence,
     min_queries,
@@ -44,7 +44,7 @@ from harness.stats.significance import (
 )
 from tests.source import ROOT
 
-DIFFERENCES = Span(-1.0, 1.0)
+DIFFERENCES = ValueRange(-1.0, 1.0)
 
 
 def spread(mean: float, deviation: float, count: int) -> Floats:
@@ -134,12 +134,12 @@ def test_one_query_has_no_spread() -> None:
         Pilot.of(np.array([0.1]), span=DIFFERENCES, clusters=None)
 
 
-ALIKE = Target(0.0, -0.02)
+ALIKE = IntervalTarget(0.0, -0.02)
 
 
 def plan(
     values: Floats,
-    wanted: Target = ALIKE,
+    wanted: IntervalTarget = ALIKE,
     power: float = 0.8,
     *,
     clusters: Codes | None = None,
@@ -202,12 +202,14 @@ def test_queries_in_clusters_are_planned_by_their_worth() -> None:
 
 def test_both_sides_ask_for_more_than_one() -> None:
     values = np.random.default_rng(5).normal(0, 0.2, 300).clip(-1, 1)
-    assert plan(values, Target(0.0, 0.02, both_sides=True)) > plan(values, Target(0.0, -0.02))
+    assert plan(values, IntervalTarget(0.0, 0.02, both_sides=True)) > plan(
+        values, IntervalTarget(0.0, -0.02)
+    )
 
 
 def test_a_truth_on_the_bound_has_no_plan() -> None:
     values = np.random.default_rng(6).normal(0, 0.2, 50).clip(-1, 1)
-    for wanted in (Target(-0.02, -0.02), Target(0.02, 0.02, both_sides=True)):
+    for wanted in (IntervalTarget(-0.02, -0.02), IntervalTarget(0.02, 0.02, both_sides=True)):
         assert (
             planned(
                 values,
@@ -244,15 +246,15 @@ def test_a_share_is_planned_by_its_exact_interval() -> None:
 @pytest.mark.parametrize("largest", [0.0, 0.001])
 def test_a_pilot_without_a_difference_takes_the_fewest(largest: float) -> None:
     """Clusters of a given share grow with the queries, and must not drive the plan away."""
-    values, span = np.zeros(50), Span(-1.0, 1.0)
+    values, span = np.zeros(50), ValueRange(-1.0, 1.0)
     found = planned(
-        values, Target(0.0, -0.02), span=span, confidence=0.95, power=0.8, clusters=None,
+        values, IntervalTarget(0.0, -0.02), span=span, confidence=0.95, power=0.8, clusters=None,
         largest=largest,
     )  # fmt: skip
     assert found == 188
 
 
-SHARES = Span(0.0, 1.0)
+SHARES = ValueRange(0.0, 1.0)
 
 
 @pytest.mark.parametrize(

@@ -36,7 +36,7 @@ from harness.core.gate import Verdict
 from harness.core.scores import Estimate
 from harness.gates import non_inferior
 from harness.gates.base.rules import Rules
-from harness.stats.bounded import Span
+from harness.stats.bounded import ValueRange
 from harness.stats.sequential import (
     BLOCK_SHARES,
     NS_PER_S,
@@ -293,12 +293,14 @@ def test_a_value_that_is_no_share_is_refused() -> None:
         cut(np.array([1.5]), np.zeros(1, dtype=np.int64))
 
 
-UNIT, DIFFERENCES = Span(0.0, 1.0), Span(-1.0, 1.0)
+UNIT, DIFFERENCES = ValueRange(0.0, 1.0), ValueRange(-1.0, 1.0)
 SHARES = (1.0, 0.5, 0.25, 0.125, 0.0625, 0.03125)
 VALUES = st.lists(st.sampled_from([0.0, 0.1, 0.5, 0.9, 1.0]), min_size=2, max_size=60)
 
 
-def interval(values: list[float], span: Span = UNIT, clusters: list[int] | None = None) -> Estimate:
+def interval(
+    values: list[float], span: ValueRange = UNIT, clusters: list[int] | None = None
+) -> Estimate:
     column = np.array(values).reshape(-1, 1)
     codes = None if clusters is None else np.array(clusters)
     return evalues_each(column, span=span, confidence=0.95, clusters=codes)[0]
@@ -463,7 +465,7 @@ def test_the_simulated_gate_is_the_gate() -> None:
     """Column by column, the rule itself says the same."""
     rng = np.random.default_rng(5)
     asked = GateCase("non_inferior", -0.1, "above", 0.0)
-    settings = non_inferior.Settings(measure="nDCG@10", margin=0.1)
+    settings = non_inferior.NonInferiorSettings(measure="nDCG@10", margin=0.1)
     rules = Rules(confidence=0.95, resamples=1_000, seed=20_261_122, power=0.8)
     said = set()
     for mean in (0.0, -0.1, -0.3):

@@ -16,12 +16,12 @@ from harness.pipeline.params import ReplayParams
 from harness.tune import files as tune_files
 from harness.tune.files import MARK, arm_text, check_place, is_ours
 from harness.tune.stage import (
-    Answers,
+    CandidateAnswers,
     CandidateFailed,
     Cells,
-    Collection,
     Tuned,
     TuneRequest,
+    TuningSplit,
     before_last_step,
     settings_of,
     tune,
@@ -120,8 +120,8 @@ def test_values_are_kept_where_they_were_measured(project: Toy, arm: Path, tmp_p
     data = Prepared.open(project.layout.data)
     told: list[int] = []
     arms = [registry.load(str(arm), tmp_path, {"number": number}) for number in (1, FAILS)]
-    answers = Answers(arms, 10, 10.0, tmp_path / "index", "code")
-    at = [Collection(data, data.queries(), data.qrels())] * 2
+    answers = CandidateAnswers(arms, 10, 10.0, tmp_path / "index", "code")
+    at = [TuningSplit(data, data.queries(), data.qrels())] * 2
     cells = Cells(answers, at, "nDCG@10", tmp_path / "values", told.append)
     rows = np.array([0, 2, len(data.queries())])
     first = cells(0, rows)
@@ -169,19 +169,19 @@ OTHERS: dict[str, tuple[dict[str, Scalar], ...]] = {
 
 
 @pytest.fixture
-def collection(project: Toy) -> Collection:
+def collection(project: Toy) -> TuningSplit:
     data = Prepared.open(project.layout.data)
-    return Collection(data, data.queries(), data.qrels())
+    return TuningSplit(data, data.queries(), data.qrels())
 
 
 @pytest.mark.parametrize(("stack", "text"), [("hybrid", HYBRID), ("blend", BLEND)])
 def test_one_index_answers_for_all_candidates_of_a_last_step(
-    collection: Collection, tmp_path: Path, stack: str, text: str
+    collection: TuningSplit, tmp_path: Path, stack: str, text: str
 ) -> None:
     (tmp_path / "x.toml").write_text(text)
     path = str(tmp_path / "x.toml")
     arms = [registry.load(path, tmp_path, one) for one in (None, *OTHERS[stack])]
-    answers = Answers(arms, 10, 10.0, tmp_path / "index", "code")
+    answers = CandidateAnswers(arms, 10, 10.0, tmp_path / "index", "code")
     shown = []
     for at, arm in enumerate(arms):
         found = [row.hits for row in answers.of(at, collection, collection.queries)]

@@ -28,7 +28,7 @@ def now() -> datetime:
     return datetime.now(UTC)
 
 
-class Made(NamedTuple):
+class ModelOutput(NamedTuple):
     """What a model made of texts, in their order."""
 
     values: tuple[bytes, ...]
@@ -46,13 +46,13 @@ class Cached:
         """Name what the model makes of a text."""
         return hashlib.sha256(f"{self.identity}\n{text}".encode("utf-8", "replace")).digest()
 
-    def of(self, db: Connection, texts: Sequence[str]) -> Made | None:
+    def of(self, db: Connection, texts: Sequence[str]) -> ModelOutput | None:
         """Read what was made of texts; None where the model has not read one of them."""
         held = {row[0]: row[1:] for row in db.execute("SELECT key, value, made_at FROM made")}
         rows = [row for text in texts if (row := held.get(self.key(text))) is not None]
         if len(rows) < len(texts):
             return None
-        return Made(tuple(row[0] for row in rows), tuple(row[1] for row in rows))
+        return ModelOutput(tuple(row[0] for row in rows), tuple(row[1] for row in rows))
 
 
 def complete(

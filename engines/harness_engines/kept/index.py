@@ -18,11 +18,11 @@ from harness.core.errors import BadFile, IndexNotReady
 from harness.core.files import held, make_private, naming
 from harness.core.progress import progress
 from harness.core.reading import Malformed, whole_below
-from harness_engines.kept.listing import Fault, Listed, Seen, check, listed
+from harness_engines.kept.listing import FileStat, FolderListing, UnreadFile, check, listed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reader:
+class FileReader:
     """What a stack makes of files; it keeps that in tables of its own."""
 
     suffixes: frozenset[str]
@@ -49,11 +49,11 @@ class Updated(NamedTuple):
     read: int
     removed: int
     unchanged: int
-    faults: tuple[Fault, ...]
+    faults: tuple[UnreadFile, ...]
     """Of all files of the folder, those that cannot be found, by path."""
     refused: int = 0
     """Those among them that this update looked at."""
-    notes: tuple[Fault, ...] = ()
+    notes: tuple[UnreadFile, ...] = ()
     """What cannot be found of files that are found."""
     left_out: tuple[str, ...] = ()
     """Output of tools, copies and what is ignored; folders end with a slash."""
@@ -97,7 +97,9 @@ CREATE TABLE file (path TEXT PRIMARY KEY, size INTEGER NOT NULL, mtime_ns INTEGE
 """
 
 
-def update(root: Path, place: Path, reader: Reader, *, everything: bool | None = None) -> Updated:
+def update(
+    root: Path, place: Path, reader: FileReader, *, everything: bool | None = None
+) -> Updated:
     """Bring the index in the folder ``place`` up to date with the folder ``root``.
 
     ``everything`` says whether that is all of ``root``, as ``listed`` has it; None leaves
@@ -156,14 +158,14 @@ def _read_only(path: Path, how: str, remedy: str) -> Iterator[Connection]:
         raise IndexNotReady(f"{path}: {exc}. {remedy}") from exc
 
 
-def faults(db: Connection, what: Literal["fault", "note"] = "fault") -> tuple[Fault, ...]:
+def faults(db: Connection, what: Literal["fault", "note"] = "fault") -> tuple[UnreadFile, ...]:
     """List the files that could not be read, or those that were read in part, by path."""
     rows = db.execute(f"SELECT path, {what} FROM file WHERE {what} != '' ORDER BY path")  # noqa: S608  one of two
-    return tuple(Fault(*row) for row in rows)
+    return tuple(UnreadFile(*row) for row in rows)
 
 
 @contextmanager
-def _written(path: Path, root: Path, reader: Reader) -> Iterator[Connection]:
+def _written(path: Path, root: Path, reader: FileReader) -> Iterator[Connection]:
     """Open the index to write; one of another folder or reader, or a broken one, begins anew."""
     wanted = f"{VERSION} {reader.identity} {root.resolve()}"
     for is_new in (False, True):
@@ -220,9 +222,9 @@ class _Update:
 
     db: Connection
     root: Path
-    reader: Reader
+    reader: FileReader
 
-    def follow(self, listed: Listed) -> Updated:
+    def follow(self, listed: FolderListing) -> Updated:
         """Drop what is gone, and take in what is new or other than it was."""
         rows = self.db.execute("SELECT path, size, mtime_ns, ctime_ns, sha256 FROM file")
         known: dict[str, tuple[Any, ...]] = {row[0]: row[1:] for row in rows}
@@ -260,7 +262,7 @@ class _Update:
             left_out=listed.left_out,
         )
 
-    def _take(self, one: Seen, known: bytes) -> bool | None:
+    def _take(self, one: FileStat, known: bytes) -> bool | None:
         """Read a file; return whether it can be read, and None where it is as it was."""
         settled = time.time_ns() - one.mtime_ns > SETTLED_NS
         mtime = one.mtime_ns if settled else UNSETTLED
@@ -309,10 +311,10 @@ Opened = TypeVar("Opened")
 Opener = Callable[[Connection], AbstractContextManager[Opened]]
 
 
-class Live(Generic[Opened]):
+class LiveFolder(Generic[Opened]):
     """One folder, one index, one stack; a query at a time."""
 
-    def __init__(self, root: Path, place: Path, reader: Reader, opener: Opener[Opened]) -> None:
+    def __init__(self, root: Path, place: Path, reader: FileReader, opener: Opener[Opened]) -> None:
         """Follow ``root`` with the index in ``place``; ``opener`` makes what answers."""
         self._root, self._place, self._reader, self._opener = root, place, reader, opener
         self._lock, self._open, self._state = Lock(), ExitStack(), ""

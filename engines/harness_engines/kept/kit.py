@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from mcp.server.lowlevel import Server
     from pydantic import BaseModel
 
-    from harness_engines.kept.index import Live
+    from harness_engines.kept.index import LiveFolder
 
 Answer = Mapping[str, Any]
 
@@ -87,12 +87,12 @@ class Kit:
         strict = ConfigDict(frozen=True, extra="forbid")
         return create_model("Arguments", __config__=strict, **fields)
 
-    def application(self, live: Live[Any], title: str) -> Server[Any]:
+    def application(self, live: LiveFolder[Any], title: str) -> Server[Any]:
         """Make an MCP server of its tool; each call updates the index from its folder first."""
         from harness.core.errors import DISTRIBUTION, BadFile, HarnessError, IndexNotReady, Locked
         from harness_engines import mcp_server
         from harness_engines.kept.index import unread
-        from harness_engines.mcp_server import Code, Refused
+        from harness_engines.mcp_server import RefusalCode, ToolRefusal
 
         def call(args: BaseModel) -> Answer:
             given = {name: value for name, value in args.model_dump().items() if value != ""}
@@ -100,11 +100,11 @@ class Kit:
                 with live.now() as (opened, done):
                     return {**self.answer(opened, given), **unread(done)}
             except (BadFile, IndexNotReady, Locked) as exc:
-                raise Refused(f"{exc}", Code.FAILED) from exc
+                raise ToolRefusal(f"{exc}", RefusalCode.FAILED) from exc
             except OSError as exc:
-                raise Refused(f"{exc.filename}: {exc.strerror}", Code.FAILED) from exc
+                raise ToolRefusal(f"{exc.filename}: {exc.strerror}", RefusalCode.FAILED) from exc
             except (HarnessError, ValueError) as exc:
-                raise Refused(f"{exc}") from exc
+                raise ToolRefusal(f"{exc}") from exc
 
         declared = mcp_server.Tool(self.tool, self.about, self.takes, call)
         release = version(DISTRIBUTION)

@@ -36,7 +36,7 @@ BYTES = range(0xDC80, 0xDD00)
 ASCII = 0x80
 
 
-class Fault(NamedTuple):
+class UnreadFile(NamedTuple):
     """A file that cannot be read, or a folder, and why."""
 
     path: str
@@ -44,7 +44,7 @@ class Fault(NamedTuple):
     why: str
 
 
-class Seen(NamedTuple):
+class FileStat(NamedTuple):
     """A file as the file system tells of it; nothing of it was read."""
 
     path: str
@@ -55,12 +55,12 @@ class Seen(NamedTuple):
     """When its content, its name or its rights changed; no program can set it."""
 
 
-class Listed(NamedTuple):
+class FolderListing(NamedTuple):
     """What a folder holds of the kinds that are read."""
 
-    files: tuple[Seen, ...]
+    files: tuple[FileStat, ...]
     """By path."""
-    unnamed: tuple[Fault, ...]
+    unnamed: tuple[UnreadFile, ...]
     """Files and folders that are left out for their names, which are escaped here."""
     left_out: tuple[str, ...] = ()
     """Output of tools, copies of others' work and what is ignored; folders end with a slash."""
@@ -90,7 +90,7 @@ def check(root: Path) -> None:
         raise BadFile(root, "is not a folder", "Give the folder that holds the files")
 
 
-def listed(root: Path, suffixes: frozenset[str], *, everything: bool = False) -> Listed:
+def listed(root: Path, suffixes: frozenset[str], *, everything: bool = False) -> FolderListing:
     """List the regular files below ``root`` with one of ``suffixes``, in lower case.
 
     Links are not followed, and hidden files and folders are left out. Unless ``everything`` is
@@ -105,7 +105,7 @@ def listed(root: Path, suffixes: frozenset[str], *, everything: bool = False) ->
         hint = "Look at its rights, or move it out of the folder"
         raise BadFile(named, f"cannot be listed ({exc.strerror})", hint) from exc
     files, unnamed, left_out = sorted(walk.files), sorted(walk.unnamed), sorted(walk.left_out)
-    return Listed(tuple(files), tuple(unnamed), tuple(left_out))
+    return FolderListing(tuple(files), tuple(unnamed), tuple(left_out))
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,8 +117,8 @@ class _Walk:
 
     suffixes: frozenset[str]
     everything: bool
-    files: list[Seen] = field(default_factory=list)
-    unnamed: list[Fault] = field(default_factory=list)
+    files: list[FileStat] = field(default_factory=list)
+    unnamed: list[UnreadFile] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
 
     def below(self, root: Path) -> None:
@@ -168,7 +168,7 @@ class _Walk:
             about = entry.stat(follow_symlinks=False)
             if S_ISREG(about.st_mode):  # it may have become another thing
                 times = about.st_mtime_ns, about.st_ctime_ns
-                self.files.append(Seen(path, about.st_size, *times))
+                self.files.append(FileStat(path, about.st_size, *times))
         return is_folder
 
 
@@ -205,13 +205,15 @@ def _is_text(name: str) -> bool:
     return name.isprintable() or not any(category(one) in NO_NAME for one in name)
 
 
-def _unnamed(prefix: str, name: str, *, is_folder: bool) -> Fault:
+def _unnamed(prefix: str, name: str, *, is_folder: bool) -> UnreadFile:
     """Name what is left out for its name, and say why."""
     foreign = any(ord(one) in BYTES for one in name)
     what = "is not UTF-8" if foreign else "holds the end of a line, or a control character"
     if is_folder:
-        return Fault(f"{prefix}{escaped(name)}/", f"its name {what}. Rename the folder to read it")
-    return Fault(f"{prefix}{escaped(name)}", f"its name {what}. Rename it")
+        return UnreadFile(
+            f"{prefix}{escaped(name)}/", f"its name {what}. Rename the folder to read it"
+        )
+    return UnreadFile(f"{prefix}{escaped(name)}", f"its name {what}. Rename it")
 
 
 def escaped(name: str) -> str:

@@ -42,7 +42,7 @@ Mask = TypeVar("Mask", bound=Any)
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class ClauseGroup:
     """Clauses and groups: all that must match, any of the rest where none must, none refused.
 
     A group that only refuses matches everything else.
@@ -63,7 +63,7 @@ class Group:
         return bool(self.parts) and all(one.occur is Occur.NOT for one in leaves(self))
 
 
-Node = Clause | Group
+Node = Clause | ClauseGroup
 
 
 class _Piece(NamedTuple):
@@ -83,14 +83,14 @@ def words_alone(typed: str) -> list[str]:
     return []
 
 
-def parse(text: str) -> Group:
+def parse(text: str) -> ClauseGroup:
     """Read a query; text without a letter or digit gives a group without parts."""
     typed = normalise(text)
     if alone := words_alone(typed):
         few = seldom(alone, _folded_typed)
-        return Group(Occur.SHOULD, tuple(Clause(Occur.SHOULD, (w,), False, w) for w in few))  # noqa: FBT003
+        return ClauseGroup(Occur.SHOULD, tuple(Clause(Occur.SHOULD, (w,), False, w) for w in few))  # noqa: FBT003
     if not _STRUCTURE.search(typed):
-        return Group(Occur.SHOULD, tuple(seldom(list(_side_by_side(typed)), _alike)))
+        return ClauseGroup(Occur.SHOULD, tuple(seldom(list(_side_by_side(typed)), _alike)))
     pieces = _signs_read(_bound(list(_pieces(typed))))
     open_groups = [_Level(Occur.SHOULD)]
     words = 0
@@ -245,7 +245,7 @@ class _Level:
             self._alternatives[-1].append((node, signed))
             self._following = ""
 
-    def group(self) -> Group:
+    def group(self) -> ClauseGroup:
         """Return what was read, without groups that mean the same as their parts."""
         every = [part for alternative in self._alternatives for part in alternative]
         chosen = [[node for node, signed in one if not signed] for one in self._alternatives]
@@ -257,11 +257,11 @@ class _Level:
         else:
             parts = [
                 one[0] if len(one) == 1 and one[0].occur is Occur.SHOULD
-                else Group(Occur.SHOULD, tuple(one))
+                else ClauseGroup(Occur.SHOULD, tuple(one))
                 for one in chosen
             ]  # fmt: skip
             parts += [node for node, signed in every if signed]
-        return Group(self._occur, _spliced(parts, either=either), either)
+        return ClauseGroup(self._occur, _spliced(parts, either=either), either)
 
 
 def _spliced(parts: Iterable[Node], *, either: bool) -> tuple[Node, ...]:
@@ -278,7 +278,7 @@ def _simplified(node: Node, *, either: bool) -> tuple[Node, ...]:
     kinds, occur = {part.occur for part in node.parts}, node.occur
     if kinds == {Occur.NOT} == {occur}:
         any_of = tuple(replace(part, occur=Occur.SHOULD) for part in node.parts)
-        return _simplified(Group(Occur.MUST, any_of, either=True), either=either)
+        return _simplified(ClauseGroup(Occur.MUST, any_of, either=True), either=either)
     alone = len(node.parts) == 1 and kinds != {Occur.NOT}
     same = node.either if occur is Occur.NOT else node.either == either
     if alone or (kinds == {Occur.SHOULD} and occur is not Occur.MUST and same):
@@ -304,7 +304,7 @@ def seldom(many: Sequence[Item], key: Callable[[Item], Hashable]) -> Sequence[It
 
 
 def _alike(node: Node) -> Hashable:
-    if isinstance(node, Group):
+    if isinstance(node, ClauseGroup):
         return node.occur, tuple(map(_alike, node.parts))
     return node.occur, node.quoted, node.begun, tuple(map(_folded_typed, node.words))
 
@@ -316,7 +316,7 @@ def _folded_typed(typed: str) -> str:
     return "".join(one for one in normalize("NFKD", typed).casefold() if not combining(one))
 
 
-def leaves(tree: Group) -> Iterator[Clause]:
+def leaves(tree: ClauseGroup) -> Iterator[Clause]:
     """Yield the clauses of a tree, each as it counts for the whole.
 
     A clause must match where it and all around it must, and is refused where something around it
@@ -372,22 +372,22 @@ def positive(text: str) -> str:
     return " ".join(one.text for one in leaves(found) if one.occur is not Occur.NOT)
 
 
-def held(text: str, *, phrases: bool = True) -> Group:
+def held(text: str, *, phrases: bool = True) -> ClauseGroup:
     """Return what a query demands of every hit, whatever finds it; no parts where nothing.
 
     That is what must and must not be there, all alternatives where one of them is more than words,
     and phrases that stand beside no OR.
     """
-    tree = parse(text) if _MARKS.search(text) else Group(Occur.SHOULD, ())
+    tree = parse(text) if _MARKS.search(text) else ClauseGroup(Occur.SHOULD, ())
     kept = [part for part in tree.parts if part.occur is not Occur.SHOULD]
     may = tree.of(Occur.SHOULD)
     if not tree.of(Occur.MUST) and not all(map(_is_optional, may)):
-        kept.append(Group(Occur.MUST, tuple(may), tree.either))
+        kept.append(ClauseGroup(Occur.MUST, tuple(may), tree.either))
     elif phrases and not tree.either:
         kept += [
             replace(one, occur=Occur.MUST) for one in may if isinstance(one, Clause) and one.quoted
         ]
-    return Group(Occur.SHOULD, tuple(kept))
+    return ClauseGroup(Occur.SHOULD, tuple(kept))
 
 
 def _is_optional(node: Node) -> bool:
@@ -414,18 +414,18 @@ def binding(text: str) -> str:
     return signed(text)
 
 
-def written(tree: Group) -> str:
+def written(tree: ClauseGroup) -> str:
     """Write a tree as text with signs and parentheses."""
     return " ".join(map(_written, tree.parts))
 
 
 def _written(node: Node) -> str:
-    if isinstance(node, Group):
+    if isinstance(node, ClauseGroup):
         return f"{_SIGNS[node.occur]}({written(node)})"
     return _SIGNS[node.occur] + (f'"{node.text}"' if node.quoted else node.text)
 
 
-def mask(tree: Group, of: Callable[[Clause], Mask], every: Mask) -> Mask:
+def mask(tree: ClauseGroup, of: Callable[[Clause], Mask], every: Mask) -> Mask:
     """Compute of which documents a tree holds from masks of its clauses; ``every`` is all true."""
     found = every
     may = [_mask(part, of, every) for part in tree.of(Occur.SHOULD)]
@@ -465,7 +465,7 @@ class Dialect:
     """How often a part that may match is written beside parts that must, so that it counts alike;
     0 where it does not score."""
 
-    def select(self, tree: Group, one: Callable[[Clause], str]) -> Selected:
+    def select(self, tree: ClauseGroup, one: Callable[[Clause], str]) -> Selected:
         """Write a tree, each clause by ``one``, which may leave a clause out by an empty text."""
         parts = {occur: self._parts(tree.of(occur), one) for occur in Occur}
         must, should, never = (parts[occur] for occur in (Occur.MUST, Occur.SHOULD, Occur.NOT))

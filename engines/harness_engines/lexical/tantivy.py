@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple
 
 import tantivy
 
-from harness_engines.lexical.grammar import Group
+from harness_engines.lexical.grammar import ClauseGroup
 from harness_engines.lexical.terms import Clause, Occur
 
 Language = Literal["none", "english"]
@@ -43,7 +43,9 @@ OCCURS = {
 }
 
 
-def compiled(tree: Group, one: Callable[[Clause], tantivy.Query | None]) -> tantivy.Query | None:
+def compiled(
+    tree: ClauseGroup, one: Callable[[Clause], tantivy.Query | None]
+) -> tantivy.Query | None:
     """Make a query of a tree, each clause by ``one``; None where no clause has a term.
 
     The parser of Tantivy is not used, so nothing typed is syntax. What only refuses lists the rest.

@@ -48,7 +48,7 @@ class Reranker(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Unavailable:
+class UnavailableReranker:
     """Stands for a reranker that was requested and could not be opened."""
 
     why: SearchError

@@ -18,7 +18,7 @@ from harness_engines.contract import EngineError, IndexUnavailable
 from harness_engines.rerank.cross_encoder import Reranked
 from harness_engines.vector import bulk
 from harness_engines.vector.amvi import HALF_BYTES, Format, Shape, crc
-from harness_engines.vector.embedder import Reading, TokenEmbedder
+from harness_engines.vector.embedder import ModelPass, TokenEmbedder
 from harness_engines.vector.scan import COSINE_DIGITS
 from harness_engines.vector.scan import Half as HalfVectors
 
@@ -193,7 +193,7 @@ def write_tokens(
     write(path, name, dimension, numbers, lengths, fill=fill)
 
 
-def _write_both(folder: Path, part: bulk.Part, readings: Sequence[Reading], path: Path) -> None:
+def _write_both(folder: Path, part: bulk.Part, readings: Sequence[ModelPass], path: Path) -> None:
     """Keep the tokens of a part in ``path`` and its pooled vectors in ``folder``."""
     tokens = [text.astype(np.float16) for reading in readings for text in reading.tokens]
     pooled = np.concatenate([reading.pooled for reading in readings]).astype(np.float16)

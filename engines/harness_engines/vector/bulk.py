@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.core.batches import Batch, map_batches
-from harness.core.engine import Agreement
+from harness.core.engine import VectorAgreement
 from harness.core.errors import HarnessError
 from harness.core.files import above, replacing, told
 from harness.core.formats import MAX_INDEX_BYTES
@@ -267,7 +267,7 @@ SAMPLE = 32
 
 
 @dataclass(frozen=True, slots=True)
-class Recorded:
+class RecordedEmbedder:
     """An embedder that gives what is recorded of a text, if its own vector says the same."""
 
     embedder: Embedder
@@ -298,7 +298,7 @@ def largest_difference(fresh: NDArray[np.float32], told: Half) -> float:
 def recorded(embedder: Embedder, cache: Path) -> Embedder:
     """Return the embedder with the cached vectors of a record; itself where there are none."""
     known = read_recorded(folder_of(cache, VECTORS, embedder) / RECORDED)
-    return Recorded(embedder, known) if known else embedder
+    return RecordedEmbedder(embedder, known) if known else embedder
 
 
 def write(folder: Path, embedder: Embedder, cache: Path, texts: Sequence[str]) -> Path:
@@ -316,7 +316,9 @@ def write(folder: Path, embedder: Embedder, cache: Path, texts: Sequence[str]) -
     return path
 
 
-def take(folder: Path, embedder: Embedder, cache: Path, texts: Sequence[str]) -> Agreement | None:
+def take(
+    folder: Path, embedder: Embedder, cache: Path, texts: Sequence[str]
+) -> VectorAgreement | None:
     """Copy the record's vectors into the cache, if fresh ones of a sample of ``texts`` agree.
 
     None where the record has no file of this embedder, or not all of the sample.
@@ -336,7 +338,7 @@ def take(folder: Path, embedder: Embedder, cache: Path, texts: Sequence[str]) ->
         to = folder_of(cache, VECTORS, embedder) / RECORDED
         with replacing(to) as beside:
             beside.write_bytes(whole(path, most=MAX_INDEX_BYTES))
-    return Agreement(furthest, used)
+    return VectorAgreement(furthest, used)
 
 
 def _file(folder: Path, embedder: Embedder, cache: Path) -> Path:

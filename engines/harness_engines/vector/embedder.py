@@ -42,7 +42,7 @@ class Embedder(Protocol):
         ...
 
 
-class Reading(NamedTuple):
+class ModelPass(NamedTuple):
     """What one pass of a model gives for a batch of texts."""
 
     pooled: NDArray[np.float32]
@@ -55,7 +55,7 @@ class Reading(NamedTuple):
 class TokenEmbedder(Embedder, Protocol):
     """An embedder that can also show the vector of each token."""
 
-    def read(self, texts: Sequence[str]) -> Reading:
+    def read(self, texts: Sequence[str]) -> ModelPass:
         """Embed a batch and keep the tokens."""
         ...
 
@@ -245,15 +245,15 @@ class OnnxEmbedder:
             return np.concatenate([_mean(*self._states([text])) for text in texts])
         return _mean(*self._states(texts))
 
-    def read(self, texts: Sequence[str]) -> Reading:
+    def read(self, texts: Sequence[str]) -> ModelPass:
         if self.model.eight_bits and len(texts) > 1:
             alone = [self.read([text]) for text in texts]
             pooled = np.concatenate([one.pooled for one in alone])
-            return Reading(pooled, tuple(one.tokens[0] for one in alone))
+            return ModelPass(pooled, tuple(one.tokens[0] for one in alone))
         states, mask = self._states(texts)
         lengths = mask.sum(axis=1)
         tokens = [unit(row[:length]) for row, length in zip(states, lengths, strict=True)]
-        return Reading(_mean(states, mask), tuple(tokens))
+        return ModelPass(_mean(states, mask), tuple(tokens))
 
     def _states(self, texts: Sequence[str]) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
         """Return the last hidden states, shape (texts, tokens, dimension), and which are real."""

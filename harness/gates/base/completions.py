@@ -22,14 +22,19 @@ from harness.core.printable import counted, many
 from harness.core.scores import Estimate, Paired
 from harness.gates.base.rules import Rules, above, signed, within
 from harness.measures import missing_judgements
-from harness.measures.missing_judgements import Judged, Missing, judged_by_relevance, missing
-from harness.stats.bounded import Span
+from harness.measures.missing_judgements import (
+    MissingJudgements,
+    SampledQueries,
+    judged_by_relevance,
+    missing,
+)
+from harness.stats.bounded import ValueRange
 
 Floats = NDArray[np.float64]
-Interval = Callable[[Floats, Span | None, Rules], Estimate]
+Interval = Callable[[Floats, ValueRange | None, Rules], Estimate]
 """Mean of values with its interval; their span is that of the measure where none is given."""
 HALVINGS = 30
-EITHER_WAY = Span(-1.0, 1.0)
+EITHER_WAY = ValueRange(-1.0, 1.0)
 
 
 class Bound(NamedTuple):
@@ -67,8 +72,8 @@ class Completions:
     measured: Floats
     worst: Floats
     best: Floats
-    missing: Missing
-    judged: Judged | None
+    missing: MissingJudgements
+    judged: SampledQueries | None
     """None without a sample, or while some of it is not judged."""
     left: int
     """Pairs of the sample that are not judged."""
@@ -76,7 +81,7 @@ class Completions:
     """Who judged the sample."""
     arms: tuple[str, str]
     dataset: str
-    every: Missing
+    every: MissingJudgements
     """Of all queries, from which a sample is drawn."""
     rate: float
     """Of the sample."""

@@ -20,7 +20,7 @@ from harness.gates.base.queries import SampleSettings, checked, in_slice, other,
 from harness.gates.base.rules import TOUCH, Rules, signed, some
 from harness.measures.name import span_of
 from harness.stats import sequential
-from harness.stats.bounded import Span, chance_above
+from harness.stats.bounded import ValueRange, chance_above
 from harness.stats.interval import interval
 from harness.stats.sample_size import min_queries, queries_needed
 
@@ -47,7 +47,7 @@ HOPELESS = 20
 """Above this multiple of the present queries, more judging is not suggested."""
 
 
-def known_span(measure: str) -> Span:
+def known_span(measure: str) -> ValueRange:
     """Return the least and the greatest value of ``measure``."""
     span = span_of(measure)
     if span is None:
@@ -60,7 +60,7 @@ def needed(
     bound: float,
     *,
     best: float,
-    span: Span,
+    span: ValueRange,
     clusters: NDArray[np.int64] | None,
     rules: Rules,
 ) -> str:
@@ -112,7 +112,7 @@ SMALLEST, WIDEST_ERROR = 1e-9, 0.999
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Comparison:
+class PairedComparison:
     """Differences candidate - control, and the queries without a value in one arm or both."""
 
     control: Scores
@@ -135,7 +135,7 @@ class Comparison:
         return None if self.groups is None else self.groups[: len(self.paired.query_ids)]
 
     @property
-    def span(self) -> Span:
+    def span(self) -> ValueRange:
         """Largest loss and largest gain of one query."""
         return known_span(self.paired.measure).differences
 
@@ -267,7 +267,9 @@ class Comparison:
             lost, lambda values, span, sure: self._interval(values, groups, sure, span), rules
         )
 
-    def _of_paired(self, values: NDArray[np.float64], span: Span | None, rules: Rules) -> Estimate:
+    def _of_paired(
+        self, values: NDArray[np.float64], span: ValueRange | None, rules: Rules
+    ) -> Estimate:
         return self._interval(values, self.known, rules, span)
 
     def _interval(
@@ -275,7 +277,7 @@ class Comparison:
         values: NDArray[np.float64],
         groups: NDArray[np.int64] | None,
         rules: Rules,
-        span: Span | None = None,
+        span: ValueRange | None = None,
     ) -> Estimate:
         span = span or self.span
         if self.every_look:
@@ -287,7 +289,7 @@ class Comparison:
         return interval(values, span=span, inference=rules, clusters=groups)
 
 
-def compare(evidence: Evidence, settings: SampleSettings, versus: str | None) -> Comparison:
+def compare(evidence: Evidence, settings: SampleSettings, versus: str | None) -> PairedComparison:
     """Pair the candidate with the control, or with the arm ``versus``."""
     base = evidence.control if versus is None else other(evidence, versus)
     control, candidate = (
@@ -300,7 +302,7 @@ def compare(evidence: Evidence, settings: SampleSettings, versus: str | None) ->
     parted = len(evidence.parted.intersection(paired.query_ids))
     open_ = completions(evidence, base, evidence.candidate, paired)
     looks = settings.every_look
-    return Comparison(control, candidate, *arms, paired, groups, looks, parted, open_)
+    return PairedComparison(control, candidate, *arms, paired, groups, looks, parted, open_)
 
 
 def _smallest_error(decides: Callable[[Rules], bool], rules: Rules) -> float:

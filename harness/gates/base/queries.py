@@ -31,7 +31,7 @@ from harness.gates.base.rules import (
 )
 from harness.measures.name import parse, span_of
 from harness.stats.bootstrap import FEWEST
-from harness.stats.bounded import Span
+from harness.stats.bounded import ValueRange
 from harness.stats.interval import interval, share, size_for
 
 
@@ -279,4 +279,4 @@ def share_of(bad: NDArray[np.bool_], groups: NDArray[np.int64] | None, rules: Ru
     if groups is None and rules.largest_cluster * queries <= 1:
         return share(int(bad.sum()), queries, confidence=rules.confidence)
     values = bad.astype(np.float64)
-    return interval(values, span=Span(0.0, 1.0), inference=rules, clusters=groups)
+    return interval(values, span=ValueRange(0.0, 1.0), inference=rules, clusters=groups)

@@ -10,6 +10,7 @@ from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
 from pkgutil import iter_modules
+from types import ModuleType
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
@@ -242,12 +243,12 @@ def some(ids: tuple[str, ...]) -> str:
 
 
 Judge = Callable[[str, Any, Evidence, Rules], Finding]
-"""Takes the gate's name, the rule's own ``Settings``, the evidence and the rules."""
+"""Takes the gate's name, the rule's own settings, the evidence and the rules."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A module with ``Settings`` and ``judge``."""
+    """A module with ``judge`` and a class of settings."""
 
     name: str
     settings: type[GateSettings]
@@ -287,7 +288,18 @@ def load(name: str) -> Rule:
         return Rule(name, Unknown, partial(_unknown, name))
     path, _, settings = at.partition(":")
     module = import_module(path)
-    return Rule(name, getattr(module, settings or "Settings"), module.judge)
+    return Rule(name, getattr(module, settings) if settings else _own(module), module.judge)
+
+
+def _own(module: ModuleType) -> type[GateSettings]:
+    """Find the one class of settings that a module defines."""
+    classes = (one for one in vars(module).values() if isinstance(one, type))
+    (found,) = (
+        one
+        for one in classes
+        if issubclass(one, GateSettings) and one.__module__ == module.__name__
+    )
+    return found
 
 
 def _unknown(

@@ -47,7 +47,7 @@ def without_times(value: Json) -> Json:
     return rest
 
 
-class Decided(NamedTuple):
+class DatasetStep(NamedTuple):
     """One step as ``decision.json`` says it."""
 
     dataset: str
@@ -59,12 +59,12 @@ def schema() -> Json:
     return Decision.model_json_schema()
 
 
-def from_json(value: Json, path: Path) -> tuple[Decided, ...]:
+def from_json(value: Json, path: Path) -> tuple[DatasetStep, ...]:
     """Read the decisions back from the content of ``path``."""
     try:
         found = Decision.model_validate_json(json.dumps(value), strict=True)
         return tuple(
-            Decided(of.dataset, step.decision(of.dataset))
+            DatasetStep(of.dataset, step.decision(of.dataset))
             for of in found.datasets
             for step in of.steps
         )

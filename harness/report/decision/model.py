@@ -60,13 +60,13 @@ Named = Annotated[str, Field(min_length=1)]
 Sha256 = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 
 
-class Part(BaseModel):
+class DecisionPart(BaseModel):
     """A part of a decision; unknown keys are refused."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", from_attributes=True)
 
 
-class IntervalPart(Part):
+class IntervalPart(DecisionPart):
     """A number with its two-sided interval and the queries it rests on."""
 
     value: Number
@@ -87,7 +87,7 @@ class IntervalPart(Part):
 Intervals = dict[str, IntervalPart]
 
 
-class FindingPart(Part):
+class FindingPart(DecisionPart):
     """One gate. An inconclusive one says what would settle it. Timed: rests on a clock."""
 
     gate: str
@@ -118,7 +118,7 @@ class FindingPart(Part):
         return Finding(**{**kept, "estimate": estimate, "remedy": self.settle})
 
 
-class StepPart(Part):
+class StepPart(DecisionPart):
     """What was decided of one step."""
 
     step: str
@@ -153,7 +153,7 @@ class StepPart(Part):
         return found
 
 
-class AlikePart(Part):
+class AlikePart(DecisionPart):
     """One measure of agreement."""
 
     mean: Number
@@ -161,14 +161,14 @@ class AlikePart(Part):
     undefined: dict[str, Sized]
 
 
-class AgreementPart(Part):
+class AgreementPart(DecisionPart):
     """Agreement of two runs."""
 
     classes: Annotated[dict[str, Count], BeforeValidator(_counted)]
     scores: dict[str, AlikePart]
 
 
-class DependencePart(Part):
+class DependencePart(DecisionPart):
     """Queries of one cluster depend on each other: how many independent queries they are worth."""
 
     queries: Some
@@ -179,7 +179,7 @@ class DependencePart(Part):
     effective: Number
 
 
-class ComparisonPart(Part):
+class ComparisonPart(DecisionPart):
     """Agreement of candidate and control beside noise: control against control."""
 
     name: str
@@ -191,7 +191,7 @@ class ComparisonPart(Part):
     noise: AgreementPart
 
 
-class QualityPart(Part):
+class QualityPart(DecisionPart):
     """Means of each arm, of all queries and of each slice."""
 
     measure: str
@@ -199,7 +199,7 @@ class QualityPart(Part):
     slices: dict[str, dict[str, Intervals]]
 
 
-class LatencyPart(Part):
+class LatencyPart(DecisionPart):
     """Percentiles of first answers, only of arms whose rankings were verified; ratios, shares."""
 
     timed: Literal[True]
@@ -233,7 +233,7 @@ class LatencyPart(Part):
         })  # fmt: skip
 
 
-class AlphaPart(Part):
+class AlphaPart(DecisionPart):
     """Chances of a wrong promotion at one control: in one attempt, and over all planned ones."""
 
     level: Exact
@@ -243,7 +243,7 @@ class AlphaPart(Part):
     """Why attempts are not counted from a log."""
 
 
-class PinPart(Part):
+class PinPart(DecisionPart):
     """What the policy was pinned to, and what is other now."""
 
     command: str
@@ -252,7 +252,7 @@ class PinPart(Part):
     differences: tuple[str, ...]
 
 
-class LeakPart(Part):
+class LeakPart(DecisionPart):
     """An arm with a tuning record, and how many of the judged queries it has seen."""
 
     arm: str
@@ -261,7 +261,7 @@ class LeakPart(Part):
     collections: tuple[str, ...]
 
 
-class EvidencePart(Part):
+class EvidencePart(DecisionPart):
     """How complete the evidence is, and whether it is what the policy was pinned to."""
 
     queries: Count
@@ -299,14 +299,14 @@ class EvidencePart(Part):
 COVERED = ("queries", "judged", "unjudged", "negative", "strangers", "unanswered")
 
 
-class SincePart(Part):
+class SincePart(DecisionPart):
     """What changed since the last decision on other evidence."""
 
     at: str
     changes: tuple[str, ...]
 
 
-class LooksPart(Part):
+class LooksPart(DecisionPart):
     """How often a step was judged."""
 
     looks: Some = Field(validation_alias=AliasChoices("looks", "attempts"))
@@ -319,7 +319,7 @@ class LooksPart(Part):
     before: tuple[tuple[str, str], ...]
 
 
-class RecordPart(Part):
+class RecordPart(DecisionPart):
     """Which line of the experiment log the decision is, and what came before."""
 
     number: Some
@@ -330,7 +330,7 @@ class RecordPart(Part):
     steps: dict[str, LooksPart] = Field(validation_alias=AliasChoices("steps", "looks"))
 
 
-class DigestsPart(Part):
+class DigestsPart(DecisionPart):
     """Digests of the data."""
 
     corpus: Named
@@ -338,7 +338,7 @@ class DigestsPart(Part):
     qrels: Named
 
 
-class CountsPart(Part):
+class CountsPart(DecisionPart):
     """Sizes of the data."""
 
     documents: Count
@@ -346,7 +346,7 @@ class CountsPart(Part):
     judgements: Count
 
 
-class ArmPart(Part):
+class ArmPart(DecisionPart):
     """What an arm's index was made from."""
 
     engine: str
@@ -357,7 +357,7 @@ class ArmPart(Part):
     fingerprint: Named
 
 
-class ProvenancePart(Part):
+class ProvenancePart(DecisionPart):
     """Where the numbers come from."""
 
     licence: str
@@ -387,7 +387,7 @@ class ProvenancePart(Part):
         return cls.model_validate({**same, "sha256": digests, "counts": of, "arms": of.manifests})
 
 
-class PolicyPart(Part):
+class PolicyPart(DecisionPart):
     """Which policy decided."""
 
     name: str
@@ -395,7 +395,7 @@ class PolicyPart(Part):
     sha256: Named
 
 
-class ClustersPart(Part):
+class ClustersPart(DecisionPart):
     """Which queries were taken to depend on each other, and why not by their texts."""
 
     how: Clustering
@@ -404,7 +404,7 @@ class ClustersPart(Part):
     """Queries that are near duplicates by their words, and that declared intents part."""
 
 
-class DatasetPart(Part):
+class DatasetPart(DecisionPart):
     """What was measured and decided on one data set."""
 
     dataset: str
@@ -446,7 +446,7 @@ class DatasetPart(Part):
         })  # fmt: skip
 
 
-class OutcomePart(Part):
+class OutcomePart(DecisionPart):
     """The outcome of one step."""
 
     dataset: str
@@ -454,7 +454,7 @@ class OutcomePart(Part):
     outcome: Outcome
 
 
-class SummaryPart(Part):
+class SummaryPart(DecisionPart):
     """Over the steps of all data sets; verdict is null where nothing was to decide."""
 
     verdict: Verdict | None
@@ -462,7 +462,7 @@ class SummaryPart(Part):
     steps: tuple[OutcomePart, ...]
 
 
-class Decision(Part):
+class Decision(DecisionPart):
     """What the gates found for each step, what follows from it and where the numbers come from.
 
     A number that is not finite is null.

@@ -10,7 +10,7 @@ from itertools import groupby
 from harness.core.gate import Finding, Outcome, StepDecision, Verdict
 from harness.core.scores import Estimate
 from harness.corpus.runs import Means
-from harness.report.doc import Cell, Section, Table, Text, table
+from harness.report.doc import Cell, Section, TableBlock, Text, table
 from harness.report.page.remains import remains
 from harness.report.rounding import in_unit, interval_in
 
@@ -66,7 +66,7 @@ def _said(finding: Finding) -> tuple[str, ...]:
     return finding.verdict, finding.reason, finding.remedy, alone
 
 
-def leaderboard(means: Means, measures: Sequence[str]) -> Table:
+def leaderboard(means: Means, measures: Sequence[str]) -> TableBlock:
     """Show the mean of each measure for each arm, best first by the first measure.
 
     The number of queries stands beside a mean that is of fewer than another's.

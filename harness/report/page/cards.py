@@ -21,7 +21,7 @@ from harness.report.doc import (
     Bar,
     Block,
     Card,
-    Code,
+    CodeBlock,
     Items,
     Link,
     Section,
@@ -311,7 +311,7 @@ def card(report: ReportInput, decision: StepDecision, target: str) -> Card:
           if said),
         None if gain(report, decision) else Text(effect(report, decision.step), "instead"),
         Items(tuple(need.words for need in needs), "What remains", "remains"),
-        Section(draws, (Code(commands),), kind="more", fold="closed") if commands else None,
+        Section(draws, (CodeBlock(commands),), kind="more", fold="closed") if commands else None,
         _strip(report, decision, target),
         *_because(decision),
         Link("query by query", explore_link(

@@ -14,7 +14,7 @@ from harness.report.rounding import minute, percent
 
 
 @dataclass(frozen=True, slots=True)
-class Coverage:
+class JudgementCoverage:
     """How much of a query set can be judged on."""
 
     queries: int
@@ -61,7 +61,7 @@ class Since:
 class Custody:
     """All of it, of one data set and one decision."""
 
-    coverage: Coverage
+    coverage: JudgementCoverage
     pinned: Pinned | None
     """None without a pin of these data."""
     command: str
@@ -146,7 +146,7 @@ def _tuned(leak: Leak, reason: str) -> str:
     return f"INVALID: {leak.said}."
 
 
-def _coverage(of: Coverage) -> str:
+def _coverage(of: JudgementCoverage) -> str:
     said = f"{counted(of.queries, 'query')}, all of them judged"
     if of.unjudged:
         share = percent(of.unjudged / of.queries)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from harness.core.evidence import Evidence
 from harness.core.scores import Estimate, Paired
-from harness.report.doc import Cell, Num, Table, Value, measured, table, time_cell
+from harness.report.doc import Cell, Num, TableBlock, Value, measured, table, time_cell
 from harness.report.inputs import Latency, ReportInput
 from harness.report.page.cards import movement
 from harness.report.page.tables import best_first
@@ -40,7 +40,7 @@ CACHED = 0.5
 """An arm is said to have a cache where a text that it knows surely takes less than this."""
 
 
-def percentiles(latency: Latency) -> Table:
+def percentiles(latency: Latency) -> TableBlock:
     """Show the times of each arm whose rankings were verified, and words for the others."""
     shown = {arm: row for arm, row in latency.percentiles.items() if latency.is_verified(arm)}
     names = tuple(dict.fromkeys(name for row in shown.values() for name in row))
@@ -57,7 +57,7 @@ def percentiles(latency: Latency) -> Table:
     )
 
 
-def conditions(latency: Latency) -> Table:
+def conditions(latency: Latency) -> TableBlock:
     """Show under which conditions each arm was timed, and what it gains on texts that it knows."""
     race = latency.race
     return table(
@@ -81,7 +81,7 @@ def _gain(estimate: Estimate | None, name: str) -> Value:
     return measured(estimate, more=name if much else "")
 
 
-def budgets(report: ReportInput) -> Table:
+def budgets(report: ReportInput) -> TableBlock:
     """Show what each budget in milliseconds asked for and found, step by step."""
     return table(
         "Budgets",
@@ -95,7 +95,7 @@ def budgets(report: ReportInput) -> Table:
     )
 
 
-def ratios(report: ReportInput, latency: Latency) -> Table:
+def ratios(report: ReportInput, latency: Latency) -> TableBlock:
     """Show candidate / control of each comparison, and each arm in other processes."""
     trusted = report.trusted_ratios(latency)
     rows_of = {

@@ -47,7 +47,7 @@ WIDE = math.log(300)
 """An axis of ratios further apart than this has room for whole powers of ten only."""
 
 
-class Group(NamedTuple):
+class ForestGroup(NamedTuple):
     """Rows under one heading."""
 
     title: str
@@ -60,17 +60,17 @@ class Group(NamedTuple):
     """Bounds of gates for a row; each is a short upright line."""
 
 
-def differences(name: str, about: str, groups: Sequence[Group]) -> str | None:
+def differences(name: str, about: str, groups: Sequence[ForestGroup]) -> str | None:
     """Draw candidate - control; more is better. None without rows."""
     return _forest(name, about, groups, ratio=False)
 
 
-def ratios(name: str, about: str, groups: Sequence[Group]) -> str | None:
+def ratios(name: str, about: str, groups: Sequence[ForestGroup]) -> str | None:
     """Draw candidate / control of times on a log axis; less is better. None where no row is."""
     return _forest(name, about, groups, ratio=True)
 
 
-def _forest(name: str, about: str, groups: Sequence[Group], *, ratio: bool) -> str | None:
+def _forest(name: str, about: str, groups: Sequence[ForestGroup], *, ratio: bool) -> str | None:
     shown = [
         group._replace(rows=rows)
         for group in groups
@@ -108,7 +108,9 @@ def _drawable(found: Estimate, *, ratio: bool) -> bool:
     return math.isfinite(found.value) and (found.value > 0 or not ratio)
 
 
-def _row(axes: Axes, at: int, found: Estimate, group: Group, *, first: bool, ratio: bool) -> None:
+def _row(
+    axes: Axes, at: int, found: Estimate, group: ForestGroup, *, first: bool, ratio: bool
+) -> None:
     axes.axhline(at, color=LINE, linewidth=0.5, zorder=0)
     left, right = axes.get_xlim()
     low, high = max(found.low, left), min(found.high, right)
@@ -138,7 +140,7 @@ def _look(found: Estimate, *, ratio: bool) -> tuple[str, bool]:
     return MUTED, False
 
 
-def _axis(axes: Axes, groups: Sequence[Group], *, ratio: bool) -> None:
+def _axis(axes: Axes, groups: Sequence[ForestGroup], *, ratio: bool) -> None:
     """Set the axis: all ends that are finite, and the line; an infinite end reaches its edge."""
     said = "faster  ←   time of candidate / control   →  slower"
     axes.set_xlabel(said if ratio else f"worse  ←   candidate {MINUS} control   →  better")
@@ -164,13 +166,13 @@ def _axis(axes: Axes, groups: Sequence[Group], *, ratio: bool) -> None:
 def draw_differences(report: ReportInput, name: str, figure: str) -> str | None:
     """Draw a comparison by measure, and by slice in the first measure."""
     groups = (
-        Group(
+        ForestGroup(
             "by measure",
             report.differences.get(name, {}),
             report.measure,
             bounds=of_means(report, name),
         ),
-        Group(
+        ForestGroup(
             f"{report.measure} by slice",
             report.slice_differences.get(name, {}),
             bounds=of_slices(report, name),
@@ -187,8 +189,8 @@ def draw_ratios(report: ReportInput, figure: str) -> str | None:
         return None
     compared = report.trusted_ratios(latency)
     groups = (
-        *(Group(name, row, bounds=of_ratios(report, name)) for name, row in compared.items()),
-        *(Group(f"A/A: {arm}", row, noise=True) for arm, row in latency.aa.items()),
+        *(ForestGroup(name, row, bounds=of_ratios(report, name)) for name, row in compared.items()),
+        *(ForestGroup(f"A/A: {arm}", row, noise=True) for arm, row in latency.aa.items()),
     )
     about = "Ratios of times, beside each arm against itself; numbers are in the table"
     return ratios(figure, about, groups)
@@ -210,7 +212,7 @@ def of_ratios(report: ReportInput, comparison: str) -> Bounds:
     return _by_row(
         (settings.percent, settings.max_ratio)
         for settings in _settings(report, comparison)
-        if isinstance(settings, latency_ratio.Settings) and not settings.per_query
+        if isinstance(settings, latency_ratio.LatencyRatioSettings) and not settings.per_query
     )
 
 

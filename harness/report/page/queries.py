@@ -25,7 +25,7 @@ QUERY = 400
 
 
 @dataclass(frozen=True, slots=True)
-class Moved:
+class QueryChange:
     """One query that lost or gained."""
 
     query: Query
@@ -41,8 +41,8 @@ class Moved:
 class Movers:
     """Queries of one comparison, the largest loss first, then the largest gain first."""
 
-    worse: tuple[Moved, ...]
-    better: tuple[Moved, ...]
+    worse: tuple[QueryChange, ...]
+    better: tuple[QueryChange, ...]
     instead: str
     """Why there are none, in words; empty where there are some."""
 
@@ -96,7 +96,7 @@ def movers(report: ReportInput, limit: int) -> Mapping[str, Movers]:
 
 def _moved(
     report: ReportInput, evidence: Evidence, pairs: Paired, ids: Sequence[str]
-) -> tuple[Moved, ...]:
+) -> tuple[QueryChange, ...]:
     if not ids:
         return ()
     values = dict(
@@ -107,6 +107,6 @@ def _moved(
     parts = decompose(*runs, report.qrels, report.measure, tuple(ids))
     taken = zip(parts.shown.round(DIGITS).tolist(), parts.order.round(DIGITS).tolist(), strict=True)
     return tuple(
-        Moved(report.queries[query_id], *values[query_id], *each)
+        QueryChange(report.queries[query_id], *values[query_id], *each)
         for query_id, each in zip(ids, taken, strict=True)
     )

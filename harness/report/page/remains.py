@@ -21,7 +21,7 @@ SIZE = re.compile(r" --size \d{1,15}")
 
 
 @dataclass(frozen=True, slots=True)
-class Need:
+class RemainingWork:
     """One thing that remains."""
 
     words: str
@@ -43,35 +43,37 @@ class _Queries:
         return self.needed / max(self.now, 1)
 
 
-def remains(decision: StepDecision, queries: int) -> tuple[Need, ...]:
+def remains(decision: StepDecision, queries: int) -> tuple[RemainingWork, ...]:
     """Return all that a step needs; ``queries`` is the size of the query set.
 
     It is the largest need for queries of all open gates, each sample to be judged, and each other
     remedy. No number of queries stands beside a gate that more queries hardly help.
     """
     needs = tuple(_remains(decision, queries))
-    before = (Need(f"the step {decision.blocked_by} first"),) if decision.blocked_by else ()
+    before = (
+        (RemainingWork(f"the step {decision.blocked_by} first"),) if decision.blocked_by else ()
+    )
     return (*needs, *before)
 
 
-def _remains(decision: StepDecision, queries: int) -> Iterator[Need]:
+def _remains(decision: StepDecision, queries: int) -> Iterator[RemainingWork]:
     failed = [one.gate for one in decision.findings if one.verdict is Verdict.FAIL]
     if decision.outcome is Outcome.ROLLBACK:
-        yield Need("take the step back")
+        yield RemainingWork("take the step back")
         return
     if failed:
         rest = f" and {len(failed) - 1} more" if failed[1:] else ""
-        yield Need(f"a candidate that passes {failed[0]}{rest}")
+        yield RemainingWork(f"a candidate that passes {failed[0]}{rest}")
         return
     open_ = [one for one in decision.findings if one.verdict is Verdict.INCONCLUSIVE]
     if any(NO_HELP.search(one.remedy) for one in open_):
-        yield Need(HOPELESS)
+        yield RemainingWork(HOPELESS)
         return
     if most := max((_queries(one, queries) for one in open_), key=_times, default=None):
-        yield Need(_said(most, queries))
+        yield RemainingWork(_said(most, queries))
     if samples := _samples(one.remedy for one in open_):
         yield _judged(samples)
-    yield from map(Need, dict.fromkeys(_others(open_)))
+    yield from map(RemainingWork, dict.fromkeys(_others(open_)))
 
 
 def _queries(finding: Finding, queries: int) -> _Queries | None:
@@ -117,12 +119,12 @@ def _samples(remedies: Iterable[str]) -> Mapping[str, int]:
     return {command: size for size, command in sorted(largest.values(), reverse=True)}
 
 
-def _judged(samples: Mapping[str, int]) -> Need:
+def _judged(samples: Mapping[str, int]) -> RemainingWork:
     sizes = [f"{size:,}" for size in samples.values()]
     what = f"judged samples of {listed(sizes)} unjudged hits"
     if len(sizes) == 1:
         what = f"a judged sample of {counted(next(iter(samples.values())), 'unjudged hit')}"
-    return Need(f"{what} (enough if none is relevant)", tuple(samples))
+    return RemainingWork(f"{what} (enough if none is relevant)", tuple(samples))
 
 
 def _others(open_: Sequence[Finding]) -> Iterator[str]:

@@ -17,7 +17,7 @@ from harness.measures.missing_judgements import condense, judged_by_relevance, m
 from harness.measures.name import span_of
 from harness.measures.quality import score
 from harness.measures.ties import count_ties
-from harness.report.doc import NOT_MEASURED, Cell, Num, Table, Value, measured, table
+from harness.report.doc import NOT_MEASURED, Cell, Num, TableBlock, Value, measured, table
 from harness.report.inputs import ReportInput
 from harness.report.page.cards import paired
 from harness.report.rounding import percent, share, signed
@@ -82,7 +82,7 @@ def answered(side: ArmResult | None) -> str:
     return ", ".join(parts) or "no query"
 
 
-def leaderboard(report: ReportInput) -> Table:
+def leaderboard(report: ReportInput) -> TableBlock:
     """Show all arms with the mean of every measure, best first."""
     measures = measures_of(report.means, report.measure)
     means = {arm: report.means.get(arm, {}) for arm in {**report.arms, **report.means}}
@@ -98,7 +98,7 @@ def leaderboard(report: ReportInput) -> Table:
     )  # fmt: skip
 
 
-def differences(report: ReportInput) -> Table:
+def differences(report: ReportInput) -> TableBlock:
     """Show every measure's difference in every comparison."""
     measures = measures_of(report.differences, report.measure)
     usual = usual_n(report.differences.values())
@@ -128,7 +128,7 @@ def _agreement(found: Scores | None) -> Value:
     return Num(found.mean, more=more)
 
 
-def agreement(evidence: Evidence) -> Table:
+def agreement(evidence: Evidence) -> TableBlock:
     """Show the means of each agreement of the candidate beside control against control."""
     here, twice = evidence.agreement.scores, evidence.noise.scores
     return table(
@@ -139,7 +139,7 @@ def agreement(evidence: Evidence) -> Table:
     )  # fmt: skip
 
 
-def classes(evidence: Evidence) -> Table:
+def classes(evidence: Evidence) -> TableBlock:
     """Count how many queries fall into each class, beside control against control."""
     found, noise = Counter(evidence.agreement.classes), Counter(evidence.noise.classes)
 
@@ -194,7 +194,7 @@ def _between(times: Iterable[str]) -> str:
     return known[0] if known[0] == known[-1] else f"{known[0]} to {known[-1]}"
 
 
-def manifests(report: ReportInput) -> Table:
+def manifests(report: ReportInput) -> TableBlock:
     """Return who each arm is."""
     return table(
         "What each arm is made from",
@@ -206,7 +206,7 @@ def manifests(report: ReportInput) -> Table:
     )
 
 
-def by_slice(report: ReportInput) -> Table:
+def by_slice(report: ReportInput) -> TableBlock:
     """Show the first measure of every arm in every slice, arms in the leaderboard's order."""
     arms = best_first(report.means, report.measure)
     return table(
@@ -219,7 +219,7 @@ def by_slice(report: ReportInput) -> Table:
     )
 
 
-def slice_differences(report: ReportInput) -> Table:
+def slice_differences(report: ReportInput) -> TableBlock:
     """Show the first measure's difference in every slice, a column a comparison."""
     found = report.slice_differences
     sides = {name: each for name, each in report.evidence.items() if name in found}
@@ -233,7 +233,7 @@ def slice_differences(report: ReportInput) -> Table:
     )
 
 
-def traffic(report: ReportInput) -> Table:
+def traffic(report: ReportInput) -> TableBlock:
     """Show both means of each arm and of each comparison; no row without a sample of a log."""
     measure, found = report.measure, report.traffic
     pairs = {f"{e.control.arm}~{e.candidate.arm}": name for name, e in report.evidence.items()}
@@ -256,7 +256,7 @@ def traffic(report: ReportInput) -> Table:
 JUDGED = "Judged@10"
 
 
-def unjudged(report: ReportInput) -> Table:
+def unjudged(report: ReportInput) -> TableBlock:
     """Show each difference beside what it would be on judged documents alone, and its bounds.
 
     A comparison without a query that both arms have a value for has no row.

@@ -14,13 +14,13 @@ from harness.report.doc import (
     Block,
     Cards,
     Cell,
-    Code,
+    CodeBlock,
     Figure,
     Items,
     Link,
     Num,
     Section,
-    Table,
+    TableBlock,
     Text,
     Value,
 )
@@ -39,7 +39,7 @@ from harness.report.page.cards import (
     paired,
     sure,
 )
-from harness.report.page.queries import QUERY, Moved, movers
+from harness.report.page.queries import QUERY, QueryChange, movers
 from harness.report.rounding import minute
 
 LISTED = 10
@@ -170,7 +170,7 @@ def _gates(report: ReportInput, prefix: str) -> Iterator[Block]:
         yield Section("How far these verdicts can be trusted", (Text(report.trust.together),))
 
 
-def gate_table(decision: StepDecision, anchor: str) -> Table:
+def gate_table(decision: StepDecision, anchor: str) -> TableBlock:
     """Show what each gate measured and why it says what it says; what several say stands once."""
     first: dict[tuple[str, str], str] = {}
     rows: list[tuple[Value, ...]] = []
@@ -191,7 +191,7 @@ def gate_table(decision: StepDecision, anchor: str) -> Table:
         ))  # fmt: skip
     header = ("gate", "verdict", "bound", "measured", "n", "p", "why")
     caption = f"Gates of {decision.step}: {decision.control} → {decision.candidate}"
-    return Table(caption, header, tuple(rows), "gate-table", anchor)
+    return TableBlock(caption, header, tuple(rows), "gate-table", anchor)
 
 
 def _sentence(text: str) -> str:
@@ -285,11 +285,13 @@ def _queries(report: ReportInput) -> Iterator[Block]:
         yield Text("No two arms were compared.", "instead")
 
 
-def _moved(caption: str, rows: Sequence[Moved], dataset: str, arms: tuple[str, str]) -> Table:
+def _moved(
+    caption: str, rows: Sequence[QueryChange], dataset: str, arms: tuple[str, str]
+) -> TableBlock:
     header = (
         "query", "slices", "control", "candidate", "difference", "documents", "order",
     )  # fmt: skip
-    return Table(
+    return TableBlock(
         caption,
         header,
         tuple(
@@ -313,9 +315,9 @@ def _moved(caption: str, rows: Sequence[Moved], dataset: str, arms: tuple[str, s
 
 def _provenance(report: ReportInput) -> Iterator[Block]:
     facts = tuple((Cell(what), Cell(value)) for what, value in tables.provenance(report))
-    yield Table("Where the numbers come from", ("what", "value"), facts, "facts")
+    yield TableBlock("Where the numbers come from", ("what", "value"), facts, "facts")
     yield tables.manifests(report)
     if report.provenance.commands:
-        yield Section("To reproduce it", (Code(report.provenance.commands),))
+        yield Section("To reproduce it", (CodeBlock(report.provenance.commands),))
     else:
         yield Text("No commands were recorded.", "instead")

@@ -7,18 +7,18 @@ from dataclasses import dataclass, field, replace
 
 from harness_engines.rerank.cross_encoder import Reranker
 from harness_engines.stacks.agent_mail.contract import (
-    Candidate,
     CandidateList,
     Event,
     Filters,
     Importance,
     MailEngine,
     Message,
+    MessageCandidate,
     Payload,
     RankingMode,
 )
 from harness_engines.stacks.agent_mail.pipeline.plan import FallbackTier, KillSwitch
-from harness_engines.stacks.agent_mail.pipeline.retrievers import Nearest, Tiers
+from harness_engines.stacks.agent_mail.pipeline.retrievers import MessageVectors, Tiers
 from harness_engines.stacks.agent_mail.pipeline.scope import Scope, Visibility
 from harness_engines.stacks.agent_mail.service import MailSearch
 from harness_engines.stacks.agent_mail.views import View
@@ -58,7 +58,7 @@ class Counting:
             kept.sort(key=lambda row: (-row[0].created_ts, row[0].message_id))
         else:
             kept.sort(key=lambda row: (-row[1], row[0].message_id))
-        found = tuple(Candidate(m.message_id, float(n)) for m, n in kept[:depth])
+        found = tuple(MessageCandidate(m.message_id, float(n)) for m, n in kept[:depth])
         return CandidateList(found, len(kept) <= depth, self.name, text, sql=f"sql of {self.name}")
 
 
@@ -93,7 +93,7 @@ def service(
     messages: Sequence[Message],
     *,
     lexical: Mapping[FallbackTier, MailEngine] | None = None,
-    semantic: Nearest | None = None,
+    semantic: MessageVectors | None = None,
     reranker: Reranker | None = None,
     switch: KillSwitch | None = None,
     log: Log | None = None,

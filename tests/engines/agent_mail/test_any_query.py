@@ -21,7 +21,7 @@ from harness_engines.stacks.agent_mail.contract import (
     DocKind,
     Filters,
     Importance,
-    Project,
+    MailProject,
     RankingMode,
     SearchMode,
     SearchQuery,
@@ -38,7 +38,7 @@ from harness_engines.stacks.agent_mail.pipeline.plan import (
 )
 from harness_engines.stacks.agent_mail.pipeline.retrievers import Semantic, TierQuery
 from harness_engines.stacks.agent_mail.pipeline.scope import Scope, Visibility
-from harness_engines.stacks.agent_mail.sqlite.search import Fts5Engine, Weights, where
+from harness_engines.stacks.agent_mail.sqlite.search import ColumnWeights, Fts5Engine, where
 from harness_engines.stacks.agent_mail.sqlite.store import MessageStore
 from tests.engines.agent_mail import anything
 from tests.engines.agent_mail.anything import Case, Columns
@@ -258,7 +258,7 @@ def test_no_name_is_an_error(store: MessageStore, mail: Mail, name: str) -> None
 
 @pytest.mark.parametrize("ranking", RankingMode)
 def test_no_hit_is_lost_to_a_filter(store: MessageStore, mail: Mail, ranking: RankingMode) -> None:
-    engine = Fts5Engine(store, Weights(2.0, 1.0, 4.0))
+    engine = Fts5Engine(store, ColumnWeights(2.0, 1.0, 4.0))
     rng, text = Random(5), "deployment review br-2tnl 失败"
     everything = engine.search(text, Filters(), ranking, 1_000).candidates
     for _ in range(200):
@@ -456,8 +456,10 @@ def mail_any_question(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Whol
         for name in anything.NAMES:
             known.register(1, name, program=anything.text(rng), task_description=anything.text(rng))
         for at, (project_id, slug) in enumerate(PROJECTS.items()):
-            known.describe(Project(project_id, slug, anything.text(rng), " ".join(PHRASES[at:])))
-        others = entities(opened.store, Weights(2.0, 1.0, 4.0))
+            known.describe(
+                MailProject(project_id, slug, anything.text(rng), " ".join(PHRASES[at:]))
+            )
+        others = entities(opened.store, ColumnWeights(2.0, 1.0, 4.0))
         yield replace(opened, service=replace(opened.service, entities=others))
 
 

@@ -487,7 +487,7 @@ SETTINGS = {
 
 def arm(folder: Path, **changed: object) -> arm_mail.Mail:
     return arm_mail.Mail(
-        arm_mail.Settings.model_validate({**SETTINGS, **changed}), folder / "cache"
+        arm_mail.MailSettings.model_validate({**SETTINGS, **changed}), folder / "cache"
     )
 
 

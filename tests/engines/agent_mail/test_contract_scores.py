@@ -17,9 +17,9 @@ import tantivy
 
 from harness_engines.lexical.tantivy import analyzer
 from harness_engines.stacks.agent_mail.contract import (
-    Candidate,
     Event,
     Filters,
+    MessageCandidate,
     QueryExplain,
     RankingMode,
     SearchHit,
@@ -191,7 +191,7 @@ def test_a_score_that_is_no_number_never_reaches_a_caller(mail: Whole, value: fl
         def search(self, *asked: object) -> object:
             found = mail.service.tiers.lexical[FallbackTier.FTS5].search(*asked)  # type: ignore[arg-type]
             first = found.candidates[0]
-            spoilt = (Candidate(first.message_id, value), *found.candidates[1:])
+            spoilt = (MessageCandidate(first.message_id, value), *found.candidates[1:])
             return replace(found, candidates=spoilt)
 
     tiers = mail.service.tiers

@@ -286,7 +286,7 @@ Engines = Mapping[FallbackTier, MailEngine]
 def opened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engines]:
     folder = tmp_path_factory.mktemp("index")
     arm = language_mail.Mail(
-        language_mail.Settings.model_validate({**SETTINGS, "embedder": ""}), folder / "cache"
+        language_mail.MailSettings.model_validate({**SETTINGS, "embedder": ""}), folder / "cache"
     )
     arm.build(DOCUMENTS, folder)
     with arm.open(folder) as searcher:
@@ -339,7 +339,7 @@ def test_an_edit_by_another_program_is_found_by_what_it_says_now(
 ) -> None:
     folder = tmp_path_factory.mktemp("edited")
     arm = language_mail.Mail(
-        language_mail.Settings.model_validate({**SETTINGS, "embedder": ""}), folder / "cache"
+        language_mail.MailSettings.model_validate({**SETTINGS, "embedder": ""}), folder / "cache"
     )
     arm.build(DOCUMENTS, folder)
     with ingest.opened(folder / language_mail.STORE) as box, arm.open(folder) as searcher:

@@ -42,13 +42,13 @@ from harness_engines.stacks.agent_mail.contract import (
 from harness_engines.stacks.agent_mail.pipeline import faults
 from harness_engines.stacks.agent_mail.pipeline.plan import MODE_OF, FallbackTier, KillSwitch
 from harness_engines.stacks.agent_mail.pipeline.retrievers import (
-    Nearest,
+    MessageVectors,
     Tiers,
-    Unavailable,
+    UnavailableVectors,
     or_unavailable,
 )
 from harness_engines.stacks.agent_mail.service import MailSearch
-from harness_engines.stacks.agent_mail.sqlite.search import Fts5Engine, LikeEngine, Weights
+from harness_engines.stacks.agent_mail.sqlite.search import ColumnWeights, Fts5Engine, LikeEngine
 from harness_engines.stacks.agent_mail.sqlite.store import MessageStore
 from harness_engines.stacks.agent_mail.sqlite.store import opened as repair_opened
 from harness_engines.stacks.agent_mail.tantivy.index import HASH, INDEX
@@ -197,16 +197,16 @@ def test_a_leg_is_named_and_its_kind_stays() -> None:
 
 
 def test_a_part_that_cannot_be_opened_says_why_whenever_it_is_asked() -> None:
-    def failing(error: Exception) -> Nearest | None:
+    def failing(error: Exception) -> MessageVectors | None:
         def opening() -> NoReturn:
             raise error
 
         return or_unavailable(opening)
 
-    assert failing(ModelNotReady("m")) == Unavailable(FeatureUnavailable, "m")
-    assert failing(IndexUnavailable("i")) == Unavailable(IndexUnavailable, "i")
+    assert failing(ModelNotReady("m")) == UnavailableVectors(FeatureUnavailable, "m")
+    assert failing(IndexUnavailable("i")) == UnavailableVectors(IndexUnavailable, "i")
     assert or_unavailable(lambda: None) is None
-    absent = Unavailable(IndexUnavailable, "cut")
+    absent = UnavailableVectors(IndexUnavailable, "cut")
     for _ in range(2):
         with pytest.raises(IndexUnavailable, match="cut"):
             absent.search("deploy")
@@ -240,7 +240,7 @@ def test_messages_are_read_one_by_one_where_some_cannot_be() -> None:
         read([2])
 
 
-SETTINGS = mail.Settings(
+SETTINGS = mail.MailSettings(
     mode="hybrid",
     search_engine="",
     subject_weight=2,
@@ -426,7 +426,7 @@ def test_a_log_that_fails_keeps_nobody_from_an_answer(index: Path) -> None:
 
 REPAIR_MESSAGES = [one(1, "deploy failed"), one(2, "deploy deploy done"), one(3, "lunch")]
 
-WEIGHTS = Weights(subject=2.0, body=1.0, identifiers=4.0)
+WEIGHTS = ColumnWeights(subject=2.0, body=1.0, identifiers=4.0)
 ROOM_MS = 1_000.0
 TRIES = 1_000
 HELD = {

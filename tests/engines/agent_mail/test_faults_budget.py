@@ -21,7 +21,13 @@ from harness.core.errors import BadFile, UnknownName
 from harness_engines.contract import EngineError
 from harness_engines.rerank.cross_encoder import Reranked
 from harness_engines.stacks.agent_mail import budget
-from harness_engines.stacks.agent_mail.budget import CURRENT, Deadline, Parts, SwitchFile, value_in
+from harness_engines.stacks.agent_mail.budget import (
+    CURRENT,
+    Deadline,
+    ServiceParts,
+    SwitchFile,
+    value_in,
+)
 from harness_engines.stacks.agent_mail.contract import (
     CandidateList,
     Filters,
@@ -32,7 +38,7 @@ from harness_engines.stacks.agent_mail.contract import (
 )
 from harness_engines.stacks.agent_mail.contract import Event as Told
 from harness_engines.stacks.agent_mail.pipeline.plan import FallbackTier, KillSwitch
-from harness_engines.stacks.agent_mail.pipeline.retrievers import Nearest
+from harness_engines.stacks.agent_mail.pipeline.retrievers import MessageVectors
 from harness_engines.stacks.agent_mail.sqlite.search import LikeEngine
 from harness_engines.stacks.agent_mail.sqlite.store import DeadlineStore, opened
 from tests.engines.agent_mail.fakes import Counting, Log, message, service
@@ -89,12 +95,12 @@ def stuck_at(tier: FallbackTier, free: Event) -> dict[FallbackTier, MailEngine]:
 
 def test_without_a_share_work_is_done_where_it_is_asked_for() -> None:
     before = active_count()
-    assert Parts().call("engine", current_thread, None) is current_thread()
+    assert ServiceParts().call("engine", current_thread, None) is current_thread()
     assert active_count() == before
 
 
 def test_a_share_is_kept_on_a_daemon_of_its_own_that_is_used_again() -> None:
-    parts = Parts()
+    parts = ServiceParts()
     first, second = (parts.call("engine", current_thread, within(LONG_MS)) for _ in range(2))
     assert first is second is not main_thread()
     assert first.daemon
@@ -108,11 +114,11 @@ def test_what_work_raises_is_raised() -> None:
         raise Panic("index out of bounds")
 
     with pytest.raises(Panic, match="out of bounds"):
-        Parts().call("engine", fails, within(LONG_MS))
+        ServiceParts().call("engine", fails, within(LONG_MS))
 
 
 def test_late_work_is_left_and_its_part_refused_until_it_ends(free: Event) -> None:
-    parts, ended = Parts(), Event()
+    parts, ended = ServiceParts(), Event()
 
     def hangs() -> str:
         free.wait(PATIENCE_S)
@@ -132,7 +138,7 @@ def test_late_work_is_left_and_its_part_refused_until_it_ends(free: Event) -> No
     assert eventually(parts) == "served"
 
 
-def eventually(parts: Parts) -> str:
+def eventually(parts: ServiceParts) -> str:
     """Ask until the part is free again; the thread that was left has a last word to say."""
     for _ in range(1_000):
         with suppress(EngineError):
@@ -142,7 +148,7 @@ def eventually(parts: Parts) -> str:
 
 
 def test_questions_that_are_asked_together_do_not_refuse_each_other(free: Event) -> None:
-    parts, first_began = Parts(), Event()
+    parts, first_began = ServiceParts(), Event()
 
     def slow() -> None:
         first_began.set()
@@ -159,12 +165,12 @@ def test_questions_that_are_asked_together_do_not_refuse_each_other(free: Event)
 def test_where_nothing_is_left_nothing_is_begun() -> None:
     began = Event()
     with pytest.raises(EngineError, match="nothing is left of the query's budget"):
-        Parts().call("engine", began.set, within(0))
+        ServiceParts().call("engine", began.set, within(0))
     assert not began.is_set()
 
 
 def test_threads_end_with_the_parts_they_belong_to() -> None:
-    parts = Parts()
+    parts = ServiceParts()
     worker = parts.call("engine", current_thread, within(LONG_MS))
     assert worker.is_alive()
     del parts
@@ -189,7 +195,7 @@ def test_half_of_what_is_left_goes_to_each_tier_and_the_rest_to_the_last(
 
 
 def test_a_deadline_belongs_to_the_work_and_not_to_the_thread() -> None:
-    parts, until = Parts(), within(LONG_MS)
+    parts, until = ServiceParts(), within(LONG_MS)
     assert parts.call("engine", CURRENT.get, until) is until
     assert CURRENT.get() is None
 
@@ -232,7 +238,7 @@ def test_once_it_has_ended_a_part_answers_again(free: Event) -> None:
 def test_a_part_that_hangs_is_waited_for_once_in_a_chain(free: Event, hangs: str) -> None:
     """A mode's tiers share their parts: what hangs in the first is refused in the next."""
     words = stuck_at(FallbackTier.TANTIVY if hangs == "tantivy" else FallbackTier.RERANK, free)
-    nearest: Nearest = Stuck("semantic", free) if hangs == "semantic" else near()
+    nearest: MessageVectors = Stuck("semantic", free) if hangs == "semantic" else near()
     log = Log()
     served = service(
         MESSAGES,
@@ -285,7 +291,7 @@ def test_a_hanging_shadow_keeps_nobody(free: Event) -> None:
 
 def test_a_statement_that_nobody_waits_for_is_interrupted(tmp_path: Path) -> None:
     with stored(tmp_path / "mail.db", [one(1, "deploy")]) as store:
-        bounded, parts = DeadlineStore.of(store), Parts()
+        bounded, parts = DeadlineStore.of(store), ServiceParts()
         with pytest.raises(EngineError, match="past its budget"):
             parts.call("fts5", lambda: bounded.ask(COUNT, (LATE,)), within(SHORT_MS))
         found = LikeEngine(store).search("deploy", Filters(), RankingMode.RELEVANCE, 5)
@@ -319,7 +325,7 @@ def test_a_statement_whose_time_is_over_does_not_begin(tmp_path: Path) -> None:
 def test_a_store_can_be_closed_while_a_statement_was_left(tmp_path: Path) -> None:
     with stored(tmp_path / "mail.db", [one(1, "deploy")]):
         pass
-    parts = Parts()
+    parts = ServiceParts()
     with opened(tmp_path / "mail.db") as store:
         bounded = DeadlineStore.of(store)
         with pytest.raises(EngineError, match="past its budget"):
@@ -331,9 +337,10 @@ def test_a_store_can_be_closed_while_a_statement_was_left(tmp_path: Path) -> Non
 def test_no_process_waits_for_what_hangs() -> None:
     script = (
         "import time\n"
-        "from harness_engines.stacks.agent_mail.budget import Deadline, Parts\n"
+        "from harness_engines.stacks.agent_mail.budget import Deadline, ServiceParts\n"
         "try:\n"
-        "    Parts().call('engine', lambda: time.sleep(3600), Deadline.of(20).share(last=True))\n"
+        "    until = Deadline.of(20).share(last=True)\n"
+        "    ServiceParts().call('engine', lambda: time.sleep(3600), until)\n"
         "except Exception as exc:\n"
         "    print(exc)\n"
     )
@@ -352,7 +359,7 @@ class Near:
         return Counting("vector", MESSAGES).search(text, filters, RankingMode.RELEVANCE, depth)
 
 
-def near() -> Nearest:
+def near() -> MessageVectors:
     return Near()
 
 

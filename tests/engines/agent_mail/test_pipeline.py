@@ -16,7 +16,6 @@ from harness_engines.contract import EngineError
 from harness_engines.lexical.grammar import exact_clauses as clauses
 from harness_engines.stacks.agent_mail.contract import (
     Agent,
-    Candidate,
     CandidateList,
     Direction,
     DocKind,
@@ -25,7 +24,8 @@ from harness_engines.stacks.agent_mail.contract import (
     Filters,
     Importance,
     MailEngine,
-    Project,
+    MailProject,
+    MessageCandidate,
     RankingMode,
     SearchHit,
     SearchMode,
@@ -42,7 +42,11 @@ from harness_engines.stacks.agent_mail.pipeline.plan import (
     SearchCursor,
     bounded,
 )
-from harness_engines.stacks.agent_mail.pipeline.retrievers import Scored, in_order, of_lexical
+from harness_engines.stacks.agent_mail.pipeline.retrievers import (
+    ScoredMessage,
+    in_order,
+    of_lexical,
+)
 from harness_engines.stacks.agent_mail.pipeline.scope import (
     REDACTED,
     Scope,
@@ -52,7 +56,7 @@ from harness_engines.stacks.agent_mail.pipeline.scope import (
 )
 from harness_engines.stacks.agent_mail.service import MailSearch
 from harness_engines.stacks.agent_mail.sqlite.schema import AGENTS
-from harness_engines.stacks.agent_mail.sqlite.search import Fts5Engine, Weights, matching_ids
+from harness_engines.stacks.agent_mail.sqlite.search import ColumnWeights, Fts5Engine, matching_ids
 from harness_engines.stacks.agent_mail.sqlite.store import MessageStore
 from tests.engines.agent_mail.fakes import Log, message, service
 from tests.engines.agent_mail.whole import Whole, build, whole
@@ -61,7 +65,7 @@ from tests.make.mail.directory import Directory
 from tests.make.mail.messages import Mail, one, passes, some_mail, stored
 from tests.make.mail.tantivy import built
 
-WEIGHTS = Weights(2.0, 1.0, 4.0)
+WEIGHTS = ColumnWeights(2.0, 1.0, 4.0)
 AGENT, PROJECT = DocKind.AGENT, DocKind.PROJECT
 OTHERS = (AGENT, PROJECT)
 
@@ -129,7 +133,7 @@ def test_what_is_shown_is_all_that_is_known(search: MailSearch, store_kinds: Mes
     )
     ((agent_id,),) = store_kinds.ask("SELECT id FROM agents WHERE name = 'AmberFox'")
     assert agent.entity == Agent(agent_id, 1, "AmberFox", "codex", "m-4.1", "indexes messages")
-    assert project.entity == Project(
+    assert project.entity == MailProject(
         9, "data-tools", "Data tools", "indexes messages and builds br-2tnl"
     )
     assert (agent.doc_id, project.doc_id) == (agent_id, 9)
@@ -289,10 +293,10 @@ def test_the_index_follows_what_is_written(search: MailSearch, store_kinds: Mess
     }
     assert names("indexes", AGENT) == []
     assert names("wells_2", AGENT) == names("amberfox", AGENT) == ["AmberFox"]
-    known.describe(Project(9, "data-tools", "", "moss"))
+    known.describe(MailProject(9, "data-tools", "", "moss"))
     assert names("indexes", PROJECT) == []
     assert names("moss", PROJECT) == names("data-tools", PROJECT) == ["data-tools"]
-    for wrong in (Project(9, "other"), Project(404, "data-tools")):
+    for wrong in (MailProject(9, "other"), MailProject(404, "data-tools")):
         with pytest.raises(KeyError, match=f"no project {wrong.project_id}"):
             known.describe(wrong)
     changing.insert(store_kinds, one(2, sender_name="NewComer", recipients=("AmberFox",)))
@@ -305,7 +309,7 @@ def test_the_index_follows_what_is_written(search: MailSearch, store_kinds: Mess
 
 @pytest.mark.slow
 def test_an_operator_sees_what_a_policy_that_allows_all_shows() -> None:
-    hits = [Scored(at, 1 / at, 9.0 / at) for at in (4, 1, 7, 2)]
+    hits = [ScoredMessage(at, 1 / at, 9.0 / at) for at in (4, 1, 7, 2)]
     known = {at: message(at, f"messages {at}") for at in (1, 2, 4)}
     asked = replace(unrestricted(), whole=False)
     shown = messages(unrestricted(), hits, known)
@@ -406,7 +410,7 @@ def test_an_emoji_is_a_word_as_it_is_for_an_index() -> None:
 
 
 def found(*scores: float) -> CandidateList:
-    candidates = tuple(Candidate(at, score) for at, score in enumerate(scores, start=1))
+    candidates = tuple(MessageCandidate(at, score) for at, score in enumerate(scores, start=1))
     return CandidateList(candidates, exhausted=True, method="m", normalized_query=None)
 
 
@@ -428,11 +432,16 @@ def test_a_score_that_is_no_number_is_an_error(score: float) -> None:
 
 
 def test_order_is_by_key_and_then_by_id() -> None:
-    hits = [Scored(3, 0.5, 1), Scored(1, 0.5, 1), Scored(2, 0.9, 1), Scored(9, 0.1, 1)]
+    hits = [
+        ScoredMessage(3, 0.5, 1),
+        ScoredMessage(1, 0.5, 1),
+        ScoredMessage(2, 0.9, 1),
+        ScoredMessage(9, 0.1, 1),
+    ]
     assert [hit.message_id for hit in in_order(hits)] == [2, 1, 3, 9]
-    timed = [Scored(1, 0.9, 1, sent=5), Scored(2, 0.1, 1, sent=7)]
+    timed = [ScoredMessage(1, 0.9, 1, sent=5), ScoredMessage(2, 0.1, 1, sent=7)]
     assert [hit.message_id for hit in in_order(timed)] == [2, 1]
-    late = [Scored(1, 0, 0, sent=2**53), Scored(2, 0, 0, sent=2**53 + 1)]
+    late = [ScoredMessage(1, 0, 0, sent=2**53), ScoredMessage(2, 0, 0, sent=2**53 + 1)]
     assert [hit.message_id for hit in in_order(late)] == [2, 1], "no float holds both"
 
 
@@ -447,7 +456,7 @@ def test_by_recency_a_score_depends_neither_on_page_nor_depth(
     store: MessageStore, mail: Mail, tmp_path: Path, engine: str
 ) -> None:
     asked: MailEngine = (
-        Fts5Engine(store, Weights(2.0, 1.0, 4.0))
+        Fts5Engine(store, ColumnWeights(2.0, 1.0, 4.0))
         if engine == "fts5"
         else built(tmp_path / "mail", mail.messages).engine
     )

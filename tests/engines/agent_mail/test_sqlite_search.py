@@ -17,12 +17,12 @@ from harness_engines.contract import EngineError, IndexUnavailable
 from harness_engines.lexical.grammar import refuses as refusals
 from harness_engines.lexical.terms import normalise
 from harness_engines.stacks.agent_mail.contract import (
-    Candidate,
     CandidateList,
-    Change,
+    ChangeKind,
     DocChange,
     Filters,
     Importance,
+    MessageCandidate,
     RankingMode,
     TimeRange,
 )
@@ -33,9 +33,9 @@ from harness_engines.stacks.agent_mail.sqlite.search import (
     MOST_REFUSED,
     MOST_TERMS,
     OPERATORS,
+    ColumnWeights,
     Fts5Engine,
     LikeEngine,
-    Weights,
     extract_like_terms,
     match_expression,
     refused_terms,
@@ -55,7 +55,7 @@ from tests.make.mail.messages import (
     stored,
 )
 
-WEIGHTS = Weights(subject=2.0, body=1.0, identifiers=4.0)
+WEIGHTS = ColumnWeights(subject=2.0, body=1.0, identifiers=4.0)
 RELEVANCE, RECENCY = RankingMode.RELEVANCE, RankingMode.RECENCY
 TYPED = st.text() | st.text("ab部é_-.\"'*+():^~{}[]\\/%\0 \ud800ANDORNOTEAR", max_size=60)
 TEXTS = (
@@ -157,18 +157,18 @@ def test_a_piece_with_several_joined_tokens_asks_for_each(engine: Fts5Engine) ->
 
 
 def test_the_beginning_of_a_word_does_not_count_in_identifiers(engine: Fts5Engine) -> None:
-    unweighed = Fts5Engine(engine.store, Weights(2.0, 1.0, 0.0))
+    unweighed = Fts5Engine(engine.store, ColumnWeights(2.0, 1.0, 0.0))
     assert ask(engine, "br*").candidates == ask(unweighed, "br*").candidates != ()
 
 
 def test_each_column_has_its_weight(engine: Fts5Engine) -> None:
-    def order(text: str, weights: Weights) -> list[int]:
+    def order(text: str, weights: ColumnWeights) -> list[int]:
         return ids(ask(Fts5Engine(engine.store, weights), text))
 
-    assert order("stone", Weights(2.0, 1.0, 1.0)) == [3, 4]
-    assert order("stone", Weights(1.0, 2.0, 1.0)) == [4, 3]
-    assert order("br-2tnl", Weights(1.0, 1.0, 4.0)) == [2, 1]
-    assert order("br-2tnl", Weights(4.0, 1.0, 0.0)) == [1, 2]
+    assert order("stone", ColumnWeights(2.0, 1.0, 1.0)) == [3, 4]
+    assert order("stone", ColumnWeights(1.0, 2.0, 1.0)) == [4, 3]
+    assert order("br-2tnl", ColumnWeights(1.0, 1.0, 4.0)) == [2, 1]
+    assert order("br-2tnl", ColumnWeights(4.0, 1.0, 0.0)) == [1, 2]
 
 
 def test_equal_scores_come_by_id(tmp_path: Path) -> None:
@@ -219,7 +219,7 @@ def test_without_a_text_all_that_pass_are_listed(
     filters = Filters(importance=frozenset({Importance.HIGH}), sender_name="Zoë")
     passing = [m for m in mail.messages if passes(m, filters)]
     found = ask(Fts5Engine(store, WEIGHTS), blank, filters)
-    assert found.candidates == tuple(Candidate(m.message_id, 0.0) for m in passing) != ()
+    assert found.candidates == tuple(MessageCandidate(m.message_id, 0.0) for m in passing) != ()
     assert (found.method, found.used_like_fallback) == ("filter_only", False)
     newest = Fts5Engine(store, WEIGHTS).search(blank, filters, RECENCY, 1_000)
     by_time = sorted(passing, key=lambda m: (-m.created_ts, m.message_id))
@@ -243,7 +243,7 @@ def test_alone_or_joined_to_the_messages_the_answer_is_the_same(
     store: MessageStore, seed: int
 ) -> None:
     rng = Random(seed)
-    engine = Fts5Engine(store, Weights(rng.random() * 5, rng.random(), 1 / 3))
+    engine = Fts5Engine(store, ColumnWeights(rng.random() * 5, rng.random(), 1 / 3))
     text, depth = some_text(rng), rng.randrange(40)
     alone = engine.search(text, Filters(), RELEVANCE, depth)
     joined = engine.search(text, Filters(time_range=TimeRange(min_ts=0)), RELEVANCE, depth)
@@ -293,7 +293,7 @@ def test_the_last_resort_is_like_and_says_so(
         "harness_engines.stacks.agent_mail.sqlite.search.sanitize_fts_query", lambda _: "("
     )
     found = ask(Fts5Engine(engine.store, WEIGHTS, compiled=lambda _: "a-b"), "stone moss")
-    assert found.candidates == (Candidate(3, 0.0), Candidate(4, 0.0))
+    assert found.candidates == (MessageCandidate(3, 0.0), MessageCandidate(4, 0.0))
     assert found.used_like_fallback
     assert found.normalized_query is None
     assert found.note.endswith("asked LIKE")
@@ -353,7 +353,7 @@ def test_an_index_that_is_not_kept_is_not_healthy(path: Path, statement: str, re
 def test_health_counts_what_is_indexed(engine: Fts5Engine) -> None:
     health = engine.health()
     assert (health.ready, health.documents, health.reason) == (True, len(TEXTS), "")
-    changes = [changing.insert(engine.store, one(90)), DocChange(Change.DELETE, 404)]
+    changes = [changing.insert(engine.store, one(90)), DocChange(ChangeKind.DELETE, 404)]
     assert engine.update_incremental(changes) == 2
     assert engine.health().documents == len(TEXTS) + 1
 
@@ -474,7 +474,7 @@ def test_newest_first_where_that_is_asked_for(engine_like: LikeEngine) -> None:
 
 def test_it_says_that_it_is_a_fallback_and_what_it_executed(engine_like: LikeEngine) -> None:
     found = engine_like.search("salt", Filters(), RELEVANCE, 1)
-    assert found.candidates == (Candidate(1, 0.0),)
+    assert found.candidates == (MessageCandidate(1, 0.0),)
     assert not found.exhausted
     assert found.used_like_fallback
     assert found.normalized_query is None

@@ -19,7 +19,7 @@ from harness_engines.contract import EngineError, IndexUnavailable
 from harness_engines.stacks.agent_mail import ingest
 from harness_engines.stacks.agent_mail.budget import CURRENT, Deadline
 from harness_engines.stacks.agent_mail.contract import (
-    Change,
+    ChangeKind,
     DocChange,
     Filters,
     Message,
@@ -28,10 +28,10 @@ from harness_engines.stacks.agent_mail.contract import (
 from harness_engines.stacks.agent_mail.ingest import Draft
 from harness_engines.stacks.agent_mail.sqlite import journal, schema, store
 from harness_engines.stacks.agent_mail.sqlite.schema import undo
-from harness_engines.stacks.agent_mail.sqlite.search import Fts5Engine, Weights
+from harness_engines.stacks.agent_mail.sqlite.search import ColumnWeights, Fts5Engine
 from harness_engines.stacks.agent_mail.sqlite.store import (
+    AddressKind,
     DeadlineStore,
-    Kind,
     MessageStore,
     Remembered,
     create,
@@ -55,7 +55,7 @@ def three(path: Path) -> Iterator[MessageStore]:
 
 
 def found(store: MessageStore, text: str) -> list[int]:
-    engine = Fts5Engine(store, Weights(2.0, 1.0, 4.0))
+    engine = Fts5Engine(store, ColumnWeights(2.0, 1.0, 4.0))
     answer = engine.search(text, Filters(), RankingMode.RELEVANCE, 10)
     return [candidate.message_id for candidate in answer.candidates]
 
@@ -72,14 +72,16 @@ def test_every_message_comes_back_as_it_was_put_in(store: MessageStore, mail: Ma
 
 
 def test_how_it_is_addressed_comes_back(store: MessageStore, mail: Mail) -> None:
-    assert {k for m in mail.messages for k in kinds(m).values()} == set(Kind)
+    assert {k for m in mail.messages for k in kinds(m).values()} == set(AddressKind)
     for message in mail.messages:
         assert store.kinds_of(message.message_id) == kinds(message)
 
 
 def test_whoever_is_not_said_to_be_otherwise_is_to(three: MessageStore) -> None:
-    changing.insert(three, one(9, recipients=("Zoë", "AmberFox", "Zoë")), {"AmberFox": Kind.BCC})
-    assert three.kinds_of(9) == {"Zoë": Kind.TO, "AmberFox": Kind.BCC}
+    changing.insert(
+        three, one(9, recipients=("Zoë", "AmberFox", "Zoë")), {"AmberFox": AddressKind.BCC}
+    )
+    assert three.kinds_of(9) == {"Zoë": AddressKind.TO, "AmberFox": AddressKind.BCC}
     assert three.hydrate([9])[9].recipients == ("Zoë", "AmberFox")
 
 
@@ -106,11 +108,11 @@ def test_more_ids_than_a_statement_has_room_for(three: MessageStore) -> None:
 
 def test_writes_say_what_changed(three: MessageStore) -> None:
     message = one(9, "reed")
-    assert changing.insert(three, message) == DocChange(Change.UPSERT, 9, message)
+    assert changing.insert(three, message) == DocChange(ChangeKind.UPSERT, 9, message)
     edited = replace(message, subject="rush")
-    assert changing.update(three, edited) == DocChange(Change.UPSERT, 9, edited)
+    assert changing.update(three, edited) == DocChange(ChangeKind.UPSERT, 9, edited)
     assert three.hydrate([9]) == {9: edited}
-    assert changing.delete(three, 9) == DocChange(Change.DELETE, 9)
+    assert changing.delete(three, 9) == DocChange(ChangeKind.DELETE, 9)
     assert three.hydrate([9]) == {}
     assert three.ask("SELECT * FROM recipients WHERE message_id = 9") == []
 
@@ -143,7 +145,7 @@ def test_after_many_writes_the_index_is_that_of_a_rebuild(path: Path) -> None:
             known = store.hydrate([message.message_id])
             (changing.update if known else changing.insert)(store, message)
         store.ask("INSERT INTO messages_fts (messages_fts, rank) VALUES ('integrity-check', 1)")
-        engine = Fts5Engine(store, Weights(2.0, 1.0, 4.0))
+        engine = Fts5Engine(store, ColumnWeights(2.0, 1.0, 4.0))
         asked = ("deployment failed", "br-2tnl", "部署", "+review -plan", '"migration plan"')
         everything = (Filters(), RankingMode.RELEVANCE, 1_000)
         answers = [engine.search(text, *everything) for text in asked]
@@ -279,7 +281,7 @@ def kept(tmp_path: Path) -> Iterator[MessageStore]:
         yield store
 
 
-def changed(store: MessageStore, reached: int = 0) -> list[tuple[int, Change]]:
+def changed(store: MessageStore, reached: int = 0) -> list[tuple[int, ChangeKind]]:
     return [(one.message_id, one.kind) for one in journal.since(store, reached).changes]
 
 

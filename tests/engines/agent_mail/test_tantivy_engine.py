@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from harness_engines.contract import EngineError, IndexUnavailable
 from harness_engines.stacks.agent_mail.contract import (
-    Change,
+    ChangeKind,
     DocChange,
     Filters,
     Message,
@@ -306,7 +306,7 @@ def test_the_last_change_to_a_message_holds(mail_lifecycle: Case) -> None:
 
 
 @pytest.mark.parametrize(
-    "wrong", [DocChange(Change.UPSERT, 1), DocChange(Change.UPSERT, 1, one(2, "moss"))]
+    "wrong", [DocChange(ChangeKind.UPSERT, 1), DocChange(ChangeKind.UPSERT, 1, one(2, "moss"))]
 )
 def test_a_change_that_contradicts_itself_changes_nothing(
     mail_lifecycle: Case, wrong: DocChange

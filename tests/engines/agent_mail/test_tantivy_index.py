@@ -18,7 +18,12 @@ from hypothesis import strategies as st
 from harness_engines.contract import EngineError, IndexUnavailable
 from harness_engines.lexical import terms
 from harness_engines.lexical.tantivy import analyzer
-from harness_engines.stacks.agent_mail.contract import Candidate, Filters, Message, RankingMode
+from harness_engines.stacks.agent_mail.contract import (
+    Filters,
+    Message,
+    MessageCandidate,
+    RankingMode,
+)
 from harness_engines.stacks.agent_mail.tantivy import index
 from harness_engines.stacks.agent_mail.tantivy.index import (
     BATCH,
@@ -27,10 +32,10 @@ from harness_engines.stacks.agent_mail.tantivy.index import (
     LONGEST,
     ORDER,
     SHORTEST,
-    Opened,
+    FieldCopies,
+    OpenIndex,
     Segment,
-    Span,
-    Weights,
+    SegmentIds,
     ascend,
     batches,
     document,
@@ -74,7 +79,7 @@ def test_a_value_of_another_type_is_refused_at_once(
 def test_other_rules_have_another_hash(monkeypatch: pytest.MonkeyPatch) -> None:
     seen = {schema_hash(WEIGHTS), schema_hash(WEIGHTS)}
     assert len(seen) == 1
-    seen |= {schema_hash(Weights(3, 4)), schema_hash(Weights(2, 5))}
+    seen |= {schema_hash(FieldCopies(3, 4)), schema_hash(FieldCopies(2, 5))}
     monkeypatch.setattr(index, "TEXTS", ("subject",))
     seen.add(schema_hash(WEIGHTS))
     monkeypatch.undo()
@@ -190,7 +195,7 @@ def mail(tmp_path: Path) -> Case:
     return built(tmp_path / "mail", [one(at, "moss") for at in IDS])
 
 
-def now(mail: Case) -> Opened:
+def now(mail: Case) -> OpenIndex:
     return opened(mail.engine.root, frozenset())
 
 
@@ -202,7 +207,7 @@ def change(mail: Case, *ids: int) -> None:
 
 def test_built_it_is_in_order_and_says_between_which_ids(mail: Case) -> None:
     assert now(mail).in_order
-    assert list(noted_layout(mail.engine.root / INDEX).values()) == [Span(2, 8)]
+    assert list(noted_layout(mail.engine.root / INDEX).values()) == [SegmentIds(2, 8)]
 
 
 def test_what_is_added_behind_keeps_the_order(mail: Case) -> None:
@@ -248,17 +253,17 @@ def test_a_segment_without_a_note_is_read_by_who_writes_next(mail: Case) -> None
 
 def test_a_note_of_part_of_the_segments_is_not_enough() -> None:
     parts = [Segment("a", 2, None), Segment("b", 1, None)]
-    assert ascend(parts, {"a": Span(1, 4), "b": Span(4, 4)})
-    assert not ascend(parts, {"a": Span(1, 4), "b": Span(3, 3)})
-    assert not ascend(parts, {"a": Span(1, 4), "b": None})
-    assert not ascend(parts, {"a": Span(1, 4)})
+    assert ascend(parts, {"a": SegmentIds(1, 4), "b": SegmentIds(4, 4)})
+    assert not ascend(parts, {"a": SegmentIds(1, 4), "b": SegmentIds(3, 3)})
+    assert not ascend(parts, {"a": SegmentIds(1, 4), "b": None})
+    assert not ascend(parts, {"a": SegmentIds(1, 4)})
     assert not ascend([], {})
 
 
 def test_ids_are_read_where_nothing_is_noted(mail: Case) -> None:
     found = now(mail)
     name = found.segments[0].name
-    assert index.read(found.searcher, found.segments, {}) == {name: Span(2, 8)}
+    assert index.read(found.searcher, found.segments, {}) == {name: SegmentIds(2, 8)}
 
 
 @given(seed=st.integers(0, 10_000))
@@ -288,7 +293,7 @@ ALL = tantivy.Query.all_query()
 
 
 @pytest.fixture
-def now_order(tmp_path: Path) -> Opened:
+def now_order(tmp_path: Path) -> OpenIndex:
     built(tmp_path / "mail", [one(at, "moss", created_ts=ts) for at, ts in SENT.items()])
     return opened(tmp_path / "mail", frozenset())
 
@@ -299,14 +304,14 @@ def now_order(tmp_path: Path) -> Opened:
     [(RankingMode.RELEVANCE, [2, 4, 5, 9]), (RankingMode.RECENCY, [2, 9, 5, 4])],
 )
 def test_one_more_than_is_shown(
-    now_order: Opened, ranking: RankingMode, order: list[int], depth: int
+    now_order: OpenIndex, ranking: RankingMode, order: list[int], depth: int
 ) -> None:
     moss = tantivy.Query.term_query(now_order.folder.schema, "subject", "moss")
     score = now_order.searcher.search(moss, 1).hits[0][0]
     matched = matching(now_order, moss, ranking, depth)
-    assert matched == [Candidate(at, score) for at in order[: depth + 1]]
+    assert matched == [MessageCandidate(at, score) for at in order[: depth + 1]]
     assert listed(now_order, ALL, ranking, depth) == [
-        Candidate(at, 0.0) for at in order[: depth + 1]
+        MessageCandidate(at, 0.0) for at in order[: depth + 1]
     ]
 
 
@@ -322,14 +327,14 @@ def test_by_time_each_keeps_its_own_score(tmp_path: Path) -> None:
     assert matching(now_order, either, RankingMode.RECENCY, 5) == best[::-1]
 
 
-def test_all_are_counted(now_order: Opened) -> None:
+def test_all_are_counted(now_order: OpenIndex) -> None:
     assert counted(now_order.searcher, ALL) == 4
     assert counted(now_order.searcher, tantivy.Query.empty_query()) == 0
 
 
 def test_the_one_too_many_is_cut_and_says_that_there_are_more() -> None:
-    two = [Candidate(1, 2.0), Candidate(2, 1.0)]
-    assert cut(two, 1, "tantivy", "moss").candidates == (Candidate(1, 2.0),)
+    two = [MessageCandidate(1, 2.0), MessageCandidate(2, 1.0)]
+    assert cut(two, 1, "tantivy", "moss").candidates == (MessageCandidate(1, 2.0),)
     assert not cut(two, 1, "tantivy", "moss").exhausted
     assert cut(two, 2, "tantivy", "moss").exhausted
     assert cut([], 0, "tantivy", "moss").exhausted
@@ -342,7 +347,7 @@ def test_words_of_letters_alone_are_asked_as_any_others_are(tmp_path: Path, text
     texts = ["moss", "fern stone", "tide fern moss", "stone note or moss", "x" * 256]
     built(tmp_path / "mail", [one(at, words, words) for at, words in enumerate(texts, start=1)])
     now_order = opened(tmp_path / "mail", frozenset())
-    compiler = Compiler(now_order.folder.schema, analyzer("none"), Weights(2, 4))
+    compiler = Compiler(now_order.folder.schema, analyzer("none"), FieldCopies(2, 4))
     quick, slow = compiler.query(text), compiler.query(f" {text}")
     if quick is None or slow is None:
         assert quick is slow

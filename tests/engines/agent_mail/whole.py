@@ -23,14 +23,14 @@ from harness_engines.stacks.agent_mail.pipeline.retrievers import Semantic, Tier
 from harness_engines.stacks.agent_mail.pipeline.scope import Scope
 from harness_engines.stacks.agent_mail.service import MailSearch
 from harness_engines.stacks.agent_mail.sqlite.search import (
+    ColumnWeights,
     Fts5Engine,
     LikeEngine,
-    Weights,
     matching_ids,
 )
 from harness_engines.stacks.agent_mail.sqlite.store import MessageStore, opened
 from harness_engines.stacks.agent_mail.tantivy.engine import TantivyMailEngine
-from harness_engines.stacks.agent_mail.tantivy.index import Weights as TantivyWeights
+from harness_engines.stacks.agent_mail.tantivy.index import FieldCopies as TantivyWeights
 from harness_engines.stacks.agent_mail.views import StoredViews
 from harness_engines.vector import amvi
 from harness_engines.vector.embedder import HashEmbedder
@@ -111,7 +111,7 @@ def whole(folder: Path) -> Iterator[Whole]:
         )
         lexical = _lexical(store, tantivy)
         semantic = Semantic(EMBEDDER, vectors.search, lambda wanted: matching_ids(store, wanted))
-        of_entities = partial(entities, weights=Weights(2.0, 1.0, 4.0))
+        of_entities = partial(entities, weights=ColumnWeights(2.0, 1.0, 4.0))
         service = MailSearch(
             Tiers(lexical, semantic, ByLength(), store.sent),
             store.hydrate,
@@ -120,7 +120,7 @@ def whole(folder: Path) -> Iterator[Whole]:
             log.emit,
             entities=of_entities(store),
             views=StoredViews(
-                store, _rebuilt, lambda made: entities(made, Weights(2.0, 1.0, 4.0))
+                store, _rebuilt, lambda made: entities(made, ColumnWeights(2.0, 1.0, 4.0))
             ).of,
         )
         yield Whole(service, store, tantivy, log)
@@ -129,7 +129,7 @@ def whole(folder: Path) -> Iterator[Whole]:
 def _lexical(store: MessageStore, tantivy: TantivyMailEngine) -> Mapping[FallbackTier, MailEngine]:
     return {
         FallbackTier.TANTIVY: tantivy,
-        FallbackTier.FTS5: Fts5Engine(store, Weights(2.0, 1.0, 4.0)),
+        FallbackTier.FTS5: Fts5Engine(store, ColumnWeights(2.0, 1.0, 4.0)),
         FallbackTier.LIKE: LikeEngine(store),
     }
 

@@ -11,10 +11,10 @@ from random import Random
 from typing import Any
 
 from harness.core.engine import Manifest
-from harness_engines.mcp_server import Refused, resolved
+from harness_engines.mcp_server import ToolRefusal, resolved
 from harness_engines.stacks.agent_mail.contract import Message, SearchMode, SearchQuery
 from harness_engines.stacks.agent_mail.mcp_tools.arguments import Beginning, InProject
-from harness_engines.stacks.agent_mail.mcp_tools.search import Identity, Surface
+from harness_engines.stacks.agent_mail.mcp_tools.search import ServedIndex, Surface
 from harness_engines.stacks.agent_mail.pipeline.plan import KillSwitch
 from harness_engines.stacks.agent_mail.pipeline.scope import Visibility, viewer
 from tests.engines.agent_mail.whole import Whole, index, whole
@@ -31,7 +31,7 @@ class World:
     """A service over visible and hidden messages."""
 
     mail: Whole
-    identity: Identity
+    identity: ServedIndex
 
     def answer(self, query: SearchQuery, switch: KillSwitch | None = None) -> bytes:
         """Search as the viewer; give every byte of the answer but its times."""
@@ -45,7 +45,7 @@ class World:
         surface = Surface(mail.service, mail.store, self.identity, mode, EYE)
         try:
             found = surface.search(resolved(InProject, {"project_key": "*", **given})).written()
-        except Refused as exc:
+        except ToolRefusal as exc:
             return str(exc).encode()
         found.get("explain", {}).pop("timing", None)
         return json.dumps(found, sort_keys=True).encode()
@@ -57,7 +57,7 @@ class World:
         given = Beginning(project_key=project_key, prefix=prefix, limit=limit)
         try:
             found = surface.subjects(given).written()
-        except Refused as exc:
+        except ToolRefusal as exc:
             return str(exc).encode()
         return json.dumps(found, sort_keys=True).encode()
 
@@ -92,4 +92,4 @@ def world(folder: Path, seed: int, hidden: int) -> Iterator[World]:
         index(folder, store, mail)
     made = Manifest("agent-mail", "1", len(mail), f"{hidden:064}", "s" * 64)
     with whole(folder) as opened:
-        yield World(opened, Identity("mail", made))
+        yield World(opened, ServedIndex("mail", made))

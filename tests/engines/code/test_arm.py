@@ -31,9 +31,9 @@ from harness_engines.stacks.code import words as tantivy
 from harness_engines.stacks.code.ranking import (
     MOST_NEIGHBOURS,
     VISITED,
-    Context,
-    Graph,
-    Reason,
+    ContextSettings,
+    UnitGraph,
+    UnitRelation,
     distances,
     reordered,
 )
@@ -47,8 +47,8 @@ from harness_engines.stacks.code.units import (
     InvalidFilter,
     Mode,
     Rows,
-    Texts,
     Unit,
+    UnitTexts,
     entry_of,
     written,
 )
@@ -175,7 +175,7 @@ def test_versions_tell_arms_apart(tmp_path: Path) -> None:
 )
 def test_settings_that_make_no_sense_are_refused(changed: dict[str, Any], said: str) -> None:
     with pytest.raises(ValidationError, match=said):
-        ranking.Settings.model_validate({**SETTINGS, **changed})
+        ranking.CodeSettings.model_validate({**SETTINGS, **changed})
 
 
 def test_each_question_of_the_policy_differs_in_one_setting(tmp_path: Path) -> None:
@@ -190,11 +190,11 @@ def test_each_question_of_the_policy_differs_in_one_setting(tmp_path: Path) -> N
 
 
 TEXTS = [
-    Texts(name="read csv readcsv", doc="tea and water"),
-    Texts(doc="water and tea"),
-    Texts(name="tea"),
-    Texts(body="tea", comment="stone"),
-    Texts(),
+    UnitTexts(name="read csv readcsv", doc="tea and water"),
+    UnitTexts(doc="water and tea"),
+    UnitTexts(name="tea"),
+    UnitTexts(body="tea", comment="stone"),
+    UnitTexts(),
 ]
 WEIGHTS = {"name": 3, "signature": 1, "doc": 1, "comment": 1, "body": 1}
 Asked = tuple[TermClause, ...]
@@ -202,7 +202,7 @@ UNIT = "INSERT INTO unit VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
 
 
 @contextmanager
-def stored(folder: Path, texts: Sequence[Texts], keys: Rows) -> Iterator[StoredWords]:
+def stored(folder: Path, texts: Sequence[UnitTexts], keys: Rows) -> Iterator[StoredWords]:
     with built(folder, store.TABLES) as db:
         for row, key in enumerate(keys.tolist()):
             db.execute(UNIT, (key, "", f"d{row}", "", "", "", "", b""))
@@ -224,7 +224,7 @@ def words(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[OpenBacken
 
 
 def test_equal_scores_go_by_row_and_not_by_when_they_were_taken_in(tmp_path: Path) -> None:
-    alike = [Texts(name="tea")] * 4
+    alike = [UnitTexts(name="tea")] * 4
     with stored(tmp_path, alike, np.array([3, 1, 4, 2])) as found:
         assert [one.row for one in found.search(asked("tea"), 3, None)] == [0, 1, 2]
 
@@ -297,17 +297,17 @@ def searcher(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CodeSearch]:
 
 def unit(name: str, *, calls: tuple[str, ...] = (), uses: tuple[str, ...] = ()) -> Unit:
     facts = Facts("function", name.rpartition(".")[2], name, calls=calls, uses=uses)
-    return Unit(name, Mode.CODE, "python", name, Texts(name), facts)
+    return Unit(name, Mode.CODE, "python", name, UnitTexts(name), facts)
 
 
-def beside(graph: Graph, row: int) -> list[tuple[str, int]]:
+def beside(graph: UnitGraph, row: int) -> list[tuple[str, int]]:
     return [(one.reason.name, one.row) for one in graph.neighbours(row)]
 
 
 @pytest.mark.slow
 def test_an_identity_comes_before_a_bare_name() -> None:
     units = [unit("a.f", calls=("b.g", "c.h")), unit("b.g"), unit("d.g"), unit("d.h")]
-    graph = Graph(units)
+    graph = UnitGraph(units)
     assert beside(graph, 0) == [("CALL", 1), ("NAME_FALLBACK", 3)]
     assert beside(graph, 1) == [("CALL", 0)]
     assert beside(graph, 2) == []
@@ -316,18 +316,18 @@ def test_an_identity_comes_before_a_bare_name() -> None:
 
 @pytest.mark.slow
 def test_the_strongest_reason_counts_and_a_common_name_leads_nowhere() -> None:
-    both = Graph([unit("a.f", calls=("b.g",), uses=("b.g",)), unit("b.g")])
+    both = UnitGraph([unit("a.f", calls=("b.g",), uses=("b.g",)), unit("b.g")])
     assert beside(both, 0) == [("CALL", 1)]
     namesakes = [unit(f"m{at}.run") for at in range(4)]
-    assert Graph([unit("a.f", calls=("x.run",)), *namesakes]).degree(0) == 0
-    assert Graph([unit("a.f", calls=("x.run",)), *namesakes[:3]]).degree(0) == 3
+    assert UnitGraph([unit("a.f", calls=("x.run",)), *namesakes]).degree(0) == 0
+    assert UnitGraph([unit("a.f", calls=("x.run",)), *namesakes[:3]]).degree(0) == 3
 
 
 @pytest.mark.slow
 def test_the_graph_of_the_shop(tmp_path: Path) -> None:
     units = [understand(one) for one in documents(write_shop(tmp_path))]
     rows = {one.doc_id: at for at, one in enumerate(units)}
-    checkout = beside(Graph(units), rows["shop/till.py::checkout"])
+    checkout = beside(UnitGraph(units), rows["shop/till.py::checkout"])
     found = {row: reason for reason, row in checkout}
     assert found[rows["shop/prices.py::PriceList"]] == "CALL"
     assert found[rows["shop/prices.py::load_prices"]] == "CALL"
@@ -339,10 +339,10 @@ def test_the_graph_of_the_shop(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_neighbours_are_bounded() -> None:
     many = [unit(f"m.f{at:03d}", calls=("m.all",)) for at in range(200)]
-    graph = Graph([*many, unit("m.all")])
+    graph = UnitGraph([*many, unit("m.all")])
     assert graph.degree(200) == MOST_NEIGHBOURS
     assert [row for _, row in beside(graph, 200)] == list(range(MOST_NEIGHBOURS))
-    chain = Graph([
+    chain = UnitGraph([
         unit(f"m.f{at}", calls=tuple(f"m.f{at * 12 + n}" for n in range(1, 13)))
         for at in range(2000)
     ])
@@ -478,13 +478,13 @@ def test_context_is_cut_in_the_order_of_reasons_and_says_so() -> None:
         unit("b.g"),
         unit("d.x"),
     ]
-    graph = Graph(units)
-    all_of, is_cut = expanded([0], graph, Context(per_hit=3, total=10), None)
+    graph = UnitGraph(units)
+    all_of, is_cut = expanded([0], graph, ContextSettings(per_hit=3, total=10), None)
     assert [(one.row, one.reason) for one in all_of] == [
-        (2, Reason.CALL), (1, Reason.USAGE), (3, Reason.NAME_FALLBACK),
+        (2, UnitRelation.CALL), (1, UnitRelation.USAGE), (3, UnitRelation.NAME_FALLBACK),
     ]  # fmt: skip
     assert not is_cut
-    for caps in (Context(per_hit=2, total=10), Context(per_hit=3, total=2)):
+    for caps in (ContextSettings(per_hit=2, total=10), ContextSettings(per_hit=3, total=2)):
         cut, truncated = expanded([0], graph, caps, None)
         assert cut == all_of[:2]
         assert truncated

@@ -14,7 +14,7 @@ from harness.core.reading import Malformed
 from harness_engines import registry
 from harness_engines.kept.index import update
 from harness_engines.stacks.code.arm import Code
-from harness_engines.stacks.code.ranking import Graph, Reason
+from harness_engines.stacks.code.ranking import UnitGraph, UnitRelation
 from harness_engines.stacks.code.reading import languages, syntax
 from harness_engines.stacks.code.reading.documents import of_file, understand
 from harness_engines.stacks.code.reading.syntax import GRAMMARS, LANGUAGES, identity
@@ -199,11 +199,14 @@ def test_what_users_may_name_is_told_by_each_language() -> None:
 )
 def test_calls_are_joined_by_identity(caller: str, callee: str) -> None:
     found = [unit for path in FILES for unit in read(path).values()]
-    graph = Graph(found)
+    graph = UnitGraph(found)
     callers = [row for row, unit in enumerate(found) if unit.facts.full == caller]
     callees = {row for row, unit in enumerate(found) if unit.facts.full == callee}
     beside = {
-        one.row for row in callers for one in graph.neighbours(row) if one.reason is Reason.CALL
+        one.row
+        for row in callers
+        for one in graph.neighbours(row)
+        if one.reason is UnitRelation.CALL
     }
     assert beside & callees
 

@@ -23,16 +23,16 @@ from harness_engines.stacks.code.search import CodeSearch
 from harness_engines.stacks.code.units import (
     NAMES,
     Chargrams,
-    Entry,
     Filters,
+    IndexedUnit,
     InvalidFilter,
     Mode,
-    Texts,
+    UnitTexts,
     literals,
     parse,
     passes,
 )
-from harness_engines.stacks.code.words import Scored
+from harness_engines.stacks.code.words import ScoredUnit
 from tests.engines.code import anything
 from tests.make.code import BACKENDS, BLEND, RRF, documents, opened, write_shop
 from tests.thinned import examples
@@ -132,7 +132,11 @@ def test_explain_says_who_found_a_hit(made: Mapping[str, CodeSearch]) -> None:
 
 def test_rrf_is_the_sum_over_the_sources() -> None:
     found = ranking.fused(
-        {"sparse": [Scored(7, 9.0), Scored(3, 2.0)], "ann": [Scored(3, 0.9)], "minhash": []},
+        {
+            "sparse": [ScoredUnit(7, 9.0), ScoredUnit(3, 2.0)],
+            "ann": [ScoredUnit(3, 0.9)],
+            "minhash": [],
+        },
         Fusion.model_validate(RRF),
     )
     assert [one.row for one in found] == [3, 7]
@@ -145,7 +149,7 @@ def test_rrf_is_the_sum_over_the_sources() -> None:
 def test_a_blend_counts_what_a_source_did_not_find_as_nothing() -> None:
     how = {"scoreBlend": {"sparse": 1.0, "ann": 3.0, "minhash": 1.0}}
     found = ranking.fused(
-        {"sparse": [Scored(7, 8.0), Scored(3, 2.0)], "ann": [Scored(3, 0.5)]},
+        {"sparse": [ScoredUnit(7, 8.0), ScoredUnit(3, 2.0)], "ann": [ScoredUnit(3, 0.5)]},
         Fusion.model_validate(how),
     )
     assert [(one.row, one.score) for one in found] == [(3, 0.4375), (7, 0.25)]
@@ -154,15 +158,15 @@ def test_a_blend_counts_what_a_source_did_not_find_as_nothing() -> None:
 
 
 def test_one_source_alone_keeps_its_order_and_ties_go_by_row() -> None:
-    scored = [Scored(9, 4.0), Scored(5, 2.0), Scored(2, 2.0)]
+    scored = [ScoredUnit(9, 4.0), ScoredUnit(5, 2.0), ScoredUnit(2, 2.0)]
     found = ranking.fused({"sparse": scored, "ann": []}, Fusion.model_validate(BLEND))
     assert [(one.row, one.score, one.type) for one in found] == [
         (9, 1.0, "sparse"), (2, 0.5, "sparse"), (5, 0.5, "sparse"),
     ]  # fmt: skip
 
 
-def entry(text: str, **terms: str) -> Entry:
-    return Entry(understand(Document("d", "", text)), Texts(**terms))
+def entry(text: str, **terms: str) -> IndexedUnit:
+    return IndexedUnit(understand(Document("d", "", text)), UnitTexts(**terms))
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ import pytest
 
 from harness.core.records import Document
 from harness_engines.lexical.terms import terms
-from harness_engines.stacks.code.ranking import Graph, Reason
+from harness_engines.stacks.code.ranking import UnitGraph, UnitRelation
 from harness_engines.stacks.code.reading import documents as reading
 from harness_engines.stacks.code.reading import python, risk
 from harness_engines.stacks.code.reading.documents import (
@@ -26,7 +26,16 @@ from harness_engines.stacks.code.reading.documents import (
 )
 from harness_engines.stacks.code.reading.python import absolute, decoded
 from harness_engines.stacks.code.reading.python import documents as of_module
-from harness_engines.stacks.code.units import Facts, Mode, Risk, Texts, Unit, indexed, parts, words
+from harness_engines.stacks.code.units import (
+    Facts,
+    Mode,
+    Risk,
+    Unit,
+    UnitTexts,
+    indexed,
+    parts,
+    words,
+)
 from tests.make.code import SHOP, documents, write_shop
 
 CODE = '''
@@ -49,7 +58,7 @@ async def fetch_all(self, url: str, *more, retries: int = 3, **options) -> list[
 '''
 
 
-def read(text: str, name: str = "", kind: str = "", **imports: str) -> tuple[Texts, Facts]:
+def read(text: str, name: str = "", kind: str = "", **imports: str) -> tuple[UnitTexts, Facts]:
     tree = python.parsed(text)
     assert tree is not None
     return python.read(text, tree, name=name, kind=kind, imports=imports)
@@ -471,14 +480,14 @@ def test_calls_are_joined_by_full_names() -> None:
         for one in of_module(path, name, text)
     ]
     rows = {unit.facts.full: row for row, unit in enumerate(found) if unit.facts.symbol}
-    graph = Graph(found)
+    graph = UnitGraph(found)
     for caller, callee in (
         ("p.top", "p.tools.made"),
         ("p.tools.made", "p.tools.other"),
         ("p.tools.A.one", "p.tools.A.two"),
     ):
         beside = {one.row: one.reason for one in graph.neighbours(rows[caller])}
-        assert beside[rows[callee]] is Reason.CALL
+        assert beside[rows[callee]] is UnitRelation.CALL
         assert rows[callee.replace("p.", "q.", 1)] not in beside if "A" not in callee else True
 
 

@@ -15,9 +15,9 @@ import numpy as np
 from harness.check.subject import DOCUMENTS
 from harness.core.errors import BadFile
 from harness_engines.stacks.documents import collection, texts
-from harness_engines.stacks.documents.collection import Collection
-from harness_engines.stacks.documents.formats import Page, Source, of_document
-from harness_engines.stacks.documents.library import TABLES, Library, Settings, put, read
+from harness_engines.stacks.documents.collection import DocumentCollection
+from harness_engines.stacks.documents.formats import DocumentText, TextPage, of_document
+from harness_engines.stacks.documents.library import TABLES, DocumentSettings, Library, put, read
 from harness_engines.stacks.documents.recall import Bm25, words
 from harness_engines.stacks.documents.texts import Cutting
 
@@ -29,24 +29,26 @@ PRO = {
     "fusion": "specification",
 }
 NOON = datetime(2026, 1, 15, 12, tzinfo=UTC)
-REPORT = Source(
+REPORT = DocumentText(
     "reports/q3.pdf",
     "q3.pdf",
     "/originals/q3.pdf",
     (
-        Page(1, "Customer retention rose to 94 per cent.\n\nThe board of Ocean Tide Trust agreed."),
-        Page(2, "Churn fell after quarterly reviews with customers of Ocean Tide Trust."),
+        TextPage(
+            1, "Customer retention rose to 94 per cent.\n\nThe board of Ocean Tide Trust agreed."
+        ),
+        TextPage(2, "Churn fell after quarterly reviews with customers of Ocean Tide Trust."),
     ),
 )
 SOURCES = (*(of_document(document) for document in DOCUMENTS), REPORT)
 
 
-def settings(**changed: Any) -> Settings:  # noqa: ANN401  whatever a setting takes
-    return Settings.model_validate({**PRO, **changed})
+def settings(**changed: Any) -> DocumentSettings:  # noqa: ANN401  whatever a setting takes
+    return DocumentSettings.model_validate({**PRO, **changed})
 
 
 @contextmanager
-def built(folder: Path, given: Settings, cache: Path) -> Iterator[Collection]:
+def built(folder: Path, given: DocumentSettings, cache: Path) -> Iterator[DocumentCollection]:
     """Build and open the small collection."""
     folder.mkdir(parents=True)
     collection.build(SOURCES, folder, given, cache, lambda: NOON)
@@ -54,7 +56,7 @@ def built(folder: Path, given: Settings, cache: Path) -> Iterator[Collection]:
         yield opened
 
 
-def library_of(sources: Iterable[Source], cutting: Cutting) -> Library:
+def library_of(sources: Iterable[DocumentText], cutting: Cutting) -> Library:
     """Take documents into tables, and read them."""
     with closing(sqlite3.connect(":memory:")) as db:
         db.executescript(TABLES)
@@ -77,12 +79,12 @@ def bm25_of(given: Sequence[str]) -> Bm25:
     return Bm25.joined(numbers, rows)
 
 
-def read_file(path: Path, document_id: str) -> Source:
+def read_file(path: Path, document_id: str) -> DocumentText:
     """Read one file."""
     return texts.source(path, document_id, path.read_bytes())
 
 
-def read_folder(root: Path) -> tuple[list[Source], dict[str, BadFile]]:
+def read_folder(root: Path) -> tuple[list[DocumentText], dict[str, BadFile]]:
     """Read every file of a known kind, and say of the others why they cannot be."""
     sources, refused = [], {}
     for path in sorted(path for path in root.rglob("*") if path.suffix.lower() in texts.SUFFIXES):

@@ -23,8 +23,8 @@ from harness.core.gate import Verdict
 from harness.core.scores import Estimate
 from harness_engines.kept import index
 from harness_engines.stacks.documents import collection, models, ranking
-from harness_engines.stacks.documents.collection import Collection
-from harness_engines.stacks.documents.models import Loaded, Missing
+from harness_engines.stacks.documents.collection import DocumentCollection
+from harness_engines.stacks.documents.models import Loaded, MissingModel
 from harness_engines.stacks.documents.ranking import Pipeline, Response
 from harness_engines.stacks.documents.texts import Cutting
 from tests.engines.documents.small import NOON, SOURCES, built, read_folder, settings
@@ -88,12 +88,12 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def pro(cache: Path) -> Iterator[Collection]:
+def pro(cache: Path) -> Iterator[DocumentCollection]:
     with built(cache / "pro", settings(), cache) as opened:
         yield opened
 
 
-def test_the_answer_is_the_json_of_section_7_and_nothing_else(pro: Collection) -> None:
+def test_the_answer_is_the_json_of_section_7_and_nothing_else(pro: DocumentCollection) -> None:
     for query in ("customer retention", "water", "zzz", ""):
         written = json.loads(json.dumps(pro.search(query, 10).to_json(), allow_nan=False))
         jsonschema.validate(written, SECTION_7)
@@ -102,7 +102,7 @@ def test_the_answer_is_the_json_of_section_7_and_nothing_else(pro: Collection) -
         jsonschema.validate({**written, "more": 1}, SECTION_7)
 
 
-def test_a_result_says_where_it_stands_and_what_stands_around_it(pro: Collection) -> None:
+def test_a_result_says_where_it_stands_and_what_stands_around_it(pro: DocumentCollection) -> None:
     answer = pro.search("customer retention per cent", 3).to_json()
     first = answer["results"][0]
     assert answer["stages_used"] == ["bm25", "semantic", "colbert"]
@@ -115,27 +115,27 @@ def test_a_result_says_where_it_stands_and_what_stands_around_it(pro: Collection
     assert first["source"]["chunk_embedded_at"] == NOON.isoformat()
 
 
-def test_a_filter_leaves_one_document_and_an_unknown_one_none(pro: Collection) -> None:
+def test_a_filter_leaves_one_document_and_an_unknown_one_none(pro: DocumentCollection) -> None:
     found = pro.search("the water, retention and the customers", 10, "reports/q3.pdf").results
     assert {result.provenance.document_id for result in found} == {"reports/q3.pdf"}
     assert len(found) == 2
     assert pro.search("water", 10, "gone").results == ()
 
 
-def test_top_k_is_one_at_least(pro: Collection) -> None:
+def test_top_k_is_one_at_least(pro: DocumentCollection) -> None:
     assert len(pro.search("water of the sea", 1).results) == 1
     with pytest.raises(ValueError, match="one result at least"):
         pro.search("water", 0)
 
 
-def test_time_is_what_the_clock_says(pro: Collection) -> None:
+def test_time_is_what_the_clock_says(pro: DocumentCollection) -> None:
     ticks = iter([1_000_000, 88_400_000])
     timed = replace(pro, clock_ns=lambda: next(ticks))
     assert timed.search("water", 1).search_time_ms == 87
 
 
-def test_what_is_missing_is_said_beside_the_json(pro: Collection) -> None:
-    gone = Missing("E6", "not installed")
+def test_what_is_missing_is_said_beside_the_json(pro: DocumentCollection) -> None:
+    gone = MissingModel("E6", "not installed")
     left = replace(pro.pipeline.models, sparse=None, missing=(gone,))
     without = replace(pro, pipeline=replace(pro.pipeline, models=left))
     answer: Response = without.search("water", 3)
@@ -144,7 +144,7 @@ def test_what_is_missing_is_said_beside_the_json(pro: Collection) -> None:
     jsonschema.validate(answer.to_json(), SECTION_7)
 
 
-def test_expansion_shows_what_is_related_and_not_found(pro: Collection) -> None:
+def test_expansion_shows_what_is_related_and_not_found(pro: DocumentCollection) -> None:
     answer = pro.search("churn after quarterly reviews", 1)
     related = pro.expand(answer, 3)
     ids = [pro.library.chunks[one.row].provenance.chunk_id for one in related]
@@ -198,7 +198,7 @@ def test_a_folder_of_files_becomes_a_collection(tmp_path: Path) -> None:
 QUERY = "water of the sea, customers and the words of a board"
 
 
-def pipeline(pro: Collection, *, late: bool, **changed: object) -> Pipeline:
+def pipeline(pro: DocumentCollection, *, late: bool, **changed: object) -> Pipeline:
     """Rank the same index otherwise."""
     whole = pro.pipeline.models
     return replace(
@@ -208,7 +208,9 @@ def pipeline(pro: Collection, *, late: bool, **changed: object) -> Pipeline:
     )
 
 
-def by_hand(pro: Collection, rows: list[int]) -> tuple[list[float], list[float], list[float]]:
+def by_hand(
+    pro: DocumentCollection, rows: list[int]
+) -> tuple[list[float], list[float], list[float]]:
     """Cosines, dot products and MaxSim of some chunks, from what the models say of their texts."""
     found = pro.pipeline.models
     assert found.dense
@@ -232,7 +234,9 @@ def by_hand(pro: Collection, rows: list[int]) -> tuple[list[float], list[float],
     return cosines, dots, maxsims
 
 
-def test_as_specified_the_score_is_the_blend_of_the_formula_and_maxsim(pro: Collection) -> None:
+def test_as_specified_the_score_is_the_blend_of_the_formula_and_maxsim(
+    pro: DocumentCollection,
+) -> None:
     ranked = pro.pipeline.rank(QUERY)
     rows = ranked.rows.tolist()
     assert len(rows) > 4
@@ -248,7 +252,7 @@ def test_as_specified_the_score_is_the_blend_of_the_formula_and_maxsim(pro: Coll
     assert sorted(free.scores.tolist()) == pytest.approx(sorted(base), abs=1e-5)
 
 
-def test_by_rank_the_score_is_the_share_of_the_largest_sum(pro: Collection) -> None:
+def test_by_rank_the_score_is_the_share_of_the_largest_sum(pro: DocumentCollection) -> None:
     ranked = pipeline(pro, late=False, fusion="rank", recall_weight=1.0).rank(QUERY)
     rows = ranked.rows.tolist()
     recalled = pro.pipeline.recall.search(QUERY, 500).tolist()
@@ -264,7 +268,7 @@ def test_by_rank_the_score_is_the_share_of_the_largest_sum(pro: Collection) -> N
         assert score == pytest.approx(expected, abs=1e-9)
 
 
-def test_the_stages_used_are_those_that_ran(pro: Collection) -> None:
+def test_the_stages_used_are_those_that_ran(pro: DocumentCollection) -> None:
     assert pro.pipeline.rank(QUERY).stages_used == ("bm25", "semantic", "colbert")
     assert pipeline(pro, late=False).rank(QUERY).stages_used == ("bm25", "semantic")
     assert pro.pipeline.rank("zzz the a").stages_used == ("bm25",)
@@ -275,11 +279,13 @@ def test_the_stages_used_are_those_that_ran(pro: Collection) -> None:
     assert (np.diff(ranked.scores) < 0).all()
 
 
-def test_no_stage_adds_a_chunk_that_recall_did_not_find(pro: Collection) -> None:
+def test_no_stage_adds_a_chunk_that_recall_did_not_find(pro: DocumentCollection) -> None:
     assert set(pro.pipeline.rank(QUERY).rows) <= set(pro.pipeline.recall.search(QUERY, 500))
 
 
-def test_stage_2_keeps_100_of_the_500(pro: Collection, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stage_2_keeps_100_of_the_500(
+    pro: DocumentCollection, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert (ranking.RECALLED, ranking.RANKED) == (500, 100)
     monkeypatch.setattr(ranking, "RECALLED", 6)
     monkeypatch.setattr(ranking, "RANKED", 3)
@@ -288,7 +294,7 @@ def test_stage_2_keeps_100_of_the_500(pro: Collection, monkeypatch: pytest.Monke
     assert set(ranked.rows) <= set(pro.pipeline.recall.search(QUERY, 6))
 
 
-def test_equal_chunks_come_by_id_at_every_stage(pro: Collection) -> None:
+def test_equal_chunks_come_by_id_at_every_stage(pro: DocumentCollection) -> None:
     for one in (pro.pipeline, pipeline(pro, late=False)):
         rows = one.rank("very same words copy").rows[:2].tolist()
         ids = [pro.library.chunks[row].provenance.chunk_id for row in rows]
@@ -297,7 +303,7 @@ def test_equal_chunks_come_by_id_at_every_stage(pro: Collection) -> None:
 
 @pytest.mark.parametrize("gone", ["E1", "E6"])
 def test_a_model_that_is_missing_is_named_and_its_stages_are_left_out(
-    gone: str, cache: Path, pro: Collection, monkeypatch: pytest.MonkeyPatch
+    gone: str, cache: Path, pro: DocumentCollection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def absent(*_: object) -> None:
         raise ModelNotReady("the package is not installed")
@@ -312,7 +318,7 @@ def test_a_model_that_is_missing_is_named_and_its_stages_are_left_out(
 
 
 def test_without_any_model_the_words_still_answer(
-    cache: Path, pro: Collection, monkeypatch: pytest.MonkeyPatch
+    cache: Path, pro: DocumentCollection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def absent(*_: object) -> None:
         raise ModelNotReady("the packages are not installed")
@@ -339,7 +345,9 @@ def test_a_broken_file_of_an_index_is_not_ready(name: str, cache: Path, tmp_path
         pass
 
 
-def test_what_a_model_has_not_read_to_the_end_is_missing(cache: Path, pro: Collection) -> None:
+def test_what_a_model_has_not_read_to_the_end_is_missing(
+    cache: Path, pro: DocumentCollection
+) -> None:
     with closing(sqlite3.connect(cache / "pro" / index.FILE)) as db:
         found = Loaded.of(settings(), cache).opened(db, ["another text"], cache / "pro")
     assert {one.why for one in found.missing} == {models.UNFINISHED}
@@ -377,7 +385,7 @@ def beir(folder: Path, texts: list[str]) -> Path:
     return folder
 
 
-def test_a_stage_lasts_from_the_one_before_to_its_own_end(pro: Collection) -> None:
+def test_a_stage_lasts_from_the_one_before_to_its_own_end(pro: DocumentCollection) -> None:
     ticks = count()
     assert stages.one_search(pro, "water of the sea", lambda: next(ticks)) == {
         "1 recall": 1,
@@ -390,28 +398,30 @@ def test_a_stage_lasts_from_the_one_before_to_its_own_end(pro: Collection) -> No
     }
 
 
-def test_a_watched_search_answers_as_one_that_is_not(pro: Collection) -> None:
+def test_a_watched_search_answers_as_one_that_is_not(pro: DocumentCollection) -> None:
     watched = stages.watched(pro.pipeline, stages.Watch(lambda: 0)).rank("water of the sea")
     plain = pro.pipeline.rank("water of the sea")
     assert watched.rows.tolist() == plain.rows.tolist()
     assert watched.scores.tolist() == plain.scores.tolist()
 
 
-def test_without_a_model_nothing_is_timed(pro: Collection) -> None:
+def test_without_a_model_nothing_is_timed(pro: DocumentCollection) -> None:
     gone = pro.pipeline.models.__class__(None, None, None, ())
     lame = pro.pipeline.__class__(pro.pipeline.settings, pro.pipeline.recall, gone)
     with pytest.raises(SystemExit, match="models are missing"):
         stages.watched(lame, stages.Watch(lambda: 0))
 
 
-def test_a_question_that_finds_nothing_has_no_times(pro: Collection) -> None:
+def test_a_question_that_finds_nothing_has_no_times(pro: DocumentCollection) -> None:
     ticks = count()
     found = stages.timed(pro, ["water", "zzz", "sea"], 2, lambda: next(ticks), 1)
     assert {times.shape for times in found.values()} == {(2, 2)}
     assert stages.timed(pro, ["zzz"], 2, lambda: next(ticks), 1) == {}
 
 
-def test_the_first_round_is_thrown_away(pro: Collection, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_first_round_is_thrown_away(
+    pro: DocumentCollection, monkeypatch: pytest.MonkeyPatch
+) -> None:
     calls = count()
     monkeypatch.setattr(stages, "one_search", lambda *_: {"1 recall": next(calls)})
     found = stages.timed(pro, ["a", "b"], 2, lambda: 0, 1)["1 recall"]

@@ -23,8 +23,8 @@ from pypdf import PdfWriter
 from harness.core.errors import BadFile
 from harness_engines.stacks.documents import collection, formats, pdf, texts
 from harness_engines.stacks.documents.arm import Documents
-from harness_engines.stacks.documents.formats import Source
-from harness_engines.stacks.documents.library import Settings
+from harness_engines.stacks.documents.formats import DocumentText
+from harness_engines.stacks.documents.library import DocumentSettings
 from harness_engines.stacks.documents.recall import words
 from harness_engines.stacks.documents.service import follow as documents
 from harness_engines.stacks.documents.texts import Cutting, chunks
@@ -42,7 +42,7 @@ TWO_COLUMNS = [
 docx = pytest.importorskip("docx", reason='needs the extra "documents"')
 
 
-def read(name: str, data: bytes) -> Source:
+def read(name: str, data: bytes) -> DocumentText:
     return texts.source(Path(name), name, data)
 
 
@@ -386,7 +386,7 @@ def test_damaged_files_are_read_or_named_and_stop_no_folder(
     dice, root = random.Random(count), tmp_path / "folder"
     root.mkdir()
     (root / "good.txt").write_text("An apple is in the folder.")
-    settings = Settings.model_validate({**BY_WORDS, "fusion": "specification"})
+    settings = DocumentSettings.model_validate({**BY_WORDS, "fusion": "specification"})
     live = documents(Documents(settings, tmp_path / "cache"), root, tmp_path / "index")
     with closing(live), live.now() as (opened, _):
         assert opened.search("apple")["results"]

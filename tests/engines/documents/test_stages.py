@@ -22,8 +22,8 @@ from harness_engines.stacks.documents.collection import gate
 from harness_engines.stacks.documents.graph import (
     MOST_CHUNKS,
     MOST_OF_A_CHUNK,
+    ChunkGraph,
     Entities,
-    Graph,
     named,
 )
 from harness_engines.stacks.documents.models import DIMENSION, Projection
@@ -322,10 +322,10 @@ NAMES = ("Ocean Tide", "Board of Trade", "NASA", "read_csv", "DataFrame", "BRCA-
 CHUNKS = st.lists(st.lists(st.sampled_from(NAMES), max_size=5).map(", ".join), max_size=25)
 
 
-def graph_of(texts: list[str], seed: int = 0) -> Graph:
+def graph_of(texts: list[str], seed: int = 0) -> ChunkGraph:
     dice = np.random.default_rng(seed)
     drawn = unit(dice.normal(size=(len(texts), 3)).astype(np.float32))
-    return Graph(Entities.of([named(one) for one in texts]), drawn.astype(np.float16))
+    return ChunkGraph(Entities.of([named(one) for one in texts]), drawn.astype(np.float16))
 
 
 @pytest.mark.parametrize(
@@ -407,7 +407,7 @@ def test_an_entity_of_every_chunk_or_of_one_connects_nothing() -> None:
     found = Entities.of([named(one) for one in ["NASA ESA", "NASA", "NASA JAXA", "NASA JAXA"]])
     assert set(found.chunks) == {"nasa", "jaxa"}
     assert found.weight("nasa") == 0.0
-    alone = Graph(found, None)
+    alone = ChunkGraph(found, None)
     assert alone.expand([0], 5) == []
     assert [edge.row for edge in alone.expand([2], 5)] == [3]
 
@@ -423,7 +423,7 @@ def test_what_shares_an_entity_comes_before_what_only_reads_alike() -> None:
     texts = ["Ocean Tide and NASA and ESA", "nothing", "nothing", "NASA", "nothing"]
     vectors = np.tile(np.array([[1, 0]], dtype=np.float16), (5, 1))
     vectors[3] = [0, 1]
-    edges = Graph(Entities.of([named(one) for one in texts]), vectors).expand([0], 3)
+    edges = ChunkGraph(Entities.of([named(one) for one in texts]), vectors).expand([0], 3)
     assert [(edge.row, edge.shared, edge.weight) for edge in edges] == [
         (3, ("nasa",), 1.0), (1, (), 0.5), (2, (), 0.5),
     ]  # fmt: skip

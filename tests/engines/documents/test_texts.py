@@ -16,13 +16,13 @@ from harness.core.errors import IndexNotReady
 from harness.core.records import Document
 from harness_engines.kept import index
 from harness_engines.stacks.documents import collection
-from harness_engines.stacks.documents.formats import Page, Source, of_document
+from harness_engines.stacks.documents.formats import DocumentText, TextPage, of_document
 from harness_engines.stacks.documents.library import Library
 from harness_engines.stacks.documents.texts import (
+    ChunkPlace,
     Cutting,
-    Layout,
-    Provenance,
-    Span,
+    NumberSpan,
+    TextLayout,
     chunk_id,
     chunks,
     stretches,
@@ -45,9 +45,9 @@ TEXT = st.text(st.sampled_from("ab .!\n\r\t\u00e9\u2003\U0001f600\u0301"), max_s
 )
 
 
-def source(*pages: str) -> Source:
-    numbered = tuple(Page(number, text) for number, text in enumerate(pages, start=1))
-    return Source("doc", "doc.pdf", "/somewhere/doc.pdf", numbered)
+def source(*pages: str) -> DocumentText:
+    numbered = tuple(TextPage(number, text) for number, text in enumerate(pages, start=1))
+    return DocumentText("doc", "doc.pdf", "/somewhere/doc.pdf", numbered)
 
 
 @settings(max_examples=100)
@@ -87,7 +87,7 @@ def test_sizes_and_overlaps_stay_within_their_bounds(text: str, cutting: Cutting
 def test_lines_and_paragraphs_are_those_of_the_first_and_last_character(
     text: str, cutting: Cutting
 ) -> None:
-    layout = Layout.of(text)
+    layout = TextLayout.of(text)
     for chunk in chunks(source(text), cutting):
         place = chunk.provenance
         last = place.char_end - 1
@@ -208,13 +208,13 @@ LAYOUT_TEXT = "one\r\ntwo\r\n \t\r\nthree\n\n\n  four\rfive"
 )
 def test_a_word_stands_in_its_line_and_paragraph(word: str, line: int, paragraph: int) -> None:
     start = LAYOUT_TEXT.index(word)
-    layout = Layout.of(LAYOUT_TEXT)
+    layout = TextLayout.of(LAYOUT_TEXT)
     assert layout.lines(start, start + len(word)) == (line, line)
     assert layout.paragraphs(start, start + len(word)) == (paragraph, paragraph)
 
 
 def test_a_stretch_names_its_first_and_its_last() -> None:
-    layout = Layout.of(LAYOUT_TEXT)
+    layout = TextLayout.of(LAYOUT_TEXT)
     end = LAYOUT_TEXT.index("four") + 4
     assert layout.lines(0, end) == (1, 7)
     assert layout.lines(0, LAYOUT_TEXT.index("two")) == (1, 1)
@@ -223,7 +223,7 @@ def test_a_stretch_names_its_first_and_its_last() -> None:
 
 @given(st.text("ab \n\r\t", max_size=60))
 def test_lines_are_those_of_reading_with_universal_line_ends(text: str) -> None:
-    layout = Layout.of(text)
+    layout = TextLayout.of(text)
     for at in range(len(text)):
         before = text[:at].replace("\r\n", "\n").replace("\r", "\n")
         expected = before.count("\n") + 1 - text[at - 1 : at + 1].count("\r\n")
@@ -232,22 +232,22 @@ def test_lines_are_those_of_reading_with_universal_line_ends(text: str) -> None:
 
 @given(st.text("ab \n\r", max_size=60))
 def test_paragraphs_are_what_blank_lines_part(text: str) -> None:
-    layout = Layout.of(text)
+    layout = TextLayout.of(text)
     lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
     held = [bool(line.strip()) for line in lines]
     starts = sum(now and not before for before, now in zip([False, *held], held, strict=False))
     assert len(layout.paragraph_starts) == starts
 
 
-REPORT = Provenance(
+REPORT = ChunkPlace(
     document="Q3_Report.pdf",
     document_path="/originals/Q3_Report.pdf",
     document_id="abc-123",
     chunk_id="abc-123#000014",
     chunk_index=14,
     page=12,
-    paragraphs=Span(8, 8),
-    lines=Span(1, 4),
+    paragraphs=NumberSpan(8, 8),
+    lines=NumberSpan(1, 4),
     char_start=24580,
     char_end=26580,
 )
@@ -258,19 +258,19 @@ REPORT = Provenance(
     [
         (REPORT, "Q3_Report.pdf, p. 12, para. 8", "Q3_Report, p. 12"),
         (
-            replace(REPORT, paragraphs=Span(8, 9)),
+            replace(REPORT, paragraphs=NumberSpan(8, 9)),
             "Q3_Report.pdf, p. 12, para. 8-9",
             "Q3_Report, p. 12",
         ),
         (
-            replace(REPORT, document="notes.v2.md", page=None, lines=Span(3, 3)),
+            replace(REPORT, document="notes.v2.md", page=None, lines=NumberSpan(3, 3)),
             "notes.v2.md, para. 8, l. 3",
             "notes.v2, l. 3",
         ),
         (replace(REPORT, page=None), "Q3_Report.pdf, para. 8, l. 1-4", "Q3_Report, l. 1-4"),
     ],
 )
-def test_a_citation_in_full_and_in_short(place: Provenance, full: str, short: str) -> None:
+def test_a_citation_in_full_and_in_short(place: ChunkPlace, full: str, short: str) -> None:
     assert place.cite() == full
     assert place.cite_short() == short
 
@@ -351,9 +351,11 @@ def test_what_cannot_be_read_is_named_and_does_not_stop_the_rest(root: Path) -> 
 WORDS = " ".join(f"word{n}" for n in range(60))
 FIRST, SECOND = "first " * 25, "second " * 15
 SOURCES = (
-    Source("b.md", "b.md", "/docs/b.md", (Page(None, WORDS),)),
-    Source("a.pdf", "a.pdf", "/docs/a.pdf", (Page(1, FIRST), Page(2, SECOND), Page(3, " "))),
-    Source("empty", "empty", "/docs/empty", (Page(None, ""),)),
+    DocumentText("b.md", "b.md", "/docs/b.md", (TextPage(None, WORDS),)),
+    DocumentText(
+        "a.pdf", "a.pdf", "/docs/a.pdf", (TextPage(1, FIRST), TextPage(2, SECOND), TextPage(3, " "))
+    ),
+    DocumentText("empty", "empty", "/docs/empty", (TextPage(None, ""),)),
 )
 
 
@@ -414,7 +416,7 @@ def test_an_id_names_one_document(tmp_path: Path) -> None:
 
 def test_a_title_is_the_first_paragraph_and_half_a_pair_is_mended() -> None:
     source = of_document(Document("d", "A title", "Its \ud800 text"))
-    assert source.pages == (Page(None, "A title\n\nIts \ufffd text"),)
+    assert source.pages == (TextPage(None, "A title\n\nIts \ufffd text"),)
     assert of_document(Document("d", "", "only")).pages[0].text == "only"
 
 

@@ -32,8 +32,8 @@ from harness_engines import contract
 from harness_engines import registry as arms
 from harness_engines.stacks.http import settings
 from harness_engines.stacks.http.arm import HttpEngine, HttpSearcher
-from harness_engines.stacks.http.connection import SELF_REPORTED, Malformed
-from harness_engines.stacks.http.settings import NoMatch, Template, compiled
+from harness_engines.stacks.http.connection import SELF_REPORTED, MalformedAnswer
+from harness_engines.stacks.http.settings import NoMatch, RequestTemplate, compiled
 from tests.docs.pages import ROOT
 from tests.engines.http.exchanges import EXCHANGES, RECORDED
 from tests.make.search_server import (
@@ -163,7 +163,7 @@ def test_of_more_hits_than_requested_an_arm_reads_none(
 ) -> None:
     """300,000 of them took half a minute before the query failed."""
     served.change = lambda answer: answer.update(hits=[{}, {}])
-    assert failed(seen(arm(), index, k=1)) == "Malformed: 2 hits were shown, 1 were requested"
+    assert failed(seen(arm(), index, k=1)) == "MalformedAnswer: 2 hits were shown, 1 were requested"
 
 
 def test_a_hit_that_comes_twice_counts_once(arm: Write, served: Served, index: Path) -> None:
@@ -430,7 +430,7 @@ def test_a_body_has_one_shape_for_every_text(text: str, year: str) -> None:
     """The tree that is sent differs in the values alone, however hostile they are."""
     tree = {"q": {"all": ["${text}"]}, "k": "${k}", "filter": "year = ${params.y:json}"}
     settings.places(tree)
-    found = Template(tree).filled({"text": text, "k": 3, "params.y": year})
+    found = RequestTemplate(tree).filled({"text": text, "k": 3, "params.y": year})
     assert found["q"] == {"all": [text]}
     assert found["k"] == 3
     assert json.loads(found["filter"].removeprefix("year = ")) == year
@@ -438,7 +438,7 @@ def test_a_body_has_one_shape_for_every_text(text: str, year: str) -> None:
 
 def test_a_param_that_is_not_given_takes_its_member_along() -> None:
     tree = {"q": "${text}", "f": {"range": {"gte": "${params.a}"}}, "l": [{"y": "${params.b}"}]}
-    sent = Template(tree)
+    sent = RequestTemplate(tree)
     sent.check_params_apart()
     assert sent.filled({"text": "", "k": 1}) == {"q": "", "l": []}
     assert sent.filled({"text": "", "k": 1, "params.a": 0, "params.b": False}) == {
@@ -580,7 +580,7 @@ def test_a_ready_file_reads_the_documented_format(
             assert TEXT in json.dumps(sent[0]).replace('\\"', '"')
             if found.partial:
                 answers[found.search] = found.answers[found.search] | found.partial
-                with pytest.raises(Malformed, match="a partial answer"):
+                with pytest.raises(MalformedAnswer, match="a partial answer"):
                     searcher.search(TEXT, 2)
 
 

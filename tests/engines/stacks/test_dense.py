@@ -21,7 +21,7 @@ from harness_engines.registry import Arm
 from harness_engines.stacks.documents import arm as documents
 from harness_engines.stacks.documents import models
 from harness_engines.stacks.text import dense
-from harness_engines.stacks.text.dense import Dense, DenseSearcher, Settings
+from harness_engines.stacks.text.dense import Dense, DenseSearcher, DenseSettings
 from harness_engines.stacks.text.nearest import GRAPH
 from harness_engines.vector.amvi import IDS, VECTORS
 from harness_engines.vector.embedder import HashEmbedder, embedder_of, identity_of_embedder
@@ -70,7 +70,7 @@ def test_the_embedder_is_part_of_the_identity(tmp_path: Path) -> None:
     made = {}
     for name in ("hash", "all-MiniLM-L6-v2"):
         (tmp_path / name).mkdir()
-        engine = Dense(Settings(embedder=name, max_tokens=64), tmp_path / "cache")
+        engine = Dense(DenseSettings(embedder=name, max_tokens=64), tmp_path / "cache")
         made[name] = engine.build(DOCUMENTS[:2], tmp_path / name)
     assert made["hash"].version == HashEmbedder().identity
     assert made["hash"].version != made["all-MiniLM-L6-v2"].version
@@ -133,7 +133,7 @@ def test_vectors_of_fewer_documents_are_not_ready(engine: Engine, tmp_path: Path
 
 
 def test_an_unknown_embedder_is_told_what_there_is(tmp_path: Path) -> None:
-    engine = Dense(Settings(embedder="word2vec", max_tokens=64), tmp_path)
+    engine = Dense(DenseSettings(embedder="word2vec", max_tokens=64), tmp_path)
     with pytest.raises(UnknownName, match="word2vec"):
         engine.build(DOCUMENTS, tmp_path)
 
@@ -141,7 +141,7 @@ def test_an_unknown_embedder_is_told_what_there_is(tmp_path: Path) -> None:
 @pytest.mark.parametrize("max_tokens", [0, 7, 513])
 def test_how_much_is_read_has_bounds(max_tokens: int) -> None:
     with pytest.raises(ValidationError):
-        Settings(embedder="hash", max_tokens=max_tokens)
+        DenseSettings(embedder="hash", max_tokens=max_tokens)
 
 
 EXAMPLES = ROOT / "examples" / "nearest"

@@ -15,14 +15,14 @@ from harness.core.records import Document
 from harness_engines import registry as arms
 from harness_engines.lexical.grammar import FTS5, parse
 from harness_engines.stacks.agent_mail.contract import Filters, RankingMode
-from harness_engines.stacks.agent_mail.sqlite.search import Fts5Engine, Weights
-from harness_engines.stacks.text.fts5 import FILE, Fts5, Settings, written
+from harness_engines.stacks.agent_mail.sqlite.search import ColumnWeights, Fts5Engine
+from harness_engines.stacks.text.fts5 import FILE, Fts5, Fts5Settings, written
 from tests.make.damage import overwrite, run_sql
 from tests.make.mail.messages import one, stored
 
-PLAIN = Fts5(Settings(tokenize="unicode61", title_weight=2.0, text_weight=1.0, joined="both"))
+PLAIN = Fts5(Fts5Settings(tokenize="unicode61", title_weight=2.0, text_weight=1.0, joined="both"))
 PORTER = Fts5(
-    Settings(tokenize="porter unicode61", title_weight=2.0, text_weight=1.0, joined="both")
+    Fts5Settings(tokenize="porter unicode61", title_weight=2.0, text_weight=1.0, joined="both")
 )
 
 
@@ -199,7 +199,7 @@ def ours(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Ask]]:
     arm.build([Document(str(at), "", text) for at, text in enumerate(TEXTS, 1)], index)
     messages = [one(at, "", text) for at, text in enumerate(TEXTS, 1)]
     with arm.open(index) as searcher, stored(folder / "mail.db", messages) as store:
-        mail = Fts5Engine(store, Weights(2.0, 1.0, 4.0))
+        mail = Fts5Engine(store, ColumnWeights(2.0, 1.0, 4.0))
 
         def of_mail(text: str) -> list[int]:
             found = mail.search(text, Filters(), RankingMode.RELEVANCE, 100)
@@ -319,6 +319,6 @@ def test_a_word_of_most_texts_weighs_nothing_and_ours_orders_by_id(tmp_path: Pat
     assert all(-2e-6 <= score < 0 for score in scores)
     messages = [one(at, text) for at, text in enumerate(reversed(texts), 1)]
     with stored(tmp_path / "mail.db", messages) as store:
-        mail = Fts5Engine(store, Weights(2.0, 1.0, 4.0))
+        mail = Fts5Engine(store, ColumnWeights(2.0, 1.0, 4.0))
         found = mail.search("moss", Filters(), RankingMode.RELEVANCE, 10).candidates
     assert [candidate.message_id for candidate in found] == [7, 2, 3, 4, 5, 6]

@@ -24,11 +24,9 @@ from harness_engines import registry as arms
 from harness_engines.lexical import query
 from harness_engines.ranking import combine, fuse
 from harness_engines.stacks.text import hybrid
-from harness_engines.stacks.text.blend import Blend, BlendSearcher
-from harness_engines.stacks.text.blend import Settings as BlendSettings
-from harness_engines.stacks.text.hybrid import Hybrid, Settings
-from harness_engines.stacks.text.rerank import FUSED, IDS, TOKENS, Rerank
-from harness_engines.stacks.text.rerank import Settings as RerankSettings
+from harness_engines.stacks.text.blend import Blend, BlendSearcher, BlendSettings
+from harness_engines.stacks.text.hybrid import Hybrid, HybridSettings
+from harness_engines.stacks.text.rerank import FUSED, IDS, TOKENS, Rerank, RerankSettings
 from harness_engines.vector.embedder import OnnxEmbedder
 from tests.make.damage import overwrite
 
@@ -41,7 +39,7 @@ def given() -> dict[str, Any]:
 
 @pytest.fixture
 def engine(tmp_path: Path) -> Hybrid:
-    return Hybrid(Settings.model_validate(given()), tmp_path / "cache")
+    return Hybrid(HybridSettings.model_validate(given()), tmp_path / "cache")
 
 
 @pytest.fixture
@@ -378,7 +376,7 @@ PARTS = [
 def compound(of: str, cache: Path, **changed: object) -> Hybrid | Blend | Rerank:
     """Make a stack with parts, some of its settings changed."""
     if of == "hybrid":
-        return Hybrid(Settings.model_validate(given() | changed), cache)
+        return Hybrid(HybridSettings.model_validate(given() | changed), cache)
     if of == "blend":
         return Blend(BlendSettings.model_validate(blended(**changed)), cache)
     return Rerank(reranked(**changed), cache)

@@ -80,7 +80,7 @@ SETTINGS = {
 
 
 def stack(cache: Path, **changed: object) -> mail.Mail:
-    return mail.Mail(mail.Settings.model_validate({**SETTINGS, **changed}), cache)
+    return mail.Mail(mail.MailSettings.model_validate({**SETTINGS, **changed}), cache)
 
 
 @pytest.fixture
@@ -223,7 +223,7 @@ QUERY = "salt water bread"
 
 
 def reranking(tmp_path: Path, **changed: object) -> mail.Mail:
-    return mail.Mail(mail.Settings.model_validate({**RERANKING, **changed}), tmp_path / "cache")
+    return mail.Mail(mail.MailSettings.model_validate({**RERANKING, **changed}), tmp_path / "cache")
 
 
 def built(engine: mail.Mail, tmp_path: Path) -> Path:

@@ -24,7 +24,7 @@ from harness_engines import registry as arms
 from harness_engines.lexical.tantivy import SLACK, best
 from harness_engines.stacks.agent_mail.contract import RankingMode
 from harness_engines.stacks.agent_mail.tantivy.index import HASH, INDEX, fields
-from harness_engines.stacks.text.tantivy import IDS, Settings, Tantivy
+from harness_engines.stacks.text.tantivy import IDS, Tantivy, TantivySettings
 from tests.make.damage import overwrite
 from tests.make.mail.messages import NOON, one
 from tests.make.mail.tantivy import Case, delete, upsert
@@ -44,7 +44,7 @@ def engine(**given: Any) -> Tantivy:  # noqa: ANN401  settings of any type
         "text_weight": 1.0,
         "joined": "both",
     }
-    return Tantivy(Settings(**usual | given))
+    return Tantivy(TantivySettings(**usual | given))
 
 
 def tied(count: int) -> list[Document]:

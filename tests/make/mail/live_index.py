@@ -22,7 +22,7 @@ from tests.engines.agent_mail.mcp_tools.conftest import DOCUMENTS, SETTINGS
 
 
 def arm_of(folder: Path, **changed: object) -> mail.Mail:
-    return mail.Mail(mail.Settings.model_validate({**SETTINGS, **changed}), folder / "cache")
+    return mail.Mail(mail.MailSettings.model_validate({**SETTINGS, **changed}), folder / "cache")
 
 
 def built(folder: Path, documents: list[Document] = DOCUMENTS, **changed: object) -> Path:

@@ -16,7 +16,7 @@ from harness_engines.stacks.agent_mail.contract import (
     Message,
     TimeRange,
 )
-from harness_engines.stacks.agent_mail.sqlite.store import Kind, MessageStore, create
+from harness_engines.stacks.agent_mail.sqlite.store import AddressKind, MessageStore, create
 
 PROJECTS: Mapping[int, str] = {1: "harbour", 2: "orchard", 3: "quarry", 7: "lighthouse"}
 PRODUCTS: Mapping[int, frozenset[int]] = {
@@ -116,9 +116,9 @@ def stored(path: Path, messages: Iterable[Message]) -> Iterator[MessageStore]:
         yield store
 
 
-def kinds(message: Message) -> Mapping[str, Kind]:
+def kinds(message: Message) -> Mapping[str, AddressKind]:
     """Address a message to its first recipient, cc the second, bcc the third."""
-    return dict(zip(message.recipients, Kind, strict=False))
+    return dict(zip(message.recipients, AddressKind, strict=False))
 
 
 def some_mail(seed: int, count: int) -> Mail:

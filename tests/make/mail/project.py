@@ -12,7 +12,7 @@ from pathlib import Path
 from threading import Thread
 
 from harness.cli.project import Project
-from harness.pipeline.imports import Target, import_beir
+from harness.pipeline.imports import ImportTarget, import_beir
 from harness.pipeline.prepare import prepare
 from tests.programs import PYTHON, Program
 
@@ -76,7 +76,7 @@ def write(root: Path) -> Project:
     judged = "".join(f"{query['_id']}\t{rows[0]['_id']}\t1\n" for query in asked)
     (folder / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\n" + judged)
     (root / "params.yaml").write_text("datasets: [letters]\n", encoding="utf-8")
-    import_beir(folder, Target(NAME, root / "datasets", root / "qrels", split="test"))
+    import_beir(folder, ImportTarget(NAME, root / "datasets", root / "qrels", split="test"))
     project = Project(root)
     prepare(root / "datasets" / NAME, root / "qrels" / NAME, project.layout(NAME).data)
     return project

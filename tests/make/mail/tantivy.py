@@ -7,22 +7,22 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from harness_engines.stacks.agent_mail.contract import (
-    Candidate,
-    Change,
+    ChangeKind,
     DocChange,
     Event,
     Filters,
     Message,
+    MessageCandidate,
     Payload,
     RankingMode,
 )
 from harness_engines.stacks.agent_mail.tantivy.engine import TantivyMailEngine
-from harness_engines.stacks.agent_mail.tantivy.index import Weights, Written
+from harness_engines.stacks.agent_mail.tantivy.index import FieldCopies, WriterOptions
 
 ALL = 1_000_000
 """A depth that shows every message."""
 NONE = Filters()
-WEIGHTS = Weights(subject=2, identifiers=4)
+WEIGHTS = FieldCopies(subject=2, identifiers=4)
 
 
 @dataclass
@@ -75,7 +75,7 @@ class Case:
         filters: Filters = NONE,
         ranking: RankingMode = RankingMode.RELEVANCE,
         depth: int = ALL,
-    ) -> Sequence[Candidate]:
+    ) -> Sequence[MessageCandidate]:
         return self.engine.search(text, filters, ranking, depth).candidates
 
     def fresh(self) -> Case:
@@ -86,7 +86,7 @@ class Case:
 def case(root: Path, messages: Iterable[Message], threads: int = 1) -> Case:
     """Make an engine; nothing is built."""
     source, told = Source({m.message_id: m for m in messages}), Told()
-    written = Written(threads, threads * 15_000_000)
+    written = WriterOptions(threads, threads * 15_000_000)
     engine = TantivyMailEngine(root, source, told, WEIGHTS, written)
     return Case(engine, source, told)
 
@@ -100,8 +100,8 @@ def built(root: Path, messages: Iterable[Message], threads: int = 1) -> Case:
 
 
 def upsert(message: Message) -> DocChange:
-    return DocChange(Change.UPSERT, message.message_id, message)
+    return DocChange(ChangeKind.UPSERT, message.message_id, message)
 
 
 def delete(message_id: int) -> DocChange:
-    return DocChange(Change.DELETE, message_id)
+    return DocChange(ChangeKind.DELETE, message_id)

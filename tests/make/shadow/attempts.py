@@ -9,8 +9,8 @@ from pathlib import Path
 from harness.agreement import Class
 from harness.core.engine import Hit
 from harness.core.run import Status
-from harness.shadow.alarms import Bounds
-from harness.shadow.record import Divergence, LoggedAnswer, Observation, Seen, query_key
+from harness.shadow.alarms import AlarmBounds
+from harness.shadow.record import Divergence, LoggedAnswer, Observation, SideObservation, query_key
 from harness.shadow.settings import read_bounds
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -21,7 +21,7 @@ SECOND_NS = 10**9
 WRITER = "w1"
 
 
-def bounds() -> Bounds:
+def bounds() -> AlarmBounds:
     """Read the bounds that the project ships."""
     return read_bounds(WATCH)
 
@@ -36,9 +36,9 @@ def seen(
     answer: str = "a",
     generation: str = "g1",
     served_by: str = "engine",
-) -> Seen:
+) -> SideObservation:
     """Make one side."""
-    return Seen(
+    return SideObservation(
         status=status,
         elapsed_ns=elapsed_ns,
         hits=hits,
@@ -57,8 +57,8 @@ def attempt(
     text: str = "a query",
     outcome: Class = Class.EXACT,
     slices: tuple[str, ...] = (),
-    control: Seen | None = None,
-    candidate: Seen | None = None,
+    control: SideObservation | None = None,
+    candidate: SideObservation | None = None,
     jaccard: float | None = 1.0,
     reason: str = "",
     k: int = 10,

@@ -9,13 +9,13 @@ from typing import TypeVar
 
 from harness.core.run import Status
 from harness.shadow import log
-from harness.shadow.comparison import Comparison
-from harness.shadow.log import Read
+from harness.shadow.comparison import LiveComparison
+from harness.shadow.log import LogContents
 from harness.shadow.pair import Generation, asked, given_up, told
-from harness.shadow.record import Kind, LoggedAnswer
+from harness.shadow.record import LoggedAnswer, ProblemKind
 from harness.shadow.recorder import Export, Slices
-from harness.shadow.settings import MILLION, Limits, Recording, Sampling, Settings
-from harness.shadow.worker import Lost, Open, ProcessWorker, Question, Worker
+from harness.shadow.settings import MILLION, ComparisonSettings, Limits, Recording, Sampling
+from harness.shadow.worker import CandidateWorker, Open, ProcessWorker, Question, WorkerLost
 
 MS = 1_000_000
 SECOND = 1_000 * MS
@@ -54,7 +54,7 @@ class Here:
             self._opened = opens()
             self._searcher = self._opened.__enter__()
         except Exception as exc:
-            raise Lost(Kind.CRASH, f"it did not open: {told(exc)}") from exc
+            raise WorkerLost(ProblemKind.CRASH, f"it did not open: {told(exc)}") from exc
         self._generation = Generation(self._searcher)
 
     def ask(self, question: Question, *, late_ns: int, hang_ns: int) -> LoggedAnswer:
@@ -63,40 +63,42 @@ class Here:
         try:
             return asked(self._searcher, self._generation, question, late_ns)
         except SystemExit as exc:
-            raise Lost(Kind.CRASH, told(exc), given_up(Status.FAILED, told(exc), 0)) from exc
+            raise WorkerLost(
+                ProblemKind.CRASH, told(exc), given_up(Status.FAILED, told(exc), 0)
+            ) from exc
 
     def close(self) -> None:
         """Let go of it."""
         self._opened.__exit__(None, None, None)
 
 
-def here(opens: Open) -> Callable[[], Worker]:
+def here(opens: Open) -> Callable[[], CandidateWorker]:
     """Start the candidate where it is asked."""
     return partial(Here, opens)
 
 
-def in_process(opens: Open) -> Callable[[], Worker]:
+def in_process(opens: Open) -> Callable[[], CandidateWorker]:
     """Start the candidate in a process."""
     return partial(ProcessWorker, opens, LIMITS)
 
 
 def comparison(
     folder: Path,
-    start: Callable[[], Worker],
+    start: Callable[[], CandidateWorker],
     *,
     rate: int = MILLION,
     slices: Slices | None = None,
     recording: Recording = RECORDING,
     limits: Limits = LIMITS,
     export: Export | None = None,
-) -> Comparison:
+) -> LiveComparison:
     """Compare every query, unless told otherwise."""
     sampling = Sampling(rate=rate, seed=1)
-    settings = Settings(sampling=sampling, limits=limits, recording=recording)
-    return Comparison(folder, start, settings, slices, export)
+    settings = ComparisonSettings(sampling=sampling, limits=limits, recording=recording)
+    return LiveComparison(folder, start, settings, slices, export)
 
 
-def drained(made: Comparison) -> Read:
+def drained(made: LiveComparison) -> LogContents:
     """Wait for all to be written, and read it."""
     assert made.drain(60)
     return log.read_logs(made.folder)

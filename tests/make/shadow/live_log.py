@@ -13,8 +13,8 @@ from time import perf_counter_ns, sleep
 from harness.agreement import Class
 from harness.corpus.prepared import Prepared
 from harness.shadow import log
-from harness.shadow.log import Log
-from harness.shadow.pair import Attempt, Generation, Served, asked
+from harness.shadow.log import LogWriter
+from harness.shadow.pair import Attempt, Generation, ServedQuery, asked
 from harness.shadow.recorder import judged
 from harness_engines import registry as arms
 from tests.make.toy import CANDIDATE, CONTROL, Toy
@@ -36,12 +36,12 @@ def write(toy: Toy, folder: Path, start_ns: int = START) -> None:
             for name in (CONTROL, CANDIDATE)
         )
         ours, theirs = Generation(control), Generation(candidate)
-        log = stack.enter_context(Log(folder, rotate_bytes=20_000, sync_ns=10**12))
+        log = stack.enter_context(LogWriter(folder, rotate_bytes=20_000, sync_ns=10**12))
         pairs = []
         for number, text in enumerate([*slices, *slices, MENDED], start=1):
             start = perf_counter_ns()
             answer = control.search(text, K)
-            served = Served(text, K, {}, answer, "", perf_counter_ns() - start, ours())
+            served = ServedQuery(text, K, {}, answer, "", perf_counter_ns() - start, ours())
             side = asked(candidate, theirs, (text, K, {}), 10**10)
             side = replace(side, hits=()) if text == MENDED else side
             at = start_ns + number * 10**9
@@ -53,7 +53,7 @@ def write(toy: Toy, folder: Path, start_ns: int = START) -> None:
         log.append(found.observations, found.divergences, found.degradations)
 
 
-def written(folder: Path, attempts: int, *, within_s: float) -> log.Read:
+def written(folder: Path, attempts: int, *, within_s: float) -> log.LogContents:
     """Wait until the log has all attempts.
 
     Raises:

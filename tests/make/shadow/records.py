@@ -11,15 +11,15 @@ from harness.core.run import Status
 from harness.shadow.record import (
     Degradation,
     Divergence,
-    Kind,
     LoggedAnswer,
     Observation,
-    Seen,
+    ProblemKind,
+    SideObservation,
     query_key,
 )
 
 SIDE = LoggedAnswer(Status.ANSWERED, (), "print", "", "", 1_000, "g1", "g1")
-SEEN = Seen(Status.ANSWERED, 1_000, 2, 0, 1.0, 7.5, "a1", "print", "g1")
+SEEN = SideObservation(Status.ANSWERED, 1_000, 2, 0, 1.0, 7.5, "a1", "print", "g1")
 
 
 def side(ids: Sequence[str], **changed: object) -> LoggedAnswer:
@@ -66,6 +66,8 @@ def divergence(number: int = 1, outcome: Class = Class.REORDER, **changed: objec
     return replace(made, **changed)  # type: ignore[arg-type]
 
 
-def degradation(number: int = 1, kind: Kind = Kind.TIMEOUT, cause: str = "late") -> Degradation:
+def degradation(
+    number: int = 1, kind: ProblemKind = ProblemKind.TIMEOUT, cause: str = "late"
+) -> Degradation:
     """Something that the candidate did."""
     return Degradation(number, "w1", 1_700_000_000_000_000_000, "candidate", kind, cause)

@@ -16,19 +16,19 @@ import httpx
 
 from harness.core.engine import Searcher
 from harness.core.server import CONNECTIONS, bound, server
-from harness.shadow.comparison import Comparison
-from harness.shadow.http import KIND, HttpSearcher, http_searcher
-from harness.shadow.log import Read
-from harness.shadow.receiver import Asking, Receiver
-from harness.shadow.server import Backend, Reading
+from harness.shadow.comparison import LiveComparison
+from harness.shadow.http import KIND, HttpRequester, http_searcher
+from harness.shadow.log import LogContents
+from harness.shadow.receiver import Receiver, ReceiverLimits
+from harness.shadow.server import Backend, TrafficReading
 from harness.shadow.settings import MILLION, Sampling, read_reading
-from harness.shadow.worker import Worker
+from harness.shadow.worker import CandidateWorker
 from tests.make.shadow.comparisons import drained, here
 from tests.source import ROOT
 
 READING = read_reading(ROOT / "examples" / "shadow" / "http.toml")
 OTHER = "http://candidate.test"
-ALL = Asking(
+ALL = ReceiverLimits(
     per_second=1e6,
     workers=1,
     repeat=0,
@@ -104,19 +104,19 @@ def packed(sent: Sent) -> Sent:
     return Sent(200, [("Content-Encoding", "gzip")], gzip.compress(sent.body))
 
 
-def candidate(server: Server, reading: Reading = READING) -> Callable[[], Worker]:
+def candidate(server: Server, reading: TrafficReading = READING) -> Callable[[], CandidateWorker]:
     """Give a start of a candidate behind ``server``."""
 
     @contextmanager
     def opens() -> Iterator[Searcher]:
         with httpx.Client(transport=httpx.MockTransport(server)) as client:
             backend = Backend(reading, KIND, OTHER)
-            yield HttpSearcher(client, httpx.URL(OTHER), reading, backend)
+            yield HttpRequester(client, httpx.URL(OTHER), reading, backend)
 
     return here(opens)
 
 
-def settled(made: Comparison, attempts: int = 0, faults: int = 0) -> Read:
+def settled(made: LiveComparison, attempts: int = 0, faults: int = 0) -> LogContents:
     """Wait until so much came of what was served, at least one thing, and read the log."""
     until = monotonic() + 30
     while made.counts.attempted < (attempts or not faults) or made.counts.faults < faults:
@@ -157,7 +157,10 @@ def listening(control: Server) -> Iterator[str]:
 
 @contextmanager
 def receiving(
-    control: str, comparison: Comparison, reading: Reading = READING, asking: Asking = ALL
+    control: str,
+    comparison: LiveComparison,
+    reading: TrafficReading = READING,
+    asking: ReceiverLimits = ALL,
 ) -> Iterator[str]:
     """Run the receiver of mirrored requests, and yield its address."""
     with (
@@ -177,7 +180,10 @@ def receiving(
 
 @contextmanager
 def mirrored(
-    control: Server, comparison: Comparison, reading: Reading = READING, asking: Asking = ALL
+    control: Server,
+    comparison: LiveComparison,
+    reading: TrafficReading = READING,
+    asking: ReceiverLimits = ALL,
 ) -> Iterator[httpx.Client]:
     """Yield a client that sends its requests to a receiver, which asks ``control``."""
     with (

@@ -11,7 +11,7 @@ import pytest
 
 from harness.core.engine import Manifest
 from harness.core.errors import BadFile
-from harness.pipeline.inputs import INPUTS, Inputs, index_changes
+from harness.pipeline.inputs import INPUTS, RunInputs, index_changes
 
 WHO = {
     f"GIT_{who}_{what}": value
@@ -40,12 +40,12 @@ def repository(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def around(repository: Path) -> Inputs:
+def around(repository: Path) -> RunInputs:
     (repository / "eval" / "out" / "ci.md").write_text(str(os.urandom(3)))
-    return Inputs.around(repository / "eval" / "out")
+    return RunInputs.around(repository / "eval" / "out")
 
 
-def since(before: Inputs, repository: Path) -> tuple[str, ...]:
+def since(before: RunInputs, repository: Path) -> tuple[str, ...]:
     return around(repository).since(before, "eval/data")
 
 
@@ -94,13 +94,13 @@ def test_packages_and_python_are_named_and_many_are_cut(repository: Path) -> Non
 
 def test_without_git_no_file_is_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
-    found = Inputs.around(tmp_path)
+    found = RunInputs.around(tmp_path)
     assert (found.files, found.commit) == ({}, "")
     assert "numpy" in found.packages
 
 
 def test_a_record_is_read_back_and_anything_else_refused(tmp_path: Path) -> None:
-    found = Inputs(commit="", files={"a": "1"}, packages={}, python="3.12")
+    found = RunInputs(commit="", files={"a": "1"}, packages={}, python="3.12")
     INPUTS.write(tmp_path / "inputs.json", found)
     assert INPUTS.read(tmp_path / "inputs.json") == found
     (tmp_path / "inputs.json").write_text("{}")

@@ -48,13 +48,13 @@ from harness_engines.stacks.agent_mail.contract import (
     to_log,
 )
 from harness_engines.stacks.agent_mail.live import (
-    Live,
+    LiveIndexes,
     LiveTokens,
     LiveVectors,
     LiveWords,
     as_it_is,
 )
-from harness_engines.stacks.agent_mail.pipeline.pages import Source, entities
+from harness_engines.stacks.agent_mail.pipeline.pages import PageSource, entities
 from harness_engines.stacks.agent_mail.pipeline.plan import FallbackTier, KillSwitch
 from harness_engines.stacks.agent_mail.pipeline.retrievers import (
     LATE_INTERACTION,
@@ -68,7 +68,7 @@ from harness_engines.stacks.agent_mail.sqlite import journal, search, store
 from harness_engines.stacks.agent_mail.sqlite.search import LikeEngine, matching_ids
 from harness_engines.stacks.agent_mail.sqlite.store import DeadlineStore, MessageStore, Remembered
 from harness_engines.stacks.agent_mail.tantivy.engine import TantivyMailEngine
-from harness_engines.stacks.agent_mail.tantivy.index import Weights
+from harness_engines.stacks.agent_mail.tantivy.index import FieldCopies
 from harness_engines.stacks.agent_mail.views import StoredViews
 from harness_engines.vector.embedder import HASH, Embedder, embedder_of
 
@@ -262,7 +262,7 @@ ByTier = Mapping[FallbackTier, MailEngine]
 STORE, TANTIVY, VECTORS, IDS = "messages.db", "tantivy", "vectors.amvi", "ids.json"
 
 
-class Settings(StackSettings):
+class MailSettings(StackSettings):
     """How the service is queried, and what it has to answer with."""
 
     mode: Literal["lexical", "semantic", "hybrid", "hybrid_rerank"]
@@ -296,7 +296,7 @@ class Settings(StackSettings):
 @dataclass(frozen=True)
 class Mail(FileEngine[MailSearcher]):
     ENGINE = "agent-mail"
-    settings: Settings
+    settings: MailSettings
     cache: Path
 
     def embedder(self) -> Embedder | None:
@@ -387,7 +387,7 @@ class Mail(FileEngine[MailSearcher]):
             self.settings.budget_ms,
             self._entities(opened),
             views=StoredViews(opened, self._rebuilt, self._entities).of,
-            fresh=Live(watched, follows, index / "live"),
+            fresh=LiveIndexes(watched, follows, index / "live"),
         )
 
     def _lexical(self, opened: MessageStore, tantivy: TantivyMailEngine) -> ByTier:
@@ -403,19 +403,19 @@ class Mail(FileEngine[MailSearcher]):
         tantivy.rebuild()
         return self._lexical(opened, tantivy)
 
-    def _entities(self, opened: MessageStore) -> Mapping[DocKind, Source[Entity]]:
+    def _entities(self, opened: MessageStore) -> Mapping[DocKind, PageSource[Entity]]:
         return entities(DeadlineStore.of(opened), self._weights())
 
-    def _weights(self) -> search.Weights:
+    def _weights(self) -> search.ColumnWeights:
         given = self.settings
-        return search.Weights(given.subject_weight, 1, given.identifiers_weight)
+        return search.ColumnWeights(given.subject_weight, 1, given.identifiers_weight)
 
     def _tantivy(self, index: Path, source: DocumentSource) -> TantivyMailEngine:
         given = self.settings
-        weights = Weights(given.subject_weight, given.identifiers_weight)
+        weights = FieldCopies(given.subject_weight, given.identifiers_weight)
         return TantivyMailEngine(index / TANTIVY, source, to_log, weights)
 
 
 def engine(settings: Mapping[str, Any], cache: Path) -> Engine:
     """Make the engine from an arm's settings; vectors are kept below ``cache``."""
-    return Mail(Settings.model_validate(settings), cache)
+    return Mail(MailSettings.model_validate(settings), cache)

@@ -136,7 +136,7 @@ class _Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
+class ServiceParts:
     """Parts of a service that may be late, by name; each is left apart from the others."""
 
     _known: dict[str, _Part] = field(default_factory=dict)

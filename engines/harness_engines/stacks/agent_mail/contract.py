@@ -31,7 +31,7 @@ class Agent:
 
 
 @dataclass(frozen=True, slots=True)
-class Project:
+class MailProject:
     """A project: ``slug`` names it to programs, ``name`` and ``description`` to people."""
 
     project_id: int
@@ -40,7 +40,7 @@ class Project:
     description: str = ""
 
 
-Entity = Agent | Project
+Entity = Agent | MailProject
 
 
 class Names(Protocol):
@@ -320,7 +320,7 @@ def names(text: str) -> tuple[str, ...]:
     return (*identifiers(form), *sign_names(form))
 
 
-class Change(StrEnum):
+class ChangeKind(StrEnum):
     """What happened to a document."""
 
     UPSERT = "upsert"
@@ -331,7 +331,7 @@ class Change(StrEnum):
 class DocChange:
     """A document that was written, rewritten or deleted; ``message`` is ``None`` for a deletion."""
 
-    kind: Change
+    kind: ChangeKind
     message_id: int
     message: Message | None = None
 
@@ -353,7 +353,7 @@ class IndexHealth:
     reason: str = ""
 
 
-class Candidate(NamedTuple):
+class MessageCandidate(NamedTuple):
     """A message that an engine found; ``raw_score`` is native, higher is better here."""
 
     message_id: int
@@ -368,7 +368,7 @@ class CandidateList:
     is the highest score of all that is found, here or further on; None where the best come first.
     """
 
-    candidates: Sequence[Candidate]
+    candidates: Sequence[MessageCandidate]
     exhausted: bool
     method: str
     normalized_query: str | None

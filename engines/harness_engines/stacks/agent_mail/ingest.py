@@ -16,7 +16,7 @@ from typing import TypedDict, Unpack
 from harness_engines.contract import EngineError, InvalidQuery
 from harness_engines.stacks.agent_mail.contract import Importance, Message
 from harness_engines.stacks.agent_mail.sqlite import schema, store
-from harness_engines.stacks.agent_mail.sqlite.store import Kind, MessageStore
+from harness_engines.stacks.agent_mail.sqlite.store import AddressKind, MessageStore
 
 _NEXT = (
     "SELECT max(coalesce((SELECT max(id) FROM messages), 0),"
@@ -58,7 +58,7 @@ class Edit(TypedDict, total=False):
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class IngestedMessages:
     """Messages that were written, and the generation of the table after that."""
 
     message_ids: tuple[int, ...]
@@ -71,13 +71,15 @@ class Ingest:
 
     store: MessageStore
 
-    def insert(self, draft: Draft, kinds: Mapping[str, Kind] | None = None) -> Written:
+    def insert(
+        self, draft: Draft, kinds: Mapping[str, AddressKind] | None = None
+    ) -> IngestedMessages:
         """Write a message under a new id; ids of deleted messages are not given again."""
         return self.insert_all([draft], kinds)
 
     def insert_all(
-        self, drafts: Iterable[Draft], kinds: Mapping[str, Kind] | None = None
-    ) -> Written:
+        self, drafts: Iterable[Draft], kinds: Mapping[str, AddressKind] | None = None
+    ) -> IngestedMessages:
         """Write many messages, all or none."""
         with self._writing() as db:
             first = int(db.execute(_NEXT).fetchone()[0])
@@ -88,7 +90,7 @@ class Ingest:
             store.insert_all(db, [(one, kinds or {}) for one in given])
             return _written(db, *(one.message_id for one in given))
 
-    def edit(self, message_id: int, **new: Unpack[Edit]) -> Written:
+    def edit(self, message_id: int, **new: Unpack[Edit]) -> IngestedMessages:
         """Write parts of a message anew; how it is addressed stays for recipients that stay."""
         known = self.store.hydrate([message_id]).get(message_id)
         kinds = self.store.kinds_of(message_id)
@@ -97,7 +99,7 @@ class Ingest:
                 raise InvalidQuery(f"message {message_id} is missing")
             return _written(db, message_id)
 
-    def delete(self, message_id: int) -> Written:
+    def delete(self, message_id: int) -> IngestedMessages:
         """Remove a message."""
         with self._writing() as db:
             if not db.execute("DELETE FROM messages WHERE id = ?", (message_id,)).rowcount:
@@ -120,6 +122,6 @@ def opened(path: Path) -> Iterator[Ingest]:
         yield Ingest(made)
 
 
-def _written(db: sqlite3.Connection, *message_ids: int) -> Written:
+def _written(db: sqlite3.Connection, *message_ids: int) -> IngestedMessages:
     (found,) = db.execute("SELECT value FROM generation").fetchone()
-    return Written(message_ids, int(found))
+    return IngestedMessages(message_ids, int(found))

@@ -20,7 +20,7 @@ from harness_engines import contract
 from harness_engines.contract import EngineError, IndexUnavailable, SearchError
 from harness_engines.rerank.cross_encoder import Reranked
 from harness_engines.rerank.tokens import Half, LateInteraction, Tokens
-from harness_engines.stacks.agent_mail.budget import Deadline, Parts, Stamp, stamp
+from harness_engines.stacks.agent_mail.budget import Deadline, ServiceParts, Stamp, stamp
 from harness_engines.stacks.agent_mail.contract import DocChange, DocumentSource, Message
 from harness_engines.stacks.agent_mail.pipeline import faults
 from harness_engines.stacks.agent_mail.pipeline.plan import FallbackTier
@@ -48,14 +48,14 @@ OF_VIEWERS = frozenset({"vectors"})
 
 
 @dataclass(frozen=True, slots=True)
-class Live:
+class LiveIndexes:
     """The indexes of one message table, by name."""
 
     store: MessageStore
     indexes: Mapping[str, LiveWords | LiveVectors]
     lock: Path
     """Beside it is the lock of whoever writes the indexes."""
-    parts: Parts = field(default_factory=Parts)
+    parts: ServiceParts = field(default_factory=ServiceParts)
     view: View | None = None
     """Whom it follows the table for; None is an operator."""
 
@@ -96,7 +96,7 @@ class Live:
                 self._catch_up(behind, now)
         return now
 
-    def seen_by(self, view: View) -> Live:
+    def seen_by(self, view: View) -> LiveIndexes:
         """Return the same for a viewer, who must not learn of changes to what is hidden."""
         shared = {name: one for name, one in self.indexes.items() if name in OF_VIEWERS}
         return replace(self, indexes=shared, view=view)
@@ -123,7 +123,7 @@ FILE = "generation.json"
 
 
 @dataclass(slots=True)
-class Note:
+class IndexNote:
     """The note of one index; it is read again when its file has changed."""
 
     path: Path
@@ -162,13 +162,13 @@ class LiveVectors:
     cache: Path
     source: DocumentSource | None = None
     """Where every message comes from, for a file of which nothing is known."""
-    _note: Note = field(init=False)
+    _note: IndexNote = field(init=False)
     _open: tuple[Stamp, amvi.AmviIndex] | None = field(default=None, init=False)
     _seen: tuple[Stamp, str] | None = field(default=None, init=False)
     _lock: Lock = field(default_factory=Lock, init=False)
 
     def __post_init__(self) -> None:
-        self._note = Note(self.path.with_suffix(f".{FILE}"))
+        self._note = IndexNote(self.path.with_suffix(f".{FILE}"))
 
     @property
     def reached(self) -> int | None:
@@ -242,10 +242,10 @@ class LiveWords:
     """The index of an engine, and the note in its folder of what it has reached."""
 
     engine: TantivyMailEngine
-    _note: Note = field(init=False)
+    _note: IndexNote = field(init=False)
 
     def __post_init__(self) -> None:
-        self._note = Note(self.engine.root / FILE)
+        self._note = IndexNote(self.engine.root / FILE)
 
     @property
     def reached(self) -> int:

@@ -15,13 +15,13 @@ from harness_engines.contract import FeatureUnavailable, InvalidQuery, SearchErr
 from harness_engines.lexical.terms import normalise
 from harness_engines.stacks.agent_mail.budget import Deadline
 from harness_engines.stacks.agent_mail.contract import (
-    Candidate,
     DocKind,
     Emit,
     Entity,
     Event,
     Filters,
     Message,
+    MessageCandidate,
     Payload,
     QueryExplain,
     RankingMode,
@@ -30,12 +30,12 @@ from harness_engines.stacks.agent_mail.contract import (
     ShadowComparison,
     compare_with_shadow,
 )
-from harness_engines.stacks.agent_mail.live import Live
+from harness_engines.stacks.agent_mail.live import LiveIndexes
 from harness_engines.stacks.agent_mail.pipeline import faults
 from harness_engines.stacks.agent_mail.pipeline.pages import (
     NOTHING,
-    Page,
-    Source,
+    HitPage,
+    PageSource,
     fill,
     messages,
 )
@@ -44,7 +44,7 @@ from harness_engines.stacks.agent_mail.pipeline.plan import (
     CursorEngine,
     FallbackTier,
     KillSwitch,
-    Plan,
+    MailPlan,
     SearchCursor,
     bounded,
     engine_chain,
@@ -75,7 +75,7 @@ class ShadowObserver(Protocol):
 class Completes(Protocol):
     """An engine that has the beginnings of words in its index."""
 
-    def typeahead(self, prefix: str, filters: Filters, k: int) -> Sequence[Candidate]:
+    def typeahead(self, prefix: str, filters: Filters, k: int) -> Sequence[MessageCandidate]:
         """Return at most ``k`` messages in whose subject a word begins so, best first."""
         ...
 
@@ -92,7 +92,7 @@ class MailSearch:
     emit: Emit
     budget_ms: float = 0.0
     """What a query may take before its chain ends (``budget``); 0 means no budget."""
-    entities: Mapping[DocKind, Source[Entity]] = field(default_factory=dict)
+    entities: Mapping[DocKind, PageSource[Entity]] = field(default_factory=dict)
     """What agents and projects are searched with (``kinds``)."""
     observer: ShadowObserver | None = None
     """Is told of what is served under SEARCH_ENGINE=shadow, and asks the shadow elsewhere. Then no
@@ -101,7 +101,7 @@ class MailSearch:
     """Gives what a viewer sees; without it a viewer sees nothing."""
     view: View | None = None
     """The view that this service is narrowed to."""
-    fresh: Live | None = None
+    fresh: LiveIndexes | None = None
     """Keeps the indexes up to the messages, and says where an answer may miss a change."""
 
     def view_of(self, scope: Scope) -> View:
@@ -225,7 +225,7 @@ class MailSearch:
                 self.observer.served(query, search_response, answered_ns)
         return search_response
 
-    def _comparable(self, query: SearchQuery, served: Page) -> bool:
+    def _comparable(self, query: SearchQuery, served: HitPage) -> bool:
         """Whether the shadow can be asked the same: a cursor is one engine's."""
         first_page = query.cursor is None or served.invalidated
         of_messages = query.doc_kind is DocKind.MESSAGE
@@ -250,8 +250,13 @@ class MailSearch:
             self.emit(event, payload)
 
     def _climb_down(
-        self, query: SearchQuery, planned: Plan, asked: TierQuery, scope: Scope, reasons: list[str]
-    ) -> tuple[FallbackTier, Page, str]:
+        self,
+        query: SearchQuery,
+        planned: MailPlan,
+        asked: TierQuery,
+        scope: Scope,
+        reasons: list[str],
+    ) -> tuple[FallbackTier, HitPage, str]:
         """Try the tiers of the chain, all but the last within the budget.
 
         What a tier reads is brought up to the messages first; what is said is why it could not be.
@@ -280,14 +285,16 @@ class MailSearch:
             return ""
         return self.fresh.current(tier, until)
 
-    def _page(self, tier: FallbackTier, query: SearchQuery, asked: TierQuery, scope: Scope) -> Page:
+    def _page(
+        self, tier: FallbackTier, query: SearchQuery, asked: TierQuery, scope: Scope
+    ) -> HitPage:
         current = CursorEngine.of(query.doc_kind, tier)
         read = None if query.cursor is None else SearchCursor.decode(query.cursor)
         cursor = read if read and read.goes_on(current, digits_of(query, asked)) else None
         with faults.known():
             if query.doc_kind is DocKind.MESSAGE:
                 show = partial(messages, scope)
-                source = Source(self.tiers, self.hydrate, show, hides=not scope.whole)
+                source = PageSource(self.tiers, self.hydrate, show, hides=not scope.whole)
                 page = fill(source, tier, query, asked, cursor)
             elif query.doc_kind in self.entities:
                 page = fill(self.entities[query.doc_kind], tier, query, asked, cursor)
@@ -306,7 +313,7 @@ class MailSearch:
         return replace(page, ranked=replace(page.ranked, found=noted))
 
     def _shadowed(
-        self, query: SearchQuery, asked: TierQuery, scope: Scope, served: Page
+        self, query: SearchQuery, asked: TierQuery, scope: Scope, served: HitPage
     ) -> ShadowComparison | None:
         """Ask the shadow too, beside an observer where explain asks; the log has its failure."""
         unasked = self.observer is not None and not (query.explain and scope.whole)

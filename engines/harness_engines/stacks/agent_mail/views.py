@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from harness.core.files import scratch
 from harness_engines.contract import FeatureUnavailable, IndexUnavailable, InvalidQuery, SearchError
-from harness_engines.stacks.agent_mail.budget import Parts
+from harness_engines.stacks.agent_mail.budget import ServiceParts
 from harness_engines.stacks.agent_mail.contract import (
     DocKind,
     Entity,
@@ -34,13 +34,13 @@ from harness_engines.stacks.agent_mail.contract import (
     Names,
 )
 from harness_engines.stacks.agent_mail.pipeline import faults
-from harness_engines.stacks.agent_mail.pipeline.pages import Source
+from harness_engines.stacks.agent_mail.pipeline.pages import PageSource
 from harness_engines.stacks.agent_mail.pipeline.plan import FallbackTier
 from harness_engines.stacks.agent_mail.pipeline.retrievers import (
-    Nearest,
+    MessageVectors,
     Semantic,
     Tiers,
-    Unavailable,
+    UnavailableVectors,
 )
 from harness_engines.stacks.agent_mail.pipeline.scope import Scope, Visibility
 from harness_engines.stacks.agent_mail.sqlite import store as stores
@@ -59,7 +59,7 @@ class View:
     """Return the tiers of the whole, over this view; what cannot be narrowed is absent."""
     hydrate: Callable[[Sequence[int]], Mapping[int, Message]]
     projects_of: Callable[[int], frozenset[int]]
-    entities: Mapping[DocKind, Source[Entity]]
+    entities: Mapping[DocKind, PageSource[Entity]]
     names: Names
     """Projects and products that the viewer knows."""
     documents: int
@@ -119,7 +119,7 @@ class StoredViews:
         self,
         source: MessageStore,
         lexical: Lexical,
-        entities: Callable[[MessageStore], Mapping[DocKind, Source[Entity]]],
+        entities: Callable[[MessageStore], Mapping[DocKind, PageSource[Entity]]],
     ) -> None:
         self._source, self._lexical, self._entities = source, lexical, entities
         self._lock = Lock()
@@ -196,16 +196,16 @@ def _narrowed(
     filled: MessageStore, lexical: Mapping[FallbackTier, MailEngine], redacted: frozenset[int]
 ) -> Callable[[Tiers], Tiers]:
     """Replace the engines of the whole by those of a view."""
-    unreadable, parts = np.array(sorted(redacted), dtype=np.int64), Parts()
+    unreadable, parts = np.array(sorted(redacted), dtype=np.int64), ServiceParts()
 
     def readable(filters: Filters) -> NDArray[np.int64]:
         found = matching_ids(filled, filters)
         return found[~np.isin(found, unreadable)]
 
-    def nearest(whole: Nearest | None) -> Nearest | None:
+    def nearest(whole: MessageVectors | None) -> MessageVectors | None:
         if isinstance(whole, Semantic):
             return replace(whole, matching=readable, every=False)
-        return whole if isinstance(whole, Unavailable) else None
+        return whole if isinstance(whole, UnavailableVectors) else None
 
     def tiers(whole: Tiers) -> Tiers:
         there = {tier: lexical[tier] for tier in whole.lexical if tier in lexical}

@@ -17,7 +17,7 @@ from harness_engines.contract import FileEngine
 from harness_engines.kept import cached
 from harness_engines.kept import index as tables
 from harness_engines.stacks.code import ranking, store, units, words
-from harness_engines.stacks.code.ranking import Graph, Settings
+from harness_engines.stacks.code.ranking import CodeSettings, UnitGraph
 from harness_engines.stacks.code.reading import syntax
 from harness_engines.stacks.code.reading.documents import embedded
 from harness_engines.stacks.code.search import CodeSearch, Ranker
@@ -33,7 +33,7 @@ REVISION = 4
 @dataclass(frozen=True, slots=True)
 class Code(FileEngine["CodeSearcher"]):
     ENGINE: ClassVar = "code"
-    settings: Settings
+    settings: CodeSettings
     cache: Path
 
     def embedder(self) -> Embedder | None:
@@ -85,7 +85,7 @@ class Code(FileEngine["CodeSearcher"]):
             signatures, by = entries.signatures(), self.settings.backend
             ranker = Ranker(known, opened, dense, signatures, self.settings, by)
             is_flat = self.settings.graph is None and self.settings.context is None
-            graph = None if is_flat else Graph([entry.unit for entry in known.entries])
+            graph = None if is_flat else UnitGraph([entry.unit for entry in known.entries])
             yield CodeSearcher(CodeSearch(ranker, graph, self.settings), made)
 
     @property
@@ -132,7 +132,7 @@ class CodeSearcher:
 
 def engine(settings: Mapping[str, Any], cache: Path) -> Engine:
     """Make the engine from an arm's settings; vectors are kept below ``cache``."""
-    return Code(Settings.model_validate(settings), cache)
+    return Code(CodeSettings.model_validate(settings), cache)
 
 
 def searcher(opened: Searcher) -> CodeSearch:

@@ -18,7 +18,7 @@ from harness_engines.contract import StackSettings
 from harness_engines.lexical.tantivy import Language
 from harness_engines.ranking import RRF_TIE_DIGITS, fuse
 from harness_engines.stacks.code.units import Rows, Unit
-from harness_engines.stacks.code.words import Scored
+from harness_engines.stacks.code.words import ScoredUnit
 
 if TYPE_CHECKING:
     from datasketch import MinHash  # type: ignore[import-untyped]  # has no types
@@ -40,7 +40,7 @@ class FieldWeights(StackSettings):
         return self
 
 
-class Shares(StackSettings):
+class SourceShares(StackSettings):
     """What each source of candidates counts in a fusion."""
 
     sparse: float = Field(gt=0)
@@ -48,7 +48,7 @@ class Shares(StackSettings):
     minhash: float = Field(gt=0)
 
 
-class Rrf(Shares):
+class Rrf(SourceShares):
     """``search.rrf``: the sum of share / (k + rank)."""
 
     k: int = Field(ge=1, le=1000)
@@ -58,7 +58,7 @@ class Fusion(StackSettings):
     """Table ``search``: one of the two ways in which sources are put together."""
 
     rrf: Rrf | None = None
-    score_blend: Shares | None = Field(default=None, alias="scoreBlend")
+    score_blend: SourceShares | None = Field(default=None, alias="scoreBlend")
 
     @model_validator(mode="after")
     def _one_of_them(self) -> Self:
@@ -101,14 +101,14 @@ class GraphSettings(StackSettings):
         return self
 
 
-class Context(StackSettings):
+class ContextSettings(StackSettings):
     """Context expansion; a table that is left out leaves it off."""
 
     per_hit: int = Field(ge=1, le=50)
     total: int = Field(ge=1, le=500)
 
 
-class Settings(StackSettings):
+class CodeSettings(StackSettings):
     """Everything that changes an answer."""
 
     backend: Literal["sqlite", "tantivy"]
@@ -130,7 +130,7 @@ class Settings(StackSettings):
     the weight of their mode."""
     boosts: Boosts
     graph: GraphSettings | None = None
-    context: Context | None = None
+    context: ContextSettings | None = None
 
 
 Part = Mapping[str, Any] | None
@@ -161,7 +161,7 @@ class ScoreBreakdown:
 KEYS = tuple(one.name for one in fields(ScoreBreakdown))
 
 
-Sources = Mapping[str, Sequence[Scored]]
+Sources = Mapping[str, Sequence[ScoredUnit]]
 """Candidates by source, best first: ``sparse``, ``ann``, ``minhash``."""
 Details = Mapping[str, Any]
 
@@ -215,7 +215,7 @@ def _by_rank(sources: Sources, how: Rrf) -> list[Fused]:
     ]
 
 
-def _by_score(sources: Sources, how: Shares) -> list[Fused]:
+def _by_score(sources: Sources, how: SourceShares) -> list[Fused]:
     weights = how.model_dump(include=set(sources))
     total = sum(weights.values())
     shares: dict[int, dict[str, float]] = {}
@@ -252,7 +252,7 @@ MOST_NAMES = 500
 """Names of one unit that are followed."""
 
 
-class Reason(IntEnum):
+class UnitRelation(IntEnum):
     """Why two units belong together, the strongest first."""
 
     CALL = 0
@@ -267,11 +267,11 @@ class Reason(IntEnum):
 class Neighbour(NamedTuple):
     """A unit beside another; sorts by reason, then by row."""
 
-    reason: Reason
+    reason: UnitRelation
     row: int
 
 
-class Graph:
+class UnitGraph:
     """Neighbours of every unit, in both directions; built from what the units say."""
 
     def __init__(self, units: Sequence[Unit]) -> None:
@@ -282,7 +282,7 @@ class Graph:
                 self._full.setdefault(unit.facts.full, []).append(row)
             if unit.facts.symbol:
                 self._bare.setdefault(unit.facts.symbol, []).append(row)
-        beside: list[dict[int, Reason]] = [{} for _ in units]
+        beside: list[dict[int, UnitRelation]] = [{} for _ in units]
         for row, unit in enumerate(units):
             for reason, other in self._led(unit):
                 if other != row:
@@ -302,24 +302,24 @@ class Graph:
         facts = unit.facts
         holder = facts.full.rpartition(".")[0]
         said = (
-            (Reason.CALL, facts.calls),
-            (Reason.USAGE, (*facts.links, *facts.uses)),
-            (Reason.EXPORT, (holder,) if holder else ()),
-            (Reason.IMPORT, facts.imports),
+            (UnitRelation.CALL, facts.calls),
+            (UnitRelation.USAGE, (*facts.links, *facts.uses)),
+            (UnitRelation.EXPORT, (holder,) if holder else ()),
+            (UnitRelation.IMPORT, facts.imports),
         )
         for reason, names in said:
             for name in names[:MOST_NAMES]:
                 exact = self._full.get(name, [])
-                bare = [] if exact or reason > Reason.USAGE else self._fallback(name)
+                bare = [] if exact or reason > UnitRelation.USAGE else self._fallback(name)
                 yield from (Neighbour(reason, row) for row in exact[:MOST_NEIGHBOURS])
-                yield from (Neighbour(Reason.NAME_FALLBACK, row) for row in bare)
+                yield from (Neighbour(UnitRelation.NAME_FALLBACK, row) for row in bare)
 
     def _fallback(self, name: str) -> list[int]:
         found = self._bare.get(name.rpartition(".")[2], [])
         return found if len(found) <= MOST_NAMESAKES else []
 
 
-def _kept(found: Mapping[int, Reason]) -> tuple[Neighbour, ...]:
+def _kept(found: Mapping[int, UnitRelation]) -> tuple[Neighbour, ...]:
     ordered = sorted(Neighbour(reason, row) for row, reason in found.items())
     return tuple(ordered[:MOST_NEIGHBOURS])
 
@@ -341,7 +341,7 @@ class Placed(NamedTuple):
 
 
 def reordered(
-    scored: Sequence[tuple[int, float]], graph: Graph, settings: GraphSettings
+    scored: Sequence[tuple[int, float]], graph: UnitGraph, settings: GraphSettings
 ) -> list[Placed]:
     """Order (row, score in [0, 1]) pairs, best first, with the graph; ties by row.
 
@@ -368,7 +368,7 @@ def reordered(
     return sorted(placed, key=lambda one: (-one.score, one.row))
 
 
-def distances(graph: Graph, seeds: Sequence[int]) -> Mapping[int, int]:
+def distances(graph: UnitGraph, seeds: Sequence[int]) -> Mapping[int, int]:
     """Walk from the seeds, breadth first; steps to each unit reached, 0 for a seed."""
     found = dict.fromkeys(seeds, 0)
     edge = list(seeds)
@@ -436,7 +436,7 @@ def row(terms: Sequence[str]) -> Signatures:
 
 def nearest(
     signatures: Signatures, terms: Sequence[str], least: float, depth: int, allowed: Rows | None
-) -> list[Scored]:
+) -> list[ScoredUnit]:
     """Return the ``allowed`` rows whose estimated Jaccard is at least ``least``, best first.
 
     The estimate is the share of permutations in which both have the same smallest hash.
@@ -449,4 +449,4 @@ def nearest(
     alike = (held[:, 1:] == asked).mean(axis=1) * (held[:, 0] == 1)
     kept = np.flatnonzero(alike >= least)
     order = kept[np.lexsort((rows[kept], -alike[kept]))][:depth]
-    return [Scored(int(rows[at]), float(alike[at])) for at in order]
+    return [ScoredUnit(int(rows[at]), float(alike[at])) for at in order]

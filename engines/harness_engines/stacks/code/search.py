@@ -17,15 +17,15 @@ from harness_engines.ranking import RRF_TIE_DIGITS
 from harness_engines.stacks.code import ranking
 from harness_engines.stacks.code.ranking import (
     Boosts,
-    Context,
-    Graph,
-    Reason,
+    CodeSettings,
+    ContextSettings,
     ScoreBreakdown,
-    Settings,
+    UnitGraph,
+    UnitRelation,
     reordered,
 )
-from harness_engines.stacks.code.units import Catalog, Entry, Filters, Mode, Rows, Unit, parts
-from harness_engines.stacks.code.words import OpenBackend, Scored, terms_of, wanted
+from harness_engines.stacks.code.units import Catalog, Filters, IndexedUnit, Mode, Rows, Unit, parts
+from harness_engines.stacks.code.words import OpenBackend, ScoredUnit, terms_of, wanted
 from harness_engines.vector.embedder import Embedder
 from harness_engines.vector.scan import nearest
 
@@ -34,34 +34,34 @@ MOST_PHRASES = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Ranked:
+class RankedUnit:
     """One unit in a ranking; ``score`` is in [0, 1]."""
 
     row: int
     score: float
     why: ScoreBreakdown
 
-    def scored(self, score: float, **why: Any) -> Ranked:  # noqa: ANN401  parts of the breakdown
+    def scored(self, score: float, **why: Any) -> RankedUnit:  # noqa: ANN401  parts of the breakdown
         """Return it with another score, and what says why."""
         selected = {**self.why.selected, **why.pop("selected", {}), "score": score}
-        return Ranked(self.row, score, replace(self.why, selected=selected, **why))
+        return RankedUnit(self.row, score, replace(self.why, selected=selected, **why))
 
 
 @dataclass(frozen=True)
-class Dense:
+class CodeVectors:
     """Vectors of all units, and what embeds a query."""
 
     embedder: Embedder
     vectors: NDArray[np.float16]
     """Shape (units, dimension)."""
 
-    def search(self, text: str, depth: int, allowed: Rows | None) -> list[Scored]:
+    def search(self, text: str, depth: int, allowed: Rows | None) -> list[ScoredUnit]:
         """Return the rows of highest positive cosine; ties by row."""
         if not len(self.vectors) or (allowed is not None and not len(allowed)):
             return []
         rows, cosines = nearest(self.vectors, self.embedder.embed([text])[0], depth, allowed)
         found = zip(rows.tolist(), cosines.tolist(), strict=True)
-        return [Scored(row, cosine) for row, cosine in found if cosine > 0]
+        return [ScoredUnit(row, cosine) for row, cosine in found if cosine > 0]
 
 
 class BoostQuery(NamedTuple):
@@ -73,7 +73,7 @@ class BoostQuery(NamedTuple):
     """Each two terms in a row, without repetition."""
 
 
-class Question(NamedTuple):
+class CodeQuestion(NamedTuple):
     """A typed text, taken apart once for all modes."""
 
     text: str
@@ -85,7 +85,7 @@ class Question(NamedTuple):
     boosts: BoostQuery
 
     @classmethod
-    def of(cls, text: str, language: Language) -> Question:
+    def of(cls, text: str, language: Language) -> CodeQuestion:
         """Take a text apart."""
         clauses = tuple(leaves(parse(text)))
         terms = terms_of(clauses, language)
@@ -100,12 +100,12 @@ class Ranker:
 
     catalog: Catalog
     words: OpenBackend
-    dense: Dense | None
+    dense: CodeVectors | None
     signatures: ranking.Signatures
-    settings: Settings
+    settings: CodeSettings
     backend: str
 
-    def rank(self, question: Question, depth: int, allowed: Rows | None) -> list[Ranked]:
+    def rank(self, question: CodeQuestion, depth: int, allowed: Rows | None) -> list[RankedUnit]:
         """Rank the ``allowed`` rows (None: all) for a query; every source gives ``depth``."""
         sources = self._sources(question, depth, allowed)
         raw = {name: dict(scored) for name, scored in sources.items()}
@@ -124,10 +124,10 @@ class Ranker:
                 symbol=lift.symbol,
                 phrase=lift.phrase,
             )
-            ranked.append(Ranked(one.row, score, why))
+            ranked.append(RankedUnit(one.row, score, why))
         return sorted(ranked, key=lambda one: (-one.score, one.row))
 
-    def gate(self, question: Question, allowed: Rows | None) -> Rows | None:
+    def gate(self, question: CodeQuestion, allowed: Rows | None) -> Rows | None:
         """Narrow ``allowed`` to what has all that must be there and nothing that must not.
 
         It holds for every source: vectors and near duplicates know no operators.
@@ -148,7 +148,7 @@ class Ranker:
         rows = np.flatnonzero(mask(demands, having, every))
         return rows if allowed is None else np.intersect1d(rows, allowed)
 
-    def _sources(self, question: Question, depth: int, allowed: Rows | None) -> ranking.Sources:
+    def _sources(self, question: CodeQuestion, depth: int, allowed: Rows | None) -> ranking.Sources:
         looked_for = [
             replace(one, occur=Occur.SHOULD)
             for one in question.clauses
@@ -156,7 +156,7 @@ class Ranker:
         ]
         asked = wanted(looked_for, self.settings.language)
         least = self.settings.near_duplicate
-        near: Sequence[Scored] = ()
+        near: Sequence[ScoredUnit] = ()
         if question.terms:
             near = ranking.nearest(self.signatures, question.terms, least, depth, allowed)
         return {
@@ -197,7 +197,7 @@ def asked(words: Sequence[str], terms: Sequence[str]) -> BoostQuery:
     return BoostQuery(frozenset(runs - {""}), tuple(pairs))
 
 
-def boosted(entry: Entry, question: BoostQuery, weights: Boosts) -> Boosted:
+def boosted(entry: IndexedUnit, question: BoostQuery, weights: Boosts) -> Boosted:
     """Weigh one candidate.
 
     A symbol is named where its bare name, without underscores and case, is a word of the query
@@ -221,7 +221,7 @@ def most(weights: Boosts) -> float:
     return weights.definition * weights.export * (1.0 + weights.phrase * MOST_PHRASES)
 
 
-def _together(entry: Entry, pairs: Sequence[str]) -> int:
+def _together(entry: IndexedUnit, pairs: Sequence[str]) -> int:
     if not pairs:
         return 0
     texts = [f" {text} " for text in entry.terms]
@@ -238,11 +238,11 @@ class ContextUnit(NamedTuple):
     row: int
     of: int
     """Row of the hit."""
-    reason: Reason
+    reason: UnitRelation
 
 
 def expanded(
-    hits: Sequence[int], graph: Graph, settings: Context, allowed: Rows | None
+    hits: Sequence[int], graph: UnitGraph, settings: ContextSettings, allowed: Rows | None
 ) -> tuple[list[ContextUnit], bool]:
     """Look beside each hit, the strongest reason first; return also whether a cap left some out.
 
@@ -295,9 +295,9 @@ class CodeSearch:
     """An open index of code, prose and records."""
 
     ranker: Ranker
-    graph: Graph | None
+    graph: UnitGraph | None
     """Needed by graph ranking and by context; None where neither is set."""
-    settings: Settings
+    settings: CodeSettings
     named: Callable[[str], Sequence[int]] | None = None
     """Looks up the rows of what has a name; where it is there, they come before all others."""
 
@@ -312,7 +312,7 @@ class CodeSearch:
         """
         wanted = mode or Mode(self.settings.mode)
         asked = filters or {}
-        question = Question.of(text, self.settings.language)
+        question = CodeQuestion.of(text, self.settings.language)
         if top < 1 or not (question.typed or asked):
             return CodeHits(())
         if not question.typed or (question.clauses and not question.looked_for):
@@ -331,15 +331,17 @@ class CodeSearch:
         return self._shown(found[:top], wanted, asked)
 
     def _named_first(
-        self, ranked: list[Ranked], question: Question, mode: Mode, filters: Filters
-    ) -> list[Ranked]:
+        self, ranked: list[RankedUnit], question: CodeQuestion, mode: Mode, filters: Filters
+    ) -> list[RankedUnit]:
         """Move units that define what is typed, sign for sign, before all others."""
         rows = self.named(question.typed.strip()) if self.named is not None else ()
         allowed = self._allowed(mode, filters) if rows else None
         places = {one.row: at for at, one in enumerate(ranked)}
         first = []
         for row in rows if allowed is None else np.intersect1d(rows, allowed).tolist():
-            known = ranked[places[row]] if row in places else Ranked(row, 0.0, ScoreBreakdown({}))
+            known = (
+                ranked[places[row]] if row in places else RankedUnit(row, 0.0, ScoreBreakdown({}))
+            )
             first.append(known.scored(1.0, selected={"type": "name"}))
         first.sort(key=lambda one: (places.get(one.row, len(ranked)), one.row))
         names = {one.row for one in first}
@@ -348,14 +350,14 @@ class CodeSearch:
     def _allowed(self, mode: Mode, filters: Filters) -> Rows | None:
         return self.ranker.catalog.allowed(mode, filters)
 
-    def _listed(self, mode: Mode, filters: Filters, question: Question) -> list[Ranked]:
+    def _listed(self, mode: Mode, filters: Filters, question: CodeQuestion) -> list[RankedUnit]:
         """List what passes, by id: nothing that is looked for ranks it."""
         allowed = self.ranker.gate(question, self._allowed(mode, filters))
         rows = np.arange(len(self.ranker.catalog)) if allowed is None else allowed
         why = ScoreBreakdown({"type": "filter", "score": 0.0})
-        return [Ranked(row, 0.0, why) for row in rows.tolist()]
+        return [RankedUnit(row, 0.0, why) for row in rows.tolist()]
 
-    def _weighed(self, ranked: list[Ranked]) -> list[Ranked]:
+    def _weighed(self, ranked: list[RankedUnit]) -> list[RankedUnit]:
         """Weigh units of one ranking by their mode; BM25 and cosines are of one scale in it."""
         weights = self.settings.modes.model_dump()
         most = max(weights.values())
@@ -367,7 +369,7 @@ class CodeSearch:
             found.append(one.scored(round(one.score * share, RRF_TIE_DIGITS)))
         return sorted(found, key=lambda one: (-one.score, one.row))
 
-    def _mixed(self, ranked: dict[Mode, list[Ranked]]) -> list[Ranked]:
+    def _mixed(self, ranked: dict[Mode, list[RankedUnit]]) -> list[RankedUnit]:
         """Fuse the rankings of modes by weighted reciprocal rank; one alone stays as it is."""
         found = {mode: some for mode, some in ranked.items() if some}
         if len(found) < 2:  # noqa: PLR2004  nothing to fuse
@@ -385,7 +387,7 @@ class CodeSearch:
                 fused.append(one.scored(score, selected={"type": "rrf"}, rrf=rrf))
         return sorted(fused, key=lambda one: (-one.score, one.row))
 
-    def _shown(self, first: list[Ranked], mode: Mode, filters: Filters) -> CodeHits:
+    def _shown(self, first: list[RankedUnit], mode: Mode, filters: Filters) -> CodeHits:
         entries = self.ranker.catalog.entries
         hits = [
             CodeHit(entries[one.row].unit, one.score, one.why) for one in self._with_graph(first)
@@ -398,7 +400,7 @@ class CodeSearch:
         context = (CodeHit(entries[one.row].unit, 0.0, None, one) for one in more)
         return CodeHits(tuple(hits), tuple(context), truncated)
 
-    def _with_graph(self, first: list[Ranked]) -> list[Ranked]:
+    def _with_graph(self, first: list[RankedUnit]) -> list[RankedUnit]:
         if self.settings.graph is None or self.graph is None:
             return first
         by_row = {one.row: one for one in first}

@@ -16,17 +16,17 @@ from harness.core.errors import BadFile, ModelNotReady, UnknownName
 from harness.core.reading import Malformed
 from harness_engines.kept import cached
 from harness_engines.kept.cached import vectors_of
-from harness_engines.kept.index import Live, Reader
+from harness_engines.kept.index import FileReader, LiveFolder
 from harness_engines.lexical.grammar import exact_clauses
 from harness_engines.lexical.query import LIKE, Like
 from harness_engines.lexical.terms import Occur
 from harness_engines.stacks.code import store
 from harness_engines.stacks.code.arm import Code
 from harness_engines.stacks.code.ranking import (
-    Context,
-    Graph,
+    ContextSettings,
     GraphSettings,
     ScoreBreakdown,
+    UnitGraph,
 )
 from harness_engines.stacks.code.reading.documents import (
     BIGGEST,
@@ -54,7 +54,7 @@ VERSION = "5"
 PACKAGE = "__init__.py"
 
 
-def reader(arm: Code, root: Path, embedder: Embedder | None) -> Reader:
+def reader(arm: Code, root: Path, embedder: Embedder | None) -> FileReader:
     """Read files of code, prose and records; what is kept of one are its units."""
     language = arm.settings.language
 
@@ -77,7 +77,7 @@ def reader(arm: Code, root: Path, embedder: Embedder | None) -> Reader:
             texts = [row[0] for row in db.execute("SELECT text FROM unit")]
             cached.complete(db, [vectors_of(embedder, arm.cache)], texts)
 
-    return Reader(
+    return FileReader(
         suffixes=frozenset(f".{ext}" for ext in READ),
         biggest=BIGGEST,
         identity=f"code {VERSION} {arm.read_by('no vectors')} {language}",
@@ -119,7 +119,7 @@ TOTAL = 20
 
 
 @dataclass(frozen=True, slots=True)
-class FolderSearch:
+class CodeFolderSearch:
     """Code as it is in an open index."""
 
     ranker: Ranker
@@ -147,12 +147,12 @@ class FolderSearch:
         given = self.ranker.settings
         mode = mode or Mode(given.mode)
         changed = {
-            "context": Context(per_hit=context, total=TOTAL) if context else None,
+            "context": ContextSettings(per_hit=context, total=TOTAL) if context else None,
             "graph": GRAPH if graph else given.graph,
         }
         settings = given.model_copy(update=changed)
         wants_graph = settings.context is not None or settings.graph is not None
-        beside = Graph([one.unit for one in self.entries]) if wants_graph else None
+        beside = UnitGraph([one.unit for one in self.entries]) if wants_graph else None
         search = CodeSearch(self.ranker, beside, settings, self.entries.named)
         found = search.search(text, top, filters, mode)
         like, by, nearest = Like.of(text), "", ""
@@ -233,7 +233,7 @@ class FolderSearch:
         return shown
 
 
-def answer(search: FolderSearch, given: Mapping[str, Any]) -> Mapping[str, Any]:
+def answer(search: CodeFolderSearch, given: Mapping[str, Any]) -> Mapping[str, Any]:
     """Answer what a command or a tool was given."""
     mode = given["mode"]
     if mode not in {"", *Mode}:
@@ -253,7 +253,7 @@ def _line(path: str, line: int, text: str) -> Mapping[str, Any]:
     }  # fmt: skip
 
 
-def follow(arm: Code, root: Path, place: Path) -> Live[FolderSearch]:
+def follow(arm: Code, root: Path, place: Path) -> LiveFolder[CodeFolderSearch]:
     """Follow a folder of code with the settings of an arm of this stack."""
     embedder, missing = None, ""
     try:
@@ -262,7 +262,7 @@ def follow(arm: Code, root: Path, place: Path) -> Live[FolderSearch]:
         missing = f"MODEL_NOT_READY: {exc}"
 
     @contextmanager
-    def opened(db: Connection) -> Iterator[FolderSearch]:
+    def opened(db: Connection) -> Iterator[CodeFolderSearch]:
         entries = Entries(db)
         catalog = Catalog(entries, entries.modes, entries.doc_ids)
         dense, why = None, missing
@@ -271,6 +271,6 @@ def follow(arm: Code, root: Path, place: Path) -> Live[FolderSearch]:
         weights = arm.settings.fields.model_dump()
         words = StoredWords(db, entries.ids, "doc_id", weights)
         ranker = Ranker(catalog, words, dense, entries.signatures(), arm.settings, "sqlite")
-        yield FolderSearch(ranker, entries, why)
+        yield CodeFolderSearch(ranker, entries, why)
 
-    return Live(root, place, reader(arm, root, embedder), opened)
+    return LiveFolder(root, place, reader(arm, root, embedder), opened)

@@ -20,18 +20,18 @@ from harness_engines.lexical.tantivy import Language
 from harness_engines.stacks.code import ranking
 from harness_engines.stacks.code.ranking import PERMUTATIONS, Signatures
 from harness_engines.stacks.code.reading.documents import embedded, understand
-from harness_engines.stacks.code.search import Dense
+from harness_engines.stacks.code.search import CodeVectors
 from harness_engines.stacks.code.units import (
     FIELDS,
-    Entry,
+    IndexedUnit,
     Rows,
-    Texts,
+    UnitTexts,
     entry_of,
     indexed,
     words,
     written,
 )
-from harness_engines.stacks.code.words import Scored, TermClause, match_expression
+from harness_engines.stacks.code.words import ScoredUnit, TermClause, match_expression
 from harness_engines.vector.embedder import Embedder
 
 COLUMNS = ", ".join(FIELDS)
@@ -55,10 +55,10 @@ UNIT = "INSERT INTO unit (path, doc_id, mode, symbol, entry, text, minhash)"
 
 def put(
     db: sqlite3.Connection, path: str, document: Document, language: Language, *, with_words: bool
-) -> Entry:
+) -> IndexedUnit:
     """Understand a document, and take in its unit, and its words unless another engine does."""
     unit, text = understand(document), embedded(document)
-    entry = Entry(unit, Texts(*(indexed(one, language) for one in unit.texts)))
+    entry = IndexedUnit(unit, UnitTexts(*(indexed(one, language) for one in unit.texts)))
     signed = ranking.row(words(text, language)[0])
     about = (path, document.doc_id, unit.mode.value, unit.facts.symbol)
     row = (*about, written(entry), text, signed.tobytes())
@@ -76,7 +76,7 @@ def drop(db: sqlite3.Connection, path: str) -> None:
     db.execute("DELETE FROM outside WHERE path = ?", (path,))
 
 
-class Entries(Sequence[Entry]):
+class Entries(Sequence[IndexedUnit]):
     """Units of an open index by their row, read when needed."""
 
     def __init__(self, db: sqlite3.Connection) -> None:
@@ -93,10 +93,10 @@ class Entries(Sequence[Entry]):
         return len(self.ids)
 
     @overload
-    def __getitem__(self, at: int) -> Entry: ...
+    def __getitem__(self, at: int) -> IndexedUnit: ...
     @overload
-    def __getitem__(self, at: slice) -> Sequence[Entry]: ...
-    def __getitem__(self, at: int | slice) -> Entry | Sequence[Entry]:
+    def __getitem__(self, at: slice) -> Sequence[IndexedUnit]: ...
+    def __getitem__(self, at: int | slice) -> IndexedUnit | Sequence[IndexedUnit]:
         if isinstance(at, slice):
             return [self._read(int(one)) for one in self.ids[at]]
         return self._read(int(self.ids[at]))
@@ -119,21 +119,23 @@ class Entries(Sequence[Entry]):
         """Yield the lines of code that are in no unit, such as imports, with their places."""
         yield from self._db.execute("SELECT path, line, text FROM outside ORDER BY path, line")
 
-    def _fetched(self, rowid: int) -> Entry:
+    def _fetched(self, rowid: int) -> IndexedUnit:
         found = self._db.execute("SELECT entry FROM unit WHERE id = ?", (rowid,)).fetchone()
         return entry_of(*json_of(found[0]))
 
-    def whole(self) -> Sequence[Entry]:
+    def whole(self) -> Sequence[IndexedUnit]:
         """Read all units at once."""
         rows = dict(self._db.execute("SELECT id, entry FROM unit"))
         return [entry_of(*json_of(rows[rowid])) for rowid in self.ids.tolist()]
 
-    def dense(self, embedder: Embedder, cache: Path) -> Dense | None:
+    def dense(self, embedder: Embedder, cache: Path) -> CodeVectors | None:
         """Read the vectors of all units; None where one is missing."""
         texts = dict(self._db.execute("SELECT id, text FROM unit"))
         said = [texts[rowid] for rowid in self.ids.tolist()]
         made = vectors_of(embedder, cache).of(self._db, said)
-        return Dense(embedder, cached.matrix(made.values, embedder.dimension)) if made else None
+        return (
+            CodeVectors(embedder, cached.matrix(made.values, embedder.dimension)) if made else None
+        )
 
     def signatures(self) -> Signatures:
         """Read the signatures of all units, shape (units, 1 + 128)."""
@@ -159,7 +161,7 @@ class StoredWords:
 
     def search(
         self, wanted: Sequence[TermClause], depth: int, allowed: Rows | None
-    ) -> Sequence[Scored]:
+    ) -> Sequence[ScoredUnit]:
         expression = match_expression(wanted)
         if not expression or (allowed is not None and not len(allowed)):
             return []
@@ -176,4 +178,4 @@ class StoredWords:
         order = np.argsort(self.ids)
         keys = np.array([row[0] for row in found], dtype=np.int64)
         rows = order[np.searchsorted(self.ids, keys, sorter=order)].tolist()
-        return [Scored(row, score) for row, (_, score) in zip(rows, found, strict=True)]
+        return [ScoredUnit(row, score) for row, (_, score) in zip(rows, found, strict=True)]

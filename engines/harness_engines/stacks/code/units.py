@@ -31,7 +31,7 @@ class Mode(StrEnum):
     MIXED = "mixed"
 
 
-class Texts(NamedTuple):
+class UnitTexts(NamedTuple):
     """Text of a unit by field; each has a weight of its own."""
 
     name: str = ""
@@ -41,7 +41,7 @@ class Texts(NamedTuple):
     body: str = ""
 
 
-FIELDS = Texts._fields
+FIELDS = UnitTexts._fields
 
 
 class Risk(NamedTuple):
@@ -95,7 +95,7 @@ class Unit:
     """Lower case; empty where no one can tell."""
     path: str
     """With forward slashes; the document's id where it has no path."""
-    texts: Texts
+    texts: UnitTexts
     facts: Facts
     lines: str = ""
     """First and last line in the file, from 1, as ``12-34``; empty where that is unknown."""
@@ -287,11 +287,11 @@ Rows = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class IndexedUnit:
     """A unit, and its fields as the terms that both backends index."""
 
     unit: Unit
-    terms: Texts
+    terms: UnitTexts
 
 
 class Catalog:
@@ -302,7 +302,7 @@ class Catalog:
 
     def __init__(
         self,
-        entries: Sequence[Entry],
+        entries: Sequence[IndexedUnit],
         modes: Sequence[str] | None = None,
         doc_ids: Sequence[str] | None = None,
     ) -> None:
@@ -370,22 +370,22 @@ def _rows_by(keys: Iterable[Iterable[Key]]) -> Mapping[Key, Rows]:
     return {key: np.array(found, dtype=np.int64) for key, found in rows.items()}
 
 
-def written(entry: Entry) -> str:
+def written(entry: IndexedUnit) -> str:
     """Write an entry as JSON."""
     return json.dumps([asdict(entry.unit), entry.terms])
 
 
-def entry_of(unit: dict[str, object], terms: list[str]) -> Entry:
+def entry_of(unit: dict[str, object], terms: list[str]) -> IndexedUnit:
     """Read what ``written`` wrote."""
     facts: dict[str, object] = dict(unit.pop("facts"))  # type: ignore[call-overload]  # checked by Facts below
     risks = tuple(Risk(*risk) for risk in facts.pop("risks"))  # type: ignore[attr-defined]  # as above
     plain = {
         key: tuple(value) if isinstance(value, list) else value for key, value in facts.items()
     }
-    texts = Texts(*unit.pop("texts"))  # type: ignore[misc]  # as above
+    texts = UnitTexts(*unit.pop("texts"))  # type: ignore[misc]  # as above
     mode = Mode(str(unit.pop("mode")))
     known = Facts(**plain, risks=risks)  # type: ignore[arg-type]  # as above
-    return Entry(Unit(**unit, mode=mode, texts=texts, facts=known), Texts(*terms))  # type: ignore[arg-type]  # as above
+    return IndexedUnit(Unit(**unit, mode=mode, texts=texts, facts=known), UnitTexts(*terms))  # type: ignore[arg-type]  # as above
 
 
 class Chargrams:

@@ -18,7 +18,7 @@ import tantivy
 from harness_engines.lexical.grammar import seldom
 from harness_engines.lexical.tantivy import Language, begun, best
 from harness_engines.lexical.terms import Clause, Occur, sign_term
-from harness_engines.stacks.code.units import FIELDS, Rows, Texts, words
+from harness_engines.stacks.code.units import FIELDS, Rows, UnitTexts, words
 
 Phrase = tuple[str, ...]
 _DOTTED = re.compile(r"\w[.@]\w")
@@ -75,7 +75,7 @@ def _of(clause: Clause, language: Language) -> TermClause:
     return TermClause(clause.occur, (*phrases, *row))
 
 
-class Scored(NamedTuple):
+class ScoredUnit(NamedTuple):
     """A unit's row, and a score of which higher is better."""
 
     row: int
@@ -92,7 +92,7 @@ class OpenBackend(Protocol):
 
     def search(
         self, wanted: Sequence[TermClause], depth: int, allowed: Rows | None
-    ) -> Sequence[Scored]:
+    ) -> Sequence[ScoredUnit]:
         """Return the ``depth`` best of the ``allowed`` rows (None: all), ties by row.
 
         Scores do not depend on ``allowed``.
@@ -142,7 +142,7 @@ OCCURS = {
 }
 
 
-def build(folder: Path, texts: Sequence[Texts], weights: Mapping[str, int]) -> None:
+def build(folder: Path, texts: Sequence[UnitTexts], weights: Mapping[str, int]) -> None:
     """Index the terms of units by Tantivy."""
     (folder / FOLDER).mkdir()
     builder = tantivy.SchemaBuilder()
@@ -185,7 +185,7 @@ class OpenTantivy:
 
     def search(
         self, wanted: Sequence[TermClause], depth: int, allowed: Rows | None
-    ) -> Sequence[Scored]:
+    ) -> Sequence[ScoredUnit]:
         if not wanted or (allowed is not None and not len(allowed)):
             return []
         should, must = tantivy.Occur.Should, tantivy.Occur.Must
@@ -201,7 +201,7 @@ class OpenTantivy:
             none = tantivy.Query.const_score_query(gate, 0.0)
             asked = tantivy.Query.boolean_query([(must, asked), (must, none)])
         hits = best(self.searcher, asked, depth, schema=self.schema, ids="id")
-        return [Scored(hit.document, hit.key) for hit in hits]
+        return [ScoredUnit(hit.document, hit.key) for hit in hits]
 
     def _match(self, phrase: Phrase) -> tantivy.Query:
         if phrase[-1].endswith(BEGUN):

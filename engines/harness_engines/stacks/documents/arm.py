@@ -15,10 +15,10 @@ from harness.core.records import Document, Scalar
 from harness_engines import contract
 from harness_engines.contract import FileEngine
 from harness_engines.stacks.documents import collection, models
-from harness_engines.stacks.documents.collection import Collection
+from harness_engines.stacks.documents.collection import DocumentCollection
 from harness_engines.stacks.documents.formats import of_document
-from harness_engines.stacks.documents.library import Settings
-from harness_engines.stacks.documents.ranking import Ranked
+from harness_engines.stacks.documents.library import DocumentSettings
+from harness_engines.stacks.documents.ranking import RankedChunks
 
 OWN_VERSION = "3"
 """Of chunking, BM25, fusion and projection; raised when one of them answers otherwise."""
@@ -27,7 +27,7 @@ OWN_VERSION = "3"
 @dataclass(frozen=True, slots=True)
 class Documents(FileEngine["DocumentsSearcher"]):
     ENGINE: ClassVar = "documents"
-    settings: Settings
+    settings: DocumentSettings
     cache: Path
 
     def version(self, made: Manifest | None = None) -> str:
@@ -58,7 +58,7 @@ class Documents(FileEngine["DocumentsSearcher"]):
 
 @dataclass(frozen=True, slots=True)
 class DocumentsSearcher:
-    collection: Collection
+    collection: DocumentCollection
     manifest: Manifest
 
     def search(self, text: str, k: int) -> Answer:
@@ -88,7 +88,7 @@ class DocumentsSearcher:
             return self.manifest.fingerprint
         return of_json([self.manifest.fingerprint, [one.part for one in missing]])
 
-    def _note(self, ranked: Ranked) -> str:
+    def _note(self, ranked: RankedChunks) -> str:
         said = [f"{one.part}: {one.reason}" for one in self.collection.pipeline.models.missing]
         if not len(ranked.rows):
             said.append("no word that a chunk has")
@@ -97,4 +97,4 @@ class DocumentsSearcher:
 
 def engine(settings: Mapping[str, Any], cache: Path) -> Engine:
     """Make the engine from an arm's settings; what models make is kept below ``cache``."""
-    return Documents(Settings.model_validate(settings), cache)
+    return Documents(DocumentSettings.model_validate(settings), cache)

@@ -19,11 +19,17 @@ from harness_engines.kept.cached import Clock
 from harness_engines.lexical.grammar import held, mask
 from harness_engines.lexical.terms import Clause, holds, spelled
 from harness_engines.stacks.documents import library as documents_library
-from harness_engines.stacks.documents.formats import Source
-from harness_engines.stacks.documents.graph import Edge, Entities, Graph
-from harness_engines.stacks.documents.library import Library, Settings
+from harness_engines.stacks.documents.formats import DocumentText
+from harness_engines.stacks.documents.graph import ChunkGraph, Edge, Entities
+from harness_engines.stacks.documents.library import DocumentSettings, Library
 from harness_engines.stacks.documents.models import Loaded
-from harness_engines.stacks.documents.ranking import RANKED, FoundChunk, Pipeline, Ranked, Response
+from harness_engines.stacks.documents.ranking import (
+    RANKED,
+    FoundChunk,
+    Pipeline,
+    RankedChunks,
+    Response,
+)
 from harness_engines.stacks.documents.recall import unbroken
 
 Mask = NDArray[np.bool_]
@@ -31,9 +37,9 @@ TABLES = documents_library.TABLES + cached.TABLE
 
 
 def build(
-    sources: Iterable[Source],
+    sources: Iterable[DocumentText],
     folder: Path,
-    settings: Settings,
+    settings: DocumentSettings,
     cache: Path,
     clock: Clock = cached.now,
 ) -> None:
@@ -54,7 +60,7 @@ def build(
 
 
 @contextmanager
-def opened(folder: Path, settings: Settings, name: str) -> Iterator[Collection]:
+def opened(folder: Path, settings: DocumentSettings, name: str) -> Iterator[DocumentCollection]:
     """Open what ``build`` wrote with the same settings; ``name`` is shown in answers.
 
     A model that is missing is named in every answer, and its stage is left out.
@@ -64,15 +70,17 @@ def opened(folder: Path, settings: Settings, name: str) -> Iterator[Collection]:
     yield found
 
 
-def of(db: Connection, loaded: Loaded, settings: Settings, folder: Path, name: str) -> Collection:
+def of(
+    db: Connection, loaded: Loaded, settings: DocumentSettings, folder: Path, name: str
+) -> DocumentCollection:
     """Read a collection from the tables of its index, whose other files are in ``folder``."""
     library = documents_library.read(db)
     models = loaded.opened(db, library.texts, folder)
-    return Collection(name, library, Pipeline(settings, library.words, models))
+    return DocumentCollection(name, library, Pipeline(settings, library.words, models))
 
 
 @dataclass(frozen=True)
-class Collection:
+class DocumentCollection:
     """An open collection."""
 
     name: str
@@ -81,10 +89,10 @@ class Collection:
     clock_ns: Callable[[], int] = field(default=time.perf_counter_ns)
 
     @cached_property
-    def graph(self) -> Graph:
+    def graph(self) -> ChunkGraph:
         """Edges between chunks, made when they are first followed."""
         dense = self.pipeline.models.dense
-        return Graph(Entities.of(self.library.named), dense.vectors if dense else None)
+        return ChunkGraph(Entities.of(self.library.named), dense.vectors if dense else None)
 
     def search(self, query: str, top_k: int, document_filter: str | None = None) -> Response:
         """Show at most ``top_k`` chunks, and never more than the 100 that stage 2 keeps.
@@ -108,7 +116,7 @@ class Collection:
             missing=self.pipeline.models.missing,
         )
 
-    def rank(self, query: str, document_filter: str | None = None) -> Ranked:
+    def rank(self, query: str, document_filter: str | None = None) -> RankedChunks:
         """Rank chunks; operators of the query and the filter hold for all of them."""
         allowed = self.allowed(document_filter)
         return self.pipeline.rank(query, gate(lambda: self.library.texts, query, allowed))

@@ -30,7 +30,7 @@ MAILS = ".mbox"
 """Ends the name of a file whose pages are mails, each by itself."""
 
 
-class Page(NamedTuple):
+class TextPage(NamedTuple):
     """One stretch of text, of a page or of a whole file."""
 
     number: int | None
@@ -39,19 +39,19 @@ class Page(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class DocumentText:
     """One document as it was read."""
 
     document_id: str
     name: str
     path: str
-    pages: tuple[Page, ...]
+    pages: tuple[TextPage, ...]
     extraction: Extraction = "Native"
 
     @property
-    def runs(self) -> Sequence[tuple[Page, ...]]:
+    def runs(self) -> Sequence[tuple[TextPage, ...]]:
         """Return the pages over which a sentence goes on; each other page is by itself."""
-        runs: list[tuple[Page, ...]] = []
+        runs: list[tuple[TextPage, ...]] = []
         for page in self.pages:
             goes_on = bool(runs) and not self.is_box and _goes_on(runs[-1][-1].text, page.text)
             runs[-1:] = [(*runs[-1], page)] if goes_on else [*runs[-1:], (page,)]
@@ -70,21 +70,21 @@ def _goes_on(before: str, after: str) -> bool:
     return is_within and first.isalpha() and not first.isupper() and not first.istitle()
 
 
-def joined(pages: Sequence[Page]) -> str:
+def joined(pages: Sequence[TextPage]) -> str:
     """Join pages as one text."""
     return BETWEEN_PAGES.join(page.text for page in pages)
 
 
-def starts(pages: Sequence[Page]) -> list[int]:
+def starts(pages: Sequence[TextPage]) -> list[int]:
     """Return where each page begins in the text of ``joined``."""
     return [0, *accumulate(len(page.text) + len(BETWEEN_PAGES) for page in pages)][: len(pages)]
 
 
-def of_document(document: Document) -> Source:
+def of_document(document: Document) -> DocumentText:
     """Take a document of the harness for a text file whose first paragraph is its title."""
     text = "\n\n".join(part for part in (document.title, document.text) if part)
     name = document.doc_id
-    return Source(document.doc_id, name, name, (Page(None, mended(text)),))
+    return DocumentText(document.doc_id, name, name, (TextPage(None, mended(text)),))
 
 
 MAIL, BOX = ".eml", ".mbox"
@@ -99,11 +99,11 @@ def mail(path: Path, data: bytes) -> str:
     return found
 
 
-def box(path: Path, data: bytes) -> tuple[Page, ...]:
+def box(path: Path, data: bytes) -> tuple[TextPage, ...]:
     """Return the mails of an mbox file, numbered from 1."""
     if not data.startswith(BEGIN):
         raise BadFile(path, "holds no mail", "A mail begins with a line 'From '")
-    return tuple(Page(at, _text(one)) for at, one in enumerate(_mails(data), start=1))
+    return tuple(TextPage(at, _text(one)) for at, one in enumerate(_mails(data), start=1))
 
 
 def _mails(data: bytes) -> Iterator[bytes]:

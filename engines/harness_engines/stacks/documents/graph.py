@@ -83,7 +83,7 @@ class Edge(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Graph:
+class ChunkGraph:
     """Edges between the chunks of a collection; they are followed and not stored."""
 
     entities: Entities

@@ -14,20 +14,20 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from harness_engines.contract import StackSettings
-from harness_engines.stacks.documents.formats import Page, Source, joined, starts
+from harness_engines.stacks.documents.formats import DocumentText, TextPage, joined, starts
 from harness_engines.stacks.documents.graph import named as entities
 from harness_engines.stacks.documents.recall import Bm25, words
 from harness_engines.stacks.documents.texts import (
-    Chunk,
+    ChunkPlace,
     Cutting,
-    Provenance,
-    Span,
+    DocumentChunk,
+    NumberSpan,
     chunk_id,
     chunks,
 )
 
 
-class Settings(StackSettings):
+class DocumentSettings(StackSettings):
     """The specification's own choices, and those that stand beside them."""
 
     tier: Literal["free", "pro"]
@@ -67,9 +67,9 @@ class Settings(StackSettings):
 class Library:
     """What can be found and cited. Chunks come in the order of their ids."""
 
-    sources: dict[str, Source]
+    sources: dict[str, DocumentText]
     """By document id."""
-    chunks: tuple[Chunk, ...]
+    chunks: tuple[DocumentChunk, ...]
     words: Bm25
     named: tuple[tuple[str, ...], ...]
     """Entities of each chunk."""
@@ -97,17 +97,17 @@ class Library:
             found.setdefault(chunk.provenance.document_id, []).append(number)
         return found
 
-    def read(self, place: Provenance) -> str:
+    def read(self, place: ChunkPlace) -> str:
         """Read a cited stretch out of the document as it is kept."""
         pages = self.sources[place.document_id].pages
         return joined(pages)[slice(*ends(pages, place))]
 
-    def around(self, chunk: Chunk) -> tuple[str, str]:
+    def around(self, chunk: DocumentChunk) -> tuple[str, str]:
         """Return what the chunks before and after add to a chunk; empty where there is none."""
         place = chunk.provenance
         return self._beside(place, -1), self._beside(place, 1)
 
-    def _beside(self, place: Provenance, step: int) -> str:
+    def _beside(self, place: ChunkPlace, step: int) -> str:
         number = self.numbers.get((place.document_id, place.chunk_index + step))
         if number is None:
             return ""
@@ -120,7 +120,7 @@ class Library:
         return other.text[max(0, end - begin) :].lstrip()
 
 
-def ends(pages: Sequence[Page], place: Provenance) -> tuple[int, int]:
+def ends(pages: Sequence[TextPage], place: ChunkPlace) -> tuple[int, int]:
     """Return where a stretch begins and ends in the text of ``joined`` pages."""
     begins = dict(zip((page.number for page in pages), starts(pages), strict=True))
     last = place.page if place.page_end is None else place.page_end
@@ -139,7 +139,7 @@ CREATE TABLE word (id INTEGER PRIMARY KEY, word TEXT UNIQUE NOT NULL);
 """
 
 
-def put(db: Connection, source: Source, cutting: Cutting, when: str) -> None:
+def put(db: Connection, source: DocumentText, cutting: Cutting, when: str) -> None:
     """Cut a document, and take in its pages, and of each chunk its place, words and entities."""
     path = source.document_id
     about = (path, source.name, source.path, source.extraction, when)
@@ -177,12 +177,12 @@ def _numbers(db: Connection, counted: Mapping[str, int]) -> Mapping[str, int]:
 
 def read(db: Connection) -> Library:
     """Read what ``put`` took in, by the ids of chunks."""
-    pages: dict[str, list[Page]] = {}
+    pages: dict[str, list[TextPage]] = {}
     for path, number, text in db.execute("SELECT path, number, text FROM page ORDER BY path, at"):
-        pages.setdefault(path, []).append(Page(number, text))
+        pages.setdefault(path, []).append(TextPage(number, text))
     about = db.execute("SELECT * FROM source ORDER BY path").fetchall()
     sources = {
-        path: Source(path, name, place, tuple(pages.get(path, ())), extraction)
+        path: DocumentText(path, name, place, tuple(pages.get(path, ())), extraction)
         for path, name, place, extraction, _ in about
     }
     texts = {path: joined(source.pages) for path, source in sources.items()}
@@ -191,7 +191,7 @@ def read(db: Connection) -> Library:
     made = []
     for path, index, said, *_ in rows:
         place = _place(sources[path], index, json.loads(said))
-        made.append(Chunk(place, texts[path][slice(*ends(sources[path].pages, place))]))
+        made.append(DocumentChunk(place, texts[path][slice(*ends(sources[path].pages, place))]))
     numbers = dict(db.execute("SELECT word, id FROM word").fetchall())
     return Library(
         sources,
@@ -202,9 +202,9 @@ def read(db: Connection) -> Library:
     )
 
 
-def _place(source: Source, index: int, said: list[Any]) -> Provenance:
+def _place(source: DocumentText, index: int, said: list[Any]) -> ChunkPlace:
     page, page_end, paragraphs, lines, start, end = said
-    return Provenance(
+    return ChunkPlace(
         document=source.name,
         document_path=source.path,
         document_id=source.document_id,
@@ -212,8 +212,8 @@ def _place(source: Source, index: int, said: list[Any]) -> Provenance:
         chunk_index=index,
         page=page,
         page_end=page_end,
-        paragraphs=Span(*paragraphs),
-        lines=Span(*lines),
+        paragraphs=NumberSpan(*paragraphs),
+        lines=NumberSpan(*lines),
         char_start=start,
         char_end=end,
     )

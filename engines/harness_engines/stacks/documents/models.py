@@ -21,7 +21,7 @@ from harness_engines.rerank import tokens as rerank_tokens
 from harness_engines.rerank.tokens import TokenStore, maxsim, write_tokens
 from harness_engines.sparse import SparseStore, Splade, encode_all, sparse_model
 from harness_engines.sparse import loaded as loaded_encoder
-from harness_engines.stacks.documents.library import Settings
+from harness_engines.stacks.documents.library import DocumentSettings
 from harness_engines.stacks.documents.recall import unbroken
 from harness_engines.vector.embedder import OnnxEmbedder, loaded, model, unit
 from harness_engines.vector.scan import COSINE_DIGITS, Half, exact_dots
@@ -93,7 +93,7 @@ Rows = NDArray[np.int64]
 Scores = NDArray[np.float64]
 
 
-class Missing(NamedTuple):
+class MissingModel(NamedTuple):
     """A model that was requested and is not there."""
 
     part: Literal["E1", "E6", "E12"]
@@ -102,7 +102,7 @@ class Missing(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Dense:
+class DenseModel:
     """E1: one vector a chunk."""
 
     embedder: OnnxEmbedder
@@ -146,25 +146,25 @@ class Late:
 class Models:
     """What an index has to rank with; None where the settings want none, or it is missing."""
 
-    dense: Dense | None
+    dense: DenseModel | None
     sparse: Sparse | None
     late: Late | None
-    missing: tuple[Missing, ...]
+    missing: tuple[MissingModel, ...]
     embedded_at: tuple[str, ...] = ()
     """When the last model read each chunk; empty where none did."""
 
 
-def embedder_of(settings: Settings) -> OnnxEmbedder:
+def embedder_of(settings: DocumentSettings) -> OnnxEmbedder:
     """Open E1, whose tokens are E12."""
     return loaded(model(settings.embedder), settings.max_tokens)
 
 
-def encoder_of(settings: Settings) -> Splade:
+def encoder_of(settings: DocumentSettings) -> Splade:
     """Open E6."""
     return loaded_encoder(sparse_model(settings.sparse), settings.max_tokens)
 
 
-def identity(settings: Settings) -> str:
+def identity(settings: DocumentSettings) -> str:
     """Describe what vectors depend on beside their texts."""
     parts = []
     if settings.embedder:
@@ -187,24 +187,24 @@ class Loaded:
     encoder: Splade | None
     is_late: bool
     """Whether chunks are reranked token by token."""
-    missing: tuple[Missing, ...]
+    missing: tuple[MissingModel, ...]
     cache: Path
 
     @classmethod
-    def of(cls, settings: Settings, cache: Path) -> Loaded:
+    def of(cls, settings: DocumentSettings, cache: Path) -> Loaded:
         """Load what the settings name; what is absent is named, and does not stop the rest."""
         embedder, encoder = None, None
-        missing: list[Missing] = []
+        missing: list[MissingModel] = []
         is_late = settings.tier == "pro"
         try:
             embedder = embedder_of(settings) if settings.embedder else None
         except ModelNotReady as exc:
-            missing.append(Missing("E1", str(exc)))
-            missing += [Missing("E12", str(exc))] if is_late else []
+            missing.append(MissingModel("E1", str(exc)))
+            missing += [MissingModel("E12", str(exc))] if is_late else []
         try:
             encoder = encoder_of(settings) if settings.sparse else None
         except ModelNotReady as exc:
-            missing.append(Missing("E6", str(exc)))
+            missing.append(MissingModel("E6", str(exc)))
         return cls(embedder, encoder, is_late and embedder is not None, tuple(missing), cache)
 
     @property
@@ -233,22 +233,22 @@ class Loaded:
         times: list[tuple[str, ...]] = []
         if self.embedder is not None and self._dense is not None:
             if made := self._dense.of(db, said):
-                dense = Dense(self.embedder, matrix(made.values, self.embedder.dimension))
+                dense = DenseModel(self.embedder, matrix(made.values, self.embedder.dimension))
                 times.append(made.made_at)
             else:
-                missing.append(Missing("E1", UNFINISHED))
+                missing.append(MissingModel("E1", UNFINISHED))
         if self.embedder is not None and self.is_late:
             if _late_file(folder, TOKENS, self.embedder, said).is_file():
                 late = _late(self.embedder, said, folder)
             else:
-                missing.append(Missing("E12", UNFINISHED))
+                missing.append(MissingModel("E12", UNFINISHED))
         if self.encoder is not None and self._sparse is not None:
             if made := self._sparse.of(db, said):
                 terms = self.encoder.model.terms
                 sparse = Sparse(self.encoder, SparseStore.of(list(map(_terms, made.values)), terms))
                 times.append(made.made_at)
             else:
-                missing.append(Missing("E6", UNFINISHED))
+                missing.append(MissingModel("E6", UNFINISHED))
         embedded_at = tuple(map(max, zip(*times, strict=True)))
         return Models(dense, sparse, late, tuple(missing), embedded_at)
 

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 from harness.core.errors import BadFile
 from harness_engines.lexical.terms import mended
-from harness_engines.stacks.documents.formats import Page
+from harness_engines.stacks.documents.formats import TextPage
 
 ANEW = "Save it anew as a PDF, from the program that made it"
 PAGE_SECONDS = 20
@@ -49,7 +49,7 @@ class _Line(NamedTuple):
     """Its left, lower, right and upper edge."""
 
 
-def pages(path: Path, data: bytes) -> tuple[Page, ...]:
+def pages(path: Path, data: bytes) -> tuple[TextPage, ...]:
     """Read the pages of a PDF; each is as it lies there, from 1."""
     for package in ("pdfminer.layout", "pypdfium2"):
         import_module(package)
@@ -65,7 +65,7 @@ def pages(path: Path, data: bytes) -> tuple[Page, ...]:
     if not any(text.strip() for text in found):
         hint = "Where its pages are pictures, recognise their text first"
         raise BadFile(path, "has no text", hint)
-    return tuple(Page(number, mended(text)) for number, text in enumerate(found, start=1))
+    return tuple(TextPage(number, mended(text)) for number, text in enumerate(found, start=1))
 
 
 def texts(data: bytes) -> Iterator[str]:

@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness_engines.lexical.grammar import positive
-from harness_engines.stacks.documents.library import Settings
-from harness_engines.stacks.documents.models import Missing, Models
+from harness_engines.stacks.documents.library import DocumentSettings
+from harness_engines.stacks.documents.models import MissingModel, Models
 from harness_engines.stacks.documents.recall import Recall
-from harness_engines.stacks.documents.texts import Provenance
+from harness_engines.stacks.documents.texts import ChunkPlace
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class FoundChunk:
     text: str
     score: float
     """In [0, 1], higher is better; comparable only within one answer."""
-    provenance: Provenance
+    provenance: ChunkPlace
     extraction: str
     context_before: str
     context_after: str
@@ -76,7 +76,7 @@ class Response:
     stages_used: tuple[str, ...]
     """Those that ran: a stage without its model did not."""
     results: tuple[FoundChunk, ...]
-    missing: tuple[Missing, ...]
+    missing: tuple[MissingModel, ...]
     """Models that were requested and are not there; not part of the JSON, which is the
     specification's."""
 
@@ -109,7 +109,7 @@ BM25, SEMANTIC, COLBERT = "bm25", "semantic", "colbert"
 """Names of the stages in an answer; specification 004, section 7."""
 
 
-class Ranked(NamedTuple):
+class RankedChunks(NamedTuple):
     """Chunks found for a query, best first."""
 
     rows: NDArray[np.int64]
@@ -124,11 +124,11 @@ class Ranked(NamedTuple):
 class Pipeline:
     """The stages over one open index."""
 
-    settings: Settings
+    settings: DocumentSettings
     recall: Recall
     models: Models
 
-    def rank(self, text: str, allowed: NDArray[np.bool_] | None = None) -> Ranked:
+    def rank(self, text: str, allowed: NDArray[np.bool_] | None = None) -> RankedChunks:
         """Rank at most ``RANKED`` chunks; ``allowed``, shape (chunks,), says which may be found.
 
         A stage whose model is missing is left out, and so is not among ``stages_used``. Without
@@ -138,11 +138,11 @@ class Pipeline:
         typed = positive(text)
         if not typed and allowed is not None:
             rows = np.flatnonzero(allowed)[:RANKED]
-            return Ranked(rows, np.zeros(len(rows)), ())
+            return RankedChunks(rows, np.zeros(len(rows)), ())
         rows = self.recall.search(typed, RECALLED, allowed)
         used = [BM25]
         if not len(rows):
-            return Ranked(rows, np.zeros(0), tuple(used))
+            return RankedChunks(rows, np.zeros(0), tuple(used))
         recalled = -np.arange(len(rows), dtype=np.float64)
         legs = self._legs(typed, rows)
         if not legs:
@@ -155,7 +155,7 @@ class Pipeline:
             used.append(COLBERT)
             maxsims = self.models.late.maxsims(typed, rows)
             rows, scores = _best(rows, blend_as_specified(scores, maxsims))
-        return Ranked(rows, scores, tuple(used))
+        return RankedChunks(rows, scores, tuple(used))
 
     def legs(self, text: str, rows: NDArray[np.int64]) -> Mapping[str, list[float | int | None]]:
         """Return of chunks their rank in recall, the cosine of E1 and the dot product of E6."""

@@ -13,13 +13,13 @@ import numpy as np
 
 from harness.core.errors import HarnessError, UnknownName, missing_from
 from harness_engines.kept.cached import now
-from harness_engines.kept.index import Live, Reader
+from harness_engines.kept.index import FileReader, LiveFolder
 from harness_engines.lexical.grammar import positive
 from harness_engines.lexical.query import LIKE, Like
 from harness_engines.stacks.documents import collection, library, texts
 from harness_engines.stacks.documents.arm import Documents
-from harness_engines.stacks.documents.collection import Collection
-from harness_engines.stacks.documents.library import Settings
+from harness_engines.stacks.documents.collection import DocumentCollection
+from harness_engines.stacks.documents.library import DocumentSettings
 from harness_engines.stacks.documents.models import Loaded
 from harness_engines.stacks.documents.ranking import Response
 from harness_engines.stacks.documents.recall import unbroken
@@ -28,7 +28,7 @@ BIGGEST = 64 << 20
 VERSION = "6"
 
 
-def reader(settings: Settings, root: Path, place: Path, loaded: Loaded) -> Reader:
+def reader(settings: DocumentSettings, root: Path, place: Path, loaded: Loaded) -> FileReader:
     """Read documents; what is kept of one are its pages and its chunks."""
 
     def put(db: Connection, path: str, data: bytes) -> str:
@@ -37,7 +37,7 @@ def reader(settings: Settings, root: Path, place: Path, loaded: Loaded) -> Reade
         bare = [f"{page.number}" for page in source.pages if page.number and not page.text.strip()]
         return f"no text on page {', '.join(bare)}; it cannot be found" if bare else ""
 
-    return Reader(
+    return FileReader(
         suffixes=texts.SUFFIXES,
         biggest=BIGGEST,
         identity=f"documents {VERSION} {tuple(settings.cutting)} {missing_from('documents')}",
@@ -54,10 +54,10 @@ NEAREST = "no document contains a word of the query; these are the nearest by me
 
 
 @dataclass(frozen=True)
-class FolderSearch:
+class DocumentFolderSearch:
     """Documents as they are in an open index."""
 
-    collection: Collection
+    collection: DocumentCollection
 
     def search(
         self,
@@ -139,19 +139,19 @@ class FolderSearch:
         ]
 
 
-def follow(arm: Documents, root: Path, place: Path) -> Live[FolderSearch]:
+def follow(arm: Documents, root: Path, place: Path) -> LiveFolder[DocumentFolderSearch]:
     """Follow a folder of documents with the settings of an arm of this stack."""
     settings, name = arm.settings, root.resolve().name
     loaded = Loaded.of(settings, arm.cache)
 
     @contextmanager
-    def opened(db: Connection) -> Iterator[FolderSearch]:
-        yield FolderSearch(collection.of(db, loaded, settings, place, name))
+    def opened(db: Connection) -> Iterator[DocumentFolderSearch]:
+        yield DocumentFolderSearch(collection.of(db, loaded, settings, place, name))
 
-    return Live(root, place, reader(settings, root, place, loaded), opened)
+    return LiveFolder(root, place, reader(settings, root, place, loaded), opened)
 
 
-def answer(search: FolderSearch, given: Mapping[str, Any]) -> Mapping[str, Any]:
+def answer(search: DocumentFolderSearch, given: Mapping[str, Any]) -> Mapping[str, Any]:
     """Answer what a command or a tool was given."""
     named = {name: given[name] for name in ("top_k", "document_filter", "explain")}
     return search.search(given["query"], related=given["max_expansions"], **named)

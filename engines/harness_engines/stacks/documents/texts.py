@@ -12,10 +12,10 @@ from typing import Literal, NamedTuple
 from harness.core.errors import BadFile, hint
 from harness_engines.lexical.terms import mended
 from harness_engines.stacks.documents import formats, pdf
-from harness_engines.stacks.documents.formats import MAILS, Page, Source, joined, starts
+from harness_engines.stacks.documents.formats import MAILS, DocumentText, TextPage, joined, starts
 
 
-class Span(NamedTuple):
+class NumberSpan(NamedTuple):
     """From the first to the last, both in it, counted from 1."""
 
     first: int
@@ -26,7 +26,7 @@ class Span(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Provenance:
+class ChunkPlace:
     """The place of one chunk.
 
     ``char_start`` and ``char_end`` count characters (code points) of the text of the file where
@@ -43,9 +43,9 @@ class Provenance:
     """Position in the document, from 0."""
     page: int | None
     """Where it begins, from 1; None where a file has no pages. Of an mbox file, the mail."""
-    paragraphs: Span
+    paragraphs: NumberSpan
     """From that of its first page to that of its last page."""
-    lines: Span
+    lines: NumberSpan
     char_start: int
     """On its first page."""
     char_end: int
@@ -99,14 +99,14 @@ class Cutting(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Chunk:
+class DocumentChunk:
     """A stretch of a document, and where it stands there."""
 
-    provenance: Provenance
+    provenance: ChunkPlace
     text: str
 
 
-def chunks(source: Source, cutting: Cutting) -> Iterator[Chunk]:
+def chunks(source: DocumentText, cutting: Cutting) -> Iterator[DocumentChunk]:
     """Cut a document; chunks are numbered through all of its pages.
 
     A chunk begins and ends with a character that is not white space. It leaves its page where a
@@ -115,12 +115,12 @@ def chunks(source: Source, cutting: Cutting) -> Iterator[Chunk]:
     index = 0
     for run in source.runs:
         text, begins = joined(run), starts(run)
-        layouts = [Layout.of(page.text) for page in run]
+        layouts = [TextLayout.of(page.text) for page in run]
         for start, end in stretches(text, cutting):
             first, last = (bisect_right(begins, at) - 1 for at in (start, end - 1))
             began, ended = start - begins[first], end - begins[last]
-            yield Chunk(
-                Provenance(
+            yield DocumentChunk(
+                ChunkPlace(
                     document=source.name,
                     document_path=source.path,
                     document_id=source.document_id,
@@ -128,11 +128,11 @@ def chunks(source: Source, cutting: Cutting) -> Iterator[Chunk]:
                     chunk_index=index,
                     page=run[first].number,
                     page_end=run[last].number,
-                    paragraphs=Span(
+                    paragraphs=NumberSpan(
                         layouts[first].paragraphs(began, began + 1).first,
                         layouts[last].paragraphs(ended - 1, ended).last,
                     ),
-                    lines=Span(
+                    lines=NumberSpan(
                         layouts[first].lines(began, began + 1).first,
                         layouts[last].lines(ended - 1, ended).last,
                     ),
@@ -195,7 +195,7 @@ def _solid(text: str, start: int) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class TextLayout:
     """Where the lines and the paragraphs of a text begin.
 
     A line ends with a line feed, a carriage return or both. A paragraph is a run of lines that
@@ -206,7 +206,7 @@ class Layout:
     paragraph_starts: tuple[int, ...]
 
     @classmethod
-    def of(cls, text: str) -> Layout:
+    def of(cls, text: str) -> TextLayout:
         """Read a text once."""
         ends = [found.span() for found in _LINE_END.finditer(text)]
         starts = [0, *(end for _, end in ends)]
@@ -220,17 +220,17 @@ class Layout:
             within = not blank
         return cls(tuple(starts), tuple(paragraphs))
 
-    def lines(self, start: int, end: int) -> Span:
+    def lines(self, start: int, end: int) -> NumberSpan:
         """Lines of the characters from ``start`` up to ``end``."""
         return _span(self.line_starts, start, end)
 
-    def paragraphs(self, start: int, end: int) -> Span:
+    def paragraphs(self, start: int, end: int) -> NumberSpan:
         """Paragraphs of the characters from ``start`` up to ``end``, which are not white space."""
         return _span(self.paragraph_starts, start, end)
 
 
-def _span(starts: tuple[int, ...], start: int, end: int) -> Span:
-    return Span(bisect_right(starts, start), bisect_right(starts, end - 1))
+def _span(starts: tuple[int, ...], start: int, end: int) -> NumberSpan:
+    return NumberSpan(bisect_right(starts, start), bisect_right(starts, end - 1))
 
 
 TEXT_SUFFIXES = frozenset({".txt", ".md", ".markdown", ".rst"})
@@ -240,12 +240,12 @@ SUFFIXES = (
 )
 
 
-def source(path: Path, document_id: str, data: bytes) -> Source:
+def source(path: Path, document_id: str, data: bytes) -> DocumentText:
     """Make a document of the bytes of a file."""
-    return Source(document_id, path.name, str(path.resolve()), _pages(path, data))
+    return DocumentText(document_id, path.name, str(path.resolve()), _pages(path, data))
 
 
-def _pages(path: Path, data: bytes) -> tuple[Page, ...]:
+def _pages(path: Path, data: bytes) -> tuple[TextPage, ...]:
     try:
         return _by_kind(path, data)
     except BadFile:
@@ -258,15 +258,15 @@ def _pages(path: Path, data: bytes) -> tuple[Page, ...]:
         raise BadFile(path, problem, "Save it anew, from the program that made it") from exc
 
 
-def _by_kind(path: Path, data: bytes) -> tuple[Page, ...]:
+def _by_kind(path: Path, data: bytes) -> tuple[TextPage, ...]:
     kind = path.suffix.lower()
     if kind == PDF_SUFFIX:
         return pdf.pages(path, data)
     if kind == formats.BOX:
-        return tuple(Page(one.number, mended(one.text)) for one in formats.box(path, data))
+        return tuple(TextPage(one.number, mended(one.text)) for one in formats.box(path, data))
     read_by = {formats.SUFFIX: formats.text_of_word, formats.MAIL: formats.mail}
     read_by |= dict.fromkeys(formats.SUFFIXES, formats.text_of_page)
-    return (Page(None, mended(read_by.get(kind, _text)(path, data))),)
+    return (TextPage(None, mended(read_by.get(kind, _text)(path, data))),)
 
 
 def _text(path: Path, data: bytes) -> str:

@@ -17,11 +17,11 @@ from harness.core.files import write_text
 from harness.core.records import Document, Scalar
 from harness_engines import contract
 from harness_engines.stacks.http.connection import (
-    Connection,
     Got,
-    Identity,
-    Malformed,
+    HttpConnections,
+    MalformedAnswer,
     NoAnswer,
+    ProbedIdentity,
     Request,
     Watch,
     asked,
@@ -29,7 +29,7 @@ from harness_engines.stacks.http.connection import (
     watched,
     word,
 )
-from harness_engines.stacks.http.settings import NoMatch, Settings, Template, compiled
+from harness_engines.stacks.http.settings import HttpSettings, NoMatch, RequestTemplate, compiled
 
 KEYS = 8
 """Members of an answer that a message lists."""
@@ -43,7 +43,7 @@ class ServerHit(NamedTuple):
     score: float | None
 
 
-class Reading(NamedTuple):
+class AnswerReading(NamedTuple):
     """What was read of an answer."""
 
     hits: Sequence[ServerHit]
@@ -51,10 +51,10 @@ class Reading(NamedTuple):
     generation: object
 
 
-class Reader:
+class AnswerExpressions:
     """The expressions of an arm, compiled."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: HttpSettings) -> None:
         self._written = {name: getattr(settings, name) for name in EXPRESSIONS}
         self._found = {name: compiled(text) for name, text in self._written.items() if text}
         self._sends_k = "k" in settings.places
@@ -64,70 +64,76 @@ class Reader:
         found = self._found.get(name)
         return found(tree) if found else None
 
-    def read(self, answer: Any, k: int) -> Reading:  # noqa: ANN401  any JSON
+    def read(self, answer: Any, k: int) -> AnswerReading:  # noqa: ANN401  any JSON
         """Read an answer to a request for ``k`` hits."""
         try:
             return self._read(answer, k)
         except NoMatch as exc:
-            raise Malformed(str(exc)) from exc
+            raise MalformedAnswer(str(exc)) from exc
 
-    def _read(self, answer: Any, k: int) -> Reading:  # noqa: ANN401  any JSON
+    def _read(self, answer: Any, k: int) -> AnswerReading:  # noqa: ANN401  any JSON
         if why := self._value("incomplete", answer):
-            raise Malformed(
+            raise MalformedAnswer(
                 f"a partial answer: {self._written['incomplete']!r} is {why!r}."
                 " Nothing of it counts"
             )
         listed = self._value("hits", answer)
         if listed is None:
-            raise Malformed(
+            raise MalformedAnswer(
                 f"hits: nothing matches {self._written['hits']!r} in the answer, {outline(answer)}."
                 " Correct hits"
             )
         if not isinstance(listed, list):
-            raise Malformed(f"hits: {self._written['hits']!r} is {outline(listed)}, not a list")
+            raise MalformedAnswer(
+                f"hits: {self._written['hits']!r} is {outline(listed)}, not a list"
+            )
         if not self._sends_k:
             listed = listed[:k]
         if too_many := surplus(len(listed), k):
-            raise Malformed(too_many)
+            raise MalformedAnswer(too_many)
         found = [self._hit(at, one) for at, one in enumerate(listed, start=1)]
         total = self._value("total", answer)
         whole = isinstance(total, int) and not isinstance(total, bool) and total >= 0
         if self._written["total"] and not whole:
-            raise Malformed(f"total: {self._written['total']!r} is {total!r}, not a number of hits")
-        return Reading(found, total, self._value("generation", answer))
+            raise MalformedAnswer(
+                f"total: {self._written['total']!r} is {total!r}, not a number of hits"
+            )
+        return AnswerReading(found, total, self._value("generation", answer))
 
     def generation_of(self, answer: Any) -> object:  # noqa: ANN401  any JSON
         """Read the generation alone; None where the file names none."""
         try:
             return self._value("generation", answer)
         except NoMatch as exc:
-            raise Malformed(str(exc)) from exc
+            raise MalformedAnswer(str(exc)) from exc
 
     def _hit(self, at: int, hit: Any) -> ServerHit:  # noqa: ANN401  any JSON
         found = self._value("id", hit)
         if found is None or found == "":
-            raise Malformed(
+            raise MalformedAnswer(
                 f"hit {at} has no id: nothing matches {self._written['id']!r} in {outline(hit)}."
                 " Correct id"
             )
         if isinstance(found, bool) or not isinstance(found, str | int):
-            raise Malformed(f"hit {at}: the id {found!r} is neither a text nor a whole number")
+            raise MalformedAnswer(
+                f"hit {at}: the id {found!r} is neither a text nor a whole number"
+            )
         return ServerHit(str(found), self._score(at, hit) if self._written["score"] else None)
 
     def _score(self, at: int, hit: Any) -> float:  # noqa: ANN401  any JSON
         value = self._value("score", hit)
         if value is None:
-            raise Malformed(
+            raise MalformedAnswer(
                 f"hit {at} has no score: nothing matches {self._written['score']!r} in"
                 f' {outline(hit)}. Correct score, or write score = "" where the order alone counts'
             )
         if isinstance(value, bool) or not isinstance(value, int | float):
-            raise Malformed(
+            raise MalformedAnswer(
                 f"hit {at}: the score {value!r} is not a number. Write to_number(...) around the"
                 " expression where the server sends texts"
             )
         if not math.isfinite(value):
-            raise Malformed(f"hit {at}: the score is {value!r}")
+            raise MalformedAnswer(f"hit {at}: the score is {value!r}")
         return float(value)
 
 
@@ -154,7 +160,7 @@ class NotExpressible(NoAnswer):
 class HttpEngine:
     """An engine that is queried over HTTP; ``settings`` describe it."""
 
-    settings: Settings
+    settings: HttpSettings
 
     def build(self, documents: Iterable[Document], index: Path) -> Manifest:
         """Note the documents' ids and who answers; no document is sent."""
@@ -185,14 +191,16 @@ class HttpEngine:
             known = doc_ids if self.settings.unknown_ids == "fail" else None
             with watched(to, who) as watch:
                 given = self.settings
-                query, body = Template(given.query), Template(given.tree)
-                yield HttpSearcher(to, made, who, watch, known, Reader(given), query, body)
+                query, body = RequestTemplate(given.query), RequestTemplate(given.tree)
+                yield HttpSearcher(
+                    to, made, who, watch, known, AnswerExpressions(given), query, body
+                )
 
     def of_any_documents(self) -> HttpEngine:
         """Return the same engine, which takes whatever ids the server has."""
         return replace(self, settings=self.settings.model_copy(update={"unknown_ids": "keep"}))
 
-    def _made_by(self, who: Identity) -> dict[str, Any]:
+    def _made_by(self, who: ProbedIdentity) -> dict[str, Any]:
         return {"engine": ENGINE, "version": str(who), "settings": self.settings.model_dump()}
 
 
@@ -200,15 +208,15 @@ class HttpEngine:
 class HttpSearcher:
     """An open connection that answers queries."""
 
-    to: Connection
+    to: HttpConnections
     manifest: Manifest
-    who: Identity
+    who: ProbedIdentity
     watch: Watch
     known: frozenset[str] | None
     """Ids of the data set; None where any is taken."""
-    reader: Reader
-    query: Template
-    body: Template
+    reader: AnswerExpressions
+    query: RequestTemplate
+    body: RequestTemplate
 
     def search(self, text: str, k: int) -> Answer:
         return self.search_with(text, k, {})
@@ -219,7 +227,7 @@ class HttpSearcher:
         if self.known is not None:
             for at, hit in enumerate(found.hits, start=1):
                 if hit.doc_id not in self.known:
-                    raise Malformed(
+                    raise MalformedAnswer(
                         f"hit {at}: {hit.doc_id!r} is the id of no document of the data set."
                         ' Correct id, or set unknown_ids = "keep"'
                     )
@@ -231,12 +239,14 @@ class HttpSearcher:
         served_by = of_json([self.manifest.fingerprint, moved]) if moved else None
         return Answer(hits, served_by or self.manifest.fingerprint, moved, got.retries, got.limited)
 
-    def exchange(self, text: str, k: int) -> tuple[Reading, int]:
+    def exchange(self, text: str, k: int) -> tuple[AnswerReading, int]:
         """Send one query; give what was read of the answer, and the attempts that failed before."""
         found, got = self._exchange(text, k, {})
         return found, got.retries
 
-    def _exchange(self, text: str, k: int, params: Mapping[str, Scalar]) -> tuple[Reading, Got]:
+    def _exchange(
+        self, text: str, k: int, params: Mapping[str, Scalar]
+    ) -> tuple[AnswerReading, Got]:
         """Send one query.
 
         Half a surrogate pair, which no request can carry, is sent as U+FFFD.
@@ -253,7 +263,7 @@ class HttpSearcher:
         got = self.to.call(request)
         return self.reader.read(got.answer, k), got
 
-    def _moved(self, found: Reading) -> str:
+    def _moved(self, found: AnswerReading) -> str:
         if self.to.settings.generation and word(found.generation) != self.who.generation:
             return (
                 f"the answer is of generation {word(found.generation)}, the index that was"
@@ -268,4 +278,4 @@ def _whole(text: str) -> str:
 
 def engine(settings: Mapping[str, Any], _cache: Path) -> Engine:
     """Make the engine from an arm's settings; nothing is kept between runs."""
-    return HttpEngine(Settings.model_validate(settings))
+    return HttpEngine(HttpSettings.model_validate(settings))

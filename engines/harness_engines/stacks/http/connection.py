@@ -19,7 +19,7 @@ from harness.core.digest import of_json
 from harness.core.errors import IndexNotReady, InvalidArm
 from harness.core.formats import json_of
 from harness.core.printable import one_line
-from harness_engines.stacks.http.settings import Headers, NoMatch, Probe, Settings, compiled
+from harness_engines.stacks.http.settings import Headers, HttpSettings, NoMatch, Probe, compiled
 from harness_engines.stacks.http.settings import filled as headers_filled
 
 QUOTED = 200
@@ -30,7 +30,7 @@ class NoAnswer(Exception):
     """The server did not answer as a search does; the query has failed."""
 
 
-class Malformed(NoAnswer):
+class MalformedAnswer(NoAnswer):
     """What came is not an answer as the arm's file describes it."""
 
 
@@ -119,13 +119,13 @@ def exchange(
     try:
         coded = response.headers.get("content-encoding", "").count(",") + 1
         if coded > MAX_CODINGS:
-            raise Malformed(f"{response.url}: the answer is packed {coded:,} times over")
+            raise MalformedAnswer(f"{response.url}: the answer is packed {coded:,} times over")
         parts, size = [], 0
         for part in response.iter_bytes():
             parts.append(part)
             size += len(part)
             if size > most:
-                raise Malformed(f"{response.url}: the answer has over {most >> 20} MiB")
+                raise MalformedAnswer(f"{response.url}: the answer has over {most >> 20} MiB")
             if monotonic() > until:
                 raise TimeoutError
     finally:
@@ -134,11 +134,11 @@ def exchange(
 
 
 @dataclass(slots=True)
-class Connection:
+class HttpConnections:
     """A pool of connections to one server; threads may share it."""
 
     client: httpx.Client
-    settings: Settings
+    settings: HttpSettings
     headers: Headers
     _lock: Lock = field(default_factory=Lock)
     _next_s: float = 0.0
@@ -196,7 +196,7 @@ class Connection:
             return json_of(said.decode("utf-8"))
         except ValueError as exc:
             kind = response.headers.get("content-type", "no content type")
-            raise Malformed(f"{url}: the answer is not JSON ({exc}; {kind})") from exc
+            raise MalformedAnswer(f"{url}: the answer is not JSON ({exc}; {kind})") from exc
 
     def _wait_for_turn(self, until: float) -> None:
         """Keep to ``rate_per_s``, over all threads."""
@@ -224,7 +224,7 @@ def seconds(told: str) -> float | None:
 
 
 @contextmanager
-def connected(settings: Settings) -> Iterator[Connection]:
+def connected(settings: HttpSettings) -> Iterator[HttpConnections]:
     """Open a pool of connections; nothing is sent yet."""
     headers = headers_filled(settings.headers)
     limits = httpx.Limits(
@@ -238,10 +238,10 @@ def connected(settings: Settings) -> Iterator[Connection]:
         follow_redirects=False,
     )
     with client:
-        yield Connection(client, settings, headers)
+        yield HttpConnections(client, settings, headers)
 
 
-def _trust(settings: Settings) -> ssl.SSLContext | bool:
+def _trust(settings: HttpSettings) -> ssl.SSLContext | bool:
     """Read the authorities' certificates, which takes a while, only where TLS is spoken."""
     if not settings.ca_file and not any(url.startswith("https:") for url in settings.urls):
         return False
@@ -263,7 +263,7 @@ PATIENCE_S = 5.0
 """How long the end waits for a probe that is under way."""
 
 
-class Identity(NamedTuple):
+class ProbedIdentity(NamedTuple):
     """What the probes told; empty and None are not told."""
 
     version: str
@@ -284,7 +284,7 @@ def word(value: object) -> str:
     return of_json(value)[:DIGITS]
 
 
-def asked(to: Connection) -> Identity:
+def asked(to: HttpConnections) -> ProbedIdentity:
     """Send the probes."""
     told: dict[str, Any] = {}
     for probe in to.settings.probe:
@@ -294,7 +294,7 @@ def asked(to: Connection) -> Identity:
         except (NoAnswer, NoMatch, TimeoutError) as exc:
             raise IndexNotReady(f"the probe does not say who answers: {exc}") from exc
     count = told.get("documents")
-    return Identity(word(told.get("version", "")), count, word(told.get("generation", "")))
+    return ProbedIdentity(word(told.get("version", "")), count, word(told.get("generation", "")))
 
 
 def _read(probe: Probe, got: Got) -> dict[str, Any]:
@@ -318,13 +318,13 @@ def _read(probe: Probe, got: Got) -> dict[str, Any]:
 class Watch:
     """Compares who answers with who did at the beginning, from time to time."""
 
-    settings: Settings
-    began: Identity
+    settings: HttpSettings
+    began: ProbedIdentity
     ended: Event = field(default_factory=Event)
     moved: str = ""
     """How the server differs; empty while it does not."""
 
-    def compare(self, to: Connection) -> None:
+    def compare(self, to: HttpConnections) -> None:
         """Ask once more."""
         now = asked(to)
         if now != self.began and not self.moved:
@@ -339,7 +339,7 @@ class Watch:
 
 
 @contextmanager
-def watched(to: Connection, began: Identity) -> Iterator[Watch]:
+def watched(to: HttpConnections, began: ProbedIdentity) -> Iterator[Watch]:
     """Watch who answers while the block runs, and ask a last time after it."""
     watch = Watch(to.settings, began)
     if not to.settings.probe:

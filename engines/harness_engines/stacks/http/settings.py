@@ -156,7 +156,7 @@ def places(tree: object) -> frozenset[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Template:
+class RequestTemplate:
     """A tree of JSON with places in its texts."""
 
     tree: Mapping[str, Any]
@@ -280,7 +280,7 @@ class Probe(StackSettings):
         return self
 
 
-class Settings(StackSettings):
+class HttpSettings(StackSettings):
     """Where the engine is, what is sent, what is read, and who is meant to answer."""
 
     url: str
@@ -331,7 +331,7 @@ class Settings(StackSettings):
         for name in given:
             _no_secret(name)
         places(given)
-        Template(given).check_params_apart()
+        RequestTemplate(given).check_params_apart()
         return given
 
     @field_validator("body")
@@ -339,7 +339,7 @@ class Settings(StackSettings):
     def _body_places(cls, body: str) -> str:
         tree = _tree(body)
         places(tree)
-        Template(tree).check_params_apart()
+        RequestTemplate(tree).check_params_apart()
         return body
 
     @field_validator("hits", "id")

@@ -20,7 +20,7 @@ from harness.core.printable import one_line
 from harness.core.records import Document
 from harness_engines import contract
 from harness_engines.contract import FileEngine
-from harness_engines.lexical.grammar import Group, note_refusals, parse
+from harness_engines.lexical.grammar import ClauseGroup, note_refusals, parse
 from harness_engines.lexical.query import Weighed
 from harness_engines.lexical.terms import Clause, Occur
 from harness_engines.ranking import by_best
@@ -87,7 +87,7 @@ _APART = re.compile(r"[\W_]+")
 @dataclass(frozen=True, slots=True)
 class Lucene(FileEngine["LuceneSearcher"]):
     ENGINE: ClassVar = "lucene"
-    settings: Settings
+    settings: LuceneSettings
     classes: Classes
 
     @property
@@ -178,14 +178,14 @@ class LuceneSearcher:
 
 def engine(settings: Mapping[str, Any], cache: Path) -> Engine:  # noqa: ARG001  nothing is kept
     """Make the engine from an arm's settings."""
-    given = Settings.model_validate(settings)
+    given = LuceneSettings.model_validate(settings)
     return Lucene(given, lucene(Path(given.jars)))
 
 
 class QueryMaker:
     """Makes queries for one analyzer."""
 
-    def __init__(self, classes: Classes, analyzer: Any, settings: Settings) -> None:  # noqa: ANN401  a Java object
+    def __init__(self, classes: Classes, analyzer: Any, settings: LuceneSettings) -> None:  # noqa: ANN401  a Java object
         self._builder = classes("util.QueryBuilder")(analyzer)
         self._boolean = classes("search.BooleanQuery$Builder")
         self._boost = classes("search.BoostQuery")
@@ -198,7 +198,7 @@ class QueryMaker:
         self._weights = settings.weights
         classes("search.BooleanQuery").setMaxClauseCount(MAX_CLAUSES)
 
-    def query(self, tree: Group) -> Any | None:  # noqa: ANN401  a Java object
+    def query(self, tree: ClauseGroup) -> Any | None:  # noqa: ANN401  a Java object
         """Make a query of a tree; None where no word is left to search for."""
         whole, kinds = self._boolean(), set()
         for part in tree.parts:
@@ -232,7 +232,7 @@ class QueryMaker:
         return some.build() if there else None
 
 
-class Settings(Weighed):
+class LuceneSettings(Weighed):
     """Which Lucene, how texts become words, and how they are ranked."""
 
     jars: str = "/usr/share/java"

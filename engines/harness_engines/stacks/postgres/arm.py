@@ -22,7 +22,7 @@ from harness.core.printable import one_line
 from harness.core.records import Document
 from harness_engines import contract
 from harness_engines.contract import StackSettings
-from harness_engines.lexical.grammar import Dialect, Group, note_refusals, parse
+from harness_engines.lexical.grammar import ClauseGroup, Dialect, note_refusals, parse
 from harness_engines.lexical.terms import Clause, holdable, normalise
 from harness_engines.ranking import by_best
 from harness_engines.stacks.postgres import embedded
@@ -68,7 +68,7 @@ Row = tuple[str, str, str, str]
 """Id, title and text of a document, and its vector as pgvector reads it: empty without vectors."""
 
 
-class Settings(StackSettings):
+class PostgresSettings(StackSettings):
     """Which server, what is indexed, and how it ranks."""
 
     mode: Literal["words", "vectors", "hybrid"]
@@ -108,7 +108,7 @@ class Settings(StackSettings):
 
 @dataclass(frozen=True, slots=True)
 class Postgres:
-    settings: Settings
+    settings: PostgresSettings
     cache: Path
 
     def build(self, documents: Iterable[Document], index: Path) -> Manifest:
@@ -173,7 +173,7 @@ class Postgres:
 class PostgresSearcher:
     to: Session
     manifest: Manifest
-    settings: Settings
+    settings: PostgresSettings
     embedder: Embedder | None
     sql: str
 
@@ -207,7 +207,7 @@ def dsn_of(variable: str) -> str:
     return found
 
 
-def connected(dsn: str, settings: Settings, schema: str) -> Any:  # noqa: ANN401  psycopg may be absent
+def connected(dsn: str, settings: PostgresSettings, schema: str) -> Any:  # noqa: ANN401  psycopg may be absent
     """Open a connection whose answers do not depend on the server's settings."""
     import psycopg
 
@@ -237,14 +237,14 @@ def connected(dsn: str, settings: Settings, schema: str) -> Any:  # noqa: ANN401
     return to
 
 
-class Lost(Exception):
+class ServerLost(Exception):
     """The server was there, and is not any more; the query has no answer."""
 
 
 class Session:
     """Sends statements; a lost connection is opened again a counted few times."""
 
-    def __init__(self, dsn: str, settings: Settings, schema: str) -> None:
+    def __init__(self, dsn: str, settings: PostgresSettings, schema: str) -> None:
         self._dsn, self.settings, self._schema = dsn, settings, schema
         self.connection = connected(dsn, settings, schema)
         self.lost = ""
@@ -270,7 +270,7 @@ class Session:
                 wait_s = FIRST_WAIT_S * 2**retries
                 if retries >= self.settings.retries or monotonic() + wait_s > until:
                     self.lost = self.lost or one_line(str(exc), QUOTED)
-                    raise Lost(f"{self.lost} (attempts: {retries + 1})") from exc
+                    raise ServerLost(f"{self.lost} (attempts: {retries + 1})") from exc
                 retries += 1
                 sleep(wait_s)
 
@@ -369,7 +369,7 @@ def _proven(to: Session, told: str) -> int:
 
     try:
         rows, _ = to.rows("SELECT generation, (SELECT count(*) FROM document) FROM about")
-    except (psycopg.Error, Lost, TimeoutError) as exc:
+    except (psycopg.Error, ServerLost, TimeoutError) as exc:
         raise IndexNotReady(f"the server does not have the index: {exc}") from exc
     if len(rows) != 1 or rows[0][0] != told:
         raise IndexNotReady(
@@ -378,7 +378,7 @@ def _proven(to: Session, told: str) -> int:
     return int(rows[0][1])
 
 
-def statement(settings: Settings) -> str:
+def statement(settings: PostgresSettings) -> str:
     """Write the query of an arm; text, vector and numbers are its parameters."""
     weights = f"'{{{settings.text_weight}, 0, 0, {settings.title_weight}}}'::float4[]"
     rank, normalization = settings.rank, settings.normalization
@@ -398,7 +398,7 @@ WHERE_THERE = (
 )
 
 
-def tsquery(tree: Group, config: str, values: dict[str, object]) -> str:
+def tsquery(tree: ClauseGroup, config: str, values: dict[str, object]) -> str:
     """Write a tree as SQL of a tsquery, and add its texts to ``values``; empty without a clause.
 
     A text goes to the server's own parser, which keeps hosts, addresses and versions whole, as it
@@ -432,7 +432,7 @@ def engine(settings: Mapping[str, Any], cache: Path) -> Engine:
     """Make the engine from an arm's settings; vectors are kept below ``cache``."""
     import psycopg  # noqa: F401  says early what is missing
 
-    given = Settings.model_validate(settings)
+    given = PostgresSettings.model_validate(settings)
     if not given.dsn_env:
         embedded.binaries()
     return Postgres(given, cache)

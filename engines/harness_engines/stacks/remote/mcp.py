@@ -48,7 +48,7 @@ TIMES = {"min_ts": "date_start", "max_ts": "date_end"}
 WITHIN = {"project_id", "product_id", "ack_required", "min_score"}
 
 
-class NotExpressible(Exception):
+class NoSuchArgument(Exception):
     """A param that the tools have no argument for; leaving it out would ask something else."""
 
 
@@ -56,7 +56,7 @@ Call = tuple[str, dict[str, Any]]
 """Which tool is called, and with what beside limit and cursor."""
 
 
-class Asking(StackSettings):
+class McpToolSettings(StackSettings):
     """How an arm asks its server."""
 
     tool: str
@@ -76,7 +76,7 @@ class Asking(StackSettings):
         given = {name: value for name, value in params.items() if value is not None}
         strange = sorted(set(given) - set(SAME) - set(TIMES) - WITHIN)
         if strange:
-            raise NotExpressible(f"the tools have no argument for {strange[0]}")
+            raise NoSuchArgument(f"the tools have no argument for {strange[0]}")
         tool, arguments = self._within(given)
         arguments |= {"query": text, "explain": True}
         if self.mode:
@@ -96,7 +96,7 @@ class Asking(StackSettings):
             return self.tool, {"project_key": slug}
         if "product_id" in given:
             if not self.product_tool:
-                raise NotExpressible("the arm names no product_tool for product_id")
+                raise NoSuchArgument("the arm names no product_tool for product_id")
             name = _named("product_id", self.product_name, given["product_id"])
             return self.product_tool, {"product_key": name}
         return self.tool, {"project_key": self.project_key}
@@ -104,13 +104,13 @@ class Asking(StackSettings):
 
 def _named(param: str, form: str, value: Scalar) -> str:
     if not form:
-        raise NotExpressible(f"the arm does not say how the server names a {param}")
+        raise NoSuchArgument(f"the arm does not say how the server names a {param}")
     return form.replace("{}", str(value))
 
 
 def _word(name: str, value: Scalar) -> str:
     if not str(value).strip():
-        raise NotExpressible(f"{name} is empty, which the tools take for not given")
+        raise NoSuchArgument(f"{name} is empty, which the tools take for not given")
     return str(value)
 
 
@@ -118,7 +118,7 @@ def _instant(name: str, value: Scalar) -> str:
     try:
         return written(int(value or 0))
     except (ValueError, OverflowError) as exc:
-        raise NotExpressible(f"{name} {value!r} is not an instant of the years 1 to 9999") from exc
+        raise NoSuchArgument(f"{name} {value!r} is not an instant of the years 1 to 9999") from exc
 
 
 class ToolFailed(Exception):
@@ -126,7 +126,7 @@ class ToolFailed(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Connection:
+class McpConnection:
     """An open connection; calls block."""
 
     portal: BlockingPortal
@@ -159,7 +159,7 @@ class Connection:
 
 
 @contextmanager
-def connected(command: Sequence[str], url: str, timeout_s: float) -> Iterator[Connection]:
+def connected(command: Sequence[str], url: str, timeout_s: float) -> Iterator[McpConnection]:
     """Start ``command`` and speak to it over its pipes, or speak to ``url`` where that is given.
 
     What fails while connected is passed on as it is: the event loop would make a group of it.
@@ -180,7 +180,7 @@ def connected(command: Sequence[str], url: str, timeout_s: float) -> Iterator[Co
         stack.callback(_close, opened)
         about = client.server_info
         server = f"{about.name} {about.version}" if about else ""
-        yield Connection(portal, client, timeout_s, server)
+        yield McpConnection(portal, client, timeout_s, server)
 
 
 def _close(opened: AbstractContextManager[Client]) -> None:
@@ -215,17 +215,17 @@ def _log(stack: ExitStack) -> TextIO:
     return stack.enter_context(open(os.devnull, "w", encoding="utf-8"))  # noqa: PTH123  not a path
 
 
-class Malformed(Exception):
+class MalformedResult(Exception):
     """The server's answer is not the one that section 6 describes."""
 
 
-class Part(BaseModel):
+class AnswerModel(BaseModel):
     """What is read of an answer; a server may say more."""
 
     model_config = ConfigDict(frozen=True, extra="ignore", strict=True)
 
 
-class Item(Part):
+class Item(AnswerModel):
     """A message found. A server that gives no scores gives an order all the same."""
 
     id: int | str
@@ -233,7 +233,7 @@ class Item(Part):
     raw_score: float | None = None
 
 
-class Explain(Part):
+class Explain(AnswerModel):
     """Who answered, as far as section 5 says it."""
 
     engine: str | None = None
@@ -244,14 +244,14 @@ class Explain(Part):
     note: str = ""
 
 
-class Diagnostics(Part):
+class Diagnostics(AnswerModel):
     """Present where an answer is degraded, or the query says nothing."""
 
     degraded: bool = True
     reason: str = ""
 
 
-class ServedBy(Part):
+class AnsweringIndex(AnswerModel):
     """Which index answered, where a server says so."""
 
     fingerprint: str
@@ -259,14 +259,14 @@ class ServedBy(Part):
     corpus_sha256: str | None = None
 
 
-class Page(Part):
+class Page(AnswerModel):
     """One page."""
 
     result: list[Item]
     next_cursor: str | None = None
     explain: Explain | None = None
     diagnostics: Diagnostics | None = None
-    served_by: ServedBy | None = None
+    served_by: AnsweringIndex | None = None
 
     @property
     def note(self) -> str:
@@ -296,17 +296,17 @@ def read_page(answer: Mapping[str, Any], limit: int) -> Page:
     except ValidationError as exc:
         first = exc.errors()[0]
         place = ".".join(map(str, first["loc"]))
-        raise Malformed(f"the answer's {place}: {first['msg']}") from exc
+        raise MalformedResult(f"the answer's {place}: {first['msg']}") from exc
     if len(page.result) > limit:
-        raise Malformed(f"{len(page.result)} messages came, {limit} were requested")
+        raise MalformedResult(f"{len(page.result)} messages came, {limit} were requested")
     if page.next_cursor is not None and not page.result:
-        raise Malformed("an empty page has a next_cursor")
+        raise MalformedResult("an empty page has a next_cursor")
     scored = [item.score is not None for item in page.result]
     if any(scored) and not all(scored):
-        raise Malformed("some messages have a score, some have not")
+        raise MalformedResult("some messages have a score, some have not")
     numbers = [n for i in page.result for n in (i.score, i.raw_score) if n is not None]
     if not all(map(math.isfinite, numbers)):
-        raise Malformed("a score is NaN or infinite")
+        raise MalformedResult("a score is NaN or infinite")
     return page
 
 
@@ -315,7 +315,7 @@ PROBE = "a"
 """Asked when an index is made, to learn of which documents the server's is."""
 
 
-class Settings(Asking):
+class McpSettings(McpToolSettings):
     """Where the server is, how it is queried, and who is meant to answer."""
 
     transport: Literal["stdio", "http"]
@@ -340,7 +340,7 @@ class Settings(Asking):
 
 @dataclass(frozen=True, slots=True)
 class Remote:
-    settings: Settings
+    settings: McpSettings
 
     def build(self, documents: Iterable[Document], index: Path) -> Manifest:
         """Note the documents' ids, and which server holds them; nothing is sent to it."""
@@ -362,14 +362,14 @@ class Remote:
             contract.check_made_by(index, made, **self._made_by(to))
             yield RemoteSearcher(to, doc_ids, made, self.settings)
 
-    def _made_by(self, to: Connection) -> dict[str, Any]:
+    def _made_by(self, to: McpConnection) -> dict[str, Any]:
         return {"engine": ENGINE, "version": to.server, "settings": self.settings.model_dump()}
 
-    def _connected(self) -> AbstractContextManager[Connection]:
+    def _connected(self) -> AbstractContextManager[McpConnection]:
         given = self.settings
         return connected(given.command, given.url, given.timeout_s)
 
-    def _check_corpus(self, to: Connection, made: Manifest) -> None:
+    def _check_corpus(self, to: McpConnection, made: Manifest) -> None:
         """Check the server's documents against ours, where it says what it has."""
         tool, arguments = self.settings.call(PROBE, {})
         try:
@@ -387,10 +387,10 @@ class Remote:
 
 @dataclass(frozen=True, slots=True)
 class RemoteSearcher:
-    to: Connection
+    to: McpConnection
     doc_ids: tuple[str, ...]
     manifest: Manifest
-    settings: Settings
+    settings: McpSettings
 
     def search(self, text: str, k: int) -> Answer:
         return self.search_with(text, k, {})
@@ -414,7 +414,7 @@ class RemoteSearcher:
             if cursor is None:
                 break
             if cursor in cursors:
-                raise Malformed(f"the cursor {cursor} came twice")
+                raise MalformedResult(f"the cursor {cursor} came twice")
             cursors.add(cursor)
         return self._signed(hits, read)
 
@@ -428,7 +428,7 @@ class RemoteSearcher:
         if self.settings.ids == "verbatim":
             return str(found)
         if not isinstance(found, int) or not 1 <= found <= len(self.doc_ids):
-            raise Malformed(f"{found!r} is not an ordinal of {len(self.doc_ids)} documents")
+            raise MalformedResult(f"{found!r} is not an ordinal of {len(self.doc_ids)} documents")
         return self.doc_ids[found - 1]
 
     def _signed(self, hits: Sequence[Hit], read: Sequence[Page]) -> Answer:
@@ -447,4 +447,4 @@ class RemoteSearcher:
 
 def engine(settings: Mapping[str, Any], _cache: Path) -> Engine:
     """Make the engine from an arm's settings; nothing is kept between runs."""
-    return Remote(Settings.model_validate(settings))
+    return Remote(McpSettings.model_validate(settings))

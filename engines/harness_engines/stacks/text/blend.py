@@ -28,7 +28,7 @@ INLINE_DOCUMENTS = 20_000
 """Up to here words take less than a millisecond, and handing them to a thread gains no time."""
 
 
-class Settings(StackSettings):
+class BlendSettings(StackSettings):
     """What is searched, and what each answer counts."""
 
     depth: int = Field(ge=1)
@@ -39,12 +39,12 @@ class Settings(StackSettings):
     """What the vectors count where the query is a name, such as ``read_csv``, or all phrases."""
     title_names: bool = True
     """Whether words that are a joined name of a title, such as ``read csv``, are a name too."""
-    words: tantivy.Settings
+    words: tantivy.TantivySettings
     """Of the stack ``tantivy``."""
-    names: tantivy.Settings
+    names: tantivy.TantivySettings
     """The same for a query that is a name or all phrases: a name has no stem, and ``where`` is
     not a stop word in code."""
-    vectors: dense.Settings
+    vectors: dense.DenseSettings
     """Of the stack ``dense``."""
 
 
@@ -59,7 +59,7 @@ class LegScores(NamedTuple):
     embedded: bool
     """Whether there was anything to embed."""
 
-    def share(self, settings: Settings) -> float:
+    def share(self, settings: BlendSettings) -> float:
         """Return what the vectors count."""
         if not self.embedded:
             return 0.0
@@ -69,7 +69,7 @@ class LegScores(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Blend(dense.WithDense["BlendSearcher"]):
     ENGINE: ClassVar = "blend"
-    settings: Settings
+    settings: BlendSettings
     cache: Path
 
     def engines(self) -> Mapping[str, Engine]:
@@ -121,7 +121,7 @@ class BlendSearcher:
     beside: ThreadPoolExecutor | None
     """Looks words up while the query is embedded; None where they are looked up first."""
     manifest: Manifest
-    settings: Settings
+    settings: BlendSettings
 
     def search(self, text: str, k: int) -> Answer:
         found = self.found(text, k)
@@ -198,7 +198,7 @@ def is_name(wanted: Sequence[Clause]) -> bool:
     return len(wanted) == 1 or (bool(looked_for) and all(c.quoted for c in looked_for))
 
 
-def _combined(found: LegScores, settings: Settings, k: int) -> tuple[Hit, ...]:
+def _combined(found: LegScores, settings: BlendSettings, k: int) -> tuple[Hit, ...]:
     share = found.share(settings)
     weights = {LEXICAL: 1 - share, SEMANTIC: share}
     return combine({LEXICAL: found.words, SEMANTIC: found.vectors}, weights, k)
@@ -206,4 +206,4 @@ def _combined(found: LegScores, settings: Settings, k: int) -> tuple[Hit, ...]:
 
 def engine(settings: Mapping[str, Any], cache: Path) -> Engine:
     """Make the engine from an arm's settings; vectors are kept below ``cache``."""
-    return Blend(Settings.model_validate(settings), cache)
+    return Blend(BlendSettings.model_validate(settings), cache)

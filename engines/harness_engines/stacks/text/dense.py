@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
-from harness.core.engine import Agreement, Answer, Engine, Hit, Manifest, Searcher
+from harness.core.engine import Answer, Engine, Hit, Manifest, Searcher, VectorAgreement
 from harness.core.records import Document
 from harness_engines import contract
 from harness_engines.contract import FileEngine, Opened, PartsEngine, StackSettings
@@ -46,7 +46,7 @@ class EmbedderSettings(StackSettings):
     max_tokens: int = Field(ge=8, le=512)
 
 
-class Settings(EmbedderSettings):
+class DenseSettings(EmbedderSettings):
     """And which model embeds queries."""
 
     query_embedder: str = ""
@@ -80,7 +80,7 @@ class Settings(EmbedderSettings):
 @dataclass(frozen=True, slots=True)
 class Dense(FileEngine["DenseSearcher"]):
     ENGINE: ClassVar = "vectors"
-    settings: Settings
+    settings: DenseSettings
     cache: Path
     alone: bool = False
     """Whether it keeps words for operators; where it is a part, the other part has them."""
@@ -106,14 +106,14 @@ class Dense(FileEngine["DenseSearcher"]):
 
     def take_vectors(
         self, documents: Iterable[Document], queries: Iterable[str], folder: Path
-    ) -> Agreement | None:
+    ) -> VectorAgreement | None:
         if self.settings.embedder == HASH:
             return None
         said = [bulk.take(folder, self.embedder(), self.cache, [*map(_read, documents)])]
         if self.settings.query_embedder:
             asked = [*map(normalise, queries)]
             said.append(bulk.take(folder, self.query_embedder(), self.cache, asked))
-        return Agreement.of(said)
+        return VectorAgreement.of(said)
 
     def version(self, made: Manifest | None = None) -> str:  # noqa: ARG002  the same for both
         return self.settings.identity
@@ -185,9 +185,9 @@ class WithDense(PartsEngine[Opened]):
 
     def take_vectors(
         self, documents: Iterable[Document], queries: Iterable[str], folder: Path
-    ) -> Agreement | None:
+    ) -> VectorAgreement | None:
         read, asked = tuple(documents), tuple(queries)
-        return Agreement.of(part.take_vectors(read, asked, folder) for part in self._dense())
+        return VectorAgreement.of(part.take_vectors(read, asked, folder) for part in self._dense())
 
     def _dense(self) -> list[Dense]:
         return [part for part in self.engines().values() if isinstance(part, Dense)]
@@ -195,7 +195,7 @@ class WithDense(PartsEngine[Opened]):
 
 def _words() -> fts5.Fts5:
     return fts5.Fts5(
-        fts5.Settings(tokenize="unicode61", title_weight=1.0, text_weight=1.0, joined="both")
+        fts5.Fts5Settings(tokenize="unicode61", title_weight=1.0, text_weight=1.0, joined="both")
     )
 
 
@@ -215,4 +215,4 @@ def _read(document: Document) -> str:
 
 def engine(settings: Mapping[str, Any], cache: Path) -> Engine:
     """Make the engine from an arm's settings; vectors are kept below ``cache``."""
-    return Dense(Settings.model_validate(settings), cache, alone=True)
+    return Dense(DenseSettings.model_validate(settings), cache, alone=True)

@@ -22,7 +22,7 @@ from harness_engines.ranking import by_best
 FILE = "fts5.db"
 
 
-class Settings(StackSettings):
+class Fts5Settings(StackSettings):
     """How FTS5 splits text, and how it weighs what it finds."""
 
     tokenize: Literal["unicode61", "porter unicode61"]
@@ -35,7 +35,7 @@ class Settings(StackSettings):
 @dataclass(frozen=True, slots=True)
 class Fts5(FileEngine["Fts5Searcher"]):
     ENGINE: ClassVar = "sqlite-fts5"
-    settings: Settings
+    settings: Fts5Settings
 
     def version(self, made: Manifest | None = None) -> str:  # noqa: ARG002  the same for both
         return f"{sqlite3.sqlite_version}, {FORM}"
@@ -77,7 +77,7 @@ class Fts5(FileEngine["Fts5Searcher"]):
 class Fts5Searcher:
     db: sqlite3.Connection
     manifest: Manifest
-    settings: Settings
+    settings: Fts5Settings
 
     def search(self, text: str, k: int) -> Answer:
         tree = parse(text)
@@ -129,4 +129,4 @@ def written(clause: Clause, joined: str) -> str:
 
 def engine(settings: Mapping[str, Any], cache: Path) -> Engine:  # noqa: ARG001  keeps nothing
     """Make the engine from an arm's settings."""
-    return Fts5(Settings.model_validate(settings))
+    return Fts5(Fts5Settings.model_validate(settings))

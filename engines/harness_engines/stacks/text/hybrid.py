@@ -27,7 +27,7 @@ class LexicalLeg(StackSettings):
 
     stack: Literal["tantivy"]
     weight: float = Field(gt=0)
-    settings: tantivy.Settings
+    settings: tantivy.TantivySettings
 
 
 class DenseLeg(StackSettings):
@@ -35,10 +35,10 @@ class DenseLeg(StackSettings):
 
     stack: Literal["dense"]
     weight: float = Field(gt=0)
-    settings: dense.Settings
+    settings: dense.DenseSettings
 
 
-class Settings(StackSettings):
+class HybridSettings(StackSettings):
     """What is fused, and how."""
 
     rrf_k: int = Field(ge=1, le=1000)
@@ -52,7 +52,7 @@ class Settings(StackSettings):
 @dataclass(frozen=True, slots=True)
 class Hybrid(dense.WithDense["HybridSearcher"]):
     ENGINE: ClassVar = "hybrid"
-    settings: Settings
+    settings: HybridSettings
     cache: Path
 
     def engines(self) -> Mapping[str, Engine]:
@@ -94,7 +94,7 @@ class Hybrid(dense.WithDense["HybridSearcher"]):
 class HybridSearcher:
     legs: Mapping[str, Searcher]
     manifest: Manifest
-    settings: Settings
+    settings: HybridSettings
 
     def search(self, text: str, k: int) -> Answer:
         found = self.found(text, k)
@@ -126,7 +126,9 @@ class HybridSearcher:
         }
 
 
-def _fused(found: Mapping[str, tuple[Hit, ...]], settings: Settings, k: int) -> tuple[Hit, ...]:
+def _fused(
+    found: Mapping[str, tuple[Hit, ...]], settings: HybridSettings, k: int
+) -> tuple[Hit, ...]:
     rankings = {name: [hit.doc_id for hit in hits] for name, hits in found.items()}
     weights = {name: leg.weight for name, leg in settings.legs.items()}
     return fuse(rankings, weights, rrf_k=settings.rrf_k, k=k)
@@ -134,4 +136,4 @@ def _fused(found: Mapping[str, tuple[Hit, ...]], settings: Settings, k: int) -> 
 
 def engine(settings: Mapping[str, Any], cache: Path) -> Engine:
     """Make the engine from an arm's settings; vectors are kept below ``cache``."""
-    return Hybrid(Settings.model_validate(settings), cache)
+    return Hybrid(HybridSettings.model_validate(settings), cache)

@@ -31,7 +31,7 @@ GRAPH = "graph.usearch"
 METRIC, STORED = "ip", "f16"
 
 
-class Settings(dense.EmbedderSettings):
+class NearestSettings(dense.EmbedderSettings):
     """Those of ``dense``, and how far the graph looks."""
 
     links: int = Field(default=16, ge=2, le=256)
@@ -51,7 +51,7 @@ class Settings(dense.EmbedderSettings):
 @dataclass(frozen=True, slots=True)
 class Nearest(FileEngine["NearestSearcher"]):
     ENGINE: ClassVar = "hnsw"
-    settings: Settings
+    settings: NearestSettings
     cache: Path
 
     def fill(self, documents: Iterable[Document], index: Path) -> None:
@@ -124,4 +124,4 @@ def engine(settings: Mapping[str, Any], cache: Path) -> Engine:
     """Make the engine from an arm's settings; vectors are kept below ``cache``."""
     import usearch  # noqa: F401  says early what is missing
 
-    return Nearest(Settings.model_validate(settings), cache)
+    return Nearest(NearestSettings.model_validate(settings), cache)

@@ -26,7 +26,7 @@ from harness_engines.vector.embedder import OnnxEmbedder, model
 FUSED, TOKENS, IDS = "fused", "tokens.bin", "ids.json"
 
 
-class Settings(StackSettings):
+class RerankSettings(StackSettings):
     """What is reranked, by which model's tokens."""
 
     window: int = Field(ge=1, le=1000)
@@ -38,14 +38,14 @@ class Settings(StackSettings):
     max_tokens: int = Field(ge=8, le=512)
     token_bits: Literal[1, 16] = 16
     """Bits of a token's component in the index; 1 keeps its sign."""
-    hybrid: hybrid.Settings
+    hybrid: hybrid.HybridSettings
     """Of the stack ``hybrid``."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rerank(PartsEngine["RerankSearcher"]):
     ENGINE: ClassVar = "rerank"
-    settings: Settings
+    settings: RerankSettings
     cache: Path
 
     def embedder(self) -> OnnxEmbedder:
@@ -124,4 +124,4 @@ class RerankSearcher:
 
 def engine(settings: Mapping[str, Any], cache: Path) -> Engine:
     """Make the engine from an arm's settings; tokens and vectors are kept below ``cache``."""
-    return Rerank(Settings.model_validate(settings), cache)
+    return Rerank(RerankSettings.model_validate(settings), cache)

@@ -30,7 +30,7 @@ POSITIONS = "pos"
 ANALYZER = "text_as_typed"
 
 
-class Settings(query.Weighed):
+class TantivySettings(query.Weighed):
     """How Tantivy splits text, how it weighs what it finds, and how the index is written."""
 
     language: Language
@@ -48,7 +48,7 @@ class Settings(query.Weighed):
 @dataclass(frozen=True, slots=True)
 class Tantivy(FileEngine["TantivySearcher"]):
     ENGINE: ClassVar = "tantivy"
-    settings: Settings
+    settings: TantivySettings
 
     @property
     def identity(self) -> Mapping[str, Any]:
@@ -98,7 +98,7 @@ class TantivySearcher:
     analyzer: tantivy.TextAnalyzer
     doc_ids: tuple[str, ...]
     manifest: Manifest
-    settings: Settings
+    settings: TantivySettings
 
     def search(self, text: str, k: int) -> Answer:
         query = compiled(parse(text), self._clause)
@@ -138,4 +138,4 @@ class TantivySearcher:
 
 def engine(settings: Mapping[str, Any], cache: Path) -> Engine:  # noqa: ARG001  keeps nothing
     """Make the engine from an arm's settings."""
-    return Tantivy(Settings.model_validate(settings))
+    return Tantivy(TantivySettings.model_validate(settings))

@@ -53,7 +53,7 @@ Match = tuple[str, int]
 """Id of a document, and what Typesense scores it."""
 
 
-class Settings(contract.StackSettings):
+class TypesenseSettings(contract.StackSettings):
     """Which nodes, and how they match and rank."""
 
     nodes: list[str] = Field(min_length=1)
@@ -85,7 +85,7 @@ class Settings(contract.StackSettings):
 @dataclass(frozen=True, slots=True)
 class Typesense(contract.FileEngine["TypesenseSearcher"]):
     ENGINE: ClassVar = "typesense"
-    settings: Settings
+    settings: TypesenseSettings
 
     def version(self, made: Manifest | None = None) -> str:  # noqa: ARG002  the same for both
         with self._nodes() as nodes:
@@ -201,15 +201,15 @@ def _hits(found: Iterable[Match]) -> tuple[Hit, ...]:
     return tuple(hits)
 
 
-class Fault(Exception):
+class NodeFault(Exception):
     """A request to a node failed, and would fail on any."""
 
 
-class NodeFailed(Fault):
+class NodeFailed(NodeFault):
     """A node gave no answer that counts; another may."""
 
 
-class Lost(Exception):
+class NodesLost(Exception):
     """No node answered; the query has no answer."""
 
 
@@ -227,7 +227,7 @@ class Nodes:
 
     _client: httpx.Client
     _headers: Headers
-    settings: Settings
+    settings: TypesenseSettings
     lost: str = ""
     """Why a query had no answer because of the nodes; empty while all had one."""
     _turn: Iterator[int] = field(default_factory=count)
@@ -242,7 +242,7 @@ class Nodes:
             response, said = connection.exchange(self._client, request, until, MOST_EXPORTED)
         except (TimeoutError, httpx.TimeoutException) as exc:
             raise NodeFailed(f"{node}: no whole answer within {limit_s:.3g} s") from exc
-        except (httpx.HTTPError, connection.Malformed) as exc:
+        except (httpx.HTTPError, connection.MalformedAnswer) as exc:
             why = connection.of_transport(exc, node, key="nodes")
             raise NodeFailed(self._headers.hide(why)) from exc
         if response.status_code not in connection.OK:
@@ -256,7 +256,9 @@ class Nodes:
         lacks = " The node lacks the collection. Run: harness stage index"
         hint = {401: key, 403: key, 404: lacks, 429: ""}.get(status)
         another = hint is not None or status >= HTTPStatus.INTERNAL_SERVER_ERROR
-        raise (NodeFailed if another else Fault)(f"HTTP {status} from {node}: {quoted}{hint or ''}")
+        raise (NodeFailed if another else NodeFault)(
+            f"HTTP {status} from {node}: {quoted}{hint or ''}"
+        )
 
     def search(self, search: Search, documents: int) -> tuple[list[Match], int]:
         """Run one search on a node that holds all; return its hits and the failed attempts."""
@@ -278,7 +280,7 @@ class Nodes:
                 raise TimeoutError(f"{why} (attempts: {failed}, timeout_s = {limit_s:g})") from why
             if failed > self.settings.retries:
                 self.lost = self.lost or str(why)
-                raise Lost(f"{why} (attempts: {failed})") from why
+                raise NodesLost(f"{why} (attempts: {failed})") from why
 
     def _found(self, node: str, search: Search, documents: int, limit_s: float) -> list[Match]:
         said = self.send(node, "POST /multi_search", limit_s, json={"searches": [search]})
@@ -292,11 +294,11 @@ class Nodes:
         if holds != documents:
             raise NodeFailed(LAGS.format(node, holds, documents))
         if cut:
-            raise Fault(f"{node}: a partial answer (search_cutoff). Nothing of it counts")
+            raise NodeFault(f"{node}: a partial answer (search_cutoff). Nothing of it counts")
         try:
             return [(str(one["document"]["id"]), int(one["text_match"])) for one in found["hits"]]
         except (KeyError, TypeError, ValueError) as exc:
-            raise Fault(f"a hit is not one of Typesense ({exc!r})") from exc
+            raise NodeFault(f"a hit is not one of Typesense ({exc!r})") from exc
 
     def load(self, what: Holding, of: Sequence[str]) -> None:
         """Make a collection, which replaces one of that name, and send the documents."""
@@ -322,7 +324,7 @@ class Nodes:
                     if one != TAKEN:
                         doc_id = json_of(line)["id"]
                         raise NodeFailed(f"the document {doc_id!r} is not taken: {one}")
-        except Fault as exc:
+        except NodeFault as exc:
             raise IndexNotReady(f"{first}: the documents cannot be loaded: {exc}") from exc
 
     def prove(self, what: Holding) -> None:
@@ -340,7 +342,7 @@ class Nodes:
         for node in self.settings.nodes:
             try:
                 now = self._version(node)
-            except Fault as exc:
+            except NodeFault as exc:
                 gone.append(str(exc))
                 continue
             moved = "" if now == version else f"{node}: ran Typesense {version}, and runs {now}"
@@ -354,7 +356,7 @@ class Nodes:
         """Return the version that all nodes run."""
         try:
             told = {node: self._version(node) for node in self.settings.nodes}
-        except Fault as exc:
+        except NodeFault as exc:
             raise IndexNotReady(f"a node does not say who it is: {exc}") from exc
         found, *others = set(told.values())
         if others:
@@ -383,7 +385,7 @@ class Nodes:
                 holds = len(lines)
                 if holds == what.documents and digest_of(lines) != what.digest:
                     raise IndexNotReady(other)
-        except Fault as exc:
+        except NodeFault as exc:
             return str(exc)
         except ValueError as exc:
             return f"{node}: gives documents that are not JSON ({exc})"
@@ -397,4 +399,4 @@ def digest_of(lines: Iterable[str]) -> str:
 
 def engine(settings: Mapping[str, Any], _cache: Path) -> Engine:
     """Make the engine from an arm's settings; nothing is kept between runs."""
-    return Typesense(Settings.model_validate(settings))
+    return Typesense(TypesenseSettings.model_validate(settings))

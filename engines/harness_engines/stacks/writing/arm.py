@@ -16,7 +16,12 @@ from harness_engines import contract
 from harness_engines.contract import FileEngine
 from harness_engines.kept import index as tables
 from harness_engines.stacks.writing import store
-from harness_engines.stacks.writing.retrieval import Reason, Retriever, Settings, scores
+from harness_engines.stacks.writing.retrieval import (
+    Retriever,
+    UnrankedReason,
+    WritingSettings,
+    scores,
+)
 
 if TYPE_CHECKING:
     from harness_engines.vector.embedder import Embedder
@@ -28,7 +33,7 @@ OWN_VERSION = "3"
 @dataclass(frozen=True, slots=True)
 class Writing(FileEngine["WritingSearcher"]):
     ENGINE: ClassVar = "writing"
-    settings: Settings
+    settings: WritingSettings
 
     def embedder(self) -> Embedder | None:
         """Open the model; None where it is not ready, which must not stop a search."""
@@ -75,7 +80,7 @@ class WritingSearcher:
         for candidate, score in zip(found.ranked, scores(found), strict=True):
             best.setdefault(candidate.chunk.doc_id, Hit(candidate.chunk.doc_id, score, score))
         reason = found.outcome.reason
-        if reason is Reason.MODEL_NOT_READY:
+        if reason is UnrankedReason.MODEL_NOT_READY:
             degraded = replace(self.manifest, version=f"{self.manifest.version}, {reason}")
             return Answer(tuple(best.values())[:k], degraded.fingerprint, reason)
         return Answer(tuple(best.values())[:k], self.manifest.fingerprint, reason or "")
@@ -99,4 +104,4 @@ class WritingSearcher:
 
 def engine(settings: Mapping[str, Any], cache: Path) -> Engine:  # noqa: ARG001  keeps nothing
     """Make the engine from an arm's settings."""
-    return Writing(Settings.model_validate(settings))
+    return Writing(WritingSettings.model_validate(settings))

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from harness_engines.lexical.grammar import (
     FTS5_UNRANKED,
     MOST_WORDS,
-    Group,
+    ClauseGroup,
     Node,
     held,
     parse,
@@ -29,7 +29,7 @@ Frequency = Callable[[str], int]
 """How many chunks an FTS5 query finds."""
 
 
-class Kind(StrEnum):
+class PlannedKind(StrEnum):
     """What a planned query asks for, in the order in which queries are planned."""
 
     TEXT = "text"
@@ -52,15 +52,15 @@ class Choice(StrEnum):
     """Every word, whatever their number."""
 
 
-class Planned(NamedTuple):
+class PlannedQuery(NamedTuple):
     """One query, in FTS5's language."""
 
-    kind: Kind
+    kind: PlannedKind
     query: str
 
 
 @dataclass(frozen=True, slots=True)
-class Context:
+class WritingContext:
     """What the writer was doing; words of it are looked for where the text leaves room."""
 
     title: str = ""
@@ -74,11 +74,11 @@ class Context:
 
 def plan(
     text: str,
-    kinds: Sequence[Kind],
+    kinds: Sequence[PlannedKind],
     frequency: Frequency,
-    context: Context | None = None,
+    context: WritingContext | None = None,
     choice: Choice = Choice.FIRST,
-) -> tuple[Planned, ...]:
+) -> tuple[PlannedQuery, ...]:
     """Plan queries of the given kinds, none twice; no word gives no query.
 
     The last three kinds are planned from two tokens on: of one token all are the same query.
@@ -97,16 +97,20 @@ def plan(
         else tokens
     )
     made = {
-        Kind.TEXT: lambda: typed,
-        Kind.PHRASE: lambda: quoted(" ".join(tokens)),
-        Kind.STRONGEST: lambda: quoted(strongest(tokens, frequency)),
-        Kind.ANY: lambda: " OR ".join(map(quoted, near)),
+        PlannedKind.TEXT: lambda: typed,
+        PlannedKind.PHRASE: lambda: quoted(" ".join(tokens)),
+        PlannedKind.STRONGEST: lambda: quoted(strongest(tokens, frequency)),
+        PlannedKind.ANY: lambda: " OR ".join(map(quoted, near)),
     }
-    wanted = [kind for kind in Kind if kind in kinds and (kind is Kind.TEXT or len(near) > 1)]
-    planned: dict[str, Planned] = {}
-    for kind in wanted or [Kind.TEXT]:
-        query = made[kind]() if kind is Kind.TEXT else constrained(made[kind]())
-        planned.setdefault(query, Planned(kind, query))
+    wanted = [
+        kind
+        for kind in PlannedKind
+        if kind in kinds and (kind is PlannedKind.TEXT or len(near) > 1)
+    ]
+    planned: dict[str, PlannedQuery] = {}
+    for kind in wanted or [PlannedKind.TEXT]:
+        query = made[kind]() if kind is PlannedKind.TEXT else constrained(made[kind]())
+        planned.setdefault(query, PlannedQuery(kind, query))
     return tuple(planned.values())[:MOST_QUERIES]
 
 
@@ -155,7 +159,7 @@ def typed_query(text: str) -> str:
     return FTS5_UNRANKED.select(_together(parse(text)), _each).expression
 
 
-def _together(tree: Group) -> Group:
+def _together(tree: ClauseGroup) -> ClauseGroup:
     """Return a tree in which words must match that no OR stands between."""
 
     def demanded(node: Node) -> Node:

@@ -18,8 +18,15 @@ from harness_engines.contract import StackSettings
 from harness_engines.lexical.grammar import positive
 from harness_engines.lexical.query import LIKE, Like
 from harness_engines.ranking import fuse
-from harness_engines.stacks.writing.planner import Choice, Context, Kind, Planned, plan, refused
-from harness_engines.stacks.writing.store import Chunk, Store, shown
+from harness_engines.stacks.writing.planner import (
+    Choice,
+    PlannedKind,
+    PlannedQuery,
+    WritingContext,
+    plan,
+    refused,
+)
+from harness_engines.stacks.writing.store import NoteChunk, Store, shown
 
 if TYPE_CHECKING:  # a query of words alone does not wait for numpy
     import numpy as np
@@ -30,14 +37,14 @@ if TYPE_CHECKING:  # a query of words alone does not wait for numpy
     Vector = NDArray[np.float32]
 
 
-class Settings(StackSettings):
+class WritingSettings(StackSettings):
     """What is planned, found, shown and reranked."""
 
     tokenize: Literal["unicode61", "porter unicode61"]
     title_weight: float = Field(gt=0)
     chunk_characters: int = Field(ge=0)
     """Most characters of a chunk of a note; 0 keeps a note in one."""
-    queries: tuple[Kind, ...] = Field(min_length=1)
+    queries: tuple[PlannedKind, ...] = Field(min_length=1)
     """Kinds of planned queries; one of them alone is not a planner."""
     tokens: Choice
     """Which eight words of a longer text are looked for: the first, or the rarest."""
@@ -74,7 +81,7 @@ class Settings(StackSettings):
     @classmethod
     def _listed(cls, value: object) -> object:
         """Take the names that a TOML file lists."""
-        return tuple(Kind(one) for one in value) if isinstance(value, list) else value
+        return tuple(PlannedKind(one) for one in value) if isinstance(value, list) else value
 
 
 @dataclass(slots=True)
@@ -118,7 +125,7 @@ class VectorCache:
         return vector
 
 
-class Reason(StrEnum):
+class UnrankedReason(StrEnum):
     """Why candidates keep their order."""
 
     MODEL_NOT_READY = "MODEL_NOT_READY"
@@ -126,7 +133,7 @@ class Reason(StrEnum):
     NO_CANDIDATES = "NO_CANDIDATES"
 
 
-class Outcome(NamedTuple):
+class RerankOutcome(NamedTuple):
     """Outcome of a rerank."""
 
     order: tuple[int, ...]
@@ -135,7 +142,7 @@ class Outcome(NamedTuple):
     """Of the candidates, as they came; empty without a rerank."""
     keys: tuple[float, ...]
     """What they are ordered by: the cosine, or its sum with the share of FTS. In [-1, 1]."""
-    reason: Reason | None
+    reason: UnrankedReason | None
     """None where the candidates were reranked."""
 
 
@@ -149,7 +156,7 @@ class LocalRerank:
     fts_share: float = 0.0
     """What the score of FTS counts in the order, in [0, 1]; the cosine counts the rest."""
 
-    def order(self, text: str, snippets: Sequence[str], fts: Sequence[float] = ()) -> Outcome:
+    def order(self, text: str, snippets: Sequence[str], fts: Sequence[float] = ()) -> RerankOutcome:
         """Order snippets by their cosine with the text, equal ones as they came.
 
         ``fts`` has the score of each by FTS, in [0, 1]; none count as 0.
@@ -158,28 +165,28 @@ class LocalRerank:
         """
         same = tuple(range(len(snippets)))
         if not self.enabled:
-            return Outcome(same, (), (), Reason.DISABLED)
+            return RerankOutcome(same, (), (), UnrankedReason.DISABLED)
         if self.embedder is None:
-            return Outcome(same, (), (), Reason.MODEL_NOT_READY)
+            return RerankOutcome(same, (), (), UnrankedReason.MODEL_NOT_READY)
         if not snippets:
-            return Outcome(same, (), (), Reason.NO_CANDIDATES)
+            return RerankOutcome(same, (), (), UnrankedReason.NO_CANDIDATES)
         import numpy as np
 
         try:
             asked = self.cache.vector(self.embedder, text)
             rows = np.stack([self.cache.vector(self.embedder, one) for one in snippets])
         except Exception:  # noqa: BLE001  a runtime of models raises what it likes
-            return Outcome(same, (), (), Reason.MODEL_NOT_READY)
+            return RerankOutcome(same, (), (), UnrankedReason.MODEL_NOT_READY)
         cosines = (rows @ asked).astype(np.float64)
         if not np.isfinite(cosines).all():
-            return Outcome(same, (), (), Reason.MODEL_NOT_READY)
+            return RerankOutcome(same, (), (), UnrankedReason.MODEL_NOT_READY)
         told = tuple(cosines.tolist())
         share = self.fts_share
         base = fts or [0.0] * len(told)
         keys = tuple(
             (1 - share) * cosine + share * score for cosine, score in zip(told, base, strict=True)
         )
-        return Outcome(tuple(sorted(same, key=lambda at: -keys[at])), told, keys, None)
+        return RerankOutcome(tuple(sorted(same, key=lambda at: -keys[at])), told, keys, None)
 
 
 LIMITS = range(1, 51)
@@ -192,10 +199,10 @@ class InvalidArgument(HarnessError):
     """A limit, a budget or a text that ``rag:retrieve`` does not take."""
 
 
-class Candidate(NamedTuple):
+class ChunkCandidate(NamedTuple):
     """A chunk with the exact text that is ranked."""
 
-    chunk: Chunk
+    chunk: NoteChunk
     snippet: str
     score: float
     """In [0, 1]: as a share of the best attainable fused score."""
@@ -211,10 +218,10 @@ class Candidate(NamedTuple):
 class Retrieved(NamedTuple):
     """Everything that one query gave, best first."""
 
-    ranked: tuple[Candidate, ...]
-    planned: tuple[Planned, ...]
+    ranked: tuple[ChunkCandidate, ...]
+    planned: tuple[PlannedQuery, ...]
     per_query: tuple[int, ...]
-    outcome: Outcome
+    outcome: RerankOutcome
     window: int
     """How many of the first were given to the model."""
     lists: tuple[tuple[int, ...], ...] = ()
@@ -234,14 +241,19 @@ class Retriever:
     """The stack behind ``rag:retrieve``."""
 
     store: Store
-    settings: Settings
+    settings: WritingSettings
     rerank: LocalRerank
     like: bool = False
     """Whether a text that no query finds is looked for in the chunks themselves."""
 
     @classmethod
     def of(
-        cls, db: Connection, settings: Settings, embedder: Embedder | None, *, like: bool = False
+        cls,
+        db: Connection,
+        settings: WritingSettings,
+        embedder: Embedder | None,
+        *,
+        like: bool = False,
     ) -> Retriever:
         """Open the notes of an index, with a model or without."""
         store = Store(db, settings.title_weight, settings.snippet_tokens)
@@ -255,7 +267,7 @@ class Retriever:
         *,
         limit: int = 8,
         budget: int = 2_000,
-        context: Context | None = None,
+        context: WritingContext | None = None,
         explain: bool = False,
     ) -> dict[str, Any]:
         """Answer as the contract says; ``explain`` adds what each leg says of each snippet.
@@ -281,12 +293,14 @@ class Retriever:
             answer["explain"] = {one.chunk.ref: _legs(found, one) for one in ranked}
         return answer
 
-    def find(self, text: str, context: Context | None = None) -> Retrieved:
+    def find(self, text: str, context: WritingContext | None = None) -> Retrieved:
         """Find and order candidates, without a limit but that of each query."""
         never, most = refused(text), self.settings.candidates
         if never:
             chunks = [self.store.read(rowid) for rowid in self.store.lacking(never, most)]
-            return self._listed(chunks, (Planned(Kind.TEXT, f"NOT ({never})"),), len(chunks))
+            return self._listed(
+                chunks, (PlannedQuery(PlannedKind.TEXT, f"NOT ({never})"),), len(chunks)
+            )
         given = self.settings
         planned = plan(text, given.queries, self.store.count, context, given.tokens)
         scored = [self.store.find(one.query, most) for one in planned]
@@ -305,17 +319,23 @@ class Retriever:
         return Retrieved(ranked, planned, tuple(map(len, lists)), outcome, len(window), lists)
 
     def _listed(
-        self, chunks: Sequence[Chunk], planned: tuple[Planned, ...], each: int, by: str = ""
+        self,
+        chunks: Sequence[NoteChunk],
+        planned: tuple[PlannedQuery, ...],
+        each: int,
+        by: str = "",
     ) -> Retrieved:
         """List chunks that nothing ranks, in the order of the notes."""
         most = self.settings.snippet_characters
-        ranked = tuple(Candidate(one, shown(one.title, one.passage, most), 0.0) for one in chunks)
-        outcome = Outcome(tuple(range(len(ranked))), (), (), Reason.NO_CANDIDATES)
+        ranked = tuple(
+            ChunkCandidate(one, shown(one.title, one.passage, most), 0.0) for one in chunks
+        )
+        outcome = RerankOutcome(tuple(range(len(ranked))), (), (), UnrankedReason.NO_CANDIDATES)
         return Retrieved(ranked, planned, (each,) * len(planned), outcome, 0, fallback=by)
 
     def _candidates(
-        self, planned: Sequence[Planned], scored: Sequence[Mapping[int, float]]
-    ) -> list[Candidate]:
+        self, planned: Sequence[PlannedQuery], scored: Sequence[Mapping[int, float]]
+    ) -> list[ChunkCandidate]:
         """Bring the queries' lists together; each chunk is read through the first that has it."""
         lists = [list(one) for one in scored]
         words: dict[int, float] = {}
@@ -326,7 +346,7 @@ class Retriever:
         if self.settings.combine == "best" and lists:
             at = _best(lists, self.settings.enough)
             planned, lists = [planned[at]], [lists[at]]
-        chunks: dict[int, Chunk] = {}
+        chunks: dict[int, NoteChunk] = {}
         for one, ids in zip(planned, lists, strict=True):
             chunks |= self.store.chunks(set(ids) - chunks.keys(), one.query)
         places = {row: f"{at:06}" for at, row in enumerate(self.store.in_order(chunks))}
@@ -337,7 +357,7 @@ class Retriever:
         for hit in fuse(names, weights, rrf_k=self.settings.rrf_k, k=len(chunks)):
             chunk = chunks[rows[hit.doc_id]]
             snippet = shown(chunk.title, chunk.passage, self.settings.snippet_characters)
-            found.append(Candidate(chunk, snippet, hit.score, words[chunk.rowid]))
+            found.append(ChunkCandidate(chunk, snippet, hit.score, words[chunk.rowid]))
         return found
 
 
@@ -384,7 +404,7 @@ def _diagnostics(found: Retrieved, selected: int) -> Mapping[str, Any]:
     }
 
 
-def _legs(found: Retrieved, one: Candidate) -> Mapping[str, Any]:
+def _legs(found: Retrieved, one: ChunkCandidate) -> Mapping[str, Any]:
     """Return of a snippet where each query had it, its share of BM25, and its cosine."""
     ranks = {
         planned.query: rows.index(one.chunk.rowid) + 1 if one.chunk.rowid in rows else None

@@ -10,10 +10,10 @@ from typing import Any
 
 from harness.core.errors import BadFile
 from harness_engines.kept.headings import headings
-from harness_engines.kept.index import Live, Reader
+from harness_engines.kept.index import FileReader, LiveFolder
 from harness_engines.stacks.writing.arm import Writing
-from harness_engines.stacks.writing.planner import Context
-from harness_engines.stacks.writing.retrieval import Retriever, Settings
+from harness_engines.stacks.writing.planner import WritingContext
+from harness_engines.stacks.writing.retrieval import Retriever, WritingSettings
 from harness_engines.stacks.writing.store import INSERT, TABLES, rows
 
 SUFFIXES = frozenset({".md", ".markdown", ".txt", ".rst", ".org"})
@@ -34,7 +34,7 @@ FIRST = 2_000
 """Characters in which a title is looked for."""
 
 
-def reader(settings: Settings) -> Reader:
+def reader(settings: WritingSettings) -> FileReader:
     """Read notes; what is kept of one are its chunks, and triggers keep its words in step."""
 
     def put(db: Connection, path: str, data: bytes) -> str:
@@ -42,7 +42,7 @@ def reader(settings: Settings) -> Reader:
         db.executemany(INSERT, rows(path, title, rest, settings.chunk_characters))
         return ""
 
-    return Reader(
+    return FileReader(
         suffixes=SUFFIXES,
         biggest=BIGGEST,
         identity=f"notes {VERSION} {settings.tokenize} {settings.chunk_characters}",
@@ -76,7 +76,7 @@ def title_of(path: str, text: str) -> tuple[str, str]:
     return first.title, text[first.end :] if begins else text
 
 
-def follow(arm: Writing, root: Path, place: Path) -> Live[Retriever]:
+def follow(arm: Writing, root: Path, place: Path) -> LiveFolder[Retriever]:
     """Follow a folder of notes with the settings of an arm of this stack."""
     embedder = arm.embedder()
 
@@ -84,7 +84,7 @@ def follow(arm: Writing, root: Path, place: Path) -> Live[Retriever]:
     def opened(db: Connection) -> Iterator[Retriever]:
         yield Retriever.of(db, arm.settings, embedder, like=True)
 
-    return Live(root, place, reader(arm.settings), opened)
+    return LiveFolder(root, place, reader(arm.settings), opened)
 
 
 def answer(search: Retriever, given: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -93,7 +93,7 @@ def answer(search: Retriever, given: Mapping[str, Any]) -> Mapping[str, Any]:
     return search.retrieve(given["queryText"], context=context_of(given), **named)
 
 
-def context_of(given: Mapping[str, Any]) -> Context | None:
+def context_of(given: Mapping[str, Any]) -> WritingContext | None:
     """Read what the writer is doing; None where nothing is said of it."""
     said = [given[name] for name in ("title", "selection", "project")]
-    return Context(*said) if any(said) else None
+    return WritingContext(*said) if any(said) else None

@@ -103,7 +103,7 @@ BEFORE = 80
 Tokenize = Literal["unicode61", "porter unicode61"]
 
 
-class Chunk(NamedTuple):
+class NoteChunk(NamedTuple):
     """A part of a note, as stored."""
 
     rowid: int
@@ -191,14 +191,14 @@ class Store:
         )
         return [row[0] for row in rows]
 
-    def read(self, rowid: int, begin: Callable[[str], int] = lambda _: 0) -> Chunk:
+    def read(self, rowid: int, begin: Callable[[str], int] = lambda _: 0) -> NoteChunk:
         """Read a chunk that no query found; its passage is its text, from a little before."""
         doc_id, number, title, text = self.db.execute(
             "SELECT doc_id, number, title, text FROM chunk WHERE id = ?", (rowid,)
         ).fetchone()
-        return Chunk(rowid, doc_id, number, title, text[max(0, begin(text) - BEFORE) :])
+        return NoteChunk(rowid, doc_id, number, title, text[max(0, begin(text) - BEFORE) :])
 
-    def chunks(self, rowids: Iterable[int], query: str) -> dict[int, Chunk]:
+    def chunks(self, rowids: Iterable[int], query: str) -> dict[int, NoteChunk]:
         """Read the chunks among ``rowids`` that ``query`` found, in one pass over its matches.
 
         One statement for each would look every word up again; the plus keeps SQLite from that.
@@ -212,6 +212,6 @@ class Store:
         }
         rows = self.db.execute(PASSAGES, given)
         return {
-            rowid: Chunk(rowid, doc_id, number, title, passage(text, written))
+            rowid: NoteChunk(rowid, doc_id, number, title, passage(text, written))
             for rowid, doc_id, number, title, text, written in rows
         }

@@ -32,13 +32,13 @@ from harness_engines.stacks.agent_mail.contract import (
     SearchQuery,
 )
 from harness_engines.stacks.agent_mail.ingest import Draft, Ingest
-from harness_engines.stacks.agent_mail.live import Live, LiveTokens, LiveWords, Note
-from harness_engines.stacks.agent_mail.mcp_tools.search import Identity, Surface
+from harness_engines.stacks.agent_mail.live import IndexNote, LiveIndexes, LiveTokens, LiveWords
+from harness_engines.stacks.agent_mail.mcp_tools.search import ServedIndex, Surface
 from harness_engines.stacks.agent_mail.pipeline.plan import FallbackTier
 from harness_engines.stacks.agent_mail.pipeline.scope import Scope, Visibility
 from harness_engines.stacks.agent_mail.sqlite import journal, store
-from harness_engines.stacks.agent_mail.sqlite.store import Kind
-from harness_engines.vector.embedder import HashEmbedder, Reading
+from harness_engines.stacks.agent_mail.sqlite.store import AddressKind
+from harness_engines.vector.embedder import HashEmbedder, ModelPass
 from tests.engines.agent_mail.live import writer
 from tests.engines.agent_mail.mcp_tools.conftest import Names, Tools
 from tests.make.mail.live_index import built, check_agree, served, table
@@ -95,7 +95,7 @@ def test_a_restart_with_a_moved_table_catches_up(tmp_path: Path, mode: str) -> N
         assert searcher.manifest.documents == built_of.documents + 1
         assert searcher.manifest.fingerprint != built_of.fingerprint
         assert searcher.generation
-        assert isinstance(searcher.service.fresh, Live)
+        assert isinstance(searcher.service.fresh, LiveIndexes)
         searcher.service.fresh.catch_up()
     check_agree(index)
 
@@ -145,7 +145,7 @@ def test_who_is_late_goes_on_and_the_queries_meanwhile_are_told(tmp_path: Path) 
     index = built(tmp_path)
     with store.opened(index / mail.STORE) as watched:
         slow = Slow()
-        live = Live(watched, {"tantivy": cast("LiveWords", slow)}, tmp_path / "live")
+        live = LiveIndexes(watched, {"tantivy": cast("LiveWords", slow)}, tmp_path / "live")
         write(index, "DELETE FROM messages WHERE id = 5")
         allowed = Deadline.of(50)
         assert allowed is not None
@@ -171,11 +171,11 @@ class Broken(Slow):
 def test_an_answer_that_may_miss_a_change_is_not_signed(tmp_path: Path) -> None:
     index = built(tmp_path)
     with served(tmp_path) as searcher:
-        assert isinstance(searcher.service.fresh, Live)
+        assert isinstance(searcher.service.fresh, LiveIndexes)
         stuck = replace(searcher.service.fresh, indexes={"tantivy": cast("LiveWords", Broken())})
         service = replace(searcher.service, fresh=stuck)
         asked = replace(searcher, service=service)
-        identity = Identity("mine", searcher.manifest)
+        identity = ServedIndex("mine", searcher.manifest)
         tools = Tools(Surface(service, Names(), identity, SearchMode.LEXICAL))
         assert "diagnostics" not in tools.found()
         write(index, "DELETE FROM messages WHERE id = 5")
@@ -197,7 +197,7 @@ def test_a_viewer_is_told_of_what_it_sees_alone(
 ) -> None:
     index = built(tmp_path, mode="semantic")
     with served(tmp_path, mode="semantic") as searcher:
-        assert isinstance(searcher.service.fresh, Live)
+        assert isinstance(searcher.service.fresh, LiveIndexes)
         stuck = replace(searcher.service.fresh, indexes={"vectors": cast("LiveWords", Broken())})
         write(index, "UPDATE messages SET subject = 'lunch too' WHERE id = 5")
         shown = Visibility.ALLOW if visible else Visibility.DENY
@@ -294,7 +294,7 @@ def test_after_a_kill_at_any_moment_all_indexes_agree_with_the_table(
             for text in ("review", "lunch plan"):
                 answer = searcher.search(text, 1_000)
                 assert (answer.note, answer.served_by) == ("", searcher.manifest.fingerprint)
-            assert isinstance(searcher.service.fresh, Live)
+            assert isinstance(searcher.service.fresh, LiveIndexes)
             searcher.service.fresh.catch_up()
         now = table(index)
         for number, subject in said.items():
@@ -303,7 +303,7 @@ def test_after_a_kill_at_any_moment_all_indexes_agree_with_the_table(
 
 
 def test_a_note_is_of_one_index_and_is_read_again_when_it_changes(tmp_path: Path) -> None:
-    note, other = Note(tmp_path / "note"), Note(tmp_path / "note")
+    note, other = IndexNote(tmp_path / "note"), IndexNote(tmp_path / "note")
     assert note.read() is None
     note.write(3, "a")
     assert [note.read("a"), note.read("b"), other.read("a")] == [3, None, 3]
@@ -317,7 +317,7 @@ def test_a_note_is_of_one_index_and_is_read_again_when_it_changes(tmp_path: Path
 def test_what_is_no_note_says_nothing(tmp_path: Path, text: str) -> None:
     path = tmp_path / "note"
     path.write_text(text)
-    assert Note(path).read() is None
+    assert IndexNote(path).read() is None
 
 
 MESSAGES = some_mail(7, 12).messages
@@ -335,9 +335,9 @@ class Reader:
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
         return WORDS.embed(texts)
 
-    def read(self, texts: Sequence[str]) -> Reading:
+    def read(self, texts: Sequence[str]) -> ModelPass:
         self.read_texts += texts
-        return Reading(self.embed(texts), tuple(WORDS.embed(text.split()) for text in texts))
+        return ModelPass(self.embed(texts), tuple(WORDS.embed(text.split()) for text in texts))
 
 
 @dataclass(frozen=True)
@@ -394,14 +394,14 @@ def box(path: Path) -> Iterator[Ingest]:
 def test_a_new_message_is_what_was_given_and_an_edit_changes_only_what_is_named(
     box: Ingest,
 ) -> None:
-    done = box.insert(NEW_NOTES, {"Cid": Kind.BCC})
+    done = box.insert(NEW_NOTES, {"Cid": AddressKind.BCC})
     (new,) = done.message_ids
     assert box.store.hydrate([new])[new] == NEW_NOTES.numbered(new)
     edited = box.edit(new, subject="balloon", importance=Importance.HIGH)
     assert edited.generation > done.generation
     now = box.store.hydrate([new])[new]
     assert (now.subject, now.body, now.importance) == ("balloon", NEW_NOTES.body, Importance.HIGH)
-    assert box.store.kinds_of(new) == {"Bob": Kind.TO, "Cid": Kind.BCC}
+    assert box.store.kinds_of(new) == {"Bob": AddressKind.TO, "Cid": AddressKind.BCC}
 
 
 def test_an_id_is_not_given_twice(box: Ingest) -> None:

@@ -13,7 +13,7 @@ from random import Random
 from harness_engines.stacks.agent_mail import arm as mail
 from harness_engines.stacks.agent_mail import ingest
 from harness_engines.stacks.agent_mail.ingest import Draft
-from harness_engines.stacks.agent_mail.live import Live
+from harness_engines.stacks.agent_mail.live import LiveIndexes
 from tests.make.mail.live_index import served
 
 WORDS = ("review", "plan", "token", "broker", "laptop", "reservoir", "read_csv", "br-2tnl", "lunch")
@@ -25,7 +25,7 @@ def main(folder: Path, seed: int) -> None:
     table = folder / "index" / mail.STORE
     with served(folder, mode="hybrid") as searcher, ingest.opened(table) as box:
         live = searcher.service.fresh
-        assert isinstance(live, Live)
+        assert isinstance(live, LiveIndexes)
         alive = [row[0] for row in box.store.read("SELECT id FROM messages")]
         say("ready")
         while True:

@@ -19,7 +19,7 @@ from harness_engines.stacks.agent_mail import arm as mail
 from harness_engines.stacks.agent_mail.arm import MailSearcher
 from harness_engines.stacks.agent_mail.contract import Names as Called
 from harness_engines.stacks.agent_mail.contract import SearchMode
-from harness_engines.stacks.agent_mail.mcp_tools.search import Identity, Surface
+from harness_engines.stacks.agent_mail.mcp_tools.search import ServedIndex, Surface
 from harness_engines.stacks.agent_mail.mcp_tools.server import application
 from harness_engines.stacks.agent_mail.pipeline.scope import Scope
 from harness_engines.stacks.agent_mail.service import MailSearch
@@ -129,7 +129,7 @@ def over(
 ) -> Tools:
     """Put the tools over a service."""
     made = Manifest("agent-mail", "1", len(DOCUMENTS), "c" * 64, "s" * 64)
-    return Tools(Surface(service, directory or Names(), Identity("served", made), mode, scope))
+    return Tools(Surface(service, directory or Names(), ServedIndex("served", made), mode, scope))
 
 
 @pytest.fixture(scope="session")
@@ -137,9 +137,9 @@ def tools(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tools]:
     folder = tmp_path_factory.mktemp("surface")
     index = folder / "index"
     index.mkdir()
-    arm = mail.Mail(mail.Settings.model_validate(SETTINGS), folder / "cache")
+    arm = mail.Mail(mail.MailSettings.model_validate(SETTINGS), folder / "cache")
     arm.build(DOCUMENTS, index)
     with arm.open(index) as searcher, store.opened(index / mail.STORE) as directory:
         assert isinstance(searcher, MailSearcher)
-        identity = Identity("mine", searcher.manifest)
+        identity = ServedIndex("mine", searcher.manifest)
         yield Tools(Surface(searcher.service, directory, identity, SearchMode.LEXICAL))

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness_engines.contract import IndexUnavailable
-from harness_engines.mcp_server import Code, Refused, parameters, resolved
+from harness_engines.mcp_server import RefusalCode, ToolRefusal, parameters, resolved
 from harness_engines.stacks.agent_mail.contract import Importance, SearchQuery, TimeRange
 from harness_engines.stacks.agent_mail.mcp_tools import arguments
 from harness_engines.stacks.agent_mail.mcp_tools.arguments import (
@@ -57,9 +57,9 @@ def test_every_other_name_means_the_same(name: str, other: str) -> None:
 def test_two_names_may_agree_and_may_not_differ(name: str, other: str) -> None:
     value, another = values(name)
     assert getattr(resolved(InProject, {**HERE, name: value, other: value}), name) == value
-    with pytest.raises(Refused) as told:
+    with pytest.raises(ToolRefusal) as told:
         resolved(InProject, {**HERE, name: value, other: another})
-    assert told.value.code is Code.INVALID_ARGUMENT
+    assert told.value.code is RefusalCode.INVALID_ARGUMENT
     assert str(told.value).startswith("INVALID_ARGUMENT: ")
     assert name in str(told.value)
     assert other in str(told.value)
@@ -74,7 +74,7 @@ def test_two_other_names_are_held_against_each_other(others: tuple[str, ...]) ->
         given = {"product_key": "p", "query": "x", others[0]: DATES[0], others[-1]: DATES[1]}
     if len(others) == 1:
         given |= {"recipient": "Zoe"}
-    with pytest.raises(Refused):
+    with pytest.raises(ToolRefusal):
         resolved(InProduct, given)
 
 
@@ -106,7 +106,7 @@ def test_the_defaults_are_those_of_section_6() -> None:
     "wrong", [{"offset": -1}, {"offset": 5_001}, {"min_score": "nan"}, {"colour": "red"}]
 )
 def test_values_that_cannot_be_are_refused(wrong: dict[str, object]) -> None:
-    with pytest.raises(Refused):
+    with pytest.raises(ToolRefusal):
         resolved(InProject, {**HERE, **wrong})
 
 

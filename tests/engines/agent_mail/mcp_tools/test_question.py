@@ -24,7 +24,12 @@ from harness_engines.stacks.agent_mail.contract import (
 from harness_engines.stacks.agent_mail.ingest import Ingest
 from harness_engines.stacks.agent_mail.mcp_tools.arguments import InProject
 from harness_engines.stacks.agent_mail.mcp_tools.results import HINTS, Signal
-from harness_engines.stacks.agent_mail.mcp_tools.search import Identity, Surface, levels, question
+from harness_engines.stacks.agent_mail.mcp_tools.search import (
+    ServedIndex,
+    Surface,
+    levels,
+    question,
+)
 from harness_engines.stacks.agent_mail.mcp_tools.server import TOOLS, application, writing
 from harness_engines.stacks.agent_mail.pipeline.plan import FallbackTier, KillSwitch
 from harness_engines.stacks.agent_mail.pipeline.scope import Scope, Visibility, viewer
@@ -542,7 +547,7 @@ def writable(tmp_path: Path) -> Iterator[Writable]:
         store.opened(index / mail.STORE) as names,
         ingest.opened(index / mail.STORE) as box,
     ):
-        identity = Identity("mine", searcher.manifest)
+        identity = ServedIndex("mine", searcher.manifest)
         yield Writable(Surface(searcher.service, names, identity, SearchMode.HYBRID), box)
 
 

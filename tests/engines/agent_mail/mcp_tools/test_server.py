@@ -27,9 +27,9 @@ from harness_engines.kept.kit import NOTES
 from harness_engines.mcp_server import (
     BY_THE_GUARD,
     CALLER,
-    Code,
-    Given,
-    Refused,
+    RefusalCode,
+    ToolArguments,
+    ToolRefusal,
     admitted,
     called,
     check_loopback,
@@ -305,14 +305,18 @@ def test_a_value_of_any_length_makes_no_long_message(tools: Tools, name: str) ->
     assert told.isprintable()
 
 
-class Mode(Given):
+class Mode(ToolArguments):
     """Takes a mode."""
 
     mode: Literal["code", "prose"]
 
 
 def act(args: Mode) -> dict[str, Any]:
-    raise Refused("the index is gone", Code.FAILED) if args.mode == "code" else ValueError("secret")
+    raise (
+        ToolRefusal("the index is gone", RefusalCode.FAILED)
+        if args.mode == "code"
+        else ValueError("secret")
+    )
 
 
 @pytest.mark.parametrize(
@@ -387,7 +391,7 @@ def test_a_call_that_names_no_one_sees_nothing() -> None:
     assert over(service([message(1, "a")]), scope=nobody()).found("a")["result"] == []
 
 
-ARM = mail.Settings.model_validate(SETTINGS).model_dump()
+ARM = mail.MailSettings.model_validate(SETTINGS).model_dump()
 
 
 def through(made: Switched) -> Tools:
@@ -436,7 +440,7 @@ def test_without_a_reranker_nobody_signs_as_one(tools: Tools) -> None:
 def test_an_arm_under_the_switch_signs_as_the_arm_that_has_it(tools: Tools, tmp_path: Path) -> None:
     """Built on its own, the arm with ``search_engine = "fts5"`` has this very fingerprint."""
     set_so = mail.Mail(
-        mail.Settings.model_validate({**SETTINGS, "search_engine": "fts5"}), tmp_path
+        mail.MailSettings.model_validate({**SETTINGS, "search_engine": "fts5"}), tmp_path
     )
     index = tmp_path / "index"
     index.mkdir()

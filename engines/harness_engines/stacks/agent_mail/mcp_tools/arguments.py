@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from harness.core.errors import BadFile, UnknownName
 from harness.core.formats import toml_file
 from harness.core.reading import Malformed
-from harness_engines.mcp_server import Given
+from harness_engines.mcp_server import ToolArguments
 from harness_engines.stacks.agent_mail.contract import Names
 from harness_engines.stacks.agent_mail.mcp_tools.results import DidYouMean
 from harness_engines.stacks.agent_mail.pipeline.scope import Scope, Visibility, viewer
@@ -175,7 +175,7 @@ ARGUMENT_ALIASES: Mapping[str, tuple[str, ...]] = {
 }
 
 
-class Arguments(Given):
+class Arguments(ToolArguments):
     """What both tools take; an empty text is as good as absent."""
 
     aliases: ClassVar[Mapping[str, tuple[str, ...]]] = ARGUMENT_ALIASES
@@ -237,7 +237,7 @@ class InProduct(Arguments):
     project: str = Field("", description="Slug of one of the product's projects; it wins.")
 
 
-class Beginning(Given):
+class Beginning(ToolArguments):
     """Parameters of ``complete_subject``."""
 
     project_key: str = PROJECT
@@ -250,7 +250,7 @@ class Beginning(Given):
     )
 
 
-class InsertMessage(Given):
+class InsertMessage(ToolArguments):
     """Parameters of ``insert_message``."""
 
     project_key: str = Field(description="Slug of the project that the message belongs to.")
@@ -264,7 +264,7 @@ class InsertMessage(Given):
     created_ts: int | None = Field(None, description="Microseconds since 1970 UTC; now if absent.")
 
 
-class DeleteMessage(Given):
+class DeleteMessage(ToolArguments):
     """Parameters of ``delete_message``."""
 
     id: int = Field(description="The message.")
@@ -287,7 +287,7 @@ HINT = (
 )
 
 
-class Listed(BaseModel):
+class ListedViewer(BaseModel):
     """One viewer of the file."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
@@ -303,10 +303,10 @@ class Listed(BaseModel):
 class _File(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
-    viewers: dict[str, Listed] = Field(min_length=1)
+    viewers: dict[str, ListedViewer] = Field(min_length=1)
 
 
-def read_callers(path: Path) -> Mapping[str, Listed]:
+def read_callers(path: Path) -> Mapping[str, ListedViewer]:
     """Read the viewers of a file, by name."""
     try:
         found = _File.model_validate(toml_file(path)).viewers
@@ -317,7 +317,7 @@ def read_callers(path: Path) -> Mapping[str, Listed]:
     return found
 
 
-def scope_of(listed: Listed, names: Names) -> Scope:
+def scope_of(listed: ListedViewer, names: Names) -> Scope:
     """Make the scope of a viewer."""
     projects = {slug: names.project_called(slug) for slug in listed.projects}
     for slug, known in projects.items():

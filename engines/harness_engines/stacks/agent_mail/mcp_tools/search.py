@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeVar
 from harness.core.digest import of_json
 from harness.core.engine import Manifest
 from harness_engines.contract import SearchError
-from harness_engines.mcp_server import Code, Refused
+from harness_engines.mcp_server import RefusalCode, ToolRefusal
 from harness_engines.stacks.agent_mail.contract import (
     MAX_LIMIT,
     Agent,
@@ -62,7 +62,7 @@ from harness_engines.stacks.agent_mail.service import MailSearch
 from harness_engines.stacks.agent_mail.views import plain
 
 
-class Question(NamedTuple):
+class MailQuestion(NamedTuple):
     """What the service gets, and what a caller is told of how the text was read."""
 
     query: SearchQuery
@@ -79,7 +79,7 @@ FACET_OF = {
 }
 
 
-def question(args: Arguments, directory: Names) -> Question:
+def question(args: Arguments, directory: Names) -> MailQuestion:
     """Write the query."""
     product_id, within, project_id = _where(args, directory)
     times = TimeRange(
@@ -87,11 +87,11 @@ def question(args: Arguments, directory: Names) -> Question:
         _read("date_end", args.date_end, arguments.latest),
     )
     if _contradict(times):
-        raise Refused(f"date_start {args.date_start} is after date_end {args.date_end}")
+        raise ToolRefusal(f"date_start {args.date_start} is after date_end {args.date_end}")
     if args.direction and not args.agent_name:
-        raise Refused("direction is that of an agent; give agent_name too")
+        raise ToolRefusal("direction is that of an agent; give agent_name too")
     if args.offset and args.cursor:
-        raise Refused("offset and cursor both say where to begin; give one")
+        raise ToolRefusal("offset and cursor both say where to begin; give one")
     query = SearchQuery(
         args.query,
         mode=_read("mode", args.mode, _one_of(SearchMode)) or SearchMode.LEXICAL,
@@ -122,8 +122,8 @@ def question(args: Arguments, directory: Names) -> Question:
         nonlocal query
         try:
             value = _value(hint, directory, within)
-        except (Refused, ValueError) as exc:
-            reason = exc.problem if isinstance(exc, Refused) else str(exc)
+        except (ToolRefusal, ValueError) as exc:
+            reason = exc.problem if isinstance(exc, ToolRefusal) else str(exc)
             unread.append(HintUnread(typed=hint.typed, reason=reason))
             return False
         name = FACET_OF[hint.field]
@@ -141,13 +141,13 @@ def question(args: Arguments, directory: Names) -> Question:
     typed = arguments.read_hints(args.query, takes)
     query = replace(query, text=typed.text)
     if not (typed.taken or typed.slips or unread):
-        return Question(query, None)
+        return MailQuestion(query, None)
     hints = [
         HintApplied(field=hint.field.value, value=hint.value, typed=hint.typed, applied=counts)
         for hint, counts in zip(typed.taken, applied, strict=True)
     ]
     said = QueryAssistance(text=typed.text, hints=hints, unread=unread, did_you_mean=[*typed.slips])
-    return Question(query, said)
+    return MailQuestion(query, said)
 
 
 def _contradict(times: TimeRange) -> bool:
@@ -182,7 +182,7 @@ def _where(
     if isinstance(args, InProduct):
         product_id = directory.product_called(args.product_key)
         if product_id is None:
-            raise Refused(f"no product {args.product_key!r}", Code.NOT_FOUND)
+            raise ToolRefusal(f"no product {args.product_key!r}", RefusalCode.NOT_FOUND)
         within = directory.projects_of_product(product_id)
         named = project_called(args.project, directory, within) if args.project else None
         return product_id, within, named
@@ -194,9 +194,9 @@ def project_called(slug: str, directory: Names, within: Collection[int] | None =
     """Return the number of a project; ``within`` are those that it may be one of."""
     found = directory.project_called(slug)
     if found is None:
-        raise Refused(f"no project {slug!r}", Code.NOT_FOUND)
+        raise ToolRefusal(f"no project {slug!r}", RefusalCode.NOT_FOUND)
     if within is not None and found not in within:
-        raise Refused(f"the project {slug!r} is not one of the product", Code.NOT_FOUND)
+        raise ToolRefusal(f"the project {slug!r} is not one of the product", RefusalCode.NOT_FOUND)
     return found
 
 
@@ -211,7 +211,7 @@ def _read(name: str, text: str, how: Callable[[str], Value]) -> Value | None:
     try:
         return how(text)
     except ValueError as exc:
-        raise Refused(f"{name}: {exc}") from exc
+        raise ToolRefusal(f"{name}: {exc}") from exc
 
 
 def _one_of(kind: type[Word]) -> Callable[[str], Word]:
@@ -231,7 +231,7 @@ NO_SEARCH = {Signal.INVALID_QUERY.value, Signal.SEARCH_FAILED.value}
 
 
 @dataclass(frozen=True, slots=True)
-class Identity:
+class ServedIndex:
     """Which arm is served, and from which index."""
 
     arm: str
@@ -244,7 +244,7 @@ class Surface:
 
     service: MailSearch
     directory: Names
-    identity: Identity
+    identity: ServedIndex
     mode: SearchMode
     """That of the arm: an answer in another one is not the arm's."""
     scope: Scope | None = None
@@ -260,7 +260,7 @@ class Surface:
         try:
             asked = question(args, self.directory)
             search_response = self._from(asked.query, args.offset)
-        except Refused:
+        except ToolRefusal:
             raise
         except Exception as exc:  # noqa: BLE001  told, and logged where it is not known
             own = of_json([self.identity.manifest.fingerprint, NOBODY])
@@ -278,7 +278,7 @@ class Surface:
             key = args.project_key
             project = None if key == EVERY_PROJECT else project_called(key, self.directory)
             messages = self.service.beginning(args.prefix, project, args.limit, self.scope)
-        except Refused:
+        except ToolRefusal:
             raise
         except Exception as exc:  # noqa: BLE001  as above
             return SubjectsFound(subjects=[], reason=self._told(exc))
@@ -318,7 +318,7 @@ class Surface:
         return self.service.search(replace(query, cursor=cursor), self.scope)
 
     def _result(
-        self, args: Arguments, asked: Question, search_response: SearchResponse
+        self, args: Arguments, asked: MailQuestion, search_response: SearchResponse
     ) -> SearchResult:
         diagnostics = diagnose(search_response)
         starts = not args.offset and not args.cursor

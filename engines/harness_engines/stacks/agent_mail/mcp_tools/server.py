@@ -12,9 +12,9 @@ from mcp.server.lowlevel import Server
 from harness.core.digest import of_json
 from harness_engines import mcp_server
 from harness_engines.contract import InvalidQuery, SearchError
-from harness_engines.mcp_server import CALLER, Code, Given, Refused, Tool
+from harness_engines.mcp_server import CALLER, RefusalCode, Tool, ToolArguments, ToolRefusal
 from harness_engines.stacks.agent_mail.contract import DocKind, Importance
-from harness_engines.stacks.agent_mail.ingest import Draft, Ingest, Written
+from harness_engines.stacks.agent_mail.ingest import Draft, Ingest, IngestedMessages
 from harness_engines.stacks.agent_mail.mcp_tools.arguments import (
     Beginning,
     DeleteMessage,
@@ -30,7 +30,7 @@ from harness_engines.stacks.agent_mail.mcp_tools.results import (
     SubjectsFound,
     pathless,
 )
-from harness_engines.stacks.agent_mail.mcp_tools.search import Identity, Surface, project_called
+from harness_engines.stacks.agent_mail.mcp_tools.search import ServedIndex, Surface, project_called
 from harness_engines.stacks.agent_mail.pipeline.plan import KillSwitch, engine_chain
 from harness_engines.stacks.agent_mail.pipeline.scope import Scope
 
@@ -40,7 +40,7 @@ MESSAGES, PRODUCT, SUBJECT = "search_messages", "search_messages_product", "comp
 
 
 @dataclass(frozen=True, slots=True)
-class Changes:
+class MessageEditor:
     """Changes messages for whoever sees all of them."""
 
     box: Ingest
@@ -79,7 +79,7 @@ class Changes:
 
 def _check_operator(surface: Surface) -> None:
     if surface.scope is not None:
-        raise Refused("only an operator may change messages", Code.FORBIDDEN)
+        raise ToolRefusal("only an operator may change messages", RefusalCode.FORBIDDEN)
 
 
 def _names(said: str) -> tuple[str, ...]:
@@ -91,14 +91,14 @@ def _importance(said: str) -> Importance:
         return Importance(said)
     except ValueError as exc:
         known = ", ".join(level.value for level in Importance)
-        raise Refused(f"importance is {said!r}, give one of {known}") from exc
+        raise ToolRefusal(f"importance is {said!r}, give one of {known}") from exc
 
 
-def _changed(change: Callable[[], Written]) -> Changed:
+def _changed(change: Callable[[], IngestedMessages]) -> Changed:
     try:
         done = change()
     except InvalidQuery as exc:
-        raise Refused(str(exc), Code.NOT_FOUND) from exc
+        raise ToolRefusal(str(exc), RefusalCode.NOT_FOUND) from exc
     return Changed(id=done.message_ids[0], generation=done.generation)
 
 
@@ -106,7 +106,7 @@ class Offered(NamedTuple):
     """A tool: its arguments, what it gives, and how a surface answers it."""
 
     about: str
-    takes: type[Given]
+    takes: type[ToolArguments]
     gives: type[ResultModel]
     answer: Callable[[Surface, Any], ResultModel]
 
@@ -129,7 +129,7 @@ TOOLS: Mapping[str, Offered] = {
 
 def writing(box: Ingest) -> Mapping[str, Offered]:
     """Return the tools that change messages."""
-    changes = Changes(box)
+    changes = MessageEditor(box)
     return {
         "insert_message": Offered("Write a new message.", InsertMessage, Changed, changes.insert),
         "edit_message": Offered("Change a message.", EditMessage, Changed, changes.edit),
@@ -157,13 +157,13 @@ def application(surface: Surface | Switched, box: Ingest | None = None) -> Serve
 def _answering(
     surface: Surface | Switched, name: str, offered: Offered
 ) -> Callable[[Any], Mapping[str, Any]]:
-    def answer(args: Given) -> Mapping[str, Any]:
+    def answer(args: ToolArguments) -> Mapping[str, Any]:
         try:
             seen = surface.seen_by(CALLER.get(surface.scope))
             return offered.answer(seen, args).written()
         except SearchError as exc:
             LOG.warning("%s: %s", name, exc)
-            raise Refused(pathless(str(exc)), Code.FAILED) from exc
+            raise ToolRefusal(pathless(str(exc)), RefusalCode.FAILED) from exc
 
     return answer
 
@@ -171,14 +171,16 @@ def _answering(
 SETTING = "search_engine"
 
 
-class Who(NamedTuple):
+class NamedAnswerer(NamedTuple):
     """Whom an answer must name under a value of the switch."""
 
     fingerprint: str
     engine: str
 
 
-def under(identity: Identity, settings: Mapping[str, Any], switch: KillSwitch | None) -> Identity:
+def under(
+    identity: ServedIndex, settings: Mapping[str, Any], switch: KillSwitch | None
+) -> ServedIndex:
     """Identity of an arm whose switch is set: that of the arm with this setting."""
     if switch is None or settings[SETTING] == switch:
         return identity
@@ -198,7 +200,7 @@ class Switched:
     _made: dict[KillSwitch | None, Surface] = field(default_factory=dict)
 
     @property
-    def identity(self) -> Identity:
+    def identity(self) -> ServedIndex:
         """Who answers now."""
         return self.now.identity
 
@@ -223,10 +225,10 @@ class Switched:
         """Whom it answers for where a call names no one."""
         return self.base.scope
 
-    def who(self, switch: KillSwitch) -> Who:
+    def who(self, switch: KillSwitch) -> NamedAnswerer:
         """Name who answers a query in the arm's own mode under ``switch``, unless degraded."""
         signed = under(self.base.identity, self.settings, switch).manifest.fingerprint
-        return Who(signed, engine_chain(self.base.mode, switch, DocKind.MESSAGE)[0].value)
+        return NamedAnswerer(signed, engine_chain(self.base.mode, switch, DocKind.MESSAGE)[0].value)
 
     def _under(self, switch: KillSwitch | None) -> Surface:
         if switch is None:

@@ -24,8 +24,8 @@ from harness_engines.stacks.agent_mail.contract import (
 from harness_engines.stacks.agent_mail.pipeline import faults
 from harness_engines.stacks.agent_mail.pipeline.plan import CursorEngine, FallbackTier, SearchCursor
 from harness_engines.stacks.agent_mail.pipeline.retrievers import (
-    Ranked,
-    Scored,
+    RankedMessages,
+    ScoredMessage,
     TierQuery,
     Tiers,
     digits_of,
@@ -33,7 +33,7 @@ from harness_engines.stacks.agent_mail.pipeline.retrievers import (
 from harness_engines.stacks.agent_mail.pipeline.scope import REDACTED, Scope, Visibility
 from harness_engines.stacks.agent_mail.sqlite import schema
 from harness_engines.stacks.agent_mail.sqlite.directory import Directory
-from harness_engines.stacks.agent_mail.sqlite.search import Fts5Engine, LikeEngine, Weights
+from harness_engines.stacks.agent_mail.sqlite.search import ColumnWeights, Fts5Engine, LikeEngine
 from harness_engines.stacks.agent_mail.sqlite.store import MessageStore
 
 Doc = TypeVar("Doc")
@@ -45,19 +45,19 @@ GROWTH = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Source(Generic[Doc]):
+class PageSource(Generic[Doc]):
     """What documents of one kind are searched with."""
 
     tiers: Tiers
     hydrate: Callable[[Sequence[int]], Mapping[int, Doc]]
     """Documents by id; deleted ones are absent."""
-    show: Callable[[Sequence[Scored], Mapping[int, Doc]], Sequence[AnyHit]]
+    show: Callable[[Sequence[ScoredMessage], Mapping[int, Doc]], Sequence[AnyHit]]
     """Make hits of the documents that are there and are for this viewer."""
     hides: bool = True
     """Whether some of those that are found may not be for this viewer."""
 
 
-def entities(store: MessageStore, weights: Weights) -> Mapping[DocKind, Source[Entity]]:
+def entities(store: MessageStore, weights: ColumnWeights) -> Mapping[DocKind, PageSource[Entity]]:
     """Return what agents and projects are searched with: FTS5, and LIKE where that fails."""
     known = Directory(store)
 
@@ -68,13 +68,13 @@ def entities(store: MessageStore, weights: Weights) -> Mapping[DocKind, Source[E
         }
         return Tiers(engines, None, None, lambda _: {})
 
-    def show(hits: Sequence[Scored], found: Mapping[int, Entity]) -> Sequence[AnyHit]:
+    def show(hits: Sequence[ScoredMessage], found: Mapping[int, Entity]) -> Sequence[AnyHit]:
         there = ((hit, found[hit.message_id]) for hit in hits if hit.message_id in found)
         return [EntityHit(entity, hit.score, hit.raw_score) for hit, entity in there]
 
     return {
-        DocKind.AGENT: Source(tiers(schema.AGENTS), known.agents, show),
-        DocKind.PROJECT: Source(tiers(schema.PROJECTS), known.projects, show),
+        DocKind.AGENT: PageSource(tiers(schema.AGENTS), known.agents, show),
+        DocKind.PROJECT: PageSource(tiers(schema.PROJECTS), known.projects, show),
     }
 
 
@@ -83,7 +83,7 @@ _SHOWN = attrgetter(*SearchHit._fields[: SearchHit._fields.index("score")])
 
 
 def messages(
-    scope: Scope, hits: Sequence[Scored], known: Mapping[int, Message]
+    scope: Scope, hits: Sequence[ScoredMessage], known: Mapping[int, Message]
 ) -> Sequence[SearchHit]:
     """Show messages as far as ``scope`` allows; redaction hides their subjects and bodies."""
     if scope.whole:
@@ -103,10 +103,10 @@ def messages(
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class HitPage:
     """Hits shown, the token of the next page, and what was left out on the way."""
 
-    ranked: Ranked
+    ranked: RankedMessages
     """What its hits were taken from."""
     hits: tuple[AnyHit, ...] = ()
     next_cursor: str | None = None
@@ -127,17 +127,19 @@ class Page:
         return tuple(hit for hit in self.hits if isinstance(hit, EntityHit))
 
 
-NOTHING = Page(Ranked((), CandidateList((), exhausted=True, method="empty", normalized_query=None)))
+NOTHING = HitPage(
+    RankedMessages((), CandidateList((), exhausted=True, method="empty", normalized_query=None))
+)
 """The page of a query that nothing could answer."""
 
 
 def fill(
-    source: Source[Doc],
+    source: PageSource[Doc],
     tier: FallbackTier,
     query: SearchQuery,
     asked: TierQuery,
     cursor: SearchCursor | None,
-) -> Page:
+) -> HitPage:
     """Read candidates until the page is full or they end.
 
     Scope is applied to what was retrieved, so denied messages never shorten a page that has more
@@ -180,11 +182,11 @@ def fill(
         where = float(last.key), last.message_id, CursorEngine.of(query.doc_kind, tier)
         next_cursor = SearchCursor(*where, digits_of(query, asked), before | examined).encode()
     invalidated = query.cursor is not None and cursor is None
-    return Page(ranked, tuple(shown), next_cursor, denied, invalidated, took_ns // 1_000, lost)
+    return HitPage(ranked, tuple(shown), next_cursor, denied, invalidated, took_ns // 1_000, lost)
 
 
 def _place(
-    ranked: Ranked,
+    ranked: RankedMessages,
     cursor: SearchCursor | None,
     hydrate: Callable[[Sequence[int]], Mapping[int, Doc]],
 ) -> int | None:
@@ -205,7 +207,7 @@ def _place(
     return bisect_right(ranked.hits, last, key=lambda hit: (-hit.key, hit.message_id))
 
 
-def _left(ranked: Ranked, cursor: SearchCursor | None, at: int) -> Sequence[Scored]:
+def _left(ranked: RankedMessages, cursor: SearchCursor | None, at: int) -> Sequence[ScoredMessage]:
     """Return the candidates that no page has examined, those from the place ``at`` on first."""
     if cursor is None or not cursor.seen:
         return ranked.hits[at:]

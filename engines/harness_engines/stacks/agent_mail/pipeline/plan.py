@@ -33,18 +33,18 @@ _PIECE = re.compile(r'[+-]?"[^"]*"|[^\s"]+')
 _BARE = re.compile(r'[+\-"]')
 
 
-class Bounded(NamedTuple):
+class SearchText(NamedTuple):
     """What is searched for, and what there is to say of it; empty where nothing was left out."""
 
     text: str
     note: str = ""
 
 
-def bounded(text: str) -> Bounded:
+def bounded(text: str) -> SearchText:
     """Keep a text of up to ``MAX_WORDS`` words as it is."""
     total = len(words_in(text))
     if total <= MAX_WORDS:
-        return Bounded(text)
+        return SearchText(text)
     kept: dict[str, str] = {}
     left = MAX_WORDS
     for piece in _PIECE.findall(text):
@@ -59,7 +59,7 @@ def bounded(text: str) -> Bounded:
         if left <= 0:
             break
     said = f"{total} words: each was searched for once, and at most {MAX_WORDS}"
-    return Bounded(" ".join(kept.values()), said)
+    return SearchText(" ".join(kept.values()), said)
 
 
 FACETS = (
@@ -274,7 +274,7 @@ def lacking(query: SearchQuery, switch: KillSwitch | None) -> Iterator[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class MailPlan:
     """What a query asks for, once its conflicts are resolved."""
 
     filters: Filters
@@ -282,7 +282,7 @@ class Plan:
     """Names of the filters that are applied, in the order of section 7.1."""
 
 
-def plan(query: SearchQuery, projects_of: Callable[[int], frozenset[int]]) -> Plan:
+def plan(query: SearchQuery, projects_of: Callable[[int], frozenset[int]]) -> MailPlan:
     """Resolve filters that contradict each other (section 7.2)."""
     if query.doc_kind is not DocKind.MESSAGE:
         filters = Filters(project_id=query.project_id)
@@ -304,4 +304,4 @@ def plan(query: SearchQuery, projects_of: Callable[[int], frozenset[int]]) -> Pl
     asked |= {"product_id": asked.pop("product_projects"), "min_score": query.effective_min_score}
     off = ({"importance": frozenset(), "time_range": TimeRange()}).items()
     on = [name for name, said in asked.items() if said is not None and (name, said) not in off]
-    return Plan(filters, tuple(sorted(on, key=FACETS.index)))
+    return MailPlan(filters, tuple(sorted(on, key=FACETS.index)))

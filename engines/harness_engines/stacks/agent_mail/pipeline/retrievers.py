@@ -26,16 +26,16 @@ from harness_engines.rerank.cross_encoder import (
     Reranker,
     joined,
 )
-from harness_engines.rerank.cross_encoder import Unavailable as RerankerUnavailable
+from harness_engines.rerank.cross_encoder import UnavailableReranker as RerankerUnavailable
 from harness_engines.rerank.tokens import FUSED_WEIGHT, LateInteraction, TokenStore, write_tokens
-from harness_engines.stacks.agent_mail.budget import Deadline, Parts
+from harness_engines.stacks.agent_mail.budget import Deadline, ServiceParts
 from harness_engines.stacks.agent_mail.contract import (
-    Candidate,
     CandidateList,
     ExplainTiming,
     Filters,
     MailEngine,
     Message,
+    MessageCandidate,
     RankingMode,
     SearchQuery,
     values_of,
@@ -45,7 +45,7 @@ from harness_engines.stacks.agent_mail.pipeline.plan import QUERY_DIGITS, Fallba
 from harness_engines.vector.embedder import Embedder, OnnxEmbedder, model
 
 
-class Scored(NamedTuple):
+class ScoredMessage(NamedTuple):
     """A message with its score in [0, 1], higher is better, and the engine's own."""
 
     message_id: int
@@ -61,24 +61,24 @@ class Scored(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Ranked:
+class RankedMessages:
     """Messages in the order of section 3.3: score descending, id ascending."""
 
-    hits: Sequence[Scored]
+    hits: Sequence[ScoredMessage]
     found: CandidateList
     """What they were made of, and whether a greater depth would give no more."""
     clock: ExplainTiming = field(default_factory=ExplainTiming)
     """Times of the parts that ran."""
 
 
-def in_order(hits: Iterable[Scored]) -> tuple[Scored, ...]:
+def in_order(hits: Iterable[ScoredMessage]) -> tuple[ScoredMessage, ...]:
     """Sort by score (or time sent) descending, then id ascending (section 3.3)."""
     by_id = sorted(hits, key=lambda hit: hit.message_id)
     by_id.sort(key=lambda hit: hit.score if hit.sent is None else hit.sent, reverse=True)
     return tuple(by_id)
 
 
-def of_lexical(found: CandidateList, clock: ExplainTiming) -> Ranked:
+def of_lexical(found: CandidateList, clock: ExplainTiming) -> RankedMessages:
     """Take an engine's candidates over, their scores as shares of the best one.
 
     0 is what a message that matches nothing would score and 1 the query's best hit, so a score
@@ -92,10 +92,10 @@ def of_lexical(found: CandidateList, clock: ExplainTiming) -> Ranked:
         (message_id, min(1.0, max(0.0, raw_score / best)) if best > 0 else 0.0, raw_score, None)
         for message_id, raw_score in found.candidates
     ]
-    return Ranked(in_order(map(partial(tuple.__new__, Scored), rows)), found, clock)
+    return RankedMessages(in_order(map(partial(tuple.__new__, ScoredMessage), rows)), found, clock)
 
 
-def check_numbers(candidates: Sequence[Candidate]) -> None:
+def check_numbers(candidates: Sequence[MessageCandidate]) -> None:
     """Refuse scores that are not numbers."""
     if all(map(math.isfinite, map(itemgetter(1), candidates))):
         return
@@ -110,7 +110,7 @@ VectorSearch = Callable[
 """Finds at most so many pairs of message id and cosine, best first; no ids allow all."""
 
 
-class Nearest(Protocol):
+class MessageVectors(Protocol):
     """Messages by meaning."""
 
     def search(self, text: str, filters: Filters, depth: int) -> CandidateList:
@@ -135,7 +135,9 @@ class Semantic:
         query = self.embedder.embed([text])[0]
         nearest = self.index(query, depth, allowed)
         return CandidateList(
-            tuple(Candidate(message_id, cosine) for message_id, cosine in nearest if cosine > 0),
+            tuple(
+                MessageCandidate(message_id, cosine) for message_id, cosine in nearest if cosine > 0
+            ),
             exhausted=len(nearest) < depth,
             method="vector",
             normalized_query=text,
@@ -212,7 +214,7 @@ def text_of(message: Message) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Unavailable:
+class UnavailableVectors:
     """Stands for vectors and their model that were requested and could not be opened."""
 
     kind: type[SearchError]
@@ -223,14 +225,14 @@ class Unavailable:
         raise self.kind(self.why)
 
 
-def or_unavailable(opening: Callable[[], Nearest | None]) -> Nearest | None:
+def or_unavailable(opening: Callable[[], MessageVectors | None]) -> MessageVectors | None:
     """Open a part; one that cannot be opened is absent (section 2.2, rule 3: never an error)."""
     try:
         return opening()
     except ModelNotReady as exc:
-        return Unavailable(FeatureUnavailable, str(exc))
+        return UnavailableVectors(FeatureUnavailable, str(exc))
     except SearchError as exc:
-        return Unavailable(type(exc), str(exc))
+        return UnavailableVectors(type(exc), str(exc))
 
 
 FUSED_DEPTH = 1_000
@@ -279,13 +281,13 @@ class Tiers:
     """What there is to answer with; what is absent is a feature that is not available."""
 
     lexical: Mapping[FallbackTier, MailEngine]
-    semantic: Nearest | None
+    semantic: MessageVectors | None
     reranker: Reranker | None
     sent: Callable[[Sequence[int]], Mapping[int, int]]
     """When messages were sent, microseconds; for the order by recency."""
-    parts: Parts = field(default_factory=Parts)
+    parts: ServiceParts = field(default_factory=ServiceParts)
 
-    def rank(self, tier: FallbackTier, asked: TierQuery, depth: int) -> Ranked:
+    def rank(self, tier: FallbackTier, asked: TierQuery, depth: int) -> RankedMessages:
         """Answer by one tier."""
         with faults.known():
             found = self._rank(tier, asked, depth)
@@ -297,7 +299,7 @@ class Tiers:
             hits = (h._replace(sent=when[h.message_id]) for h in found.hits if h.message_id in when)
             return replace(found, hits=in_order(hits))
 
-    def _rank(self, tier: FallbackTier, asked: TierQuery, depth: int) -> Ranked:
+    def _rank(self, tier: FallbackTier, asked: TierQuery, depth: int) -> RankedMessages:
         match tier:
             case FallbackTier.TANTIVY | FallbackTier.FTS5 | FallbackTier.LIKE:
                 found, took = _timed(lambda: self._words(tier, asked, depth))
@@ -305,9 +307,11 @@ class Tiers:
             case FallbackTier.SEMANTIC:
                 newest = asked.ranking is RankingMode.RECENCY
                 found, took = _timed(lambda: self._nearest(asked, NEAREST if newest else depth))
-                hits = (Scored(at, min(1.0, max(0.0, raw)), raw) for at, raw in found.candidates)
+                hits = (
+                    ScoredMessage(at, min(1.0, max(0.0, raw)), raw) for at, raw in found.candidates
+                )
                 whole = replace(found, exhausted=found.exhausted or newest)
-                return Ranked(in_order(hits), whole, ExplainTiming(vector_us=took))
+                return RankedMessages(in_order(hits), whole, ExplainTiming(vector_us=took))
             case FallbackTier.HYBRID:
                 return self._fused(asked)
             case FallbackTier.RERANK:
@@ -344,7 +348,7 @@ class Tiers:
         kept = tuple(one for one in found.candidates if one.message_id in allowed)
         return replace(found, candidates=kept)
 
-    def _fused(self, asked: TierQuery) -> Ranked:
+    def _fused(self, asked: TierQuery) -> RankedMessages:
         if asked.text and not asked.meant:
             with faults.of_leg(FallbackTier.TANTIVY):
                 words, took = _timed(lambda: self._words(FallbackTier.TANTIVY, asked, EVERY))
@@ -371,13 +375,13 @@ class Tiers:
             normalized_query=words.normalized_query,
             note=words.note,
         )
-        return Ranked(
-            in_order(Scored(int(hit.doc_id), hit.score, hit.raw_score) for hit in hits),
+        return RankedMessages(
+            in_order(ScoredMessage(int(hit.doc_id), hit.score, hit.raw_score) for hit in hits),
             found,
             ExplainTiming(lexical_us=lexical_us, vector_us=vector_us, fusion_us=fusion_us),
         )
 
-    def _reranked(self, asked: TierQuery) -> Ranked:
+    def _reranked(self, asked: TierQuery) -> RankedMessages:
         """Rerank the window; candidates below it keep their order below it (decision 17)."""
         if self.reranker is None:
             raise FeatureUnavailable("no model for reranking")
@@ -395,7 +399,7 @@ class Tiers:
             lambda: self.parts.call(FallbackTier.RERANK, rerank, asked.until)
         )
         anew = joined(judged, [hit.score for hit in rest])
-        top = (Scored(at, *one) for at, one in zip(ids, anew.window, strict=True))
+        top = (ScoredMessage(at, *one) for at, one in zip(ids, anew.window, strict=True))
         below = (hit._replace(score=score) for hit, score in zip(rest, anew.below, strict=True))
         return replace(
             fused,

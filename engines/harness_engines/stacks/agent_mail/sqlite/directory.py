@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from harness_engines.stacks.agent_mail.contract import Agent, Entity, Message, Project
+from harness_engines.stacks.agent_mail.contract import Agent, Entity, MailProject, Message
 from harness_engines.stacks.agent_mail.sqlite.store import MessageStore, spelled
 
 _KEEP = (
@@ -32,9 +32,9 @@ class Directory:
         rows = self.store.read(_AGENTS, (json.dumps(tuple(agent_ids)),))
         return {row[0]: Agent(*row) for row in rows}
 
-    def projects(self, project_ids: Iterable[int]) -> Mapping[int, Project]:
+    def projects(self, project_ids: Iterable[int]) -> Mapping[int, MailProject]:
         rows = self.store.read(_PROJECTS, (json.dumps(tuple(project_ids)),))
-        return {row[0]: Project(*row) for row in rows}
+        return {row[0]: MailProject(*row) for row in rows}
 
 
 def copied(
@@ -55,7 +55,9 @@ def copied(
     ]
     within = {m.project_id for m in shown} | {agent.project_id for agent in agents}
     known = {
-        project.project_id: project if knows(project) else Project(project.project_id, project.slug)
+        project.project_id: project
+        if knows(project)
+        else MailProject(project.project_id, project.slug)
         for project in whole.projects(
             row[0] for row in whole.store.read("SELECT id FROM projects")
         ).values()

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from harness_engines.stacks.agent_mail.contract import Change, DocChange, Message
+from harness_engines.stacks.agent_mail.contract import ChangeKind, DocChange, Message
 
 BATCH = 1_000
 """Messages indexed at once; what is indexed is noted after each batch."""
@@ -74,7 +74,7 @@ class Journaled(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class ChangeBatch:
     """Changes in the order in which they were made, and the generation that they lead to."""
 
     generation: int
@@ -86,7 +86,7 @@ def generation(store: Journaled) -> int:
     return int(store.read("SELECT value FROM generation")[0][0])
 
 
-def since(store: Journaled, reached: int) -> Batch:
+def since(store: Journaled, reached: int) -> ChangeBatch:
     """Read the next changes after the generation ``reached``, about ``BATCH`` at most."""
     now = generation(store)
     rows = store.read(_NEXT, (reached, reached, BATCH - 1))
@@ -94,10 +94,12 @@ def since(store: Journaled, reached: int) -> Batch:
     messages = store.hydrate(ids) if ids else {}
     last = rows[-1][1] if len(rows) >= BATCH else max([now, *(row[1] for row in rows[-1:])])
     changes = (
-        DocChange(Change.UPSERT if one in messages else Change.DELETE, one, messages.get(one))
+        DocChange(
+            ChangeKind.UPSERT if one in messages else ChangeKind.DELETE, one, messages.get(one)
+        )
         for one in ids
     )
-    return Batch(last, tuple(changes))
+    return ChangeBatch(last, tuple(changes))
 
 
 def changed(store: Journaled, reached: int) -> tuple[int, ...]:

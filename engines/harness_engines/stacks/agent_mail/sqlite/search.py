@@ -16,13 +16,13 @@ from numpy.typing import NDArray
 from harness_engines.lexical.grammar import FTS5, Selected, exact_clauses, parse, refuses
 from harness_engines.lexical.terms import Clause, Occur, clause_terms, coded, normalise, terms
 from harness_engines.stacks.agent_mail.contract import (
-    Candidate,
     CandidateList,
     Direction,
     DocChange,
     Filters,
     IndexHealth,
     IndexStats,
+    MessageCandidate,
     RankingMode,
     names,
 )
@@ -270,7 +270,7 @@ def listed(
     )
     most = within(depth)
     rows = store.ask(sql, (*(param for one in conditions for param in one.params), most + 1))
-    shown = tuple(Candidate(row[0], 0.0) for row in rows[:most])
+    shown = tuple(MessageCandidate(row[0], 0.0) for row in rows[:most])
     return CandidateList(shown, len(rows) <= most, "filter_only", "", sql)
 
 
@@ -306,7 +306,7 @@ _ALONE = (
 
 
 @dataclass(frozen=True, slots=True)
-class Weights:
+class ColumnWeights:
     """What a word counts in each column, for bm25."""
 
     subject: float
@@ -323,7 +323,7 @@ class Fts5Engine:
     """
 
     store: MessageStore
-    weights: Weights
+    weights: ColumnWeights
     compiled: Callable[[str], str] = match_expression
     """Writes what was typed for MATCH."""
     table: str = schema.MESSAGES
@@ -368,7 +368,7 @@ class Fts5Engine:
         rows = self.store.ask(sql, (*how, wanted + 1))
         shown = rows[:wanted]
         return CandidateList(
-            tuple(Candidate(row[0], -row[1]) for row in shown),
+            tuple(MessageCandidate(row[0], -row[1]) for row in shown),
             exhausted=len(rows) <= wanted,
             method="fts5",
             normalized_query=asked,

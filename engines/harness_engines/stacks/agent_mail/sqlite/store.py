@@ -30,7 +30,7 @@ from harness_engines.stacks.agent_mail.sqlite.schema import (
 )
 
 
-class Kind(StrEnum):
+class AddressKind(StrEnum):
     """How a message is addressed to an agent."""
 
     TO = "to"
@@ -61,7 +61,7 @@ _ADDRESS = "INSERT INTO recipients (message_id, agent_id, kind, position) VALUES
 BATCH = 1_000
 """Messages written by one statement a table."""
 
-Addressed = tuple[Message, Mapping[str, Kind]]
+Addressed = tuple[Message, Mapping[str, AddressKind]]
 Agents = dict[tuple[int, str], int]
 """Ids by project and name."""
 
@@ -97,7 +97,7 @@ def insert_all(db: sqlite3.Connection, addressed: Sequence[Addressed]) -> None:
         db.executemany(_ADDRESS, rows)
 
 
-def update(db: sqlite3.Connection, message: Message, kinds: Mapping[str, Kind]) -> bool:
+def update(db: sqlite3.Connection, message: Message, kinds: Mapping[str, AddressKind]) -> bool:
     """Write all of a message anew; say whether there is one of this id."""
     agents: Agents = {}
     _know(db, message, agents)
@@ -127,11 +127,11 @@ def _know(db: sqlite3.Connection, message: Message, agents: Agents) -> None:
 
 
 def _addresses(
-    message: Message, kinds: Mapping[str, Kind], agents: Agents
-) -> Iterator[tuple[int, int, Kind, int]]:
+    message: Message, kinds: Mapping[str, AddressKind], agents: Agents
+) -> Iterator[tuple[int, int, AddressKind, int]]:
     for position, name in enumerate(dict.fromkeys(message.recipients)):
         agent = agents[message.project_id, name]
-        yield message.message_id, agent, kinds.get(name, Kind.TO), position
+        yield message.message_id, agent, kinds.get(name, AddressKind.TO), position
 
 
 def _values(message: Message, agents: Agents) -> tuple[str | int | None, ...]:
@@ -297,14 +297,14 @@ class MessageStore(Connections):
         sql = "SELECT id, created_ts FROM messages WHERE id IN (SELECT value FROM json_each(?))"
         return dict(self.read(sql, (json.dumps(tuple(message_ids)),)))
 
-    def kinds_of(self, message_id: int) -> Mapping[str, Kind]:
+    def kinds_of(self, message_id: int) -> Mapping[str, AddressKind]:
         """Describe how a message is addressed to each of its recipients."""
         rows = self.read(
             "SELECT a.name, r.kind FROM recipients AS r JOIN agents AS a ON a.id = r.agent_id"
             " WHERE r.message_id = ? ORDER BY r.position",
             (message_id,),
         )
-        return {name: Kind(kind) for name, kind in rows}
+        return {name: AddressKind(kind) for name, kind in rows}
 
     def projects_of_product(self, product_id: int) -> frozenset[int]:
         """Projects linked to a product; none where the product is unknown."""

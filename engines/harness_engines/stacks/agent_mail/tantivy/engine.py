@@ -15,9 +15,8 @@ from harness_engines.lexical.grammar import refuses
 from harness_engines.lexical.tantivy import analyzer
 from harness_engines.lexical.terms import normalise
 from harness_engines.stacks.agent_mail.contract import (
-    Candidate,
     CandidateList,
-    Change,
+    ChangeKind,
     DocChange,
     DocumentSource,
     Emit,
@@ -26,14 +25,15 @@ from harness_engines.stacks.agent_mail.contract import (
     IndexHealth,
     IndexStats,
     Message,
+    MessageCandidate,
     RankingMode,
 )
 from harness_engines.stacks.agent_mail.tantivy import index, query
 from harness_engines.stacks.agent_mail.tantivy.index import (
-    Opened,
-    Seen,
-    Weights,
-    Written,
+    CheckedFile,
+    FieldCopies,
+    OpenIndex,
+    WriterOptions,
     batches,
     guarded,
     schema,
@@ -60,9 +60,9 @@ class TantivyMailEngine:
     root: Path
     source: DocumentSource
     emit: Emit
-    weights: Weights
-    written: Written = field(default_factory=Written)
-    _opened: Opened | None = field(default=None, init=False)
+    weights: FieldCopies
+    written: WriterOptions = field(default_factory=WriterOptions)
+    _opened: OpenIndex | None = field(default=None, init=False)
     _compiler: Compiler = field(init=False)
     _writes: Lock = field(default_factory=Lock, init=False)
 
@@ -96,7 +96,7 @@ class TantivyMailEngine:
                 return found
             return replace(found, best=next(iter(ranked(now, asked, 1).keys), None))
 
-    def typeahead(self, prefix: str, filters: Filters, k: int) -> Sequence[Candidate]:
+    def typeahead(self, prefix: str, filters: Filters, k: int) -> Sequence[MessageCandidate]:
         """Return at most ``k`` messages in whose subject a word begins with what is being typed."""
         now = self._ready()
         with guarded("searching"):
@@ -155,7 +155,7 @@ class TantivyMailEngine:
             reason = ""
         return IndexHealth(ready=not reason, documents=documents, reason=reason)
 
-    def _ready(self) -> Opened:
+    def _ready(self) -> OpenIndex:
         """Open the index, first rebuilt where its schema is another one."""
         found = self._opened
         same = found is not None and found.stamp == index.stamp(self.root)
@@ -191,15 +191,15 @@ class TantivyMailEngine:
         )
         return stats
 
-    def _open(self) -> Opened:
-        known = frozenset[Seen]() if self._opened is None else self._opened.files
+    def _open(self) -> OpenIndex:
+        known = frozenset[CheckedFile]() if self._opened is None else self._opened.files
         self._opened = index.opened(self.root, known)
         return self._opened
 
 
 def _written(change: DocChange) -> Message | None:
     """Return what is kept of a changed message; None where it was deleted."""
-    if change.kind is Change.DELETE:
+    if change.kind is ChangeKind.DELETE:
         return None
     if change.message is None or change.message.message_id != change.message_id:
         raise EngineError(f"change of message {change.message_id} carries {change.message}")

@@ -57,7 +57,7 @@ class Segment(NamedTuple):
     """The file that says which are deleted."""
 
 
-class Seen(NamedTuple):
+class CheckedFile(NamedTuple):
     """A file as it was when it was checked."""
 
     name: str
@@ -65,15 +65,15 @@ class Seen(NamedTuple):
     changed_ns: int
 
 
-def check(index: Path, known: frozenset[Seen]) -> frozenset[Seen]:
+def check(index: Path, known: frozenset[CheckedFile]) -> frozenset[CheckedFile]:
     """Check the files of the last commit in ``index``; ``known`` ones are not read again."""
-    found: set[Seen] = set()
+    found: set[CheckedFile] = set()
     segments = segments_of(index)
     every = [f"{one.name}.{suffix}" for one in segments for suffix in SUFFIXES]
     for name in (*every, *filter(None, (one.deletes for one in segments))):
         path = index / name
         status = path.stat()
-        seen = Seen(name, status.st_size, status.st_mtime_ns)
+        seen = CheckedFile(name, status.st_size, status.st_mtime_ns)
         if seen not in known:
             _check_one(path)
         found.add(seen)
@@ -98,7 +98,7 @@ def segments_of(index: Path) -> tuple[Segment, ...]:
 class Mapped:
     """Files that are mapped, held open: their length is known without looking for their names."""
 
-    def __init__(self, index: Path, files: Iterable[Seen]) -> None:
+    def __init__(self, index: Path, files: Iterable[CheckedFile]) -> None:
         """Open ``files`` of the folder ``index``."""
         self._lengths: dict[int, int] = {}
         weakref.finalize(self, _close, self._lengths)
@@ -155,14 +155,14 @@ def _check_one(path: Path) -> None:
 ORDER = "order.json"
 
 
-class Span(NamedTuple):
+class SegmentIds(NamedTuple):
     """The ids of the first and the last message of a segment in which they ascend."""
 
     first: int
     last: int
 
 
-Spans = Mapping[str, Span | None]
+Spans = Mapping[str, SegmentIds | None]
 """By segment; None for one whose ids do not ascend."""
 
 
@@ -170,14 +170,16 @@ def noted_layout(index: Path) -> Spans:
     """Read what is known of the segments in the folder ``index``; nothing where nothing is."""
     try:
         found = json_file(index / ORDER, most=MAX_INDEX_BYTES)
-        return {name: None if ids is None else Span(*map(int, ids)) for name, ids in found.items()}
+        return {
+            name: None if ids is None else SegmentIds(*map(int, ids)) for name, ids in found.items()
+        }
     except (OSError, ValueError, TypeError, AttributeError):
         return {}
 
 
 def read(searcher: tantivy.Searcher, segments: Sequence[Segment], known: Spans) -> Spans:
     """Return what is ``known`` of ``segments``, in the searcher's order, and read what is not."""
-    found: dict[str, Span | None] = {}
+    found: dict[str, SegmentIds | None] = {}
     for at, (name, documents, _) in enumerate(segments):
         if name in known:
             found[name] = known[name]
@@ -185,7 +187,7 @@ def read(searcher: tantivy.Searcher, segments: Sequence[Segment], known: Spans) 
         places = [tantivy.DocAddress(at, number) for number in range(documents)]
         ids: list[Any] = searcher.fast_field_values("message_id", places)
         ascends = bool(ids) and all(map(le, ids, ids[1:]))
-        found[name] = Span(ids[0], ids[-1]) if ascends else None
+        found[name] = SegmentIds(ids[0], ids[-1]) if ascends else None
     return found
 
 
@@ -261,7 +263,7 @@ _SAMPLE = Message(
 
 
 @dataclass(frozen=True, slots=True)
-class Weights:
+class FieldCopies:
     """How often the index holds what is in a message, where it holds the body once."""
 
     subject: int
@@ -289,7 +291,7 @@ def schema() -> tantivy.Schema:
     return builder.build()
 
 
-def fields(message: Message, weights: Weights) -> dict[str, Any]:
+def fields(message: Message, weights: FieldCopies) -> dict[str, Any]:
     """Return the value of every field of the schema for one message."""
     subject, body = coded(message.subject), coded(message.body)
     return {
@@ -309,12 +311,12 @@ def fields(message: Message, weights: Weights) -> dict[str, Any]:
     }
 
 
-def document(message: Message, of: tantivy.Schema, weights: Weights) -> tantivy.Document:
+def document(message: Message, of: tantivy.Schema, weights: FieldCopies) -> tantivy.Document:
     """Make the document of ``message``, its values typed by the schema."""
     return tantivy.Document.from_dict(fields(message, weights), of)
 
 
-def schema_hash(weights: Weights) -> str:
+def schema_hash(weights: FieldCopies) -> str:
     """Digest of the fields, of what a sample message becomes in them, and of Tantivy's version."""
     sample = fields(_SAMPLE, weights)
     words = {name: analyzer("none").analyze(sample[name]) for name in TEXTS}
@@ -327,13 +329,13 @@ TRIES = 3
 """A commit of another process may remove files that an opening is about to read."""
 
 
-class Opened(NamedTuple):
+class OpenIndex(NamedTuple):
     """An index at one commit."""
 
     stamp: Stamp
     folder: tantivy.Index
     searcher: tantivy.Searcher
-    files: frozenset[Seen]
+    files: frozenset[CheckedFile]
     mapped: Mapped
     segments: tuple[Segment, ...]
     """In the searcher's order; none where another commit came while the index was opened."""
@@ -341,7 +343,7 @@ class Opened(NamedTuple):
     """Whether messages are known to lie by their ids; see ``tantivy_layout``."""
 
 
-class Written(NamedTuple):
+class WriterOptions(NamedTuple):
     """How an index is written; neither changes an answer."""
 
     threads: int = 1
@@ -379,7 +381,7 @@ def recorded_hash(root: Path) -> str | None:
     return found if isinstance(found, str) else None
 
 
-def opened(root: Path, known: frozenset[Seen]) -> Opened:
+def opened(root: Path, known: frozenset[CheckedFile]) -> OpenIndex:
     """Open the index in ``root``; files ``known`` to be whole are not read again."""
     for last in (False,) * (TRIES - 1) + (True,):
         before = stamp(root)
@@ -394,14 +396,14 @@ def opened(root: Path, known: frozenset[Seen]) -> Opened:
                 if stamp(root) != before:
                     segments = ()
                 in_order = ascend(segments, noted_layout(root / INDEX))
-                return Opened(before, index, searcher, files, mapped, segments, in_order)
+                return OpenIndex(before, index, searcher, files, mapped, segments, in_order)
         except EngineError as exc:
             if last or stamp(root) == before:
                 raise IndexUnavailable(f"{root}: broken ({exc}). Rebuild it") from exc
     raise AssertionError("the last try returns or raises")
 
 
-def noted_index(root: Path, now: Opened) -> Opened:
+def noted_index(root: Path, now: OpenIndex) -> OpenIndex:
     """Write down in which order messages lie, as who has just written them does."""
     known = read(now.searcher, now.segments, noted_layout(root / INDEX))
     with suppress(OSError):
@@ -410,7 +412,7 @@ def noted_index(root: Path, now: Opened) -> Opened:
 
 
 @contextmanager
-def held(index: tantivy.Index, how: Written) -> Iterator[tantivy.IndexWriter]:
+def held(index: tantivy.Index, how: WriterOptions) -> Iterator[tantivy.IndexWriter]:
     """Return the one writer of ``index`` and write nothing of one's own accord."""
     try:
         writer = index.writer(how.heap_bytes, how.threads)
@@ -425,7 +427,7 @@ def held(index: tantivy.Index, how: Written) -> Iterator[tantivy.IndexWriter]:
 
 
 @contextmanager
-def writing(index: tantivy.Index, how: Written) -> Iterator[tantivy.IndexWriter]:
+def writing(index: tantivy.Index, how: WriterOptions) -> Iterator[tantivy.IndexWriter]:
     """Return the one writer of ``index``; commit what it wrote, or roll back on an error."""
     with held(index, how) as writer:
         try:
@@ -436,7 +438,7 @@ def writing(index: tantivy.Index, how: Written) -> Iterator[tantivy.IndexWriter]
             raise
 
 
-def built(root: Path, messages: Iterable[Message], how: Written, weights: Weights) -> int:
+def built(root: Path, messages: Iterable[Message], how: WriterOptions, weights: FieldCopies) -> int:
     """Index ``messages`` beside ``root`` and put it there; an error leaves the old index."""
     with guarded("rebuilding"), _others_kept_out(root, how), replacing_folder(root) as beside:
         (beside / INDEX).mkdir()
@@ -458,7 +460,7 @@ def built(root: Path, messages: Iterable[Message], how: Written, weights: Weight
 
 
 @contextmanager
-def _others_kept_out(root: Path, how: Written) -> Iterator[None]:
+def _others_kept_out(root: Path, how: WriterOptions) -> Iterator[None]:
     """Hold the writer of the index that will be replaced, where there is one that opens."""
     with ExitStack() as until_replaced:
         with suppress(EngineError), guarded("opening"):

@@ -19,15 +19,15 @@ from harness_engines.lexical.tantivy import (
 )
 from harness_engines.lexical.terms import Clause, Occur, clause_terms, terms
 from harness_engines.stacks.agent_mail.contract import (
-    Candidate,
     CandidateList,
     Direction,
     Filters,
+    MessageCandidate,
     RankingMode,
     TimeRange,
     names,
 )
-from harness_engines.stacks.agent_mail.tantivy.index import WHOLE, Opened, Weights
+from harness_engines.stacks.agent_mail.tantivy.index import WHOLE, FieldCopies, OpenIndex
 
 ID, SENT = "message_id", "created_ts"
 LEAST, MOST = -(2**63), 2**63 - 1
@@ -110,8 +110,8 @@ def among(schema: tantivy.Schema, field: str, values: Iterable[int]) -> tantivy.
 
 
 def matching(
-    now: Opened, query: tantivy.Query, ranking: RankingMode, depth: int
-) -> list[Candidate]:
+    now: OpenIndex, query: tantivy.Query, ranking: RankingMode, depth: int
+) -> list[MessageCandidate]:
     """Return one more than ``depth`` of what ``query`` finds, where there are so many."""
     if ranking is RankingMode.RELEVANCE:
         return candidates(ranked(now, query, depth + 1))
@@ -119,16 +119,18 @@ def matching(
     these = tantivy.Query.const_score_query(among(now.folder.schema, ID, ids), 0.0)
     both = tantivy.Query.boolean_query([(tantivy.Occur.Must, part) for part in (query, these)])
     score = dict(zip(*ranked(now, both, len(ids)), strict=True))
-    return [Candidate(message_id, score[message_id]) for message_id in ids]
+    return [MessageCandidate(message_id, score[message_id]) for message_id in ids]
 
 
-def candidates(found: Columns) -> list[Candidate]:
+def candidates(found: Columns) -> list[MessageCandidate]:
     """Return hits as candidates, in their order."""
-    made = partial(tuple.__new__, Candidate)  # half of the time of ``_make``
+    made = partial(tuple.__new__, MessageCandidate)  # half of the time of ``_make``
     return list(map(made, zip(found.documents, found.keys, strict=True)))
 
 
-def listed(now: Opened, query: tantivy.Query, ranking: RankingMode, depth: int) -> list[Candidate]:
+def listed(
+    now: OpenIndex, query: tantivy.Query, ranking: RankingMode, depth: int
+) -> list[MessageCandidate]:
     """Return one more than ``depth`` of what ``query`` finds, with score 0, by time or by id."""
     if ranking is RankingMode.RECENCY:
         ids = ranked(now, query, depth + 1, by=SENT).documents
@@ -137,10 +139,10 @@ def listed(now: Opened, query: tantivy.Query, ranking: RankingMode, depth: int) 
         order = tantivy.Order.Asc
         hits = now.searcher.search(query, limit, count=False, order_by_field=ID, order=order).hits
         ids = [int(message_id) for message_id, _ in hits]
-    return [Candidate(message_id, 0.0) for message_id in ids]
+    return [MessageCandidate(message_id, 0.0) for message_id in ids]
 
 
-def ranked(now: Opened, query: tantivy.Query, k: int, by: str | None = None) -> Columns:
+def ranked(now: OpenIndex, query: tantivy.Query, k: int, by: str | None = None) -> Columns:
     """Return the ``k`` best messages by score, or by the field ``by``; equal ones by id."""
     if now.in_order:
         return first(now.searcher, query, k, ids=ID, by=by)
@@ -153,7 +155,7 @@ def counted(searcher: tantivy.Searcher, query: tantivy.Query) -> int:
 
 
 def cut(
-    candidates: Sequence[Candidate], depth: int, method: str, normalized_query: str | None
+    candidates: Sequence[MessageCandidate], depth: int, method: str, normalized_query: str | None
 ) -> CandidateList:
     """Show at most ``depth`` candidates, and say whether there were more."""
     shown = tuple(candidates[:depth])
@@ -166,7 +168,7 @@ class Compiler:
 
     schema: tantivy.Schema
     analyzer: tantivy.TextAnalyzer
-    weights: Weights
+    weights: FieldCopies
 
     def query(self, text: str) -> tantivy.Query | None:
         """Compile ``text``; None where it has no word that could be in a message."""

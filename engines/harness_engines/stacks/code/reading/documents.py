@@ -18,7 +18,7 @@ from harness_engines.kept.headings import headings
 from harness_engines.lexical.terms import mended
 from harness_engines.stacks.code.reading import languages, python, syntax
 from harness_engines.stacks.code.reading.python import decoded
-from harness_engines.stacks.code.units import Facts, Mode, Texts, Unit
+from harness_engines.stacks.code.units import Facts, Mode, Unit, UnitTexts
 
 PYTHON = frozenset({"py", "pyi"})
 PROSE_ENDINGS, RECORDS = frozenset({"md", "rst", "txt"}), frozenset({"toml", "json", "csv"})
@@ -125,7 +125,7 @@ def understand(document: Document) -> Unit:
     path = _word(said, "path") or document.doc_id
     lang = (_word(said, "language") or LANGUAGES.get(_ending(path), "")).lower()
     mode, (texts, facts) = _read(document, _ending(path), lang)
-    texts = Texts(*map(mended, texts))
+    texts = UnitTexts(*map(mended, texts))
     if document.title and document.title != texts.name:
         texts = texts._replace(name=f"{document.title} {texts.name}".strip())
     lang = lang or ("python" if mode is Mode.CODE else "")
@@ -194,7 +194,7 @@ def _word(about: Mapping[str, Scalar], key: str) -> str:
     return "" if found is None else str(found)
 
 
-def read_snippet(text: str, *, name: str, kind: str) -> tuple[Texts, Facts]:
+def read_snippet(text: str, *, name: str, kind: str) -> tuple[UnitTexts, Facts]:
     """Find the first definition, its parameters, what is called, imported and commented.
 
     No types, no risks: a rule that reads signs would guess.
@@ -220,13 +220,13 @@ def read_snippet(text: str, *, name: str, kind: str) -> tuple[Texts, Facts]:
     )
     comments = "\n".join(_COMMENT.findall(text))
     body = _STRING.sub(" ", _COMMENT.sub(" ", text))
-    texts = Texts(
+    texts = UnitTexts(
         name or symbol, signature, " ".join(doc[1].split()) if doc else "", comments, body
     )
     return texts, facts
 
 
-def read_record(title: str, text: str, ext: str, kind: str) -> tuple[Texts, Facts] | None:
+def read_record(title: str, text: str, ext: str, kind: str) -> tuple[UnitTexts, Facts] | None:
     """Read a record: keys are its comment field, values its body; None where it does not parse."""
     load = READERS.get(ext)
     if load is None:
@@ -238,7 +238,7 @@ def read_record(title: str, text: str, ext: str, kind: str) -> tuple[Texts, Fact
     keys = tuple(dict.fromkeys(key for key, _ in entries if key))
     body = "\n".join(value for _, value in entries if value)
     facts = Facts(type=kind or "record", params=keys)
-    return Texts(name=title, comment="\n".join(keys), body=body), facts
+    return UnitTexts(name=title, comment="\n".join(keys), body=body), facts
 
 
 def is_record(text: str) -> bool:

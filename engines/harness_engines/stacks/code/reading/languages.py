@@ -19,7 +19,7 @@ from harness_engines.stacks.code.reading.syntax import (
     text_of,
     walk,
 )
-from harness_engines.stacks.code.units import Facts, Mode, Texts
+from harness_engines.stacks.code.units import Facts, Mode, UnitTexts
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -194,7 +194,7 @@ FUNCTIONS = frozenset({
 })  # fmt: skip
 
 
-class Part(NamedTuple):
+class DefinitionNode(NamedTuple):
     """A definition, and the node that is shown of it."""
 
     node: Node
@@ -232,7 +232,7 @@ def documents(path: str, data: bytes, grammar: Grammar) -> Iterator[Document]:
 
 def defined(
     node: Node, grammar: Grammar, holder: str = "", within: str = "", depth: int = 0
-) -> Iterator[Part]:
+) -> Iterator[DefinitionNode]:
     """Yield the definitions directly below a node, and those inside them.
 
     ``holder`` is the name of what is around them with a dot, ``within`` that of a type.
@@ -250,7 +250,7 @@ def defined(
 
 def _of(  # noqa: PLR0917  what is around it
     node: Node, span: Node, grammar: Grammar, full: str, within: str, depth: int
-) -> Iterator[Part]:
+) -> Iterator[DefinitionNode]:
     kind = grammar.defines[node.type]
     if node.type == "variable_declarator":
         value = node.child_by_field_name("value")
@@ -258,7 +258,7 @@ def _of(  # noqa: PLR0917  what is around it
     if kind == "function" and within:
         kind = "method"
     if kind != SPACE and not (kind == "constant" and within):
-        yield Part(node, span, full, kind, within if kind == "method" else "")
+        yield DefinitionNode(node, span, full, kind, within if kind == "method" else "")
     body = node.child_by_field_name("body")
     if kind in {"class", SPACE} and body is not None:
         held = full if kind == "class" or node.type == "impl_item" else ""
@@ -311,7 +311,7 @@ def _last_row(node: Node) -> int:
     return row - 1 if not end.column and row > node.start_point.row else row
 
 
-def _without_inner(part: Part, data: bytes, grammar: Grammar) -> str:
+def _without_inner(part: DefinitionNode, data: bytes, grammar: Grammar) -> str:
     """Return the text of a definition; of a type without the definitions inside it."""
     first = _first(part.span)
     body = part.node.child_by_field_name("body")
@@ -326,7 +326,7 @@ def _without_inner(part: Part, data: bytes, grammar: Grammar) -> str:
     return (kept + data[at : part.span.end_byte]).decode("utf-8", "replace").strip("\n") + "\n"
 
 
-def _selves(part: Part, module: str) -> dict[str, str]:
+def _selves(part: DefinitionNode, module: str) -> dict[str, str]:
     """Describe what a method's own object is called, and what type it has."""
     full = f"{module}.{part.within}"
     receiver = part.node.child_by_field_name("receiver")
@@ -365,7 +365,7 @@ def read(
     kind: str,
     imports: Mapping[str, str],
     own: Mapping[str, str],
-) -> tuple[Texts, Facts]:
+) -> tuple[UnitTexts, Facts]:
     """Take a piece of code apart; its arguments are those of ``python_source.read``."""
     before, behind = grammar.methods if kind == "method" else ("", "")
     root = grammar.parse(f"{before}{text}{behind}".encode())
@@ -393,7 +393,7 @@ def read(
         imports=tuple(sorted(set(imports.values()))),
     )
     body = declared.child_by_field_name("body") if declared is not None else None
-    texts = Texts(
+    texts = UnitTexts(
         name=name or symbol,
         signature=signature,
         doc=said(leading),

@@ -18,12 +18,12 @@ from harness.core.markup import NO_CHARSETS
 from harness.core.records import Document, Scalar
 from harness_engines.lexical.terms import mended
 from harness_engines.stacks.code.reading.risk import risks
-from harness_engines.stacks.code.units import Facts, Mode, Texts
+from harness_engines.stacks.code.units import Facts, Mode, UnitTexts
 
 Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 Nodes = Sequence[ast.AST]
 """All nodes of a piece, the one around first; they are walked once."""
-Read = tuple[Texts, Facts]
+Read = tuple[UnitTexts, Facts]
 LONGEST = 2 << 20
 """Characters; longer files are generated, and parsing them takes seconds."""
 LITERALS: Mapping[type[ast.AST], str] = {
@@ -88,7 +88,7 @@ def read(
         risks=risks(nodes, dotted),
     )
     body = _body(within)
-    texts = Texts(
+    texts = UnitTexts(
         name=name or symbol,
         signature=signature,
         doc=ast.get_docstring(defined or tree) or "",
@@ -254,7 +254,7 @@ def signature_of(name: str, text: str) -> str:
     return first if match and name and match[1] == name.rpartition(".")[2] else ""
 
 
-def read_symbol(name: str, text: str, kind: str, signature: str) -> tuple[Texts, Facts]:
+def read_symbol(name: str, text: str, kind: str, signature: str) -> tuple[UnitTexts, Facts]:
     """Read a docstring in the style of numpydoc, below the signature of what it documents."""
     doc = text.partition("\n")[2].strip()
     named = _sections(doc)
@@ -278,14 +278,14 @@ def read_symbol(name: str, text: str, kind: str, signature: str) -> tuple[Texts,
         calls=calls,
         links=_links(doc, named, name),
     )
-    return Texts(name=name, signature=signature, doc=doc), facts
+    return UnitTexts(name=name, signature=signature, doc=doc), facts
 
 
-def read_prose(title: str, text: str, kind: str) -> tuple[Texts, Facts]:
+def read_prose(title: str, text: str, kind: str) -> tuple[UnitTexts, Facts]:
     """Read prose: a title, what it says, and the names that it marks as code."""
     full = title if kind == "module" else ""
     facts = Facts(type=kind or "text", full=full, links=_links(text, _sections(text), title))
-    return Texts(name=title, doc=text), facts
+    return UnitTexts(name=title, doc=text), facts
 
 
 def _sections(text: str) -> Mapping[str, str]:
@@ -331,7 +331,7 @@ _LINE_END = re.compile(r"\r\n?")
 SELF = "self"
 
 
-class Part(NamedTuple):
+class FileStretch(NamedTuple):
     """A stretch of a file that becomes a document."""
 
     name: str
@@ -365,7 +365,7 @@ def documents(path: str, module: str, text: str) -> Iterator[Document]:
     try:
         parts = _parts(whole, text) if whole is not None else list(_broken(text))
     except RecursionError:
-        parts = [Part("", "module", text, 1, text.count("\n") + 1)]
+        parts = [FileStretch("", "module", text, 1, text.count("\n") + 1)]
     inside = path.rpartition("/")[2].startswith("__init__.")
     package = module if inside else module.rpartition(".")[0]
     imports = pairs(_imports(whole, package))
@@ -401,35 +401,35 @@ def pairs(known: Mapping[str, str]) -> str:
     return ",".join(f"{name}={full}" for name, full in sorted(known.items()))
 
 
-def _parts(tree: ast.Module, text: str) -> list[Part]:
+def _parts(tree: ast.Module, text: str) -> list[FileStretch]:
     lines = text.split("\n")
     found = list(_defined(tree.body, lines, ""))
     own = [node for node in tree.body if not _is_import(node) and not _defines(node)]
     own = own[1:] if own and ast.get_docstring(tree) and own[0] is tree.body[0] else own
     if own:
         said = "\n".join(_text(node, lines) for node in own)
-        found.append(Part("", "module", said, own[0].lineno, own[-1].end_lineno or 0))
+        found.append(FileStretch("", "module", said, own[0].lineno, own[-1].end_lineno or 0))
     return found
 
 
-def _defined(body: list[ast.stmt], lines: list[str], holder: str) -> Iterator[Part]:
+def _defined(body: list[ast.stmt], lines: list[str], holder: str) -> Iterator[FileStretch]:
     """Yield functions, classes, their methods and constants, also those below an if or a try."""
     for node in body:
         if isinstance(node, ast.ClassDef):
             name = f"{holder}{node.name}"
             first, last = _first(node), node.end_lineno or node.lineno
-            yield Part(name, "class", _without_inner(node, lines), first, last)
+            yield FileStretch(name, "class", _without_inner(node, lines), first, last)
             yield from _defined(node.body, lines, f"{name}.")
         elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             kind = "method" if holder else "function"
             first, last = _first(node), node.end_lineno or node.lineno
             said = "\n".join(lines[first - 1 : last])
-            yield Part(f"{holder}{node.name}", kind, said + "\n", first, last, holder[:-1])
+            yield FileStretch(f"{holder}{node.name}", kind, said + "\n", first, last, holder[:-1])
         elif isinstance(node, ast.Assign | ast.AnnAssign) and not holder:
             said, last = _text(node, lines) + "\n", node.end_lineno or node.lineno
             for one in node.targets if isinstance(node, ast.Assign) else [node.target]:
                 if isinstance(one, ast.Name):
-                    yield Part(one.id, "constant", said, node.lineno, last)
+                    yield FileStretch(one.id, "constant", said, node.lineno, last)
         else:
             for inner in _guarded(node):
                 yield from _defined(inner, lines, holder)
@@ -473,7 +473,7 @@ def _without_inner(node: ast.ClassDef, lines: list[str]) -> str:
     return f"{said}\n" if own else f"{said.rstrip()}\n    ...\n"
 
 
-def _broken(text: str) -> Iterator[Part]:
+def _broken(text: str) -> Iterator[FileStretch]:
     """Cut a file that does not parse at its definitions, and read each by itself."""
     cuts = sorted({0, *(found.start() for found in _CUT.finditer(text)), len(text)})
     for low, high in pairwise(cuts):
@@ -486,7 +486,7 @@ def _broken(text: str) -> Iterator[Part]:
         elif named := _DEFINED.search(piece):
             kind = "class" if named[1] == "class" else "function"
             last = first + piece.rstrip().count("\n")
-            yield Part(named[2], kind, piece, first, last)
+            yield FileStretch(named[2], kind, piece, first, last)
 
 
 def _imports(tree: ast.Module | None, package: str) -> Mapping[str, str]:
