@@ -256,6 +256,7 @@ class Recorder(Thread):
         self._owed: list[Degradation] = []
         self.stuck = ""
         """Why the log cannot be written now; empty where it can."""
+        self._reported = False
         self._putting, self._losing = Lock(), Lock()
         self._put = self._taken = 0
         self.lost = 0
@@ -334,13 +335,14 @@ class Recorder(Thread):
             unwritten = 0
             self._log.append((), (), found.degradations)
             self._owed, self.stuck = [], ""
+            self._reported = self._reported and not attempts
             with self._losing:
                 self._unsaid -= unsaid
         except Exception as exc:  # noqa: BLE001  a full disk must not end the recorder
             self.cause, self._owed = told(exc), troubles[: self._recording.backlog]
-            if not self.stuck:
+            if not self._reported:
                 LOG.error("%s: the log cannot be written (%s). %s", self._log.folder, exc, REMEDY)  # noqa: TRY400  no traceback
-            self.stuck = self.cause
+            self.stuck, self._reported = self.cause, True
             self._lose(unwritten)
             return
         try:

@@ -271,6 +271,31 @@ def test_while_the_log_cannot_be_written_nothing_is_compared_and_all_is_counted(
     assert said.startswith(f"{tmp_path}: the log cannot be written ([Errno 28] No space left")
 
 
+def test_a_disk_with_room_for_notes_alone_is_reported_once_and_counts_each_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    whole = Stream.append
+
+    def notes_alone(stream: Stream, lines: bytes) -> None:
+        if b'"cause"' not in lines:
+            fails()
+        whole(stream, lines)
+
+    with comparison(tmp_path, here(arm())) as made:
+        monkeypatch.setattr(Stream, "append", notes_alone)
+        for _ in range(2):
+            ask(made, 1)
+            until(lambda: made.stuck)
+            ask(made, 3)
+            until(lambda: not made.stuck)
+        monkeypatch.setattr(Stream, "append", whole)
+        ask(made, 1)
+        found = drained(made)
+        assert (made.counts.lost, found.missing, found.tally.attempted) == (2, 2, 1)
+    assert sum(one.times for one in found.degradations if one.kind is Kind.NOT_TAKEN) == 6
+    assert len(caplog.records) == 1
+
+
 @pytest.mark.parametrize(
     "spoils",
     [

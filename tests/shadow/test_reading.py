@@ -110,7 +110,7 @@ def test_without_scores_the_order_counts() -> None:
      (of({"_id": "a", "_score": "1"}), "the score of hit 1 is a str"),
      (of({"_id": "a", "_score": True}), "the score of hit 1 is a bool"),
      (of({"_id": "a", "_score": 10**400}), "the score of hit 1 is too large"),
-     (of({"_id": "a", "_score": 1}, {"_id": "b", "_score": None}), "score of hit 2 is a NoneType"),
+     (of({"_id": "a", "_score": None}, {"_id": "b", "_score": 1}), "score of hit 1 is a NoneType"),
      (of({}, {}, {}), "3 hits were shown, 2 were requested")],
 )  # fmt: skip
 def test_what_is_no_answer(answer: Any, says: str) -> None:  # noqa: ANN401  any JSON
