@@ -36,12 +36,11 @@ class LatencyCeilingSettings(BudgetSettings, TimedSettings):
         return Estimate(here.value / in_ms, here.low / in_ms, here.high / in_ms, here.n)
 
     def said(self, race: Race, found: Estimate, evidence: Evidence) -> str:
-        scale = self.scale(race.reference_ns)
+        by = self.scale(race.reference_ns)
         return (
             f"{self.percent} of {evidence.candidate.arm} {plain(found)} ms over"
             f" {counted(evidence.candidate.manifest.documents, 'document')}; budget scaled to"
-            f" {self.max_ms * scale:.3g} ms: this CPU runs the reference {1 / scale:.3g} times"
-            " as fast"
+            f" {self.max_ms * by:.3g} ms: this CPU runs the reference {1 / by:.3g} times as fast"
         )
 
 
