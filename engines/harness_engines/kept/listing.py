@@ -7,12 +7,13 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from stat import S_ISREG
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 from unicodedata import category
 
-from pathspec import GitIgnoreSpec
-
 from harness.core.errors import BadFile
+
+if TYPE_CHECKING:
+    from pathspec import GitIgnoreSpec
 
 TAGS = frozenset({"pyvenv.cfg", "CACHEDIR.TAG"})
 """A folder that holds one is an environment of Python or a cache: no documents."""
@@ -192,6 +193,8 @@ def _rules(path: Path, at: str, above: _Rules | None, *, is_above: bool = False)
             lines = file.read(MOST_IGNORE).decode("utf-8", "replace").splitlines()
     except OSError:
         return above
+    from pathspec import GitIgnoreSpec  # a folder without such a file does not wait for it
+
     whole = []
     for line in lines:
         with suppress(ValueError):
