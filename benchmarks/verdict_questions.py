@@ -316,9 +316,10 @@ class Reading:
         taken = draw(open_, rate, trial).taken
         wanted = taken | np.isin(open_.query, open_.query[taken & good])
         grades: dict[str, dict[str, int]] = {}
+        doc_ids = open_.doc_ids
         for at in np.flatnonzero(wanted).tolist():
             of = open_.query_ids[open_.query[at]]
-            grades.setdefault(of, {})[open_.doc_ids[at]] = int(good[at])
+            grades.setdefault(of, {})[doc_ids[at]] = int(good[at])
         return Sampled("control", "candidate", "nDCG@10", trial, rate, grades, "people")
 
 

@@ -82,10 +82,12 @@ def of_files(paths: Iterable[Path]) -> str:
     return of_json(sorted((path.name, of_file(path)) for path in paths))
 
 
+_JSON = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+
+
 def of_json(value: Any) -> str:  # noqa: ANN401  whatever json can write
     """Digest of ``value`` as JSON with sorted keys and no spaces."""
-    text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    return of_bytes(text.encode())
+    return of_bytes(_JSON.encode(value).encode())
 
 
 class DocumentsDigest:

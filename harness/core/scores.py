@@ -20,14 +20,15 @@ BY_TEXT: Clustering = "near-duplicates"
 def codes(query_ids: Sequence[str], clusters: Mapping[str, str]) -> NDArray[np.int64] | None:
     """Code of each query's cluster, shape (queries,); None where no two queries share one.
 
-    ``clusters`` has the cluster of a query by its id. A query without an entry is a cluster of its
-    own.
+    ``query_ids`` has each once, ``clusters`` the cluster of a query by its id. A query without an
+    entry is a cluster of its own.
     """
-    labels = [(True, clusters[q]) if q in clusters else (False, q) for q in query_ids]
-    code = {label: at for at, label in enumerate(dict.fromkeys(labels))}
-    if len(code) == len(labels):
-        return None
-    return np.array([code[label] for label in labels], dtype=np.int64)
+    first, opened = np.arange(len(query_ids)), dict[str, int]()
+    for at, label in enumerate(map(clusters.get, query_ids)):
+        if label is not None:
+            first[at] = opened.setdefault(label, at)
+    own = first == np.arange(len(first))
+    return None if own.all() else (np.cumsum(own) - 1)[first]
 
 
 def independent(query_ids: Sequence[str], clusters: Mapping[str, str]) -> int:

@@ -33,15 +33,19 @@ class _File(NamedTuple):
     """Bytes that its values may take."""
 
 
-def table_of(path: Path, wanted: pa.Schema, nullable: Container[str] = ()) -> pa.Table:
+def table_of(
+    path: Path, wanted: pa.Schema, nullable: Container[str] = (), *, coded: bool = False
+) -> pa.Table:
     """Return all columns of the file, and its metadata in the schema.
+
+    With ``coded``, texts stay codes into one dictionary of their column.
 
     The file has at least the columns of ``wanted``, of their types, and a value in each row except
     where ``nullable`` names the column.
     """
     with _opened(path) as file:
         _check_columns(file.schema, wanted)
-        table = _whole(file)
+        table = _whole(file, coded=coded)
     for name in wanted.names:
         if name not in nullable and table.column(name).null_count:
             raise Malformed(f"{name} is not given in every row")
@@ -65,11 +69,12 @@ def numbers(column: pa.ChunkedArray | pa.Array) -> NDArray[Any]:
     return np.from_dlpack(whole)
 
 
-def _whole(file: _File) -> pa.Table:
+def _whole(file: _File, *, coded: bool) -> pa.Table:
     groups = range(file.parquet.num_row_groups)
     _check(file, groups)
-    parts = [_group(file, at, None) for at in groups]
-    return pa.concat_tables(parts) if parts else _plain(file, file.parquet.read())
+    parts = [_group(file, at, None, coded=coded) for at in groups]
+    whole = pa.concat_tables(parts) if parts else _plain(file, file.parquet.read(), coded=coded)
+    return whole.unify_dictionaries() if coded else whole
 
 
 def _check_columns(schema: pa.Schema, wanted: pa.Schema) -> None:
@@ -119,15 +124,15 @@ def _check(file: _File, groups: Sequence[int]) -> None:
         raise Malformed(f"its values take {size} bytes, more than {file.most}")
 
 
-def _group(file: _File, at: int, columns: list[str] | None) -> pa.Table:
-    return _plain(file, file.parquet.read_row_group(at, columns=columns))
+def _group(file: _File, at: int, columns: list[str] | None, *, coded: bool = False) -> pa.Table:
+    return _plain(file, file.parquet.read_row_group(at, columns=columns), coded=coded)
 
 
-def _plain(file: _File, table: pa.Table) -> pa.Table:
+def _plain(file: _File, table: pa.Table, *, coded: bool) -> pa.Table:
     """Write out the texts of columns that are no dictionary, where there is room."""
     for at, name in enumerate(table.schema.names):
         field, column = file.schema.field(name), table.column(at)
-        if field.type != column.type:
+        if field.type != column.type and not coded:
             if (size := sum(map(_text_bytes, column.chunks))) > file.most:
                 raise Malformed(f"the texts of {name} take {size} bytes, more than {file.most}")
             table = table.set_column(at, field, column.cast(field.type))

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache, partial
 from pathlib import Path
 from sys import intern
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -74,11 +74,12 @@ def _run_bytes(run: Run) -> bytes:
 
 
 def _run_in(path: Path) -> Run:
-    table = table_of(path, COLUMNS)
+    table = table_of(path, COLUMNS, coded=True)
     about = {key.decode(): value.decode() for key, value in (table.schema.metadata or {}).items()}
     if "arm" not in about:
         raise Malformed("lacks the name of its arm")
-    unknown = set(table.column("status").to_pylist()) - {status.name.lower() for status in Status}
+    status, names = _coded(table, "status")
+    unknown = set(names) - {status.name.lower() for status in Status}
     if unknown:
         raise Malformed(f"knows the unknown status {sorted(unknown)}")
     lists = table.column("docs").combine_chunks()
@@ -88,7 +89,7 @@ def _run_in(path: Path) -> Run:
         raise Malformed("its documents are not in byte order of their ids")
     offsets = numbers(lists.offsets).astype(np.int64)
     codes = numbers(docs.indices)
-    query_ids = tuple(map(intern, table.column("query_id").to_pylist()))
+    query_ids = _texts(*_coded(table, "query_id"))
     _refuse_repeats(query_ids, offsets, codes)
     return Run(
         arm=about["arm"],
@@ -98,11 +99,9 @@ def _run_in(path: Path) -> Run:
         docs=codes,
         score=_flat(table, "score"),
         raw_score=_flat(table, "raw_score"),
-        status=np.array(
-            [Status[name.upper()] for name in table.column("status").to_pylist()], dtype=np.uint8
-        ),
-        served_by=tuple(map(intern, table.column("served_by").to_pylist())),
-        errors=tuple(table.column("error").to_pylist()),
+        status=np.array([Status[name.upper()] for name in names], dtype=np.uint8)[status],
+        served_by=_texts(*_coded(table, "served_by")),
+        errors=_texts(*_coded(table, "error")),
         duplicates=numbers(table.column("duplicates")).astype(np.int32),
         conditions=_conditions(about),
         retries=_count(about, "retries"),
@@ -186,37 +185,50 @@ def _part(key: Key, found: Scores, schema: pa.Schema) -> pa.RecordBatch:
 
 def _scores_in(key_names: Sequence[str], path: Path) -> ScoreTable:
     wanted = score_columns(key_names)
-    table = table_of(path, wanted, ("value", "undefined"))
-    if not len(table):
-        return {}
-    *named, asked = (_coded(table, name) for name in wanted.names[:-2])
-    group = _numbered(named)
-    values = np.array(table.column("value").to_pylist(), dtype=np.float64)
-    reasons = table.column("undefined").to_pylist()
-    lost = np.array([reason is not None for reason in reasons])
+    table = table_of(path, wanted, ("value", "undefined"), coded=True)
+    *named, (codes, texts), (why, reasons) = (
+        _coded(table, name) for name in wanted.names if name != "value"
+    )
+    values = numbers(table.column("value").fill_null(np.nan))
+    lost = np.array([reason is not None for reason in reasons], dtype=bool)[why]
     found: dict[Key, dict[str, Scores]] = {}
     same: dict[tuple[str, ...], tuple[str, ...]] = {}
-    for rows in np.split(np.argsort(group, kind="stable"), np.cumsum(np.bincount(group))[:-1]):
-        *key, measure = (texts[codes[rows[0]]] for codes, texts in named)
-        codes, texts = asked
+    for *key, measure, rows in _groups(named):
         kept, gone = rows[~lost[rows]], rows[lost[rows]]
-        query_ids = tuple(map(texts.__getitem__, codes[kept].tolist()))
-        without: dict[str, list[str]] = {}
-        for row in gone.tolist():
-            without.setdefault(reasons[row], []).append(texts[codes[row]])
+        query_ids = _texts(codes[kept], texts)
         found.setdefault(tuple(key), {})[measure] = Scores(
             measure,
             same.setdefault(query_ids, query_ids),
             values[kept],
-            {reason: tuple(ids) for reason, ids in without.items()},
+            {
+                reason: _texts(codes[gone[why[gone] == code]], texts)
+                for code in dict.fromkeys(why[gone].tolist())
+                if (reason := reasons[code]) is not None
+            },
         )
     return found
 
 
-def _coded(table: pa.Table, name: str) -> tuple[NDArray[np.int32], list[str]]:
-    """Return a column of texts as codes, and the text of each code."""
-    coded = table.column(name).combine_chunks().dictionary_encode()
-    return numbers(coded.indices), list(map(intern, coded.dictionary.to_pylist()))
+def _coded(table: pa.Table, name: str) -> tuple[NDArray[np.int32], list[Any]]:
+    """Return a column of texts as codes, and the text of each code, None for what is not given."""
+    column = table.column(name).combine_chunks()
+    code: dict[str | None, int] = {}
+    each = [code.setdefault(intern(text), len(code)) for text in column.dictionary.to_pylist()]
+    if column.null_count:
+        each.append(code.setdefault(None, len(code)))
+    return np.array(each, dtype=np.int32)[numbers(column.indices.fill_null(-1))], list(code)
+
+
+def _texts(codes: NDArray[np.int32], texts: Sequence[str]) -> tuple[str, ...]:
+    return tuple(map(texts.__getitem__, codes.tolist()))
+
+
+def _groups(columns: Sequence[tuple[NDArray[np.int32], list[str]]]) -> Iterator[tuple[Any, ...]]:
+    """Yield each combination of texts in the order they come, and last its rows, rising."""
+    group = _numbered(columns)
+    for rows in np.split(np.argsort(group, kind="stable"), np.cumsum(np.bincount(group))[:-1]):
+        if len(rows):
+            yield *(texts[codes[rows[0]]] for codes, texts in columns), rows
 
 
 def _numbered(columns: Iterable[tuple[NDArray[np.int32], list[str]]]) -> NDArray[np.int64]:
@@ -280,16 +292,13 @@ def _classes_bytes(found: Classes) -> bytes:
 
 
 def _classes_in(path: Path) -> Classes:
-    table = table_of(path, CLASS_COLUMNS)
-    found: dict[Key, tuple[list[str], list[str]]] = {}
-    for control, candidate, query_id, name in zip(
-        *(map(intern, table.column(name).to_pylist()) for name in CLASS_COLUMNS.names), strict=True
-    ):
-        ids, names = found.setdefault((control, candidate), ([], []))
-        ids.append(query_id)
-        names.append(name)
+    table = table_of(path, CLASS_COLUMNS, coded=True)
+    *pair, (codes, ids), (kind, names) = (_coded(table, name) for name in CLASS_COLUMNS.names)
+    by_pair: dict[Key, ByQuery] = {
+        (control, candidate): (_texts(codes[rows], ids), _texts(kind[rows], names))
+        for control, candidate, rows in _groups(pair)
+    }
     noted = (table.schema.metadata or {}).get(DEPTH.encode())
-    by_pair = {pair: (tuple(ids), tuple(names)) for pair, (ids, names) in found.items()}
     return Classes(by_pair, int(noted) if noted else None)
 
 

@@ -8,6 +8,7 @@ from array import array
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +24,7 @@ SPACES = " \t\n\r\v\f"
 """What separates the fields of a TREC line, and so may not be in an id."""
 UNCARRIED = SPACES + "\0"
 """What no id may hold."""
+_UNCARRIED = frozenset(UNCARRIED)
 
 LEFT_OUT = "left_out.txt"
 """In the folder of a data set: ids of queries that the import left out, one a line."""
@@ -36,7 +38,7 @@ def either(folder: Path, name: str) -> Path:
 
 def checked_id(path: Path, number: int, what: str, found: str) -> str:
     """Return the id, which every file format we write must be able to carry."""
-    if not found or any(space in found for space in UNCARRIED):
+    if not found or not _UNCARRIED.isdisjoint(found):
         raise BadFile(
             path,
             f"the {what} id {found!r} is empty or holds white space or a NUL",
@@ -306,11 +308,15 @@ def collect(path: Path, found: Iterable[tuple[int, Judgement]]) -> Qrels:
     return Qrels.of(kept)
 
 
+_whole = lru_cache(maxsize=1 << 10)(corpus_cells.whole)
+"""A file has few grades, and each of them often."""
+
+
 def grade(path: Path, number: int, text: str) -> int:
     """Read a grade (``harness.corpus.cells.whole``)."""
     if text == UNFILLED:
         raise BadFile(path, "the pair is not judged yet", f"Judge it: harness judge {path}", number)
-    found = corpus_cells.whole(text)
+    found = _whole(text)
     if found is None:
         raise BadFile(path, corpus_cells.problem(text), corpus_cells.HINT, number)
     return found
@@ -333,8 +339,10 @@ def _judgements(path: Path) -> Iterator[tuple[int, Judgement]]:
 
 
 def _fields(path: Path, number: int, line: str, shape: str) -> list[str]:
-    found = BETWEEN_FIELDS.split(line.strip(SPACES))
-    if len(found) != (wanted := shape.count(" ") + 1):
+    found, wanted = line.split(" "), shape.count(" ") + 1
+    if len(found) != wanted or "" in found or not line.isprintable():
+        found = BETWEEN_FIELDS.split(line.strip(SPACES))
+    if len(found) != wanted:
         problem = f"the line has {len(found)} fields, not {wanted}"
         raise BadFile(path, problem, f"Write: {shape}.", number)
     return found

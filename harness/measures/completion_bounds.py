@@ -19,6 +19,8 @@ Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
 STEPS = 100
 """More than Dinkelbach's method takes: each step but the last takes another completion."""
+TOGETHER = 5_000
+"""Queries that are searched at once, so that memory does not grow with all of them."""
 
 
 def average_precision(
@@ -350,15 +352,16 @@ class Ratios:
         allowed = np.arange(sums.shape[1]) <= counts[:, None]
         bottom = self.bottom
         found = self.base / bottom
-        moving = np.flatnonzero(counts)
-        for _ in range(STEPS):
-            if not len(moving):
-                break
-            top, below = self._best(moving, sums[moving], allowed[moving], found[moving])
-            now = (self.base[moving] + top) / (bottom[moving] + below)
-            better = now > found[moving]
-            moving = moving[better]
-            found[moving] = now[better]
+        for low in range(0, self.hits.queries, TOGETHER):
+            moving = low + np.flatnonzero(counts[low : low + TOGETHER])
+            for _ in range(STEPS):
+                if not len(moving):
+                    break
+                top, below = self._best(moving, sums[moving], allowed[moving], found[moving])
+                now = (self.base[moving] + top) / (bottom[moving] + below)
+                better = now > found[moving]
+                moving = moving[better]
+                found[moving] = now[better]
         return found
 
     def _best(

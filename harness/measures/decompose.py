@@ -13,20 +13,18 @@ begins where the one before it ended, all parts sum to the difference.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.core.engine import Hit
 from harness.core.records import Qrels
-from harness.core.run import Row, Run, Status
+from harness.core.run import Run, Status
+from harness.measures.missing_judgements import Rows, hits_within
 from harness.measures.name import parse
 from harness.measures.quality import score
-
-Rankings = Mapping[str, Sequence[str]]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -58,15 +56,21 @@ def decompose(
         EvidenceError: no query is given, or one twice.
     """
     k = parse(measure).params.get("cutoff")
-    old, new = control.rankings(query_ids, k), candidate.rankings(query_ids, k)
-    asked = Qrels({query_id: qrels.grades[query_id] for query_id in query_ids})
+    words = tuple(sorted({*control.vocabulary, *candidate.vocabulary}))
+    code = {doc_id: at for at, doc_id in enumerate(words)}
+    old, new = (hits_within(run, query_ids, code, k) for run in (control, candidate))
+    before, after = (query * len(words) + docs for query, docs, _ in (old, new))
+    stayed = np.isin(before, after, assume_unique=True)
+    stay = np.isin(after, before, assume_unique=True)
 
-    def value(rankings: Rankings) -> NDArray[np.float64]:
-        return score(_run(rankings), asked, [measure], query_ids)[measure].values
+    def value(query: Rows, docs: Rows) -> NDArray[np.float64]:
+        run = _run(query_ids, words, query, docs)
+        return score(run, qrels, [measure], query_ids)[measure].values
 
-    neither, both = value(old), value(new)
-    only_order = value({query_id: reordered(old[query_id], new[query_id]) for query_id in old})
-    only_shown = value({query_id: reordered(new[query_id], old[query_id]) for query_id in old})
+    moved, back = old[1].copy(), new[1].copy()  # what only one arm has stands still
+    moved[stayed], back[stay] = new[1][stay], old[1][stayed]
+    neither, both = value(old[0], old[1]), value(new[0], new[1])
+    only_order, only_shown = value(old[0], moved), value(new[0], back)
     return DifferenceParts(
         tuple(query_ids),
         shown=((only_shown - neither) + (both - only_order)) / 2,
@@ -88,16 +92,18 @@ def decompose_way(
     return tuple(decompose(*step, qrels, measure, query_ids) for step in steps)
 
 
-def reordered(shown: Sequence[str], other: Sequence[str]) -> tuple[str, ...]:
-    """Return ``shown`` with what ``other`` shows too in the order that it has there.
-
-    What only ``shown`` has stays where it stands.
-    """
-    mine, theirs = frozenset(shown), frozenset(other)
-    shared = iter([doc_id for doc_id in other if doc_id in mine])
-    return tuple(next(shared) if doc_id in theirs else doc_id for doc_id in shown)
-
-
-def _run(rankings: Rankings) -> Run:
-    hits = {q: [Hit(d, -at, -at) for at, d in enumerate(docs)] for q, docs in rankings.items()}
-    return Run.of("parts", [Row(q, Status.ANSWERED, found) for q, found in hits.items()])
+def _run(query_ids: Sequence[str], words: tuple[str, ...], query: Rows, docs: Rows) -> Run:
+    count, fallen = len(query_ids), -np.arange(len(docs), dtype=np.float64)
+    return Run(
+        arm="parts",
+        query_ids=tuple(query_ids),
+        vocabulary=words,
+        offsets=np.searchsorted(query, np.arange(count + 1)),
+        docs=docs.astype(np.int32),
+        score=fallen,
+        raw_score=fallen,
+        status=np.full(count, Status.ANSWERED, dtype=np.uint8),
+        served_by=("",) * count,
+        errors=("",) * count,
+        duplicates=np.zeros(count, dtype=np.int32),
+    )

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from hashlib import blake2b
+from itertools import repeat
 from typing import NamedTuple, TypeVar
 from weakref import WeakKeyDictionary, ref
 
@@ -44,21 +45,15 @@ def cases(
     Raises:
         EvidenceError: a query was not asked, or has no judgement.
     """
-    rows = control.positions, candidate.positions
     for query_id in query_ids:
-        if query_id not in qrels.grades or any(query_id not in found for found in rows):
+        if any(query_id not in of for of in (qrels.grades, control.positions, candidate.positions)):
             raise EvidenceError(
                 f"query {query_id} was not judged, or not asked of both {control.arm} and"
                 f" {candidate.arm}; score and compare the arms once more"
             )
-        yield (
-            query_id,
-            Case(
-                _shown(control, rows[0][query_id], depth),
-                _shown(candidate, rows[1][query_id], depth),
-                qrels.grades[query_id],
-            ),
-        )
+    here, there = (run.rankings(query_ids, depth) for run in (control, candidate))
+    for query_id in query_ids:
+        yield query_id, Case(here[query_id], there[query_id], qrels.grades[query_id])
 
 
 def narrowing(
@@ -88,12 +83,6 @@ ROUNDING = 1e-12
 """Narrowing up to this is rounding."""
 
 
-def _shown(run: Run, row: int, depth: int | None) -> tuple[str, ...]:
-    low, high = int(run.offsets[row]), int(run.offsets[row + 1])
-    high = high if depth is None else min(high, low + depth)
-    return tuple(run.vocabulary[doc] for doc in run.docs[low:high].tolist())
-
-
 def condense(run: Run, qrels: Qrels) -> Run:
     """Take unjudged documents out of each ranking; the rest close up (Sakai 2007).
 
@@ -102,14 +91,13 @@ def condense(run: Run, qrels: Qrels) -> Run:
     for ``judged_only`` of trec_eval's code. Queries without any judgement keep their rankings: no
     measure of quality looks at them.
     """
-    keep = np.ones(len(run.docs), dtype=bool)
-    docs = run.docs.tolist()
-    for row, query_id in enumerate(run.query_ids):
-        judged = qrels.grades.get(query_id)
-        if judged is None:
-            continue
-        low, high = int(run.offsets[row]), int(run.offsets[row + 1])
-        keep[low:high] = [run.vocabulary[doc] in judged for doc in docs[low:high]]
+    encoded = EncodedQrels.of(qrels)
+    at = np.fromiter(map(encoded.position.get, run.query_ids, repeat(-1)), np.int64, len(run))
+    row = np.repeat(at, run.lengths)
+    docs = encoded.translation(run.vocabulary)[run.docs]
+    keep, asked = row < 0, np.flatnonzero(row >= 0)
+    known, _ = encoded.lookup.find(row[asked], docs[asked])
+    keep[asked[known]] = True
     kept = np.concatenate([[0], np.cumsum(keep, dtype=np.int64)])
     return replace(
         run,
@@ -138,8 +126,9 @@ class MissingJudgements:
     """Shape (queries,): the largest."""
     query: Rows
     """Shape (hits,): position in ``query_ids`` of each unjudged document that an arm shows."""
-    doc_ids: tuple[str, ...]
-    """Of each of these hits."""
+    docs: Rows
+    """Shape (hits,): codes into ``vocabulary``."""
+    vocabulary: tuple[str, ...]
     loss: Floats
     """Shape (hits,): what the hit alone takes from the difference at most; 0 or above."""
     gain: Floats
@@ -147,6 +136,11 @@ class MissingJudgements:
     and so are the gains."""
     exact: bool = True
     """Whether some completion reaches the worst and the best; else they are outer bounds."""
+
+    @property
+    def doc_ids(self) -> tuple[str, ...]:
+        """Document of each of these hits."""
+        return tuple(map(self.vocabulary.__getitem__, self.docs.tolist()))
 
     @property
     def counts(self) -> Rows:
@@ -189,7 +183,8 @@ class MissingJudgements:
             self.worst[rows],
             self.best[rows],
             now[self.query[kept]],
-            tuple(self.doc_ids[at] for at in kept.tolist()),
+            self.docs[kept],
+            self.vocabulary,
             self.loss[kept],
             self.gain[kept],
             self.exact,
@@ -250,7 +245,8 @@ def _missing(control: Run, candidate: Run, qrels: Qrels, measure: str) -> Missin
         effects.worst,
         effects.best,
         hits.query[hits.open],
-        found.unjudged,
+        found.docs[hits.open],
+        found.vocabulary,
         effects.loss,
         effects.gain,
     )
@@ -273,7 +269,8 @@ def _anything(control: Run, candidate: Run, qrels: Qrels, measure: str) -> Missi
         np.where(has, span.least, 0.0),
         np.where(has, span.most, 0.0),
         found.query[open_],
-        found.unjudged,
+        found.docs[open_],
+        found.vocabulary,
         unknown,
         unknown,
         exact=False,
@@ -293,9 +290,9 @@ def _one_by_one(  # noqa: PLR0917  all of it is needed
     open_ = np.flatnonzero((found.grades == UNJUDGED) & (place[found.query] >= 0))
     query = place[found.query[open_]]
     loss, gain = (judged - spans[:, 0])[query], (spans[:, 1] - judged)[query]
-    docs = found.named(open_)
+    worst, best, shown = spans[:, 0], spans[:, 1], (found.docs[open_], found.vocabulary)
     return MissingJudgements(
-        measure, ids, judged, spans[:, 0], spans[:, 1], query, docs, loss, gain, exact=False
+        measure, ids, judged, worst, best, query, *shown, loss, gain, exact=False
     )
 
 
@@ -329,7 +326,7 @@ class _Shown:
         if candidate.vocabulary != words:
             words = tuple(sorted({*words, *candidate.vocabulary}))
         code = {doc_id: at for at, doc_id in enumerate(words)}
-        columns = [_flat(run, ids, code, cutoff) for run in (control, candidate)]
+        columns = [hits_within(run, ids, code, cutoff) for run in (control, candidate)]
         keys = [query * len(words) + docs for query, docs, _ in columns]
         shown, place = np.unique(np.concatenate(keys), return_inverse=True)
         ranks = [np.zeros(len(shown), dtype=np.int64) for _ in columns]
@@ -352,15 +349,6 @@ class _Shown:
     def open(self) -> Rows:
         """Places of what is not judged."""
         return np.flatnonzero(self.grades == UNJUDGED)
-
-    @cached_property
-    def unjudged(self) -> tuple[str, ...]:
-        """Ids of what is not judged, which every measure of this depth shares."""
-        return self.named(self.open)
-
-    def named(self, at: Rows) -> tuple[str, ...]:
-        """Ids of some of the documents."""
-        return tuple(self.vocabulary[doc] for doc in self.docs[at].tolist())
 
     def hits(self, wanted: Bounding) -> Hits:
         """Return gains in the place of grades."""
@@ -393,10 +381,10 @@ def _merged(control: Run, candidate: Run, qrels: Qrels, cutoff: int | None) -> _
     return _once(_Shown, control, candidate, qrels, cutoff, made)
 
 
-def _flat(
+def hits_within(
     run: Run, ids: Sequence[str], code: dict[str, int], cutoff: int | None
 ) -> tuple[Rows, Rows, Rows]:
-    """Position of the query, code of the document and rank of each hit within the cutoff."""
+    """Position of the query, code of the document and rank from 1 of each hit in the cutoff."""
     at = np.array([run.positions[query_id] for query_id in ids], dtype=np.int64)
     first = run.offsets[at]
     length = run.offsets[at + 1] - first if len(at) else first
@@ -438,10 +426,10 @@ class SampledQueries(NamedTuple):
 def draw(missing: MissingJudgements, rate: float, seed: int) -> Draw:
     """Draw hits; of a higher rate, all that a lower one draws are drawn too."""
     chance = np.minimum(1.0, rate * missing.weight)
-    taken = np.zeros(len(chance), dtype=bool)
+    taken, doc_ids = np.zeros(len(chance), dtype=bool), missing.doc_ids
     for at in np.flatnonzero(chance > 0).tolist():
         query_id = missing.query_ids[missing.query[at]]
-        taken[at] = _coin(seed, query_id, missing.doc_ids[at]) < chance[at]
+        taken[at] = _coin(seed, query_id, doc_ids[at]) < chance[at]
     return Draw(chance, taken)
 
 
@@ -508,18 +496,17 @@ def judge(
     """Return what the judgements of a sample say of the queries of ``missing``."""
     wanted, grades = bounding(missing.measure, qrels), sample.grades
     drawn = draw(missing, sample.rate, sample.seed)
-    count = len(missing.query_ids)
+    count, doc_ids = len(missing.query_ids), missing.doc_ids
     known = np.full(len(missing.query), -1.0)
     for at in range(len(known)):
         of = grades.get(missing.query_ids[missing.query[at]], {})
-        if (grade := of.get(missing.doc_ids[at])) is not None:
+        if (grade := of.get(doc_ids[at])) is not None:
             known[at] = wanted.gain(grade)
     relevant = known > 0
     seen = seen_by(missing, drawn, relevant)
     wants = (drawn.taken | seen[missing.query]) & (known < 0)
     left = tuple(
-        (missing.query_ids[missing.query[at]], missing.doc_ids[at])
-        for at in np.flatnonzero(wants).tolist()
+        (missing.query_ids[missing.query[at]], doc_ids[at]) for at in np.flatnonzero(wants).tolist()
     )
     moved = np.zeros(count)
     if not left:

@@ -6,12 +6,14 @@ import base64
 import gzip
 import json
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain, compress, repeat
 from types import SimpleNamespace as Columns
 
 import numpy as np
 from markupsafe import Markup
+from numpy.typing import NDArray
 
 from harness.core.errors import HarnessError
 from harness.core.evidence import Agreement
@@ -19,7 +21,9 @@ from harness.core.printable import one_line
 from harness.core.records import Query
 from harness.core.run import Run, Status
 from harness.core.scores import Estimate, Scores
+from harness.measures.columns import EncodedQrels
 from harness.measures.decompose import decompose
+from harness.measures.missing_judgements import Floats, Rows, hits_within
 from harness.report.doc import NOT_MEASURED
 from harness.report.explorer_stages import stages
 from harness.report.html import TEMPLATES, environment, named, script_source
@@ -31,8 +35,8 @@ from harness.report.page.view import ALIKE
 from harness.report.rounding import for_json
 
 JACCARD = "Jaccard@"
-Column = list[int]
-"""By query: a place in the list of numbers, or -1 less a place in that of reasons."""
+Column = Rows
+"""Shape (queries,): a place in the list of numbers, or -1 less a place in that of reasons."""
 Ends = tuple[float | None, float | None, float | None, int]
 """A mean, both ends of its interval, and its number of queries; None for an open end."""
 
@@ -49,32 +53,39 @@ class _Once:
 
     def column(self, scores: Scores | None) -> Column:
         """Code one measure of one arm."""
-        missing = self._reason(NOT_MEASURED)
-        found = [missing] * len(self.rows)
+        found = np.full(len(self.rows), self._reason(NOT_MEASURED))
         if scores is None:
             return found
         for why, query_ids in scores.undefined.items():
-            reason = self._reason(why.replace("_", " "))
-            for query_id in query_ids:
-                if query_id in self.rows:
-                    found[self.rows[query_id]] = reason
-        return self.put(found, scores.query_ids, scores.values.tolist())
+            at, _ = self._places(query_ids)
+            found[at] = self._reason(why.replace("_", " "))
+        return self.put(found, scores.query_ids, scores.values)
 
-    def put(self, column: Column, query_ids: Sequence[str], values: Sequence[float]) -> Column:
+    def put(self, column: Column, query_ids: Sequence[str], values: Floats) -> Column:
         """Write values into a column, by query id."""
-        for query_id, value in zip(query_ids, values, strict=True):
-            if query_id in self.rows:
-                code = self.numbers.setdefault(for_json(value), len(self.numbers))
-                column[self.rows[query_id]] = code
+        at, known = self._places(query_ids)
+        values = values[known]
+        _, first, of = np.unique(values, return_index=True, return_inverse=True)
+        codes = np.zeros(len(first), dtype=np.int64)
+        for each in np.argsort(first).tolist():
+            number = for_json(float(values[first[each]]))
+            codes[each] = self.numbers.setdefault(number, len(self.numbers))
+        column[at] = codes[of]
         return column
 
     def classified(self, by: Agreement) -> Column:
         """Code the class of each query."""
-        column = [-1] * len(self.rows)
-        for query_id, said in zip(by.query_ids, by.classes, strict=True):
-            if query_id in self.rows:
-                column[self.rows[query_id]] = self.classes.setdefault(said, len(self.classes))
+        column = np.full(len(self.rows), -1)
+        at, known = self._places(by.query_ids)
+        names = compress(by.classes, known.tolist())
+        column[at] = [self.classes.setdefault(name, len(self.classes)) for name in names]
         return column
+
+    def _places(self, query_ids: Sequence[str]) -> tuple[Column, NDArray[np.bool_]]:
+        """Rows of those queries that the report has, and which of the given ones these are."""
+        at = np.fromiter(map(self.rows.get, query_ids, repeat(-1)), np.int64, len(query_ids))
+        known = at >= 0
+        return at[known], known
 
     def _reason(self, why: str) -> int:
         return -1 - self.reasons.setdefault(why, len(self.reasons))
@@ -104,7 +115,8 @@ def values(report: ReportInput) -> Columns:
         status=[_status(report, arm, queries) for arm in arms],
         # by arm and measure, as are means; by slice before
         scores=[
-            [once.column(report.arms[arm].scores.get(name)) for name in measures] for arm in arms
+            [once.column(report.arms[arm].scores.get(name)).tolist() for name in measures]
+            for arm in arms
         ],
         means=[[ends(report.means.get(arm, {}).get(m)) for m in measures] for arm in arms],
         slice_means=[
@@ -143,8 +155,8 @@ def _compared(
     if pairs and len(moved):
         ids = [pairs.query_ids[at] for at in moved]
         parts = decompose(found.control.run, found.candidate.run, report.qrels, report.measure, ids)
-        once.put(shown, ids, parts.shown.round(DIGITS).tolist())
-        once.put(order, ids, parts.order.round(DIGITS).tolist())
+        once.put(shown, ids, parts.shown.round(DIGITS))
+        once.put(order, ids, parts.order.round(DIGITS))
     arms = list(report.arms)
     return Columns(
         name=named(name),
@@ -152,11 +164,11 @@ def _compared(
         candidate=arms.index(found.candidate.arm),
         depth=_deepest(found.agreement),
         # places in the list of classes, of the candidate and of the A/A run; -1 for none
-        classes=once.classified(found.agreement),
-        noise=once.classified(found.noise),
-        alike=once.column(found.agreement.scores.get(ALIKE)),
-        shown=shown,  # what moved a query: documents, and order
-        order=order,
+        classes=once.classified(found.agreement).tolist(),
+        noise=once.classified(found.noise).tolist(),
+        alike=once.column(found.agreement.scores.get(ALIKE)).tolist(),
+        shown=shown.tolist(),  # what moved a query: documents, and order
+        order=order.tolist(),
         # by measure; of the first measure by slice
         differences=[ends(report.differences.get(name, {}).get(m)) for m in measures],
         slices=[ends(report.slice_differences.get(name, {}).get(part)) for part in slices],
@@ -245,15 +257,10 @@ def themes(style: str) -> str:
 def hits(report: ReportInput) -> Columns:
     """Collect rankings, judgements and documents in columns; each document is read once."""
     query_ids = tuple(report.queries)
-    firsts = [_first(side.run, query_ids) for side in report.arms.values()]
-    each = range(len(query_ids))
-    seen = [tuple(dict.fromkeys(doc for first in firsts for doc in first[at])) for at in each]
-    judged = [_judged(report, *one) for one in zip(query_ids, seen, strict=True)]
-    needed = frozenset(doc_id for row in seen for doc_id in row)
-    needed |= frozenset(doc_id for row in judged for doc_id in row)
-    ids = sorted(needed)
-    code = {doc_id: at for at, doc_id in enumerate(ids)}
-    documents = report.documents(needed)
+    count = len(query_ids)
+    listed = _Listed.of(report, query_ids)
+    ids = [listed.words[at] for at in listed.needed.tolist()]
+    documents = report.documents(frozenset(ids))
     found = [documents.get(doc_id) for doc_id in ids]
     latency = report.latency
     arms = list(report.arms)
@@ -263,12 +270,15 @@ def hits(report: ReportInput) -> Columns:
         titles=[one_line(one.title, TITLE) if one else "" for one in found],
         texts=[one_line(one.text, EXCERPT) if one else None for one in found],
         # judgements of each query that are listed: of what an arm shows, or relevant
-        lengths=[len(row) for row in judged],
-        judged=[code[doc_id] for row in judged for doc_id in row],
-        grades=[grade for row in judged for grade in row.values()],
-        shown=[_shown(side.run, query_ids, code, judged, seen) for side in report.arms.values()],
+        lengths=listed.lengths(listed.judged, count),
+        judged=listed.documents(listed.judged),
+        grades=listed.grades.tolist(),
+        shown=[
+            _shown(side.run, query_ids, listed, *of)
+            for side, of in zip(report.arms.values(), listed.arms, strict=True)
+        ],
         # documents of each query that some arm shows: the first arm's, what the next adds, ...
-        distinct=list(map(len, seen)),
+        distinct=listed.lengths(listed.seen, count),
         times=_times(latency, arms, query_ids) if latency else [],
         # arms whose times are not told: in the race they answered otherwise than in their run
         unverified=[
@@ -281,51 +291,95 @@ def hits(report: ReportInput) -> Columns:
     )
 
 
-def _first(run: Run, query_ids: Sequence[str]) -> list[tuple[str, ...]]:
-    """Return the first ten of every query."""
-    asked = run.positions
-    found = run.rankings([query_id for query_id in query_ids if query_id in asked], DEPTH)
-    return [found.get(query_id, ()) for query_id in query_ids]
+@dataclass(frozen=True, slots=True, eq=False)
+class _Listed:
+    """Documents by query, each pair as one number: the query's times ``len(words)``, plus its own.
+
+    All pairs lie in the order of the queries.
+    """
+
+    words: tuple[str, ...]
+    """Documents that an arm shows or that are judged, in byte order."""
+    arms: tuple[tuple[Rows, Rows], ...]
+    """Of each arm, what it shows, best first, and the rank of each, from 1; shape (hits,) both."""
+    seen: Rows
+    """Of the first ten of all arms: the first arm's, what the next adds, ..."""
+    judged: Rows
+    """Judged relevant, or of the first ten of an arm; the best grade first."""
+    grades: NDArray[np.int32]
+    """Shape of ``judged``."""
+    needed: Rows
+    """Documents among ``seen`` and ``judged``, rising."""
+
+    @classmethod
+    def of(cls, report: ReportInput, query_ids: Sequence[str]) -> _Listed:
+        coded = EncodedQrels.of(report.qrels)
+        runs = [side.run for side in report.arms.values()]
+        words = tuple(sorted({*coded.vocabulary, *chain(*(run.vocabulary for run in runs))}))
+        code = {doc_id: at for at, doc_id in enumerate(words)}
+        arms = tuple(_ranked(run, query_ids, code) for run in runs)
+        firsts = (shown[rank <= DEPTH] for shown, rank in arms)
+        first = np.concatenate([np.zeros(0, dtype=np.int64), *firsts])
+        first = first[np.argsort(first // len(words), kind="stable")]
+        seen = first[np.sort(np.unique(first, return_index=True)[1])]
+        number = {query_id: at for at, query_id in enumerate(query_ids)}
+        of = np.fromiter(map(number.get, coded.query_ids, repeat(-1)), np.int64, len(coded))
+        query = of[coded.rows]
+        docs = np.array([code[doc_id] for doc_id in coded.vocabulary], dtype=np.int64)[coded.docs]
+        judged = query * len(words) + docs
+        shown = np.isin(judged, seen, assume_unique=True)
+        told = np.flatnonzero((query >= 0) & ((coded.grades > 0) | shown))
+        told = told[np.lexsort((docs[told], -coded.grades[told], query[told]))]
+        judged = judged[told]
+        needed = np.unique(np.concatenate([seen, judged]) % len(words))
+        return cls(words, arms, seen, judged, coded.grades[told], needed)
+
+    def lengths(self, pairs: Rows, queries: int) -> list[int]:
+        """Count the pairs of each query."""
+        return list(np.bincount(pairs // len(self.words), minlength=queries).tolist())
+
+    def documents(self, pairs: Rows) -> list[int]:
+        """Return the place of each pair's document among ``needed``."""
+        return list(np.searchsorted(self.needed, pairs % len(self.words)).tolist())
 
 
-def _judged(report: ReportInput, query_id: str, seen: Collection[str]) -> dict[str, int]:
-    """Grades of what some arm shows and of what is relevant, the best first."""
-    grades = report.qrels.grades.get(query_id, {})
-    listed = {doc: grade for doc, grade in grades.items() if grade > 0 or doc in seen}
-    return dict(sorted(listed.items(), key=lambda one: (-one[1], one[0])))
+def _ranked(run: Run, query_ids: Sequence[str], code: dict[str, int]) -> tuple[Rows, Rows]:
+    known = [at for at, query_id in enumerate(query_ids) if query_id in run.positions]
+    query, docs, rank = hits_within(run, [query_ids[at] for at in known], code, None)
+    return np.array(known, dtype=np.int64)[query] * len(code) + docs, rank
 
 
-def _shown(
-    run: Run,
-    query_ids: Sequence[str],
-    code: Mapping[str, int],
-    judged: Sequence[Mapping[str, int]],
-    seen: Sequence[Sequence[str]],
-) -> Columns:
+def _shown(run: Run, query_ids: Sequence[str], listed: _Listed, shown: Rows, rank: Rows) -> Columns:
     """Collect what one arm showed: its first ten, and ranks in its whole ranking, 0 for none.
 
     ``ranks`` are of the judged documents, ``deeper`` of those that other arms show and it does not.
     """
-    at = run.positions
-    ends, docs = run.offsets.tolist(), run.docs.tolist()
-    told = Columns(lengths=[], docs=[], found=[], instead={}, ranks=[], deeper=[])
-    for number, query_id in enumerate(query_ids):
-        row = at.get(query_id)
-        if row is None:
-            told.instead[number] = instead_of(Status.NOT_ASKED, "")
-            ranking = []
-        else:
-            ranking = [run.vocabulary[doc] for doc in docs[ends[row] : ends[row + 1]]]
-            if not ranking:
-                told.instead[number] = instead_of(Status(run.status[row]), run.errors[row])
-        first = ranking[:DEPTH]
-        rank = {doc_id: place for place, doc_id in enumerate(ranking, start=1)}
-        told.lengths.append(len(first))
-        told.docs.extend(code[doc_id] for doc_id in first)
-        told.found.append(len(ranking))
-        told.ranks.extend(rank.get(doc_id, 0) for doc_id in judged[number])
-        told.deeper.extend(rank.get(doc_id, 0) for doc_id in seen[number] if doc_id not in first)
-    return told
+    order = np.argsort(shown)
+    sure = shown[order]
+
+    def ranks(pairs: Rows) -> Rows:
+        if not len(sure):
+            return np.zeros_like(pairs)
+        at = np.minimum(np.searchsorted(sure, pairs), len(sure) - 1)
+        return np.where(sure[at] == pairs, rank[order[at]], 0)
+
+    first, seen = shown[rank <= DEPTH], ranks(listed.seen)
+    found = listed.lengths(shown, len(query_ids))
+    return Columns(
+        lengths=listed.lengths(first, len(query_ids)),
+        docs=listed.documents(first),
+        found=found,
+        instead={at: _instead(run, query_ids[at]) for at, hits in enumerate(found) if not hits},
+        ranks=ranks(listed.judged).tolist(),
+        deeper=seen[(seen == 0) | (seen > DEPTH)].tolist(),
+    )
+
+
+def _instead(run: Run, query_id: str) -> str:
+    row = run.positions.get(query_id)
+    if row is None:
+        return instead_of(Status.NOT_ASKED, "")
+    return instead_of(Status(run.status[row]), run.errors[row])
 
 
 def _times(latency: Latency, arms: Sequence[str], query_ids: Sequence[str]) -> list[Columns]:

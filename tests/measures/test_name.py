@@ -16,7 +16,7 @@ from harness.core.errors import DatasetError, HarnessError, UnknownName
 from harness.core.records import Qrels
 from harness.core.run import Row, Run, Status
 from harness.measures.columns import EMPTY, SPARSE, UNKNOWN, EncodedQrels, Lookup, repeats
-from harness.measures.decompose import decompose, decompose_way, reordered
+from harness.measures.decompose import decompose, decompose_way
 from harness.measures.name import (
     COMMON,
     LARGEST,
@@ -413,12 +413,6 @@ def test_what_entered_is_told_from_what_rose() -> None:
     assert (entered.shown[0], entered.order[0]) == (1, 0)
 
 
-def test_documents_that_stay_take_each_others_places() -> None:
-    assert reordered("abcd", "dxbz") == ("a", "d", "c", "b")
-    assert reordered("abcd", "") == tuple("abcd")
-    assert reordered("", "abcd") == ()
-
-
 def one_at_a_time(old: list[str], new: list[str], qrels: Qrels) -> tuple[float, float]:
     """Give shown and order by going both ways by hand, on plain lists."""
 
@@ -434,6 +428,22 @@ def one_at_a_time(old: list[str], new: list[str], qrels: Qrels) -> tuple[float, 
     first_order = value(in_order_of(old, new)) - value(old)
     shown = (first_shown + value(new) - value(in_order_of(old, new))) / 2
     return shown, (first_order + value(new) - value(in_order_of(new, old))) / 2
+
+
+def test_documents_that_stay_take_each_others_places() -> None:
+    """Queries of both runs in other orders, and one that is not asked about."""
+    rankings = {"q": ("abcd", "dxbz"), "p": ("ab", "bca"), "o": ("abc", ""), "left": ("a", "b")}
+    qrels = qrels_of({query_id: {"b": 2, "d": 1, "c": 1} for query_id in rankings})
+    control, candidate = (
+        run_of({q: rankings[q][side] for q in sorted(rankings, reverse=bool(side))})
+        for side in (0, 1)
+    )
+    asked = ["q", "o", "p"]
+    parts = decompose(control, candidate, qrels, "nDCG@5", asked)
+    for at, query_id in enumerate(asked):
+        old, new = map(list, rankings[query_id])
+        by_hand = one_at_a_time(old, new, qrels)
+        assert (parts.shown[at], parts.order[at]) == pytest.approx(by_hand, rel=0, abs=1e-12)
 
 
 @pytest.mark.slow

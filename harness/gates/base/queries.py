@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from itertools import compress
 from typing import ClassVar
 
@@ -103,10 +104,7 @@ def checked(scores: Mapping[str, Scores], measure: str, owner: str) -> Scores:
             f" add {measure} to the measures and score again"
         )
     found = scores[measure]
-    broken = tuple(
-        q for q, fine in zip(found.query_ids, np.isfinite(found.values), strict=True) if not fine
-    )
-    if broken:
+    if broken := tuple(compress(found.query_ids, ~np.isfinite(found.values))):
         raise EvidenceError(
             f"{owner}: {measure} is NaN or infinite for {many(len(broken), 'query')}"
             f" ({some(broken)}); a query without a value belongs among the undefined ones"
@@ -169,34 +167,33 @@ def class_of(evidence: Evidence) -> Mapping[str, str]:
     unknown = set(found.values()) - frozenset(Class)
     if unknown:
         raise EvidenceError(f"no such class of agreement: {some(tuple(sorted(unknown)))}")
+    compared = {query_id for query_id, named in found.items() if named in COMPARED}
     for run in (evidence.control.run, evidence.candidate.run):
         unanswered = compress(run.query_ids, (run.status != Status.ANSWERED).tolist())
-        silent = tuple(query_id for query_id in unanswered if found.get(query_id) in COMPARED)
-        if silent:
+        if silent := tuple(query_id for query_id in unanswered if query_id in compared):
             raise EvidenceError(
                 f"{run.arm} did not answer {many(len(silent), 'query')} that count as compared"
                 f" ({some(silent)}); an error is not an empty answer: compare the runs once more"
             )
     for name, scores in agreement.scores.items():
-        wrong = tuple(q for q in scores.query_ids if found.get(q) not in COMPARED)
-        if wrong:
+        if wrong := tuple(q for q in scores.query_ids if q not in compared):
             raise EvidenceError(
                 f"{many(len(wrong), 'query has')} a {name} and no comparison ({some(wrong)});"
                 " a skipped comparison is not an equal one: compare the runs once more"
             )
-    _nothing_passed_over(evidence, found)
+    _nothing_passed_over(evidence, found, compared)
     return found
 
 
-def _nothing_passed_over(evidence: Evidence, found: Mapping[str, str]) -> None:
+def _nothing_passed_over(
+    evidence: Evidence, found: Mapping[str, str], compared: AbstractSet[str]
+) -> None:
     """Refuse queries that both arms answered and that were skipped, shed, stale or never tried."""
     control, candidate = (
-        frozenset(compress(run.query_ids, (run.status == Status.ANSWERED).tolist()))
+        set(compress(run.query_ids, (run.status == Status.ANSWERED).tolist()))
         for run in (evidence.control.run, evidence.candidate.run)
     )
-    both = control & candidate
-    passed = tuple(sorted(q for q in both if found.get(q) not in COMPARED))
-    if passed:
+    if passed := tuple(sorted((control & candidate) - compared)):
         whys = ", ".join(sorted({found.get(q, NEVER_TRIED) for q in passed}))
         raise EvidenceError(
             f"{many(len(passed), 'query')} that both arms answered were not compared"
