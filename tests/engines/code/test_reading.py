@@ -313,6 +313,13 @@ def test_paths_have_files_and_endings() -> None:
     assert embedded(Document("d", "", "text")) == "text"
 
 
+def test_a_page_is_cut_at_headings_of_three_levels() -> None:
+    text = "Before.\n\n# A\n\n## B\n\n### C\n\n#### D\n\nInside.\n\n### E\n\nLast.\n"
+    found = {one.title: one.text for one in of_file("a.md", "a", text.encode())}
+    assert list(found) == ["", "A", "B", "C", "E"]
+    assert found["C"].endswith("Inside.")
+
+
 def test_a_package_becomes_symbols_pages_and_records(tmp_path: Path) -> None:
     found = {one.doc_id: understand(one) for one in documents(write_shop(tmp_path))}
     assert list(found) == [

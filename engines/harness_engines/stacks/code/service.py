@@ -50,7 +50,7 @@ from harness_engines.stacks.code.units import (
 from harness_engines.stacks.code.words import wanted
 from harness_engines.vector.embedder import Embedder
 
-VERSION = "5"
+VERSION = "6"
 PACKAGE = "__init__.py"
 
 

@@ -27,7 +27,7 @@ OTHERS = frozenset(syntax.LANGUAGES)
 READ = PYTHON | PROSE_ENDINGS | RECORDS | OTHERS
 BIGGEST = 2 << 20
 """Bytes; a bigger file is data, not something that people wrote."""
-DEEPEST = 3
+LEVELS = 3
 """Headings below this level are within a section."""
 
 
@@ -80,7 +80,7 @@ def module_of(path: str) -> str:
 
 def _of_page(path: str, text: str) -> Iterator[Document]:
     """Cut a page at its headings; what stands above the first is a section without a title."""
-    found = [one for one in headings(f".{extension(path)}", text) if 1 <= one.level <= DEEPEST]
+    found = [one for one in headings(f".{extension(path)}", text) if 1 <= one.level <= LEVELS]
     cuts = [0, *(one.start for one in found), len(text)]
     titles = ["", *(one.title for one in found)]
     for at, title in enumerate(titles):
