@@ -84,7 +84,7 @@ def run(
     step of --policy, or policy/pairwise.toml. With --policy alone, its steps are judged in their
     order, and name the arms. Each race and decision is a line of the experiment log, which lies
     with the data: DATASET.looks.jsonl beside a folder, or what --log names. So attempts are
-    counted, whatever the --out. A killed run goes on where it was; a second one in the same folder
+    counted, whatever the --out. A killed run resumes; a second one in the same folder
     is refused. --workers or --cluster share embedding, replay, scoring, and resampling; no result
     depends on it.
 

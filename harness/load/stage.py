@@ -38,7 +38,7 @@ def load(
 ) -> LoadReport:
     """Try every arm at every rate, round by round, and look for highest rates where asked.
 
-    Trials are kept one by one, so an interrupted load goes on where it was; when it is done they
+    Trials are kept one by one, so an interrupted load test resumes; when it is done they
     are added to the history, and the page is written.
     Two loads take turns: they would remove each other's trials, and load each other's machine.
     """

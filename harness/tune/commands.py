@@ -39,7 +39,7 @@ def tune(
     mean to expect. With several data sets the choice is also made without each of them. Writes the
     arm, and beside it the record: space, seed, means and a digest of every judged query. A decision
     about the arm on one of these queries is never PROMOTE, unless its policy says why it may be
-    (`tuned_reason`). A killed search goes on where it was. Exit codes: 0 written, 2 bad input.
+    (`tuned_reason`). A killed search resumes. Exit codes: 0 written, 2 bad input.
 
     Example: harness tune examples/own_engine/own.toml --dataset mine --split train --search
     examples/own_engine/space.toml --out examples/own_engine/own-tuned.toml
