@@ -10,6 +10,7 @@ import socket
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from ipaddress import ip_address
+from os import cpu_count
 from time import monotonic
 from weakref import WeakValueDictionary
 
@@ -37,7 +38,7 @@ HEAD_BYTES = 65_536
 """Of a request without its body: its head, and the lengths of chunks and the trailers."""
 PIPELINED = 16
 """Requests of one connection that wait for their turn."""
-AT_ONCE = 2
+AT_ONCE = max(2, cpu_count() or 0)
 """Requests of one client that are answered at once; others of it wait, and no one else does."""
 STOP_S = 10
 """Seconds for requests that are being answered when the server is told to end."""
@@ -184,7 +185,7 @@ def refuse(status: int, why: str) -> ASGIApp:
 class Admission:
     """Pass on requests for this server, from its own pages and with a token; refuse all others.
 
-    Of an address with a token ``AT_ONCE`` are passed on at a time, so that no one waits for all.
+    Of an address with a token ``at_once`` are passed on at a time, so that no one waits for all.
     Loopback alone does not protect: any page in a browser may send requests there, and a foreign
     name may resolve to this machine (DNS rebinding).
     """
@@ -197,6 +198,7 @@ class Admission:
         refused: Callable[[int, str], ASGIApp] = refuse,
         *,
         forms: bool = False,
+        at_once: int = AT_ONCE,
     ) -> None:
         """Stand before ``app``, which has the names ``hosts``; None where any name may be its own.
 
@@ -204,7 +206,7 @@ class Admission:
         something must name the page that it comes from.
         """
         self._app, self._hosts, self._admits = app, hosts, admits
-        self._refused, self._forms = refused, forms
+        self._refused, self._forms, self._at_once = refused, forms, at_once
         self._turns: WeakValueDictionary[tuple[str, str], asyncio.Semaphore] = WeakValueDictionary()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -214,7 +216,7 @@ class Admission:
             await answer(scope, receive, send)
         else:
             who = request.client.host if request.client else "", token_of(request)
-            async with self._turns.setdefault(who, asyncio.Semaphore(AT_ONCE)):
+            async with self._turns.setdefault(who, asyncio.Semaphore(self._at_once)):
                 await self._app(scope, receive, send)
 
     def _instead(self, request: HTTPConnection) -> ASGIApp | None:

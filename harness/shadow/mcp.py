@@ -125,6 +125,8 @@ class McpControl:
 KIND, PATH = "mcp", "/mcp"
 PASSED_ON_BYTES = 16 << 20
 """Of a message over pipes; the longest that is compared is set beside."""
+CALLS = 4
+"""Of one client at once; they wait for the control, and not for a processor."""
 Context = ServerRequestContext[Any]
 
 
@@ -231,9 +233,8 @@ async def serve(
         )
         with bound(host, port) as (opened, url):
             ready(f"{url}{PATH}")
-            await server(Admission(over_http, None, refuse_streams), CONNECTIONS).serve(
-                sockets=[opened]
-            )
+            admission = Admission(over_http, None, refuse_streams, at_once=CALLS)
+            await server(admission, CONNECTIONS).serve(sockets=[opened])
 
 
 def structured(answer: CallToolResult) -> dict[str, Any]:

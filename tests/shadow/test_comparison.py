@@ -292,7 +292,7 @@ def test_a_disk_with_room_for_notes_alone_is_reported_once_and_counts_each_once(
         ask(made, 1)
         found = drained(made)
         assert (made.counts.lost, found.missing, found.tally.attempted) == (2, 2, 1)
-    assert sum(one.times for one in found.degradations if one.kind is Kind.NOT_TAKEN) == 6
+    assert sum(one.times for one in found.degradations if one.kind is ProblemKind.NOT_TAKEN) == 6
     assert len(caplog.records) == 1
 
 
