@@ -269,6 +269,8 @@ class Evidence:
     """Why every relevant hit is judged, as the card says; empty where some may not be."""
     unlike_words: str = ""
     """How queries of one need in unlike words were looked for; empty where they were not."""
+    drawn: bool = False
+    """Whether each query was drawn from a log by itself, near duplicates like all others."""
     parted: frozenset[str] = frozenset()
     """Ids of queries that are near duplicates by their words, but have different intents."""
 

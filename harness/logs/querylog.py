@@ -90,7 +90,7 @@ class Cleaner:
         return known == entry.text
 
 
-TEXT = ("query", "q", "text", "search", "keywords")
+TEXT = ("query", "q", "text", "search", "keywords", "search_term", "search_query", "term")
 RESULTS = ("results", "hits", "total", "num_results")
 SESSION = ("session", "session_id", "user", "user_id")
 AGENT = ("user_agent", "User-Agent", "useragent", "http_user_agent", "agent")

@@ -67,6 +67,7 @@ def gathered(
             others={arm: s for arm, s in arms.items() if arm not in {control, candidate}},
             slices=slices(queries),
             clusters=clusters,
+            drawn=all(query.drawn for query in queries),
             parted=data.parted(how),
             qrels=qrels,
             kinds=_known(layout, race, arms[control], arms[candidate]),

@@ -29,6 +29,7 @@ from harness.policy.age import check_age
 from harness.policy.looks import SAME, Looks
 from harness.policy.model import Demands, Gate, Policy, Premises, Step
 from harness.stats.bounded import ValueRange
+from harness.stats.interval import share
 from harness.stats.sample_size import min_queries
 
 
@@ -354,7 +355,7 @@ def decide(
         left = policy.alpha - seen
         findings = (*_findings(policy, step, given, others, now=now, left=left), *reservations)
         if given is not None:
-            findings = (*findings, *open_premises(policy, step, given))
+            findings = (*findings, *open_premises(policy, step, _one_by_one(given)))
         if step.name in spent:
             findings = (*findings, spent[step.name])
         accepting = policy.accepting(at)
@@ -406,6 +407,8 @@ def _findings(
         )
     _check(policy, step, evidence, now)
 
+    untimed = _one_by_one(evidence)
+
     def judged(attempts: int) -> tuple[Finding, ...]:
         sure = 1 - 2 * policy.level * attempts
         rules = replace(policy.rules, confidence=sure) if attempts > 1 else policy.rules
@@ -416,16 +419,26 @@ def _findings(
                 said = gate.name, Cause.NO_EVIDENCE, missing.reason, missing.remedy
                 found.append(settings.undecided(*said))
             else:
-                by = policy.rules if settings.timed else rules
-                found.append(judge_over(gate, evidence, ends, by))
+                given = (evidence, policy.rules) if settings.timed else (untimed, rules)
+                found.append(judge_over(gate, given[0], ends, given[1]))
         return tuple(found)
 
-    found, run = judged(1), evidence.control.run
-    if not _open(found) or not run.shows_the_same(evidence.candidate.run):
+    found = judged(1)
+    if not _open(found) or not _show_the_same(evidence):
         return found
-    if run.count(Status.ANSWERED) < len(run):
-        return found
-    return _of_the_same(counted(len(run), "query"), judged, policy.level, left)
+    return _of_the_same(len(evidence.control.run), judged, policy.level, left)
+
+
+def _one_by_one(evidence: Evidence) -> Evidence:
+    """Take near duplicates of a log as they were drawn, where all answers are the same."""
+    apart = evidence.drawn and _show_the_same(evidence)
+    return replace(evidence, clusters={}) if apart else evidence
+
+
+def _show_the_same(evidence: Evidence) -> bool:
+    """Return whether both arms answered each query, with the same list, hit for hit."""
+    run = evidence.control.run
+    return run.count(Status.ANSWERED) == len(run) and run.shows_the_same(evidence.candidate.run)
 
 
 def _open(findings: Iterable[Finding]) -> tuple[Finding, ...]:
@@ -434,34 +447,37 @@ def _open(findings: Iterable[Finding]) -> tuple[Finding, ...]:
 
 
 def _of_the_same(
-    queries: str, judged: Callable[[int], tuple[Finding, ...]], level: float, left: float
+    queries: int, judged: Callable[[int], tuple[Finding, ...]], level: float, left: float
 ) -> tuple[Finding, ...]:
     """Judge answers that are the same by as many planned attempts as a PASS takes (statistics.md).
 
-    ``level`` is that of one, and ``left`` what those before it left of all. The first finding tells
-    how many were taken, by its p-value; or how many queries are missing.
+    ``level`` is that of one, and ``left`` what those before it left of all. The first finding has
+    what was taken as its p-value, or the number of queries that is missing.
     """
     most = max(1, int(left / level + ROUNDING))
-    attempts = next((some for some in range(2, most + 1) if not _open(judged(some))), most)
-    found = judged(attempts)
-    open_ = [(one.limit, one.estimate.n) for one in _open(found) if one.limit and one.estimate]
-    name, said = "The same answers", f"the same answers, hit for hit, to {queries}"
-    bound = f"{many(attempts, 'attempt')} of those planned, at most"
-    if not _open(found):
-        why = f"{said}; judged by {many(attempts, 'attempt')} of those planned"
-        spent, passed = level * attempts, Verdict.PASS
-        own = Finding(name, SAME, passed, Cause.KEPT, why, bound, None, None, "attempts", "", spent)
-        return own, *found
-    either = ValueRange(-1.0, 1.0)
-    more = max(
-        (
-            min_queries(0.0, -abs(limit), span=either, level=level * attempts) - now
-            for limit, now in open_
-        ),
-        default=1,
-    )
-    remedy = f"{counted(more, 'more query')} with the same answers, at least"
-    own = reservation(name, SAME, Cause.TOO_FEW, said, bound=bound, unit="attempts", remedy=remedy)
+    attempts = next((some for some in range(1, most + 1) if not _open(judged(some))), most)
+    found, spent = judged(attempts), level * attempts
+    of_all = [(one.limit, one.estimate.n) for one in found if one.limit and one.estimate]
+    limit = min(abs(limit) for limit, _ in of_all)
+    passed = Verdict.INCONCLUSIVE if _open(found) else Verdict.PASS
+    least = min_queries(0.0, -limit, span=ValueRange(-1.0, 1.0), level=spent)
+    more = least - min(count for _, count in of_all)
+    like_these = "queries that are no near duplicates, with the same answers"
+    own = Finding(
+        "The same answers",
+        SAME,
+        passed,
+        Cause.KEPT if passed is Verdict.PASS else Cause.TOO_FEW,
+        f"the same answers, hit for hit, to {counted(queries, 'query')}, by the error of"
+        f" {many(attempts, 'attempt')} of those planned",
+        f"fewer than {limit:.2%} of such queries have another answer",
+        share(0, queries, confidence=1 - 2 * spent),
+        limit,
+        "share",
+        "" if passed is Verdict.PASS
+        else f"{counted(more, 'more query')} with the same answers" if more > 0 else like_these,
+        spent,
+    )  # fmt: skip
     return own, *found
 
 

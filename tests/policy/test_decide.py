@@ -158,10 +158,23 @@ def test_the_same_answers_hold_where_too_few_or_not_the_same(
         evidence = replace(evidence, candidate=scored)
     step, told = of_same(tmp_path, evidence, elsewhere)
     assert step.verdict is Verdict.INCONCLUSIVE
-    assert [one.remedy for one in told] == (
-        [f"{more} with the same answers, at least"] if more else []
-    )
+    assert [one.remedy for one in told] == ([f"{more} with the same answers"] if more else [])
     assert not more or step.findings[0].reason.startswith("the same answers, hit for hit, to ")
+
+
+def test_near_duplicates_that_were_drawn_one_by_one_are_queries_of_their_own(
+    tmp_path: Path,
+) -> None:
+    clusters = {f"q{at:04}": f"c{at // 5}" for at in range(60)}
+    written = replace(same(227), clusters=clusters)
+    (held, (told,)) = of_same(tmp_path, written)
+    assert held.outcome is Outcome.HOLD
+    assert told.remedy == "queries that are no near duplicates, with the same answers"
+    (taken, (told,)) = of_same(tmp_path, replace(written, drawn=True))
+    assert taken.outcome is Outcome.PROMOTE
+    assert told.p_value == pytest.approx(0.0125)
+    apart = replace(same(227, other=1), clusters=clusters, drawn=True)
+    assert of_same(tmp_path, apart)[0].outcome is Outcome.HOLD
 
 
 def test_queries_that_neither_arm_answered_are_no_same_answers(tmp_path: Path) -> None:
