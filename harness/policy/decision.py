@@ -462,7 +462,7 @@ def _of_the_same(
     passed = Verdict.INCONCLUSIVE if _open(found) else Verdict.PASS
     least = min_queries(0.0, -limit, span=ValueRange(-1.0, 1.0), level=spent)
     more = least - min(count for _, count in of_all)
-    like_these = "queries that are no near duplicates, with the same answers"
+    like_these = "queries without near duplicates, with the same answers"
     own = Finding(
         "The same answers",
         SAME,

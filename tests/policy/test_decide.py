@@ -169,7 +169,7 @@ def test_near_duplicates_that_were_drawn_one_by_one_are_queries_of_their_own(
     written = replace(same(227), clusters=clusters)
     (held, (told,)) = of_same(tmp_path, written)
     assert held.outcome is Outcome.HOLD
-    assert told.remedy == "queries that are no near duplicates, with the same answers"
+    assert told.remedy == "queries without near duplicates, with the same answers"
     (taken, (told,)) = of_same(tmp_path, replace(written, drawn=True))
     assert taken.outcome is Outcome.PROMOTE
     assert told.p_value == pytest.approx(0.0125)
