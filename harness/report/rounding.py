@@ -18,7 +18,7 @@ MINUS = "\N{MINUS SIGN}"
 JSON_DIGITS = 10
 """Significant digits in machine-readable files: more than any decision needs, fewer than two
 orders of adding the same floats differ in."""
-MOVED = "no one value: it moved"
+MOVED = "no single value: it drifted"
 
 
 def number(value: float | None) -> str:
@@ -79,9 +79,9 @@ def watched(estimate: Estimate) -> str:
 
 
 def moved(estimate: Estimate) -> bool:
-    """Return whether no one value is left: what was seen so far lies outside its own sequence.
+    """Return whether the metric drifted: its mean lies outside its own confidence sequence.
 
-    A sequence keeps each end that it ever had, which holds for one value that does not change.
+    A sequence keeps each end that it ever had, which holds for a value that does not change.
     """
     return not estimate.low <= estimate.value <= estimate.high
 

@@ -138,7 +138,7 @@ def test_a_shadow_log_is_read_from_its_denominators_to_a_verdict(
     assert ["chatty", "32", "148", "76", "20"] in rows  # error, overlap, reorder, shed
     assert "lowest Jaccard 0.6667" in shown
     assert f"'failures in each 32 attempts': '{' '.join(4 * ['0 3 7 6'])}'" in shown
-    assert "failures of the candidate 0.1250 no one value: it moved" in shown
+    assert "failures of the candidate 0.1250 no single value: it drifted" in shown
     for gate in ("Unanswered live queries", "Agreement of the results", "Slower live answers"):
         assert f"INCONCLUSIVE: {gate}" in shown
         assert re.search(rf"{gate} +inconclusive +2 more days of traffic", shown)

@@ -233,13 +233,13 @@ def test_no_number_reads_nan_or_inf(value: float) -> None:
 
 def test_a_sequence_whose_ends_have_crossed_has_no_one_value() -> None:
     assert rounding.watched(Estimate(0.5, 0.4, 0.6, 9)) == "[0.4000, 0.6000]"
-    assert rounding.watched(Estimate(0.5, 0.6, 0.4, 9)) == "no one value: it moved"
+    assert rounding.watched(Estimate(0.5, 0.6, 0.4, 9)) == "no single value: it drifted"
 
 
 def test_a_sequence_that_does_not_hold_what_was_seen_has_no_one_value() -> None:
     """Twelve pairs of one kind and then 88 of another: 0.95 [0.847, 0.945] was shown."""
-    assert rounding.watched(Estimate(0.95, 0.847, 0.945, 100)) == "no one value: it moved"
-    assert rounding.watched(Estimate(0.3, 0.4, 0.6, 9)) == "no one value: it moved"
+    assert rounding.watched(Estimate(0.95, 0.847, 0.945, 100)) == "no single value: it drifted"
+    assert rounding.watched(Estimate(0.3, 0.4, 0.6, 9)) == "no single value: it drifted"
     assert rounding.watched(Estimate(0.4, 0.4, 0.4, 9)) == "[0.4000, 0.4000]"
 
 

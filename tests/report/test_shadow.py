@@ -266,4 +266,4 @@ def test_what_was_seen_lies_within_its_interval_or_there_is_none() -> None:
     slow = summary.tracks["slow"].now
     assert slow is not None
     assert not slow.low <= slow.value <= slow.high
-    assert shadow_words.estimates(summary).rows[2][2].text == "no one value: it moved"
+    assert shadow_words.estimates(summary).rows[2][2].text == "no single value: it drifted"
