@@ -17,13 +17,13 @@ from harness.clicks.credit import (
     ShownList,
     preferences,
     read,
+    sentences,
 )
 from harness.core.errors import EvidenceError, InvalidArm, RunError
 from harness.core.folders import CLICKS, claim
 from harness.core.names import checked
 from harness.migrate.ledger import Switch
 from harness.report.doc import Block, Num, table
-from harness.report.rounding import interval, signed
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -113,12 +113,7 @@ class Interleaving(Shown):
         return pd.DataFrame(rows).set_index("candidate")
 
     def __repr__(self) -> str:
-        return "\n".join(
-            f"{arm} against {self.found.control}: {signed(one.estimate.value)}"
-            f" {interval(one.estimate)} of users, {one.wins:,} to {one.losses:,},"
-            f" {one.ties:,} ties"
-            for arm, one in self.found.candidates.items()
-        )
+        return "\n".join(sentences(self.found))
 
     def blocks(self) -> Iterable[Block]:
         """Return a table with a row for each candidate."""

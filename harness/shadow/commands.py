@@ -67,17 +67,6 @@ BOUNDS, REGISTER = Path("policy", "watch.toml"), Path("policy", "accepted.toml")
 SETTINGS = Path("policy", "shadow.toml")
 
 
-def bounds_file(given: Path | None) -> Path:
-    """Find the file of bounds: the one that was named, or the project's."""
-    return given or Project.here().root / BOUNDS
-
-
-def settings_file(given: Path | None) -> Path:
-    """Find the file of settings: the one that was named, the project's, or the program's."""
-    own = Project.here().root / SETTINGS
-    return given or (own if own.is_file() else Project.brought().root / SETTINGS)
-
-
 def suppressions_file(given: Path | None, *, writes: bool = False) -> Path:
     """Find the suppression list: the one that was named, or the project's."""
     return given or (Project.own() if writes else Project.here()).root / REGISTER
@@ -111,7 +100,8 @@ def log_of(folder: Path, settings: Path | None, *reads: Path | None) -> ShadowLo
     from harness.shadow.log import is_log
     from harness.shadow.settings import read_settings
 
-    given = settings_file(settings)
+    ours = Project.here().root / SETTINGS
+    given = settings or (ours if ours.is_file() else Project.brought().root / SETTINGS)
     own(folder, SHADOW_LOG, *reads, given, known=is_log)
     return ShadowLog(folder, read_settings(given))
 
@@ -428,7 +418,7 @@ def report(
     from harness.shadow.stage import shadow_report
     from harness.shadow.words import headline
 
-    watched, accepted = bounds_file(bounds), suppressions_file(suppressions)
+    watched, accepted = bounds or Project.here().root / BOUNDS, suppressions_file(suppressions)
     own(to, SHADOW_REPORT, *folders, watched, accepted)
     written = shadow_report(
         folders,
@@ -468,7 +458,9 @@ def watch(
     from harness.report.doc import render_terminal
     from harness.shadow.stage import LogWatch
 
-    look = LogWatch(folders, bounds_file(bounds), suppressions_file(suppressions))
+    look = LogWatch(
+        folders, bounds or Project.here().root / BOUNDS, suppressions_file(suppressions)
+    )
     if once or not out.is_terminal:
         found = look.now(today())
         return Result(screen(found, top=top), code(found) if exit_code else 0)
