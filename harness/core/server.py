@@ -200,7 +200,7 @@ class Admission:
         forms: bool = False,
         at_once: int = AT_ONCE,
     ) -> None:
-        """Stand before ``app``, which has the names ``hosts``; None where any name may be its own.
+        """Stand before ``app``, which has the names ``hosts``; None where it checks them.
 
         ``admits`` checks the token, and may answer itself. With ``forms`` a request that changes
         something must name the page that it comes from.
@@ -221,10 +221,10 @@ class Admission:
 
     def _instead(self, request: HTTPConnection) -> ASGIApp | None:
         hosts, origins = request.headers.getlist("host"), request.headers.getlist("origin")
-        if len(hosts) != 1 or (self._hosts is not None and hosts[0].lower() not in self._hosts):
+        if self._hosts is not None and (len(hosts) != 1 or hosts[0].lower() not in self._hosts):
             return self._refused(MISDIRECTED, "this server has another name")
         changes = self._forms and request.scope["method"] not in {"GET", "HEAD"}
-        if (origins or changes) and origins != [f"http://{hosts[0]}"]:
+        if self._hosts is not None and (origins or changes) and origins != [f"http://{hosts[0]}"]:
             return self._refused(FORBIDDEN, "pages of another origin are not answered")
         admitted = self._admits(request)
         if admitted is False:

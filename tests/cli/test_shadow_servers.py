@@ -107,6 +107,8 @@ def test_over_http_a_client_sees_the_control_and_the_log_sees_both(
     ):
         assert through.server == direct.server
         assert tools(through) == tools(direct)
+        stream = {"Accept": "text/event-stream", "Origin": "http://elsewhere.test"}
+        assert httpx.get(url, headers=stream, trust_env=False).status_code == 405
         for asked in ASKED:
             ours, theirs = (to.call("search_messages", asked) for to in (through, direct))
             assert without_times(ours) == without_times(theirs)
