@@ -12,9 +12,8 @@ import yaml
 
 from harness.cli import application
 from harness.core.folders import STRAYS
-from harness.pipeline.layout import Layout
-from harness.policy.load import load_policy
-from tests.source import ROOT, Module, known, parsed, reached
+from tests import stages
+from tests.source import ROOT, known, parsed, reached
 
 PIPELINE: dict[str, Any] = yaml.safe_load((ROOT / "dvc.yaml").read_text())["stages"]
 PARAMS: dict[str, Any] = yaml.safe_load((ROOT / "params.yaml").read_text())
@@ -48,14 +47,14 @@ def outs(stage: str) -> list[str]:
     return paths(stage, "outs", "metrics", "plots")
 
 
-def module(stage: str) -> Module:
-    """Give the module of a stage: its own, or the one called ``stage`` in its package."""
-    own = known()[f"harness.pipeline.{stage}"]
-    return known().get(f"{own.name}.stage", own)
-
-
 def below(path: str, folders: list[str]) -> bool:
     return any(path == folder or path.startswith(f"{folder}/") for folder in folders)
+
+
+def test_the_file_is_made_of_what_the_code_declares_and_imports() -> None:
+    assert (ROOT / "dvc.yaml").read_text(encoding="utf-8") == stages.text(), (
+        "python -m tests.stages"
+    )
 
 
 def test_the_pipeline_has_these_stages_in_this_order() -> None:
@@ -64,7 +63,7 @@ def test_the_pipeline_has_these_stages_in_this_order() -> None:
 
 @EVERY
 def test_a_stage_is_a_module_and_a_command(stage: str) -> None:
-    assert module(stage).says_something
+    assert stages.module(stage).says_something
     commands = typer.main.get_command(application()).commands  # type: ignore[attr-defined]
     program, *words = filled(PIPELINE[stage]["cmd"]).split()
     if words[0] == "stage":
@@ -75,7 +74,7 @@ def test_a_stage_is_a_module_and_a_command(stage: str) -> None:
 
 @EVERY
 def test_a_stage_depends_on_every_module_that_it_reaches(stage: str) -> None:
-    used = {m.file for m in reached(module(stage)) if m.says_something}
+    used = {m.file for m in reached(stages.module(stage)) if m.says_something}
     assert len(used) > 10
     assert sorted(file for file in used if not below(file, deps(stage))) == []
 
@@ -106,15 +105,11 @@ def test_no_out_rests_on_a_clock(stage: str) -> None:
         assert Path(path).name not in TIMED, path
 
 
-def test_every_file_that_stages_track_is_an_out_of_one_of_them() -> None:
-    layout = Layout(Path("build/python-docs"), Path("perf"), Path(".cache"))
-    names = [name for name, kind in vars(Layout).items() if isinstance(kind, property)]
-    files = [getattr(layout, name) for name in names]
-    files += [of("fts5") for of in (layout.manifest, layout.run, layout.again, layout.run_receipt)]
-    folders = {layout.manifests, layout.runs, layout.tunings}
-    for path in (path for path in files if path not in folders):
-        makers = [stage for stage in STAGES if below(path.as_posix(), outs(stage))]
-        assert len(makers) == int(path.is_relative_to(layout.root)), path
+def test_every_file_that_is_declared_is_an_out_of_its_stage_alone() -> None:
+    assert len(stages.declared()) > 15
+    for one in stages.declared().values():
+        makers = [stage for stage in STAGES if filled(stages.path(one)) in outs(stage)]
+        assert [one.made_by.removeprefix("stage ")] == makers, one.path
 
 
 @EVERY
@@ -171,12 +166,3 @@ def functions(path: Path) -> dict[str, ast.FunctionDef]:
 def test_what_is_left_of_a_killed_process_is_no_dependency() -> None:
     ignored = {name.rstrip("/") for name in (ROOT / ".dvcignore").read_text().split()}
     assert {"*.partial", *STRAYS} <= ignored
-
-
-def test_the_race_rests_on_the_arms_that_the_policy_compares_and_no_other() -> None:
-    steps = load_policy(ROOT / "policy" / "migration.toml").steps
-    compared = {arm for step in steps for arm in (step.control, step.candidate)}
-    deps = yaml.safe_load((ROOT / "dvc.yaml").read_text(encoding="utf-8"))["stages"]["race"]["deps"]
-    for folder, ending in (("runs/", ".parquet"), ("manifests/", ".json"), ("arms/", ".toml")):
-        found = {d.split(folder)[1].removesuffix(ending) for d in deps if folder in d}
-        assert found == compared, folder

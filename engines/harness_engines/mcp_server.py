@@ -14,12 +14,7 @@ from typing import Any, ClassVar, NamedTuple, TypeVar
 from anyio import to_thread
 from mcp.server.lowlevel import Server
 from mcp.server.transport_security import TransportSecuritySettings
-from mcp.types import (
-    CallToolRequestParams,
-    CallToolResult,
-    ListToolsResult,
-    TextContent,
-)
+from mcp.types import CallToolRequestParams, CallToolResult, ListToolsResult, TextContent
 from mcp.types import Tool as Listed
 from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic_core import ErrorDetails

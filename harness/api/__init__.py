@@ -26,10 +26,7 @@ if TYPE_CHECKING:
     from harness.api.data import Collection, load_collection, load_qrels, load_run, save_collection
     from harness.api.decision import Decided, decide, log_to_mlflow
     from harness.api.drawing import Drawing, draw_differences, draw_forest
-    from harness.api.search import (
-        EngineComparison,
-        compare_engines,
-    )
+    from harness.api.search import EngineComparison, compare_engines
     from harness.clicks.api import Interleaver, Interleaving, load_clicks
     from harness.shadow.api import Sides, Watched, draw_sequences, load_shadow_log
     from harness.tables.stage import Table, table

@@ -16,15 +16,15 @@ if TYPE_CHECKING:
 
 
 @cache
-def application() -> typer.Typer:
-    """Register every command, once: a module does so when it is imported."""
-    for found in walk():
-        import_module(found)
-    from harness.cli import folders
+def application(typed: str = "") -> typer.Typer:
+    """Register every command, or those beside the one ``typed``, when their module is imported."""
     from harness.cli.command import PANELS, app
 
-    introduce(name for names in PANELS.values() for name in names)
-    folders.register(app)
+    homes = {name: home for names in PANELS.values() for name, home in names.items()}
+    introduce(homes)
+    home = f"harness.{homes.get(typed)}"
+    for found in [home] if home in walk() else walk():
+        import_module(found)
     return app
 
 
@@ -40,13 +40,13 @@ def walk() -> Iterator[str]:
 
 
 @cache
-def parser() -> Any:  # noqa: ANN401  Click's command, which Typer brings along
+def parser(typed: str = "") -> Any:  # noqa: ANN401  Click's command, which Typer brings along
     """Build the command line from what is on it, once: that takes as long as a small command."""
     from typer.main import get_command
 
     from harness.cli.command import PANELS
 
-    made: Any = get_command(application())
+    made: Any = get_command(application(typed))
     panel_of = {name: panel for panel, names in PANELS.items() for name in names}
     found, order = made.commands, [*panel_of]
     order += sorted(found.keys() - panel_of)
@@ -66,7 +66,8 @@ def _typed() -> None:
     from harness.report import fonts
 
     fonts.settle()
-    parser()(prog_name=called())
+    typed = next((word for word in sys.argv[1:] if not word.startswith("-")), "")
+    parser(typed)(prog_name=called())
 
 
 def _as_called(one: Any) -> None:  # noqa: ANN401  Click's command or option

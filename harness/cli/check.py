@@ -322,8 +322,7 @@ def selftest(
 
     Example: harness selftest --dataset python-docs
     """
-    from harness.pipeline.gate import try_gates
-    from harness.pipeline.verify import check_values
+    from harness.pipeline.verify import check_values, try_gates
     from harness.report.doc import Section, Text
 
     judged_by, _ = policy_of(policy)

@@ -26,17 +26,35 @@ QUIET = ("--quiet", "-q")
 TYPED = frozenset({"text", "query"})
 """Arguments that hold what a person types."""
 PANELS = {
-    "Start": ("init", "demo", "doctor", "compare", "run", "serve"),
-    "Data": ("import", "convert", "queries"),
-    "Judge": ("pool", "judge", "panel", "labels"),
-    "Decide": ("plan", "policy", "gate", "report", "ci", "regress", "tune", "stage"),
-    "Inspect": ("table", "ask", "decompose", "measure", "export", "history"),
-    "Speed": ("race", "load"),
-    "Live": ("shadow", "clicks", "migrate"),
-    "Trust": ("verify", "sign", "reproduce", "selftest", "arm"),
-    "Search programs": ("mail", "mail-server", "notes", "code", "docs"),
-}
-"""Commands as the help groups and orders them."""
+    "Start": {
+        "init": "cli.oneshot", "demo": "cli.oneshot", "doctor": "cli.check",
+        "compare": "services.commands", "run": "cli.oneshot", "serve": "serve.commands",
+    },
+    "Data": {"import": "cli.data", "convert": "cli.data", "queries": "logs.commands"},
+    "Judge": dict.fromkeys(("pool", "judge", "panel", "labels"), "judge.commands"),
+    "Decide": {
+        "plan": "cli.decide", "policy": "cli.decide", "gate": "cli.decide",
+        "report": "cli.pipeline", "ci": "cli.export", "regress": "cli.decide",
+        "tune": "tune.commands", "stage": "cli.pipeline",
+    },
+    "Inspect": {
+        "table": "tables.commands", "ask": "cli.inspect", "decompose": "cli.inspect",
+        "measure": "cli.export", "export": "cli.export", "history": "cli.inspect",
+    },
+    "Speed": {"race": "cli.pipeline", "load": "load.commands"},
+    "Live": {
+        "shadow": "shadow.commands", "clicks": "clicks.commands", "migrate": "migrate.commands",
+    },
+    "Trust": {
+        "verify": "cli.check", "sign": "trust.commands", "reproduce": "trust.commands",
+        "selftest": "cli.check", "arm": "cli.check",
+    },
+    "Search programs": {
+        "mail": "cli.mail", "mail-server": "cli.mail",
+        **dict.fromkeys(("notes", "code", "docs"), "cli.folders"),
+    },
+}  # fmt: skip
+"""Commands as the help groups and orders them, each with its module."""
 RENAMED = {
     **{name: f"stage {name}" for name in ("prepare", "index", "replay", "score")},
     "decide": "gate --policy FILE",

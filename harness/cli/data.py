@@ -8,16 +8,7 @@ from typing import Annotated
 import typer
 
 from harness.cli.command import Result, app, command, group, said
-from harness.cli.options import (
-    Corpus,
-    Fields,
-    Forms,
-    Imported,
-    Split,
-    ToFolder,
-    imported,
-    prepare,
-)
+from harness.cli.options import Corpus, Fields, Forms, Imported, Split, ToFolder, imported, prepare
 from harness.cli.project import Project, name_of, own
 
 Qrels = Annotated[Path, typer.Argument(help="Judgements: QUERY 0 DOCUMENT GRADE lines.")]

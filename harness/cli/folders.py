@@ -15,7 +15,7 @@ from urllib.parse import unquote
 
 import typer
 
-from harness.cli.command import err, out
+from harness.cli.command import app, err, out
 from harness.cli.exit_codes import as_called, aside
 from harness.cli.project import Project
 from harness.core.printable import counted, one_line
@@ -114,7 +114,7 @@ class FolderCommands:
     """Prints an answer, with what was given and the open index."""
 
 
-def _put(app: typer.Typer, group: FolderCommands) -> None:
+def _put(group: FolderCommands) -> FolderCommands:
     """Register the three commands of a group."""
     kit = group.kit
     word = kit.query.option or kit.query.name
@@ -192,6 +192,7 @@ def _put(app: typer.Typer, group: FolderCommands) -> None:
         _typed(command, kit, word if command is ask else "")
         commands.command()(command)
     app.add_typer(commands, name=kit.group)
+    return group
 
 
 def _typed(command: Callable[..., None], kit: Kit, word: str) -> None:
@@ -471,7 +472,7 @@ def _cited(citation: str, path: str) -> str:
     return f"{path}{citation.removeprefix(PurePosixPath(path).name)}"
 
 
-GROUPS = (
+GROUPS = tuple(map(_put, (
     FolderCommands(
         NOTES,
         "Keep a folder of notes searchable, and show snippets.",
@@ -532,10 +533,5 @@ GROUPS = (
     """,
         _show_documents,
     ),
-)
-
-
-def register(app: typer.Typer) -> None:
-    """Register the three groups."""
-    for group in GROUPS:
-        _put(app, group)
+)))  # fmt: skip
+"""Commands of each stack, as they are registered."""

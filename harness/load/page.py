@@ -35,13 +35,7 @@ from harness.report.doc import (
     table,
 )
 from harness.report.page.figures import WIDTH
-from harness.report.rounding import (
-    NS_PER_MS,
-    milliseconds,
-    minute,
-    share,
-    three_digits,
-)
+from harness.report.rounding import NS_PER_MS, milliseconds, minute, share, three_digits
 from harness.report.svg import ARMS, MARKS, MUTED, PAPER, draw, key, logarithmic, note, quiet
 
 NINES = (0.0, 0.9, 0.99, 0.999, 0.9999)

@@ -11,10 +11,7 @@ from harness.core.errors import EvidenceError
 from harness.core.files import held, write_text
 from harness.core.gate import Verdict
 from harness.core.progress import progress
-from harness.load.files import (
-    page_of,
-    parts_of,
-)
+from harness.load.files import page_of, parts_of
 from harness.load.page import to_page
 from harness.load.rates import Highest, highest_rate, trials_an_end
 from harness.load.trial import LoadReport

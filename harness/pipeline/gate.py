@@ -52,18 +52,10 @@ from harness.policy.load import for_candidates, load_policy
 from harness.policy.looks import Looks, looks_by_step
 from harness.policy.model import Policy
 from harness.policy.pins import path_of
-from harness.policy.selftest import Tried, selftest
 from harness.report.ci import to_junit
 from harness.report.decision.decision_json import from_json, steps_json, to_json, without_times
 from harness.report.inputs import ReportInput
 from harness.report.page.custody import Custody, Pinned
-
-
-def try_gates(layout: Layout, policy: Policy, *, trials: int) -> tuple[Tried, ...]:
-    """Try the gates of ``policy`` on the runs in ``layout``."""
-    arms = sides(layout, policy.arms)
-    evidence = gathered(layout, pairs_of(policy), arms, None, policy.clusters)
-    return selftest(policy, evidence, trials=trials)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from harness.core import digest
 from harness.core.digest import DocumentsDigest, of_queries
@@ -17,13 +17,15 @@ from harness.core.folders import FileChange, changing, check_apart, is_stray
 from harness.core.names import check_distinct, checked
 from harness.core.printable import between, many
 from harness.core.records import FIELDS, Document, Judgement, Qrels, Query
-from harness.corpus import beir, card, mbox, prepared, trec
+from harness.corpus import beir, card, prepared, trec
 from harness.corpus import judgements as corpus_judgements
 from harness.corpus.card import DatasetCard, Digests
 from harness.corpus.cells import OwnWatch, written_otherwise
-from harness.corpus.exchange import Data, reader, writer
 from harness.corpus.prepared import Prepared, with_forms
 from harness.corpus.trec import LEFT_OUT, UNCARRIED
+
+if TYPE_CHECKING:
+    from harness.corpus import mbox
 
 PACKED = ".gz"
 OURS = {card.FILE, "corpus.jsonl", "queries.jsonl", LEFT_OUT}
@@ -406,6 +408,8 @@ def import_mbox(
     Mail holds neither queries nor judgements: both are JSON lines and TREC lines as in
     ``import_jsonl``. What is odd about mails is counted on the card.
     """
+    from harness.corpus import mbox
+
     found = mbox.read(mbox_file)
     odd = (*to.about.warnings, *mbox.problems_of(found))
     with scratch() as folder:
@@ -504,6 +508,8 @@ def import_ratings(
 
     ``text`` is the key of a query's text, where a format has several.
     """
+    from harness.corpus.exchange import reader
+
     found = reader(kind)(ratings_file, text)
     odd = f"{many(found.unrated, 'pair was')} listed without a rating and left out."
     about = to.about
@@ -520,6 +526,7 @@ def import_ratings(
 
 def convert(data: Prepared, name: str, kind: str, to: Path) -> tuple[Path, ...]:
     """Write prepared data into the folder ``to``; give the files."""
-    write = writer(kind)
-    write(to, Data(name, data.documents, tuple(data.queries()), data.qrels()))
+    from harness.corpus.exchange import Data, writer
+
+    writer(kind)(to, Data(name, data.documents, tuple(data.queries()), data.qrels()))
     return tuple(sorted(path for path in to.rglob("*") if path.is_file()))

@@ -17,11 +17,10 @@ from harness.core.formats import json_file, yaml_of
 from harness.core.gate import StepDecision, Verdict, together
 from harness.core.printable import many
 from harness.core.reading import Malformed
-from harness.core.scores import Paired, Scores
+from harness.core.scores import Paired
 from harness.corpus.prepared import Prepared
 from harness.gates.base.rules import Rules
-from harness.measures.name import span_of_difference
-from harness.measures.quality import summarise
+from harness.pipeline.compare import difference
 from harness.pipeline.dvc import FOLDER, LOCK
 from harness.pipeline.evidence import sides
 from harness.pipeline.layout import Layout
@@ -139,7 +138,6 @@ class Incomparable(EvidenceError):
     """Two releases were measured on different data, or have no arm in common."""
 
 
-FEWEST = 2
 DATA = ("corpus_sha256", "queries_sha256", "qrels_sha256")
 MEANT = {"corpus": "documents", "queries": "queries", "qrels": "judgements"}
 
@@ -271,20 +269,13 @@ def _moved(
     then: ArmResult, now: ArmResult, together: Mapping[str, str], rules: Rules
 ) -> tuple[MeasureOutcome, ...]:
     found = []
-    for measure in now.scores:
-        if measure not in then.scores:
-            continue
-        paired = Paired.of(then.scores[measure], now.scores[measure])
-        if len(paired.query_ids) < FEWEST:
-            continue
-        difference = summarise(
-            Scores(measure, paired.query_ids, paired.difference, {}),
-            span=span_of_difference(measure),
-            inference=rules,
-            clusters=together,
-        )
-        levels = float(paired.control.mean()), float(paired.candidate.mean())
-        found.append(MeasureOutcome(now.arm, measure, *levels, difference))
+    for measure, scores in now.scores.items():
+        if measure in then.scores and (
+            apart := difference(then.scores[measure], scores, rules, together)
+        ):
+            paired = Paired.of(then.scores[measure], scores)
+            levels = float(paired.control.mean()), float(paired.candidate.mean())
+            found.append(MeasureOutcome(now.arm, measure, *levels, apart))
     return tuple(found)
 
 

@@ -20,10 +20,8 @@ from harness.pipeline.inputs import git
 from harness.pipeline.layout import Layout
 from harness.pipeline.pins import of_decision
 from harness.pipeline.report_inputs import assemble
-from harness.report import trends
 from harness.report.files import ReportFiles, write_reports
 from harness.report.inputs import ReportInput
-from harness.report.trends import to_page
 
 SUFFIX = ".jsonl"
 
@@ -33,6 +31,8 @@ def add(layout: Layout, folder: Path, *, commit: str, held: Callable[[], object]
 
     ``held`` counts every digest below the decision again, and raises where one differs.
     """
+    from harness.report import trends
+
     read_decision(layout)
     held()
     (about,) = json_file(layout.decision)["datasets"]
@@ -44,16 +44,20 @@ def add(layout: Layout, folder: Path, *, commit: str, held: Callable[[], object]
 
 def page(folder: Path, to: Path) -> int:
     """Write the page of all histories below ``folder``, and give how many decisions it shows."""
+    from harness.report import trends
+
     files = sorted(folder.glob(f"*{SUFFIX}"))
     found = {path.stem: trends.read(path) for path in files}
     if not found:
         raise EvidenceError(f"{folder}: holds no history. Run: harness history add")
-    write_text(to, to_page(found))
+    write_text(to, trends.to_page(found))
     return sum(map(len, found.values()))
 
 
 def is_history(folder: Path) -> bool:
     """Return whether all lines of a folder's files, of which there are some, are histories."""
+    from harness.report import trends
+
     files = sorted(folder.glob(f"*{SUFFIX}"))
     try:
         return all(map(trends.read, files)) and bool(files)

@@ -28,12 +28,15 @@ from harness.pipeline import receipts as custody_receipts
 from harness.pipeline.compare import ties
 from harness.pipeline.derive import PREFIX, check_times, derive, judged_in
 from harness.pipeline.dvc import LOCK, check_recorded
+from harness.pipeline.evidence import gathered, pairs_of, sides
 from harness.pipeline.gate import read_decision, rests_on
 from harness.pipeline.layout import Layout
 from harness.pipeline.oneshot import TIES
 from harness.pipeline.race import read_race
 from harness.pipeline.receipts import read_manifest
 from harness.pipeline.report import as_decided
+from harness.policy.model import Policy
+from harness.policy.selftest import Tried, selftest
 from harness.report.files import texts
 from harness.report.inputs import ReportInput
 
@@ -314,6 +317,13 @@ def _answers(layout: Layout, arm: str, said: dict[str, Any], hint: str) -> int:
         if run.arm != arm or not all(own):
             raise EvidenceError(f"{path}: holds answers of another engine than {arm}. {hint}")
     return count
+
+
+def try_gates(layout: Layout, policy: Policy, *, trials: int) -> tuple[Tried, ...]:
+    """Try the gates of ``policy`` on the runs in ``layout``."""
+    arms = sides(layout, policy.arms)
+    evidence = gathered(layout, pairs_of(policy), arms, None, policy.clusters)
+    return selftest(policy, evidence, trials=trials)
 
 
 SAME = 1e-9

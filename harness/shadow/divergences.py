@@ -11,14 +11,7 @@ from enum import StrEnum
 from functools import cached_property
 from typing import Annotated, NamedTuple, Self
 
-from pydantic import (
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    ValidationError,
-    model_validator,
-)
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from harness.agreement import UNCOMPARED, Class, RankPair, classify
 from harness.core.engine import Searcher
@@ -26,14 +19,7 @@ from harness.core.errors import EvidenceError
 from harness.core.records import Query
 from harness.core.run import Row, Run
 from harness.replay.drive import observe
-from harness.shadow.record import (
-    AGREED,
-    DIVERGING,
-    KEY_DIGITS,
-    Divergence,
-    Observation,
-    query_key,
-)
+from harness.shadow.record import AGREED, DIVERGING, KEY_DIGITS, Divergence, Observation, query_key
 
 ACCEPTABLE = frozenset(Class) - UNCOMPARED - AGREED
 """Classes that can be accepted. A failure can be for one query only, never as a class."""

@@ -143,3 +143,24 @@ def test_a_decision_draws_nothing() -> None:
     asked = "import sys; import harness.pipeline.gate; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True)
     assert "matplotlib" not in done.stdout.split()
+
+
+def homes() -> dict[str, str]:
+    return {name: f"harness.{home}" for names in PANELS.values() for name, home in names.items()}
+
+
+def test_a_command_imports_no_module_of_another() -> None:
+    asked = "import sys; from harness.cli import parser; parser('run'); print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True)
+    assert {*homes().values()} & {*done.stdout.split()} == {homes()["run"]}
+
+
+def test_each_command_is_of_the_module_that_the_panels_name() -> None:
+    def home_of(one: Any) -> str:  # noqa: ANN401  Typer keeps its own copy of click
+        return (
+            home_of(next(iter(one.commands.values())))
+            if hasattr(one, "commands")
+            else str(one.callback.__module__)
+        )
+
+    assert {name: home_of(one) for name, one in tree().commands.items()} == homes()

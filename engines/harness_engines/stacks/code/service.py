@@ -28,13 +28,7 @@ from harness_engines.stacks.code.ranking import (
     ScoreBreakdown,
     UnitGraph,
 )
-from harness_engines.stacks.code.reading.documents import (
-    BIGGEST,
-    READ,
-    is_code,
-    module_of,
-    of_file,
-)
+from harness_engines.stacks.code.reading.documents import BIGGEST, READ, is_code, module_of, of_file
 from harness_engines.stacks.code.reading.python import decoded
 from harness_engines.stacks.code.search import CodeHit, CodeHits, CodeSearch, Ranker
 from harness_engines.stacks.code.store import Entries, StoredWords
