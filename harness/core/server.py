@@ -221,11 +221,12 @@ class Admission:
 
     def _instead(self, request: HTTPConnection) -> ASGIApp | None:
         hosts, origins = request.headers.getlist("host"), request.headers.getlist("origin")
-        if self._hosts is not None and (len(hosts) != 1 or hosts[0].lower() not in self._hosts):
-            return self._refused(MISDIRECTED, "this server has another name")
         changes = self._forms and request.scope["method"] not in {"GET", "HEAD"}
-        if self._hosts is not None and (origins or changes) and origins != [f"http://{hosts[0]}"]:
-            return self._refused(FORBIDDEN, "pages of another origin are not answered")
+        if self._hosts is not None:
+            if len(hosts) != 1 or hosts[0].lower() not in self._hosts:
+                return self._refused(MISDIRECTED, "this server has another name")
+            if (origins or changes) and origins != [f"http://{hosts[0]}"]:
+                return self._refused(FORBIDDEN, "pages of another origin are not answered")
         admitted = self._admits(request)
         if admitted is False:
             return self._refused(UNAUTHORIZED, "the token is missing or unknown")
