@@ -24,9 +24,9 @@ def codes(query_ids: Sequence[str], clusters: Mapping[str, str]) -> NDArray[np.i
     entry is a cluster of its own.
     """
     first, opened = np.arange(len(query_ids)), dict[str, int]()
-    for at, label in enumerate(map(clusters.get, query_ids)):
-        if label is not None:
-            first[at] = opened.setdefault(label, at)
+    known = np.fromiter(map(clusters.__contains__, query_ids), bool, len(first))
+    for at in np.flatnonzero(known).tolist():
+        first[at] = opened.setdefault(clusters[query_ids[at]], at)
     own = first == np.arange(len(first))
     return None if own.all() else (np.cumsum(own) - 1)[first]
 

@@ -7,10 +7,11 @@ the process in ``RowGroupMetaData.column``, and raises an error where its values
 from __future__ import annotations
 
 import os
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from contextlib import contextmanager
+from functools import wraps
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -19,6 +20,8 @@ from numpy.typing import NDArray
 
 from harness.core.reading import Malformed, naming, opened
 
+P = ParamSpec("P")
+T = TypeVar("T")
 MAX_UNPACKED = 1_000
 """Times its own size that the values of a file may take; of a column they are often equal."""
 UNPACKED_ANYWAY = 256 << 20
@@ -58,6 +61,19 @@ def parquet_of(table: pa.Table, *, compression: str = "zstd", **how: int) -> byt
     pq.write_table(table, sink, compression=compression, **how)
     content: bytes = sink.getvalue().to_pybytes()
     return content
+
+
+def releasing(load: Callable[P, T]) -> Callable[P, T]:
+    """Return to the system what pyarrow keeps of tables that are gone after ``load``."""
+
+    @wraps(load)
+    def loading(*given: P.args, **named: P.kwargs) -> T:
+        try:
+            return load(*given, **named)
+        finally:
+            pa.default_memory_pool().release_unused()
+
+    return loading
 
 
 def numbers(column: pa.ChunkedArray | pa.Array) -> NDArray[Any]:

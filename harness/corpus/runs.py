@@ -17,7 +17,7 @@ from harness.core.reading import Malformed
 from harness.core.run import Conditions, Run, Status
 from harness.core.scores import Estimate, Scores
 from harness.core.store import Artifact, Json
-from harness.corpus.parquet import numbers, parquet_of, table_of
+from harness.corpus.parquet import numbers, parquet_of, releasing, table_of
 
 COLUMNS = pa.schema([
     ("query_id", pa.string()),
@@ -73,6 +73,7 @@ def _run_bytes(run: Run) -> bytes:
     return parquet_of(table, row_group_size=PARTITION, dictionary_pagesize_limit=IDS_BYTES)
 
 
+@releasing
 def _run_in(path: Path) -> Run:
     table = table_of(path, COLUMNS, coded=True)
     about = {key.decode(): value.decode() for key, value in (table.schema.metadata or {}).items()}
@@ -183,6 +184,7 @@ def _part(key: Key, found: Scores, schema: pa.Schema) -> pa.RecordBatch:
     return pa.record_batch(columns, schema=schema)
 
 
+@releasing
 def _scores_in(key_names: Sequence[str], path: Path) -> ScoreTable:
     wanted = score_columns(key_names)
     table = table_of(path, wanted, ("value", "undefined"), coded=True)
@@ -212,11 +214,10 @@ def _scores_in(key_names: Sequence[str], path: Path) -> ScoreTable:
 def _coded(table: pa.Table, name: str) -> tuple[NDArray[np.int32], list[Any]]:
     """Return a column of texts as codes, and the text of each code, None for what is not given."""
     column = table.column(name).combine_chunks()
-    code: dict[str | None, int] = {}
-    each = [code.setdefault(intern(text), len(code)) for text in column.dictionary.to_pylist()]
-    if column.null_count:
-        each.append(code.setdefault(None, len(code)))
-    return np.array(each, dtype=np.int32)[numbers(column.indices.fill_null(-1))], list(code)
+    texts = [*map(intern, column.dictionary.to_pylist()), *[None] * bool(column.null_count)]
+    code = {text: at for at, text in enumerate(dict.fromkeys(texts))}
+    each = np.fromiter(map(code.__getitem__, texts), np.int32, len(texts))
+    return each[numbers(column.indices.fill_null(-1))], list(code)
 
 
 def _texts(codes: NDArray[np.int32], texts: Sequence[str]) -> tuple[str, ...]:
@@ -291,6 +292,7 @@ def _classes_bytes(found: Classes) -> bytes:
     return parquet_of(pa.Table.from_batches(parts, schema).combine_chunks(), compression="snappy")
 
 
+@releasing
 def _classes_in(path: Path) -> Classes:
     table = table_of(path, CLASS_COLUMNS, coded=True)
     *pair, (codes, ids), (kind, names) = (_coded(table, name) for name in CLASS_COLUMNS.names)

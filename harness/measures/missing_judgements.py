@@ -326,12 +326,12 @@ class _Shown:
         if candidate.vocabulary != words:
             words = tuple(sorted({*words, *candidate.vocabulary}))
         code = {doc_id: at for at, doc_id in enumerate(words)}
-        columns = [hits_within(run, ids, code, cutoff) for run in (control, candidate)]
-        keys = [query * len(words) + docs for query, docs, _ in columns]
+        columns = (hits_within(run, ids, code, cutoff) for run in (control, candidate))
+        pairs = ((query * len(words) + docs, rank) for query, docs, rank in columns)
+        keys, rank = zip(*pairs, strict=True)
         shown, place = np.unique(np.concatenate(keys), return_inverse=True)
-        ranks = [np.zeros(len(shown), dtype=np.int64) for _ in columns]
-        ranks[0][place[: len(keys[0])]] = columns[0][2]
-        ranks[1][place[len(keys[0]) :]] = columns[1][2]
+        ranks = [np.zeros(len(shown), dtype=np.int64) for _ in keys]
+        ranks[0][place[: len(keys[0])]], ranks[1][place[len(keys[0]) :]] = rank
         query, docs = np.divmod(shown, max(len(words), 1))
         rows = np.array([encoded.position[query_id] for query_id in ids], dtype=np.int64)
         grades = np.full(len(shown), UNJUDGED)
@@ -371,9 +371,9 @@ class _Shown:
 
     @staticmethod
     def _gains(grades: Rows, wanted: Bounding) -> Floats:
-        known, at = np.unique(grades, return_inverse=True)
+        known = np.unique(grades)
         each = [0 if grade == UNJUDGED else wanted.gain(int(grade)) for grade in known.tolist()]
-        return np.array(each, dtype=np.float64)[at] if len(known) else np.zeros(0)
+        return np.array(each, dtype=np.float64)[np.searchsorted(known, grades)]
 
 
 def _merged(control: Run, candidate: Run, qrels: Qrels, cutoff: int | None) -> _Shown:
