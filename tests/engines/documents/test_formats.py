@@ -379,20 +379,24 @@ def damaged(data: bytes, dice: random.Random) -> bytes:
     return bytes(content)
 
 
-@pytest.mark.parametrize("count", [140, pytest.param(2_000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    ("each", "pdfs"), [(20, 20), pytest.param(2_000, 300, marks=pytest.mark.slow)]
+)
 def test_damaged_files_are_read_or_named_and_stop_no_folder(
-    whole: dict[str, bytes], tmp_path: Path, count: int
+    whole: dict[str, bytes], tmp_path: Path, each: int, pdfs: int
 ) -> None:
-    dice, root = random.Random(count), tmp_path / "folder"
+    """Each PDF is read in a process of its own, so there are fewer."""
+    dice, root = random.Random(each), tmp_path / "folder"
     root.mkdir()
     (root / "good.txt").write_text("An apple is in the folder.")
     settings = DocumentSettings.model_validate({**BY_WORDS, "fusion": "specification"})
     live = documents(Documents(settings, tmp_path / "cache"), root, tmp_path / "index")
     with closing(live), live.now() as (opened, _):
         assert opened.search("apple")["results"]
-    for number in range(count):
-        suffix = [*whole][number % len(whole)]
-        (root / f"{number}{suffix}").write_bytes(damaged(whole[suffix], dice))
+    count = each * (len(whole) - 1) + pdfs
+    for suffix, data in whole.items():
+        for number in range(pdfs if suffix == ".pdf" else each):
+            (root / f"{number}{suffix}").write_bytes(damaged(data, dice))
     with closing(live), live.now() as (opened, done):
         assert opened.search("apple")["results"]
     assert done is not None
