@@ -31,6 +31,7 @@ from functools import cached_property
 from pathlib import Path, PurePath
 from typing import Any, NamedTuple
 
+import cloudpickle  # type: ignore[import-untyped]
 from hdrh.histogram import HdrHistogram
 
 RAW = 120
@@ -81,12 +82,13 @@ class Case(NamedTuple):
 def made(kind: Any, values: Mapping[str, object]) -> object:
     """Make a data class from its fields alone; what has a default today may be new."""
     it: object = object.__new__(kind)
-    none = dataclasses.MISSING
     for f in dataclasses.fields(kind):
-        if f.name not in values and f.default is none and f.default_factory is none:
-            raise TypeError(f"{kind.__name__} has a new field without a default: {f.name}")
-        new = f.default if f.default_factory is none else f.default_factory()
-        object.__setattr__(it, f.name, values.get(f.name, new))
+        if f.default is not dataclasses.MISSING:
+            values = {f.name: f.default, **values}
+        elif f.default_factory is not dataclasses.MISSING:
+            values = {f.name: f.default_factory(), **values}
+        if f.name in values:
+            object.__setattr__(it, f.name, values[f.name])
     return it
 
 
@@ -133,7 +135,7 @@ MADE: dict[type, Any] = {
 """How things are pickled that have no way of their own, or another one than ours."""
 
 
-class Freeze(pickle.Pickler):
+class Freeze(cloudpickle.Pickler):  # type: ignore[misc]
     """Pickle plain values; paths below ``tmp`` are kept relative to it, and listed."""
 
     def __init__(self, to: io.BytesIO, tmp: Path, cwd: Path | None) -> None:
@@ -148,8 +150,9 @@ class Freeze(pickle.Pickler):
         if make := MADE.get(kind := type(it)):
             return make(it)
         if dataclasses.is_dataclass(kind) and not _reduces_itself(kind):
-            return made, (kind, {f.name: getattr(it, f.name) for f in dataclasses.fields(kind)})
-        return NotImplemented
+            there = (f.name for f in dataclasses.fields(kind) if hasattr(it, f.name))
+            return made, (kind, {name: getattr(it, name) for name in there})
+        return super().reducer_override(it)
 
     def _path(self, it: PurePath) -> Any:
         if not it.is_absolute():

@@ -51,7 +51,7 @@ LONGEST_S, SECONDS = 10, 5
 """What a case may take, and the settling of a function."""
 EXACT = (
     *(str, bytes, int, type(None), set, frozenset, enum.Enum, PurePath, type),
-    *(types.FunctionType, types.BuiltinFunctionType, types.MethodType, np.generic),
+    *(types.BuiltinFunctionType, types.MethodType, np.generic),
 )
 NEAR = 1e-12
 
@@ -112,6 +112,8 @@ def _parts(a: Any, b: Any) -> Iterator[tuple[str, Any, Any]]:
         )
     elif isinstance(a, sqlite3.Connection):
         yield " rows", list(a.iterdump()), list(b.iterdump())
+    elif isinstance(a, types.FunctionType):
+        yield " function", a.__qualname__, b.__qualname__
     elif isinstance(a, CACHED):
         yield " cached", a.__wrapped__, b.__wrapped__
     elif isinstance(a, HdrHistogram):
@@ -289,6 +291,7 @@ def settle(recording: Recording, root: Path) -> tuple[Recording, Ran, Counter[st
 
 def named(code: types.CodeType, root: Path) -> str:
     """Name a function of the product by its code."""
-    parts = Path(code.co_filename).relative_to(root).with_suffix("").parts
+    file = str(Path(code.co_filename).relative_to(root)).removeprefix("engines/")
+    parts = Path(file).with_suffix("").parts
     module = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
     return f"{module}:{code.co_qualname.partition('.<locals>')[0]}"

@@ -1,0 +1,101 @@
+"""What the tools of message search answer in a small mailbox, question by question."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from harness_engines.mcp_server import Refused, resolved
+from harness_engines.stacks.agent_mail.contract import SearchMode
+from harness_engines.stacks.agent_mail.mcp_tools.arguments import Beginning, InProduct, InProject
+from harness_engines.stacks.agent_mail.mcp_tools.search import Surface
+from harness_engines.stacks.agent_mail.pipeline.plan import FallbackTier, KillSwitch
+from tests.engines.agent_mail.worlds import EYE, world
+
+TEXTS = (
+    *("review", "Review plan", '"migration plan" -noon', "+index failed", "br-2tnl", "read_csv"),
+    *("src/app/main.py", "v1.2.3", "rev*", "failed OR crash", "NOT review", "(lock index) done"),
+    *(
+        "",
+        "nothing of this",
+        "a",
+        "部署 失败",
+        "100% of a_b",
+        "Auslieferung",
+        '"ship it',
+        "%",
+        "die",
+    ),
+    *("from:AmberFox review", 'thread:"br-2tnl" done', "importance:high,urgent the", "form:Zoë a"),
+    *("project:harbour review", "after:2026-02-02 the", "before:2026-02-02T03:00Z the", "from: a"),
+)
+BESIDE: Mapping[str, tuple[object, ...]] = {
+    "sender": ("Zoë", "Zoe"), "sender_name": ("AmberFox",), "recipient": ("TealOtter",),
+    "agent_name": ("AmberFox",), "direction": ("inbox", "outbox", "x"), "thread_id": ("br-2tnl",),
+    "importance": ("low,high", "dire"), "ack_required": (True, False), "colour": ("red",),
+    "date_start": ("2026-02-02T02:50Z", "x"), "until": ("2026-02-02",), "since": ("2026-02-03",),
+    "ranking": ("recency", "best"), "min_score": (0.5,), "offset": (3, 5_001), "cursor": ("no",),
+    "doc_kind": ("agent", "project", "thing"), "rrf_k": (0, 1), "rerank_top_k": (1, 5_000),
+    "project_key": ("orchard", "nowhere"), "mode": ("semantic", "other"), "limit": (0, 1, 2_000),
+}  # fmt: skip
+ASKED: tuple[Mapping[str, Any], ...] = (
+    *({"query": one, "explain": True} for one in TEXTS),
+    *({"query": "the", key: one} for key, values in BESIDE.items() for one in values),
+    *({"query": "the", "agent_name": "AmberFox", "direction": one} for one in ("inbox", "outbox")),
+)
+
+
+def answers(root: Path) -> Iterator[tuple[str, str]]:
+    """Ask as an operator and as a viewer, in each mode, under each switch, without each tier."""
+    with world(root / "world", 7, 20) as here:
+        mail, store, identity = here.mail, here.mail.store, here.identity
+        for who, scope in (("operator", None), ("viewer", EYE)):
+            for mode in SearchMode:
+                its = Surface(mail.service, store, identity, mode, scope)
+                yield from ((f"{who} {mode} {given}", asked(its, given)) for given in ASKED)
+            for key in ("product-1", "product-3", "product-9"):
+                given = {"product_key": key, "query": "review", "project": "harbour"}
+                yield f"{who} {given}", asked(its, given)
+            for prefix in ("re", "migration pl", "s", "部", ""):
+                begun = Beginning(project_key="*", prefix=prefix, limit=5)
+                yield f"{who} {prefix}", tried(partial(its.subjects, begun))
+        ways = {f"switch {one}": mail.under(one) for one in KillSwitch}
+        for way, service in {
+            **ways,
+            **{f"no {one}": mail.without(one) for one in FallbackTier},
+        }.items():
+            for mode in SearchMode:
+                its = Surface(service.service, store, identity, mode)
+                both = {"query": "the review", "explain": True}
+                yield f"{way} {mode}", asked(its, both)
+
+
+def asked(its: Surface, given: Mapping[str, Any]) -> str:
+    """Ask page by page, three at most."""
+    kind, said = InProduct if "product_key" in given else InProject, list[str]()
+    given = given if {"product_key", "project_key"} & {*given} else {"project_key": "*", **given}
+    for _ in range(3):
+        said.append(tried(partial(answer, its, kind, given)))
+        cursor = json.loads(said[-1]).get("next_cursor") if said[-1].startswith("{") else ""
+        if not cursor:
+            break
+        given = {**given, "cursor": cursor}
+    return "\n".join(said)
+
+
+def answer(its: Surface, kind: Any, given: Mapping[str, Any]) -> Any:
+    """Call a tool."""
+    return its.search(resolved(kind, given))
+
+
+def tried(ask: Callable[[], Any]) -> str:
+    """Write an answer without its times, or why it was refused."""
+    try:
+        found = ask().written()
+    except Refused as e:
+        return str(e)
+    found.get("explain", {}).pop("timing", None)
+    return json.dumps(found, sort_keys=True, ensure_ascii=False)
