@@ -10,7 +10,6 @@ from typing import Any
 
 from harness.core.errors import HarnessError
 from harness_engines.stacks.code.units import WHOLE, InvalidFilter, Mode
-from harness_engines.stacks.writing.retrieval import InvalidArgument
 from tests.engines.test_kept_index import STACKS, ask, live, write
 from tests.make.code import SHOP
 
@@ -71,7 +70,7 @@ def tried(do: Callable[[], Any]) -> str:
     """Write an answer without its times, or why it was refused."""
     try:
         found = dict(do())
-    except (HarnessError, InvalidArgument, InvalidFilter) as e:
+    except (HarnessError, InvalidFilter) as e:
         return str(e)
     found.pop("search_time_ms", None)
     for one in found.get("results", ()):

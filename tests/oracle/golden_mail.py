@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from harness_engines.mcp_server import Refused, resolved
+from harness_engines.mcp_server import ToolRefusal, resolved
 from harness_engines.stacks.agent_mail.contract import SearchMode
 from harness_engines.stacks.agent_mail.mcp_tools.arguments import Beginning, InProduct, InProject
 from harness_engines.stacks.agent_mail.mcp_tools.search import Surface
@@ -95,7 +95,7 @@ def tried(ask: Callable[[], Any]) -> str:
     """Write an answer without its times, or why it was refused."""
     try:
         found = ask().written()
-    except Refused as e:
+    except ToolRefusal as e:
         return str(e)
     found.get("explain", {}).pop("timing", None)
     return json.dumps(found, sort_keys=True, ensure_ascii=False)
