@@ -15,6 +15,7 @@ import argparse
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 import time
@@ -35,7 +36,7 @@ from harness.core.run import Run
 def read(path: str) -> Run:
     return load_run(path)
 """
-USE = ("run", "--dataset", "mine/data", "--arms", "fts5,mine/engine/own.toml", "--control", "fts5")
+USE = ("run", "--dataset", "mine/data", "--arms", "fts5", "--engine", "mine/engine.py:search")
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +69,8 @@ def printed_next_step(at: Installed) -> bool:
 
 def broken_engine(at: Installed) -> bool:
     """Break the engine; ``ci.sh`` finds the environment as ``.venv`` and ends in 1."""
-    engine = at.folder / "mine" / "engine" / "own.py"
+    shutil.copytree(at.folder / "mine" / "out", at.folder / "mine" / "before")
+    engine = at.folder / "mine" / "engine.py"
     engine.write_text(engine.read_text().replace(".lower()", ""))
     (at.folder / ".venv").symlink_to(at.python.parents[1])
     return at.run("./ci.sh", at="mine")[0] == 1
@@ -99,7 +101,7 @@ STEPS: dict[str, Callable[[Installed], bool]] = {
     "help": lambda at: at.harness("--help")[0] == 0,
     "doctor": lambda at: at.harness("doctor")[0] == 0,
     "init, green": printed_next_step,
-    "run": lambda at: at.harness(*USE, "--out", "out")[0] == 0,
+    "run": lambda at: at.harness(*USE, "--control", "fts5", "--out", "out")[0] == 0,
     "red": broken_engine,
     "init .": in_a_repository,
     "extra": absent_extra,
