@@ -109,11 +109,11 @@ LUCENE = Elsewhere(
 )
 TYPESENSE = Elsewhere(
     "it needs nodes of Typesense",
-    "tests/engines/typesense/test_live.py::test_it_keeps_the_contract",
+    "tests/engines/test_typesense_live.py::test_it_keeps_the_contract",
 )
 KILLED = Elsewhere(
     "it starts nodes of Typesense",
-    "tests/engines/typesense/test_live.py::test_a_leader_is_killed_and_then_a_second_node",
+    "tests/engines/test_typesense_live.py::test_a_leader_is_killed_and_then_a_second_node",
 )
 REMOTE = "examples/remote_mcp/over-stdio.toml"
 SERVER = "it serves until it is stopped: "

@@ -113,8 +113,6 @@ def test_it_counts_and_digests_what_was_indexed(index: Path) -> None:
     assert made == Manifest("e", "1", 2, of_documents(TWO), of_json({"a": 2, "b": 1}))
     assert contract.read(index) == made
 
-
-def test_it_counts_only_what_was_taken(index: Path) -> None:
     def first(documents: Iterable[Document]) -> None:
         next(iter(documents))
 
@@ -131,6 +129,9 @@ def test_an_interrupted_building_leaves_none(index: Path) -> None:
         contract.record(index, TWO, killed, engine="e", version="1", settings={})
     with pytest.raises(IndexNotReady, match="no index here"):
         contract.read(index)
+    (index / contract.FILE).mkdir()
+    with pytest.raises(IndexNotReady):
+        contract.read(index)
 
 
 @pytest.mark.parametrize(
@@ -143,29 +144,20 @@ def test_what_is_no_manifest_is_not_ready(index: Path, text: bytes) -> None:
         contract.read(index)
 
 
-def test_a_folder_in_its_place_is_not_ready(index: Path) -> None:
-    (index / contract.FILE).mkdir()
-    with pytest.raises(IndexNotReady):
-        contract.read(index)
-
-
-def test_the_count_must_be_the_one_found(index: Path) -> None:
+def test_who_opens_must_be_who_built(index: Path) -> None:
     made = recorded(index)
     contract.check_count(index, made, 2)
     with pytest.raises(IndexNotReady, match="says 2 documents, the index holds 3"):
         contract.check_count(index, made, 3)
-
-
-def test_who_opens_must_be_who_built(index: Path) -> None:
-    made = recorded(index)
-    settings = {"a": 2, "b": 1}
-    contract.check_made_by(index, made, engine="e", version="1", settings=settings)
-    with pytest.raises(IndexNotReady, match="engine 'e' is now 'f'"):
-        contract.check_made_by(index, made, engine="f", version="1", settings=settings)
-    with pytest.raises(IndexNotReady, match="version '1' is now '2'"):
-        contract.check_made_by(index, made, engine="e", version="2", settings=settings)
-    with pytest.raises(IndexNotReady, match="settings_sha256"):
-        contract.check_made_by(index, made, engine="e", version="1", settings={"a": 2})
+    given: dict[str, Any] = {"engine": "e", "version": "1", "settings": {"a": 2, "b": 1}}
+    contract.check_made_by(index, made, **given)
+    for changed, says in (
+        ({"engine": "f"}, "engine 'e' is now 'f'"),
+        ({"version": "2"}, "version '1' is now '2'"),
+        ({"settings": {"a": 2}}, "settings_sha256"),
+    ):
+        with pytest.raises(IndexNotReady, match=says):
+            contract.check_made_by(index, made, **{**given, **changed})
 
 
 def test_a_compound_names_its_parts(index: Path) -> None:
@@ -222,9 +214,7 @@ def path(tmp_path: Path) -> Path:
         (["kinds", "absent"], 15),
     ],
 )
-def test_a_key_or_the_innermost_table_around_it(
-    path: Path, key: list[str], line: int | None
-) -> None:
+def test_a_key_or_its_innermost_table(path: Path, key: list[str], line: int | None) -> None:
     assert line_of_key(path, key) == line
 
 
@@ -238,9 +228,6 @@ def test_ends_of_lines_as_windows_writes_them_change_no_number(tmp_path: Path) -
     path.write_bytes(b'stack = "text"\r\n[settings]\r\nk = 5\r\n[settings.a]\r\nb = 1\r\n')
     assert line_of_key(path, ["settings", "k"]) == 3
     assert line_of_key(path, ["settings", "a", "b"]) == 5
-
-
-def test_a_list_of_lists_is_no_table(tmp_path: Path) -> None:
     path = tmp_path / "mine.toml"
     path.write_text('[settings]\nx = [\n  ["a", "b"],\n]\nk = 1\n')
     assert line_of_key(path, ["settings", "k"]) == 5
@@ -288,7 +275,7 @@ def test_the_arms_of_the_program_bring_none(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("value", ["", "0"])
-def test_it_is_allowed_where_nobody_forbids_it(
+def test_it_is_allowed_by_default(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, value: str
 ) -> None:
     monkeypatch.setenv(contract.NO_CODE, value)
@@ -300,9 +287,7 @@ def test_it_is_allowed_where_nobody_forbids_it(
 @pytest.mark.parametrize(
     "words", [("--no-code", "stage", "index"), ("stage", "index", "--no-code")]
 )
-def test_the_option_counts_before_the_command_and_after_it(
-    tmp_path: Path, words: tuple[str, ...]
-) -> None:
+def test_the_option_counts_on_either_side(tmp_path: Path, words: tuple[str, ...]) -> None:
     command = [sys.executable, "-m", "harness", *words, "--dataset", "python-docs"]
     done = subprocess.run(
         [*command, "--arm", str(OWN)], cwd=ROOT, capture_output=True, text=True, check=False,
@@ -313,9 +298,7 @@ def test_the_option_counts_before_the_command_and_after_it(
 
 
 @pytest.mark.parametrize("before", [None, "0", "1"])
-def test_what_is_forbidden_for_a_while_is_forbidden_to_processes_too(
-    monkeypatch: pytest.MonkeyPatch, before: str | None
-) -> None:
+def test_processes_inherit_the_ban(monkeypatch: pytest.MonkeyPatch, before: str | None) -> None:
     monkeypatch.delenv(contract.NO_CODE, raising=False)
     if before is not None:
         monkeypatch.setenv(contract.NO_CODE, before)
@@ -327,7 +310,7 @@ def test_what_is_forbidden_for_a_while_is_forbidden_to_processes_too(
     assert os.environ.get(contract.NO_CODE) == before
 
 
-def test_an_error_that_says_enough_is_left_alone() -> None:
+def test_an_error_that_says_enough_is_left_alone(tmp_path: Path) -> None:
     for raised in (BadPolicy("a.toml", "no key", "Mend it"), KeyboardInterrupt()):
         with pytest.raises(type(raised)), contract.named("own", "fails"):
             raise raised
@@ -336,9 +319,6 @@ def test_an_error_that_says_enough_is_left_alone() -> None:
     says = "own: fails: ZeroDivisionError: by nothing"
     with pytest.raises(HarnessError, match=says), contract.named("own", "fails"):
         raise ZeroDivisionError("by nothing")
-
-
-def test_an_error_of_whoever_uses_an_engine_is_not_the_engines(tmp_path: Path) -> None:
     arm = arms.load("fts5", tmp_path)
     arm.build([], tmp_path)
     with pytest.raises(ZeroDivisionError), arm.open(tmp_path):
@@ -382,9 +362,7 @@ class Opens:
 
 
 @pytest.mark.parametrize("error", [None, IndexNotReady("cut"), KeyError("part")])
-def test_what_was_opened_of_two_is_closed_and_opened_again(
-    tmp_path: Path, error: Exception | None
-) -> None:
+def test_a_half_open_pair_is_opened_again(tmp_path: Path, error: Exception | None) -> None:
     index = tmp_path / "index"
     index.mkdir()
     engine = Opens(2, error)
@@ -404,9 +382,7 @@ def test_what_is_wrong_with_one_index_is_said(tmp_path: Path) -> None:
         pass
 
 
-def test_an_index_that_never_stays_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_unsteady_index_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(contract, "PATIENCE_S", 0.05)
     (tmp_path / "index").mkdir()
     engine = Opens(1_000_000)

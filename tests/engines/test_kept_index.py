@@ -129,9 +129,7 @@ def put() -> Iterator[mock.Mock]:
         yield watched
 
 
-def test_what_did_not_change_is_not_read(
-    root: Path, update: Callable[[], Updated], put: mock.Mock
-) -> None:
+def test_unchanged_is_not_read(root: Path, update: Callable[[], Updated], put: mock.Mock) -> None:
     assert update() == Updated(3, 0, 0, ())
     with mock.patch("harness_engines.kept.index.whole_below") as opened:
         assert update() == Updated(0, 0, 3, ())
@@ -141,9 +139,7 @@ def test_what_did_not_change_is_not_read(
     assert [call.args[0] for call in put.call_args_list[3:]] == ["two.md"]
 
 
-def test_what_is_kept_of_a_folder_is_closed_to_others(
-    tmp_path: Path, update: Callable[[], Updated]
-) -> None:
+def test_a_kept_folder_is_private(tmp_path: Path, update: Callable[[], Updated]) -> None:
     """The texts of a folder that only its user could read were readable by all."""
     (tmp_path / "kept").mkdir(mode=0o755)
     update()
@@ -152,31 +148,28 @@ def test_what_is_kept_of_a_folder_is_closed_to_others(
     assert stat.S_IMODE(kept.stat().st_mode) == 0o600
 
 
-def test_a_file_that_was_only_touched_is_not_taken_in_again(
+def test_a_touched_file_is_not_read(
     root: Path, update: Callable[[], Updated], put: mock.Mock
 ) -> None:
     update()
     os.utime(root / "one.md", ns=(LONG_AGO_NS + 9, LONG_AGO_NS + 9))
     assert update() == Updated(0, 0, 3, ())
     assert put.call_count == 3
-
-
-def test_a_change_in_the_moment_of_reading_is_seen(
-    root: Path, update: Callable[[], Updated]
-) -> None:
-    write(root, "one.md", "salt", now := time.time_ns())
-    update()
-    write(root, "one.md", "tide", now)
-    assert update().read == 1
-
-
-def test_another_file_of_the_same_size_and_time_is_read(
-    root: Path, update: Callable[[], Updated]
-) -> None:
     update()
     (root / "one.md").unlink()
     write(root, "one.md", "# one.md\n\ntide water\n")
     assert update() == Updated(1, 0, 2, ())
+    update()
+    (root / "one.md").write_bytes(b"\xff\xfe\xff")
+    done = update()
+    assert (done.read, done.unchanged, done.refused, done.is_change) == (0, 2, 1, True)
+
+
+def test_a_change_while_reading_is_seen(root: Path, update: Callable[[], Updated]) -> None:
+    write(root, "one.md", "salt", now := time.time_ns())
+    update()
+    write(root, "one.md", "tide", now)
+    assert update().read == 1
 
 
 def test_vectors_are_made_though_words_were_asked_first(root: Path, tmp_path: Path) -> None:
@@ -194,7 +187,7 @@ def test_vectors_are_made_though_words_were_asked_first(root: Path, tmp_path: Pa
 
 @pytest.mark.usefixtures("root")
 @pytest.mark.parametrize("broken", [ValueError, RecursionError, sqlite3.IntegrityError])
-def test_a_file_that_breaks_its_reader_is_named_and_stops_no_other(
+def test_a_file_that_breaks_its_reader(
     update: Callable[[], Updated], broken: type[Exception]
 ) -> None:
 
@@ -230,9 +223,7 @@ def test_what_is_gone_is_not_found(root: Path, tmp_path: Path) -> None:
     followed.close()
 
 
-def test_an_update_that_was_interrupted_goes_on(
-    update: Callable[[], Updated], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_update_resumes(update: Callable[[], Updated], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(index, "BATCH", 1)
     made = [*(rows(f"{at}.md", "", "salt", 0) for at in range(2)), KeyboardInterrupt]
     with mock.patch(ROWS, side_effect=made), pytest.raises(KeyboardInterrupt):
@@ -240,7 +231,7 @@ def test_an_update_that_was_interrupted_goes_on(
     assert update() == Updated(1, 0, 2, ())
 
 
-def test_a_file_that_cannot_be_read_is_named_at_each_update_and_counted_once(
+def test_an_unreadable_file_is_named_at_each_update(
     root: Path, update: Callable[[], Updated]
 ) -> None:
     (root / "bad.md").write_bytes(b"one\ntwo \xff\xfe")
@@ -252,17 +243,8 @@ def test_a_file_that_cannot_be_read_is_named_at_each_update_and_counted_once(
     assert update() == Updated(1, 0, 3, ())
 
 
-def test_a_file_that_cannot_be_read_any_more_is_a_change(
-    root: Path, update: Callable[[], Updated]
-) -> None:
-    update()
-    (root / "one.md").write_bytes(b"\xff\xfe\xff")
-    done = update()
-    assert (done.read, done.unchanged, done.refused, done.is_change) == (0, 2, 1, True)
-
-
 @pytest.mark.parametrize("stack", STACKS)
-def test_a_name_that_cannot_be_read_is_a_fault_at_each_update_and_no_change(
+def test_an_unreadable_name_is_a_fault_and_no_change(
     root: Path, tmp_path: Path, stack: str
 ) -> None:
     (root / "a\nb.md").write_text("tide")
@@ -284,67 +266,53 @@ def test_a_file_that_is_too_big_is_named(root: Path, tmp_path: Path) -> None:
     assert "Leave it out, or split it" in done.faults[0].why
 
 
-def outside(root: Path) -> Path:
-    """Write a file beside the folder, which no index of it may hold."""
-    write(root.parent, "outside/three.txt", "secret tide")
-    return root.parent / "outside"
-
-
-def file_gone(root: Path) -> None:
-    (root / "one.md").unlink()
-
-
-def file_by_link(root: Path) -> None:
-    file_gone(root)
-    (root / "one.md").symlink_to(outside(root) / "three.txt")
-
-
-def folder_by_link(root: Path) -> None:
-    (root / "deep").rename(root.parent / "away")
-    (root / "deep").symlink_to(outside(root))
-
-
-def file_by_folder(root: Path) -> None:
-    file_gone(root)
-    (root / "one.md").mkdir()
-
-
-def file_by_pipe(root: Path) -> None:
-    file_gone(root)
-    os.mkfifo(root / "one.md")
-
-
-CHANGES: dict[str, tuple[Callable[[Path], None], str]] = {
-    "a link to a file": (file_by_link, "one.md: became a link"),
-    "a link to a folder": (folder_by_link, "deep/three.txt: became a link"),
-    "a folder": (file_by_folder, "one.md: it is a folder"),
-    "nothing": (file_gone, "one.md: was removed"),
-    "a pipe": (file_by_pipe, "one.md: it is a pipe"),
+TAKES = {
+    "a link to a file": "one.md: became a link",
+    "a link to a folder": "deep/three.txt: became a link",
+    "a folder": "one.md: it is a folder",
+    "nothing": "one.md: was removed",
+    "a pipe": "one.md: it is a pipe",
 }
 """What takes a place between the listing of a folder and the reading, and what is said of it."""
 
 
-@pytest.mark.parametrize("change", CHANGES)
-def test_what_changes_after_it_was_listed_leads_nowhere_else(
-    root: Path, tmp_path: Path, update: Callable[[], Updated], change: str
-) -> None:
-    change_it, told = CHANGES[change]
+def take_place(root: Path, what: str) -> None:
+    """Put something in the place of a file or a folder; a link leads outside of the folder."""
+    one, outside = root / "one.md", root.parent / "outside"
+    write(root.parent, "outside/three.txt", "secret tide")
+    if what == "a link to a folder":
+        (root / "deep").rename(root.parent / "away")
+        (root / "deep").symlink_to(outside)
+        return
+    one.unlink()
+    if what == "a link to a file":
+        one.symlink_to(outside / "three.txt")
+    if what == "a folder":
+        one.mkdir()
+    if what == "a pipe":
+        os.mkfifo(one)
 
+
+"""What takes a place between the listing of a folder and the reading, and what is said of it."""
+
+
+@pytest.mark.parametrize("what", TAKES)
+def test_what_changes_after_it_was_listed_leads_nowhere_else(
+    root: Path, tmp_path: Path, update: Callable[[], Updated], what: str
+) -> None:
     real = listing.listed
 
     def listed(*given: Any, **named: Any) -> listing.FolderListing:  # noqa: ANN401  those of ``listed``
         found = real(*given, **named)
-        change_it(root)
+        take_place(root, what)
         return found
 
     with mock.patch.object(index, "listed", listed):
-        done = update()
-    (fault,) = done.faults
-    assert f"{fault.path}: {fault.why}".startswith(told)
+        (fault,) = update().faults
+    assert f"{fault.path}: {fault.why}".startswith(TAKES[what])
     with closing(sqlite3.connect(tmp_path / "kept" / index.FILE)) as db:
-        assert db.execute("SELECT count(*) FROM chunk WHERE text LIKE '%secret%'").fetchone() == (
-            0,
-        )
+        secret = db.execute("SELECT count(*) FROM chunk WHERE text LIKE '%secret%'").fetchone()
+    assert secret == (0,)
     assert update().faults == ()
 
 
@@ -444,6 +412,11 @@ def test_hidden_files_links_and_environments_are_left_out(root: Path, tmp_path: 
     (root / "up").symlink_to(tmp_path)
     found = [one.path for one in listing.listed(root, KINDS).files]
     assert found == ["deep/three.txt", "one.md", "two.md"]
+    for raw in (b"a\n.png", b".a\n.md", b"a\n.md.bak", b"env\n/pyvenv.cfg", b"env\n/a.md"):
+        put_bytes(root, raw)
+    (root / "link\n.md").symlink_to(root / "one.md")
+    (root / "up\n").symlink_to(root)
+    assert listing.listed(root, KINDS).unnamed == ()
 
 
 NAMES = (
@@ -489,14 +462,6 @@ def test_a_name_that_is_no_line_of_text_is_told_with_the_remedy(root: Path, name
     assert found.unnamed == (TOLD[name],)
     assert TOLD[name].path.isprintable()
     assert [one.path for one in found.files] == ["deep/three.txt", "one.md", "two.md"]
-
-
-def test_only_what_would_be_read_is_told(root: Path) -> None:
-    for name in (b"a\n.png", b".a\n.md", b"a\n.md.bak", b"env\n/pyvenv.cfg", b"env\n/a.md"):
-        put_bytes(root, name)
-    (root / "link\n.md").symlink_to(root / "one.md")
-    (root / "up\n").symlink_to(root)
-    assert listing.listed(root, KINDS).unnamed == ()
 
 
 MADE = ("build/a.md", "target/a.md", "node_modules/a.md", "deep/third_party/a.md", "cache/a.md")

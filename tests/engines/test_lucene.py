@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from harness.check.checks import check
-from harness.core.errors import BadPolicy, IndexNotReady, InvalidArm, ModelNotReady, NotInstalled
+from harness.core.errors import BadPolicy, IndexNotReady, InvalidArm, ModelNotReady
 from harness.core.records import Document
 from harness_engines import registry
 from harness_engines.registry import Arm
@@ -100,15 +100,12 @@ def test_a_damaged_index_is_refused(english: Arm, tmp_path: Path) -> None:
     (index / "segments_1").write_bytes(b"nothing")
     with pytest.raises(IndexNotReady, match="Build it again"), english.open(index):
         pass
-
-
-def test_without_the_extra_the_arm_is_invalid_and_says_what_to_install(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(sys.modules, "jpype", None)
-    with pytest.raises(NotInstalled, match=r'pip install "search-harness\[lucene\]"') as caught:
-        registry.load(str(EXAMPLES / "lucene.toml"), tmp_path)
-    assert isinstance(caught.value, InvalidArm)
+    assert english.shared
+    assert isinstance(english.engine, Lucene)
+    for name in lucene.JARS:
+        (tmp_path / f"{name}-8.7.0.jar").touch()
+    with pytest.raises(InvalidArm, match="this process has Lucene of other jars"):
+        lucene.lucene(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -135,14 +132,4 @@ def test_java_that_is_missing_is_named(tmp_path: Path, monkeypatch: pytest.Monke
     jpype = SimpleNamespace(isJVMStarted=lambda: False, startJVM=absent)
     monkeypatch.setitem(sys.modules, "jpype", jpype)
     with pytest.raises(ModelNotReady, match=r"Java cannot be started .*libjvm.*openjdk"):
-        lucene.lucene(tmp_path)
-
-
-@live
-def test_jars_of_another_folder_are_refused_in_one_process(english: Arm, tmp_path: Path) -> None:
-    assert english.shared
-    assert isinstance(english.engine, Lucene)
-    for name in lucene.JARS:
-        (tmp_path / f"{name}-8.7.0.jar").touch()
-    with pytest.raises(InvalidArm, match="this process has Lucene of other jars"):
         lucene.lucene(tmp_path)

@@ -72,18 +72,18 @@ def queries(text: str, context: WritingContext | None = None) -> list[str]:
     return [one.query for one in plan(text, ALL, frequency, context)]
 
 
-def test_the_text_the_phrase_the_strongest_term_and_any() -> None:
+def test_what_is_planned() -> None:
     assert plan("the wind Tunnel", ALL, frequency) == (
         (PlannedKind.TEXT, '"the" AND "wind" AND "Tunnel"'),
         (PlannedKind.PHRASE, '"the wind tunnel"'),
         (PlannedKind.STRONGEST, '"tunnel"'),
         (PlannedKind.ANY, '"the" OR "wind" OR "tunnel"'),
     )
-
-
-def test_one_word_is_one_query() -> None:
     assert queries("Wind") == ['"Wind"']
     assert [one.query for one in plan("Wind", [PlannedKind.ANY], frequency)] == ['"Wind"']
+    planned = plan("the wind", [PlannedKind.ANY, PlannedKind.PHRASE], frequency)
+    assert [one.kind for one in planned] == [PlannedKind.PHRASE, PlannedKind.ANY]
+    assert quoted("NEAR") == '"NEAR"'
 
 
 @pytest.mark.parametrize("text", ["", "  ", "!?", "\0", '""'])
@@ -91,36 +91,16 @@ def test_no_word_is_no_query(text: str) -> None:
     assert queries(text) == []
 
 
-def test_only_kinds_that_are_asked_for() -> None:
-    planned = plan("the wind", [PlannedKind.ANY, PlannedKind.PHRASE], frequency)
-    assert [one.kind for one in planned] == [PlannedKind.PHRASE, PlannedKind.ANY]
-
-
-def test_a_term_that_is_nowhere_is_not_the_strongest() -> None:
+def test_which_words_are_read() -> None:
     assert strongest(["absent", "wind", "the"], frequency) == "wind"
     assert strongest(["absent"], frequency) == "absent"
     assert strongest(["other", "more"], frequency) == "other"
-
-
-def test_eight_different_words_are_read() -> None:
     text = "a b c a d e f g h i j"
     found = tokens_of(text, Choice.FIRST, frequency)
     assert found == tuple("abcdefgh")
     assert len(found) == MOST_TOKENS
-
-
-def test_or_the_eight_rarest_in_the_order_of_the_text() -> None:
     text = "the a tunnel b c d e absent f g wind"
-    assert tokens_of(text, Choice.RAREST, frequency) == (
-        "a",
-        "tunnel",
-        "b",
-        "c",
-        "d",
-        "e",
-        "f",
-        "wind",
-    )
+    assert tokens_of(text, Choice.RAREST, frequency) == ("a", "tunnel", *"bcdef", "wind")
     assert tokens_of("the wind", Choice.RAREST, frequency) == ("the", "wind")
     (one,) = plan(text, [PlannedKind.ANY], frequency, choice=Choice.RAREST)
     assert one.query.startswith('"a" OR "tunnel"')
@@ -132,9 +112,6 @@ def test_what_was_typed_keeps_its_meaning() -> None:
     )
     assert typed_query("flow OR heat") == '"flow" OR "heat"'
     assert typed_query("read_csv now") == '"read csv" AND "now"'
-
-
-def test_what_must_and_must_not_be_holds_in_every_planned_query() -> None:
     planned = queries("budget plan +costs -travel", WritingContext(title="trains"))
     assert len(planned) == MOST_QUERIES
     assert all('NOT ("travel")' in one for one in planned)
@@ -161,10 +138,6 @@ def test_whatever_is_typed_fts5_can_read(text: str) -> None:
         for one in planned:
             db.execute("SELECT rowid FROM search WHERE search MATCH ?", (one.query,)).fetchall()
     db.close()
-
-
-def test_words_are_quoted() -> None:
-    assert quoted("NEAR") == '"NEAR"'
 
 
 NOTES = (
@@ -227,10 +200,6 @@ def test_few_places_of_a_long_note_give_the_passage_that_has_most(tmp_path: Path
         assert "sea and the moon" in store.chunks([1], '"sea" OR "moon"')[1].passage
 
 
-def test_a_reference_means_the_same_on_any_machine() -> None:
-    assert source_ref("notes/a b#1.md", 2) == "doc:notes/a%20b%231.md#chunk:2"
-
-
 @pytest.mark.parametrize(
     "doc_id", ["/notes/a.md", "C:\\notes\\a.md", "d:/a.md", "\\\\host\\a", "~/a", "FILE:///a"]
 )
@@ -261,12 +230,10 @@ def test_a_text_is_trimmed_at_a_word() -> None:
     assert trimmed("one two  ", 20) == "one two"
     assert trimmed("onetwothree", 5) == "onetw"
     assert trimmed(" onetwothree", 5) == " onet"
-
-
-def test_a_snippet_is_title_and_passage_in_few_characters() -> None:
     assert shown("Tides", "The moon pulls", 80) == "Tides\nThe moon pulls"
     assert shown("Tides", "The moon pulls", 10) == "Tides\nThe"
     assert shown("", "The moon", 80) == "The moon"
+    assert source_ref("notes/a b#1.md", 2) == "doc:notes/a%20b%231.md#chunk:2"
 
 
 @pytest.mark.slow
@@ -280,10 +247,6 @@ def test_a_text_is_embedded_once_a_model() -> None:
     assert len(cache) == 2
     with pytest.raises(ValueError, match="read-only"):
         cache.vector(one, "abba")[0] = 1
-
-
-@pytest.mark.slow
-def test_what_was_used_longest_ago_goes_first() -> None:
     cache, letters = VectorCache(2, 10_000), Letters()
     for text in ("a", "b", "a", "c", "a", "b"):
         cache.vector(letters, text)
@@ -293,9 +256,7 @@ def test_what_was_used_longest_ago_goes_first() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("entries", [0, 7, 10_000])
 @pytest.mark.parametrize("size", [0, 2_000, 50_000])
-def test_it_never_exceeds_its_bounds_under_ten_thousand_random_snippets(
-    entries: int, size: int
-) -> None:
+def test_random_snippets_never_exceed_its_bounds(entries: int, size: int) -> None:
     rng = np.random.default_rng(1)
     cache, letters = VectorCache(entries, size), Letters()
     lengths = rng.zipf(1.5, 10_000).clip(max=3_000)
@@ -321,6 +282,13 @@ def test_the_nearest_comes_first_and_equal_ones_as_they_came() -> None:
     assert outcome.order == (1, 2, 3, 0)
     assert outcome.reason is None
     assert outcome.cosines == pytest.approx((0.0, 1.0, 1.0, 3 / 10**0.5), abs=1e-6)
+    snippets = ["zz", "ab"]
+    rerank = LocalRerank(Letters(), True, VectorCache(10, 10_000), 0.9)  # noqa: FBT003  whether it runs
+    found = rerank.order("ab", snippets, [1.0, 0.0])
+    assert found.order == (0, 1)
+    assert found.keys == pytest.approx((0.9, 0.1), abs=1e-6)
+    assert found.cosines == pytest.approx((0.0, 1.0), abs=1e-6)
+    assert replace(rerank, fts_share=0.0).order("ab", snippets, [1.0, 0.0]).order == (1, 0)
 
 
 def test_without_a_model_the_order_stays_and_the_reason_is_told() -> None:
@@ -354,71 +322,48 @@ def test_a_model_that_fails_is_not_ready(embedder: Embedder) -> None:
     assert order(["zz", "ab"], embedder) == ((0, 1), (), (), UnrankedReason.MODEL_NOT_READY)
 
 
-def test_a_share_of_fts_counts_in_the_order() -> None:
-    snippets = ["zz", "ab"]
-    rerank = LocalRerank(Letters(), True, VectorCache(10, 10_000), 0.9)  # noqa: FBT003  whether it runs
-    found = rerank.order("ab", snippets, [1.0, 0.0])
-    assert found.order == (0, 1)
-    assert found.keys == pytest.approx((0.9, 0.1), abs=1e-6)
-    assert found.cosines == pytest.approx((0.0, 1.0), abs=1e-6)
-    assert replace(rerank, fts_share=0.0).order("ab", snippets, [1.0, 0.0]).order == (1, 0)
-
-
 REWRITTEN = "round numbers down to whole numbers"
 """No docstring says it so; many share a word with it, and a few functions do it."""
 ROUNDING = {"around", "ceil", "fix", "floor", "floor_divide", "rint", "round", "trunc"}
 WHOLE = {"limit": 8, "budget": 8000}
-SHAPE = {
-    "type": "object",
-    "additionalProperties": False,
-    "required": ["items", "diagnostics"],
-    "properties": {
-        "items": {
-            "type": "array",
-            "items": {
-                "type": "object",
-                "additionalProperties": False,
-                "required": ["sourceRef", "snippet", "score"],
-                "properties": {
-                    "sourceRef": {"type": "string", "pattern": "^doc:[^/\\\\]"},
-                    "snippet": {"type": "string", "minLength": 1},
-                    "score": {"type": "number"},
-                },
-            },
-        },
-        "diagnostics": {
-            "type": "object",
-            "additionalProperties": False,
-            "required": ["mode", "planner", "rerank"],
-            "properties": {
-                "mode": {"enum": ["fulltext", "fulltext_reranked"]},
-                "planner": {
-                    "type": "object",
-                    "additionalProperties": False,
-                    "required": ["queries", "perQueryHits", "selectedCount"],
-                    "properties": {
-                        "queries": {"type": "array", "maxItems": 4, "items": {"type": "string"}},
-                        "perQueryHits": {"type": "array", "items": {"type": "integer"}},
-                        "selectedCount": {"type": "integer", "minimum": 0},
-                    },
-                },
-                "rerank": {
-                    "type": "object",
-                    "additionalProperties": False,
-                    "required": ["enabled"],
-                    "properties": {
-                        "enabled": {"type": "boolean"},
-                        "reason": {"enum": ["MODEL_NOT_READY", "DISABLED", "NO_CANDIDATES"]},
-                        "scores": {"type": "array"},
-                    },
-                    "if": {"properties": {"enabled": {"const": False}}},
-                    "then": {"required": ["reason"]},
-                    "else": {"not": {"required": ["reason"]}},
-                },
-            },
-        },
+
+
+def closed(optional: Sequence[str] = (), **properties: object) -> dict[str, Any]:
+    """Describe an object that has these members and no others."""
+    required = [name for name in properties if name not in optional]
+    shape = {"type": "object", "additionalProperties": False}
+    return {**shape, "required": required, "properties": properties}
+
+
+SHAPE = closed(
+    items={
+        "type": "array",
+        "items": closed(
+            sourceRef={"type": "string", "pattern": "^doc:[^/\\\\]"},
+            snippet={"type": "string", "minLength": 1},
+            score={"type": "number"},
+        ),
     },
-}
+    diagnostics=closed(
+        mode={"enum": ["fulltext", "fulltext_reranked"]},
+        planner=closed(
+            queries={"type": "array", "maxItems": 4, "items": {"type": "string"}},
+            perQueryHits={"type": "array", "items": {"type": "integer"}},
+            selectedCount={"type": "integer", "minimum": 0},
+        ),
+        rerank={
+            **closed(
+                ("reason", "scores"),
+                enabled={"type": "boolean"},
+                reason={"enum": ["MODEL_NOT_READY", "DISABLED", "NO_CANDIDATES"]},
+                scores={"type": "array"},
+            ),
+            "if": {"properties": {"enabled": {"const": False}}},
+            "then": {"required": ["reason"]},
+            "else": {"not": {"required": ["reason"]}},
+        },
+    ),
+)
 
 
 @pytest.fixture(scope="module")
@@ -471,7 +416,7 @@ def test_path_a_the_model_changes_the_first_hit(searcher: WritingSearcher) -> No
 
 
 @pytest.mark.slow
-def test_path_b_the_order_of_fts_stays_without_the_model(
+def test_no_model_keeps_the_order_of_fts(
     searcher: WritingSearcher, without: WritingSearcher
 ) -> None:
     off = replace(searcher.retriever, rerank=replace(searcher.retriever.rerank, enabled=False))
@@ -480,12 +425,6 @@ def test_path_b_the_order_of_fts_stays_without_the_model(
     assert len(found["items"]) == WHOLE["limit"]
     assert found["diagnostics"]["mode"] == "fulltext"
     assert found["diagnostics"]["rerank"] == {"enabled": False, "reason": "MODEL_NOT_READY"}
-
-
-@pytest.mark.slow
-def test_an_arm_without_its_model_is_not_that_arm(
-    searcher: WritingSearcher, without: WritingSearcher
-) -> None:
     assert searcher.search("sort", 5).served_by == searcher.manifest.fingerprint
     answer = without.search("sort", 5)
     assert len(answer.hits) == 5
@@ -503,6 +442,14 @@ def test_rerank_only_reorders(searcher: WritingSearcher) -> None:
         c.chunk.rowid for c in plain.ranked[:window]
     )
     assert found.ranked[window:] == plain.ranked[window:]
+    for text in (REWRITTEN, "array", "sum over an axis"):
+        for retriever in (
+            searcher.retriever,
+            replace(searcher.retriever, rerank=replace(searcher.retriever.rerank, enabled=False)),
+        ):
+            told = scores(retriever.find(text))
+            assert list(told) == sorted(told, reverse=True)
+            assert all(0 <= score <= 1 for score in told)
 
 
 @pytest.mark.slow
@@ -526,18 +473,6 @@ def test_the_snippet_is_the_exact_text_that_was_ranked(searcher: WritingSearcher
 
 
 @pytest.mark.slow
-def test_scores_fall_and_lie_in_the_unit_interval(searcher: WritingSearcher) -> None:
-    for text in (REWRITTEN, "array", "sum over an axis"):
-        for retriever in (
-            searcher.retriever,
-            replace(searcher.retriever, rerank=replace(searcher.retriever.rerank, enabled=False)),
-        ):
-            found = scores(retriever.find(text))
-            assert list(found) == sorted(found, reverse=True)
-            assert all(0 <= score <= 1 for score in found)
-
-
-@pytest.mark.slow
 def test_hits_of_each_query_and_what_was_selected(searcher: WritingSearcher) -> None:
     found = told(searcher.retriever, "matrix product", limit=3)
     planner = found["diagnostics"]["planner"]
@@ -558,11 +493,8 @@ def test_hits_of_each_query_and_what_was_selected(searcher: WritingSearcher) -> 
 def test_nothing_typed_finds_nothing_and_says_so(searcher: WritingSearcher) -> None:
     found = told(searcher.retriever, " ?! ")
     assert found["items"] == []
-    assert found["diagnostics"]["planner"] == {
-        "queries": [],
-        "perQueryHits": [],
-        "selectedCount": 0,
-    }
+    nothing = {"queries": [], "perQueryHits": [], "selectedCount": 0}
+    assert found["diagnostics"]["planner"] == nothing
     assert found["diagnostics"]["rerank"] == {"enabled": False, "reason": "NO_CANDIDATES"}
 
 
@@ -570,9 +502,7 @@ def test_nothing_typed_finds_nothing_and_says_so(searcher: WritingSearcher) -> N
 @pytest.mark.parametrize(
     "asked", [{"limit": 0}, {"limit": 51}, {"limit": True}, {"limit": 2.0}, {"budget": 49}]
 )
-def test_a_limit_or_budget_out_of_range_is_refused(
-    searcher: WritingSearcher, asked: dict[str, Any]
-) -> None:
+def test_bad_limits_are_refused(searcher: WritingSearcher, asked: dict[str, Any]) -> None:
     (name,) = asked
     with pytest.raises(InvalidArgument, match=f"{name} is .*; give a whole number from"):
         searcher.retriever.retrieve("sort", **{**WHOLE, **asked})
@@ -586,13 +516,6 @@ def test_the_budget_is_kept_and_no_snippet_is_cut_for_it(searcher: WritingSearch
     assert sum(math.ceil(len(item["snippet"]) / CHARACTERS_A_TOKEN) for item in few) <= 150
     texts = [item["snippet"] for item in whole]
     assert all(item["snippet"] in texts for item in few)
-
-
-@pytest.mark.slow
-def test_the_context_finds_more_and_loses_nothing(searcher: WritingSearcher) -> None:
-    near = searcher.retriever.find("polynomial", WritingContext(title="roots of a cubic"))
-    alone = searcher.retriever.find("polynomial")
-    assert {c.chunk.rowid for c in alone.ranked} < {c.chunk.rowid for c in near.ranked}
 
 
 @pytest.mark.slow
@@ -615,20 +538,19 @@ def test_a_note_is_shown_once_by_its_best_chunk(searcher: WritingSearcher) -> No
     ranked = searcher.retriever.find("array").ranked
     assert hits[0].doc_id == ranked[0].chunk.doc_id
     assert len({c.chunk.doc_id for c in ranked}) < len(ranked)
+    near = searcher.retriever.find("polynomial", WritingContext(title="roots of a cubic"))
+    alone = searcher.retriever.find("polynomial")
+    assert {c.chunk.rowid for c in alone.ranked} < {c.chunk.rowid for c in near.ranked}
 
 
 @pytest.mark.slow
-def test_a_broken_file_is_not_opened(tmp_path: Path) -> None:
+def test_the_index_holds_words_and_no_vectors(folder: Path, tmp_path: Path) -> None:
+    assert sorted(path.name for path in folder.iterdir()) == sorted(["manifest.json", index.FILE])
     engine = writing(rerank=False)
     engine.build(notes()[:5], tmp_path)
     (tmp_path / index.FILE).write_bytes(b"no database")
     with pytest.raises(IndexNotReady, match="Build it again"), engine.open(tmp_path):
         pass
-
-
-@pytest.mark.slow
-def test_the_index_holds_words_and_no_vectors(folder: Path) -> None:
-    assert sorted(path.name for path in folder.iterdir()) == sorted(["manifest.json", index.FILE])
 
 
 def test_a_search_by_words_alone_does_not_load_what_vectors_need() -> None:

@@ -3,13 +3,26 @@
 from __future__ import annotations
 
 import sqlite3
+import sys
 from pathlib import Path
 
 import pytest
 
-from harness.core.errors import BadPolicy, IndexNotReady, InvalidArm, UnknownName
+from harness.core.engine import Answer
+from harness.core.errors import (
+    BadPolicy,
+    HarnessError,
+    IndexNotReady,
+    InvalidArm,
+    NotInstalled,
+    UnknownName,
+)
+from harness.core.names import Place
 from harness.core.records import Document
+from harness_engines import registry
 from harness_engines import registry as arms
+from harness_engines.contract import forbidden
+from tests.source import ROOT
 
 FTS5 = """\
 summary = "An arm of one's own"
@@ -29,9 +42,11 @@ def written(tmp_path: Path, text: str | bytes) -> str:
     return str(path)
 
 
-def test_the_folder_is_the_registry() -> None:
+def test_the_folder_is_the_registry(tmp_path: Path) -> None:
     assert arms.names() == tuple(sorted(path.stem for path in arms.FOLDER.glob("*.toml")))
     assert {"fts5", "tantivy", "hybrid"} <= set(arms.names())
+    arm = arms.load(written(tmp_path, FTS5), tmp_path)
+    assert (arm.name, arm.summary) == ("mine", "An arm of one's own")
 
 
 @pytest.mark.parametrize("name", arms.names())
@@ -48,18 +63,10 @@ def test_an_unknown_arm_is_told_what_there_is(tmp_path: Path) -> None:
         arms.load("lucene", tmp_path)
     assert "lucene" in str(told.value)
     assert all(name in str(told.value) for name in arms.names())
-
-
-def test_a_path_to_no_file_or_to_code_is_named(tmp_path: Path) -> None:
     with pytest.raises(InvalidArm, match=r"nowhere\.toml: no such file"):
         arms.load(str(tmp_path / "nowhere.toml"), tmp_path)
     with pytest.raises(InvalidArm, match=r"own\.py: an arm is a \.toml file"):
         arms.load(str(tmp_path / "own.py"), tmp_path)
-
-
-def test_an_arm_may_lie_anywhere(tmp_path: Path) -> None:
-    arm = arms.load(written(tmp_path, FTS5), tmp_path)
-    assert (arm.name, arm.summary) == ("mine", "An arm of one's own")
 
 
 @pytest.mark.parametrize(
@@ -103,15 +110,9 @@ def test_a_wrong_setting_of_a_leg_is_found_in_its_own_table(tmp_path: Path) -> N
         arms.load(written(tmp_path, wrong), tmp_path)
     assert told.value.line == line
     assert "settings.legs.semantic.weight" in told.value.problem
-
-
-def test_a_leg_may_not_be_named_out_of_its_folder(tmp_path: Path) -> None:
     text = (arms.FOLDER / "hybrid-rrf.toml").read_text().replace("legs.semantic", 'legs."../other"')
     with pytest.raises(BadPolicy, match=r"settings\.legs"):
         arms.load(written(tmp_path, text), tmp_path)
-
-
-def test_a_hybrid_of_one_leg_is_none(tmp_path: Path) -> None:
     text = (arms.FOLDER / "hybrid-rrf.toml").read_text().split("[settings.legs.semantic]")[0]
     with pytest.raises(BadPolicy, match="at least 2"):
         arms.load(written(tmp_path, text), tmp_path)
@@ -132,9 +133,7 @@ def test_an_unknown_stack_is_told_what_there_is(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("arm", ["dense", "hybrid", "documents-free", "code-mixed", "mail-hybrid"])
-def test_an_unknown_model_names_the_file_and_the_line_that_want_it(
-    tmp_path: Path, arm: str
-) -> None:
+def test_an_unknown_model_is_named_with_file_and_line(tmp_path: Path, arm: str) -> None:
     """Whether it is looked up when the arm is made, built or opened."""
     text = (arms.FOLDER / f"{arm}.toml").read_text()
     one = written(tmp_path, text.replace('"all-MiniLM-L6-v2"', '"all-MiniLM-L6"'))
@@ -211,14 +210,6 @@ def test_a_stack_of_ones_own_lies_beside_its_arm(tmp_path: Path, index: Path) ->
     assert answer.served_by == made.fingerprint
 
 
-def test_settings_of_a_stack_of_ones_own_are_as_strict(tmp_path: Path) -> None:
-    (tmp_path / "own.py").write_text(OWN)
-    with pytest.raises(BadPolicy) as told:
-        arms.load(written(tmp_path, MINE.replace("true", "3")), tmp_path)
-    assert told.value.line == 4
-    assert "own.py has the settings loud" in told.value.hint
-
-
 def test_two_stacks_of_one_name_do_not_meet(tmp_path: Path) -> None:
     engines = []
     for folder in ("one", "two"):
@@ -234,12 +225,14 @@ def test_two_stacks_of_one_name_do_not_meet(tmp_path: Path) -> None:
 def test_a_stack_file_that_is_not_there_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(BadPolicy, match=r"no file .*own\.py"):
         arms.load(written(tmp_path, MINE), tmp_path)
-
-
-def test_a_stack_file_without_an_engine_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "own.py").write_text("")
     with pytest.raises(BadPolicy, match="no function engine"):
         arms.load(written(tmp_path, MINE), tmp_path)
+    (tmp_path / "own.py").write_text(OWN)
+    with pytest.raises(BadPolicy) as told:
+        arms.load(written(tmp_path, MINE.replace("true", "3")), tmp_path)
+    assert told.value.line == 4
+    assert "own.py has the settings loud" in told.value.hint
 
 
 def test_an_index_of_other_settings_is_not_opened(tmp_path: Path, index: Path) -> None:
@@ -253,11 +246,140 @@ def test_an_index_of_other_settings_is_not_opened(tmp_path: Path, index: Path) -
         pass
 
 
-def test_an_index_of_another_sqlite_is_not_opened(
+def test_another_sqlite_is_refused(
     tmp_path: Path, index: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     engine = arms.load(written(tmp_path, FTS5), tmp_path).engine
     engine.build([Document("a", "", "water")], index)
     monkeypatch.setattr(sqlite3, "sqlite_version", "99.0.0")
     with pytest.raises(IndexNotReady, match=r"99\.0\.0"), engine.open(index):
+        pass
+
+
+DOCUMENTS = (Document("a", "", "x"), Document("b", "", "y"), Document("7", "", "z"))
+
+
+def answer(folder: Path, body: str, *, text: str = "", written: str = "") -> Answer:
+    file = folder / "ours.py"
+    file.write_text(f"{text}\ndef search(text, k):\n    return {body}\n")
+    arm = registry.load(written or f"{file}:search", folder)
+    (folder / "index").mkdir(exist_ok=True)
+    arm.build(DOCUMENTS, folder / "index")
+    with arm.open(folder / "index") as searcher:
+        return searcher.search("x", 10)
+
+
+@pytest.mark.parametrize(
+    ("body", "hits"),
+    [
+        ("['b', 'a']", [("b", 1.0, 1.0), ("a", 0.5, 0.5)]),
+        ("[('b', 4.0), ('a', 1)]", [("b", 1.0, 4.0), ("a", 0.25, 1.0)]),
+        ("[('b', 2.0), ('a', 2.0), (7, -1.0)]", [("a", 1.0, 2.0), ("b", 1.0, 2.0), ("7", 0, -1)]),
+        ("[]", []),
+    ],
+)
+def test_ids_or_pairs_become_hits(tmp_path: Path, body: str, hits: list[tuple[object]]) -> None:
+    assert [tuple(hit) for hit in answer(tmp_path, body).hits] == hits
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ("[('a', 1.0), ('b', 2.0)]", "higher than the one before"),
+        ("[('a', float('nan'))]", "which is not finite"),
+        ("[None]", "give an id, or a pair"),
+    ],
+)
+def test_what_is_no_ranking_is_refused(tmp_path: Path, body: str, said: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=said):
+        answer(tmp_path, body)
+
+
+def test_another_text_is_another_engine_and_its_index_is_refused(tmp_path: Path) -> None:
+    before = answer(tmp_path, "['a']").served_by
+    (tmp_path / "words.py").write_text("")
+    beside = registry.load(f"{tmp_path / 'ours.py'}:search", tmp_path)
+    with (
+        pytest.raises(IndexNotReady, match="was built by another arm"),
+        beside.open(tmp_path / "index"),
+    ):
+        pass
+    assert answer(tmp_path, "['a']").served_by != before
+
+
+def test_a_file_imports_its_neighbours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for folder, name in (("pack_of_a_test", "inner"), ("tools", "beside_of_a_test")):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / f"{name}.py").write_text("IDS = ['a']\n")
+    (tmp_path / ".git").mkdir()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    text = "from pack_of_a_test import inner\nimport beside_of_a_test"
+    found = answer(tmp_path / "tools", "inner.IDS + beside_of_a_test.IDS[1:]", text=text)
+    assert [hit.doc_id for hit in found.hits] == ["a"]
+
+
+def test_modules_of_the_repository_are_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = tmp_path / "src" / "shop_of_a_test"
+    package.mkdir(parents=True)
+    (tmp_path / ".git").mkdir()
+    (package / "__init__.py").write_text("")
+    (package / "rank.py").write_text("def best(text, k):\n    return ['a'][:k]\n")
+    (tmp_path / "search-eval").mkdir()
+    monkeypatch.chdir(tmp_path / "search-eval")
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    arm = registry.load("shop_of_a_test.rank:best", tmp_path)
+    assert arm.name == registry.name_of("shop_of_a_test.rank:best") == "rank.best"
+    assert arm.path == package / "rank.py"
+    (package / "deeper").mkdir()
+    (package / "deeper" / "words.py").write_text("")
+    again = registry.load("shop_of_a_test.rank:best", tmp_path)
+    assert again.engine != arm.engine, "a file of the package is part of the engine"
+
+
+@pytest.mark.parametrize(
+    ("written", "said"),
+    [
+        ("no.such:search", "such: no.such cannot be imported"),
+        ("absent.py:search", "no file absent.py"),
+        ("json:search", "no such function. Define search"),
+    ],
+)
+def test_a_function_that_is_not_there_is_named(tmp_path: Path, written: str, said: str) -> None:
+    with pytest.raises(HarnessError, match=said):
+        registry.load(written, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("module", "file", "extra"),
+    [
+        ("usearch", "nearest/nearest-hash.toml", "nearest"),
+        ("jpype", "lucene/lucene.toml", "lucene"),
+        ("psycopg", "postgres/postgres.toml", "postgres"),
+    ],
+)
+def test_the_missing_extra_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, module: str, file: str, extra: str
+) -> None:
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(NotInstalled, match=rf'pip install "search-harness\[{extra}\]"') as caught:
+        arms.load(str(ROOT / "examples" / file), tmp_path)
+    assert isinstance(caught.value, InvalidArm)
+
+
+def test_what_is_no_function_is_read_as_before(tmp_path: Path) -> None:
+    with forbidden(), pytest.raises(HarnessError, match="brings code"):
+        answer(tmp_path, "[]")
+    assert Place.of("fts5") is None
+    assert Place.of("examples/own_engine/own.toml") is None
+    assert registry.name_of("examples/own_engine/own.toml") == "own"
+
+
+def test_an_index_of_other_documents_is_refused(tmp_path: Path) -> None:
+    answer(tmp_path, "[]")
+    (tmp_path / "index" / "documents.json").write_text("5")
+    arm = registry.load(f"{tmp_path / 'ours.py'}:search", tmp_path)
+    with pytest.raises(IndexNotReady, match="the index holds 5"), arm.open(tmp_path / "index"):
         pass

@@ -61,6 +61,10 @@ ASKING = McpToolSettings(
         ({"thread_id": 5}, {"project_key": "*", "thread_id": "5"}),
         ({"ack_required": False}, {"project_key": "*", "ack_required": False}),
         ({"ack_required": None, "thread_id": None}, {"project_key": "*"}),
+        (
+            {"ranking": "recency", "min_score": 0.25},
+            {"project_key": "*", "ranking": "recency", "min_score": 0.25},
+        ),
         ({"min_ts": 0}, {"project_key": "*", "date_start": "1970-01-01T00:00:00Z"}),
         ({"max_ts": 10}, {"project_key": "*", "date_end": "1970-01-01T00:00:00.000010Z"}),
     ],
@@ -76,11 +80,9 @@ def test_a_product_has_a_tool_of_its_own_and_a_project_goes_before_it() -> None:
     assert "project_key" not in found
     tool, found = ASKING.call("plan", {"product_id": 5, "project_id": 2})
     assert (tool, found["project_key"]) == ("find", "project-2")
-
-
-def test_a_mode_is_sent_where_the_arm_has_one() -> None:
     assert "mode" not in ASKING.call("x", {})[1]
     assert ASKING.model_copy(update={"mode": "hybrid"}).call("x", {})[1]["mode"] == "hybrid"
+    assert set(SAME) | set(TIMES) | WITHIN >= set(KNOWN)
 
 
 @pytest.mark.parametrize("moment", [0, 1, 1_780_000_000_123_456, -5])
@@ -102,20 +104,9 @@ def test_a_moment_arrives_to_the_microsecond(moment: int) -> None:
         ({"product_tool": ""}, {"product_id": 1}, "product_tool"),
     ],
 )
-def test_what_cannot_be_said_is_not_left_out(
-    changed: dict[str, Any], params: dict[str, Any], says: str
-) -> None:
+def test_unsayable_is_kept(changed: dict[str, Any], params: dict[str, Any], says: str) -> None:
     with pytest.raises(NoSuchArgument, match=says):
         ASKING.model_copy(update=changed).call("plan", params)
-
-
-def test_the_order_and_the_least_score_are_said_as_they_are() -> None:
-    found = ASKING.call("plan", {"ranking": "recency", "min_score": 0.25})[1]
-    assert (found["ranking"], found["min_score"]) == ("recency", 0.25)
-
-
-def test_every_param_of_the_stack_in_process_can_be_said() -> None:
-    assert set(SAME) | set(TIMES) | WITHIN >= set(KNOWN)
 
 
 OWN = {"engine": "tantivy", "actual_mode": "lexical"}
@@ -130,6 +121,7 @@ def test_a_server_may_say_more_and_less() -> None:
     page = read_page({"result": [{"id": "a"}], "weather": "fair"}, 5)
     assert (page.result[0].id, page.result[0].score, page.next_cursor) == ("a", None, None)
     assert page.note == ""
+    assert read_page(answer(explain={"engine": "tantivy"}), 5).is_of("tantivy", "", "v1")
 
 
 @pytest.mark.parametrize(
@@ -173,14 +165,8 @@ def test_what_is_malformed_is_a_failure(wrong: dict[str, Any], says: str) -> Non
         ({"served_by": {"fingerprint": "v2"}}, False),
     ],
 )
-def test_only_who_says_so_and_is_not_degraded_is_meant(
-    changed: dict[str, Any], *, own: bool
-) -> None:
+def test_only_undegraded_servers_are_meant(changed: dict[str, Any], *, own: bool) -> None:
     assert read_page(answer(**changed), 5).is_of("tantivy", "lexical", "v1") is own
-
-
-def test_without_a_mode_any_is_meant() -> None:
-    assert read_page(answer(explain={"engine": "tantivy"}), 5).is_of("tantivy", "", "v1")
 
 
 @pytest.mark.parametrize(
@@ -246,6 +232,11 @@ def odd(command: list[str]) -> Iterator[McpConnection]:
 def test_a_call_gives_what_the_tool_gave(odd: McpConnection) -> None:
     assert odd.server == "odd 7"
     assert odd.call("act", {"what": "sing"}) == {"did": "sing"}
+    with pytest.raises(ToolFailed):
+        odd.call("act", {"what": "refuse"})
+    with pytest.raises(UnicodeEncodeError, match="surrogates"):
+        odd.call("act", {"what": "\ud800"})
+    assert odd.call("act", {"what": "go on"}) == {"did": "go on"}
 
 
 @pytest.mark.slow
@@ -259,24 +250,9 @@ def test_a_call_gives_what_the_tool_gave(odd: McpConnection) -> None:
         ("absent", {}, "absent"),
     ],
 )
-def test_a_tool_that_failed_is_no_answer(
-    odd: McpConnection, tool: str, arguments: dict[str, str], says: str
-) -> None:
+def test_a_failed_tool(odd: McpConnection, tool: str, arguments: dict[str, str], says: str) -> None:
     with pytest.raises(Exception, match=says):
         odd.call(tool, arguments)
-    assert odd.call("act", {"what": "go on"}) == {"did": "go on"}
-
-
-@pytest.mark.slow
-def test_a_failed_tool_is_told_from_a_lost_connection(odd: McpConnection) -> None:
-    with pytest.raises(ToolFailed):
-        odd.call("act", {"what": "refuse"})
-
-
-@pytest.mark.slow
-def test_half_a_surrogate_pair_is_not_sent(odd: McpConnection) -> None:
-    with pytest.raises(UnicodeEncodeError, match="surrogates"):
-        odd.call("act", {"what": "\ud800"})
     assert odd.call("act", {"what": "go on"}) == {"did": "go on"}
 
 
@@ -286,10 +262,6 @@ def test_a_server_that_hangs_is_left(command: list[str]) -> None:
         bounded = McpConnection(to.portal, to.client, 0.2, to.server)
         with pytest.raises(TimeoutError):
             bounded.call("act", {"what": "hang"})
-
-
-@pytest.mark.slow
-def test_a_server_that_dies_fails_this_call_and_all_after_it(command: list[str]) -> None:
     with connected(command, "", PATIENCE_S) as to:
         for what in ("die", "sing"):
             with pytest.raises(Exception, match=r"(?i)clos"):
@@ -311,14 +283,10 @@ def test_nobody_to_speak_to_is_an_arm_that_did_not_run(words: list[str]) -> None
 
 
 @pytest.mark.slow
-def test_a_program_that_says_nothing_is_not_waited_for() -> None:
+def test_nobody_who_listens_is_an_arm_that_did_not_run() -> None:
     words = [sys.executable, "-c", "import time; time.sleep(600)"]
     with pytest.raises(IndexNotReady, match="no MCP server answers"), connected(words, "", 0.5):
         pytest.fail("connected")
-
-
-@pytest.mark.slow
-def test_an_address_that_refuses_is_an_arm_that_did_not_run() -> None:
     with socket.socket() as held:
         held.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{held.getsockname()[1]}/mcp"
@@ -327,15 +295,11 @@ def test_an_address_that_refuses_is_an_arm_that_did_not_run() -> None:
 
 
 @pytest.mark.slow
-def test_what_fails_while_connected_is_passed_on(command: list[str]) -> None:
-    with pytest.raises(ZeroDivisionError), connected(command, "", PATIENCE_S):
-        raise ZeroDivisionError
-
-
-@pytest.mark.slow
-def test_a_temporary_error_stream_is_not_needed(
+def test_what_fails_while_connected_is_passed_on(
     command: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
+    with pytest.raises(ZeroDivisionError), connected(command, "", PATIENCE_S):
+        raise ZeroDivisionError
     assert tmp_path.is_dir()
     monkeypatch.setattr(sys, "__stderr__", None)
     with connected(command, "", PATIENCE_S) as to:
@@ -508,18 +472,13 @@ def _second_page_of(engine: str) -> Change:
     ("change", "own"),
     [
         (_set(), True),
-        (_set(explain={"engine": "tantivy"}), True),
         (_set(explain=None), False),
         (_set(explain={"engine": "fts5"}), False),
-        (_set(diagnostics={"degraded": True, "reason": "torn"}), False),
-        (_set(served_by={"fingerprint": "v1"}), True),
         (_set(served_by={"fingerprint": "v2"}), False),
         (_second_page_of("fts5"), False),
     ],
 )
-def test_only_the_arms_engine_is_signed_with_its_fingerprint(
-    make: Make, change: Change, *, own: bool
-) -> None:
+def test_only_the_arms_engine_is_signed(make: Make, change: Change, *, own: bool) -> None:
     arm = make()
     arm.to.change = change
     hits, signed = arm.ask()
@@ -538,9 +497,9 @@ def test_a_mode_that_is_sent_must_have_answered(make: Make) -> None:
     assert arm.ask()[1] is True
 
 
-def test_a_server_of_other_documents_is_refused(
-    index: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_server_of_others_is_refused(index: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(IndexNotReady, match="cannot be queried"):
+        remote(Scripted(change=_set(result=5)), monkeypatch).build(DOCUMENTS, index)
     ours = of_documents(DOCUMENTS)
     for sha, fits in ((ours, True), ("0" * 64, False)):
         says = _set(served_by={"fingerprint": "v1", "documents": 3, "corpus_sha256": sha})
@@ -552,16 +511,7 @@ def test_a_server_of_other_documents_is_refused(
                 stack.build(DOCUMENTS, index)
 
 
-def test_a_server_that_cannot_be_asked_is_refused_when_it_is_indexed(
-    index: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with pytest.raises(IndexNotReady, match="cannot be queried"):
-        remote(Scripted(change=_set(result=5)), monkeypatch).build(DOCUMENTS, index)
-
-
-def test_another_server_than_was_indexed_is_not_opened(
-    make: Make, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_another_server_is_refused(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     arm = make()
     again = remote(Scripted(server="own v2"), monkeypatch)
     with pytest.raises(IndexNotReady, match="own v2"), again.open(arm.index):
@@ -591,9 +541,7 @@ def test_an_index_that_is_damaged_is_not_opened(make: Make) -> None:
         ({"timeout_s": 0.0}, "timeout_s"),
     ],
 )
-def test_settings_that_do_not_fit_are_named(
-    tmp_path: Path, changed: dict[str, Any], key: str
-) -> None:
+def test_wrong_settings_are_named(tmp_path: Path, changed: dict[str, Any], key: str) -> None:
     lines = "".join(f"{k} = {json.dumps(v)}\n" for k, v in {**SETTINGS, **changed}.items())
     path = tmp_path / "far.toml"
     path.write_text(f'summary = "far"\nstack = "remote/mcp"\n[settings]\n{lines}')

@@ -37,7 +37,6 @@ from harness_engines.rerank.tokens import (
     spread,
     write_tokens,
 )
-from harness_engines.vector import bulk
 from harness_engines.vector.bulk import embed_all
 from harness_engines.vector.embedder import ModelPass, OnnxEmbedder, model, unit
 from harness_engines.vector.scan import Half
@@ -126,22 +125,16 @@ def test_what_was_written_is_read(tmp_path: Path, by_id: dict[int, int], by: str
         assert np.array_equal(store.of(one), expected)
 
 
-def test_the_layout_is_the_one_that_is_described(path: Path) -> None:
+def test_the_layout_is_the_one_that_is_described(path: Path, tmp_path: Path) -> None:
     raw = path.read_bytes()
     assert raw[:4] == b"TOKS"
     assert struct.unpack_from("<HHIQQ", raw, 4) == (1, len(BY), WIDE, 3, 8)
     assert raw[40:47] == BY.encode()
     assert struct.unpack_from("<7q", raw, 48) == (4, 7, 90, 0, 3, 3, 8)
     assert raw[128:] == np.concatenate([vectors(3, 1), vectors(5, 3)]).tobytes()
-
-
-@pytest.mark.parametrize("unknown", [3, 5, 91])
-def test_a_text_that_is_not_there_is_an_engine_error(path: Path, unknown: int) -> None:
-    with pytest.raises(EngineError, match=f"text {unknown} "):
-        TokenStore.open(path, BY, WIDE).of(unknown)
-
-
-def test_every_byte_counts(path: Path) -> None:
+    refused(path, "'another'", by="another")
+    refused(path, "dimension", dimension=WIDE + 1)
+    refused(tmp_path / "nowhere", "nowhere")
     raw = path.read_bytes()
     padding = {*range(28, 32), *range(36, 40)}  # of the header, beside what the digest covers
     for at in sorted(set(range(len(raw))) - padding):
@@ -151,16 +144,16 @@ def test_every_byte_counts(path: Path) -> None:
         refused(path, "Build the token vectors anew")
 
 
+@pytest.mark.parametrize("unknown", [3, 5, 91])
+def test_a_text_that_is_not_there_is_an_engine_error(path: Path, unknown: int) -> None:
+    with pytest.raises(EngineError, match=f"text {unknown} "):
+        TokenStore.open(path, BY, WIDE).of(unknown)
+
+
 @pytest.mark.parametrize("length", [0, 3, 39, 40, 100, -1])
 def test_a_file_that_was_cut_is_noticed(path: Path, length: int) -> None:
     overwrite(path, path.read_bytes()[:length])
     refused(path, "invalid file of token vectors|bytes, its header says")
-
-
-def test_a_file_of_another_model_or_none_is_not_ready(path: Path, tmp_path: Path) -> None:
-    refused(path, "'another'", by="another")
-    refused(path, "dimension", dimension=WIDE + 1)
-    refused(tmp_path / "nowhere", "nowhere")
 
 
 def test_what_is_open_stays_whole_when_the_file_is_replaced(path: Path) -> None:
@@ -185,18 +178,10 @@ def test_a_writing_that_fails_leaves_the_old_file(path: Path) -> None:
 @pytest.mark.parametrize(
     ("ids", "lengths"), [([2, 1], [1, 1]), ([1, 1], [1, 1]), ([1], [1, 1]), ([1], [-1])]
 )
-def test_what_does_not_fit_together_is_refused(
-    tmp_path: Path, ids: list[int], lengths: list[int]
-) -> None:
+def test_a_mismatch_is_refused(tmp_path: Path, ids: list[int], lengths: list[int]) -> None:
+    given = np.array(ids), np.array(lengths)
     with pytest.raises(ValueError, match="ascend"):
-        tokens.write(
-            tmp_path / "tokens",
-            BY,
-            WIDE,
-            np.array(ids),
-            np.array(lengths),
-            fill=lambda *_: None,
-        )
+        tokens.write(tmp_path / "tokens", BY, WIDE, *given, fill=lambda *_: None)
 
 
 SIGNED, TOKENS = 32, 7
@@ -224,16 +209,10 @@ def test_signs_come_back_from_the_file_as_unit_vectors(file: Path, vectors_of_si
     assert len(store) == 2
     assert (np.sign(found) == np.where(vectors_of_signs >= 0, 1, -1)).all()
     assert np.linalg.norm(found, axis=1) == pytest.approx(np.ones(TOKENS), abs=1e-3)
-
-
-def test_they_are_not_taken_for_halves_of_the_embedder(file: Path) -> None:
     with pytest.raises(IndexUnavailable, match="dimension 2"):
         TokenStore.open(file, "e", SIGNED)
     with pytest.raises(IndexUnavailable, match="embedder"):
         TokenStore.open(file, "other", SIGNED, one_bit=True)
-
-
-def test_a_dimension_that_fills_no_halves_is_refused() -> None:
     with pytest.raises(ValueError, match="40 components"):
         as_signs("e", 40)
 
@@ -257,49 +236,25 @@ def test_each_text_has_the_vectors_of_its_tokens(tmp_path: Path) -> None:
     reader = Words()
     check(written(tmp_path, TEXTS, reader), TEXTS)
     assert sorted(reader.seen) == sorted(set(TEXTS))
-
-
-def test_no_text_gives_an_empty_file(tmp_path: Path) -> None:
     check(written(tmp_path, [], Words()), [])
-
-
-def test_what_is_known_costs_nothing(tmp_path: Path) -> None:
-    written(tmp_path, TEXTS, Words())
-    again = Words()
-    check(written(tmp_path, TEXTS[::-1], again), TEXTS[::-1])
-    assert again.seen == []
-    check(written(tmp_path, [*TEXTS, "new"], again), [*TEXTS, "new"])
-    assert again.seen == ["new"]
-
-
-def test_the_one_pass_leaves_the_pooled_vectors_too(tmp_path: Path) -> None:
-    written(tmp_path, TEXTS, Words())
-    again = Words()
-    half = embed_all(TEXTS, again, tmp_path / "cache")
-    assert again.seen == []
-    assert np.array_equal(half, Words().embed(TEXTS).astype(np.float16))
-
-
-def test_readers_do_not_share_what_they_know(tmp_path: Path) -> None:
     written(tmp_path, ["text"], Words("one"))
     other = Words("two")
     written(tmp_path, ["text"], other)
     assert other.seen == ["text"]
 
 
-def test_a_killed_process_loses_only_the_part_in_work(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(bulk, "PART", 4)
-    texts = [f"text {at:02}" for at in range(20)]
-    with pytest.raises(RuntimeError, match="killed"):
-        written(tmp_path, texts, Words(dies_at="text 07"))
-    assert not (tmp_path / "tokens").exists()
-    kept = len(list((tmp_path / "cache" / "tokens").rglob("*.npz")))
-    assert 1 <= kept < 5
+def test_what_is_known_of_tokens_costs_nothing(tmp_path: Path) -> None:
+    written(tmp_path, TEXTS, Words())
     again = Words()
-    check(written(tmp_path, texts, again), texts)
-    assert len(again.seen) == 20 - 4 * kept
+    half = embed_all(TEXTS, again, tmp_path / "cache")
+    assert again.seen == []
+    assert np.array_equal(half, Words().embed(TEXTS).astype(np.float16))
+    written(tmp_path, TEXTS, Words())
+    again = Words()
+    check(written(tmp_path, TEXTS[::-1], again), TEXTS[::-1])
+    assert again.seen == []
+    check(written(tmp_path, [*TEXTS, "new"], again), [*TEXTS, "new"])
+    assert again.seen == ["new"]
 
 
 @pytest.mark.parametrize("damage", [b"", b"no archive", None, "lengths"])
@@ -334,14 +289,7 @@ def test_the_models_tokens_are_those_that_its_pooled_vector_is_the_mean_of(tmp_p
     assert np.array_equal(store.of(2), reading.tokens[1].astype(np.float16))
 
 
-SAID = [
-    "the moon",
-    "salt water",
-    "bread of salt and of water",
-    "",
-    "bees",
-    "salt water",
-]
+SAID = ["the moon", "salt water", "bread of salt and of water", "", "bees", "salt water"]
 FALLING = [1.0, 0.8, 0.6, 0.4, 0.3, 0.2]
 ALL = list(range(len(SAID)))
 
@@ -402,9 +350,7 @@ def test_the_blend_is_of_both_min_maxed_scores(store: TokenStore, fused_weight: 
     assert [one.score for one in found] == pytest.approx(blend.tolist(), abs=1e-6)
 
 
-def test_it_lifts_what_says_the_same_and_leaves_equal_texts_to_their_fused_order(
-    store: TokenStore,
-) -> None:
+def test_equal_texts_keep_their_fused_order(store: TokenStore) -> None:
     found = LateInteraction(Words(), store, 0.4).rerank("salt water", ALL, FALLING)
     assert max(ALL, key=lambda at: found[at].score) == 1
     assert found[1].raw_score == found[5].raw_score == pytest.approx(1.0, abs=1e-3)
@@ -417,15 +363,9 @@ def test_the_order_of_the_window_does_not_matter(store: TokenStore) -> None:
     reranker = LateInteraction(Words(), store, 0.4)
     found = reranker.rerank("bees of salt", ALL, FALLING)
     assert reranker.rerank("bees of salt", ALL[::-1], FALLING[::-1]) == found[::-1]
-
-
-def test_one_candidate_has_1_and_none_has_nothing(store: TokenStore) -> None:
     reranker = LateInteraction(Words(), store, 0.4)
     assert [one.score for one in reranker.rerank("salt", [0], [0.3])] == [1.0]
     assert reranker.rerank("salt", [], []) == []
-
-
-def test_a_candidate_without_token_vectors_is_an_engine_error(store: TokenStore) -> None:
     with pytest.raises(EngineError, match="text 99 "):
         LateInteraction(Words(), store, 0.4).rerank("salt", [1, 99], [1.0, 0.5])
 
@@ -446,9 +386,7 @@ def window(*scores: float) -> list[Reranked]:
 
 
 @given(st.lists(SHARES, min_size=1, max_size=8), FUSED)
-def test_all_scores_are_shares_and_the_rest_keeps_its_order_below(
-    scores: list[float], rest: list[float]
-) -> None:
+def test_scores_are_shares_above_the_rest(scores: list[float], rest: list[float]) -> None:
     below = sorted(rest, reverse=True)
     found = joined(window(*scores), below)
     floor = min(one.score for one in found.window)
@@ -459,13 +397,10 @@ def test_all_scores_are_shares_and_the_rest_keeps_its_order_below(
     assert [a <= b for a in scores for b in scores] == ups or min(scores) < LEAST
 
 
-def test_a_score_stands_as_it_is_where_there_is_room_or_nothing_below() -> None:
+def test_a_window_that_reaches_down_to_nothing_is_lifted_and_its_raw_scores_are_not() -> None:
     assert joined(window(0.9, 0.2), [0.5]) == (tuple(window(0.9, 0.2)), (0.1,))
     assert joined(window(0.9, 0.0), []).window == tuple(window(0.9, 0.0))
     assert joined([], [0.5]).below == (0.5,)
-
-
-def test_a_window_that_reaches_down_to_nothing_is_lifted_and_its_raw_scores_are_not() -> None:
     found = joined(window(1.0, 0.5, 0.0), [0.5, 0.25])
     assert [one.score for one in found.window] == pytest.approx([1.0, 0.5, LEAST], abs=LEAST)
     assert [one.raw_score for one in found.window] == [-1.0, -0.5, 0.0]
@@ -506,6 +441,10 @@ def test_the_logit_is_the_models_own(folder: Path) -> None:
     found = CrossEncoder.load(folder, 32).logits(QUERY, PASSAGES)
     assert found.tolist() == [tiny_model.logit(QUERY, text) for text in PASSAGES]
     assert len(set(found.tolist())) == 3  # the model reads its texts
+    short = CrossEncoder.load(folder, 12)
+    assert len({*short.logits("salt", ["the " * 20, "the " * 20 + "salt"]).tolist()}) == 1
+    assert len({*short.logits("salt", ["the", "the salt"]).tolist()}) == 2
+    assert CrossEncoder.load(folder, 32).logits(QUERY, []).shape == (0,)
 
 
 def test_the_score_is_the_sigmoid_and_the_fused_one_is_left_aside(folder: Path) -> None:
@@ -517,6 +456,11 @@ def test_the_score_is_the_sigmoid_and_the_fused_one_is_left_aside(folder: Path) 
         assert [one.score for one in found] == pytest.approx([
             1 / (1 + math.exp(-raw)) for raw in (1, -3, -1)
         ])
+    at = np.array([-1e300, -745.0, -1.0, 0.0, 1.0, 745.0, 1e300])
+    scores = sigmoid(at)
+    assert np.isfinite(scores).all()
+    assert (np.diff(scores) >= 0).all()
+    assert (scores[0], scores[3], scores[-1]) == (0.0, 0.5, 1.0)
 
 
 @given(st.lists(st.lists(st.sampled_from(WORDS[4:]), max_size=12), max_size=3 * BATCH))
@@ -528,20 +472,8 @@ def test_a_score_depends_on_the_pair_alone(folder: Path, written: list[list[str]
     assert model.logits(QUERY, texts[::-1]).tolist() == found[::-1].tolist()
 
 
-def test_what_is_beyond_the_most_tokens_is_not_read(folder: Path) -> None:
-    short = CrossEncoder.load(folder, 12)
-    assert len({*short.logits("salt", ["the " * 20, "the " * 20 + "salt"]).tolist()}) == 1
-    assert len({*short.logits("salt", ["the", "the salt"]).tolist()}) == 2
-
-
-def test_no_texts_need_no_model(folder: Path) -> None:
-    assert CrossEncoder.load(folder, 32).logits(QUERY, []).shape == (0,)
-
-
 @pytest.mark.parametrize("name", ["model.onnx", "tokenizer.json", ""])
-def test_a_file_that_is_absent_is_a_feature_that_is_not_available(
-    tmp_path: Path, name: str
-) -> None:
+def test_an_absent_file_is_a_feature_unavailable(tmp_path: Path, name: str) -> None:
     folder = tiny_model.write(tmp_path / "model") if name else tmp_path / "nowhere"
     if name:
         (folder / name).unlink()
@@ -549,11 +481,19 @@ def test_a_file_that_is_absent_is_a_feature_that_is_not_available(
         CrossEncoder.load(folder, 32)
 
 
-def test_other_weights_than_stated_are_not_taken(folder: Path) -> None:
+def test_weights_and_words_and_length_make_the_identity(folder: Path, tmp_path: Path) -> None:
     found = hashlib.sha256((folder / "model.onnx").read_bytes()).hexdigest()
     assert CrossEncoder.load(folder, 32, found.upper()).sha256 == found
     with pytest.raises(FeatureUnavailable, match=found):
         CrossEncoder.load(folder, 32, "0" * 64)
+    known = CrossEncoder.load(folder, 32).identity
+    assert CrossEncoder.load(folder, 33).identity != known
+    assert CrossEncoder.load(tiny_model.write(tmp_path, outputs=2), 32).identity != known
+    tiny_model.write(tmp_path)
+    assert CrossEncoder.load(tmp_path, 32).identity == known
+    with (tmp_path / "tokenizer.json").open("a", encoding="utf-8") as words:
+        words.write("\n")
+    assert CrossEncoder.load(tmp_path, 32).identity != known
 
 
 @pytest.mark.parametrize("name", ["model.onnx", "tokenizer.json"])
@@ -565,32 +505,10 @@ def test_a_damaged_file_is_an_engine_error(tmp_path: Path, name: str) -> None:
         CrossEncoder.load(folder, 32)
 
 
-def test_a_model_of_other_inputs_is_an_engine_error(tmp_path: Path) -> None:
+def test_a_model_of_another_shape_is_an_engine_error(tmp_path: Path) -> None:
     tiny_model.write(tmp_path, inputs=("pixels", *NAMES[1:]))
     with pytest.raises(EngineError, match="reads pixels"):
         CrossEncoder.load(tmp_path, 32)
-
-
-def test_an_output_of_another_shape_is_an_engine_error(tmp_path: Path) -> None:
     model = CrossEncoder.load(tiny_model.write(tmp_path, outputs=2), 32)
     with pytest.raises(EngineError, match=r"\(6, 2\) for 6 pairs"):
         model.logits(QUERY, PASSAGES)
-
-
-def test_weights_and_words_and_length_make_the_identity(folder: Path, tmp_path: Path) -> None:
-    known = CrossEncoder.load(folder, 32).identity
-    assert CrossEncoder.load(folder, 33).identity != known
-    assert CrossEncoder.load(tiny_model.write(tmp_path, outputs=2), 32).identity != known
-    tiny_model.write(tmp_path)
-    assert CrossEncoder.load(tmp_path, 32).identity == known
-    with (tmp_path / "tokenizer.json").open("a", encoding="utf-8") as words:
-        words.write("\n")
-    assert CrossEncoder.load(tmp_path, 32).identity != known
-
-
-def test_the_sigmoid_is_finite_and_never_falls() -> None:
-    at = np.array([-1e300, -745.0, -1.0, 0.0, 1.0, 745.0, 1e300])
-    found = sigmoid(at)
-    assert np.isfinite(found).all()
-    assert (np.diff(found) >= 0).all()
-    assert (found[0], found[3], found[-1]) == (0.0, 0.5, 1.0)

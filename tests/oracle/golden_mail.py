@@ -13,7 +13,7 @@ from harness_engines.stacks.agent_mail.contract import SearchMode
 from harness_engines.stacks.agent_mail.mcp_tools.arguments import Beginning, InProduct, InProject
 from harness_engines.stacks.agent_mail.mcp_tools.search import Surface
 from harness_engines.stacks.agent_mail.pipeline.plan import FallbackTier, KillSwitch
-from tests.engines.agent_mail.worlds import EYE, world
+from tests.engines.agent_mail.whole import EYE, world
 
 TEXTS = (
     *("review", "Review plan", '"migration plan" -noon', "+index failed", "br-2tnl", "read_csv"),

@@ -6,7 +6,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from harness_engines.stacks.agent_mail.sqlite.store import MessageStore
+from harness_engines.stacks.agent_mail import arm
+from harness_engines.stacks.agent_mail.arm import MailSearcher
+from harness_engines.stacks.agent_mail.contract import SearchMode
+from harness_engines.stacks.agent_mail.mcp_tools.search import ServedIndex, Surface
+from harness_engines.stacks.agent_mail.sqlite.store import MessageStore, opened
+from tests.engines.agent_mail.tools import DOCUMENTS, SETTINGS, Tools
+from tests.engines.agent_mail.whole import MAIL, Whole, build, whole
 from tests.make.mail.messages import Mail, some_mail, stored
 
 
@@ -16,6 +22,28 @@ def mail() -> Mail:
 
 
 @pytest.fixture(scope="session")
+def post(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Whole]:
+    """Serve ``MAIL``; nothing may be written to it."""
+    folder = tmp_path_factory.mktemp("post")
+    build(folder, MAIL.messages)
+    with whole(folder) as made:
+        yield made
+
+
+@pytest.fixture(scope="session")
 def store(mail: Mail, tmp_path_factory: pytest.TempPathFactory) -> Iterator[MessageStore]:
     with stored(tmp_path_factory.mktemp("store") / "mail.db", mail.messages) as made:
         yield made
+
+
+@pytest.fixture(scope="session")
+def tools(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tools]:
+    folder = tmp_path_factory.mktemp("surface")
+    index = folder / "index"
+    index.mkdir()
+    made = arm.Mail(arm.MailSettings.model_validate(SETTINGS), folder / "cache")
+    made.build(DOCUMENTS, index)
+    with made.open(index) as searcher, opened(index / arm.STORE) as directory:
+        assert isinstance(searcher, MailSearcher)
+        identity = ServedIndex("mine", searcher.manifest)
+        yield Tools(Surface(searcher.service, directory, identity, SearchMode.LEXICAL))

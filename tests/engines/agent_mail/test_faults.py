@@ -11,9 +11,10 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from threading import Event as EventRepair
+from subprocess import PIPE
+from time import sleep
 from typing import NoReturn
 
 import pytest
@@ -33,7 +34,6 @@ from harness_engines.stacks.agent_mail.contract import (
     Event,
     Filters,
     MailEngine,
-    Message,
     RankingMode,
     SearchMode,
     SearchQuery,
@@ -52,9 +52,8 @@ from harness_engines.stacks.agent_mail.sqlite.search import ColumnWeights, Fts5E
 from harness_engines.stacks.agent_mail.sqlite.store import MessageStore
 from harness_engines.stacks.agent_mail.sqlite.store import opened as repair_opened
 from harness_engines.stacks.agent_mail.tantivy.index import HASH, INDEX
-from tests.engines.agent_mail import faults_case
-from tests.engines.agent_mail.fakes import Counting, Failing, Log, message, service
-from tests.engines.agent_mail.faults_case import (
+from tests.engines.agent_mail import fakes
+from tests.engines.agent_mail.fakes import (
     BOTH,
     CHAINS,
     DOCUMENTS,
@@ -64,11 +63,18 @@ from tests.engines.agent_mail.faults_case import (
     LONG,
     NEEDS,
     TEXT,
+    Counting,
+    Failing,
     Fault,
+    Log,
     Panic,
     Raises,
     Scores,
+    message,
+    service,
 )
+from tests.engines.agent_mail.test_tantivy_index import Slow
+from tests.engines.agent_mail.tools import SETTINGS as TOOL_SETTINGS
 from tests.make.damage import flip
 from tests.make.mail import changing
 from tests.make.mail.messages import one, stored
@@ -114,9 +120,7 @@ def part(tier: FallbackTier) -> str:
 
 @pytest.mark.parametrize(("mode", "at"), STEPS)
 @pytest.mark.parametrize("kind", FALLS)
-def test_a_failure_at_any_tier_gives_way_to_the_next_and_is_named(
-    kind: type[SearchError], mode: SearchMode, at: int
-) -> None:
+def test_a_failing_tier_gives_way(kind: type[SearchError], mode: SearchMode, at: int) -> None:
     tiers, log = CHAINS[mode], Log()
     errors = {part(tier): kind("the disk is full") for tier in tiers[: at + 1]}
     found = broken(errors, log).search(SearchQuery("deploy", mode=mode))
@@ -137,9 +141,7 @@ def test_a_failure_at_any_tier_gives_way_to_the_next_and_is_named(
 
 @pytest.mark.parametrize("mode", SearchMode)
 @pytest.mark.parametrize("kind", FALLS)
-def test_a_failure_of_all_is_an_empty_answer_that_names_each(
-    kind: type[SearchError], mode: SearchMode
-) -> None:
+def test_a_failure_of_all_names_each(kind: type[SearchError], mode: SearchMode) -> None:
     errors = dict.fromkeys(("reranker", "vectors", *LEXICAL), kind("gone"))
     found = broken(errors, Log()).search(SearchQuery("deploy", mode=mode))
     assert (found.hits, found.next_cursor) == ((), None)
@@ -171,9 +173,7 @@ def test_a_question_that_is_none_for_one_tier_is_none_at_all(mode: SearchMode, a
         (Panic("d"), EngineError, "Panic: d"),
     ],
 )
-def test_whatever_is_raised_is_one_of_the_four(
-    raised: BaseException, kind: type[SearchError], said: str
-) -> None:
+def test_any_error_is_of_four(raised: BaseException, kind: type[SearchError], said: str) -> None:
     with pytest.raises(kind) as caught, faults.known():
         raise raised
     assert type(caught.value) is kind
@@ -189,27 +189,24 @@ def test_what_ends_a_program_is_no_fault(raised: BaseException) -> None:
         halted.search(SearchQuery("deploy"))
 
 
-def test_a_leg_is_named_and_its_kind_stays() -> None:
-    with pytest.raises(IndexUnavailable, match=r"^vectors: cut$"), faults.of_leg("vectors"):
-        raise IndexUnavailable("cut")
-    with pytest.raises(FeatureUnavailable, match=r"^vectors: absent$"), faults.of_leg("vectors"):
-        raise ModelNotReady("absent")
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [(IndexUnavailable("cut"), IndexUnavailable), (ModelNotReady("absent"), FeatureUnavailable)],
+)
+def test_a_part_that_cannot_be_opened_says_why_whenever_it_is_asked(
+    error: Exception, kind: type[SearchError]
+) -> None:
+    def opening() -> NoReturn:
+        raise error
 
-
-def test_a_part_that_cannot_be_opened_says_why_whenever_it_is_asked() -> None:
-    def failing(error: Exception) -> MessageVectors | None:
-        def opening() -> NoReturn:
-            raise error
-
-        return or_unavailable(opening)
-
-    assert failing(ModelNotReady("m")) == UnavailableVectors(FeatureUnavailable, "m")
-    assert failing(IndexUnavailable("i")) == UnavailableVectors(IndexUnavailable, "i")
+    with pytest.raises(kind, match=f"^vectors: {error}$"), faults.of_leg("vectors"):
+        opening()
+    absent: MessageVectors | None = or_unavailable(opening)
+    assert absent == UnavailableVectors(kind, str(error))
     assert or_unavailable(lambda: None) is None
-    absent = UnavailableVectors(IndexUnavailable, "cut")
     for _ in range(2):
-        with pytest.raises(IndexUnavailable, match="cut"):
-            absent.search("deploy")
+        with pytest.raises(kind, match=str(error)):
+            UnavailableVectors(kind, str(error)).search("deploy")
 
 
 def test_what_is_locked_is_not_read_once_for_each_message() -> None:
@@ -240,14 +237,7 @@ def test_messages_are_read_one_by_one_where_some_cannot_be() -> None:
         read([2])
 
 
-SETTINGS = mail.MailSettings(
-    mode="hybrid",
-    search_engine="",
-    subject_weight=2,
-    identifiers_weight=4,
-    embedder="hash",
-    max_tokens=64,
-)
+SETTINGS = mail.MailSettings.model_validate({**TOOL_SETTINGS, "mode": "hybrid"})
 
 
 @pytest.fixture(scope="module")
@@ -333,10 +323,8 @@ def test_every_question_is_served_and_told_how(
         "DELETE FROM messages_fts_data",
     ],
 )
-def test_without_fts5_the_switch_to_it_ends_at_like(
-    index: Path, mode: SearchMode, statement: str
-) -> None:
-    faults_case.sql(index, statement)
+def test_without_fts5_like_serves(index: Path, mode: SearchMode, statement: str) -> None:
+    fakes.sql(index, statement)
     with opened(index) as service:
         forced = replace(service, switch=KillSwitch.FTS5)
         found = forced.search(SearchQuery(TEXT, mode=mode, limit=100))
@@ -346,11 +334,11 @@ def test_without_fts5_the_switch_to_it_ends_at_like(
 
 
 @pytest.mark.parametrize("mode", SearchMode)
-@pytest.mark.parametrize("failing", [faults_case.no_such_model, faults_case.other_model])
+@pytest.mark.parametrize("failing", [fakes.no_such_model, fakes.other_model])
 def test_without_its_model_the_service_opens_and_serves_by_words(
     index: Path, mode: SearchMode, failing: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    because = "is not installed" if failing is faults_case.no_such_model else "its SHA-256 is"
+    because = "is not installed" if failing is fakes.no_such_model else "its SHA-256 is"
     monkeypatch.setattr(mail, "embedder_of", failing)
     with opened(index) as service:
         found = service.search(SearchQuery(TEXT, mode=mode, limit=100))
@@ -358,44 +346,33 @@ def test_without_its_model_the_service_opens_and_serves_by_words(
 
 
 @pytest.mark.parametrize("mode", SearchMode)
-def test_a_message_that_cannot_be_read_is_left_out_and_the_others_are_shown(
-    index: Path, mode: SearchMode
+@pytest.mark.parametrize("invalid_utf8", [False, True])
+def test_an_unreadable_message_alone_is_left_out(
+    index: Path, mode: SearchMode, *, invalid_utf8: bool
 ) -> None:
-    faults_case.lose_a_page(index)
+    if invalid_utf8:
+        fakes.sql(index, "UPDATE messages SET subject = CAST(x'ff' AS TEXT) WHERE id = 10")
+    else:
+        fakes.lose_a_page(index)
+    gone = 10 if invalid_utf8 else LONG
     with opened(index) as service:
-        found = service.search(SearchQuery(TEXT, mode=mode, limit=100))
-        by_time = service.search(
-            SearchQuery(TEXT, mode=mode, limit=100, ranking=RankingMode.RECENCY)
-        )
-    for page in (found, by_time):
-        ids = {hit.message_id for hit in page.hits}
-        assert EITHER - {LONG} <= ids
-        assert LONG not in ids
-        assert (page.unread, page.degraded) == (1, True)
-        assert page.served_by == CHAINS[mode][0]
-        assert "1 messages cannot be read (message store: " in page.explain.note
+        for ranking in RankingMode:
+            page = service.search(SearchQuery(TEXT, mode=mode, limit=100, ranking=ranking))
+            ids = {hit.message_id for hit in page.hits}
+            assert EITHER - {gone} <= ids
+            assert gone not in ids
+            assert (page.unread, page.degraded) == (1, True)
+            assert page.served_by == CHAINS[mode][0]
+            assert "1 messages cannot be read (message store: " in page.explain.note
+            assert ("UTF-8" in page.explain.note) == invalid_utf8
 
 
 @pytest.mark.parametrize("mode", SearchMode)
-def test_text_that_is_no_text_any_more_is_a_message_that_cannot_be_read(
-    index: Path, mode: SearchMode
-) -> None:
-    faults_case.sql(index, "UPDATE messages SET subject = CAST(x'ff' AS TEXT) WHERE id = 10")
-    with opened(index) as service:
-        found = service.search(SearchQuery(TEXT, mode=mode, limit=100))
-    assert {hit.message_id for hit in found.hits} >= EITHER - {10}
-    assert found.unread == 1
-    assert "UTF-8" in found.explain.note
-
-
-@pytest.mark.parametrize("mode", SearchMode)
-def test_without_the_messages_the_answer_is_empty_and_no_error(
-    index: Path, mode: SearchMode, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_lost_table(index: Path, mode: SearchMode, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "engines.mail")
     with opened(index) as service:
         gone = ("DROP TRIGGER agents_renamed", "DROP TABLE recipients")
-        faults_case.sql(index, *gone, "ALTER TABLE messages RENAME TO gone")
+        fakes.sql(index, *gone, "ALTER TABLE messages RENAME TO gone")
         for asked in (SearchQuery(TEXT, mode=mode), SearchQuery(TEXT, mode=mode, product_id=5)):
             found = service.search(asked)
             assert (found.hits, found.next_cursor, found.degraded) == ((), None, True)
@@ -407,7 +384,7 @@ def test_without_the_messages_the_answer_is_empty_and_no_error(
 def test_a_product_whose_projects_cannot_be_read_shows_nothing(index: Path) -> None:
     with opened(index) as service:
         assert service.search(SearchQuery(TEXT, product_id=5)).hits
-        faults_case.sql(index, "DROP TABLE product_projects")
+        fakes.sql(index, "DROP TABLE product_projects")
         found = service.search(SearchQuery(TEXT, product_id=5))
     assert found.hits == ()
     assert found.explain.facets_applied == ("product_id",)
@@ -424,40 +401,29 @@ def test_a_log_that_fails_keeps_nobody_from_an_answer(index: Path) -> None:
     assert {hit.message_id for hit in found.hits} == EITHER
 
 
-REPAIR_MESSAGES = [one(1, "deploy failed"), one(2, "deploy deploy done"), one(3, "lunch")]
+REPAIR_MESSAGES = [one(at, m.subject) for at, m in enumerate(MESSAGES, start=1)]
 
 WEIGHTS = ColumnWeights(subject=2.0, body=1.0, identifiers=4.0)
 ROOM_MS = 1_000.0
 TRIES = 1_000
 HELD = {
-    "tantivy": (
-        "import sys, tantivy\n"
-        "index = tantivy.Index.open(sys.argv[1])\n"
-        "writer = index.writer(15_000_000, 1)\n"
-        "print('held', flush=True)\n"
-        "sys.stdin.readline()\n"
-    ),
+    "tantivy": "held = tantivy.Index.open(sys.argv[1]).writer(15_000_000, 1)",
     "sqlite": (
-        "import sqlite3, sys\n"
         "db = sqlite3.connect(sys.argv[1], isolation_level=None)\n"
-        "db.execute('BEGIN IMMEDIATE')\n"
-        "db.execute('DELETE FROM messages')\n"
-        "print('held', flush=True)\n"
-        "sys.stdin.readline()\n"
+        "db.executescript('BEGIN IMMEDIATE; DELETE FROM messages')"
     ),
 }
-"""Programs that hold a lock until they are told something."""
+"""What a program does to hold a lock."""
 
 
 @contextmanager
 def held_by_another_process(what: str, path: Path) -> Iterator[None]:
     """Let another process write to ``path``."""
-    with subprocess.Popen(
-        [sys.executable, "-c", HELD[what], str(path)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    ) as other:
+    code = (
+        f"import sqlite3, sys, tantivy\n{HELD[what]}\nprint('held', flush=True)\nsys.stdin.read()"
+    )
+    words = [sys.executable, "-c", code, str(path)]
+    with subprocess.Popen(words, stdin=PIPE, stdout=PIPE, text=True) as other:
         assert other.stdin is not None
         assert other.stdout is not None
         try:
@@ -502,37 +468,10 @@ def of_another_schema(tantivy: Case) -> None:
     (tantivy.engine.root / HASH).write_text('{"sha256": "of an older program"}')
 
 
-def test_an_index_of_another_schema_is_rebuilt_when_it_is_asked(served: Served) -> None:
-    of_another_schema(served.tantivy)
-    assert served.ask() == (SHOWN, "tantivy", "")
-    names = ["index.schema.mismatch", "index.rebuild.start", "index.rebuild.complete"]
-    assert served.tantivy.told.names == names
-    assert served.tantivy.told.events[0][1]["actual"] == "of an older program"
-    assert served.ask() == (SHOWN, "tantivy", "")
-    assert served.tantivy.told.names == names
-
-
-def test_a_rebuild_that_takes_longer_than_the_budget_goes_on_and_is_then_used(
-    tmp_path: Path,
-) -> None:
-    free = EventRepair()
-
-    @dataclass
-    class Slow:
-        """A source that waits."""
-
-        messages: Sequence[Message] = field(default_factory=lambda: REPAIR_MESSAGES)
-
-        def fetch_batch(self, since_id: int, limit: int) -> Sequence[Message]:
-            free.wait()
-            return [m for m in self.messages if m.message_id > since_id][:limit]
-
-        def total_count(self) -> int:
-            return len(self.messages)
-
+def test_a_slow_rebuild_goes_on_and_is_then_used(tmp_path: Path) -> None:
     made = built(tmp_path / "tantivy", REPAIR_MESSAGES)
     of_another_schema(made)
-    made.engine.source = Slow()
+    made.engine.source = slow = Slow(REPAIR_MESSAGES)
     with stored(tmp_path / "mail.db", REPAIR_MESSAGES) as store:
         served = serving(store, made)
         served.service = replace(served.service, budget_ms=ROOM_MS)
@@ -541,29 +480,27 @@ def test_a_rebuild_that_takes_longer_than_the_budget_goes_on_and_is_then_used(
         assert "tantivy: past its budget of" in note
         busy = "tantivy: still busy with an earlier query; answered by fts5"
         assert served.ask() == (SHOWN, "fts5", busy)
-        free.set()
+        slow.go_on.set()
         answers: list[tuple[list[int], str, str]] = []
         while len(answers) < TRIES and answers[-1:] != [(SHOWN, "tantivy", "")]:
             answers.append(served.ask())
-            EventRepair().wait(0.01)
+            sleep(0.01)
         assert answers[-1] == (SHOWN, "tantivy", "")
         assert {tuple(shown) for shown, _, _ in answers} == {tuple(SHOWN)}
     assert made.told.names.count("index.rebuild.complete") == 1
 
 
-def test_a_damaged_index_is_not_rebuilt_by_itself_and_answers_once_it_is(served: Served) -> None:
-    flip(next((served.tantivy.engine.root / INDEX).glob("*.pos")), 3)
+@pytest.mark.parametrize("removed", [False, True])
+def test_a_damaged_index_answers_once_it_is_rebuilt(served: Served, *, removed: bool) -> None:
+    root = served.tantivy.engine.root
+    if removed:
+        shutil.rmtree(root)
+    else:
+        flip(next((root / INDEX).glob("*.pos")), 3)
     shown, by, note = served.ask()
     assert (shown, by) == (SHOWN, "fts5")
-    assert "its bytes were altered" in note
+    assert ("no index here" if removed else "its bytes were altered") in note
     assert set(served.tantivy.told.names) == {"search.engine.fallback"}
-    served.tantivy.engine.rebuild()
-    assert served.ask() == (SHOWN, "tantivy", "")
-
-
-def test_an_index_that_was_removed_answers_once_it_is_built(served: Served) -> None:
-    shutil.rmtree(served.tantivy.engine.root)
-    assert served.ask()[1] == "fts5"
     served.tantivy.engine.rebuild()
     assert served.ask() == (SHOWN, "tantivy", "")
 
@@ -580,9 +517,7 @@ def test_a_dropped_fts5_index_answers_once_it_is_rebuilt(served: Served) -> None
     assert served.ask() == (SHOWN, "fts5", "")
 
 
-def test_a_reader_opens_and_answers_while_another_process_writes_the_index(
-    served: Served,
-) -> None:
+def test_a_reader_answers_while_another_process_writes(served: Served) -> None:
     root = served.tantivy.engine.root
     with held_by_another_process("tantivy", root / INDEX):
         fresh = serving(served.store, served.tantivy.fresh())
@@ -616,17 +551,10 @@ def test_the_store_is_read_while_another_process_writes_to_it(served: Served) ->
         store.db.execute("PRAGMA busy_timeout = 10")
         with pytest.raises(sqlite3.OperationalError, match="database is locked"):
             changing.insert(store, one(9, "deploy"))
-    assert store_count(path) == len(REPAIR_MESSAGES)
+        assert store.total_count() == len(REPAIR_MESSAGES)
 
 
-def store_count(path: Path) -> int:
-    with repair_opened(path) as store:
-        return store.total_count()
-
-
-def test_a_store_that_another_process_keeps_to_itself_is_an_empty_answer(
-    served: Served,
-) -> None:
+def test_a_store_that_another_process_locks_answers_empty(served: Served) -> None:
     path = Path(served.store.db.execute("PRAGMA database_list").fetchone()[2])
     served.store.db.execute("PRAGMA busy_timeout = 10")
     other = sqlite3.connect(path, isolation_level=None)

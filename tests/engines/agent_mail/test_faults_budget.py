@@ -41,7 +41,8 @@ from harness_engines.stacks.agent_mail.pipeline.plan import FallbackTier, KillSw
 from harness_engines.stacks.agent_mail.pipeline.retrievers import MessageVectors
 from harness_engines.stacks.agent_mail.sqlite.search import LikeEngine
 from harness_engines.stacks.agent_mail.sqlite.store import DeadlineStore, opened
-from tests.engines.agent_mail.fakes import Counting, Log, message, service
+from tests.engines.agent_mail.fakes import Counting, Log, Panic, service
+from tests.engines.agent_mail.test_faults import MESSAGES, Near
 from tests.make.mail.messages import one, stored
 
 SHORT_MS, ROOM_MS, LONG_MS = 30.0, 1_000.0, 600_000.0
@@ -54,7 +55,6 @@ PATIENCE_S = 20
 """A test that lets go of nothing ends all the same, and fails."""
 SOON, LATE = 100_000, 5_000_000
 """How far SQLite is made to count: for a moment, and far beyond a short budget."""
-MESSAGES = [message(1, "deploy failed"), message(2, "deploy deploy done"), message(3, "lunch")]
 
 
 def within(ms: float) -> Deadline:
@@ -93,23 +93,20 @@ def stuck_at(tier: FallbackTier, free: Event) -> dict[FallbackTier, MailEngine]:
     return {at: Stuck(at, free) if at is tier else Counting(at, MESSAGES) for at in tiers}
 
 
-def test_without_a_share_work_is_done_where_it_is_asked_for() -> None:
+def test_a_share_is_kept_on_a_daemon_of_its_own_that_is_used_again() -> None:
     before = active_count()
     assert ServiceParts().call("engine", current_thread, None) is current_thread()
     assert active_count() == before
-
-
-def test_a_share_is_kept_on_a_daemon_of_its_own_that_is_used_again() -> None:
     parts = ServiceParts()
     first, second = (parts.call("engine", current_thread, within(LONG_MS)) for _ in range(2))
     assert first is second is not main_thread()
     assert first.daemon
+    parts, until = ServiceParts(), within(LONG_MS)
+    assert parts.call("engine", CURRENT.get, until) is until
+    assert CURRENT.get() is None
 
 
 def test_what_work_raises_is_raised() -> None:
-    class Panic(BaseException):
-        """Like a panic of a Rust engine."""
-
     def fails() -> None:
         raise Panic("index out of bounds")
 
@@ -162,15 +159,11 @@ def test_questions_that_are_asked_together_do_not_refuse_each_other(free: Event)
     waiting.join()
 
 
-def test_where_nothing_is_left_nothing_is_begun() -> None:
-    began = Event()
-    with pytest.raises(EngineError, match="nothing is left of the query's budget"):
-        ServiceParts().call("engine", began.set, within(0))
-    assert not began.is_set()
-
-
 def test_threads_end_with_the_parts_they_belong_to() -> None:
-    parts = ServiceParts()
+    parts, began = ServiceParts(), Event()
+    with pytest.raises(EngineError, match="nothing is left of the query's budget"):
+        parts.call("engine", began.set, within(0))
+    assert not began.is_set()
     worker = parts.call("engine", current_thread, within(LONG_MS))
     assert worker.is_alive()
     del parts
@@ -179,9 +172,7 @@ def test_threads_end_with_the_parts_they_belong_to() -> None:
     assert not worker.is_alive()
 
 
-def test_half_of_what_is_left_goes_to_each_tier_and_the_rest_to_the_last(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_each_tier_gets_half_of_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:
     now_ns = 5_000
     monkeypatch.setattr(budget, "perf_counter_ns", lambda: now_ns)
     allowed = Deadline.of(LONG_MS)
@@ -194,37 +185,18 @@ def test_half_of_what_is_left_goes_to_each_tier_and_the_rest_to_the_last(
     assert spent.is_past()
 
 
-def test_a_deadline_belongs_to_the_work_and_not_to_the_thread() -> None:
-    parts, until = ServiceParts(), within(LONG_MS)
-    assert parts.call("engine", CURRENT.get, until) is until
-    assert CURRENT.get() is None
-
-
 def test_a_hanging_engine_is_left_and_the_next_answers(free: Event) -> None:
-    log = Log()
-    served = service(
-        MESSAGES, lexical=stuck_at(FallbackTier.TANTIVY, free), log=log, budget_ms=ROOM_MS
-    )
+    log, engines = Log(), stuck_at(FallbackTier.TANTIVY, free)
+    served = service(MESSAGES, lexical=engines, log=log, budget_ms=ROOM_MS)
     found = served.search(SearchQuery("deploy"))
+    note = found.explain.note
     assert [hit.message_id for hit in found.hits] == [2, 1]
-    assert (found.served_by, found.explain.engine) == ("fts5", "fts5")
-    assert found.degraded
-    late = r"tantivy: past its budget of \d+ ms; answered by fts5"
-    assert re.fullmatch(late, found.explain.note)
-    assert log.events == [
-        (
-            Told.ENGINE_FALLBACK,
-            {"wanted": "tantivy", "engine": "fts5", "reason": found.explain.note},
-        )
-    ]
+    assert (found.served_by, found.explain.engine, found.degraded) == ("fts5", "fts5", True)
+    assert re.fullmatch(r"tantivy: past its budget of \d+ ms; answered by fts5", note)
+    told = {"wanted": "tantivy", "engine": "fts5", "reason": note}
+    assert log.events == [(Told.ENGINE_FALLBACK, told)]
     again = served.search(SearchQuery("deploy"))
-    assert again.explain.note == ("tantivy: still busy with an earlier query; answered by fts5")
-
-
-def test_once_it_has_ended_a_part_answers_again(free: Event) -> None:
-    engines = stuck_at(FallbackTier.TANTIVY, free)
-    served = service(MESSAGES, lexical=engines, budget_ms=ROOM_MS)
-    served.search(SearchQuery("deploy"))
+    assert again.explain.note == "tantivy: still busy with an earlier query; answered by fts5"
     hung = engines[FallbackTier.TANTIVY]
     assert isinstance(hung, Stuck)
     free.set()
@@ -238,7 +210,7 @@ def test_once_it_has_ended_a_part_answers_again(free: Event) -> None:
 def test_a_part_that_hangs_is_waited_for_once_in_a_chain(free: Event, hangs: str) -> None:
     """A mode's tiers share their parts: what hangs in the first is refused in the next."""
     words = stuck_at(FallbackTier.TANTIVY if hangs == "tantivy" else FallbackTier.RERANK, free)
-    nearest: MessageVectors = Stuck("semantic", free) if hangs == "semantic" else near()
+    nearest: MessageVectors = Stuck("semantic", free) if hangs == "semantic" else Near()
     log = Log()
     served = service(
         MESSAGES,
@@ -305,17 +277,12 @@ def test_a_statement_that_nobody_waits_for_is_interrupted(tmp_path: Path) -> Non
 
 def test_what_sqlite_itself_refuses_is_said_as_it_is(tmp_path: Path) -> None:
     with stored(tmp_path / "mail.db", []) as store:
+        bounded = DeadlineStore.of(store)
         token = CURRENT.set(within(LONG_MS))
         for wrong in ("SELECT CAST(x'ff' AS TEXT)", "SELECT * FROM nowhere"):
             with pytest.raises(sqlite3.OperationalError, match=r"UTF-8|nowhere"):
-                DeadlineStore.of(store).ask(wrong)
-        CURRENT.reset(token)
-
-
-def test_a_statement_whose_time_is_over_does_not_begin(tmp_path: Path) -> None:
-    with stored(tmp_path / "mail.db", []) as store:
-        bounded = DeadlineStore.of(store)
-        token = CURRENT.set(within(SHORT_MS))
+                bounded.ask(wrong)
+        CURRENT.set(within(SHORT_MS))
         with store.writing(), pytest.raises(EngineError, match="past its budget"):
             bounded.ask("SELECT 1")
         CURRENT.reset(token)
@@ -349,18 +316,6 @@ def test_no_process_waits_for_what_hangs() -> None:
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert "past its budget of" in done.stdout
-
-
-@dataclass(frozen=True)
-class Near:
-    """Finds what ``Counting`` finds."""
-
-    def search(self, text: str, filters: Filters, depth: int) -> CandidateList:
-        return Counting("vector", MESSAGES).search(text, filters, RankingMode.RELEVANCE, depth)
-
-
-def near() -> MessageVectors:
-    return Near()
 
 
 @dataclass(frozen=True)
@@ -399,14 +354,14 @@ def test_it_is_read_at_the_start_and_when_it_is_replaced(file: Path) -> None:
     assert switch.read() is KillSwitch.SHADOW
     put(file, "SEARCH_ENGINE = 'fts5'\n")
     assert switch.read() is KillSwitch.FTS5
+    file.unlink()
+    assert switch.read() is KillSwitch.FTS5
     put(file, "SEARCH_ENGINE=\n")
     assert switch.read() is None
 
 
 @pytest.mark.parametrize("text", ["SEARCH_ENGINE=lucene\n", "", "SEARCH_ENGINE\n", "\udcff"])
-def test_what_is_spoilt_while_it_serves_changes_nothing_and_is_told_once(
-    file: Path, caplog: pytest.LogCaptureFixture, text: str
-) -> None:
+def test_a_bad_switch_file(file: Path, caplog: pytest.LogCaptureFixture, text: str) -> None:
     switch = SwitchFile(file)
     with caplog.at_level(logging.ERROR):
         file.unlink()
@@ -417,21 +372,19 @@ def test_what_is_spoilt_while_it_serves_changes_nothing_and_is_told_once(
     assert switch.read() is KillSwitch.TANTIVY
 
 
-def test_a_file_that_is_gone_changes_nothing(file: Path) -> None:
-    switch = SwitchFile(file)
-    file.unlink()
-    assert switch.read() is KillSwitch.SHADOW
-    put(file, "SEARCH_ENGINE=fts5\n")
-    assert switch.read() is KillSwitch.FTS5
-
-
-def test_at_the_start_a_file_that_says_nothing_sure_is_refused(file: Path) -> None:
-    put(file, "SEARCH_ENGINE=fts5\nSEARCH_ENGINE=tantivy\n")
-    with pytest.raises(BadFile, match="sets SEARCH_ENGINE 2 times"):
-        SwitchFile(file)
-    put(file, "SEARCH_ENGINE=lucene\n")
-    with pytest.raises(UnknownName, match="lucene"):
-        SwitchFile(file)
-    file.unlink()
-    with pytest.raises(BadFile, match="cannot be read"):
-        value_in(file)
+@pytest.mark.parametrize(
+    ("text", "kind", "says"),
+    [
+        ("SEARCH_ENGINE=fts5\nSEARCH_ENGINE=tantivy\n", BadFile, "sets SEARCH_ENGINE 2 times"),
+        ("SEARCH_ENGINE=lucene\n", UnknownName, "lucene"),
+        (None, BadFile, "cannot be read"),
+    ],
+)
+def test_a_switch_file_is_refused_at_the_start(
+    file: Path, text: str | None, kind: type[Exception], says: str
+) -> None:
+    put(file, text or "")
+    if text is None:
+        file.unlink()
+    with pytest.raises(kind, match=says):
+        SwitchFile(file) if text else value_in(file)

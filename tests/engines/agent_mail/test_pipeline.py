@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from harness_engines.contract import EngineError
@@ -59,10 +59,10 @@ from harness_engines.stacks.agent_mail.sqlite.schema import AGENTS
 from harness_engines.stacks.agent_mail.sqlite.search import ColumnWeights, Fts5Engine, matching_ids
 from harness_engines.stacks.agent_mail.sqlite.store import MessageStore
 from tests.engines.agent_mail.fakes import Log, message, service
-from tests.engines.agent_mail.whole import Whole, build, whole
+from tests.engines.agent_mail.whole import Whole
 from tests.make.mail import changing
 from tests.make.mail.directory import Directory
-from tests.make.mail.messages import Mail, one, passes, some_mail, stored
+from tests.make.mail.messages import Mail, one, passes, stored
 from tests.make.mail.tantivy import built
 
 WEIGHTS = ColumnWeights(2.0, 1.0, 4.0)
@@ -71,7 +71,7 @@ OTHERS = (AGENT, PROJECT)
 
 
 @pytest.fixture
-def store_kinds(tmp_path: Path) -> Iterator[MessageStore]:
+def known(tmp_path: Path) -> Iterator[MessageStore]:
     """Hold four agents and five projects; ``SlateHeron`` is known from a message alone."""
     with stored(tmp_path / "mail.db", [one(1, "salt", recipients=("SlateHeron",))]) as made:
         made.add_project(9, "data-tools", "Data tools", "indexes messages and builds br-2tnl")
@@ -85,8 +85,8 @@ def store_kinds(tmp_path: Path) -> Iterator[MessageStore]:
 
 
 @pytest.fixture
-def search(store_kinds: MessageStore) -> MailSearch:
-    return replace(service([message(1, "messages")]), entities=entities(store_kinds, WEIGHTS))
+def search(known: MessageStore) -> MailSearch:
+    return replace(service([message(1, "messages")]), entities=entities(known, WEIGHTS))
 
 
 def shown(search_response: SearchResponse) -> list[str]:
@@ -115,7 +115,7 @@ def shown(search_response: SearchResponse) -> list[str]:
         ("AmberFox", PROJECT, []),
     ],
 )
-def test_words_find_agents_and_projects(
+def test_words_find_entities(
     search: MailSearch, text: str, kind: DocKind, expected: list[str]
 ) -> None:
     found = search.search(SearchQuery(text, doc_kind=kind))
@@ -126,26 +126,18 @@ def test_words_find_agents_and_projects(
 
 
 @pytest.mark.slow
-def test_what_is_shown_is_all_that_is_known(search: MailSearch, store_kinds: MessageStore) -> None:
+def test_what_is_shown_is_all_that_is_known(search: MailSearch, known: MessageStore) -> None:
     agent, project = (
         search.search(SearchQuery(text, doc_kind=kind)).entities[0]
         for text, kind in (("AmberFox", AGENT), ("data-tools", PROJECT))
     )
-    ((agent_id,),) = store_kinds.ask("SELECT id FROM agents WHERE name = 'AmberFox'")
+    ((agent_id,),) = known.ask("SELECT id FROM agents WHERE name = 'AmberFox'")
+    told = "indexes messages and builds br-2tnl"
     assert agent.entity == Agent(agent_id, 1, "AmberFox", "codex", "m-4.1", "indexes messages")
-    assert project.entity == MailProject(
-        9, "data-tools", "Data tools", "indexes messages and builds br-2tnl"
-    )
+    assert project.entity == MailProject(9, "data-tools", "Data tools", told)
     assert (agent.doc_id, project.doc_id) == (agent_id, 9)
-    assert agent.score == project.score == 1.0
-    assert agent.raw_score > 0
-
-
-@pytest.mark.slow
-def test_the_name_counts_more_than_the_rest_and_scores_are_shares_of_the_best(
-    search: MailSearch, store_kinds: MessageStore
-) -> None:
-    Directory(store_kinds).register(3, "messages")
+    assert agent.score == project.score == 1.0 < 1 + agent.raw_score
+    Directory(known).register(3, "messages")
     found = search.search(SearchQuery("messages", doc_kind=AGENT))
     scores = [hit.score for hit in found.entities]
     assert shown(found)[0] == "messages"
@@ -157,9 +149,7 @@ def test_the_name_counts_more_than_the_rest_and_scores_are_shares_of_the_best(
 
 
 @pytest.mark.slow
-def test_a_project_filters_and_message_filters_are_ignored_without_a_word(
-    search: MailSearch,
-) -> None:
+def test_only_the_project_filters_entities(search: MailSearch) -> None:
     of_messages = SearchQuery(
         "messages",
         doc_kind=AGENT,
@@ -213,6 +203,18 @@ def test_by_recency_the_order_is_by_relevance_and_explain_says_so(search: MailSe
     found = search.search(replace(asked, ranking=RankingMode.RECENCY))
     assert found.entities == search.search(asked).entities
     assert "only messages are sent" in found.explain.note
+    none = service([message(1, "messages")]).search(asked)
+    assert none.entities == ()
+    assert "no agents are held here" in none.explain.note
+    token = search.search(SearchQuery("messages", doc_kind=AGENT, limit=1)).next_cursor
+    assert token is not None
+    read = SearchCursor.decode(token)
+    assert read is not None
+    assert read.engine is CursorEngine.AGENTS
+    for kind in (PROJECT, DocKind.MESSAGE):
+        found = search.search(SearchQuery("messages", doc_kind=kind, cursor=token))
+        assert found.explain.cursor_invalidated
+        assert found.hits or found.entities
 
 
 @pytest.mark.slow
@@ -228,11 +230,11 @@ def test_a_viewer_without_a_view_knows_no_one(search: MailSearch, kind: DocKind)
 @pytest.mark.parametrize("kind", OTHERS)
 @pytest.mark.parametrize("text", ["reed", ""])
 def test_pages_show_each_once(
-    search: MailSearch, store_kinds: MessageStore, kind: DocKind, text: str
+    search: MailSearch, known: MessageStore, kind: DocKind, text: str
 ) -> None:
     for at in range(20, 53):
-        store_kinds.add_project(at, f"p{at}", "reed " * (1 + at % 3))
-        Directory(store_kinds).register(7, f"a{at}", task_description="reed " * (1 + at % 3))
+        known.add_project(at, f"p{at}", "reed " * (1 + at % 3))
+        Directory(known).register(7, f"a{at}", task_description="reed " * (1 + at % 3))
     where = {"project_id": 7} if kind is AGENT else {"min_score": 0.0}
     query = SearchQuery(text, doc_kind=kind, limit=4, **where)
     seen = []
@@ -248,23 +250,8 @@ def test_pages_show_each_once(
 
 
 @pytest.mark.slow
-def test_a_page_of_another_kind_is_not_continued(search: MailSearch) -> None:
-    token = search.search(SearchQuery("messages", doc_kind=AGENT, limit=1)).next_cursor
-    assert token is not None
-    read = SearchCursor.decode(token)
-    assert read is not None
-    assert read.engine is CursorEngine.AGENTS
-    for kind in (PROJECT, DocKind.MESSAGE):
-        found = search.search(SearchQuery("messages", doc_kind=kind, cursor=token))
-        assert found.explain.cursor_invalidated
-        assert found.hits or found.entities
-
-
-@pytest.mark.slow
-def test_without_their_index_like_finds_them_and_says_so(
-    search: MailSearch, store_kinds: MessageStore
-) -> None:
-    Fts5Engine(store_kinds, WEIGHTS, table=AGENTS).remove()
+def test_without_an_index_like_finds(search: MailSearch, known: MessageStore) -> None:
+    Fts5Engine(known, WEIGHTS, table=AGENTS).remove()
     found = search.search(SearchQuery("messages", doc_kind=AGENT))
     assert sorted(shown(found)) == ["AmberFox", "OchreWolf", "TealOtter"]
     assert (found.explain.engine, found.explain.used_like_fallback) == ("like", True)
@@ -275,36 +262,29 @@ def test_without_their_index_like_finds_them_and_says_so(
 
 
 @pytest.mark.slow
-def test_a_service_that_holds_none_answers_empty_and_says_so() -> None:
-    found = service([message(1, "messages")]).search(SearchQuery("messages", doc_kind=AGENT))
-    assert found.entities == ()
-    assert "no agents are held here" in found.explain.note
-
-
-@pytest.mark.slow
-def test_the_index_follows_what_is_written(search: MailSearch, store_kinds: MessageStore) -> None:
+def test_the_index_follows_what_is_written(search: MailSearch, known: MessageStore) -> None:
     def names(text: str, kind: DocKind) -> list[str]:
         return shown(search.search(SearchQuery(text, doc_kind=kind)))
 
-    known = Directory(store_kinds)
-    again = known.register(1, "AmberFox", task_description="digs wells_2")
-    assert known.agents([again, 404]) == {
+    listed = Directory(known)
+    again = listed.register(1, "AmberFox", task_description="digs wells_2")
+    assert listed.agents([again, 404]) == {
         again: Agent(again, 1, "AmberFox", "", "", "digs wells_2")
     }
     assert names("indexes", AGENT) == []
     assert names("wells_2", AGENT) == names("amberfox", AGENT) == ["AmberFox"]
-    known.describe(MailProject(9, "data-tools", "", "moss"))
+    listed.describe(MailProject(9, "data-tools", "", "moss"))
     assert names("indexes", PROJECT) == []
     assert names("moss", PROJECT) == names("data-tools", PROJECT) == ["data-tools"]
     for wrong in (MailProject(9, "other"), MailProject(404, "data-tools")):
         with pytest.raises(KeyError, match=f"no project {wrong.project_id}"):
-            known.describe(wrong)
-    changing.insert(store_kinds, one(2, sender_name="NewComer", recipients=("AmberFox",)))
+            listed.describe(wrong)
+    changing.insert(known, one(2, sender_name="NewComer", recipients=("AmberFox",)))
     assert names("newcomer", AGENT) == ["NewComer"]
-    assert known.agents([again])[again].task_description == "digs wells_2"
+    assert listed.agents([again])[again].task_description == "digs wells_2"
     for table in ("agents_fts", "projects_fts"):
-        store_kinds.ask(f"INSERT INTO {table} ({table}, rank) VALUES ('integrity-check', 1)")  # noqa: S608  ours
-    assert Fts5Engine(store_kinds, WEIGHTS, table=AGENTS).health().ready
+        known.ask(f"INSERT INTO {table} ({table}, rank) VALUES ('integrity-check', 1)")  # noqa: S608  ours
+    assert Fts5Engine(known, WEIGHTS, table=AGENTS).health().ready
 
 
 @pytest.mark.slow
@@ -318,16 +298,6 @@ def test_an_operator_sees_what_a_policy_that_allows_all_shows() -> None:
     assert [hit.message_id for hit in found] == [4, 1, 2]
     denies = Scope("none", lambda _: Visibility.DENY, audited=True)
     assert messages(denies, hits, known) == []
-
-
-TEXT = "deployment review"
-
-
-@pytest.fixture
-def mail_kinds(tmp_path: Path) -> Iterator[Whole]:
-    build(tmp_path, some_mail(54, 60).messages)
-    with whole(tmp_path) as made:
-        yield made
 
 
 @dataclass(frozen=True)
@@ -347,37 +317,29 @@ class Recorded:
 
 
 @pytest.mark.slow
-def test_vectors_words_fusion_and_reranking_follow_each_other(mail_kinds: Whole) -> None:
+def test_vectors_words_fusion_and_reranking_follow_each_other(post: Whole) -> None:
     """What is reranked are the first of the fused list, in its order."""
     calls: list[tuple[str, tuple[Any, ...]]] = []
-    tiers = mail_kinds.service.tiers
+    tiers = post.service.tiers
+    words = cast("Any", Recorded(tiers.lexical[FallbackTier.TANTIVY], "words", calls))
     recorded = replace(
         tiers,
-        lexical={
-            FallbackTier.TANTIVY: cast(
-                "Any", Recorded(tiers.lexical[FallbackTier.TANTIVY], "words", calls)
-            )
-        },
+        lexical={FallbackTier.TANTIVY: words},
         semantic=cast("Any", Recorded(tiers.semantic, "vectors", calls)),
         reranker=cast("Any", Recorded(tiers.reranker, "reranking", calls)),
     )
-    service = replace(mail_kinds.service, tiers=recorded)
-    query = SearchQuery(TEXT, mode=SearchMode.HYBRID_RERANK, rerank_top_k=10)
-    assert service.search(query).served_by == FallbackTier.RERANK
+    query = SearchQuery("deployment review", mode=SearchMode.HYBRID_RERANK, rerank_top_k=10)
+    found = replace(post.service, tiers=recorded).search(query)
+    assert found.served_by == FallbackTier.RERANK
     assert [name for name, _ in calls] == ["vectors", "words", "reranking"]
     _, ids, _ = calls[-1][1]
-    assert [*ids] == mail_kinds.ids(SearchQuery(TEXT, mode=SearchMode.HYBRID, limit=10))
+    assert [*ids] == post.ids(replace(query, mode=SearchMode.HYBRID, limit=10))
 
 
 @given(st.lists(st.sampled_from(["plan", '"a plan"', "+x", "-y", "br-2tnl", "(", "部署", "a*"])))
 def test_what_people_type_is_left_alone(pieces: list[str]) -> None:
     text = " ".join(pieces[:50])
     assert bounded(text) == (text, "")
-
-
-def test_one_word_many_times_is_one_word() -> None:
-    assert bounded("deployment " * 700).text == "deployment"
-    assert bounded('"Plan" plan +plan ' * 700).text == '"Plan"'
 
 
 @given(
@@ -390,9 +352,21 @@ def test_no_more_words_are_searched_for(words: list[str], between: str) -> None:
     assert sum(len(clause.words) for clause in clauses(found.text)) <= MAX_WORDS or not found.note
 
 
-def test_a_phrase_that_is_too_long_is_cut_and_stays_a_phrase() -> None:
-    (clause,) = clauses(bounded('"' + "a b " * 400 + '"').text)
-    assert (clause.quoted, len(clause.words)) == (True, MAX_WORDS)
+@pytest.mark.parametrize(
+    ("text", "kept", "note"),
+    [
+        ("deployment " * 700, "deployment", None),
+        ('"Plan" plan +plan ' * 700, '"Plan"', None),
+        ('"' + "a b " * 400 + '"', f'"{" ".join("ab" * (MAX_WORDS // 2))}"', None),
+        (" ".join(f"a{chr(0x2600 + at)}" for at in range(150)), None, "300 words"),
+    ],
+    ids=["one word", "one phrase", "a long phrase is cut and stays a phrase", "emoji are words"],
+)
+def test_a_long_text_is_bounded(text: str, kept: str | None, note: str | None) -> None:
+    found = bounded(text)
+    assert kept is None or found.text.split() == kept.split()
+    assert note is None or found.note.startswith(note)
+    assert sum(len(clause.words) for clause in clauses(found.text)) <= MAX_WORDS
 
 
 def test_a_caller_is_told() -> None:
@@ -402,27 +376,18 @@ def test_a_caller_is_told() -> None:
     assert service([]).search(SearchQuery("plan " * 200)).explain.note == ""
 
 
-def test_an_emoji_is_a_word_as_it_is_for_an_index() -> None:
-    text = " ".join(f"a{chr(0x2600 + at)}" for at in range(150))
-    found = bounded(text)
-    assert found.note.startswith("300 words")
-    assert sum(len(clause.words) for clause in clauses(found.text)) == MAX_WORDS
-
-
 def found(*scores: float) -> CandidateList:
     candidates = tuple(MessageCandidate(at, score) for at, score in enumerate(scores, start=1))
     return CandidateList(candidates, exhausted=True, method="m", normalized_query=None)
 
 
-def test_a_score_is_a_share_of_the_best_and_a_single_hit_has_one() -> None:
-    hits = of_lexical(found(4.0, 1.0), ExplainTiming()).hits
-    assert [(hit.score, hit.raw_score) for hit in hits] == [(1.0, 4.0), (0.25, 1.0)]
-    assert of_lexical(found(0.3), ExplainTiming()).hits[0].score == 1.0
-
-
-def test_a_listing_without_scores_has_zeros_in_order_of_ids() -> None:
-    hits = of_lexical(found(0.0, 0.0), ExplainTiming()).hits
-    assert [(hit.message_id, hit.score) for hit in hits] == [(1, 0.0), (2, 0.0)]
+@pytest.mark.parametrize(
+    ("raw", "shares"), [((4.0, 1.0), [1.0, 0.25]), ((0.3,), [1.0]), ((0.0, 0.0), [0.0, 0.0])]
+)
+def test_a_score_is_a_share_of_the_best(raw: tuple[float, ...], shares: list[float]) -> None:
+    hits = of_lexical(found(*raw), ExplainTiming()).hits
+    assert [(hit.message_id, hit.score) for hit in hits] == [*enumerate(shares, start=1)]
+    assert tuple(hit.raw_score for hit in hits) == raw
 
 
 @pytest.mark.parametrize("score", [float("nan"), float("inf")])
@@ -431,18 +396,25 @@ def test_a_score_that_is_no_number_is_an_error(score: float) -> None:
         of_lexical(found(score), ExplainTiming())
 
 
-def test_order_is_by_key_and_then_by_id() -> None:
-    hits = [
-        ScoredMessage(3, 0.5, 1),
-        ScoredMessage(1, 0.5, 1),
-        ScoredMessage(2, 0.9, 1),
-        ScoredMessage(9, 0.1, 1),
-    ]
-    assert [hit.message_id for hit in in_order(hits)] == [2, 1, 3, 9]
-    timed = [ScoredMessage(1, 0.9, 1, sent=5), ScoredMessage(2, 0.1, 1, sent=7)]
-    assert [hit.message_id for hit in in_order(timed)] == [2, 1]
-    late = [ScoredMessage(1, 0, 0, sent=2**53), ScoredMessage(2, 0, 0, sent=2**53 + 1)]
-    assert [hit.message_id for hit in in_order(late)] == [2, 1], "no float holds both"
+@pytest.mark.parametrize(
+    ("hits", "ids"),
+    [
+        (
+            [
+                ScoredMessage(3, 0.5, 1),
+                ScoredMessage(1, 0.5, 1),
+                ScoredMessage(2, 0.9, 1),
+                ScoredMessage(9, 0.1, 1),
+            ],
+            [2, 1, 3, 9],
+        ),
+        ([ScoredMessage(1, 0.9, 1, sent=5), ScoredMessage(2, 0.1, 1, sent=7)], [2, 1]),
+        ([ScoredMessage(1, 0, 0, sent=2**53), ScoredMessage(2, 0, 0, sent=2**53 + 1)], [2, 1]),
+    ],
+    ids=["scores", "times", "times that no float holds"],
+)
+def test_order_is_by_key_and_then_by_id(hits: list[ScoredMessage], ids: list[int]) -> None:
+    assert [hit.message_id for hit in in_order(hits)] == ids
 
 
 def test_matching_ids_are_those_that_pass_in_order(store: MessageStore, mail: Mail) -> None:
@@ -452,9 +424,7 @@ def test_matching_ids_are_those_that_pass_in_order(store: MessageStore, mail: Ma
 
 
 @pytest.mark.parametrize("engine", ["fts5", "tantivy"])
-def test_by_recency_a_score_depends_neither_on_page_nor_depth(
-    store: MessageStore, mail: Mail, tmp_path: Path, engine: str
-) -> None:
+def test_recency_keeps_scores(store: MessageStore, mail: Mail, tmp_path: Path, engine: str) -> None:
     asked: MailEngine = (
         Fts5Engine(store, ColumnWeights(2.0, 1.0, 4.0))
         if engine == "fts5"
@@ -474,44 +444,6 @@ def test_by_recency_a_score_depends_neither_on_page_nor_depth(
         few = scores(RankingMode.RECENCY, depth)
         assert few == pytest.approx({at: whole[at] for at in few}, abs=1e-12)
     assert max(scores(RankingMode.RECENCY, 1).values()) < 1.0
-
-
-SUBJECTS = st.lists(st.sampled_from(["a", "a a", "a b", "b", "a a a"]), min_size=0, max_size=40)
-
-
-@settings(deadline=None, max_examples=60)
-@given(
-    subjects=SUBJECTS,
-    limit=st.integers(1, 7),
-    denied=st.frozensets(st.integers(1, 40)),
-    deleted=st.frozensets(st.integers(1, 40)),
-    recent=st.booleans(),
-)
-def test_paging_to_the_end_visits_each_visible_message_exactly_once(
-    subjects: list[str],
-    limit: int,
-    denied: frozenset[int],
-    deleted: frozenset[int],
-    recent: bool,  # noqa: FBT001  hypothesis passes by name
-) -> None:
-    messages = [message(at, subject) for at, subject in enumerate(subjects, start=1)]
-    search = service(messages, deleted=deleted)
-    scope = Scope("some", lambda m: Visibility.DENY if m.message_id in denied else Visibility.ALLOW)
-    ranking = RankingMode.RECENCY if recent else RankingMode.RELEVANCE
-    query = SearchQuery("a", limit=limit, ranking=ranking)
-    seen: list[int] = []
-    pages = 0
-    while True:
-        found = search.search(query, scope)
-        seen += [hit.message_id for hit in found.hits]
-        pages += 1
-        if found.next_cursor is None:
-            break
-        assert len(found.hits) == limit
-        query = replace(query, cursor=found.next_cursor)
-    visible = {m.message_id for m in messages if "a" in m.subject.split()} - denied - deleted
-    assert sorted(seen) == sorted(visible)
-    assert pages <= len(visible) // limit + 1
 
 
 @given(st.text(max_size=60))
@@ -550,88 +482,63 @@ def test_the_wire_format_is_the_specifications() -> None:
         assert SearchCursor.decode(bad) is None
 
 
-def test_another_engines_cursor_restarts_and_says_so() -> None:
+@pytest.mark.parametrize("engine", [CursorEngine.TANTIVY, None])
+def test_only_a_cursor_without_engine_goes_on_in_another(engine: CursorEngine | None) -> None:
     log = Log()
     messages = [message(at, "a") for at in range(1, 6)]
-    first = service(messages).search(SearchQuery("a", limit=2))
+    token = SearchCursor(1.0, 2, engine).encode()
     moved = service(messages, switch=KillSwitch.FTS5, log=log)
-    found = moved.search(SearchQuery("a", limit=2, cursor=first.next_cursor))
-    assert [hit.message_id for hit in found.hits] == [1, 2]
-    assert found.explain.cursor_invalidated
-    assert log.events[-1][0] is Event.CURSOR_INVALIDATED
-
-
-def test_a_v2_cursor_goes_on_in_any_engine() -> None:
-    messages = [message(at, "a") for at in range(1, 6)]
-    found = service(messages).search(
-        SearchQuery("a", limit=2, cursor=SearchCursor(1.0, 2).encode())
-    )
-    assert [hit.message_id for hit in found.hits] == [3, 4]
-    assert not found.explain.cursor_invalidated
+    found = moved.search(SearchQuery("a", limit=2, cursor=token))
+    assert [hit.message_id for hit in found.hits] == ([1, 2] if engine else [3, 4])
+    assert found.explain.cursor_invalidated == bool(engine)
+    told = [event for event, _ in log.events]
+    assert told[-1:] == [Event.CURSOR_INVALIDATED] * bool(engine)
 
 
 def test_redaction_hides_subject_and_body_and_is_counted() -> None:
-    messages = [
-        message(1, "a secret", project=9, sender="Eve"),
-        message(2, "a", project=9, sender="Mal"),
-    ]
+    mail = [message(1, "a secret", project=9, sender="Eve"), message(2, "a", project=9)]
+    asked = service([mail[0], replace(mail[1], sender_name="Mal")])
     seen = viewer("Zoe", frozenset({1}), frozenset({"Eve"}))
-    found = service(messages).search(SearchQuery("", project_id=9), seen)
-    assert [(hit.subject, hit.body, hit.redacted) for hit in found.hits] == [
-        (REDACTED, REDACTED, True)
-    ]
-    assert (found.explain.denied_count, found.explain.redacted_count) == (0, 1)
-    assert found.explain.scope_policy == "viewer:Zoe"
-    audited = service(messages).search(SearchQuery("a"), replace(seen, audited=True))
-    assert (audited.explain.denied_count, audited.explain.redacted_count) == (1, 1)
+    found = asked.search(SearchQuery("", project_id=9), seen)
+    ((hit,), told) = found.hits, found.explain
+    assert (hit.subject, hit.body, hit.redacted) == (REDACTED, REDACTED, True)
+    assert (told.denied_count, told.redacted_count) == (0, 1)
+    assert told.scope_policy == "viewer:Zoe"
+    audited = asked.search(SearchQuery("a"), replace(seen, audited=True)).explain
+    assert (audited.denied_count, audited.redacted_count) == (1, 1)
 
 
-def test_a_redacted_text_cannot_be_searched() -> None:
-    messages = [message(1, "a secret", project=9, sender="Eve")]
-    seen = viewer("Zoe", frozenset({1}), frozenset({"Eve"}))
-    assert service(messages).search(SearchQuery("secret"), seen).hits == ()
-
-
-def test_a_viewer_sees_own_mail_and_its_projects() -> None:
-    messages = [message(1, "a", project=9), message(2, "a", project=1, sender="Mal")]
-    assert (
-        len(
-            service(messages).search(SearchQuery("a"), viewer("Bob", frozenset(), frozenset())).hits
-        )
-        == 2
-    )
-    assert [
-        h.message_id
-        for h in service(messages)
-        .search(SearchQuery("a"), viewer("Zoe", frozenset({1}), frozenset()))
-        .hits
-    ] == [2]
+@pytest.mark.parametrize(
+    ("text", "seen", "ids"),
+    [
+        ("secret", viewer("Zoe", frozenset({1}), frozenset({"Eve"})), []),
+        ("a", viewer("Bob", frozenset(), frozenset()), [1, 2]),
+        ("a", viewer("Zoe", frozenset({1}), frozenset()), [2]),
+    ],
+    ids=["a redacted text", "own mail", "own projects"],
+)
+def test_what_a_viewer_finds(text: str, seen: Scope, ids: list[int]) -> None:
+    messages = [message(1, "a secret", project=9, sender="Eve"), message(2, "a", sender="Mal")]
+    found = service(messages).search(SearchQuery(text), seen)
+    assert [hit.message_id for hit in found.hits] == ids
 
 
 FIVE = ["a a a a", "a a", "a a", "a", "a"]
 
 
-def second_page(before: list[str], after: dict[int, str], *, limit: int) -> list[int]:
-    """Make the first page of ``before``, and the second when there are ``after`` instead."""
-    made = [message(at, subject) for at, subject in enumerate(before, start=1)]
-    token = service(made).search(SearchQuery("a", limit=limit)).next_cursor
+@pytest.mark.parametrize(
+    "after",
+    [
+        {2: "a a", 3: "a a", 4: "a", 5: "a"},
+        {1: "a a a a", 3: "a a", 4: "a", 5: "a"},
+        dict(enumerate(FIVE, start=1)) | dict.fromkeys(range(11, 31), "a a a") | {10: " a" * 100},
+    ],
+    ids=["the best is deleted", "the last is deleted", "better ones are written"],
+)
+def test_a_page_goes_on_where_the_last_one_ended(after: dict[int, str]) -> None:
+    made = [message(at, subject) for at, subject in enumerate(FIVE, start=1)]
+    token = service(made).search(SearchQuery("a", limit=2)).next_cursor
     now = [message(at, subject) for at, subject in after.items()]
-    found = service(now).search(SearchQuery("a", limit=limit, cursor=token))
+    found = service(now).search(SearchQuery("a", limit=2, cursor=token))
     assert not found.explain.cursor_invalidated
-    return [hit.message_id for hit in found.hits]
-
-
-def test_after_the_best_is_deleted_a_page_goes_on_where_the_last_one_ended() -> None:
-    left = {2: "a a", 3: "a a", 4: "a", 5: "a"}
-    assert second_page(FIVE, left, limit=2) == [3, 4]
-
-
-def test_after_better_ones_are_written_a_page_goes_on_where_the_last_one_ended() -> None:
-    better = dict.fromkeys(range(11, 31), "a a a") | {10: " a" * 100}
-    now = dict(enumerate(FIVE, start=1)) | better
-    assert second_page(FIVE, now, limit=2) == [3, 4]
-
-
-def test_after_its_message_is_deleted_a_page_goes_on_below_its_score() -> None:
-    left = {1: "a a a a", 3: "a a", 4: "a", 5: "a"}
-    assert second_page(FIVE, left, limit=2) == [3, 4]
+    assert [hit.message_id for hit in found.hits] == [3, 4]

@@ -5,9 +5,9 @@ from __future__ import annotations
 import sqlite3
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random
@@ -48,6 +48,12 @@ def path(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
+def full(path: Path) -> Path:
+    with stored(path, some_mail(7, 40).messages):
+        return path
+
+
+@pytest.fixture
 def three(path: Path) -> Iterator[MessageStore]:
     messages = (one(1, "salt", "water"), one(2, "moss", "br-2tnl"), one(5, "fern", "stone"))
     with stored(path, messages) as made:
@@ -69,23 +75,9 @@ def test_every_message_comes_back_as_it_was_put_in(store: MessageStore, mail: Ma
     assert dict(store.hydrate(ids)) == mail.by_id
     assert list(store.hydrate(ids)) == ids
     assert store.total_count() == len(mail.messages)
-
-
-def test_how_it_is_addressed_comes_back(store: MessageStore, mail: Mail) -> None:
     assert {k for m in mail.messages for k in kinds(m).values()} == set(AddressKind)
     for message in mail.messages:
         assert store.kinds_of(message.message_id) == kinds(message)
-
-
-def test_whoever_is_not_said_to_be_otherwise_is_to(three: MessageStore) -> None:
-    changing.insert(
-        three, one(9, recipients=("Zoë", "AmberFox", "Zoë")), {"AmberFox": AddressKind.BCC}
-    )
-    assert three.kinds_of(9) == {"Zoë": AddressKind.TO, "AmberFox": AddressKind.BCC}
-    assert three.hydrate([9])[9].recipients == ("Zoë", "AmberFox")
-
-
-def test_batches_are_by_id_and_miss_nothing(store: MessageStore, mail: Mail) -> None:
     seen: list[Message] = []
     since = 0
     while batch := store.fetch_batch(since, 37):
@@ -96,17 +88,25 @@ def test_batches_are_by_id_and_miss_nothing(store: MessageStore, mail: Mail) -> 
     assert store.fetch_batch(0, 0) == store.fetch_batch(0, -1) == []
 
 
-def test_ids_that_are_gone_are_left_out(three: MessageStore) -> None:
+def test_what_is_asked_for_is_read(three: MessageStore) -> None:
     assert list(three.hydrate([5, 77, 1, 5])) == [5, 1]
     assert three.sent([5, 77]) == {5: three.hydrate([5])[5].created_ts}
     assert three.hydrate([]) == {}
-
-
-def test_more_ids_than_a_statement_has_room_for(three: MessageStore) -> None:
     assert list(three.hydrate(range(100_000))) == [1, 2, 5]
+    assert three.project_called("quarry") == 3
+    assert three.project_called("Quarry") is None
+    assert three.product_called("product-2") == 2
+    assert three.product_called("none") is None
+    assert {p: three.projects_of_product(p) for p in (1, 2, 3)} == PRODUCTS
+    assert three.projects_of_product(404) == frozenset()
+    changing.insert(
+        three, one(9, recipients=("Zoë", "AmberFox", "Zoë")), {"AmberFox": AddressKind.BCC}
+    )
+    assert three.kinds_of(9) == {"Zoë": AddressKind.TO, "AmberFox": AddressKind.BCC}
+    assert three.hydrate([9])[9].recipients == ("Zoë", "AmberFox")
 
 
-def test_writes_say_what_changed(three: MessageStore) -> None:
+def test_an_update_writes_all_or_nothing(three: MessageStore) -> None:
     message = one(9, "reed")
     assert changing.insert(three, message) == DocChange(ChangeKind.UPSERT, 9, message)
     edited = replace(message, subject="rush")
@@ -115,24 +115,30 @@ def test_writes_say_what_changed(three: MessageStore) -> None:
     assert changing.delete(three, 9) == DocChange(ChangeKind.DELETE, 9)
     assert three.hydrate([9]) == {}
     assert three.ask("SELECT * FROM recipients WHERE message_id = 9") == []
+    before = three.hydrate([1, 2, 5])
+    with pytest.raises(sqlite3.IntegrityError):
+        three.insert_all([(one(9), {}), (one(2), {})])
+    with pytest.raises(sqlite3.IntegrityError):
+        changing.insert(three, one(10, project_id=404))
+    with pytest.raises(KeyError, match="no message 77"):
+        changing.update(three, one(77, sender_name="Newcomer"))
+    with pytest.raises(KeyError, match="no message 77"):
+        changing.delete(three, 77)
+    assert three.hydrate([1, 2, 5, 9, 10, 77]) == before
+    assert three.ask("SELECT * FROM agents WHERE name = 'Newcomer'") == []
 
 
 @pytest.mark.parametrize(
     ("edited", "old"),
     [(one(2, "reed_bed-7 now", "br-2tnl"), "moss"), (one(2, "moss", "reed_bed-7 now"), "br-2tnl")],
 )
-def test_after_an_edit_the_new_is_found_and_not_the_old(
-    three: MessageStore, edited: Message, old: str
-) -> None:
+def test_an_edit_replaces_what_is_found(three: MessageStore, edited: Message, old: str) -> None:
     assert found(three, old) == [2]
     changing.update(three, edited)
     assert found(three, "now") == found(three, "reed_bed-7") == [2]
     assert found(three, old) == []
-
-
-def test_after_a_deletion_nothing_is_found(three: MessageStore) -> None:
     changing.delete(three, 2)
-    assert found(three, "moss") == found(three, "br-2tnl") == []
+    assert found(three, "moss") == found(three, "br-2tnl") == found(three, "now") == []
     assert found(three, "salt") == [1]
 
 
@@ -162,29 +168,6 @@ def test_a_write_that_leaves_the_text_alone_leaves_the_index_alone(three: Messag
     assert touched(three) != before
 
 
-def test_an_update_writes_all_or_nothing(three: MessageStore) -> None:
-    before = three.hydrate([1, 2, 5])
-    with pytest.raises(sqlite3.IntegrityError):
-        three.insert_all([(one(9), {}), (one(2), {})])
-    with pytest.raises(sqlite3.IntegrityError):
-        changing.insert(three, one(10, project_id=404))
-    with pytest.raises(KeyError, match="no message 77"):
-        changing.update(three, one(77, sender_name="Newcomer"))
-    with pytest.raises(KeyError, match="no message 77"):
-        changing.delete(three, 77)
-    assert three.hydrate([1, 2, 5, 9, 10, 77]) == before
-    assert three.ask("SELECT * FROM agents WHERE name = 'Newcomer'") == []
-
-
-def test_projects_and_products_are_known_by_name(three: MessageStore) -> None:
-    assert three.project_called("quarry") == 3
-    assert three.project_called("Quarry") is None
-    assert three.product_called("product-2") == 2
-    assert three.product_called("none") is None
-    assert {p: three.projects_of_product(p) for p in (1, 2, 3)} == PRODUCTS
-    assert three.projects_of_product(404) == frozenset()
-
-
 def test_read_only_it_leaves_no_file_and_writes_nothing(path: Path) -> None:
     with stored(path, [one(1, "salt")]):
         pass
@@ -198,17 +181,15 @@ def test_read_only_it_leaves_no_file_and_writes_nothing(path: Path) -> None:
     assert path.read_bytes() == before
 
 
-def test_what_one_writes_the_other_reads(path: Path) -> None:
-    with stored(path, []), opened(path) as reader, opened(path, write=True) as writer:
-        changing.insert(writer, one(1, "salt"))
-        assert found(reader, "salt") == [1]
-
-
 def test_the_same_messages_give_the_same_bytes(tmp_path: Path) -> None:
-    for name in ("a.db", "b.db"):
-        with stored(tmp_path / name, some_mail(3, 50).messages):
+    paths = tmp_path / "a.db", tmp_path / "b.db"
+    for at in paths:
+        with stored(at, some_mail(3, 50).messages):
             pass
-    assert (tmp_path / "a.db").read_bytes() == (tmp_path / "b.db").read_bytes()
+    assert paths[0].read_bytes() == paths[1].read_bytes()
+    with opened(paths[0]) as reader, opened(paths[0], write=True) as writer:
+        changing.insert(writer, one(1_000, "salt"))
+        assert found(reader, "salt") == [1_000]
 
 
 def test_threads_may_share_it(three: MessageStore) -> None:
@@ -216,58 +197,41 @@ def test_threads_may_share_it(three: MessageStore) -> None:
         for message_id in range(first, first + 40):
             changing.insert(three, one(message_id, "reed"))
 
-    def read(failed: list[str]) -> None:
-        failed.extend("salt" for _ in range(40) if found(three, "salt") != [1])
+    def read(_: int) -> list[list[int]]:
+        return [found(three, "salt") for _ in range(40)]
 
-    failed: list[str] = []
-    work = [threading.Thread(target=write, args=(first,)) for first in (100, 200)]
-    work += [threading.Thread(target=read, args=(failed,)) for _ in range(2)]
-    for thread in work:
-        thread.start()
-    for thread in work:
-        thread.join()
+    with ThreadPoolExecutor(4) as pool:
+        answers = pool.map(read, range(2))
+        list(pool.map(write, (100, 200)))
+        assert [*answers] == [[[1]] * 40] * 2
     assert three.total_count() == 83
-    assert not failed
-
-
-def test_a_store_is_not_made_over_another(path: Path) -> None:
-    path.write_text("kept")
-    with pytest.raises(FileExistsError, match=r"mail\.db"), create(path):
-        pass
-    assert path.read_text() == "kept"
-
-
-def not_ready(path: Path) -> None:
-    with pytest.raises(IndexUnavailable, match=r"mail\.db"), opened(path):
-        pass
 
 
 def test_a_store_that_is_missing_or_no_database_is_not_ready(path: Path) -> None:
-    not_ready(path)
+    def not_ready() -> None:
+        with pytest.raises(IndexUnavailable, match=r"mail\.db"), opened(path):
+            pass
+
+    not_ready()
     assert not path.exists()
     path.write_bytes(b"no database" * 1_000)
-    not_ready(path)
-
-
-def test_a_store_of_another_version_is_not_ready(path: Path) -> None:
-    with stored(path, []):
+    not_ready()
+    with pytest.raises(FileExistsError, match=r"mail\.db"), create(path):
         pass
-    with closing(sqlite3.connect(path)) as db:
-        db.execute("PRAGMA user_version = 1")
-    not_ready(path)
+    assert path.read_bytes() == b"no database" * 1_000
+    path.unlink()
+    with stored(path, []) as made:
+        made.db.execute("PRAGMA user_version = 1")
+    not_ready()
 
 
 def test_without_its_tables_reading_is_not_ready(three: MessageStore) -> None:
     three.ask("DROP TABLE recipients")
     with pytest.raises(IndexUnavailable, match="no such table"):
         three.hydrate([1])
-
-
-def test_closed_it_is_an_error_of_the_engine(path: Path) -> None:
-    with stored(path, []) as store:
-        pass
+    three.db.close()
     with pytest.raises(EngineError):
-        store.total_count()
+        three.total_count()
 
 
 MESSAGES = some_mail(7, 12).messages
@@ -303,22 +267,7 @@ def test_a_change_by_anyone_is_noted(kept: MessageStore, sql: str, ids: list[int
     assert bool(journal.generation(kept)) == bool(ids)
 
 
-def test_a_renamed_agent_changes_what_it_sent_and_got(kept: MessageStore) -> None:
-    (name,) = {MESSAGES[0].sender_name}
-    theirs = sorted(
-        m.message_id
-        for m in MESSAGES
-        if m.project_id == MESSAGES[0].project_id and name in {m.sender_name, *m.recipients}
-    )
-    sql = "UPDATE agents SET name = 'New' WHERE name = ? AND project_id = ?"
-    kept.db.execute(sql, (name, MESSAGES[0].project_id))
-    assert sorted(one for one, _ in changed(kept)) == theirs != []
-    assert journal.since(kept, 0).generation == journal.generation(kept)
-
-
-def test_of_a_message_the_last_change_is_kept_and_a_new_id_leaves_the_old_one(
-    kept: MessageStore,
-) -> None:
+def test_the_last_change_of_a_message_is_kept(kept: MessageStore) -> None:
     for text in ("x", "y"):
         kept.db.execute("UPDATE messages SET body = ? WHERE id = 3", (text,))
     kept.db.execute("DELETE FROM recipients WHERE message_id = 9")
@@ -332,9 +281,7 @@ def test_of_a_message_the_last_change_is_kept_and_a_new_id_leaves_the_old_one(
     )
 
 
-def test_batches_divide_no_generation_and_lose_nothing(
-    kept: MessageStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_batches_divide_no_generation(kept: MessageStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(journal, "BATCH", 2)
     kept.db.execute("UPDATE messages SET body = 'x'")
     kept.db.execute("UPDATE agents SET name = name || 'x'")
@@ -348,12 +295,22 @@ def test_batches_divide_no_generation_and_lose_nothing(
     assert batches > 1
 
 
-def test_a_change_that_is_taken_back_was_none(kept: MessageStore) -> None:
+def test_a_renamed_agent_changes_what_it_sent_and_got(kept: MessageStore) -> None:
     kept.db.execute("BEGIN")
     kept.db.execute("DELETE FROM messages")
     assert journal.generation(kept)
     kept.db.execute("ROLLBACK")
     assert (journal.generation(kept), changed(kept)) == (0, [])
+    (name,) = {MESSAGES[0].sender_name}
+    theirs = sorted(
+        m.message_id
+        for m in MESSAGES
+        if m.project_id == MESSAGES[0].project_id and name in {m.sender_name, *m.recipients}
+    )
+    sql = "UPDATE agents SET name = 'New' WHERE name = ? AND project_id = ?"
+    kept.db.execute(sql, (name, MESSAGES[0].project_id))
+    assert sorted(one for one, _ in changed(kept)) == theirs != []
+    assert journal.since(kept, 0).generation == journal.generation(kept)
 
 
 REMEMBERED_MESSAGES = 12
@@ -390,6 +347,9 @@ def test_a_message_is_read_once_and_given_in_the_order_asked_for(counted: Counte
     assert kept.hydrate([5, 1, 3]) == counted.store.hydrate([5, 1, 3])
     assert list(kept.hydrate([5, 3, 1])) == [5, 3, 1]
     assert counted.asked == [[3, 77, 1, 3], [5]]
+    counted.store.db.execute("DROP TABLE generation")
+    assert list(kept.hydrate([1])) == [1]
+    assert counted.asked[2:] == [[1]], "without a journal every message is read"
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -469,14 +429,6 @@ def test_a_store_that_began_anew_is_read_anew(counted: Counted, path: Path) -> N
     assert kept.hydrate([2])[2].subject == "another file"
 
 
-def test_without_a_journal_every_message_is_read(counted: Counted) -> None:
-    kept = Remembered(counted)
-    kept.hydrate([1])
-    counted.store.db.execute("DROP TABLE generation")
-    assert list(kept.hydrate([1])) == [1]
-    assert counted.asked == [[1], [1]]
-
-
 KILLED = """
 import os, sqlite3, sys
 db = sqlite3.connect(sys.argv[1], isolation_level=None)
@@ -487,44 +439,30 @@ os.kill(os.getpid(), 9)
 """
 
 
-@pytest.fixture
-def path_connecting(tmp_path: Path) -> Path:
-    with stored(tmp_path / "mail.db", some_mail(7, 40).messages):
-        return tmp_path / "mail.db"
-
-
 @pytest.mark.parametrize("while_open", [False, True])
-def test_what_a_killed_writer_left_half_done_is_taken_back_by_who_reads(
-    path_connecting: Path,
-    while_open: bool,  # noqa: FBT001  a case
-) -> None:
+def test_a_killed_write_is_undone(full: Path, *, while_open: bool) -> None:
     sql = "SELECT count(*) FROM messages WHERE body = 'half done'"
-    big = "UPDATE messages SET body = hex(randomblob(4000))"
-    with store.opened(path_connecting, write=True) as made:
-        made.db.execute(big)
-    if while_open:
-        with store.opened(path_connecting) as reads:
-            subprocess.run([sys.executable, "-c", KILLED, str(path_connecting)], check=False)
-            assert path_connecting.with_name("mail.db-journal").exists()
-            assert reads.read(sql) == [(0,)]
-    else:
-        subprocess.run([sys.executable, "-c", KILLED, str(path_connecting)], check=False)
-        assert path_connecting.with_name("mail.db-journal").exists()
-        with store.opened(path_connecting) as reads:
-            assert reads.read(sql) == [(0,)]
-    assert not path_connecting.with_name("mail.db-journal").exists()
+    with store.opened(full, write=True) as made:
+        made.db.execute("UPDATE messages SET body = hex(randomblob(4000))")
+    with ExitStack() as stack:
+        reads = stack.enter_context(store.opened(full)) if while_open else None
+        subprocess.run([sys.executable, "-c", KILLED, str(full)], check=False)
+        assert full.with_name("mail.db-journal").exists()
+        reads = reads or stack.enter_context(store.opened(full))
+        assert reads.read(sql) == [(0,)]
+    assert not full.with_name("mail.db-journal").exists()
 
 
-def test_where_nothing_is_half_done_nothing_happens(path_connecting: Path, tmp_path: Path) -> None:
-    before = path_connecting.read_bytes()
-    undo(path_connecting)
+def test_where_nothing_is_half_done_nothing_happens(full: Path, tmp_path: Path) -> None:
+    before = full.read_bytes()
+    undo(full)
     undo(tmp_path / "none")
-    assert path_connecting.read_bytes() == before
+    assert full.read_bytes() == before
     assert not (tmp_path / "none").exists()
 
 
-def test_nobody_waits_for_a_writer_and_it_leaves_one_file(path_connecting: Path) -> None:
-    with store.opened(path_connecting) as reads, ingest.opened(path_connecting) as writes:
+def test_nobody_waits_for_a_writer_and_it_leaves_one_file(full: Path) -> None:
+    with store.opened(full) as reads, ingest.opened(full) as writes:
         written = writes.insert(Draft(1, "a subject", "a body", "RedFox"))
         db = writes.store.db
         db.execute("BEGIN EXCLUSIVE")
@@ -532,9 +470,9 @@ def test_nobody_waits_for_a_writer_and_it_leaves_one_file(path_connecting: Path)
         reads.db.execute("PRAGMA busy_timeout = 0")
         assert reads.hydrate(written.message_ids)[written.message_ids[0]].body == "a body"
         db.execute("ROLLBACK")
-    with store.opened(path_connecting) as reads:
+    with store.opened(full) as reads:
         assert reads.hydrate(written.message_ids)
-    assert [one.name for one in path_connecting.parent.iterdir()] == ["mail.db"]
+    assert [one.name for one in full.parent.iterdir()] == ["mail.db"]
 
 
 WRITER = """
@@ -549,80 +487,57 @@ with ingest.opened(Path(sys.argv[1])) as writes:
 """
 
 
-def test_what_a_killed_writer_finished_is_there_and_the_rest_is_not(path_connecting: Path) -> None:
+def test_what_a_killed_writer_finished_is_there_and_the_rest_is_not(full: Path) -> None:
     sql = "SELECT count(*) FROM messages WHERE body = 'finished' AND subject != 'half done'"
-    with store.opened(path_connecting) as reads:
+    with store.opened(full) as reads:
         assert reads.read(sql) == [(0,)]
-        subprocess.run([sys.executable, "-c", WRITER, str(path_connecting)], check=False, cwd=ROOT)
-        assert path_connecting.with_name("mail.db-wal").exists()
+        subprocess.run([sys.executable, "-c", WRITER, str(full)], check=False, cwd=ROOT)
+        assert full.with_name("mail.db-wal").exists()
         assert reads.read(sql) == [(1,)]
-    with store.opened(path_connecting) as reads:
+    with store.opened(full) as reads:
         assert reads.read(sql) == [(1,)]
-    assert [one.name for one in path_connecting.parent.iterdir()] == ["mail.db"]
+    assert [one.name for one in full.parent.iterdir()] == ["mail.db"]
 
 
-COUNTED = "SELECT count(*) FROM messages"
-
-
-@pytest.fixture
-def path_readers(tmp_path: Path) -> Path:
-    with stored(tmp_path / "mail.db", some_mail(3, 20).messages):
-        return tmp_path / "mail.db"
-
-
-def test_while_connections_are_busy_another_one_answers(path_readers: Path) -> None:
-    with store.opened(path_readers) as mail, mail.borrowed() as first, mail.borrowed() as second:
-        assert first is mail.db is not second
-        assert mail.ask(COUNTED) == [(20,)]
-        assert DeadlineStore.of(mail).ask(COUNTED) == [(20,)]
-
-
-def test_so_many_and_no_more_are_lent(path_readers: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_so_many_and_no_more_are_lent(full: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(schema, "MAX_READERS", 1)
-    with store.opened(path_readers) as mail, mail.borrowed(), mail.borrowed() as second:
+    with store.opened(full) as mail, mail.borrowed(), mail.borrowed() as second:
         with mail.borrowed(0.0) as none:
             assert none is None
         late = CURRENT.set(Deadline(0, 1.0))
         try:
             with pytest.raises(Exception, match="past its budget"):
-                DeadlineStore.of(mail).ask(COUNTED)
+                DeadlineStore.of(mail).ask("SELECT 1")
         finally:
             CURRENT.reset(late)
         assert second is not None
-    with store.opened(path_readers) as mail, mail.borrowed():
+    with store.opened(full) as mail, mail.borrowed():
         with mail.borrowed() as again:
             made = again
         with mail.borrowed() as again:
             assert again is made
 
 
-def test_a_connection_that_came_back_is_lent_to_one_at_a_time(path_readers: Path) -> None:
-    with store.opened(path_readers) as mail, mail.borrowed():
-        with mail.borrowed() as one, mail.borrowed() as other:
-            assert one is not other
-        with mail.borrowed() as one, mail.borrowed() as other:
-            assert one is not other
-
-
-def test_a_store_that_is_written_has_one_connection(path_readers: Path) -> None:
-    with (
-        store.opened(path_readers, write=True) as mail,
-        mail.borrowed(),
-        mail.borrowed(0.0) as none,
-    ):
-        assert (none, mail.readers) == (None, None)
-
-
-def test_a_store_that_is_gone_lends_no_more(path_readers: Path) -> None:
-    with store.opened(path_readers) as mail, mail.borrowed():
-        path_readers.unlink()
+def test_while_connections_are_busy_another_one_answers(full: Path) -> None:
+    with store.opened(full) as mail, mail.borrowed():
+        for _ in range(2):
+            with mail.borrowed() as one, mail.borrowed() as other:
+                assert one is not other
+    with store.opened(full) as mail, mail.borrowed() as first, mail.borrowed() as second:
+        assert first is mail.db is not second
+        assert mail.total_count() == 40
+        assert DeadlineStore.of(mail).ask("SELECT 1") == [(1,)]
+    with store.opened(full) as mail, mail.borrowed():
+        full.unlink()
         assert mail.readers is not None
         assert mail.readers.take() is None
 
 
-def test_a_change_of_another_connection_is_a_new_generation(path_readers: Path) -> None:
-    with store.opened(path_readers) as mail, store.opened(path_readers, write=True) as other:
+def test_a_change_of_another_connection_is_a_new_generation(full: Path) -> None:
+    with store.opened(full, write=True) as mail, mail.borrowed(), mail.borrowed(0.0) as none:
+        assert (none, mail.readers) == (None, None)
+    with store.opened(full) as mail, store.opened(full, write=True) as other:
         before = mail.generation()
         assert mail.generation() == before
-        changing.delete(other, some_mail(3, 20).messages[0].message_id)
+        changing.delete(other, some_mail(7, 40).messages[0].message_id)
         assert mail.generation() != before

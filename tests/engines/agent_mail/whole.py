@@ -2,25 +2,33 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
+from random import Random
+from typing import Any
 
 import numpy as np
 
+from harness.core.engine import Manifest
+from harness_engines.mcp_server import ToolRefusal, resolved
 from harness_engines.rerank.cross_encoder import Reranked
 from harness_engines.stacks.agent_mail.contract import (
     MailEngine,
     Message,
+    SearchMode,
     SearchQuery,
     SearchResponse,
 )
+from harness_engines.stacks.agent_mail.mcp_tools.arguments import Beginning, InProject
+from harness_engines.stacks.agent_mail.mcp_tools.search import ServedIndex, Surface
 from harness_engines.stacks.agent_mail.pipeline.pages import entities
 from harness_engines.stacks.agent_mail.pipeline.plan import FallbackTier, KillSwitch
 from harness_engines.stacks.agent_mail.pipeline.retrievers import Semantic, Tiers
-from harness_engines.stacks.agent_mail.pipeline.scope import Scope
+from harness_engines.stacks.agent_mail.pipeline.scope import Scope, Visibility, viewer
 from harness_engines.stacks.agent_mail.service import MailSearch
 from harness_engines.stacks.agent_mail.sqlite.search import (
     ColumnWeights,
@@ -35,9 +43,13 @@ from harness_engines.stacks.agent_mail.views import StoredViews
 from harness_engines.vector import amvi
 from harness_engines.vector.embedder import HashEmbedder
 from tests.engines.agent_mail.fakes import Log
-from tests.make.mail.messages import stored
+from tests.make.mail.directory import Directory
+from tests.make.mail.messages import AGENTS, PROJECTS, some_mail, some_message, stored
 
 EMBEDDER = HashEmbedder(64)
+MAIL = some_mail(57, 250)
+"""What the fixture ``post`` serves."""
+WEIGHTS = ColumnWeights(2.0, 1.0, 4.0)
 
 
 @dataclass(frozen=True)
@@ -111,7 +123,7 @@ def whole(folder: Path) -> Iterator[Whole]:
         )
         lexical = _lexical(store, tantivy)
         semantic = Semantic(EMBEDDER, vectors.search, lambda wanted: matching_ids(store, wanted))
-        of_entities = partial(entities, weights=ColumnWeights(2.0, 1.0, 4.0))
+        of_entities = partial(entities, weights=WEIGHTS)
         service = MailSearch(
             Tiers(lexical, semantic, ByLength(), store.sent),
             store.hydrate,
@@ -119,9 +131,7 @@ def whole(folder: Path) -> Iterator[Whole]:
             None,
             log.emit,
             entities=of_entities(store),
-            views=StoredViews(
-                store, _rebuilt, lambda made: entities(made, ColumnWeights(2.0, 1.0, 4.0))
-            ).of,
+            views=StoredViews(store, _rebuilt, of_entities).of,
         )
         yield Whole(service, store, tantivy, log)
 
@@ -129,7 +139,7 @@ def whole(folder: Path) -> Iterator[Whole]:
 def _lexical(store: MessageStore, tantivy: TantivyMailEngine) -> Mapping[FallbackTier, MailEngine]:
     return {
         FallbackTier.TANTIVY: tantivy,
-        FallbackTier.FTS5: Fts5Engine(store, ColumnWeights(2.0, 1.0, 4.0)),
+        FallbackTier.FTS5: Fts5Engine(store, WEIGHTS),
         FallbackTier.LIKE: LikeEngine(store),
     }
 
@@ -144,3 +154,77 @@ def _rebuilt(store: MessageStore, folder: Path) -> Mapping[FallbackTier, MailEng
 def _tantivy(folder: Path, store: MessageStore, log: Log) -> TantivyMailEngine:
     weights = TantivyWeights(subject=2, identifiers=4)
     return TantivyMailEngine(folder / "tantivy", store, log.emit, weights)
+
+
+EYE = viewer("AmberFox", frozenset({1}), frozenset({"TealOtter"}))
+FIRST_HIDDEN, STEP = 2, 7
+"""Hidden messages lie between visible ones, whose ids are 1, 8, 15 ..."""
+
+
+@dataclass(frozen=True)
+class World:
+    """A service over visible and hidden messages."""
+
+    mail: Whole
+    identity: ServedIndex
+
+    def answer(self, query: SearchQuery, switch: KillSwitch | None = None) -> bytes:
+        """Search as the viewer; give every byte of the answer but its times."""
+        found = asdict(self.mail.under(switch).ask(query, EYE))
+        del found["explain"]["timing"]
+        return json.dumps(found, sort_keys=True).encode()
+
+    def tool(self, mode: SearchMode = SearchMode.LEXICAL, **given: Any) -> bytes:  # noqa: ANN401  a tool takes what it is given
+        """Call the tool as the viewer."""
+        mail = self.mail
+        surface = Surface(mail.service, mail.store, self.identity, mode, EYE)
+        try:
+            found = surface.search(resolved(InProject, {"project_key": "*", **given})).written()
+        except ToolRefusal as exc:
+            return str(exc).encode()
+        found.get("explain", {}).pop("timing", None)
+        return json.dumps(found, sort_keys=True).encode()
+
+    def completed(self, prefix: str, limit: int, project_key: str = "*") -> bytes:
+        """Complete a subject as the viewer."""
+        mail = self.mail
+        surface = Surface(mail.service, mail.store, self.identity, SearchMode.LEXICAL, EYE)
+        given = Beginning(project_key=project_key, prefix=prefix, limit=limit)
+        try:
+            found = surface.subjects(given).written()
+        except ToolRefusal as exc:
+            return str(exc).encode()
+        return json.dumps(found, sort_keys=True).encode()
+
+
+def messages(seed: int, hidden: int, visible: int = 40) -> tuple[Message, ...]:
+    """Make the messages of a world: the visible ones depend on ``seed`` alone."""
+    shown = _some(Random(seed), visible, 1, denied=False)
+    secret = _some(Random(f"{seed} {hidden}"), hidden, FIRST_HIDDEN, denied=True)
+    told = (replace(one, body=f"{one.body} merger deployment") for one in secret)
+    return tuple(sorted((*shown, *told), key=lambda one: one.message_id))
+
+
+def _some(rng: Random, count: int, first: int, *, denied: bool) -> list[Message]:
+    made: list[Message] = []
+    while len(made) < count:
+        one = some_message(rng, first + STEP * len(made))
+        if (EYE.sees(one) is Visibility.DENY) == denied:
+            made.append(one)
+    return made
+
+
+@contextmanager
+def world(folder: Path, seed: int, hidden: int) -> Iterator[World]:
+    """Open a world in a new folder. All agents are registered, alike in every world."""
+    folder.mkdir()
+    mail = messages(seed, hidden)
+    with stored(folder / "mail.db", ()) as store:
+        for project in PROJECTS:
+            for name in AGENTS:
+                Directory(store).register(project, name, task_description="a secret task")
+        store.insert_all((message, {}) for message in mail)
+        index(folder, store, mail)
+    made = Manifest("agent-mail", "1", len(mail), f"{hidden:064}", "s" * 64)
+    with whole(folder) as opened:
+        yield World(opened, ServedIndex("mail", made))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -82,13 +82,6 @@ DOCUMENTS = [
 ]
 
 
-@pytest.fixture
-def index(tmp_path: Path) -> Path:
-    folder = tmp_path / "index"
-    folder.mkdir()
-    return folder
-
-
 def test_params_are_filters(tmp_path: Path, index: Path) -> None:
     made = stack(tmp_path, embedder="hash")
     made.build(DOCUMENTS, index)
@@ -121,18 +114,10 @@ def test_only_an_arm_of_this_stack_can_be_explained(tmp_path: Path, index: Path)
         code.searcher(searcher)
 
 
-def _gone(path: Path) -> None:
-    path.unlink()
-
-
-def _other(path: Path) -> None:
-    overwrite(path, b"[]")
-
-
 @pytest.mark.parametrize("name", BACKENDS)
-@pytest.mark.parametrize("damage", [_gone, _other])
+@pytest.mark.parametrize("gone", [True, False])
 def test_a_broken_file_is_an_index_that_is_not_ready(
-    tmp_path: Path, index: Path, name: str, damage: Callable[[Path], None]
+    tmp_path: Path, index: Path, name: str, *, gone: bool
 ) -> None:
     made = stack(tmp_path, backend=name, embedder="hash")
     made.build(DOCUMENTS, index)
@@ -145,7 +130,9 @@ def test_a_broken_file_is_an_index_that_is_not_ready(
         if path.is_dir():
             continue
         whole = path.read_bytes()
-        damage(path)
+        overwrite(path, b"[]")
+        if gone:
+            path.unlink()
         with pytest.raises(IndexNotReady, match="harness stage index"), made.open(index):
             pass
         path.write_bytes(whole)
@@ -251,26 +238,16 @@ def test_clauses_mean_the_same(words: OpenBackend, text: str, rows: set[int]) ->
     assert words.units == len(TEXTS)
 
 
-def test_a_weight_counts_and_the_best_comes_first(words: OpenBackend) -> None:
+def test_the_gate_takes_away_and_changes_no_score(words: OpenBackend) -> None:
     found = words.search(asked("tea"), 10, None)
     assert found[0].row == 2
     assert [one.score for one in found] == sorted((one.score for one in found), reverse=True)
     assert words.search(asked("tea"), 2, None) == found[:2]
-
-
-def test_the_gate_takes_away_and_changes_no_score(words: OpenBackend) -> None:
     found = words.search(asked("tea water"), 10, None)
     gated = words.search(asked("tea water"), 10, np.array([1, 3, 4]))
     assert [one.row for one in gated] == [one.row for one in found if one.row in {1, 3}]
     assert dict(gated) == pytest.approx({row: score for row, score in found if row in {1, 3}})
     assert list(words.search(asked("tea"), 10, np.zeros(0, dtype=np.int64))) == []
-
-
-def test_what_is_asked_of_fts5() -> None:
-    assert match_expression(asked("read_csv")) == '("read" OR "csv" OR "readcsv")'
-    both = match_expression(asked("+a b -c"))
-    assert both == '((("a")) AND (("a") OR ("b") OR ("b"))) NOT (("c"))'
-    assert match_expression(()) == ""
 
 
 def test_a_question_is_taken_apart() -> None:
@@ -280,6 +257,10 @@ def test_a_question_is_taken_apart() -> None:
     )
     assert wanted(clauses("the"), "english") == ()
     assert terms_of(clauses("read_csv -tea"), "none") == ("read", "csv")
+    assert match_expression(asked("read_csv")) == '("read" OR "csv" OR "readcsv")'
+    both = match_expression(asked("+a b -c"))
+    assert both == '((("a")) AND (("a") OR ("b") OR ("b"))) NOT (("c"))'
+    assert match_expression(()) == ""
 
 
 STACK = Path(__file__).resolve().parents[3] / "engines" / "harness_engines" / "stacks" / "code"
@@ -305,22 +286,28 @@ def beside(graph: UnitGraph, row: int) -> list[tuple[str, int]]:
 
 
 @pytest.mark.slow
-def test_an_identity_comes_before_a_bare_name() -> None:
+def test_neighbours_are_named_by_identity_and_bounded() -> None:
     units = [unit("a.f", calls=("b.g", "c.h")), unit("b.g"), unit("d.g"), unit("d.h")]
     graph = UnitGraph(units)
     assert beside(graph, 0) == [("CALL", 1), ("NAME_FALLBACK", 3)]
     assert beside(graph, 1) == [("CALL", 0)]
     assert beside(graph, 2) == []
     assert graph.degree(0) == 2
-
-
-@pytest.mark.slow
-def test_the_strongest_reason_counts_and_a_common_name_leads_nowhere() -> None:
     both = UnitGraph([unit("a.f", calls=("b.g",), uses=("b.g",)), unit("b.g")])
     assert beside(both, 0) == [("CALL", 1)]
     namesakes = [unit(f"m{at}.run") for at in range(4)]
     assert UnitGraph([unit("a.f", calls=("x.run",)), *namesakes]).degree(0) == 0
     assert UnitGraph([unit("a.f", calls=("x.run",)), *namesakes[:3]]).degree(0) == 3
+    many = [unit(f"m.f{at:03d}", calls=("m.all",)) for at in range(200)]
+    graph = UnitGraph([*many, unit("m.all")])
+    assert graph.degree(200) == MOST_NEIGHBOURS
+    assert [row for _, row in beside(graph, 200)] == list(range(MOST_NEIGHBOURS))
+    chain = UnitGraph([
+        unit(f"m.f{at}", calls=tuple(f"m.f{at * 12 + n}" for n in range(1, 13)))
+        for at in range(2000)
+    ])
+    assert len(distances(chain, [0, 50, 90])) <= VISITED
+    assert max(distances(chain, [0]).values()) == 2
 
 
 @pytest.mark.slow
@@ -336,18 +323,13 @@ def test_the_graph_of_the_shop(tmp_path: Path) -> None:
     assert found[rows["shop/prices.py::PriceList.total_price"]] == "NAME_FALLBACK"
 
 
-@pytest.mark.slow
-def test_neighbours_are_bounded() -> None:
-    many = [unit(f"m.f{at:03d}", calls=("m.all",)) for at in range(200)]
-    graph = UnitGraph([*many, unit("m.all")])
-    assert graph.degree(200) == MOST_NEIGHBOURS
-    assert [row for _, row in beside(graph, 200)] == list(range(MOST_NEIGHBOURS))
-    chain = UnitGraph([
-        unit(f"m.f{at}", calls=tuple(f"m.f{at * 12 + n}" for n in range(1, 13)))
-        for at in range(2000)
-    ])
-    assert len(distances(chain, [0, 50, 90])) <= VISITED
-    assert max(distances(chain, [0]).values()) == 2
+SEEDS = st.sampled_from([("top1", None), ("topK", 3), ("none", None)])
+WEIGHTS_OF_GRAPH = st.builds(
+    lambda degree, proximity, seeds: Weights.model_validate({
+        "degree": degree, "proximity": proximity, "seedSelection": seeds[0], "seedK": seeds[1],
+    }),
+    st.floats(0, 1), st.floats(0, 1), SEEDS,
+)  # fmt: skip
 
 
 @pytest.mark.slow
@@ -356,30 +338,17 @@ def test_neighbours_are_bounded() -> None:
     scored=st.lists(
         st.tuples(st.integers(0, 30), st.floats(0, 1)), unique_by=lambda one: one[0]
     ).map(lambda found: sorted(found, key=lambda one: (-one[1], one[0]))),
-    degree=st.floats(0, 1),
-    proximity=st.floats(0, 1),
-    seeds=st.sampled_from([("top1", None), ("topK", 3), ("none", None)]),
+    weights=WEIGHTS_OF_GRAPH,
 )
 def test_reordering_keeps_every_row_once(
-    searcher: CodeSearch,
-    scored: list[tuple[int, float]],
-    degree: float,
-    proximity: float,
-    seeds: tuple[str, int | None],
+    searcher: CodeSearch, scored: list[tuple[int, float]], weights: Weights
 ) -> None:
     graph = searcher.graph
     assert graph is not None
-    weights = Weights.model_validate({
-        "degree": degree,
-        "proximity": proximity,
-        "seedSelection": seeds[0],
-        "seedK": seeds[1],
-    })
     placed = reordered(scored, graph, weights)
     assert sorted(one.row for one in placed) == sorted(row for row, _ in scored)
-    assert [(-one.score, one.row) for one in placed] == sorted(
-        (-one.score, one.row) for one in placed
-    )
+    keys = [(-one.score, one.row) for one in placed]
+    assert keys == sorted(keys)
     assert all(0 <= one.score <= 1 for one in placed)
     assert reordered(scored, graph, weights) == placed
 
@@ -391,54 +360,27 @@ def test_reordering_keeps_every_row_once(
     top=st.integers(1, 40),
     name=st.sampled_from([None, *NAMES]),
     mode=st.sampled_from(list(Mode)),
-    degree=st.floats(0, 1),
-    proximity=st.floats(0, 1),
-    seeds=st.sampled_from([("top1", None), ("topK", 2), ("none", None)]),
+    weights=WEIGHTS_OF_GRAPH,
 )
 def test_the_graph_changes_the_order_and_never_the_membership(  # noqa: PLR0917  drawn by name
-    searcher: CodeSearch,
-    text: str,
-    top: int,
-    name: str | None,
-    mode: Mode,
-    degree: float,
-    proximity: float,
-    seeds: tuple[str, int | None],
+    searcher: CodeSearch, text: str, top: int, name: str | None, mode: Mode, weights: Weights
 ) -> None:
-    weights = Weights.model_validate({
-        "degree": degree,
-        "proximity": proximity,
-        "seedSelection": seeds[0],
-        "seedK": seeds[1],
-    })
     values = {"lang": "python", "ext": "py", "type": "method", "risk": "medium", "calls": "len"}
     filters = dict(**{name: values.get(name, "e")}) if name else {}
-    plain = replace(searcher, settings=searcher.settings.model_copy(update={"graph": None}))
-    other = replace(searcher, settings=searcher.settings.model_copy(update={"graph": weights}))
     without, with_graph = (
-        plain.search(text, top, filters, mode),
-        other.search(text, top, filters, mode),
+        replace(searcher, settings=searcher.settings.model_copy(update={"graph": graph})).search(
+            text, top, filters, mode
+        )
+        for graph in (None, weights)
     )
     ids = [hit.unit.doc_id for hit in without.hits]
     assert sorted(hit.unit.doc_id for hit in with_graph.hits) == sorted(ids)
     assert with_graph.context == without.context
+    keys = ("score", "degree", "proximity", "weights", "seedSelection", "seedK")
     for hit in with_graph.hits:
         assert hit.why is not None
         assert hit.why.graph is not None
-        assert tuple(hit.why.graph) == (
-            "score", "degree", "proximity", "weights", "seedSelection", "seedK",
-        )  # fmt: skip
-
-
-@pytest.mark.slow
-def test_the_graph_does_change_an_order(searcher: CodeSearch) -> None:
-    plain = replace(searcher, settings=searcher.settings.model_copy(update={"graph": None}))
-    moved = [
-        [hit.unit.doc_id for hit in one.search(text, 20).hits]
-        for text in WORDS
-        for one in (plain, searcher)
-    ]
-    assert any(one != two for one, two in zip(moved[::2], moved[1::2], strict=True))
+        assert tuple(hit.why.graph) == keys
 
 
 @pytest.mark.slow
@@ -454,6 +396,15 @@ def test_a_seed_is_nearest_and_none_means_no_nearness(searcher: CodeSearch) -> N
     assert found[neighbour].score == pytest.approx((0.1 + 0.5) / 2)
     none = top1.model_copy(update={"seed_selection": "none"})
     assert {one.graph["proximity"] for one in reordered([(row, 0.9)], graph, none)} == {0.0}
+    entries = searcher.ranker.catalog.entries
+    assert [entry_of(*json_of(written(entry))) for entry in entries] == entries
+    plain = replace(searcher, settings=searcher.settings.model_copy(update={"graph": None}))
+    moved = [
+        [hit.unit.doc_id for hit in one.search(text, 20).hits]
+        for text in WORDS
+        for one in (plain, searcher)
+    ]
+    assert any(one != two for one, two in zip(moved[::2], moved[1::2], strict=True))
 
 
 @pytest.mark.slow
@@ -468,6 +419,9 @@ def test_context_comes_behind_is_marked_and_capped(searcher: CodeSearch) -> None
         per_hit = [one.beside.of for one in found.context if one.beside]
         assert max((per_hit.count(of) for of in per_hit), default=0) <= 3
         assert searcher.search(text, 5) == found
+    found = searcher.search("search", 3, {"path": "search.py"})
+    assert found.hits
+    assert {hit.unit.file for hit in (*found.hits, *found.context)} == {"search.py"}
 
 
 @pytest.mark.slow
@@ -489,16 +443,3 @@ def test_context_is_cut_in_the_order_of_reasons_and_says_so() -> None:
         assert cut == all_of[:2]
         assert truncated
     assert MOST_LOOKED_AT * 1 < MOST_NEIGHBOURS
-
-
-@pytest.mark.slow
-def test_context_passes_the_filters_too(searcher: CodeSearch) -> None:
-    found = searcher.search("search", 3, {"path": "search.py"})
-    assert found.hits
-    assert {hit.unit.file for hit in (*found.hits, *found.context)} == {"search.py"}
-
-
-@pytest.mark.slow
-def test_a_unit_is_read_as_it_was_written(searcher: CodeSearch) -> None:
-    entries = searcher.ranker.catalog.entries
-    assert [entry_of(*json_of(written(entry))) for entry in entries] == entries

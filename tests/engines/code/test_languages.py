@@ -166,21 +166,19 @@ def test_a_method_says_what_it_takes_gives_and_calls() -> None:
     )  # fmt: skip
 
 
-def test_a_type_stands_without_its_methods() -> None:
+def test_what_each_language_says_of_a_unit() -> None:
     prices = read("shop/prices.ts")["Prices"]
     assert "private all = 1" in prices.texts.body
     assert "count" not in prices.texts.body
     assert prices.texts.doc == "A list of prices."
     assert read("shop/src/prices.rs")["Price"].texts.doc == "A price."
-
-
-def test_what_users_may_name_is_told_by_each_language() -> None:
     go, rust = read("shop/prices.go"), read("shop/src/prices.rs")
     java = read("shop/Prices.java")
     shown = [go["Price.Total"], rust["Price.total"], java["Prices.sell"]]
     hidden = [go["Price.part"], rust["Price.part"], java["Prices.count"]]
     assert all(unit.facts.exported for unit in shown)
     assert not any(unit.facts.exported for unit in hidden)
+    assert read("shop/tools/index.js")["helper"].facts.calls == ("shop.prices.sell",)
 
 
 @pytest.mark.parametrize(
@@ -209,10 +207,6 @@ def test_calls_are_joined_by_identity(caller: str, callee: str) -> None:
         if one.reason is UnitRelation.CALL
     }
     assert beside & callees
-
-
-def test_what_is_required_is_what_it_stands_for() -> None:
-    assert read("shop/tools/index.js")["helper"].facts.calls == ("shop.prices.sell",)
 
 
 def test_a_file_that_is_being_edited_keeps_what_parses() -> None:

@@ -72,24 +72,13 @@ def ids(searcher: CodeSearch, text: str, top: int = 100, **filters: str) -> list
     return [hit.unit.doc_id for hit in searcher.search(text, top, parse(filters)).hits]
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_both_backends_find_the_same_words(made: Mapping[str, CodeSearch], backend: str) -> None:
-    for text in QUERIES:
-        assert set(ids(made[f"{backend} words"], text)) == set(ids(made["sqlite words"], text))
-    assert ids(made[f"{backend} words"], '"water tea"') != ids(
-        made[f"{backend} words"], "water tea"
-    )
-
-
 @settings(max_examples=examples(100), deadline=None)
 @given(
     text=st.lists(
         st.sampled_from([*anything.WORDS, "read", "csv", "x"]), min_size=1, max_size=4
     ).map(" ".join)
 )
-def test_explain_has_the_same_keys_from_every_backend(
-    made: Mapping[str, CodeSearch], text: str
-) -> None:
+def test_explain_has_the_same_keys_everywhere(made: Mapping[str, CodeSearch], text: str) -> None:
     for name, searcher in made.items():
         for hit in searcher.search(text, 20).hits:
             assert hit.why is not None
@@ -111,11 +100,8 @@ def _shape(why: Any) -> dict[str, Any]:  # noqa: ANN401  a breakdown
     return {key: sorted(part) if part else None for key, part in why.as_dict().items()}
 
 
-def test_the_keys_are_the_specifications() -> None:
-    assert KEYS == ("selected", "sparse", "ann", "rrf", "blend", "symbol", "phrase", "graph")
-
-
 def test_explain_says_who_found_a_hit(made: Mapping[str, CodeSearch]) -> None:
+    assert KEYS == ("selected", "sparse", "ann", "rrf", "blend", "symbol", "phrase", "graph")
     first = made["tantivy words"].search("tea", 1, mode=Mode.CODE).hits[0].why
     assert first is not None
     assert first.selected["type"] == "sparse"
@@ -144,9 +130,6 @@ def test_rrf_is_the_sum_over_the_sources() -> None:
     assert found[0].rrf["score"] == pytest.approx(1 / 62 + 1 / 61)
     assert found[0].rrf["ranks"] == {"sparse": 2, "ann": 1}
     assert found[1].score == pytest.approx(0.5)
-
-
-def test_a_blend_counts_what_a_source_did_not_find_as_nothing() -> None:
     how = {"scoreBlend": {"sparse": 1.0, "ann": 3.0, "minhash": 1.0}}
     found = ranking.fused(
         {"sparse": [ScoredUnit(7, 8.0), ScoredUnit(3, 2.0)], "ann": [ScoredUnit(3, 0.5)]},
@@ -155,9 +138,6 @@ def test_a_blend_counts_what_a_source_did_not_find_as_nothing() -> None:
     assert [(one.row, one.score) for one in found] == [(3, 0.4375), (7, 0.25)]
     assert found[1].blend is not None
     assert found[1].blend["parts"] == {"sparse": 1.0, "ann": 0.0}
-
-
-def test_one_source_alone_keeps_its_order_and_ties_go_by_row() -> None:
     scored = [ScoredUnit(9, 4.0), ScoredUnit(5, 2.0), ScoredUnit(2, 2.0)]
     found = ranking.fused({"sparse": scored, "ann": []}, Fusion.model_validate(BLEND))
     assert [(one.row, one.score, one.type) for one in found] == [
@@ -180,18 +160,11 @@ def entry(text: str, **terms: str) -> IndexedUnit:
         ("csv read", "def read_csv(): pass", 1.0),
     ],
 )
-def test_a_symbol_is_boosted_where_the_question_names_it(
-    asked: str, text: str, factor: float
-) -> None:
-    weights = Boosts(definition=1.2, export=1.1, phrase=0.0)
-    found = search.boosted(entry(text), search.asked(asked.split(), ()), weights)
-    assert found.factor == pytest.approx(factor)
-    assert (
-        search.boosted(
-            entry(text), search.asked(asked.split(), ()), Boosts(definition=1, export=1, phrase=0)
-        ).factor
-        == 1.0
-    )
+def test_a_symbol_named_is_boosted(asked: str, text: str, factor: float) -> None:
+    for definition, export, expected in ((1.2, 1.1, factor), (1.0, 1.0, 1.0)):
+        weights = Boosts(definition=definition, export=export, phrase=0.0)
+        found = search.boosted(entry(text), search.asked(asked.split(), ()), weights)
+        assert found.factor == pytest.approx(expected)
 
 
 def test_words_together_are_boosted_up_to_five_pairs() -> None:
@@ -228,9 +201,7 @@ def test_pasted_code_is_found_as_a_near_duplicate(made: Mapping[str, CodeSearch]
 @pytest.mark.parametrize(
     "name", [f"{b} {how}" for b in BACKENDS for how in ("rrf", "blend", "words")]
 )
-def test_the_top_is_the_head_of_the_whole_and_full_where_there_is_enough(
-    made: Mapping[str, CodeSearch], name: str
-) -> None:
+def test_the_top_is_the_head_of_the_whole(made: Mapping[str, CodeSearch], name: str) -> None:
     for text in QUERIES:
         for filters in ({"lang": "python"}, {"type": "method", "param": "self"}, {"ext": "json"}):
             whole = ids(made[name], text, 1000, **filters)
@@ -261,9 +232,7 @@ def test_filters_gate_before_ranking(shop: Mapping[str, CodeSearch], backend: st
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_a_mode_is_ranked_by_itself_and_mixed_fuses_by_rank(
-    shop: Mapping[str, CodeSearch], backend: str
-) -> None:
+def test_mixed_modes_fuse_by_rank(shop: Mapping[str, CodeSearch], backend: str) -> None:
     searcher = shop[backend]
     by_mode = {
         mode: [hit.unit.doc_id for hit in searcher.search("tea prices name", 100, mode=mode).hits]
@@ -359,19 +328,7 @@ POOL: Mapping[str, tuple[str, ...]] = {
     "calls": ("os.path.join", "join", "Join", "helper", "np.sum", "sum", "os", "input", "eval"),
 }
 PARTS = (
-    "py",
-    ".",
-    "util",
-    "UTIL",
-    "src/",
-    "/",
-    "a+b",
-    "été",
-    "ÉTÉ",
-    "test_",
-    "zz",
-    "Make",
-    "x",
+    *("py", ".", "util", "UTIL", "src/", "/", "a+b", "été", "ÉTÉ", "test_", "zz", "Make", "x"),
     "App/u",
 )
 SIGNATURES = ("read_csv", "(path", ": int", "-> ", "self, ", "axis", "()", "str | none", "|  None")
@@ -466,25 +423,17 @@ def test_a_prefilter_never_drops_what_the_exact_filter_passes(value: str) -> Non
     assert found is None or exact <= set(found.tolist())
 
 
-def test_a_prefilter_does_narrow() -> None:
+def test_the_exact_filter_follows_the_prefilter(tmp_path_factory: pytest.TempPathFactory) -> None:
     found = Chargrams(["src/app/util.py", "tests/x.py", "src/util.py"]).narrowed("util.py")
     assert found is not None
     assert found.tolist() == [0, 2]
     assert literals("/^src.*util?$/") == ["src", "uti"]
     assert literals("/a(b|c)/") == []
-
-
-def test_what_only_the_prefilter_lets_through_is_looked_at() -> None:
     texts = ["abc-bcd", "abcd"]
     assert Chargrams(texts).narrowed("abcd") is not None
     found = Chargrams(texts).narrowed("abcd")
     assert found is not None
     assert found.tolist() == [0, 1]  # both have abc and bcd; the exact filter tells them apart
-
-
-def test_the_exact_filter_runs_behind_the_prefilter(
-    tmp_path_factory: pytest.TempPathFactory,
-) -> None:
     documents = [
         Document("one", "", "tea", {"path": "abc-bcd"}),
         Document("two", "", "tea", {"path": "abcd"}),

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import ast
 import codecs
-import gzip
-import json
 from collections.abc import Iterator
 from importlib.util import find_spec, resolve_name
 from pathlib import Path
@@ -87,14 +85,15 @@ def test_a_function_is_taken_apart() -> None:
     assert facts.imports == ("numpy", "os.path")
 
 
-def test_what_the_file_around_imports_is_known() -> None:
+def test_names_and_kinds_are_known() -> None:
     assert read("def f():\n    return np.sum(1)", np="numpy")[1].calls == ("numpy.sum",)
-
-
-def test_a_qualified_name_with_a_hidden_part_is_not_exported() -> None:
     assert read("def f(): pass", name="a.b.f")[1].exported
     assert not read("def f(): pass", name="a._b.f")[1].exported
     assert not read("def _f(): pass")[1].exported
+    texts, facts = read("class A(B):\n    '''Says.'''\n    x = 1")
+    assert (facts.type, facts.signature, texts.doc) == ("class", "A(B)", "Says.")
+    _, facts = read("import os\nX = os.environ")
+    assert (facts.type, facts.symbol, facts.exported) == ("module", "", False)
 
 
 @pytest.mark.parametrize(
@@ -113,26 +112,16 @@ def test_a_return_type_is_inferred_only_where_all_agree(body: str, said: str) ->
     assert read(f"def f(x):\n    {body}")[1].return_type == said
 
 
-def test_a_class_and_a_module_are_known_as_such() -> None:
-    texts, facts = read("class A(B):\n    '''Says.'''\n    x = 1")
-    assert (facts.type, facts.signature, texts.doc) == ("class", "A(B)", "Says.")
-    _, facts = read("import os\nX = os.environ")
-    assert (facts.type, facts.symbol, facts.exported) == ("module", "", False)
-
-
 @pytest.mark.parametrize("text", ["print 'x'", "a b", "x = \0", "(" * 5000, "def f(:"])
 def test_what_is_no_python_is_not_parsed(text: str) -> None:
     assert python.parsed(text) is None
 
 
-def test_a_sentence_that_parses_is_no_code() -> None:
+def test_code_of_another_time_is_read_by_its_signs() -> None:
     for text in ("water", "water; tea", "a, b", "not water", "yes if no else maybe"):
         tree = python.parsed(text)
         assert tree is not None
         assert not python.is_code(tree)
-
-
-def test_code_of_another_time_is_read_by_its_signs() -> None:
     text = 'def show(self, what, *rest):\n    """Show it."""\n    # aloud\n    print what.upper()\n'
     assert python.parsed(text) is None
     assert reading.understand(Document("a", "", text)).mode == "code"
@@ -147,14 +136,6 @@ def test_code_of_another_time_is_read_by_its_signs() -> None:
 
 def risks(code: str) -> tuple[Risk, ...]:
     return read("def f(a):\n" + "".join(f"    {line}\n" for line in code.splitlines()))[1].risks
-
-
-def test_a_source_that_reaches_a_sink_is_high() -> None:
-    found = risks("b = input()\nc = b + 'x'\neval(c)")
-    high = [one for one in found if one.severity == risk.HIGH]
-    assert high == [Risk("code-execution", "injection", risk.HIGH, "input", "eval")]
-    assert high[0].flow == "input->eval"
-    assert {one.severity for one in found} == {risk.LOW, risk.MEDIUM, risk.HIGH}
 
 
 @pytest.mark.parametrize(
@@ -179,12 +160,16 @@ def test_severity_and_its_plain_limits(code: str, severity: int) -> None:
     assert max((one.severity for one in risks(code)), default=0) == severity
 
 
-def test_the_shop_has_one_function_that_runs_what_the_environment_says() -> None:
+def test_a_source_that_reaches_a_sink_is_high() -> None:
     _, facts = read(SHOP["shop/prices.py"])
     assert "os.environ->os.system" in {one.flow for one in facts.risks}
+    found = risks("b = input()\nc = b + 'x'\neval(c)")
+    high = [one for one in found if one.severity == risk.HIGH]
+    assert high == [Risk("code-execution", "injection", risk.HIGH, "input", "eval")]
+    assert high[0].flow == "input->eval"
+    assert {one.severity for one in found} == {risk.LOW, risk.MEDIUM, risk.HIGH}
 
 
-COSQA = Path(__file__).resolve().parents[4] / "shared" / "datasets" / "cosqa"
 NUMPYDOC = """merge(left, right, how)
 
 Join two tables, as `DataFrame.join` does.
@@ -227,6 +212,12 @@ def test_a_name_gives_its_parts_and_its_whole() -> None:
     assert indexed("read_csv reads", "english") == "read csv read readcsv"
     assert words("read_csv", "none")[0] == ["read", "csv"]
     assert words("the waters of", "english")[0] == ["water"]
+    assert indexed("Ünïcode_naïve", "none") == "unicode naive unicodenaive"
+    assert indexed("東京大学", "none").split() == list(terms("東京大学"))
+    assert indexed("हिन्दी", "none").split() == list(terms("हिन्दी"))
+    assert indexed("x" * 500, "none") == ""
+    assert indexed("東京", "none") != indexed("大阪", "none")
+    assert indexed("été", "none") == indexed("ÉTÉ", "none")
 
 
 @pytest.mark.parametrize("text", ["東京", "été", "Ünïcode_naïve", "\U0001e900\U0001e901", "ẞ"])
@@ -234,21 +225,6 @@ def test_what_is_indexed_is_plain_ascii(text: str) -> None:
     made = indexed(text, "none")
     assert made.isascii()
     assert made
-
-
-def test_comments_have_the_terms_of_any_index() -> None:
-    assert indexed("Ünïcode_naïve", "none") == "unicode naive unicodenaive"
-    assert indexed("東京大学", "none").split() == list(terms("東京大学"))
-    assert indexed("हिन्दी", "none").split() == list(terms("हिन्दी"))
-
-
-def test_data_pasted_into_code_is_no_word() -> None:
-    assert indexed("x" * 500, "none") == ""
-
-
-def test_words_that_are_not_ascii_stay_apart() -> None:
-    assert indexed("東京", "none") != indexed("大阪", "none")
-    assert indexed("été", "none") == indexed("ÉTÉ", "none")
 
 
 @pytest.mark.parametrize(
@@ -303,9 +279,6 @@ def test_a_record_gives_its_keys_and_its_values() -> None:
     assert table[0].body.split() == ["assam", "4"]
     assert read_record("", "x", "yaml", "") is None
     assert read_record("", "[" * 100_000, "json", "") is None
-
-
-def test_paths_have_files_and_endings() -> None:
     assert unit("", "x", path="src/App.Test.PY").ext == "py"
     assert unit("", "x", path="src/.hidden").ext == ""
     assert unit("", "x", path="a.b/Makefile").file == "Makefile"
@@ -349,16 +322,6 @@ def test_a_file_that_cannot_be_read_is_left_out(tmp_path: Path) -> None:
         "twice.py::f",
         "twice.py::f#2",
     ]
-
-
-@pytest.mark.skipif(not COSQA.is_dir(), reason="the collection is not part of the project")
-def test_snippets_that_people_wrote_are_code_with_a_name() -> None:
-    with gzip.open(COSQA / "corpus.jsonl.gz", "rt", encoding="utf-8") as lines:
-        some = [json.loads(line) for line, _ in zip(lines, range(800), strict=False)]
-    units = [understand(Document(one["_id"], "", one["text"], one["metadata"])) for one in some]
-    assert {one.mode for one in units} == {Mode.CODE}
-    assert sum(bool(one.facts.symbol) for one in units) > 790
-    assert sum(bool(one.texts.doc) for one in units) > 700
 
 
 GUARDED = '''\
@@ -445,9 +408,6 @@ def test_lines_are_those_of_python() -> None:
     found = units("m.py", "m", text)
     assert found["here"].lines == "3-4"
     assert found["here"].texts.body.startswith("return")
-
-
-def test_stubs_and_files_up_to_two_megabytes_are_read() -> None:
     assert [one.doc_id for one in of_file("m.pyi", "m", b"def f(x: int) -> str: ...\n")] == [
         "m.pyi::f"
     ]
@@ -531,16 +491,14 @@ def rebound(node: FUNCTION) -> Iterator[str]:
 
 
 @pytest.fixture(scope="module", params=PACKAGES)
-def identity_read(request: pytest.FixtureRequest) -> tuple[str, list[Unit]]:
+def units_of(request: pytest.FixtureRequest) -> tuple[str, list[Unit]]:
     package: str = request.param
     return package, [understand(one) for one in documents(folder(package))]
 
 
 @pytest.mark.slow
-def test_each_relative_import_has_the_name_that_python_gives_it(
-    identity_read: tuple[str, list[Unit]],
-) -> None:
-    package, units = identity_read
+def test_relative_imports_are_named_as_python_does(units_of: tuple[str, list[Unit]]) -> None:
+    package, units = units_of
     by_path: dict[str, set[str]] = {}
     for unit in units:
         if unit.mode is Mode.CODE:
@@ -559,10 +517,8 @@ def test_each_relative_import_has_the_name_that_python_gives_it(
     assert not [name for names in by_path.values() for name in names if name.startswith(".")]
 
 
-def test_each_call_of_a_function_of_the_same_module_has_its_full_name(
-    identity_read: tuple[str, list[Unit]],
-) -> None:
-    package, units = identity_read
+def test_calls_within_a_module_have_their_full_name(units_of: tuple[str, list[Unit]]) -> None:
+    package, units = units_of
     called: dict[tuple[str, str], set[str]] = {}
     for unit in units:
         if unit.facts.type == "function":

@@ -100,41 +100,6 @@ def test_the_answer_is_the_json_of_section_7_and_nothing_else(pro: DocumentColle
         assert written["results_count"] == len(written["results"])
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate({**written, "more": 1}, SECTION_7)
-
-
-def test_a_result_says_where_it_stands_and_what_stands_around_it(pro: DocumentCollection) -> None:
-    answer = pro.search("customer retention per cent", 3).to_json()
-    first = answer["results"][0]
-    assert answer["stages_used"] == ["bm25", "semantic", "colbert"]
-    assert answer["tier"] == "pro"
-    assert first["citation"] == "q3.pdf, p. 1, para. 1-2"
-    assert first["citation_short"] == "q3, p. 1"
-    assert first["source"]["document_path"] == "/originals/q3.pdf"
-    assert first["context"]["before"] == ""
-    assert first["context"]["after"].startswith("Churn fell")
-    assert first["source"]["chunk_embedded_at"] == NOON.isoformat()
-
-
-def test_a_filter_leaves_one_document_and_an_unknown_one_none(pro: DocumentCollection) -> None:
-    found = pro.search("the water, retention and the customers", 10, "reports/q3.pdf").results
-    assert {result.provenance.document_id for result in found} == {"reports/q3.pdf"}
-    assert len(found) == 2
-    assert pro.search("water", 10, "gone").results == ()
-
-
-def test_top_k_is_one_at_least(pro: DocumentCollection) -> None:
-    assert len(pro.search("water of the sea", 1).results) == 1
-    with pytest.raises(ValueError, match="one result at least"):
-        pro.search("water", 0)
-
-
-def test_time_is_what_the_clock_says(pro: DocumentCollection) -> None:
-    ticks = iter([1_000_000, 88_400_000])
-    timed = replace(pro, clock_ns=lambda: next(ticks))
-    assert timed.search("water", 1).search_time_ms == 87
-
-
-def test_what_is_missing_is_said_beside_the_json(pro: DocumentCollection) -> None:
     gone = MissingModel("E6", "not installed")
     left = replace(pro.pipeline.models, sparse=None, missing=(gone,))
     without = replace(pro, pipeline=replace(pro.pipeline, models=left))
@@ -144,7 +109,17 @@ def test_what_is_missing_is_said_beside_the_json(pro: DocumentCollection) -> Non
     jsonschema.validate(answer.to_json(), SECTION_7)
 
 
-def test_expansion_shows_what_is_related_and_not_found(pro: DocumentCollection) -> None:
+def test_a_result_says_where_it_stands_and_what_stands_around_it(pro: DocumentCollection) -> None:
+    told = pro.search("customer retention per cent", 3).to_json()
+    first = told["results"][0]
+    assert told["stages_used"] == ["bm25", "semantic", "colbert"]
+    assert told["tier"] == "pro"
+    assert first["citation"] == "q3.pdf, p. 1, para. 1-2"
+    assert first["citation_short"] == "q3, p. 1"
+    assert first["source"]["document_path"] == "/originals/q3.pdf"
+    assert first["context"]["before"] == ""
+    assert first["context"]["after"].startswith("Churn fell")
+    assert first["source"]["chunk_embedded_at"] == NOON.isoformat()
     answer = pro.search("churn after quarterly reviews", 1)
     related = pro.expand(answer, 3)
     ids = [pro.library.chunks[one.row].provenance.chunk_id for one in related]
@@ -155,6 +130,19 @@ def test_expansion_shows_what_is_related_and_not_found(pro: DocumentCollection) 
     for most in (-1, 101):
         with pytest.raises(ValueError, match="expansions"):
             pro.expand(answer, most)
+
+
+def test_a_filter_leaves_one_document_and_an_unknown_one_none(pro: DocumentCollection) -> None:
+    found = pro.search("the water, retention and the customers", 10, "reports/q3.pdf").results
+    assert {result.provenance.document_id for result in found} == {"reports/q3.pdf"}
+    assert len(found) == 2
+    assert pro.search("water", 10, "gone").results == ()
+    assert len(pro.search("water of the sea", 1).results) == 1
+    with pytest.raises(ValueError, match="one result at least"):
+        pro.search("water", 0)
+    ticks = iter([1_000_000, 88_400_000])
+    timed = replace(pro, clock_ns=lambda: next(ticks))
+    assert timed.search("water", 1).search_time_ms == 87
 
 
 def test_recall_filters_before_it_cuts(cache: Path) -> None:
@@ -279,13 +267,14 @@ def test_the_stages_used_are_those_that_ran(pro: DocumentCollection) -> None:
     assert (np.diff(ranked.scores) < 0).all()
 
 
-def test_no_stage_adds_a_chunk_that_recall_did_not_find(pro: DocumentCollection) -> None:
-    assert set(pro.pipeline.rank(QUERY).rows) <= set(pro.pipeline.recall.search(QUERY, 500))
-
-
 def test_stage_2_keeps_100_of_the_500(
     pro: DocumentCollection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    for one in (pro.pipeline, pipeline(pro, late=False)):
+        rows = one.rank("very same words copy").rows[:2].tolist()
+        ids = [pro.library.chunks[row].provenance.chunk_id for row in rows]
+        assert ids == ["twin-a#000000", "twin-b#000000"]
+    assert set(pro.pipeline.rank(QUERY).rows) <= set(pro.pipeline.recall.search(QUERY, 500))
     assert (ranking.RECALLED, ranking.RANKED) == (500, 100)
     monkeypatch.setattr(ranking, "RECALLED", 6)
     monkeypatch.setattr(ranking, "RANKED", 3)
@@ -294,41 +283,32 @@ def test_stage_2_keeps_100_of_the_500(
     assert set(ranked.rows) <= set(pro.pipeline.recall.search(QUERY, 6))
 
 
-def test_equal_chunks_come_by_id_at_every_stage(pro: DocumentCollection) -> None:
-    for one in (pro.pipeline, pipeline(pro, late=False)):
-        rows = one.rank("very same words copy").rows[:2].tolist()
-        ids = [pro.library.chunks[row].provenance.chunk_id for row in rows]
-        assert ids == ["twin-a#000000", "twin-b#000000"]
-
-
-@pytest.mark.parametrize("gone", ["E1", "E6"])
-def test_a_model_that_is_missing_is_named_and_its_stages_are_left_out(
-    gone: str, cache: Path, pro: DocumentCollection, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("gone", "missing", "stages_used"),
+    [
+        (["embedder_of"], ["E1", "E12"], ("bm25", "semantic")),
+        (["encoder_of"], ["E6"], ("bm25", "semantic", "colbert")),
+        (["embedder_of", "encoder_of"], ["E1", "E12", "E6"], ("bm25",)),
+    ],
+)
+def test_a_model_that_is_missing_is_named_and_its_stages_are_left_out(  # noqa: PLR0917  cases
+    gone: list[str],
+    missing: list[str],
+    stages_used: tuple[str, ...],
+    cache: Path,
+    pro: DocumentCollection,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def absent(*_: object) -> None:
         raise ModelNotReady("the package is not installed")
 
-    monkeypatch.setattr(models, "embedder_of" if gone == "E1" else "encoder_of", absent)
+    for name in gone:
+        monkeypatch.setattr(models, name, absent)
     with collection.opened(cache / "pro", settings(), "Small") as opened:
         left = opened.pipeline.models
-    assert {one.part for one in left.missing} == ({"E1", "E12"} if gone == "E1" else {"E6"})
+    assert sorted(one.part for one in left.missing) == missing
     assert all(one.reason == "MODEL_NOT_READY" and one.why for one in left.missing)
-    used = replace(pro.pipeline, models=left).rank(QUERY).stages_used
-    assert used == (("bm25", "semantic") if gone == "E1" else ("bm25", "semantic", "colbert"))
-
-
-def test_without_any_model_the_words_still_answer(
-    cache: Path, pro: DocumentCollection, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def absent(*_: object) -> None:
-        raise ModelNotReady("the packages are not installed")
-
-    monkeypatch.setattr(models, "embedder_of", absent)
-    monkeypatch.setattr(models, "encoder_of", absent)
-    with collection.opened(cache / "pro", settings(), "Small") as opened:
-        left = opened.pipeline.models
-    assert replace(pro.pipeline, models=left).rank(QUERY).stages_used == ("bm25",)
-    assert len(left.missing) == 3
+    assert replace(pro.pipeline, models=left).rank(QUERY).stages_used == stages_used
 
 
 @pytest.mark.parametrize("name", [index.FILE, models.TOKENS, models.PROJECTION])
@@ -396,36 +376,27 @@ def test_a_stage_lasts_from_the_one_before_to_its_own_end(pro: DocumentCollectio
         "free, answer and citations": 1,
         "pro, answer and citations": 1,
     }
-
-
-def test_a_watched_search_answers_as_one_that_is_not(pro: DocumentCollection) -> None:
     watched = stages.watched(pro.pipeline, stages.Watch(lambda: 0)).rank("water of the sea")
     plain = pro.pipeline.rank("water of the sea")
     assert watched.rows.tolist() == plain.rows.tolist()
     assert watched.scores.tolist() == plain.scores.tolist()
-
-
-def test_without_a_model_nothing_is_timed(pro: DocumentCollection) -> None:
     gone = pro.pipeline.models.__class__(None, None, None, ())
     lame = pro.pipeline.__class__(pro.pipeline.settings, pro.pipeline.recall, gone)
     with pytest.raises(SystemExit, match="models are missing"):
         stages.watched(lame, stages.Watch(lambda: 0))
 
 
-def test_a_question_that_finds_nothing_has_no_times(pro: DocumentCollection) -> None:
+def test_the_first_round_is_thrown_away(
+    pro: DocumentCollection, monkeypatch: pytest.MonkeyPatch
+) -> None:
     ticks = count()
     found = stages.timed(pro, ["water", "zzz", "sea"], 2, lambda: next(ticks), 1)
     assert {times.shape for times in found.values()} == {(2, 2)}
     assert stages.timed(pro, ["zzz"], 2, lambda: next(ticks), 1) == {}
-
-
-def test_the_first_round_is_thrown_away(
-    pro: DocumentCollection, monkeypatch: pytest.MonkeyPatch
-) -> None:
     calls = count()
     monkeypatch.setattr(stages, "one_search", lambda *_: {"1 recall": next(calls)})
-    found = stages.timed(pro, ["a", "b"], 2, lambda: 0, 1)["1 recall"]
-    assert sorted(found.reshape(-1).tolist()) == [2, 3, 4, 5]
+    rounds = stages.timed(pro, ["a", "b"], 2, lambda: 0, 1)["1 recall"]
+    assert sorted(rounds.reshape(-1).tolist()) == [2, 3, 4, 5]
 
 
 def test_chunks_come_from_documents_that_differ_until_there_are_enough(tmp_path: Path) -> None:
@@ -456,14 +427,12 @@ def test_questions_are_drawn_from_every_collection_alike(tmp_path: Path) -> None
         (3.0, 4.0, 39, Verdict.INCONCLUSIVE),
     ],
 )
-def test_the_whole_interval_decides_and_too_few_chunks_decide_nothing(
-    low: float, high: float, chunks: int, verdict: Verdict
-) -> None:
+def test_the_whole_interval_decides(low: float, high: float, chunks: int, verdict: Verdict) -> None:
     estimate = Estimate((low + high) / 2, low, high, 9)
     assert stages.verdict_of(estimate, 5.0, chunks, SMALL) is verdict
 
 
-def test_the_table_shows_each_stage_beside_its_budget() -> None:
+def test_the_table_shows_each_stage_beside_its_budget(tmp_path: Path) -> None:
     times = np.full((80, 2), 2_000_000)
     texts = [f"text {n // 2}" for n in range(40)]
     rows = list(stages.table({"1 recall": times, "other": times}, texts, SMALL, "a clock"))
@@ -471,9 +440,6 @@ def test_the_table_shows_each_stage_beside_its_budget() -> None:
     assert "2 rounds; a clock" in rows[1]
     assert rows[-3] == "| 1 recall | 2.00 [2.00, 2.00] | 2.00 [2.00, 2.00] | 5 | PASS |"
     assert rows[-2] == "| other | 2.00 [2.00, 2.00] | 2.00 [2.00, 2.00] |  |  |"
-
-
-def test_the_budget_is_that_of_the_specification(tmp_path: Path) -> None:
     given = Budget.read(BUDGET)
     assert given.chunks == 10_000
     assert list(given.budget_ms.values()) == [5.0, 80.0, 100.0, 100.0, 200.0]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-import sqlite3
 import time
 from collections import Counter
 from pathlib import Path
@@ -15,7 +14,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from harness.check.subject import DOCUMENTS
 from harness.core.errors import IndexNotReady
 from harness_engines.stacks.documents import graph
 from harness_engines.stacks.documents.collection import gate
@@ -51,10 +49,7 @@ TEXTS = st.lists(st.lists(st.sampled_from(WORDS), max_size=8).map(" ".join), max
         ("Don't 'quote' the dogs' o'clock", ["don't", "quote", "dogs", "o'clock"]),
         ("don\u2019t", ["don't"]),
         ("a b c x 7 42", ["42"]),
-        (
-            "\u00c9t\u00e9 \u6771\u4eac",
-            ["ete", "\u6771\u4eac"],
-        ),
+        ("\u00c9t\u00e9 \u6771\u4eac", ["ete", "\u6771\u4eac"]),
         ("inter-\nnational trade-\nOff", ["inter", "national", "trade", "off", "international"]),
         ("co\xad\noperate", ["co", "operate", "cooperate"]),
         ("猫 東京大学 β", ["猫", "東京", "京大", "大学"]),
@@ -101,22 +96,6 @@ def test_scores_and_order_are_those_of_the_formula(texts: list[str], query: str)
     assert found == [n for n in order if scores[n] > 0][:5]
 
 
-def test_a_query_asks_the_hand_made_documents_as_fts5_does() -> None:
-    texts = [f"{document.title} {document.text}" for document in DOCUMENTS]
-    index = bm25_of(texts)
-    with sqlite3.connect(":memory:") as db:
-        db.execute("CREATE VIRTUAL TABLE found USING fts5(text)")
-        db.executemany("INSERT INTO found VALUES (?)", [(" ".join(words(t)),) for t in texts])
-        for query in ("honey bees hive", "moon sea water", "molten rock", "soprano orchestra"):
-            asked = " OR ".join(query.split())
-            first = db.execute(
-                "SELECT rowid - 1 FROM found WHERE found MATCH ? ORDER BY rank, rowid LIMIT 1",
-                (asked,),
-            ).fetchone()[0]
-            assert index.search(query, 1).tolist() == [first]
-    db.close()
-
-
 @given(texts=TEXTS, allowed=st.lists(st.booleans(), min_size=12, max_size=12))
 def test_a_filter_hides_and_changes_no_weight(texts: list[str], allowed: list[bool]) -> None:
     mask = np.array(allowed[: len(texts)], dtype=np.bool_)
@@ -145,13 +124,7 @@ def test_a_megabyte_without_a_space_is_one_word_and_quick() -> None:
     assert time.process_time() - before < 5
 
 
-CONSTRAINTS_TEXTS = (
-    "Salt water, and sea-salt.",
-    "Saltwater.",
-    "Water\nand SALT",
-    "the dead\nsea",
-    "",
-)
+CONSTRAINED = ("Salt water, and sea-salt.", "Saltwater.", "Water\nand SALT", "the dead\nsea", "")
 
 
 @pytest.mark.parametrize(
@@ -166,11 +139,11 @@ CONSTRAINTS_TEXTS = (
     ],
 )
 def test_whole_words_count_in_any_case(query: str, rows: list[int]) -> None:
-    found = gate(lambda: CONSTRAINTS_TEXTS, query, None)
+    found = gate(lambda: CONSTRAINED, query, None)
     assert found is not None
     assert np.flatnonzero(found).tolist() == rows
     even = np.array([True, False, True, False, True])
-    both = gate(lambda: CONSTRAINTS_TEXTS, query, even)
+    both = gate(lambda: CONSTRAINED, query, even)
     assert both is not None
     assert np.flatnonzero(both).tolist() == [row for row in rows if row % 2 == 0]
 
@@ -206,17 +179,8 @@ def arrays(pairs: list[tuple[float, float]]) -> tuple[NDArray[np.float64], NDArr
     return np.array([a for a, _ in pairs]), np.array([b for _, b in pairs])
 
 
-def test_the_formula_of_section_4_as_it_is_written() -> None:
-    dense, sparse = np.array([0.5, 1.0, -0.2, 0.0]), np.array([2.0, 0.0, 4.0, -1.0])
-    scores = as_specified([Leg(dense, 1.0), Leg(sparse, 0.8)], 4)
-    expected = [1 / (60 + 2) + 0.8 / (60 + 0.5), 1 / 61, 0.8 / (60 + 0.25), 0.0]
-    assert scores.tolist() == pytest.approx(expected, abs=1e-12)
-
-
 @given(st.floats(0, 1), st.floats(0, 1))
-def test_as_written_no_score_passes_three_hundredths_where_both_are_cosines(
-    dense: float, sparse: float
-) -> None:
+def test_no_score_passes_three_hundredths_as_written(dense: float, sparse: float) -> None:
     legs = [Leg(np.array([dense]), 1.0), Leg(np.array([sparse]), 0.8)]
     assert as_specified(legs, 1)[0] <= 1 / 61 + 0.8 / 61 + 1e-12
 
@@ -227,11 +191,14 @@ def test_by_rank_first_everywhere_is_one_and_equal_scores_share_a_rank() -> None
     second, third = 1 / 62 + 0.8 / 63, 1 / 62 + 0.8 / 62
     assert found[1:].tolist() == pytest.approx([second / (1.8 / 61), third / (1.8 / 61)], abs=1e-12)
     assert ranks(np.array([2.0, 5.0, 5.0, math.nan])).tolist() == [3.0, 1.0, 1.0, 4.0]
-
-
-def test_the_blend_of_section_5_as_it_is_written() -> None:
+    dense, sparse = np.array([0.5, 1.0, -0.2, 0.0]), np.array([2.0, 0.0, 4.0, -1.0])
+    scores = as_specified([Leg(dense, 1.0), Leg(sparse, 0.8)], 4)
+    expected = [1 / (60 + 2) + 0.8 / (60 + 0.5), 1 / 61, 0.8 / (60 + 0.25), 0.0]
+    assert scores.tolist() == pytest.approx(expected, abs=1e-12)
     scores = blend_as_specified(np.array([0.02, 0.01]), np.array([0.5, -0.1]))
     assert scores.tolist() == pytest.approx([0.308, 0.004])
+    assert by_rank([], 2).tolist() == [0.0, 0.0]
+    assert as_specified([], 2).tolist() == [0.0, 0.0]
 
 
 @given(PAIRS)
@@ -252,11 +219,6 @@ def test_whatever_comes_in_what_comes_out_can_be_ordered(pairs: list[tuple[float
 def test_one_leg_by_rank_keeps_its_order(scores: list[float]) -> None:
     found = by_rank([Leg(np.array(scores), 1.0)], len(scores))
     assert np.argsort(-found).tolist() == np.argsort(-np.array(scores)).tolist()
-
-
-def test_without_a_leg_there_is_nothing_to_say() -> None:
-    assert by_rank([], 2).tolist() == [0.0, 0.0]
-    assert as_specified([], 2).tolist() == [0.0, 0.0]
 
 
 WIDTH = 96
@@ -288,15 +250,9 @@ def test_it_keeps_as_much_as_the_best_map_of_that_rank_does() -> None:
     assert projection.kept == pytest.approx(best, abs=1e-4)
     columns = projection.components.astype(np.float64)
     assert np.abs(columns.T @ columns - np.eye(DIMENSION)).max() < 1e-5
-
-
-def test_the_same_tokens_in_another_order_give_the_same_map() -> None:
     given = vectors(WIDTH)
     one, other = Projection.fit(given), Projection.fit(given[::-1].copy())
     assert np.abs(one.components - other.components).max() < 1e-4
-
-
-def test_directions_without_a_token_are_left_out() -> None:
     projection = Projection.fit(vectors(3))
     assert (np.abs(projection.components).sum(axis=0) > 0).sum() == 3
     nothing = Projection.fit(np.zeros((0, WIDTH), dtype=np.float16))
@@ -342,9 +298,7 @@ def test_an_entity_is_what_the_rule_says(text: str, expected: set[str]) -> None:
 
 
 @given(texts=CHUNKS, data=st.data(), most=st.integers(0, 8))
-def test_expansion_is_capped_unique_and_holds_nothing_that_was_found(
-    texts: list[str], data: st.DataObject, most: int
-) -> None:
+def test_expansion_is_capped_and_new(texts: list[str], data: st.DataObject, most: int) -> None:
     found = data.draw(st.lists(st.sampled_from(range(len(texts))))) if texts else []
     edges = graph_of(texts).expand(found, most)
     rows = [edge.row for edge in edges]
@@ -384,9 +338,7 @@ def test_the_strongest_edge_of_all_leads(texts: list[str], data: st.DataObject, 
     assert [e.weight for e in network.expand(found, most)] == pytest.approx(best, abs=1e-5)
 
 
-def test_what_is_looked_at_does_not_grow_with_the_collection(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_reading_does_not_grow_with_the_collection(monkeypatch: pytest.MonkeyPatch) -> None:
     texts = [f"Ocean Tide and NAME{n % 40}" for n in range(3_000)]
     network = graph_of(texts)
     assert "ocean tide" not in network.entities.chunks
@@ -410,9 +362,6 @@ def test_an_entity_of_every_chunk_or_of_one_connects_nothing() -> None:
     alone = ChunkGraph(found, None)
     assert alone.expand([0], 5) == []
     assert [edge.row for edge in alone.expand([2], 5)] == [3]
-
-
-def test_the_rarest_entities_of_a_chunk_count() -> None:
     many = " ".join(f"NAME{n}" for n in range(100, 140))
     found = Entities.of([named(one) for one in [f"{many} RARE1", many, many, "RARE1"]])
     assert len(found.of_chunk[0]) == MOST_OF_A_CHUNK

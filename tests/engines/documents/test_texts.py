@@ -52,27 +52,13 @@ def source(*pages: str) -> DocumentText:
 
 @settings(max_examples=100)
 @given(text=TEXT, cutting=CUTTING)
-def test_every_place_gives_the_chunks_text_back(text: str, cutting: Cutting) -> None:
-    for chunk in chunks(source(text), cutting):
-        place = chunk.provenance
-        assert text[place.char_start : place.char_end] == chunk.text
-        assert chunk.text == chunk.text.strip() != ""
-
-
-@settings(max_examples=100)
-@given(text=TEXT, cutting=CUTTING)
-def test_every_character_is_in_a_chunk_and_chunks_go_forward(text: str, cutting: Cutting) -> None:
+def test_chunks_cover_the_text_in_order_within_their_bounds(text: str, cutting: Cutting) -> None:
     found = list(stretches(text, cutting))
     covered = {at for start, end in found for at in range(start, end)}
     assert {at for at, one in enumerate(text) if not one.isspace()} <= covered
     for one, other in itertools.pairwise(found):
         assert one[0] < other[0]
         assert one[1] < other[1]
-
-
-@settings(max_examples=100)
-@given(text=TEXT, cutting=CUTTING)
-def test_sizes_and_overlaps_stay_within_their_bounds(text: str, cutting: Cutting) -> None:
     found = list(stretches(text, cutting))
     for start, end in found[:-1]:
         assert end - start <= cutting.characters
@@ -80,13 +66,15 @@ def test_sizes_and_overlaps_stay_within_their_bounds(text: str, cutting: Cutting
         assert end - start <= cutting.characters + cutting.overlap
     for one, other in itertools.pairwise(found):
         assert one[1] - other[0] <= cutting.overlap
+    for chunk in chunks(source(text), cutting):
+        place = chunk.provenance
+        assert text[place.char_start : place.char_end] == chunk.text
+        assert chunk.text == chunk.text.strip() != ""
 
 
 @settings(max_examples=50)
 @given(text=TEXT, cutting=CUTTING)
-def test_lines_and_paragraphs_are_those_of_the_first_and_last_character(
-    text: str, cutting: Cutting
-) -> None:
+def test_lines_are_those_of_the_first_and_last_character(text: str, cutting: Cutting) -> None:
     layout = TextLayout.of(text)
     for chunk in chunks(source(text), cutting):
         place = chunk.provenance
@@ -95,13 +83,6 @@ def test_lines_and_paragraphs_are_those_of_the_first_and_last_character(
         assert place.lines.last == layout.lines(last, last + 1).last
         assert place.paragraphs.first >= 1
         assert place.paragraphs.last >= place.paragraphs.first
-
-
-def test_the_specifications_sizes_on_plain_words() -> None:
-    text = "word " * 2000
-    found = list(stretches(text, SPECIFIED))
-    assert [end - start for start, end in found[:-1]] == [1999] * (len(found) - 1)
-    assert all(one[1] - other[0] == 199 for one, other in itertools.pairwise(found))
 
 
 def test_a_chunk_ends_with_a_paragraph_else_a_sentence_else_a_word_else_anywhere() -> None:
@@ -115,21 +96,19 @@ def test_a_chunk_ends_with_a_paragraph_else_a_sentence_else_a_word_else_anywhere
     }.items():
         start, end = next(stretches(head + rest, cutting))
         assert (head + rest)[start:end].endswith(ended)
-
-
-def test_ends_anywhere_are_where_the_characters_end_and_words_are_cut() -> None:
+    assert list(stretches("x" * 2200, SPECIFIED)) == [(0, 2200)]
+    assert list(stretches("x" * 2201, SPECIFIED)) == [(0, 2000), (1800, 2201)]
+    text = "word " * 2000
+    found = list(stretches(text, SPECIFIED))
+    assert [end - start for start, end in found[:-1]] == [1999] * (len(found) - 1)
+    assert all(one[1] - other[0] == 199 for one, other in itertools.pairwise(found))
     text = "word " * 60
     assert list(stretches(text, Cutting(42, 10, "anywhere")))[:2] == [(0, 42), (32, 74)]
     whole = list(stretches(text, Cutting(42, 10)))
     assert all(start % 5 == 0 and end % 5 == 4 for start, end in whole)
 
 
-def test_a_rest_no_longer_than_the_overlap_is_taken_along() -> None:
-    assert list(stretches("x" * 2200, SPECIFIED)) == [(0, 2200)]
-    assert list(stretches("x" * 2201, SPECIFIED)) == [(0, 2000), (1800, 2201)]
-
-
-def test_a_chunk_leaves_its_page_where_a_sentence_does() -> None:
+def test_chunks_are_numbered_through_all_pages() -> None:
     (found,) = chunks(source("The first\n\npage and", "its end.\n\nMore"), SPECIFIED)
     place = found.provenance
     assert found.text == "The first\n\npage and\nits end.\n\nMore"
@@ -138,6 +117,19 @@ def test_a_chunk_leaves_its_page_where_a_sentence_does() -> None:
     assert (place.paragraphs, place.lines) == ((1, 2), (1, 3))
     assert place.cite() == "doc.pdf, p. 1, para. 1 to p. 2, para. 2"
     assert place.cite_short() == "doc, p. 1-2"
+    pages = source("first page.", " \n ", "Third page\n\nits end")
+    places = [chunk.provenance for chunk in chunks(pages, SPECIFIED)]
+    assert [(p.page, p.chunk_index, p.chunk_id) for p in places] == [
+        (1, 0, "doc#000000"),
+        (3, 1, "doc#000001"),
+    ]
+    assert places[1].paragraphs == (1, 2)
+    assert places[1].char_start == 0
+    box = replace(source("Subject: tea,", "salt"), name="all.mbox")
+    assert [(chunk.text, chunk.provenance.cite()) for chunk in chunks(box, SPECIFIED)] == [
+        ("Subject: tea,", "all.mbox, mail 1, para. 1"),
+        ("salt", "all.mbox, mail 2, para. 1"),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -156,25 +148,6 @@ def test_a_chunk_leaves_its_page_where_a_sentence_does() -> None:
 )
 def test_only_a_sentence_joins_pages(before: str, after: str, pages: list[int]) -> None:
     assert [chunk.provenance.page for chunk in chunks(source(before, after), SPECIFIED)] == pages
-
-
-def test_chunks_are_numbered_through_all_pages() -> None:
-    found = list(chunks(source("first page.", " \n ", "Third page\n\nits end"), SPECIFIED))
-    places = [chunk.provenance for chunk in found]
-    assert [(p.page, p.chunk_index, p.chunk_id) for p in places] == [
-        (1, 0, "doc#000000"),
-        (3, 1, "doc#000001"),
-    ]
-    assert places[1].paragraphs == (1, 2)
-    assert places[1].char_start == 0
-
-
-def test_a_mail_is_not_joined_with_the_next() -> None:
-    box = replace(source("Subject: tea,", "salt"), name="all.mbox")
-    assert [(chunk.text, chunk.provenance.cite()) for chunk in chunks(box, SPECIFIED)] == [
-        ("Subject: tea,", "all.mbox, mail 1, para. 1"),
-        ("salt", "all.mbox, mail 2, para. 1"),
-    ]
 
 
 @given(st.lists(st.text("ab \n."), max_size=6), st.sampled_from([(20, 5), (40, 19)]))
@@ -296,9 +269,7 @@ def root(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("cutting", [Cutting(2000, 200), Cutting(60, 20)])
-def test_places_give_the_chunks_out_of_the_original_file_byte_for_byte(
-    root: Path, cutting: Cutting
-) -> None:
+def test_places_are_bytes_of_the_original_file(root: Path, cutting: Cutting) -> None:
     counted = 0
     for source in read_folder(root)[0]:
         for chunk in chunks(source, cutting):
@@ -314,13 +285,6 @@ def test_places_give_the_chunks_out_of_the_original_file_byte_for_byte(
     assert counted >= len(TEXTS) + 2
 
 
-def test_a_folder_gives_its_files_in_order_with_their_paths_as_ids(root: Path) -> None:
-    sources, refused = read_folder(root)
-    assert [source.document_id for source in sources] == sorted([*TEXTS, "report.PDF"])
-    assert sources[0].name == "deep.markdown"
-    assert not refused
-
-
 def test_pages_of_a_pdf_are_numbered_as_they_lie_there(root: Path) -> None:
     source = read_file(root / "report.PDF", "report")
     assert [page.number for page in source.pages] == [1, 2, 3]
@@ -329,6 +293,10 @@ def test_pages_of_a_pdf_are_numbered_as_they_lie_there(root: Path) -> None:
     assert found[0].text == "\n".join(PAGES[0])
     assert found[0].provenance.lines == (1, 2)
     assert found[1].provenance.cite() == "report.PDF, p. 3, para. 1"
+    sources, refused = read_folder(root)
+    assert [source.document_id for source in sources] == sorted([*TEXTS, "report.PDF"])
+    assert sources[0].name == "deep.markdown"
+    assert not refused
 
 
 def test_what_cannot_be_read_is_named_and_does_not_stop_the_rest(root: Path) -> None:
@@ -369,9 +337,6 @@ def test_what_was_taken_in_is_read() -> None:
     assert set(made.ingested.values()) == {NOON.isoformat()}
     assert [chunk.text for chunk in made.chunks] == made.texts
     assert library_of((), Cutting(100, 20)).chunks == ()
-
-
-def test_chunks_come_in_the_order_of_their_ids_and_can_be_read_at_their_places() -> None:
     made = library()
     ids = [chunk.provenance.chunk_id for chunk in made.chunks]
     assert ids == sorted(ids)
@@ -394,9 +359,6 @@ def test_what_stands_around_a_chunk_joins_it_without_repetition() -> None:
         assert f"{before} {chunk.text} {after}" in WORDS
     assert made.around(texts[0])[0] == ""
     assert made.around(texts[-1])[1] == ""
-
-
-def test_what_stands_around_goes_on_over_the_end_of_a_page() -> None:
     made = library()
     first, second, *_ = (made.chunks[n] for n in made.of_document["a.pdf"])
     assert (second.provenance.page, second.provenance.page_end) == (1, 2)
@@ -412,9 +374,6 @@ def test_an_id_names_one_document(tmp_path: Path) -> None:
     words = small(tier="free", embedder="", sparse="")
     with pytest.raises(ValueError, match=r"two documents have the id 'b\.md'"):
         collection.build((SOURCES[0], SOURCES[0]), tmp_path, words, tmp_path)
-
-
-def test_a_title_is_the_first_paragraph_and_half_a_pair_is_mended() -> None:
     source = of_document(Document("d", "A title", "Its \ud800 text"))
     assert source.pages == (TextPage(None, "A title\n\nIts \ufffd text"),)
     assert of_document(Document("d", "", "only")).pages[0].text == "only"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 import tomllib
 from pathlib import Path
 
@@ -14,7 +13,7 @@ from harness.check.checks import check
 from harness.check.subject import DOCUMENTS
 from harness.core.digest import of_json
 from harness.core.engine import Engine, Explains
-from harness.core.errors import BadPolicy, IndexNotReady, ModelNotReady, NotInstalled, UnknownName
+from harness.core.errors import BadPolicy, IndexNotReady, ModelNotReady, UnknownName
 from harness.core.records import Document
 from harness_engines import registry
 from harness_engines.registry import Arm
@@ -37,26 +36,17 @@ def engine(tmp_path: Path) -> Engine:
 
 
 def test_the_score_is_the_cosine(engine: Engine, index: Path) -> None:
-    documents = [Document("a", "salt", "sea"), Document("b", "", "salt"), Document("c", "", "moss")]
-    engine.build(documents, index)
+    texts = {"a": ("salt", "sea"), "b": ("", "salt"), "c": ("", "moss"), "d": ("", "salt sea")}
+    engine.build([Document(doc_id, *fields) for doc_id, fields in texts.items()], index)
     with engine.open(index) as searcher:
         hits = searcher.search("salt", 10).hits
-    assert [hit.doc_id for hit in hits] == ["b", "a"]
-    assert [hit.score for hit in hits] == pytest.approx([1.0, 0.5**0.5], abs=1e-3)
+    assert [hit.doc_id for hit in hits] == ["b", "a", "d"]
+    assert [hit.score for hit in hits] == pytest.approx([1.0, 0.5**0.5, 0.5**0.5], abs=1e-3)
+    assert hits[1].score == hits[2].score, "title and text are read as one"
     assert all(hit.score == min(1.0, hit.raw_score) for hit in hits)
 
 
-def test_title_and_text_are_read_as_one(engine: Engine, index: Path) -> None:
-    engine.build([Document("a", "salt", "sea"), Document("b", "", "salt sea")], index)
-    with engine.open(index) as searcher:
-        first, second = searcher.search("sea salt", 10).hits
-    assert (first.doc_id, second.doc_id) == ("a", "b")
-    assert first.score == second.score
-
-
-def test_vectors_are_kept_between_buildings(
-    engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_vectors_are_kept(engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("one", "two"):
         (tmp_path / name).mkdir()
     made = engine.build(DOCUMENTS, tmp_path / "one")
@@ -74,13 +64,10 @@ def test_the_embedder_is_part_of_the_identity(tmp_path: Path) -> None:
         made[name] = engine.build(DOCUMENTS[:2], tmp_path / name)
     assert made["hash"].version == HashEmbedder().identity
     assert made["hash"].version != made["all-MiniLM-L6-v2"].version
-
-
-def test_without_a_query_embedder_the_identity_is_what_it_was(tmp_path: Path) -> None:
     named = {"embedder": "hash", "max_tokens": 64}
-    made = dense.engine(named, tmp_path / "cache").build(DOCUMENTS, tmp_path)
-    assert made.settings_sha256 == of_json(named)
-    assert made.version == HashEmbedder().identity
+    manifest = dense.engine(named, tmp_path / "cache").build(DOCUMENTS, tmp_path)
+    assert manifest.settings_sha256 == of_json(named)
+    assert manifest.version == HashEmbedder().identity
 
 
 def test_queries_may_have_an_embedder_of_the_same_weights(tmp_path: Path) -> None:
@@ -114,12 +101,14 @@ def test_queries_by_other_weights_are_refused(embedder: str, queries: str, tmp_p
         dense.engine(named, tmp_path)
 
 
-def test_an_unknown_query_embedder_is_told_what_there_is(tmp_path: Path) -> None:
-    engine = dense.engine(
-        {"embedder": WHOLE, "max_tokens": 64, "query_embedder": "word2vec"}, tmp_path / "cache"
-    )
+@pytest.mark.parametrize("wrong", [{"query_embedder": "word2vec"}, {"embedder": "word2vec"}])
+def test_an_unknown_embedder_is_told_what_there_is(tmp_path: Path, wrong: dict[str, str]) -> None:
+    engine = dense.engine({"embedder": WHOLE, "max_tokens": 64, **wrong}, tmp_path / "cache")
     with pytest.raises(UnknownName, match="word2vec"):
         engine.build(DOCUMENTS[:1], tmp_path)
+    for max_tokens in (0, 7, 513):
+        with pytest.raises(ValidationError):
+            DenseSettings(embedder="hash", max_tokens=max_tokens)
 
 
 def test_vectors_of_fewer_documents_are_not_ready(engine: Engine, tmp_path: Path) -> None:
@@ -130,18 +119,6 @@ def test_vectors_of_fewer_documents_are_not_ready(engine: Engine, tmp_path: Path
         (tmp_path / "two" / file).replace(tmp_path / "one" / file)
     with pytest.raises(IndexNotReady, match="holds 3"), engine.open(tmp_path / "one"):
         pass
-
-
-def test_an_unknown_embedder_is_told_what_there_is(tmp_path: Path) -> None:
-    engine = Dense(DenseSettings(embedder="word2vec", max_tokens=64), tmp_path)
-    with pytest.raises(UnknownName, match="word2vec"):
-        engine.build(DOCUMENTS, tmp_path)
-
-
-@pytest.mark.parametrize("max_tokens", [0, 7, 513])
-def test_how_much_is_read_has_bounds(max_tokens: int) -> None:
-    with pytest.raises(ValidationError):
-        DenseSettings(embedder="hash", max_tokens=max_tokens)
 
 
 EXAMPLES = ROOT / "examples" / "nearest"
@@ -207,14 +184,6 @@ def test_it_keeps_the_contract(tmp_path: Path) -> None:
     assert found.holds, [str(one) for one in found.findings if one.broken]
 
 
-def test_without_the_extra_it_is_said_what_to_install(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(sys.modules, "usearch", None)
-    with pytest.raises(NotInstalled, match=r'pip install "search-harness\[nearest\]"'):
-        arm(tmp_path, "nearest")
-
-
 WORDS = {
     "tier": "free",
     "embedder": "",
@@ -233,26 +202,22 @@ def words(tmp_path: Path) -> Engine:
     return documents.engine(WORDS, tmp_path / "cache")
 
 
-def test_a_document_is_as_good_as_its_best_chunk_and_shown_once(words: Engine, index: Path) -> None:
+def test_a_title_is_searched(words: Engine, index: Path, tmp_path: Path) -> None:
+    words.build([Document("a", "Sourdough", "Bread."), Document("b", "", "Salt.")], index)
+    with words.open(index) as searcher:
+        assert searcher.search("sourdough", 10).hits[0].doc_id == "a"
+        assert searcher.search("zzz", 10).note == "no word that a chunk has"
     long = FILLER + "Honey bees need a hive. " + FILLER + "Bees again. " + FILLER
     given = [Document("long", "", long), Document("short", "", "Bees, among other insects.")]
-    words.build(given, index)
-    with words.open(index) as searcher:
+    (tmp_path / "bees").mkdir()
+    words.build(given, tmp_path / "bees")
+    with words.open(tmp_path / "bees") as searcher:
         hits = searcher.search("honey bees hive", 10).hits
     assert [hit.doc_id for hit in hits] == ["long", "short"]
     assert hits[0].score == 1.0
 
 
-def test_a_title_is_searched(words: Engine, index: Path) -> None:
-    words.build([Document("a", "Sourdough", "Bread."), Document("b", "", "Salt.")], index)
-    with words.open(index) as searcher:
-        assert searcher.search("sourdough", 10).hits[0].doc_id == "a"
-        assert searcher.search("zzz", 10).note == "no word that a chunk has"
-
-
-def test_without_its_model_the_arm_answers_and_does_not_sign(
-    tmp_path: Path, index: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_model_no_sign(tmp_path: Path, index: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     engine = documents.engine(FREE, tmp_path / "cache")
     made = engine.build(DOCUMENTS, index)
 
@@ -312,8 +277,3 @@ def test_an_answer_is_explained_by_the_stacks_that_can(standing: Standing) -> No
         assert list(found.hits) == shown
         assert all(OF_A_HIT[stack] in why for why in found.hits.values())
         json.dumps(dict(found.hits), allow_nan=False)
-
-
-@pytest.mark.parametrize("table", [OF_AN_ANSWER, OF_A_HIT])
-def test_the_tables_name_stacks(table: dict[str, str]) -> None:
-    assert not SILENT & table.keys()

@@ -28,7 +28,7 @@ from harness_engines.stacks.text.blend import Blend, BlendSearcher, BlendSetting
 from harness_engines.stacks.text.hybrid import Hybrid, HybridSettings
 from harness_engines.stacks.text.rerank import FUSED, IDS, TOKENS, Rerank, RerankSettings
 from harness_engines.vector.embedder import OnnxEmbedder
-from tests.make.damage import overwrite
+from tests.make.damage import flip, overwrite
 
 
 def given() -> dict[str, Any]:
@@ -68,7 +68,7 @@ def test_it_shows_what_its_legs_show_fused(engine: Hybrid, built: Path) -> None:
             assert searcher.search(text, 10).hits == expected
 
 
-def test_a_building_killed_before_its_last_step_is_not_ready(
+def test_a_killed_build_is_no_index(
     engine: Hybrid, index: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def killed(*_: object) -> None:
@@ -137,6 +137,11 @@ def test_it_adds_what_words_and_vectors_say(searcher: BlendSearcher) -> None:
         weights = {"lexical": 1 - share, "semantic": share}
         expected = combine({"lexical": words, "semantic": cosines}, weights, 10)
         assert searcher.search(text, 10).hits == expected
+    alone = [searcher.search(text, 10) for text in OBVIOUS]
+    with ThreadPoolExecutor(4) as pool:
+        for _ in range(3):
+            assert list(pool.map(lambda text: searcher.search(text, 10), OBVIOUS)) == alone
+    assert searcher.search("   ", 10).hits == ()
 
 
 def test_what_words_found_has_its_cosine_however_far_down(tmp_path: Path) -> None:
@@ -163,9 +168,7 @@ def test_what_words_found_has_its_cosine_however_far_down(tmp_path: Path) -> Non
         ("how to use read_csv", 0.7),
     ],
 )
-def test_a_name_and_a_phrase_are_asked_of_words(
-    searcher: BlendSearcher, text: str, share: float
-) -> None:
+def test_names_and_phrases_ask_words(searcher: BlendSearcher, text: str, share: float) -> None:
     assert searcher.explain(text, 1, {}).answer == {"vector_share": share}
 
 
@@ -173,9 +176,7 @@ def test_a_name_and_a_phrase_are_asked_of_words(
     ("text", "shown"),
     [("moss -lantern", {"a"}), ("moss +lantern", {"b", "c"}), ("moss NOT lantern", {"a"})],
 )
-def test_what_must_be_and_must_not_be_holds_for_what_vectors_find(
-    tmp_path: Path, text: str, shown: set[str]
-) -> None:
+def test_signs_hold_for_what_vectors_find(tmp_path: Path, text: str, shown: set[str]) -> None:
     with of(tmp_path, "moss fern", "moss lantern", "lantern fern") as searcher:
         assert {hit.doc_id for hit in searcher.search(text, 10).hits} == shown
 
@@ -209,9 +210,7 @@ TITLED = [
         ("how to frame", 0.7),
     ],
 )
-def test_words_that_are_a_name_of_a_title_or_its_end_are_a_name(
-    tmp_path: Path, index: Path, text: str, share: float
-) -> None:
+def test_a_title_or_its_end_is_a_name(tmp_path: Path, index: Path, text: str, share: float) -> None:
     blend = Blend(BlendSettings.model_validate(blended()), tmp_path)
     blend.build(TITLED, index)
     with blend.open(index) as searcher:
@@ -239,25 +238,12 @@ def test_words_of_a_name_are_looked_up_as_the_name(tmp_path: Path, index: Path) 
 
 
 @pytest.mark.parametrize("said", [None, "[1", "7"])
-def test_names_of_titles_that_are_gone_or_broken_are_not_ready(
-    blend: Blend, index: Path, said: str | None
-) -> None:
+def test_broken_title_names_are_not_ready(blend: Blend, index: Path, said: str | None) -> None:
     blend.build(TITLED, index)
     path = index / query.FILE
     path.unlink() if said is None else path.write_text(said)
     with pytest.raises(IndexNotReady, match=r"title_names\.json"), blend.open(index):
         pass
-
-
-def test_nothing_typed_finds_nothing(searcher: BlendSearcher) -> None:
-    assert searcher.search("   ", 10).hits == ()
-
-
-def test_threads_get_what_one_gets(searcher: BlendSearcher) -> None:
-    alone = [searcher.search(text, 10) for text in OBVIOUS]
-    with ThreadPoolExecutor(4) as pool:
-        for _ in range(3):
-            assert list(pool.map(lambda text: searcher.search(text, 10), OBVIOUS)) == alone
 
 
 TEXT = "water that rises in the sea"
@@ -288,47 +274,27 @@ def ids(searcher: Searcher, text: str = TEXT, k: int = 50) -> list[str]:
     return [hit.doc_id for hit in searcher.search(text, k).hits]
 
 
-def test_it_shows_the_candidates_of_the_fused_stack_in_another_order(
-    rerank: Rerank, whole: Path
+@pytest.mark.parametrize("changed", [{}, {"window": 3}, {"fused_weight": 1.0}])
+def test_it_reorders_the_candidates_of_the_fused_stack(
+    cache: Path, index: Path, changed: dict[str, Any]
 ) -> None:
-    with (
-        rerank.open(whole) as searcher,
-        rerank.engines()[FUSED].open(whole / FUSED) as fused,
-    ):
-        for text in OBVIOUS:
-            assert sorted(ids(searcher, text)) == sorted(ids(fused, text))
-        assert any(ids(searcher, text) != ids(fused, text) for text in (*OBVIOUS, TEXT))
-
-
-def test_what_lies_below_the_window_keeps_its_order_below_it(cache: Path, index: Path) -> None:
-    rerank = Rerank(reranked(window=3), cache)
+    rerank = Rerank(reranked(**changed), cache)
     rerank.build(DOCUMENTS, index)
-    with (
-        rerank.open(index) as searcher,
-        rerank.engines()[FUSED].open(index / FUSED) as fused,
-    ):
-        shown, before = searcher.search(TEXT, 50).hits, ids(fused)
-    assert sorted(hit.doc_id for hit in shown[:3]) == sorted(before[:3])
-    assert [hit.doc_id for hit in shown[3:]] == before[3:]
-    scores = [hit.score for hit in shown]
+    with rerank.open(index) as searcher, rerank.engines()[FUSED].open(index / FUSED) as fused:
+        texts = (*OBVIOUS, TEXT)
+        shown, before = ({text: ids(of, text) for text in texts} for of in (searcher, fused))
+        hits = searcher.search(TEXT, 50).hits
+    head = changed.get("window", 50)
+    for text in texts:
+        assert sorted(shown[text][:head]) == sorted(before[text][:head])
+        assert shown[text][head:] == before[text][head:]
+    assert (shown == before) == ("fused_weight" in changed)
+    scores = [hit.score for hit in hits]
     assert scores == sorted(scores, reverse=True)
-    assert scores[2] > scores[3] > scores[-1] > 0.0
+    assert "window" not in changed or scores[2] > scores[3] > scores[-1] > 0.0
 
 
-def test_all_weight_on_the_fused_score_leaves_its_order(cache: Path, index: Path) -> None:
-    rerank = Rerank(reranked(fused_weight=1.0), cache)
-    rerank.build(DOCUMENTS, index)
-    with (
-        rerank.open(index) as searcher,
-        rerank.engines()[FUSED].open(index / FUSED) as fused,
-    ):
-        for text in OBVIOUS:
-            assert ids(searcher, text) == ids(fused, text)
-
-
-def test_one_bit_a_component_is_a_sixteenth_and_nearly_the_same_order(
-    rerank: Rerank, whole: Path, cache: Path, tmp_path: Path
-) -> None:
+def test_one_bit_is_a_sixteenth(rerank: Rerank, whole: Path, cache: Path, tmp_path: Path) -> None:
     small = Rerank(reranked(token_bits=1), cache)
     (tmp_path / "small").mkdir()
     small.build(DOCUMENTS, tmp_path / "small")
@@ -347,23 +313,19 @@ def test_a_text_is_read_once_for_tokens_and_vectors(index: Path, tmp_path: Path)
         rerank.build(DOCUMENTS, index)
 
 
-@pytest.mark.parametrize("damage", ["flipped", "gone"])
-def test_token_vectors_that_are_broken_are_not_ready(
-    rerank: Rerank, whole: Path, damage: str
-) -> None:
-    path = whole / TOKENS
-    raw = bytearray(path.read_bytes())
-    raw[-1] ^= 1
-    overwrite(path, raw)
-    if damage == "gone":
+@pytest.mark.parametrize(
+    "damage", ["flipped", "gone", b"{", b"[]", json.dumps(["a"] * len(DOCUMENTS)).encode()]
+)
+def test_broken_files_are_not_ready(rerank: Rerank, whole: Path, damage: str | bytes) -> None:
+    tokens = isinstance(damage, str)
+    path = whole / (TOKENS if tokens else IDS)
+    if damage == "flipped":
+        flip(path)
+    elif damage == "gone":
         path.unlink()
-    refused(rerank, whole, TOKENS)
-
-
-@pytest.mark.parametrize("content", ["{", "[]", json.dumps(["a"] * len(DOCUMENTS))])
-def test_ids_that_are_broken_are_not_ready(rerank: Rerank, whole: Path, content: str) -> None:
-    (whole / IDS).write_text(content)
-    refused(rerank, whole, "harness stage index")
+    else:
+        overwrite(path, damage.encode() if isinstance(damage, str) else damage)
+    refused(rerank, whole, TOKENS if tokens else "harness stage index")
 
 
 PARTS = [
@@ -383,7 +345,7 @@ def compound(of: str, cache: Path, **changed: object) -> Hybrid | Blend | Rerank
 
 
 @pytest.mark.parametrize(("of", "part"), PARTS)
-def test_a_part_that_is_gone_or_of_another_building_is_not_ready(
+def test_a_foreign_part_is_refused(
     of: str, part: str, cache: Path, index: Path, tmp_path: Path
 ) -> None:
     engine, other = compound(of, cache), tmp_path / "other"
@@ -397,9 +359,7 @@ def test_a_part_that_is_gone_or_of_another_building_is_not_ready(
 
 
 @pytest.mark.parametrize(("of", "part"), PARTS)
-def test_its_identity_holds_those_of_its_parts(
-    of: str, part: str, cache: Path, index: Path
-) -> None:
+def test_its_identity_is_of_its_parts(of: str, part: str, cache: Path, index: Path) -> None:
     engine = compound(of, cache)
     made = engine.build(DOCUMENTS, index)
     assert contract.read(index) == made
@@ -414,10 +374,7 @@ def test_its_identity_holds_those_of_its_parts(
         ("hybrid", {"depth": 0}),
         ("hybrid", {"legs": {}}),
         ("hybrid", {"legs": {"lexical": given()["legs"]["lexical"]}}),
-        (
-            "hybrid",
-            {"legs": {"A": given()["legs"]["lexical"], "b": given()["legs"]["semantic"]}},
-        ),
+        ("hybrid", {"legs": {"A": given()["legs"]["lexical"], "b": given()["legs"]["semantic"]}}),
         ("hybrid", {"legs": {"a": given()["legs"]["lexical"], "b": {"stack": "fts5"}}}),
         ("blend", {"depth": 0}),
         ("blend", {"vector_share": 1.1}),
@@ -430,8 +387,6 @@ def test_its_identity_holds_those_of_its_parts(
         ("rerank", {"max_tokens": 1}),
     ],
 )
-def test_settings_that_cannot_be_are_refused(
-    of: str, changed: dict[str, Any], tmp_path: Path
-) -> None:
+def test_bad_settings_are_refused(of: str, changed: dict[str, Any], tmp_path: Path) -> None:
     with pytest.raises(ValidationError):
         compound(of, tmp_path, **changed)

@@ -26,8 +26,9 @@ from harness_engines.stacks.agent_mail.arm import MailSearcher
 from harness_engines.stacks.agent_mail.pipeline import retrievers
 from harness_engines.stacks.agent_mail.pipeline.plan import KillSwitch
 from harness_engines.stacks.text.rerank import RerankSearcher
+from tests.engines.agent_mail.tools import SETTINGS
 from tests.make import tiny_model
-from tests.make.damage import overwrite
+from tests.make.damage import flip
 
 DOCUMENTS = [
     Document(
@@ -69,14 +70,6 @@ DOCUMENTS = [
         },
     ),
 ]
-SETTINGS = {
-    "mode": "lexical",
-    "search_engine": "",
-    "subject_weight": 2,
-    "identifiers_weight": 4,
-    "embedder": "hash",
-    "max_tokens": 64,
-}
 
 
 def stack(cache: Path, **changed: object) -> mail.Mail:
@@ -109,99 +102,62 @@ def test_an_identifier_finds_its_message_first_in_both_engines(tmp_path: Path, s
     assert shown(engine, folder, "br-2tnl")[0] == "m1"
 
 
-@pytest.mark.parametrize(
-    ("params", "expected"),
-    [
-        ({"project_id": 2}, ["m2"]),
-        ({"product_id": 5}, ["m1", "m2"]),
-        ({"importance": "high,urgent"}, ["m1"]),
-        ({"sender_name": "Ann"}, ["m1", "m3"]),
-        ({"recipient_name": "Cid"}, ["m1"]),
-        ({"agent_name": "Ann", "direction": "inbox"}, ["m2"]),
-        ({"ack_required": True}, ["m2"]),
-        ({"thread_id": "t9"}, ["m3"]),
-        ({"min_ts": 20, "max_ts": 30}, ["m2", "m3"]),
-        ({"sender_name": "Ann", "project_id": 3}, ["m3"]),
-    ],
-)
-def test_params_are_filters_in_every_mode(
-    tmp_path: Path, index: Path, params: dict[str, object], expected: list[str]
-) -> None:
-    assert sorted(shown(stack(tmp_path), index, "review", **params)) == expected
+def test_a_query_is_asked_with_its_params(tmp_path: Path, index: Path) -> None:
+    query = Query("q", "review", params={"project_id": 3})
+    with stack(tmp_path).open(index) as searcher:
+        with_params, without, unknown = (
+            observe(searcher, replace(query, params=params), 5, 10**12).row
+            for params in (query.params, {}, {"folder": "x"})
+        )
+    assert [hit.doc_id for hit in with_params.hits] == ["m3"]
+    assert len(without.hits) == 3
+    assert unknown.status is Status.FAILED
+    assert "folder" in unknown.error
 
 
 def test_another_setting_does_not_open_this_index(tmp_path: Path, index: Path) -> None:
     with pytest.raises(IndexNotReady), stack(tmp_path, mode="hybrid").open(index):
         pass
-
-
-def test_an_unknown_param_is_a_failed_query_that_names_it(tmp_path: Path, index: Path) -> None:
-    with stack(tmp_path).open(index) as searcher:
-        query = Query("q", "review", params={"folder": "x"})
-        row = observe(searcher, query, 5, 10**12).row
-    assert row.status is Status.FAILED
-    assert "folder" in row.error
-
-
-def test_a_query_with_params_is_asked_with_them(tmp_path: Path, index: Path) -> None:
-    query = Query("q", "review", params={"project_id": 3})
-    with stack(tmp_path).open(index) as searcher:
-        with_params = observe(searcher, query, 5, 10**12).row
-        without = observe(searcher, replace(query, params={}), 5, 10**12).row
-    assert [hit.doc_id for hit in with_params.hits] == ["m3"]
-    assert len(without.hits) == 3
-
-
-def test_a_broken_tantivy_is_served_by_fts5_and_not_signed_by_the_arm(
-    tmp_path: Path, index: Path
-) -> None:
-    shutil.rmtree(index / mail.TANTIVY)
-    (index / mail.TANTIVY).write_text("not a folder")
-    with stack(tmp_path).open(index) as searcher:
-        answer = searcher.search("review", 5)
-        assert len(answer.hits) == 3
-        assert answer.served_by != searcher.manifest.fingerprint
-        assert "tantivy" in answer.note
-
-
-def test_a_broken_vector_file_is_an_absent_part_and_the_arm_does_not_sign(tmp_path: Path) -> None:
-    folder = tmp_path / "index"
-    folder.mkdir()
-    engine = stack(tmp_path, mode="hybrid")
-    engine.build(DOCUMENTS, folder)
-    path = folder / mail.VECTORS
-    raw = bytearray(path.read_bytes())
-    raw[-1] ^= 1
-    overwrite(path, raw)
-    with engine.open(folder) as searcher:
-        answer = searcher.search("review", 5)
-        assert len(answer.hits) == 3
-        assert answer.served_by != searcher.manifest.fingerprint
-        assert "vectors.amvi: its CRC-32 is" in answer.note
-
-
-def test_an_error_of_the_caller_is_not_taken_for_a_broken_index(
-    tmp_path: Path, index: Path
-) -> None:
     with pytest.raises(ValueError, match="mine"), stack(tmp_path).open(index):
         raise ValueError("mine")
 
 
-def test_the_mail_arms_differ_in_what_answers_first() -> None:
-    loaded = {name: arms.load(name, Path()) for name in arms.names() if name.startswith("mail-")}
-    assert set(loaded) >= {"mail-fts5", "mail-tantivy", "mail-hybrid", "mail-hash"}
-    settings = {name: arm.engine.settings for name, arm in loaded.items()}  # type: ignore[attr-defined]
+@pytest.mark.parametrize(
+    ("mode", "said"), [("lexical", "tantivy"), ("hybrid", "vectors.amvi: its CRC-32 is")]
+)
+def test_a_broken_part_is_served_without_it_unsigned(
+    index: Path, tmp_path: Path, mode: str, said: str
+) -> None:
+    engine = stack(tmp_path, mode=mode)
+    shutil.rmtree(index)
+    index.mkdir()
+    engine.build(DOCUMENTS, index)
+    if mode == "lexical":
+        shutil.rmtree(index / mail.TANTIVY)
+        (index / mail.TANTIVY).write_text("not a folder")
+    else:
+        flip(index / mail.VECTORS)
+    with engine.open(index) as searcher:
+        answer = searcher.search("review", 5)
+        assert len(answer.hits) == 3
+        assert answer.served_by != searcher.manifest.fingerprint
+        assert said in answer.note
+
+
+def test_the_mail_arms_differ_in_what_answers_first(tmp_path: Path) -> None:
+    engines = {
+        path.stem: arms.load(path.stem, tmp_path).engine
+        for path in sorted(arms.FOLDER.glob("mail-*.toml"))
+    }
+    assert set(engines) >= {"mail-fts5", "mail-tantivy", "mail-hybrid", "mail-hash"}
+    settings = {name: one.settings for name, one in engines.items() if isinstance(one, mail.Mail)}
+    assert settings.keys() == engines.keys()
     assert settings["mail-fts5"].search_engine == "fts5"
     assert settings["mail-hybrid"].mode == "hybrid"
-
-
-@pytest.mark.parametrize(
-    "path", sorted(arms.FOLDER.glob("mail-*.toml")), ids=lambda path: path.stem
-)
-def test_each_arm_has_a_budget(path: Path, tmp_path: Path) -> None:
-    served = arms.load(path.stem, tmp_path).engine
-    assert isinstance(served, mail.Mail)
-    assert 10_000 <= served.settings.budget_ms <= 60_000
+    changed = {"mode": "hybrid_rerank", "reranker": retrievers.LATE_INTERACTION}
+    assert settings["mail-rerank"] == settings["mail-hybrid"].model_copy(update=changed)
+    for name, one in settings.items():
+        assert 10_000 <= one.budget_ms <= 60_000, name
 
 
 RERANKED = [
@@ -210,20 +166,12 @@ RERANKED = [
     Document("m3", "bread", "salt and water"),
     Document("m4", "water", "water the a bees"),
 ]
-RERANKING: dict[str, Any] = {
-    "mode": "hybrid_rerank",
-    "search_engine": "",
-    "subject_weight": 2,
-    "identifiers_weight": 4,
-    "embedder": "hash",
-    "max_tokens": 64,
-}
 TOKENS: dict[str, Any] = {"embedder": "all-MiniLM-L6-v2", "reranker": retrievers.LATE_INTERACTION}
 QUERY = "salt water bread"
 
 
 def reranking(tmp_path: Path, **changed: object) -> mail.Mail:
-    return mail.Mail(mail.MailSettings.model_validate({**RERANKING, **changed}), tmp_path / "cache")
+    return stack(tmp_path / "cache", **{"mode": "hybrid_rerank", **changed})
 
 
 def built(engine: mail.Mail, tmp_path: Path) -> Path:
@@ -275,9 +223,7 @@ def test_without_a_reranker_hybrid_answers_and_the_arm_does_not_sign(tmp_path: P
 
 
 @pytest.mark.parametrize("gone", ["model.onnx", "tokenizer.json", "damaged"])
-def test_a_cross_encoder_that_is_gone_is_named_and_hybrid_answers(
-    tmp_path: Path, folder: Path, gone: str
-) -> None:
+def test_a_missing_cross_encoder_is_named(tmp_path: Path, folder: Path, gone: str) -> None:
     engine = reranking(tmp_path, reranker=str(folder))
     index = built(engine, tmp_path)
     if gone == "damaged":
@@ -292,22 +238,19 @@ def test_a_cross_encoder_that_is_gone_is_named_and_hybrid_answers(
         engine.build(RERANKED, tmp_path / "again")
 
 
-def test_other_weights_than_stated_are_named_and_hybrid_answers(
-    tmp_path: Path, folder: Path
+@pytest.mark.parametrize("stated", [True, False])
+def test_other_weights_are_named_or_another_arm(
+    tmp_path: Path, folder: Path, *, stated: bool
 ) -> None:
     sha256 = hashlib.sha256((folder / "model.onnx").read_bytes()).hexdigest()
-    engine = reranking(tmp_path, reranker=str(folder), reranker_sha256=sha256)
+    engine = reranking(tmp_path, reranker=str(folder), reranker_sha256=sha256 if stated else "")
     index = built(engine, tmp_path)
     tiny_model.write(folder, outputs=2)
-    assert f"stated is {sha256}" in asked(engine, index, own=False).note
-
-
-def test_other_weights_where_none_are_stated_are_another_arm(tmp_path: Path, folder: Path) -> None:
-    engine = reranking(tmp_path, reranker=str(folder))
-    index = built(engine, tmp_path)
-    tiny_model.write(folder, outputs=2)
-    with pytest.raises(IndexNotReady, match="version"), engine.open(index):
-        pass
+    if stated:
+        assert f"stated is {sha256}" in asked(engine, index, own=False).note
+    else:
+        with pytest.raises(IndexNotReady, match="version"), engine.open(index):
+            pass
 
 
 def test_a_model_of_two_outputs_fails_at_the_question_and_hybrid_answers(tmp_path: Path) -> None:
@@ -320,12 +263,9 @@ def test_a_model_of_two_outputs_fails_at_the_question_and_hybrid_answers(tmp_pat
 def test_broken_token_vectors_are_named_and_hybrid_answers(tmp_path: Path, damage: str) -> None:
     engine = reranking(tmp_path, **TOKENS)
     index = built(engine, tmp_path)
-    path = index / retrievers.FILE
-    raw = bytearray(path.read_bytes())
-    raw[-1] ^= 1
-    overwrite(path, raw)
+    flip(index / retrievers.FILE)
     if damage == "gone":
-        path.unlink()
+        (index / retrievers.FILE).unlink()
     assert retrievers.FILE in asked(engine, index, own=False).note
 
 
@@ -342,18 +282,9 @@ def test_another_mode_needs_no_reranker(tmp_path: Path) -> None:
         {"reranker_sha256": "abc"},
     ],
 )
-def test_settings_that_cannot_be_are_refused(tmp_path: Path, changed: dict[str, Any]) -> None:
+def test_bad_settings_are_refused(tmp_path: Path, changed: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
         reranking(tmp_path, **changed)
-
-
-def test_the_arm_is_mail_hybrid_with_a_reranker() -> None:
-    settings = {
-        name: arms.load(name, Path()).engine.settings.model_dump()  # type: ignore[attr-defined]
-        for name in ("mail-hybrid", "mail-rerank")
-    }
-    changed = {"mode": "hybrid_rerank", "reranker": retrievers.LATE_INTERACTION}
-    assert settings["mail-rerank"] == {**settings["mail-hybrid"], **changed}
 
 
 TEXTS = (*OBVIOUS, "water that rises in the sea", "", "zzz")

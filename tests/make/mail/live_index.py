@@ -18,7 +18,7 @@ from harness_engines.stacks.agent_mail.sqlite import store
 from harness_engines.stacks.agent_mail.tantivy.index import ANALYZER
 from harness_engines.vector import amvi
 from harness_engines.vector.embedder import HashEmbedder
-from tests.engines.agent_mail.mcp_tools.conftest import DOCUMENTS, SETTINGS
+from tests.engines.agent_mail.tools import DOCUMENTS, SETTINGS
 
 
 def arm_of(folder: Path, **changed: object) -> mail.Mail:

@@ -49,7 +49,7 @@ from harness_engines.stacks.agent_mail.service import Completes
 from tests.docs.contract import rows
 from tests.docs.reached import TOOL
 from tests.engines.agent_mail.fakes import message, service
-from tests.engines.agent_mail.mcp_tools.conftest import DOCUMENTS, SETTINGS, Names, Tools, over
+from tests.engines.agent_mail.tools import DOCUMENTS, SETTINGS, Names, Tools, over
 from tests.engines.test_kept_index import live
 
 
@@ -62,14 +62,11 @@ def told(tools: Tools) -> tuple[Implementation | None, dict[str, Tool]]:
     return anyio.run(ask)
 
 
-def test_the_server_says_which_index_it_serves(tools: Tools) -> None:
+def test_all_tools_are_there_and_every_parameter_says_what_it_is(tools: Tools) -> None:
     about, _ = told(tools)
     assert about is not None
     assert (about.name, about.title) == (server.NAME, "mine")
     assert about.version == tools.surface.identity.manifest.fingerprint
-
-
-def test_all_tools_are_there_and_every_parameter_says_what_it_is(tools: Tools) -> None:
     _, found = told(tools)
     assert set(found) == {"search_messages", "search_messages_product", "complete_subject"}
     for tool in found.values():
@@ -97,30 +94,24 @@ def test_every_kind_of_answer_keeps_the_schema(tools: Tools) -> None:
         jsonschema.validate(answer, schema)
         assert None not in answer.values()
         results.SearchResult.model_validate(answer)
-
-
-def test_the_text_of_an_answer_is_its_structure(tools: Tools) -> None:
-    answer = tools.call("search_messages", project_key="*", query="review")
-    (said,) = answer.content
-    assert json.loads(getattr(said, "text", "")) == answer.structured_content
-
-
-@pytest.mark.parametrize("host", ["127.0.0.1", "127.8.8.8", "::1"])
-def test_loopback_is_served(host: str) -> None:
-    check_loopback(host)
+    jsonschema.validate(completed(tools), found[SUBJECT].output_schema or {"not": {}})
+    called = tools.call("search_messages", project_key="*", query="review")
+    (said,) = called.content
+    assert json.loads(getattr(said, "text", "")) == called.structured_content
 
 
 EVERYBODY = str(ip_address(0))
+OUTSIDE = (EVERYBODY, "::", "192.168.0.1", "10.0.0.1", "localhost", "example.org", "", "::2")
 
 
-@pytest.mark.parametrize(
-    "host", [EVERYBODY, "::", "192.168.0.1", "10.0.0.1", "localhost", "example.org", "", "::2"]
-)
-def test_no_other_address_is(tools: Tools, host: str) -> None:
+@pytest.mark.parametrize("host", OUTSIDE)
+def test_only_loopback_is_served(tools: Tools, host: str) -> None:
     with pytest.raises(HarnessError, match="loopback"):
         check_loopback(host)
     with pytest.raises(HarnessError, match="loopback"):
         serve_http(tools.app, host, 0, lambda _: pytest.fail("served"), None)
+    for good in ("127.0.0.1", "127.8.8.8", "::1"):
+        check_loopback(good)
 
 
 def test_a_port_that_is_taken_is_named(tools: Tools) -> None:
@@ -168,20 +159,15 @@ def ask(
 
 
 @pytest.mark.parametrize(("host", "named"), ADDRESSES)
-def test_the_host_is_checked_whatever_loopback_address_is_served(host: str, named: str) -> None:
-    for good in (f"{named}:8080", "localhost:8080", "LocalHost:8080"):
+def test_host_and_origin_are_checked(host: str, named: str) -> None:
+    own = f"{named}:8080"
+    for good in (own, "localhost:8080", "LocalHost:8080"):
         assert ask(host, headers={"host": good}) == (200, "operator")
-    strangers = ("evil.example", "evil.example:8080", "127.0.0.9:8080")
-    for bad in (*strangers, f"{named}", f"{named}:80", ""):
+    for bad in ("evil.example", "evil.example:8080", "127.0.0.9:8080", named, f"{named}:80", ""):
         assert ask(host, headers={"host": bad})[0] == 421
-
-
-@pytest.mark.parametrize(("host", "named"), ADDRESSES)
-def test_a_page_of_another_origin_is_not_answered(host: str, named: str) -> None:
-    own = {"host": f"{named}:8080"}
-    assert ask(host, headers={**own, "origin": f"http://{named}:8080"})[0] == 200
-    for bad in ("http://evil.example", "null", f"https://{named}:8080", f"http://{named}:80", ""):
-        assert ask(host, headers={**own, "origin": bad})[0] == 403
+    assert ask(host, headers={"host": own, "origin": f"http://{own}"})[0] == 200
+    for bad in ("http://evil.example", "null", f"https://{own}", f"http://{named}:80", ""):
+        assert ask(host, headers={"host": own, "origin": bad})[0] == 403
 
 
 @pytest.mark.parametrize(("token", "said"), [("operator's", "operator"), ("Ann's", "viewer:Ann")])
@@ -245,7 +231,7 @@ async def asked(app: Server[Any], method: str, version: str) -> httpx.Response:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_every_method_is_answered_and_none_is_a_crash(
+def test_no_method_crashes(
     app: Server[Any], version: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A stream kept one of the places for ever, and an unknown prompt was a traceback."""
@@ -288,21 +274,12 @@ def test_null_is_absent(tools: Tools, name: str) -> None:
         ({"limit": [], "offset": -1}, "limit is [], give a whole number; offset is -1, give"),
     ],
 )
-def test_what_is_wrong_is_said_with_a_code_and_the_remedy(
-    tools: Tools, given: dict[str, Any], said: str
-) -> None:
+def test_errors_have_code_and_remedy(tools: Tools, given: dict[str, Any], said: str) -> None:
     told = tools.refused(**given)
     assert told.startswith("INVALID_ARGUMENT: ")
     assert said in told
     assert "pydantic" not in told
     assert len(told) < 800
-
-
-@pytest.mark.parametrize("name", ["ranking", "importance", "date_start", "mode", "project_key"])
-def test_a_value_of_any_length_makes_no_long_message(tools: Tools, name: str) -> None:
-    told = tools.refused(**{name: "x\u202e\x1b" * 50_000})
-    assert len(told) < 1_100
-    assert told.isprintable()
 
 
 class Mode(ToolArguments):
@@ -333,11 +310,15 @@ def test_a_refusal_begins_with_its_code_and_a_crash_tells_nothing(given: str, sa
     assert [getattr(part, "text", "") for part in found.content] == [said]
 
 
-def test_a_tool_that_there_is_not_is_named(tools: Tools) -> None:
+@pytest.mark.parametrize("name", ["ranking", "importance", "date_start", "mode", "project_key"])
+def test_a_value_of_any_length_makes_no_long_message(tools: Tools, name: str) -> None:
+    told = tools.refused(**{name: "x\u202e\x1b" * 50_000})
+    assert len(told) < 1_100
+    assert told.isprintable()
     (said,) = tools.call("search_mesages").content
-    told = getattr(said, "text", "")
-    assert told.startswith("NOT_FOUND: no tool named 'search_mesages'")
-    assert "Did you mean search_messages?" in told
+    unknown = getattr(said, "text", "")
+    assert unknown.startswith("NOT_FOUND: no tool named 'search_mesages'")
+    assert "Did you mean search_messages?" in unknown
 
 
 ANN = f"""[viewers.ann]
@@ -360,6 +341,10 @@ def test_a_viewer_is_an_agent_with_projects_and_contacts(tmp_path: Path) -> None
     assert scope.sees(message(1, "a", project=1, sender="Mal")) is Visibility.ALLOW
     assert scope.sees(message(1, "a", project=2, sender="Zoe")) is Visibility.REDACT
     assert scope.sees(message(1, "a", project=2, sender="Mal")) is Visibility.DENY
+    (listed,) = read_callers(written(tmp_path, ANN.replace("p1", "p9"))).values()
+    with pytest.raises(UnknownName, match="p9"):
+        scope_of(listed, Names())
+    assert over(service([message(1, "a")]), scope=nobody()).found("a")["result"] == []
 
 
 @pytest.mark.parametrize(
@@ -381,16 +366,6 @@ def test_a_file_that_cannot_be_meant_is_refused(tmp_path: Path, text: str) -> No
         read_callers(written(tmp_path, text))
 
 
-def test_an_unknown_project_is_refused_and_not_left_out(tmp_path: Path) -> None:
-    (listed,) = read_callers(written(tmp_path, ANN.replace("p1", "p9"))).values()
-    with pytest.raises(UnknownName, match="p9"):
-        scope_of(listed, Names())
-
-
-def test_a_call_that_names_no_one_sees_nothing() -> None:
-    assert over(service([message(1, "a")]), scope=nobody()).found("a")["result"] == []
-
-
 ARM = mail.MailSettings.model_validate(SETTINGS).model_dump()
 
 
@@ -398,21 +373,15 @@ def through(made: Switched) -> Tools:
     return Tools(made)  # type: ignore[arg-type]
 
 
-def switched(tools: Tools, file: Path) -> Tools:
-    return through(Switched(tools.surface, ARM, SwitchFile(file).read))
-
-
 def said(tools: Tools) -> tuple[str, str]:
     by = tools.found()["served_by"]
     return by["fingerprint"], by["engine"]
 
 
-def test_the_next_question_is_answered_by_the_engine_that_the_file_names(
-    tools: Tools, tmp_path: Path
-) -> None:
+def test_the_switch_file_names_the_next_engine(tools: Tools, tmp_path: Path) -> None:
     file = tmp_path / "switch.env"
     file.write_text("# by hand\nSEARCH_ENGINE=tantivy\n")
-    here = switched(tools, file)
+    here = through(Switched(tools.surface, ARM, SwitchFile(file).read))
     seen = [said(here)]
     for value in ("fts5", "hybrid", "shadow", "tantivy"):
         file.with_suffix(".new").write_text(f"SEARCH_ENGINE={value}\n")
@@ -429,38 +398,30 @@ def test_who_is_meant_is_who_answers(tools: Tools, switch: KillSwitch) -> None:
     assert said(through(made)) == made.who(switch)
 
 
-def test_without_a_reranker_nobody_signs_as_one(tools: Tools) -> None:
-    made = Switched(tools.surface, ARM, lambda: KillSwitch.HYBRID_RERANK)
+@pytest.mark.parametrize(
+    ("switch", "by"), [(KillSwitch.HYBRID_RERANK, "rerank"), (KillSwitch.HYBRID, "hybrid")]
+)
+def test_what_is_degraded_is_not_signed(tools: Tools, switch: KillSwitch, by: str) -> None:
+    """Without a reranker, or vectors, the fingerprint is not the one that is meant."""
+    tiers = tools.surface.service.tiers
+    if switch is KillSwitch.HYBRID:
+        tiers = replace(tiers, semantic=None)
+    lame = replace(tools.surface, service=replace(tools.surface.service, tiers=tiers))
+    made = Switched(lame, ARM, lambda: switch)
     fingerprint, engine = said(through(made))
-    assert engine == "hybrid"
-    assert made.who(KillSwitch.HYBRID_RERANK).engine == "rerank"
-    assert fingerprint != made.who(KillSwitch.HYBRID_RERANK).fingerprint
+    assert made.who(switch).engine == by != engine
+    assert fingerprint != made.who(switch).fingerprint
+    assert made.base.mode is SearchMode.LEXICAL
 
 
-def test_an_arm_under_the_switch_signs_as_the_arm_that_has_it(tools: Tools, tmp_path: Path) -> None:
+def test_an_arm_under_the_switch_signs_as_the_arm_that_has_it(tools: Tools, index: Path) -> None:
     """Built on its own, the arm with ``search_engine = "fts5"`` has this very fingerprint."""
-    set_so = mail.Mail(
-        mail.MailSettings.model_validate({**SETTINGS, "search_engine": "fts5"}), tmp_path
-    )
-    index = tmp_path / "index"
-    index.mkdir()
-    made = set_so.build(DOCUMENTS, index)
+    set_so = {**SETTINGS, "search_engine": "fts5"}
+    made = mail.Mail(mail.MailSettings.model_validate(set_so), index.parent).build(DOCUMENTS, index)
     own = tools.surface.identity
     assert under(own, ARM, KillSwitch.FTS5).manifest == made
     assert under(own, ARM, None) is own
-    set_already = {**ARM, "search_engine": "fts5"}
-    assert under(own, set_already, KillSwitch.FTS5) is own
-
-
-def test_what_is_degraded_is_not_signed_as_the_switch_says(tools: Tools) -> None:
-    """Without vectors, hybrid falls back; the fingerprint is then not the one that is meant."""
-    tiers = replace(tools.surface.service.tiers, semantic=None)
-    lame = replace(tools.surface, service=replace(tools.surface.service, tiers=tiers))
-    made = Switched(lame, ARM, lambda: KillSwitch.HYBRID)
-    fingerprint, engine = said(through(made))
-    assert engine != "hybrid"
-    assert fingerprint != made.who(KillSwitch.HYBRID).fingerprint
-    assert made.base.mode is SearchMode.LEXICAL
+    assert under(own, {**ARM, "search_engine": "fts5"}, KillSwitch.FTS5) is own
 
 
 def completed(tools: Tools, prefix: str = "re", **given: object) -> dict[str, Any]:
@@ -485,14 +446,8 @@ def test_a_beginning_finds_subjects_and_short_ones_come_first(tools: Tools) -> N
     assert [row["subject"] for row in rows[:2]] == ["review late", "review again"]
     assert ids(tools, "review la") == [6]
     assert ids(tools, "LUN") == [5]
-
-
-@pytest.mark.parametrize("prefix", ["", "r", "zz", "again la"])
-def test_what_no_subject_has_completes_nothing(tools: Tools, prefix: str) -> None:
-    assert completed(tools, prefix) == {"subjects": []}
-
-
-def test_a_project_and_a_limit_hold(tools: Tools) -> None:
+    for prefix in ("", "r", "zz", "again la"):
+        assert completed(tools, prefix) == {"subjects": []}
     assert set(ids(tools, project_key="project-1")) == {1, 2}
     assert len(ids(tools, limit=2)) == 2
     assert "NOT_FOUND: no project 'none'" in tools_refused(tools, project_key="none")
@@ -514,48 +469,35 @@ def test_a_viewer_is_told_no_subject_that_is_hidden(tools: Tools) -> None:
     assert ids(ann) == [6, 2, 3, 1]
     stranger = seen_by(tools, viewer("Eve", frozenset(), frozenset()))
     assert completed(stranger) == {"subjects": []}
-
-
-def test_who_asks_the_service_itself_is_told_no_more(tools: Tools) -> None:
-    """The best of all, message 6, is hidden: it takes no place, and an auditor sees none of it."""
     scope, service = viewer("Zoe", frozenset({1}), frozenset()), tools.surface.service
     assert [one.message_id for one in service.beginning("re", None, 1, scope)] == [2]
     through = replace(scope, audited=True)
     assert [one.message_id for one in service.beginning("re", None, 50, through)] == [2, 1]
 
 
-def test_where_tantivy_is_off_or_absent_the_reason_is_told(tools: Tools) -> None:
-    service = tools.surface.service
-    off = Tools(replace(tools.surface, service=replace(service, switch=KillSwitch.FTS5)))
-    lexical: dict[FallbackTier, Any] = dict(service.tiers.lexical)
-    del lexical[FallbackTier.TANTIVY]
-    absent = replace(service, tiers=replace(service.tiers, lexical=lexical))
-    for without in (off, Tools(replace(tools.surface, service=absent))):
-        found = completed(without)
-        assert found["subjects"] == []
-        assert "index of Tantivy alone" in found["reason"]
+class Gone:
+    """Completes nothing, and says where it lay."""
+
+    def typeahead(self, *_: object) -> object:
+        raise OSError("/srv/mail/index: gone")
 
 
-def test_an_index_that_is_gone_is_told_and_no_path_with_it(tools: Tools) -> None:
-    class Gone:
-        def typeahead(self, *_: object) -> object:
-            raise OSError("/srv/mail/index: gone")
-
+@pytest.mark.parametrize("how", ["off", "absent", "gone"])
+def test_where_tantivy_is_off_absent_or_gone_the_reason_is_told(tools: Tools, how: str) -> None:
     assert isinstance(Gone(), Completes)
     service = tools.surface.service
-    lexical: Any = {**service.tiers.lexical, FallbackTier.TANTIVY: Gone()}
-    broken = replace(service, tiers=replace(service.tiers, lexical=lexical))
-    found = completed(Tools(replace(tools.surface, service=broken)))
+    lexical: dict[FallbackTier, Any] = dict(service.tiers.lexical)
+    if how == "gone":
+        lexical[FallbackTier.TANTIVY] = Gone()
+    if how == "absent":
+        del lexical[FallbackTier.TANTIVY]
+    switch = KillSwitch.FTS5 if how == "off" else service.switch
+    left = replace(service, switch=switch, tiers=replace(service.tiers, lexical=lexical))
+    found = completed(Tools(replace(tools.surface, service=left)))
     assert found["subjects"] == []
     assert found["reason"]
     assert "/srv" not in found["reason"]
-
-
-def test_an_answer_keeps_its_schema(tools: Tools) -> None:
-    _, found = told(tools)
-    schema = found[SUBJECT].output_schema
-    assert schema is not None
-    jsonschema.validate(completed(tools), schema)
+    assert ("index of Tantivy alone" in found["reason"]) == (how != "gone")
 
 
 NEEDED: Mapping[str, Mapping[str, object]] = {

@@ -69,32 +69,19 @@ def pinned(inside: str = "weights.bin", sha256: str = "") -> ModelFile:
 
 
 def test_the_pinned_file_is_found_and_no_code_is_run(package: Path) -> None:
-    assert pinned().path() == package / "weights.bin"
-
-
-@pytest.mark.usefixtures("package")
-def test_other_bytes_are_not_ready() -> None:
-    with pytest.raises(ModelNotReady, match="pinned is 0000"):
-        pinned(sha256="0" * 64).path()
-
-
-@pytest.mark.usefixtures("package")
-def test_a_file_that_the_package_lacks_is_not_ready() -> None:
-    with pytest.raises(ModelNotReady, match=r"other\.bin"):
-        pinned("other.bin").path()
-
-
-def test_a_package_that_is_not_installed_is_not_ready() -> None:
-    with pytest.raises(ModelNotReady, match="no_such_carrier"):
-        ModelFile("no_such_carrier", "weights.bin", "0" * 64).path()
-
-
-def test_a_failure_is_not_remembered(package: Path) -> None:
+    absent = ModelFile("no_such_carrier", "weights.bin", "0" * 64)
+    for wrong, why in (
+        (pinned(sha256="0" * 64), "pinned is 0000"),
+        (pinned("other.bin"), r"other\.bin"),
+        (absent, "no_such_carrier"),
+    ):
+        with pytest.raises(ModelNotReady, match=why):
+            wrong.path()
     (package / "weights.bin").write_bytes(b"cut")
     with pytest.raises(ModelNotReady):
         pinned().path()
     (package / "weights.bin").write_bytes(WEIGHTS)
-    assert pinned().path() == package / "weights.bin"
+    assert pinned().path() == package / "weights.bin", "a failure is not remembered"
 
 
 def test_an_unknown_model_is_told_what_there_is() -> None:
@@ -111,9 +98,7 @@ def test_every_model_of_the_table_is_installed_as_pinned(known: Model) -> None:
 
 
 @pytest.mark.usefixtures("package")
-def test_an_arm_without_its_model_is_not_ready(
-    index: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_arm_needs_its_model(index: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     known = MODELS[0]
     spoilt = replace(known, weights=pinned(sha256=known.weights.sha256))
     engine = Dense(DenseSettings(embedder=known.name, max_tokens=16), index / "cache")
@@ -150,27 +135,6 @@ def test_a_word_lands_in_its_bucket_with_its_sign() -> None:
     assert found.tolist() == expected.tolist()
     (found,) = HashEmbedder(10).embed(["fo"])
     assert found[0x08985907B541D342 % 10] == -1.0  # that of 08... is not
-
-
-def test_words_are_lower_cased_and_counted() -> None:
-    embedder = HashEmbedder()
-    once, twice, loud, split = embedder.embed(["a fo", "a a fo", "A, FO!", "a_fo"])
-    assert np.array_equal(once, loud)
-    assert np.array_equal(once, split)
-    assert sorted(np.abs(twice[twice != 0])) == pytest.approx([1 / 5**0.5, 2 / 5**0.5])
-
-
-def test_the_order_of_words_is_of_no_account() -> None:
-    one, other = HashEmbedder().embed(["salt sea water", "water salt sea"])
-    assert np.array_equal(one, other)
-
-
-@pytest.mark.parametrize("text", ["", "!?", "\0", "_"])
-def test_no_word_gives_zeros(text: str) -> None:
-    assert not HashEmbedder().embed([text]).any()
-
-
-def test_a_batch_is_its_texts() -> None:
     texts = ["salt", "", "a word with \ud800 half a pair", "東京"]
     embedder = HashEmbedder(64)
     together = embedder.embed(texts)
@@ -180,8 +144,20 @@ def test_a_batch_is_its_texts() -> None:
     assert np.array_equal(together, alone)
 
 
-def test_the_dimension_is_part_of_the_identity() -> None:
+def test_words_are_lower_cased_and_counted() -> None:
+    embedder = HashEmbedder()
+    once, twice, loud, split = embedder.embed(["a fo", "a a fo", "A, FO!", "a_fo"])
+    assert np.array_equal(once, loud)
+    assert np.array_equal(once, split)
+    assert sorted(np.abs(twice[twice != 0])) == pytest.approx([1 / 5**0.5, 2 / 5**0.5])
+    one, other = HashEmbedder().embed(["salt sea water", "water salt sea"])
+    assert np.array_equal(one, other)
     assert HashEmbedder(64).identity != HashEmbedder(128).identity
+
+
+@pytest.mark.parametrize("text", ["", "!?", "\0", "_"])
+def test_no_word_gives_zeros(text: str) -> None:
+    assert not HashEmbedder().embed([text]).any()
 
 
 TEXTS = [
@@ -204,11 +180,12 @@ def test_every_vector_has_length_one(onnx: OnnxEmbedder) -> None:
     found = onnx.embed(TEXTS)
     assert found.shape == (len(TEXTS), onnx.dimension)
     assert np.linalg.norm(found, axis=1) == pytest.approx(1, abs=1e-6)
-
-
-def test_a_paraphrase_is_nearer_than_another_subject(onnx: OnnxEmbedder) -> None:
     asked, meant, other = onnx.embed([TEXTS[2], TEXTS[3], TEXTS[4]])
     assert asked @ meant > asked @ other + 0.2
+    anew = OnnxEmbedder.load(model("all-MiniLM-L6-v2"), 32)
+    first = onnx.embed(TEXTS)
+    assert np.array_equal(onnx.embed(TEXTS), first)
+    assert np.array_equal(anew.embed(TEXTS), first)
 
 
 @pytest.mark.parametrize("order", [1, -1])
@@ -225,9 +202,6 @@ def test_text_beyond_the_most_tokens_is_not_read(onnx: OnnxEmbedder) -> None:
     assert np.array_equal(one, cut)
     shorter = onnx.embed(["salt " * 29])[0]
     assert not np.array_equal(one, shorter)
-
-
-def test_how_much_is_read_is_part_of_the_identity(onnx: OnnxEmbedder) -> None:
     longer = OnnxEmbedder.load(model("all-MiniLM-L6-v2"), 64)
     assert longer.identity != onnx.identity
     begun = "salt " * 30
@@ -235,22 +209,8 @@ def test_how_much_is_read_is_part_of_the_identity(onnx: OnnxEmbedder) -> None:
     assert not np.array_equal(one, other)
 
 
-def test_a_model_says_the_same_twice_and_when_it_is_loaded_anew(
-    onnx: OnnxEmbedder,
-) -> None:
-    anew = OnnxEmbedder.load(model("all-MiniLM-L6-v2"), 32)
-    first = onnx.embed(TEXTS)
-    assert np.array_equal(onnx.embed(TEXTS), first)
-    assert np.array_equal(anew.embed(TEXTS), first)
-
-
 NAME = "all-MiniLM-L6-v2-int8"
-READ = [
-    "water",
-    "How do I read a comma-separated file?",
-    "Loading a CSV into pandas",
-    "The aria",
-]
+READ = ["water", "How do I read a comma-separated file?", "Loading a CSV into pandas", "The aria"]
 
 
 @pytest.fixture(scope="module")
@@ -258,9 +218,7 @@ def eight_bits() -> OnnxEmbedder:
     return OnnxEmbedder.load(model(NAME), 32)
 
 
-def test_a_text_is_near_what_it_is_in_32_bits_and_not_the_same(
-    eight_bits: OnnxEmbedder,
-) -> None:
+def test_a_text_is_near_what_it_is_in_32_bits_and_not_the_same(eight_bits: OnnxEmbedder) -> None:
     whole = OnnxEmbedder.load(model("all-MiniLM-L6-v2"), 32)
     cosines = np.sum(eight_bits.embed(READ) * whole.embed(READ), axis=1)
     assert cosines.min() > 0.97
@@ -273,9 +231,6 @@ def test_neighbours_and_another_loading_change_no_bit(eight_bits: OnnxEmbedder) 
     assert np.array_equal(eight_bits.read(READ).pooled, alone)
     assert len(eight_bits.read(READ).tokens) == len(READ)
     assert np.array_equal(OnnxEmbedder.load(model(NAME), 32).embed(READ), alone)
-
-
-def test_its_identity_is_its_own(eight_bits: OnnxEmbedder) -> None:
     whole = OnnxEmbedder.load(model("all-MiniLM-L6-v2"), 32)
     assert vector_embedder.made_by() in eight_bits.identity
     assert vector_embedder.made_by() not in whole.identity
@@ -298,14 +253,12 @@ def test_as_many_tokens_as_the_model_has_places(eight_bits: OnnxEmbedder) -> Non
 
 @pytest.mark.slow
 @pytest.mark.whole(
-    "tests/engines/vector/test_search.py::test_a_processor_that_is_off_by_less_than_a_unit_gives_what_is_recorded"
+    "tests/engines/test_vector_search.py::test_a_processor_that_is_off_by_less_than_a_unit_gives_what_is_recorded"
 )
 @pytest.mark.skipif(
     not processors.may_hide(), reason="needs AVX-512, a kernel that lets CPUID fault, and cc"
 )
-def test_the_record_makes_processors_agree(
-    measured: Toy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_record_is_used(measured: Toy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     hidden = {"as it is": "", "without AVX-512": "avx512"}
     monkeypatch.setattr(processors, "HIDDEN", hidden)
     found = dict(processors.rows(tmp_path, measured.layout.data, (12, 12), []))
@@ -316,7 +269,7 @@ def test_the_record_makes_processors_agree(
 
 @pytest.mark.slow
 @pytest.mark.whole(
-    "tests/engines/vector/test_models.py::test_a_text_is_near_what_it_is_in_32_bits_and_not_the_same"
+    "tests/engines/test_models.py::test_a_text_is_near_what_it_is_in_32_bits_and_not_the_same"
 )
 @pytest.mark.skipif(
     not processors.may_hide(), reason="needs AVX-512, a kernel that lets CPUID fault, and cc"

@@ -74,7 +74,7 @@ def test_as_a_plain_sort_finds_it_of_topk(values: list[float], k: int, size: int
     st.integers(BLOCK // 2, 40 * BLOCK),
     st.sampled_from([2, 6]),
 )
-def test_blocks_that_cannot_hold_the_best_are_all_that_is_passed_over(
+def test_only_hopeless_blocks_are_skipped(
     seed: int, count: int, k: int, size: int, spread: int
 ) -> None:
     scores = np.random.default_rng(seed).normal(size=count).round(spread) / 20
@@ -87,15 +87,21 @@ def test_rising_and_falling_scores(order: int) -> None:
     assert pairs(best(cut(scores, 2 * BLOCK), 9, DIGITS)) == sorted_plainly(scores, 9)
 
 
-def test_a_score_that_rounds_up_to_the_bound_is_not_lost() -> None:
+def test_edges_of_the_best() -> None:
     scores = np.full(3 * BLOCK, -1.0)
     scores[[5, BLOCK, 2 * BLOCK]] = [0.1234560 - 4.9e-7, 0.1234560 + 4.9e-7, 0.5]
     assert pairs(best([scores], 2, DIGITS)) == [(2 * BLOCK, 0.5), (5, 0.123456)]
-
-
-def test_the_first_of_equal_scores_are_kept_over_all_parts() -> None:
     scores = np.zeros(4 * BLOCK)
     assert best(cut(scores, BLOCK), 3, DIGITS).positions.tolist() == [0, 1, 2]
+    assert pairs(best([np.array([0.1, 0.3])], 9, DIGITS)) == [(1, 0.3), (0, 0.1)]
+    assert pairs(best([], 3, DIGITS)) == pairs(best([np.zeros(0)], 3, DIGITS)) == []
+    (shown,) = best([np.array([-1e-9])], 1, DIGITS).scores.tolist()
+    assert str(shown) == "0.0"
+    drawn = np.random.default_rng(7)
+    scores = drawn.integers(0, 300, size=9 * BLOCK) / 10**DIGITS
+    off = scores + drawn.uniform(-0.9, 0.9, size=len(scores)) / 10**DIGITS
+    found = best([off], 100, DIGITS, lambda at: scores[at])
+    assert pairs(found) == sorted_plainly(scores, 100)
 
 
 @pytest.mark.parametrize("count", [20 * BLOCK + 1, 20 * BLOCK + 3, 21 * BLOCK])
@@ -106,9 +112,7 @@ def test_the_last_score_of_many_blocks_is_found(count: int) -> None:
 
 
 @pytest.mark.parametrize("count", [9 * BLOCK, 300 * BLOCK])
-def test_few_are_scored_once_more_also_where_there_are_fewer_blocks_than_are_wanted(
-    count: int,
-) -> None:
+def test_few_are_scored_once_more_with_too_few_blocks(count: int) -> None:
     scores = np.random.default_rng(7).permutation(count) / count
     again: list[int] = []
 
@@ -118,27 +122,6 @@ def test_few_are_scored_once_more_also_where_there_are_fewer_blocks_than_are_wan
 
     assert pairs(best([scores], 100, DIGITS, exact)) == sorted_plainly(scores, 100)
     assert again == [100]
-
-
-def test_scores_that_are_off_by_a_unit_do_not_change_what_is_found() -> None:
-    drawn = np.random.default_rng(7)
-    scores = drawn.integers(0, 300, size=9 * BLOCK) / 10**DIGITS
-    off = scores + drawn.uniform(-0.9, 0.9, size=len(scores)) / 10**DIGITS
-    found = best([off], 100, DIGITS, lambda at: scores[at])
-    assert pairs(found) == sorted_plainly(scores, 100)
-
-
-def test_more_than_there_are_gives_all() -> None:
-    assert pairs(best([np.array([0.1, 0.3])], 9, DIGITS)) == [(1, 0.3), (0, 0.1)]
-
-
-def test_of_nothing_the_best_are_none() -> None:
-    assert pairs(best([], 3, DIGITS)) == pairs(best([np.zeros(0)], 3, DIGITS)) == []
-
-
-def test_minus_zero_is_shown_as_zero() -> None:
-    (shown,) = best([np.array([-1e-9])], 1, DIGITS).scores.tolist()
-    assert str(shown) == "0.0"
 
 
 @pytest.mark.parametrize("wrong", [np.nan, np.inf])
@@ -205,9 +188,7 @@ def test_a_filter_applies_before_ranking(
 @pytest.mark.slow
 @pytest.mark.parametrize("read_over", [1, 10_000])
 @pytest.mark.parametrize("share", [0.01, 0.1, 0.5, 1.0])
-def test_reading_over_and_copying_give_the_same(
-    monkeypatch: pytest.MonkeyPatch, read_over: int, share: float
-) -> None:
+def test_reading_and_copying(monkeypatch: pytest.MonkeyPatch, read_over: int, share: float) -> None:
     vectors, query = drawn(3, 5_000, 384), drawn(4, 1, 384)[0].astype(np.float32)
     rows = np.flatnonzero(np.random.default_rng(5).random(len(vectors)) < share)
     every = dict(pairs(nearest(vectors, query, len(vectors))))
@@ -219,9 +200,7 @@ def test_reading_over_and_copying_give_the_same(
 
 
 @pytest.mark.parametrize(("step", "times"), [(100, 1), (6, 1), (4, 4), (1, 1)])
-def test_rows_that_may_not_be_found_are_read_only_where_they_are_few(
-    monkeypatch: pytest.MonkeyPatch, step: int, times: int
-) -> None:
+def test_few_excluded_rows_are_read(monkeypatch: pytest.MonkeyPatch, step: int, times: int) -> None:
     read: list[int] = []
 
     def watched(asked: Any, vectors: Any, metric: Any, out: Any) -> None:  # noqa: ANN401  numkong's
@@ -237,9 +216,7 @@ def test_rows_that_may_not_be_found_are_read_only_where_they_are_few(
 
 @pytest.mark.parametrize("filtered", [False, True])
 @pytest.mark.parametrize("threads", [2, 3, 64])
-def test_threads_never_change_the_answer(
-    monkeypatch: pytest.MonkeyPatch, threads: int, *, filtered: bool
-) -> None:
+def test_threads_agree(monkeypatch: pytest.MonkeyPatch, threads: int, *, filtered: bool) -> None:
     monkeypatch.setattr(scan, "THREAD_ROWS", 100)
     monkeypatch.setattr(scan, "SCAN_ROWS", 256)
     vectors = np.concatenate([drawn(1, 999), drawn(1, 999)])
@@ -267,37 +244,31 @@ def test_sums_are_carried_in_single_precision() -> None:
     found = nearest(vectors, query, len(vectors))
     off = np.abs(exact(vectors, query)[found.positions] - found.scores)
     assert off.max() <= 0.5 * 10**-COSINE_DIGITS + 1e-6
-
-
-def test_no_allowed_row_finds_nothing() -> None:
-    assert pairs(nearest(drawn(1, 9), np.ones(DIMENSION, np.float32), 3, np.zeros(0, int))) == []
-
-
-@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf, 1e6])
-def test_a_query_that_is_not_finite_is_refused(bad: float) -> None:
-    query = np.zeros(DIMENSION, dtype=np.float32)
-    query[5] = bad
-    with pytest.raises(ValueError, match="not finite"):
-        nearest(drawn(1, 9), query, 3)
-
-
-@pytest.mark.parametrize("shape", [(DIMENSION - 1,), (DIMENSION, 1), (1, DIMENSION), ()])
-def test_a_query_of_another_shape_is_refused(shape: tuple[int, ...]) -> None:
-    with pytest.raises(ValueError, match="dimension 24"):
-        nearest(drawn(1, 9), np.zeros(shape, dtype=np.float32), 3)
-
-
-@pytest.mark.parametrize("rows", [[3, 2], [2, 2]])
-def test_rows_that_do_not_ascend_are_refused(rows: list[int]) -> None:
-    with pytest.raises(ValueError, match="ascend"):
-        nearest(drawn(1, 9), np.ones(DIMENSION, np.float32), 3, np.array(rows))
-
-
-def test_a_stored_vector_that_is_not_finite_is_no_answer() -> None:
     vectors = drawn(1, 9)
     vectors[4, 2] = np.nan
     with pytest.raises(ValueError, match="not a finite number"):
         nearest(vectors, np.ones(DIMENSION, np.float32), 3)
+
+
+@pytest.mark.parametrize(
+    ("query", "rows", "why"),
+    [
+        *(
+            (np.where(np.arange(DIMENSION) == 5, bad, 0), None, "not finite")
+            for bad in (np.nan, np.inf, -np.inf, 1e6)
+        ),
+        *(
+            (np.zeros(shape), None, "dimension 24")
+            for shape in ((DIMENSION - 1,), (DIMENSION, 1), (1, DIMENSION), ())
+        ),
+        *((np.ones(DIMENSION), rows, "ascend") for rows in ([3, 2], [2, 2])),
+    ],
+)
+def test_what_cannot_be_asked_is_refused(query: Floats, rows: list[int] | None, why: str) -> None:
+    with pytest.raises(ValueError, match=why):
+        nearest(drawn(1, 9), query.astype(np.float32), 3, None if rows is None else np.array(rows))
+    none = nearest(drawn(1, 9), np.ones(DIMENSION, np.float32), 3, np.zeros(0, int))
+    assert pairs(none) == []
 
 
 class Counting:
@@ -328,15 +299,19 @@ def expected(texts: Sequence[str]) -> NDArray[np.float16]:
     return HashEmbedder(Counting.dimension).embed(texts).astype(np.float16)
 
 
-def test_vectors_come_in_the_order_of_their_texts(tmp_path: Path) -> None:
+def test_a_text_is_embedded_once_however_often_it_stands(tmp_path: Path) -> None:
     texts = ["a long one " * 40, "short", "", "short", "middle sized", "東京"]
     half = embed_all(texts, Counting(), tmp_path)
     assert half.dtype == np.float16
     assert np.array_equal(half, expected(texts))
-
-
-def test_no_text_gives_no_row(tmp_path: Path) -> None:
     assert embed_all([], Counting(), tmp_path).shape == (0, 16)
+    embedder = Counting()
+    embed_all(["same", "same", "other"], embedder, tmp_path)
+    assert embedder.seen == ["other", "same"]
+    embed_all(["text"], Counting("one"), tmp_path)
+    other = Counting("two")
+    embed_all(["text"], other, tmp_path)
+    assert other.seen == ["text"]
 
 
 def test_a_text_without_a_sign_is_near_nothing(tmp_path: Path) -> None:
@@ -344,12 +319,6 @@ def test_a_text_without_a_sign_is_near_nothing(tmp_path: Path) -> None:
     with mock.patch.object(Counting, "embed", lambda _, texts: np.repeat(one, len(texts), axis=0)):
         half = embed_all(["", "*", " \n", "\u200b", "\ufeff\xad"], Counting(), tmp_path)
     assert [row.any() for row in half] == [False, True, False, False, False]
-
-
-def test_a_text_is_embedded_once_however_often_it_stands(tmp_path: Path) -> None:
-    embedder = Counting()
-    embed_all(["same", "same", "other"], embedder, tmp_path)
-    assert embedder.seen == ["other", "same"]
 
 
 def test_what_is_known_costs_nothing(tmp_path: Path) -> None:
@@ -362,16 +331,7 @@ def test_what_is_known_costs_nothing(tmp_path: Path) -> None:
     assert again.seen == ["new"]
 
 
-def test_embedders_do_not_share_what_they_know(tmp_path: Path) -> None:
-    embed_all(["text"], Counting("one"), tmp_path)
-    other = Counting("two")
-    embed_all(["text"], other, tmp_path)
-    assert other.seen == ["text"]
-
-
-def test_a_killed_process_loses_only_the_vectors_in_work(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_kill_loses_only_the_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bulk, "PART", 4)
     texts = [f"text {at:02}" for at in range(20)]
     with pytest.raises(RuntimeError, match="killed"):
@@ -391,9 +351,7 @@ def texts_kept(cache: Path) -> int:
 
 
 @pytest.mark.parametrize("seconds", [0.0, 1e9])
-def test_where_a_part_ends_changes_no_vector(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seconds: float
-) -> None:
+def test_part_ends_agree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
     monkeypatch.setattr(bulk, "PART_S", seconds)
     texts = [f"text {at} " * (at % 40) for at in range(120)]
     embedder = Counting()
@@ -465,15 +423,11 @@ def test_batches_stay_small(tmp_path: Path) -> None:
     max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(st.lists(st.text(max_size=12), max_size=20))
-def test_a_vector_is_that_of_its_text_whatever_stands_beside_it(
-    tmp_path: Path, texts: list[str]
-) -> None:
+def test_a_vector_is_that_of_its_text_alone(tmp_path: Path, texts: list[str]) -> None:
     assert np.array_equal(embed_all(texts, Counting(), tmp_path), expected(texts).reshape(-1, 16))
 
 
-def test_many_vectors_are_mapped_and_texts_read_in_slabs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_texts_are_read_in_slabs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bulk, "IN_MEMORY", 0)
     monkeypatch.setattr(bulk, "SLAB", 3)
     texts = [f"text {at % 7}" for at in range(20)]
@@ -484,9 +438,7 @@ def test_many_vectors_are_mapped_and_texts_read_in_slabs(
     assert counting.seen == sorted(set(texts))
 
 
-def test_room_for_mapped_vectors_is_taken_before_they_are_written(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_room_is_taken_before_writing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A mapped page without a block on a full disk ended the process by a signal."""
     monkeypatch.setattr(bulk, "IN_MEMORY", 0)
     monkeypatch.setattr(bulk, "make_parts", lambda *_: None)
@@ -497,14 +449,6 @@ def test_room_for_mapped_vectors_is_taken_before_they_are_written(
             embed_all(texts, Counting(), tmp_path / "cache")
         stat = os.fstat(same.fileno())
     assert stat.st_blocks * 512 >= stat.st_size > 2 * len(texts)
-
-
-def test_a_vector_that_was_removed_meanwhile_is_an_error(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(bulk, "make_parts", lambda *_: None)
-    with pytest.raises(HarnessError, match="1 vectors were removed"):
-        embed_all(["one"], Counting(), tmp_path)
 
 
 TEXTS = ["water", "fire", "earth", "air"]
@@ -534,9 +478,15 @@ def record(tmp_path: Path) -> Path:
     return path.parent
 
 
-def test_the_same_texts_give_the_same_bytes(record: Path, tmp_path: Path) -> None:
+def test_another_model_is_not_taken_for_the_recorded_one(record: Path, tmp_path: Path) -> None:
     again = write(tmp_path / "again", Elsewhere(), tmp_path / "other", TEXTS[::-1])
     assert again.read_bytes() == (record / again.name).read_bytes()
+    here, cache = Elsewhere(4 * NEAR), tmp_path / "second"
+    said = take(record, here, cache, TEXTS)
+    assert said is not None
+    assert not said.used
+    assert not (folder_of(cache, VECTORS, here) / RECORDED).exists()
+    assert bulk.recorded(here, cache) is here
 
 
 def test_a_processor_that_is_off_by_less_than_a_unit_gives_what_is_recorded(
@@ -559,15 +509,6 @@ def test_a_processor_that_is_off_by_less_than_a_unit_gives_what_is_recorded(
     assert (asked.identity, asked.dimension) == ("letters", 26)
 
 
-def test_another_model_is_not_taken_for_the_recorded_one(record: Path, tmp_path: Path) -> None:
-    here, cache = Elsewhere(4 * NEAR), tmp_path / "second"
-    said = take(record, here, cache, TEXTS)
-    assert said is not None
-    assert not said.used
-    assert not (folder_of(cache, VECTORS, here) / RECORDED).exists()
-    assert bulk.recorded(here, cache) is here
-
-
 def test_a_query_whose_fresh_vector_disagrees_keeps_it(record: Path, tmp_path: Path) -> None:
     cache = tmp_path / "second"
     take(record, Elsewhere(), cache, TEXTS)
@@ -576,9 +517,7 @@ def test_a_query_whose_fresh_vector_disagrees_keeps_it(record: Path, tmp_path: P
 
 
 @pytest.mark.parametrize("texts", [[], ["nobody recorded this"]])
-def test_other_texts_are_no_reason_to_take_it(
-    record: Path, tmp_path: Path, texts: list[str]
-) -> None:
+def test_other_texts_do_not_take_it(record: Path, tmp_path: Path, texts: list[str]) -> None:
     assert take(record, Elsewhere(), tmp_path / "second", texts) is None
 
 

@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import anyio
-import pytest
 from mcp import Client
 from mcp.server.lowlevel import Server
 from mcp.types import CallToolResult
 
 from harness.core.engine import Manifest
 from harness.core.records import Document
-from harness_engines.stacks.agent_mail import arm as mail
-from harness_engines.stacks.agent_mail.arm import MailSearcher
 from harness_engines.stacks.agent_mail.contract import Names as Called
 from harness_engines.stacks.agent_mail.contract import SearchMode
 from harness_engines.stacks.agent_mail.mcp_tools.search import ServedIndex, Surface
 from harness_engines.stacks.agent_mail.mcp_tools.server import application
 from harness_engines.stacks.agent_mail.pipeline.scope import Scope
 from harness_engines.stacks.agent_mail.service import MailSearch
-from harness_engines.stacks.agent_mail.sqlite import store
 
 DAY_US = 86_400_000_000
 MAY_1 = 1_777_593_600_000_000
@@ -130,16 +125,3 @@ def over(
     """Put the tools over a service."""
     made = Manifest("agent-mail", "1", len(DOCUMENTS), "c" * 64, "s" * 64)
     return Tools(Surface(service, directory or Names(), ServedIndex("served", made), mode, scope))
-
-
-@pytest.fixture(scope="session")
-def tools(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tools]:
-    folder = tmp_path_factory.mktemp("surface")
-    index = folder / "index"
-    index.mkdir()
-    arm = mail.Mail(mail.MailSettings.model_validate(SETTINGS), folder / "cache")
-    arm.build(DOCUMENTS, index)
-    with arm.open(index) as searcher, store.opened(index / mail.STORE) as directory:
-        assert isinstance(searcher, MailSearcher)
-        identity = ServedIndex("mine", searcher.manifest)
-        yield Tools(Surface(searcher.service, directory, identity, SearchMode.LEXICAL))

@@ -29,7 +29,7 @@ from harness_engines.stacks.agent_mail.mcp_tools.search import guide
 from harness_engines.stacks.agent_mail.pipeline.plan import FallbackTier
 from harness_engines.stacks.agent_mail.pipeline.scope import viewer
 from tests.engines.agent_mail.fakes import Failing, message, service
-from tests.engines.agent_mail.mcp_tools.conftest import DAY_US, MAY_1, over
+from tests.engines.agent_mail.tools import DAY_US, MAY_1, over
 
 HERE = {"project_key": "*", "query": "x"}
 PAIRS = [
@@ -51,10 +51,6 @@ def test_every_other_name_means_the_same(name: str, other: str) -> None:
     value, _ = values(name)
     assert resolved(InProject, {**HERE, other: value}) == resolved(InProject, {**HERE, name: value})
     assert getattr(resolved(InProject, {**HERE, other: value}), name) == value
-
-
-@pytest.mark.parametrize(("name", "other"), PAIRS)
-def test_two_names_may_agree_and_may_not_differ(name: str, other: str) -> None:
     value, another = values(name)
     assert getattr(resolved(InProject, {**HERE, name: value, other: value}), name) == value
     with pytest.raises(ToolRefusal) as told:
@@ -79,27 +75,17 @@ def test_two_other_names_are_held_against_each_other(others: tuple[str, ...]) ->
 
 
 def test_one_instant_in_two_spellings_is_no_conflict() -> None:
-    given = resolved(
-        InProject,
-        {
-            **HERE,
-            "since": "2026-05-01",
-            "date_start": "2026-05-01T02:00+02:00",
-            "until": "2026-05-01",
-            "before": "2026-05-01T23:59:59.999999Z",
-        },
-    )
-    assert given.date_start == "2026-05-01T02:00+02:00"
-
-
-def test_empty_and_null_are_as_good_as_absent() -> None:
+    dates = {
+        "since": "2026-05-01",
+        "date_start": "2026-05-01T02:00+02:00",
+        "until": "2026-05-01",
+        "before": "2026-05-01T23:59:59.999999Z",
+    }
+    assert resolved(InProject, {**HERE, **dates}).date_start == dates["date_start"]
     given = {**HERE, "sender": "", "from_agent": None, "sender_name": "Ann", "cursor": None}
-    assert resolved(InProject, given) == resolved(InProject, {**HERE, "sender": "Ann"})
-
-
-def test_the_defaults_are_those_of_section_6() -> None:
-    given = resolved(InProject, HERE)
-    assert (given.limit, given.offset, given.explain) == (20, 0, False)
+    asked = resolved(InProject, given)
+    assert asked == resolved(InProject, {**HERE, "sender": "Ann"})
+    assert (asked.limit, asked.offset, asked.explain) == (20, 0, False)
 
 
 @pytest.mark.parametrize(
@@ -111,22 +97,16 @@ def test_values_that_cannot_be_are_refused(wrong: dict[str, object]) -> None:
 
 
 def test_the_signature_names_every_parameter_of_section_6() -> None:
-    messages = parameters(InProject)["properties"]
-    product = parameters(InProduct)["properties"]
-    for name in (
-        "project_key", "query", "limit", "offset", "ranking", "sender", "from_agent",
-        "sender_name", "importance", "thread_id", "date_start", "date_from", "after", "since",
-        "date_end", "date_to", "before", "until", "explain",
-    ):  # fmt: skip
-        assert name in messages
-    for name in (
-        "product_key", "query", "limit", "project", "project_key_filter", "project_slug", "proj",
-        "sender", "from_agent", "sender_name", "importance", "thread_id", "date_start",
-        "date_from", "after", "since", "date_end", "date_to", "before", "until",
-    ):  # fmt: skip
-        assert name in product
+    both = {
+        "query", "limit", "sender", "from_agent", "sender_name", "importance", "thread_id",
+        "date_start", "date_from", "after", "since", "date_end", "date_to", "before", "until",
+    }  # fmt: skip
+    messages, product = (parameters(of)["properties"].keys() for of in (InProject, InProduct))
+    assert {*both, "project_key", "offset", "ranking", "explain"} <= messages
+    projects = {"project", "project_key_filter", "project_slug", "proj"}
+    assert {*both, "product_key", *projects} <= product
     assert set(parameters(InProject)["required"]) == {"project_key", "query"}
-    assert not {"project", "proj"} & set(messages)
+    assert not {"project", "proj"} & messages
 
 
 @pytest.mark.parametrize(
@@ -167,6 +147,8 @@ def test_what_is_no_date_is_refused(text: str) -> None:
 def test_the_ends_of_the_calendar_do_not_overflow() -> None:
     assert earliest("0001-01-01") < 0
     assert latest("9999-12-31") == latest("9999-12-31T23:59:59.999999")
+    with pytest.raises(OverflowError):
+        written(10**18)
 
 
 @given(st.integers(-60_000_000_000_000_000, 250_000_000_000_000_000))
@@ -181,11 +163,6 @@ def test_a_day_ends_where_the_next_begins(moment: datetime) -> None:
     assert latest(str(day)) + 1 == earliest(str(following))
     within = moment.replace(tzinfo=UTC).isoformat()
     assert earliest(str(day)) <= earliest(within) <= latest(str(day))
-
-
-def test_an_instant_outside_the_calendar_is_not_written() -> None:
-    with pytest.raises(OverflowError):
-        written(10**18)
 
 
 def all_of(text: str) -> arguments.Typed:
@@ -255,16 +232,11 @@ def test_a_far_miss_is_text(text: str) -> None:
     assert all_of(text) == arguments.Typed(text, (), ())
 
 
-def test_of_equally_near_fields_the_first_by_name_is_meant(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(arguments, "distance", lambda *_: 2)
-    assert all_of("x:y").slips == (DidYouMean(typed="x:y", suggestion="after:y"),)
-
-
-def test_a_hint_that_is_not_taken_stays() -> None:
+def test_a_hint_that_is_not_taken_stays(monkeypatch: pytest.MonkeyPatch) -> None:
     found = arguments.read_hints("after:soon from:Ann", lambda hint: hint.field is HintField.FROM)
     assert found.text == "after:soon"
+    monkeypatch.setattr(arguments, "distance", lambda *_: 2)
+    assert all_of("x:y").slips == (DidYouMean(typed="x:y", suggestion="after:y"),)
 
 
 WORDS = st.text("abc", max_size=5)
@@ -285,7 +257,7 @@ def test_edit_distance_by_hand(one: str, other: str, away: int) -> None:
 
 
 @given(st.text(max_size=60))
-def test_no_text_is_an_error(text: str) -> None:
+def test_no_question_is_an_error(text: str) -> None:
     typed = all_of(text)
     assert typed.taken or typed.text == text
 
@@ -316,23 +288,27 @@ def test_filters_come_in_one_order(count: int) -> None:
         assert kinds(query, SLIPS) == [*(kind for kind, _ in chosen), "fix_typo", "fix_typo"]
 
 
-@pytest.mark.parametrize("name", ["sender_name", "recipient_name", "agent_name"])
-def test_any_agent_is_an_agent_filter(name: str) -> None:
-    query = SearchQuery("x", **{name: "Ann"})  # type: ignore[arg-type]
-    assert kinds(query) == ["drop_agent_filter"]
-
-
-def test_without_a_filter_or_a_slip_the_text_is_what_is_left() -> None:
-    assert kinds(SearchQuery("x")) == ["simplify_query"]
-    assert kinds(SearchQuery("x", project_id=1, min_score=0.5)) == ["simplify_query"]
-    assert kinds(SearchQuery("x"), SLIPS[:1]) == ["fix_typo"]
+@pytest.mark.parametrize(
+    ("query", "slips", "expected"),
+    [
+        *(
+            (SearchQuery("x", **{name: "Ann"}), (), ["drop_agent_filter"])  # type: ignore[arg-type]
+            for name in ("sender_name", "recipient_name", "agent_name")
+        ),
+        (SearchQuery("x"), (), ["simplify_query"]),
+        (SearchQuery("x", project_id=1, min_score=0.5), (), ["simplify_query"]),
+        (SearchQuery("x"), SLIPS[:1], ["fix_typo"]),
+    ],
+)
+def test_what_is_suggested(
+    query: SearchQuery, slips: Sequence[DidYouMean], expected: list[str]
+) -> None:
+    assert kinds(query, slips) == expected
 
 
 def test_a_suggestion_says_what_it_is_about() -> None:
-    zero_result_guidance = guide(
-        SearchQuery("x", sender_name="Ann", recipient_name="Bob"), SLIPS[:1]
-    )
-    agents, typo = zero_result_guidance.suggestions
+    found = guide(SearchQuery("x", sender_name="Ann", recipient_name="Bob"), SLIPS[:1])
+    agents, typo = found.suggestions
     assert "sender Ann and recipient Bob" in agents.detail
     assert "form:a" in typo.detail
     assert "from:a" in typo.detail

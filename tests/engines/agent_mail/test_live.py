@@ -39,8 +39,8 @@ from harness_engines.stacks.agent_mail.pipeline.scope import Scope, Visibility
 from harness_engines.stacks.agent_mail.sqlite import journal, store
 from harness_engines.stacks.agent_mail.sqlite.store import AddressKind
 from harness_engines.vector.embedder import HashEmbedder, ModelPass
-from tests.engines.agent_mail.live import writer
-from tests.engines.agent_mail.mcp_tools.conftest import Names, Tools
+from tests.engines.agent_mail import live_writer as writer
+from tests.engines.agent_mail.tools import Names, Tools
 from tests.make.mail.live_index import built, check_agree, served, table
 from tests.make.mail.messages import some_mail, stored
 from tests.source import ROOT
@@ -64,9 +64,7 @@ def found(searcher: MailSearcher, text: str) -> list[str]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("mode", MODES)
-def test_what_is_inserted_edited_and_deleted_is_found_at_the_next_query(
-    tmp_path: Path, mode: str
-) -> None:
+def test_each_write_is_found_at_the_next_query(tmp_path: Path, mode: str) -> None:
     index = built(tmp_path, mode=mode)
     with served(tmp_path, mode=mode) as searcher, ingest.opened(index / mail.STORE) as box:
         assert found(searcher, "zeppelin") == []
@@ -189,12 +187,8 @@ def test_an_answer_that_may_miss_a_change_is_not_signed(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("visible", "told"), [(True, True), (False, False)])
-def test_a_viewer_is_told_of_what_it_sees_alone(
-    tmp_path: Path,
-    visible: bool,  # noqa: FBT001  a case
-    told: bool,  # noqa: FBT001  a case
-) -> None:
+@pytest.mark.parametrize("visible", [True, False])
+def test_a_viewer_is_told_of_what_it_sees_alone(tmp_path: Path, *, visible: bool) -> None:
     index = built(tmp_path, mode="semantic")
     with served(tmp_path, mode="semantic") as searcher:
         assert isinstance(searcher.service.fresh, LiveIndexes)
@@ -204,8 +198,8 @@ def test_a_viewer_is_told_of_what_it_sees_alone(
         scope = Scope("most", lambda m: shown if m.message_id == 5 else Visibility.ALLOW)
         query = SearchQuery("review", mode=SearchMode.SEMANTIC)
         answer = replace(searcher.service, fresh=stuck).search(query, scope)
-        assert answer.stale is told
-        assert ("index_stale: a message may be missing" in answer.explain.note) is told
+        assert answer.stale is visible
+        assert ("index_stale: a message may be missing" in answer.explain.note) is visible
 
 
 @pytest.mark.slow
@@ -227,9 +221,9 @@ def cut_and_ask(folder: Path, mode: str) -> None:
     with served(folder, mode=mode) as searcher:
         before = searcher.search("review", 5)
         assert before.served_by == searcher.manifest.fingerprint
+        mapped = {".idx", ".term", ".store", ".fast"}
         tantivy = (index / mail.TANTIVY / "index").glob("*.*")
-        mapped = [one for one in tantivy if one.suffix in {".idx", ".term", ".store", ".fast"}]
-        for path in [*mapped, index / mail.VECTORS]:
+        for path in [index / mail.VECTORS, *(one for one in tantivy if one.suffix in mapped)]:
             os.truncate(path, 64)
         after = searcher.search("review", 5)
         assert {hit.doc_id for hit in after.hits} == {hit.doc_id for hit in before.hits}
@@ -243,7 +237,7 @@ def test_a_file_that_is_cut_short_is_an_error_and_no_signal(tmp_path: Path, mode
     built(tmp_path, mode=mode)
     code = (
         "import sys; from pathlib import Path;"
-        " from tests.engines.agent_mail.live import test_follow"
+        " from tests.engines.agent_mail import test_live as test_follow"
     )
     ask = f"{code}; test_follow.cut_and_ask(Path(sys.argv[1]), sys.argv[2])"
     words = [sys.executable, "-c", ask, str(tmp_path), mode]
@@ -284,9 +278,7 @@ def killed(folder: Path, seed: int) -> tuple[dict[int, str], str | None]:
 @pytest.mark.slow
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("first", range(0, MOMENTS, AT_ONCE))
-def test_after_a_kill_at_any_moment_all_indexes_agree_with_the_table(
-    tmp_path: Path, first: int
-) -> None:
+def test_after_a_kill_all_indexes_agree_with_the_table(tmp_path: Path, first: int) -> None:
     index = built(tmp_path, mode="hybrid")
     for seed in range(first, first + AT_ONCE):
         said, announced = killed(tmp_path, seed)
@@ -372,17 +364,13 @@ def test_a_changed_message_is_read_once_for_each_change(tmp_path: Path) -> None:
         assert similar() == [0.0, 0.0]
 
 
-NEW_NOTES = Draft(1, "zeppelin", "over the reservoir", "Ann", ("Bob", "Cid"), created_ts=7)
+NEW_NOTES = replace(NEW, recipients=("Bob", "Cid"), created_ts=7)
 
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    with stored(tmp_path / "mail.db", some_mail(7, 40).messages) as made:
-        if made.project_called("one") is None and not made.read(
-            "SELECT 1 FROM projects WHERE id=1"
-        ):
-            made.add_project(1, "one")
-    return tmp_path / "mail.db"
+    with stored(tmp_path / "mail.db", some_mail(7, 40).messages):
+        return tmp_path / "mail.db"
 
 
 @pytest.fixture
@@ -391,9 +379,7 @@ def box(path: Path) -> Iterator[Ingest]:
         yield made
 
 
-def test_a_new_message_is_what_was_given_and_an_edit_changes_only_what_is_named(
-    box: Ingest,
-) -> None:
+def test_an_edit_changes_only_the_fields_named(box: Ingest) -> None:
     done = box.insert(NEW_NOTES, {"Cid": AddressKind.BCC})
     (new,) = done.message_ids
     assert box.store.hydrate([new])[new] == NEW_NOTES.numbered(new)
@@ -402,15 +388,12 @@ def test_a_new_message_is_what_was_given_and_an_edit_changes_only_what_is_named(
     now = box.store.hydrate([new])[new]
     assert (now.subject, now.body, now.importance) == ("balloon", NEW_NOTES.body, Importance.HIGH)
     assert box.store.kinds_of(new) == {"Bob": AddressKind.TO, "Cid": AddressKind.BCC}
-
-
-def test_an_id_is_not_given_twice(box: Ingest) -> None:
     (new,) = box.insert(NEW_NOTES).message_ids
     box.delete(new)
     assert box.insert_all([NEW_NOTES, NEW_NOTES]).message_ids == (new + 1, new + 2)
 
 
-def test_what_cannot_be_meant_changes_nothing(box: Ingest) -> None:
+def test_what_cannot_be_meant_changes_nothing(box: Ingest, path: Path) -> None:
     before = box.store.read("SELECT value FROM generation")
     with pytest.raises(InvalidQuery, match="project 999 is missing; add it first"):
         box.insert_all([NEW_NOTES, Draft(999, "", "", "Ann")])
@@ -418,8 +401,5 @@ def test_what_cannot_be_meant_changes_nothing(box: Ingest) -> None:
         with pytest.raises(InvalidQuery, match="message 999 is missing"):
             change(999)
     assert box.store.read("SELECT value FROM generation") == before
-
-
-def test_a_table_that_cannot_be_written_says_so(path: Path) -> None:
     with store.opened(path) as reads, pytest.raises(EngineError, match="cannot be written"):
         Ingest(reads).insert(NEW_NOTES)

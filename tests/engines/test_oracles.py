@@ -16,9 +16,9 @@ from harness.core.records import Document
 from harness_engines import registry as arms
 from harness_engines.lexical.terms import indexed
 from harness_engines.stacks.agent_mail.contract import Filters, RankingMode, names
-from tests.engines.oracles import lucene, texts
-from tests.engines.oracles.questions import MOST_WORDS, Part, Question, any_of, words_of
-from tests.engines.oracles.questions import drawn as drawn_lucene
+from tests.engines import oracle_texts as oracle
+from tests.engines.oracle_texts import MOST_WORDS, Part, Question, any_of, words_of
+from tests.engines.oracle_texts import drawn as drawn_lucene
 from tests.make.mail.tantivy import WEIGHTS, built
 
 K, COUNT, SEED = 10, 400, 9
@@ -41,8 +41,8 @@ CORPORA = {"mail": MESSAGES, "documentation": PASSAGES, "cranfield": PASSAGES}
 def one_text(corpus: str) -> list[Document]:
     """Read documents of one field each: a weighted title would be counted in three ways."""
     if corpus == "mail":
-        return [Document(str(m.message_id), "", f"{m.subject}\n{m.body}") for m in texts.mail()]
-    found = texts.documentation() if corpus == "documentation" else texts.collection(corpus)[0]
+        return [Document(str(m.message_id), "", f"{m.subject}\n{m.body}") for m in oracle.mail()]
+    found = oracle.documentation() if corpus == "documentation" else oracle.collection(corpus)[0]
     return [Document(d.doc_id, "", f"{d.title}\n{d.text}") for d in found]
 
 
@@ -158,13 +158,15 @@ def lines(questions: Iterable[Question], of: Callable[[Part], Sequence[str]]) ->
 
 
 def compared(
-    questions: Sequence[Question], ours: Callable[[str], list[str]], theirs: Sequence[lucene.Scored]
+    questions: Sequence[Question],
+    ours: Callable[[str], list[str]],
+    theirs: Sequence[oracle.Scored],
 ) -> None:
     assert len(theirs) == len(questions) >= COUNT_LUCENE
     wrong = {
         question.typed: (shown, best)
         for question, best in zip(questions, theirs, strict=True)
-        if not lucene.same(shown := ours(question.typed), best, K_LUCENE)
+        if not oracle.same(shown := ours(question.typed), best, K_LUCENE)
     }
     assert not wrong, f"{len(wrong)} of {len(questions)}: {list(wrong.items())[:3]}"
     assert sum(bool(best) for best in theirs) > COUNT_LUCENE * 0.9
@@ -174,17 +176,17 @@ def compared(
 @pytest.mark.slow
 @pytest.mark.parametrize("corpus", ["cranfield", "documentation"])
 def test_the_arm_finds_what_lucene_finds(corpus: str, tmp_path: Path) -> None:
-    lucene.jars()
+    oracle.jars()
     documents, asked = (
-        (texts.documentation(), list[str]())
+        (oracle.documentation(), list[str]())
         if corpus == "documentation"
-        else texts.collection(corpus)
+        else oracle.collection(corpus)
     )
     questions = [any_of(text) for text in asked]
     questions += drawn_lucene(
         [d.text for d in documents], COUNT_LUCENE - len(questions), 3, prefixes=False
     )
-    theirs = lucene.best(
+    theirs = oracle.best(
         {d.doc_id: [("text", d.title), ("text", d.title), ("text", d.text)] for d in documents},
         lines(questions, lambda part: ways(part, {"text": 1.0})),
         K_LUCENE,
@@ -201,8 +203,8 @@ def test_the_arm_finds_what_lucene_finds(corpus: str, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_message_search_finds_what_lucene_finds(tmp_path: Path) -> None:
-    lucene.jars()
-    messages = texts.mail()
+    oracle.jars()
+    messages = oracle.mail()
     questions = drawn_lucene([m.body for m in messages], COUNT_LUCENE, 4, prefixes=True)
     given: dict[str, list[tuple[str, str]]] = {}
     for m in messages:
@@ -213,12 +215,7 @@ def test_message_search_finds_what_lucene_finds(tmp_path: Path) -> None:
             *[("text", part) for part in (subject, subject, body)],
             ("whole", " ".join(names(f"{m.subject}\n{m.body}") * WEIGHTS.identifiers)),
         ]
-    theirs = lucene.best(
-        given,
-        lines(questions, mail_ways),
-        K_LUCENE,
-        tmp_path,
-    )
+    theirs = oracle.best(given, lines(questions, mail_ways), K_LUCENE, tmp_path)
     engine = built(tmp_path / "index", messages).engine
 
     def ours(text: str) -> list[str]:

@@ -1,1 +1,0 @@
-"""Tests of engines.agent_mail.live."""

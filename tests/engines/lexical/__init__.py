@@ -1,1 +1,0 @@
-"""What was typed, and how text is split."""

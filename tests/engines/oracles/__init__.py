@@ -1,1 +1,0 @@
-"""Other people's engines, asked the same: what they say is what ours must say."""

@@ -1,1 +1,0 @@
-"""Embedders, their cache and the vectors in a file."""
