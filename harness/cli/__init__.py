@@ -63,9 +63,9 @@ def main() -> None:
 
 
 def _typed() -> None:
-    from harness.report import fonts
+    from harness.report.svg import settle
 
-    fonts.settle()
+    settle()
     typed = next((word for word in sys.argv[1:] if not word.startswith("-")), "")
     parser(typed)(prog_name=called())
 

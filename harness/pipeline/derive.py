@@ -26,10 +26,9 @@ from harness.core.scores import BY_TEXT
 from harness.corpus.runs import PAIR, read_scores
 from harness.pipeline import experiments, receipts
 from harness.pipeline.compare import compare, read_agreement
-from harness.pipeline.difference import StoredDifference, first_difference
 from harness.pipeline.evidence import ReportSubject, pairs_of
 from harness.pipeline.experiments import ExperimentLog
-from harness.pipeline.gate import as_stated, decided, texts
+from harness.pipeline.gate import StoredDifference, as_stated, decided, first_difference, texts
 from harness.pipeline.layout import Layout
 from harness.pipeline.params import CompareParams, ScoreParams
 from harness.pipeline.score import score

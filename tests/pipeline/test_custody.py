@@ -30,10 +30,9 @@ from harness.corpus.prepared import Prepared
 from harness.corpus.runs import read_run, write_run
 from harness.measures.quality import oracle, score
 from harness.pipeline import receipts
-from harness.pipeline.difference import first_difference
 from harness.pipeline.dvc import LOCK, SAVED, local, local_lock
 from harness.pipeline.evidence import sides
-from harness.pipeline.gate import decide_again, gate
+from harness.pipeline.gate import decide_again, first_difference, gate
 from harness.pipeline.layout import Layout
 from harness.pipeline.pins import NAMESPACE, sign, signed_by
 from harness.pipeline.provenance import provenance

@@ -21,7 +21,7 @@ from rich.console import Console
 from harness.core.errors import EvidenceError
 from harness.core.printable import one_line, printable
 from harness.core.scores import Estimate
-from harness.report import fonts, rounding
+from harness.report import rounding, svg
 from harness.report.doc import (
     CodeBlock,
     Figure,
@@ -348,13 +348,13 @@ finally:
 
 def settled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, **env: str) -> str:
     """Give the folder that is chosen where these variables are set."""
-    for name in (*HOMES, fonts.FONTS):
+    for name in (*HOMES, svg.FONTS):
         monkeypatch.delenv(name, raising=False)
     for name, value in {"TMPDIR": str(tmp_path), **env}.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setattr("tempfile.tempdir", None)
-    fonts.settle()
-    return os.environ.get(fonts.FONTS, "")
+    svg.settle()
+    return os.environ.get(svg.FONTS, "")
 
 
 @pytest.mark.parametrize("variable", HOMES)
@@ -369,13 +369,13 @@ def test_a_home_and_a_choice_are_left_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert settled(tmp_path, monkeypatch, HOME=str(tmp_path / "new")) == ""
-    chosen = {"HOME": "/dev/null", fonts.FONTS: str(tmp_path / "mine")}
+    chosen = {"HOME": "/dev/null", svg.FONTS: str(tmp_path / "mine")}
     assert settled(tmp_path, monkeypatch, **chosen) == str(tmp_path / "mine")
 
 
 def test_a_command_settles_it_before_it_draws(tmp_path: Path) -> None:
     """It was a warning of seven lines in each command, and a second of looking for fonts."""
-    kept = {name: value for name, value in os.environ.items() if name != fonts.FONTS}
+    kept = {name: value for name, value in os.environ.items() if name != svg.FONTS}
     said = subprocess.run(
         [sys.executable, "-c", DRAWS],
         cwd=ROOT, env={**kept, "TMPDIR": str(tmp_path), "HOME": "/dev/null"},
