@@ -46,7 +46,6 @@ LOAD_S, PROBE_S, TURN_S = 600.0, 5.0, 0.05
 MOST_EXPORTED = 4 << 30
 LAGS = "{}: has {} documents of {}: the replica lags"
 line_of = partial(json.dumps, sort_keys=True)
-"""Write a document as it is sent."""
 Search = Mapping[str, Any]
 FIELDS = {"title": "string", "text": "string", "place": "int32"}
 Match = tuple[str, int]
@@ -256,9 +255,8 @@ class Nodes:
         lacks = " The node lacks the collection. Run: harness stage index"
         hint = {401: key, 403: key, 404: lacks, 429: ""}.get(status)
         another = hint is not None or status >= HTTPStatus.INTERNAL_SERVER_ERROR
-        raise (NodeFailed if another else NodeFault)(
-            f"HTTP {status} from {node}: {quoted}{hint or ''}"
-        )
+        kind = NodeFailed if another else NodeFault
+        raise kind(f"HTTP {status} from {node}: {quoted}{hint or ''}")
 
     def search(self, search: Search, documents: int) -> tuple[list[Match], int]:
         """Run one search on a node that holds all; return its hits and the failed attempts."""
