@@ -257,7 +257,10 @@ def _verdict(found: ServicesFound, out: Path) -> Iterator[Block]:
     done = f", {found.judged:,} are judged" if found.judged else ""
     yield Text(f"The pool has {counted(found.pairs, 'pair')} of {counted(have, 'query')}{done}.")
     if found.needed > have:
+        different = sum(one.queries for one in found.card.strata.values())
         more = f"run this command again with --size {found.needed}; grades are kept"
+        if different < found.needed:
+            more = f"this one has {counted(different, 'different query')}; take a longer one"
         queries = counted(found.needed, "query")
         yield Text(f"All gates of {found.policy.name!r} take {queries} of the log: {more}.")
     yield Text(

@@ -125,6 +125,8 @@ def test_two_services_are_compared_and_a_verdict_follows(
     assert "148 because a robot sent it" in said.out
     assert "9 because the server reported an error" in said.out
     assert "identity self-reported" in said.out
+    assert "different queries; take a longer one." in said.out
+    assert "again with --size" not in said.out
     page = (tmp_path / "cmp" / "index.html").read_text("utf-8")
     assert "explore.html#d=traffic&amp;a=control&amp;b=candidate&amp;q=log-" in page
     assert (tmp_path / "cmp" / "explore.html").is_file()
