@@ -132,7 +132,6 @@ class Table:
         drawn = self.test in {"permutation", "bootstrap"}
         resamples = f" ({self.sure.resamples:,} resamples, seed {self.sure.seed})"
         how = f"{NAMES[self.test]}{resamples if drawn else ''}, two-sided"
-        own = "correction of its own" if self.test == "tukey" else CORRECTED[self.correction]
         marks = (
             f"{HIGHER} higher, {LOWER} lower than {self.baseline}"
             if self.baseline
@@ -140,15 +139,17 @@ class Table:
         )
         lost = [f"{system} {count:,}" for system, count in self.lost.items() if count]
         left = f" Queries without a value: {', '.join(lost)}." if lost else ""
-        tests = many(len(self.pairs), "test")
-        return f"{marks}: {how}, p below {self.sure.level:.3g} after {own} over {tests}.{left}"
+        family = f"after {CORRECTED[self.correction]} over {many(len(self.pairs), 'test')}"
+        if self.test == "tukey":
+            family = "over all pairs of each measure, not corrected over measures"
+        return f"{marks}: {how}, p below {self.sure.level:.3g} {family}.{left}"
 
     @property
     def caption(self) -> str:
         """Name what the means are over."""
         counts = sorted({len(of[self.measures[0]]) for of in self.values.values()})
         least = f"{counts[0]:,} to " if len(counts) > 1 else ""
-        return f"Means over {least}{many(counts[-1], 'query')} by {self.measures[0]}"
+        return f"Means over {least}{many(counts[-1], 'query')}, sorted by {self.measures[0]}"
 
     def to_frame(self) -> pd.DataFrame:
         """Return the means, a row for each system; ``.to_latex()`` and others are pandas' own."""
@@ -258,7 +259,7 @@ def table(
     as ir-measures writes them, or its objects. Without ``baseline`` all pairs are tested. A judged
     query that a run does not have is left out of its means and tests, or counts as answered with
     nothing where ``missing`` is ``"empty"``, as ``trec_eval -c`` does. ``correction`` is over all
-    tests of the table; Tukey's test corrects by itself.
+    tests of the table; Tukey's test corrects for all pairs of one measure instead.
 
     Raises:
         UnknownName: a measure, test, correction or the baseline is unknown.
@@ -290,14 +291,13 @@ def table(
         undefined = {q for one in each for q in one[names[0]].unanswered}
         lost[name] = len(undefined - found[name][names[0]].keys())
     if baseline and baseline not in found:
-        raise UnknownName("system to be the baseline", baseline, found)
+        raise UnknownName("baseline", baseline, found)
     order = sorted(found, key=lambda one: (-_mean(found[one][names[0]]), one))
     between = [(one, baseline) for one in order if one != baseline]
     pairs = _tested(found, order, between if baseline else [*combinations(order, 2)], test, sure)
-    corrected = correct(
-        np.array([one.p for one in pairs], dtype=np.float64),
-        "none" if test == "tukey" else correction,
-    )
+    if test == "tukey":
+        correction = "none"
+    corrected = correct(np.array([one.p for one in pairs], dtype=np.float64), correction)
     return Table(
         values={one: found[one] for one in order},
         lost=lost,
@@ -306,7 +306,7 @@ def table(
         ),
         baseline=baseline,
         test=test,
-        correction="none" if test == "tukey" else correction,
+        correction=correction,
         sure=sure,
     )
 

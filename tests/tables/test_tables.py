@@ -59,6 +59,8 @@ def test_tukey_corrects_for_more_systems(values: Floats) -> None:
     every = [(a, b) for a in range(4) for b in range(a)]
     by_tukey, by_t = tukey(values, every), p_values(values, every, "t", USUAL)
     assert (by_tukey[by_t > 0.001] > by_t[by_t > 0.001]).all()
+    out = table({"good": GOOD, "bad": BAD}, QRELS, ["nDCG@10", "RR@10"], test="tukey")
+    assert "over all pairs of each measure, not corrected over measures." in out.note
 
 
 @pytest.mark.parametrize("test", ["bootstrap", "permutation"])
