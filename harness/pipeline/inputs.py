@@ -119,7 +119,7 @@ def _files(folder: Path) -> dict[str, str]:
     other = sorted({
         name
         for name in listed("-m", "-o", "--exclude-standard")
-        if "\n" not in name and (root / name).is_file()
+        if "\n" not in name and "__pycache__/" not in name and (root / name).is_file()
         if not (root / name).resolve().is_relative_to(own)
     })
     given = "".join(f"{name}\n" for name in other)

@@ -199,7 +199,7 @@ def notes(checked: CiResult, most: int) -> tuple[Annotation, ...]:
                 Annotation(
                     level=level,
                     title=f"{held.arm} loses {checked.measure} against {held.against}",
-                    message=f"{loss.query_id} ({loss.text[:TEXT]}): {_fell(loss)}",
+                    message=f"{loss.query_id} ({one_line(loss.text, TEXT)}): {_fell(loss)}",
                     key=f"{checked.dataset}\n{held.arm}\n{held.against}\n{loss.query_id}",
                     file=checked.file if line else "",
                     line=line,
@@ -274,8 +274,8 @@ def _passed(decision: StepDecision) -> int:
 
 def _in_the_way(decision: StepDecision) -> Iterator[str]:
     for finding in decision.blocking:
-        remedy = f" To reach a decision: {finding.remedy}" if finding.remedy else ""
-        why = one_line(finding.reason + remedy, WHY)
+        remedy = f". To reach a decision: {finding.remedy}" if finding.remedy else ""
+        why = (one_line(finding.reason, WHY) + one_line(remedy, WHY)).replace("….", "…")
         yield f"{finding.verdict.upper()} {decision.step}, {finding.gate}: {why}"
 
 
@@ -341,7 +341,7 @@ def _rows(checked: CiResult, held: Held, losses: Iterable[Loss]) -> TableBlock:
         "",
         ("query", "line", "text", held.against, held.arm),
         (
-            (loss.query_id, str(checked.lines.get(loss.query_id, "")), loss.text[:TEXT],
+            (loss.query_id, str(checked.lines.get(loss.query_id, "")), one_line(loss.text, TEXT),
              Num(loss.before), loss.instead if loss.now is None else Num(loss.now))
             for loss in losses
         ),

@@ -26,7 +26,7 @@ def number(value: float | None) -> str:
     if value is None or not math.isfinite(value):
         return UNDEFINED
     size = abs(value)
-    if size == 0:
+    if size < 1e-12:  # noqa: PLR2004  what adding floats leaves of 0
         return "0"
     if size < 0.00005:  # noqa: PLR2004  below half of the last digit shown
         text = f"{value:.1e}"
@@ -42,7 +42,7 @@ def number(value: float | None) -> str:
 def signed(value: float | None) -> str:
     """Write a difference: ``number`` with a plus sign where it is above 0."""
     text = number(value)
-    return f"+{text}" if value is not None and math.isfinite(value) and value > 0 else text
+    return f"+{text}" if text not in {"0", UNDEFINED} and text[0] != MINUS else text
 
 
 def three_digits(value: float) -> str:

@@ -311,9 +311,18 @@ def test_a_loss_is_an_error_only_where_a_gate_fails(
 
 def test_what_would_settle_it_is_said() -> None:
     said = to_markdown_ci(checked(Verdict.INCONCLUSIVE, blocked_by="before"), 5)
-    assert "- INCONCLUSIVE own, quality: it lost To reach a decision: ask more" in said
+    assert "- INCONCLUSIVE own, quality: it lost. To reach a decision: ask more" in said
     assert "- own waits for before" in said
     assert "\n- " not in to_markdown_ci(checked(Verdict.PASS), 5)
+
+
+def test_a_long_reason_leaves_room_for_what_would_settle_it() -> None:
+    found = checked(Verdict.INCONCLUSIVE)
+    (step,) = found.decisions
+    (finding,) = step.findings
+    long = replace(step, findings=(replace(finding, reason="it lost " * 99),))
+    said = to_markdown_ci(replace(found, decisions=(long,)), 5)
+    assert "… To reach a decision: ask more" in said
 
 
 def test_no_answer_is_said_in_words() -> None:

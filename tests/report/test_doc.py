@@ -144,6 +144,7 @@ NAN, INF = float("nan"), float("inf")
         (0.00001, "1.0e\N{MINUS SIGN}05"),
         (1.23456, "1.235"),
         (12345.6, "12,345.6"),
+        (1.6e-18, "0"),
         (NAN, "not defined"),
         (INF, "not defined"),
         (None, "not defined"),
@@ -170,7 +171,7 @@ def test_a_p_value_is_never_0(value: float | None, text: str) -> None:
 
 def test_only_gains_carry_a_plus() -> None:
     assert rounding.signed(0.5) == "+0.5000"
-    assert rounding.signed(0.0) == "0"
+    assert rounding.signed(0.0) == rounding.signed(1.6e-18) == "0"
     assert rounding.signed(-0.5) == "\N{MINUS SIGN}0.5000"
     assert rounding.signed(NAN) == "not defined"
 
