@@ -164,7 +164,7 @@ class OwnWatch:
             named = ", ".join(sorted(self.strangers)[:EXAMPLES])
             found.append(
                 f"{many(len(self.strangers), 'query has')} the id of a document with another text:"
-                f' {named}. Where they are the same, set own_documents = "drop" in card.toml.'
+                f' {named}. Set own_documents in card.toml: "keep" if by chance, else "drop".'
             )
         return tuple(found)
 

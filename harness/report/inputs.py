@@ -50,8 +50,8 @@ class Trust:
         if policy.declared:
             said += f" Attempts are declared, not counted: {policy.declared}."
         if granted := policy.premises.model_dump(exclude_none=True):
-            each = "; ".join(f"{key}: {why}" for key, why in granted.items())
-            said += f" Taken for granted, and not checked: {each}."
+            each = " ".join(f"({key}) {why}." for key, why in granted.items())
+            said += f" The policy takes for granted, unchecked: {each}"
         return said
 
 

@@ -489,7 +489,7 @@ def test_the_page_says_how_large_an_intent_may_be(tmp_path: Path, share: float, 
     trust = replace(trust, policy=replace(trust.policy, rules=rules))
     worth = {"tantivy": {"nDCG@10": WORTH}}
     report = replace(report_inputs.report(), trust=trust, dependence=worth)
-    says = f"no intent has more than {most} of these 40 queries ({most / 40:.2%}), seen or not."
+    says = f"declared or not, has more than {most} of these 40 queries ({most / 40:.2%})."
     assert says in independence(report, "tantivy")
 
 

@@ -261,8 +261,8 @@ def covered(report: ReportInput, found: Dependence | None) -> str:
     stated = int(report.trust.policy.rules.largest_cluster * found.queries)
     most = max(found.largest, stated)
     return (
-        f" Intervals are valid where no intent has more than {most:,} of these"
-        f" {counted(found.queries, 'query')} ({most / found.queries:.2%}), seen or not."
+        f" Intervals are valid if no intent, declared or not, has more than {most:,} of these"
+        f" {counted(found.queries, 'query')} ({most / found.queries:.2%})."
     )
 
 
