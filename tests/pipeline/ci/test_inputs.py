@@ -78,6 +78,13 @@ def test_what_was_not_committed_is_the_same_when_it_is(repository: Path) -> None
     assert since(dirty, repository) == ()
 
 
+def test_bytecode_that_git_does_not_ignore_is_no_change(repository: Path) -> None:
+    before = around(repository)
+    (repository / "shop" / "__pycache__").mkdir(parents=True)
+    (repository / "shop" / "__pycache__" / "search.cpython-311.pyc").write_bytes(b"made")
+    assert since(before, repository) == ()
+
+
 def test_packages_and_python_are_named_and_many_are_cut(repository: Path) -> None:
     now = around(repository)
     others = {**now.packages, **dict.fromkeys("abcdef", "1"), "numpy": "0.1"}
