@@ -101,6 +101,11 @@ def test_a_candidate_that_truly_loses_a_third_is_not_promoted() -> None:
     assert "of old's unjudged hits, weighted by rank, are relevant" in finding.reason
     assert "harness pool --dataset toy --control old --candidate new" in finding.remedy
     assert "--order sample --size" in finding.remedy
+    of = evidence(control, candidate, judged)
+    again = ask(replace(of, candidate=replace(of.candidate, arm=of.control.arm)))
+    assert again.verdict is Verdict.INCONCLUSIVE, "two releases of one arm have no pool"
+    assert "harness pool" not in again.remedy
+    assert again.remedy.startswith("judge ")
 
 
 def test_what_the_card_calls_complete_needs_no_more_judgements() -> None:

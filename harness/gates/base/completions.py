@@ -182,6 +182,8 @@ class Completions:
         what = f"the {counted(of, 'unjudged hit')}"
         if size < of:
             what = f"a sample of {size:,} of {what}, which settles it if none is relevant"
+        if self.arms[0] == self.arms[1]:  # two releases of one arm: no pool is drawn of both
+            return f"judge {what}"
         return (
             f"judge {what}: harness pool --dataset {self.dataset} --control {self.arms[0]}"
             f" --candidate {self.arms[1]} --measure {shlex.quote(self.missing.measure)} --order"

@@ -33,7 +33,7 @@ from harness.report.doc import (
 from harness.report.doc import measured as measured_or
 from harness.report.html import explore_link
 from harness.report.inputs import ReportInput
-from harness.report.page.remains import listed, remains
+from harness.report.page.remains import hardest, listed, remains
 from harness.report.rounding import interval, milliseconds, number, signed
 
 
@@ -407,8 +407,9 @@ def _named(decision: StepDecision, seen: str) -> str:
 
 
 def _blocked(decision: StepDecision) -> str:
-    """Describe the first gate that blocks a step, its bound, and how many more block."""
-    first, *rest = decision.blocking
+    """Describe the gate that is hardest to settle, its bound, and how many more block."""
+    first = hardest(decision.blocking)
+    rest = [one for one in decision.blocking if one is not first]
     alike = [
         one for one in rest
         if first.estimate is None and (one.verdict, one.reason) == (first.verdict, first.reason)

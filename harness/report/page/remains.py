@@ -56,6 +56,14 @@ def remains(decision: StepDecision, queries: int) -> tuple[RemainingWork, ...]:
     return (*needs, *before)
 
 
+def hardest(blocking: Sequence[Finding]) -> Finding:
+    """Return the first gate that fails, or the open one with the largest need of queries."""
+    failed = [one for one in blocking if one.verdict is Verdict.FAIL]
+    if failed:
+        return failed[0]
+    return max(blocking, key=lambda one: _times(_queries(one, 0)) if one.estimate else 0.0)
+
+
 def _remains(decision: StepDecision, queries: int) -> Iterator[RemainingWork]:
     failed = [one.gate for one in decision.findings if one.verdict is Verdict.FAIL]
     if decision.outcome is Outcome.ROLLBACK:
