@@ -448,7 +448,7 @@ def _requeried(
     from harness_engines import registry
 
     trust = part("trust", "requery")
-    sample = trust.Sample(count, randbits(SEED_BITS) if seed is None else seed)
+    sample = trust.QuerySample(count, randbits(SEED_BITS) if seed is None else seed)
     given = {registry.load(file, cache).name: file for file in files}
     arms = {name: given.get(name, name) for name in judged_arms(layout)}
     for one in trust.requery(layout, arms, cache, sample):
