@@ -416,8 +416,8 @@ def test_behind_nginx_a_log_that_cannot_be_written_changes_no_answer_and_is_said
         assert harness("shadow", "report", site.log, "--out", "out/page", *WATCHED).code == 0
         told = json.loads(Path("out/page/shadow.json").read_text("utf-8"))
         assert told["tally"]["missing"] == 1
-        taken = sum(one["times"] for one in told["not_taken"])
-            assert 1 <= refused <= len(WORDS), "nginx drops a mirrored request after 50 ms"
+        refused = sum(one["times"] for one in told["not_taken"])
+        assert 1 <= refused <= len(WORDS), "nginx drops a mirrored request after 50 ms"
 
 
 def until(true: Callable[[], object]) -> None:
