@@ -219,7 +219,7 @@ def best(
 
 
 def same(ours: Sequence[str], theirs: Scored, k: int) -> bool:
-    """Say whether two rankings agree in all but the order of what ties.
+    """Return whether two rankings agree in all but the order of what ties.
 
     At every rank stands a document to which Lucene gives the score of that rank.
     """

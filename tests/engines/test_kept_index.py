@@ -277,7 +277,7 @@ TAKES = {
 
 
 def take_place(root: Path, what: str) -> None:
-    """Put something in the place of a file or a folder; a link leads outside of the folder."""
+    """Write something in the place of a file or a folder; a link leads outside of the folder."""
     one, outside = root / "one.md", root.parent / "outside"
     write(root.parent, "outside/three.txt", "secret tide")
     if what == "a link to a folder":

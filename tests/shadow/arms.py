@@ -113,7 +113,7 @@ def arm(how: str = "print") -> Open:
 
 
 def given(searcher: Searcher) -> Open:
-    """Give an opener of an arm that already exists, for threads."""
+    """Return an opener of an arm that already exists, for threads."""
 
     @contextmanager
     def give() -> Iterator[Searcher]:

@@ -142,7 +142,7 @@ class Slow(Source):
 
 @contextmanager
 def running(work: Callable[..., object], slow: Slow) -> Iterator[None]:
-    """Let work wait for its source meanwhile."""
+    """Delay work until its source is there."""
     thread = Thread(target=work)
     thread.start()
     try:
