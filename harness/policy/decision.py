@@ -426,7 +426,8 @@ def _findings(
     found = judged(1)
     if not _open(found) or not _show_the_same(evidence):
         return found
-    return _of_the_same(len(evidence.control.run), judged, policy.level, left)
+    first = policy.attempts > 2 and left > policy.alpha - policy.level / 2
+    return _of_the_same(len(evidence.control.run), judged, policy.level, 2 if first else 1)
 
 
 def _one_by_one(evidence: Evidence) -> Evidence:
@@ -447,15 +448,13 @@ def _open(findings: Iterable[Finding]) -> tuple[Finding, ...]:
 
 
 def _of_the_same(
-    queries: int, judged: Callable[[int], tuple[Finding, ...]], level: float, left: float
+    queries: int, judged: Callable[[int], tuple[Finding, ...]], level: float, attempts: int
 ) -> tuple[Finding, ...]:
-    """Judge answers that are the same by as many planned attempts as a PASS takes (statistics.md).
+    """Judge answers that are the same by the error of ``attempts`` planned ones (statistics.md).
 
-    ``level`` is that of one, and ``left`` what those before it left of all. The first finding has
-    what was taken as its p-value, or the number of queries that is missing.
+    ``level`` is that of one. The first finding has what was taken as its p-value, or the number of
+    queries that is missing.
     """
-    most = max(1, int(left / level + ROUNDING))
-    attempts = next((some for some in range(1, most + 1) if not _open(judged(some))), most)
     found, spent = judged(attempts), level * attempts
     of_all = [(one.limit, one.estimate.n) for one in found if one.limit and one.estimate]
     limit = min(abs(limit) for limit, _ in of_all)
