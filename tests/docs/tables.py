@@ -120,6 +120,7 @@ SERVER = "it serves until it is stopped: "
 ELSEWHERE = {
     "": Elsewhere("it prints what there is", "tests/test_run.py"),
     "python -m tests.oracle.golden check": Elsewhere("minutes", "tests/oracle/test_golden.py"),
+    "python -m tests.mutants": Elsewhere("most of an hour", "tests/mutants/test_all.py"),
     "demo": Elsewhere("minutes", "tests/cli/test_runs.py::test_the_decision_is_printed"),
     "hatchling build": Elsewhere(
         "it builds this project, from its root",

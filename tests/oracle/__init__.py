@@ -1,1 +1,1 @@
-"""The oracle of moves: golden runs, and cassettes of functions."""
+"""Golden runs, the oracle of moves."""

@@ -179,7 +179,7 @@ def difference(was: str | Sequence[str] | None, now: str) -> str:
             return ""
         file = CACHE / was
         if not file.is_file():
-            return "differs. Renew the goldens at the kept commit to see where"
+            return "differs. Renew the goldens at the commit to compare with, to see where"
         was = file.read_text("utf-8", "surrogatepass").splitlines()
     lines = difflib.unified_diff(was, now.splitlines(), n=0, lineterm="")
     first = [line[:300] for line in lines if not line.startswith(("---", "+++", "@@"))]
