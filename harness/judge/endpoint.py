@@ -53,13 +53,6 @@ class Reply(NamedTuple):
     note: str
 
 
-class Usage(NamedTuple):
-    """Tokens that an answer says it took."""
-
-    sent: int
-    answered: int
-
-
 def request(model: str, instructions: str, seen: PairToJudge, max_tokens: int) -> dict[str, Any]:
     """Return the body of a request.
 
@@ -101,24 +94,27 @@ def schema(scale: Sequence[int]) -> dict[str, Any]:
     }
 
 
-def usage(body: object) -> Usage | None:
-    """Read how many tokens were taken; None where it is not said."""
+def usage(body: object) -> tuple[int, int] | None:
+    """Read how many tokens were sent and answered; None where it is not said."""
     said = body.get("usage") if isinstance(body, Mapping) else None
     if not isinstance(said, Mapping):
         return None
     sent, answered = said.get("prompt_tokens"), said.get("completion_tokens")
     if type(sent) is not int or type(answered) is not int or min(sent, answered) < 0:
         return None
-    return Usage(sent, answered)
+    return sent, answered
 
 
-def read(body: object, scale: Sequence[int]) -> Reply:
+def read(body: Any, scale: Sequence[int]) -> Reply:  # noqa: ANN401  any JSON
     """Read an answer."""
-    choice = _first(body)
-    if choice.get("finish_reason") == "length":
+    try:
+        choice = body["choices"][0]
+        model, content = body["model"], choice["message"].get("content")
+        ended = choice.get("finish_reason")
+    except (TypeError, KeyError, IndexError, AttributeError) as exc:
+        raise Malformed(f"it is not a chat completion ({type(exc).__name__}: {exc})") from exc
+    if ended == "length":
         raise Malformed("the answer is cut off at max_tokens")
-    message = choice.get("message")
-    content = message.get("content") if isinstance(message, Mapping) else None
     if not isinstance(content, str) or not content.strip():
         raise Malformed("the answer is empty")
     try:
@@ -126,7 +122,6 @@ def read(body: object, scale: Sequence[int]) -> Reply:
     except Malformed as exc:
         raise Malformed(f"the answer is not JSON: {one_line(content, QUOTED)}") from exc
     found = said.get("probabilities") if isinstance(said, Mapping) else None
-    model = body.get("model") if isinstance(body, Mapping) else None
     if not isinstance(model, str) or not model:
         raise Malformed("the answer does not name its model")
     reason = said.get("reason") if isinstance(said, Mapping) else None
@@ -138,13 +133,6 @@ def _unfenced(content: str) -> str:
     """Return what stands in the one code fence of an answer; the whole answer where it has none."""
     fenced = FENCE.findall(content)
     return fenced[0] if len(fenced) == 1 and not content.lstrip().startswith("{") else content
-
-
-def _first(body: object) -> Mapping[str, Any]:
-    choices = body.get("choices") if isinstance(body, Mapping) else None
-    if not isinstance(choices, list) or not choices or not isinstance(choices[0], Mapping):
-        raise Malformed("it is not a chat completion: its choices are missing")
-    return choices[0]
 
 
 def _probabilities(found: object, scale: Sequence[int]) -> tuple[float, ...]:
@@ -246,7 +234,7 @@ class Endpoint:
         """Send a request once."""
         said = self._answered(body, most)
         used = usage(said)
-        cost = most if used is None else self._cost(used.sent, used.answered)
+        cost = most if used is None else self._cost(*used)
         try:
             return read(said, seen.scale), cost
         except Malformed as exc:
@@ -314,21 +302,19 @@ def opened(settings: EndpointSettings, beside: Path, kept: Path) -> Iterator[End
 
 
 def _address() -> str:
-    """Read the address."""
     said = os.environ.get(URL, "")
     try:
         url = httpx.URL(said)
-        host = url.host
-    except (httpx.InvalidURL, UnicodeError):
-        url, host = httpx.URL(""), ""
-    if url.scheme not in {"http", "https"} or not host or url.userinfo or url.query:
+    except httpx.InvalidURL:
+        url = httpx.URL("")
+    if url.scheme not in {"http", "https"} or not url.host or url.userinfo or url.query:
         raise HarnessError(
             f"{URL} is not an address. Set it in the environment, for example"
             " http://127.0.0.1:11434/v1"
         )
-    if url.scheme == "http" and host not in LOCAL:
+    if url.scheme == "http" and url.host not in LOCAL:
         raise HarnessError(
-            f"{URL}: {host} is another machine, and http would send it the key in the open."
+            f"{URL}: {url.host} is another machine, and http would send it the key in the open."
             " Write https, or use a tunnel to 127.0.0.1"
         )
     return said
@@ -337,8 +323,6 @@ def _address() -> str:
 def _instructions(path: Path) -> PromptTemplate:
     try:
         text = text_of(path)
-    except FileNotFoundError as exc:
-        raise BadFile(path, "missing file", "Write the judge's instructions into it") from exc
     except (OSError, Malformed) as exc:
         raise BadFile(path, str(exc), "Write the judge's instructions into it") from exc
     if not text.strip():

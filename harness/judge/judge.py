@@ -17,18 +17,15 @@ from harness.core.gate import Verdict
 from harness.core.printable import many
 from harness.core.reading import text_of
 from harness.core.records import Judgement, Qrels
-from harness.core.run import Run, Status
 from harness.core.scores import Estimate, codes
 from harness.corpus import card, judgements, trec
 from harness.corpus.card import DatasetCard
 from harness.corpus.judgements import Overtaken, Pool
 from harness.corpus.prepared import Prepared
-from harness.corpus.runs import read_run
 from harness.gates.base.rules import TOUCH
-from harness.judge.pool import following
+from harness.judge.pool import Compared, following, read_runs
 from harness.measures.name import parse
 from harness.pipeline.layout import Layout
-from harness.pipeline.receipts import check_run
 from harness.stats.inference import Inference
 from harness.stats.prediction import Assisted, Codes, Flags, UniqueHits, assisted
 from harness.stats.raters import kappa
@@ -89,13 +86,11 @@ def _regraded(path: Path, pool: Pool, at: int, grade: int | None) -> tuple[Pool,
 
 
 class Merged(NamedTuple):
-    """What came of taking a pool into a data set."""
+    """Pairs of a pool that were added to a data set, were in there already, or are not judged."""
 
     added: int
     known: int
-    """Pairs that were in there already, with the same grade."""
     open: int
-    """Pairs that no one judged yet."""
 
 
 def merge(path: Path, dataset: Path, qrels: Path, *, by: str, at: str) -> Merged:
@@ -212,32 +207,23 @@ def difference(layout: Layout, judging: Judging, inference: Inference) -> Assist
             "measure to which each document adds by itself", judging.measure, measures
         )
     depth, relevant = int(measure.params["cutoff"]), int(measure.params.get("rel", 1))
-    for arm in (judging.control, judging.candidate):
-        check_run(layout, arm)
-    runs = read_run(layout.run(judging.control)), read_run(layout.run(judging.candidate))
-    answered = frozenset(_answered(runs[0])) & frozenset(_answered(runs[1]))
-    ids = tuple(q for q in runs[0].query_ids if q in answered)
-    signs = {q: one_sided(*(run.ranking(q, depth) for run in runs)) for q in ids}
+    data = Prepared.open(layout.data)
+    compared = Compared(judging.control, judging.candidate, judging.measure)
+    control, candidate, _, ids = read_runs(layout, compared, data)
+    signs = {q: one_sided(control.ranking(q, depth), candidate.ranking(q, depth)) for q in ids}
     people = judgements.judgements(judging.human, "person")
     machine = judgements.judgements(judging.machine, "machine")
     shown, grades = _shown(signs, (people, machine), depth, relevant)
-    clusters = codes(ids, Prepared.open(layout.data).clusters())
+    clusters = codes(ids, data.clusters())
     whole = _judged(signs, people, judging.human, inference.seed)
     found = assisted(shown, whole, clusters=clusters, inference=inference)
     alike = _agreement(shown, grades, whole[shown.query], relevant, clusters, inference)
-    verdict = _verdict(found.human, -judging.margin)
+    used, verdict = found.human, Verdict.INCONCLUSIVE
+    if used.low > TOUCH - judging.margin:
+        verdict = Verdict.PASS
+    elif used.high < -judging.margin - TOUCH:
+        verdict = Verdict.FAIL
     return AssistedDifference(found, alike, grades, len(ids), int(whole.sum()), verdict)
-
-
-def _verdict(used: Estimate, limit: float) -> Verdict:
-    if used.low > limit + TOUCH:
-        return Verdict.PASS
-    return Verdict.FAIL if used.high < limit - TOUCH else Verdict.INCONCLUSIVE
-
-
-def _answered(run: Run) -> list[str]:
-    ended = zip(run.query_ids, run.status.tolist(), strict=True)
-    return [query_id for query_id, status in ended if status == Status.ANSWERED]
 
 
 def one_sided(control: Sequence[str], candidate: Sequence[str]) -> dict[str, int]:

@@ -99,9 +99,7 @@ JUDGES = Artifact(
 )
 
 
-def read(path: Path) -> Settings:
-    """Read the file of a judge."""
-    return JUDGES.read(path)
+read = JUDGES.read
 
 
 class PairToJudge(NamedTuple):

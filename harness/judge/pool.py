@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from harness.core import digest
 from harness.core.errors import EvidenceError, UnknownName
-from harness.core.evidence import Key, Sample
+from harness.core.evidence import Sample
 from harness.core.folders import changing, check_new, completed
 from harness.core.printable import many, one_line
 from harness.core.records import Qrels
@@ -23,6 +23,7 @@ from harness.corpus import judgements
 from harness.corpus.judgements import JudgingPair, Pool
 from harness.corpus.prepared import Prepared
 from harness.corpus.runs import read_run
+from harness.judge.evidence import folder_of
 from harness.measures import missing_judgements
 from harness.measures.missing_judgements import (
     MissingJudgements,
@@ -68,8 +69,17 @@ def read_runs(layout: Layout, compared: Compared, data: Prepared) -> Runs:
             raise UnknownName(f"arm that {layout.root.name} was run with", arm, known)
         check_run(layout, arm)
     pair = read_run(layout.run(compared.control)), read_run(layout.run(compared.candidate))
-    answered = frozenset(_answered(pair[0])) & frozenset(_answered(pair[1]))
-    return Runs(*pair, data.qrels(), tuple(q for q in pair[0].query_ids if q in answered))
+    both = frozenset.intersection(
+        *(
+            frozenset(
+                query_id
+                for query_id, status in zip(run.query_ids, run.status.tolist(), strict=True)
+                if status == Status.ANSWERED
+            )
+            for run in pair
+        )
+    )
+    return Runs(*pair, data.qrels(), tuple(q for q in pair[0].query_ids if q in both))
 
 
 def pairs_of(data: Prepared, chosen: Chosen, scale: Sequence[int]) -> tuple[JudgingPair, ...]:
@@ -94,11 +104,6 @@ def pairs_of(data: Prepared, chosen: Chosen, scale: Sequence[int]) -> tuple[Judg
             )
         )
     return tuple(pairs)
-
-
-def _answered(run: Run) -> tuple[str, ...]:
-    ended = zip(run.query_ids, run.status.tolist(), strict=True)
-    return tuple(query_id for query_id, status in ended if status == Status.ANSWERED)
 
 
 HINT = "Make a new pool: harness pool --order sample"
@@ -216,11 +221,6 @@ def runs_of(layout: Layout, compared: Compared) -> tuple[str, str]:
     )
 
 
-def text_of(drawing: PoolDrawing) -> str:
-    """Return the file beside the pool."""
-    return drawing.model_dump_json(indent=1) + "\n"
-
-
 def standing(path: Path) -> SampleProgress | None:
     """Count how far the sample in a pool is judged; None where the pool is not a sample."""
     found = drawing(path)
@@ -248,10 +248,7 @@ def following(path: Path) -> SampleProgress | None:
 
 def drawing(path: Path) -> PoolDrawing | None:
     """Read how a pool was drawn; None where it is not a sample."""
-    file = beside(path)
-    if not file.exists():
-        return None
-    return DRAWINGS.read(file)
+    return DRAWINGS.read(beside(path)) if beside(path).exists() else None
 
 
 def _seen(path: Path, found: PoolDrawing, pool: Pool) -> SampleProgress:
@@ -307,7 +304,7 @@ def pool(  # noqa: PLR0917  all of it is needed
             open_ = unjudged(runs, compared.measure)
             how = drawing_of(layout, compared, open_, size, seed)
             chosen, found = _sampled(how, runs, open_)
-            more[beside(path)] = text_of(how)
+            more[beside(path)] = how.model_dump_json(indent=1) + "\n"
     scale = bounding(compared.measure, runs.qrels).scale
     pairs = pairs_of(data, chosen, scale)
     judgements.begin(path, Pool(pairs, (None,) * len(pairs)), more)
@@ -345,9 +342,6 @@ def _by_bounds(runs: Runs, compared: Compared, size: int) -> tuple[Chosen, Poole
     return narrows, Pooled(len(chosen), len(found), len(ids), *ends)
 
 
-FOLDER = "labels"
-
-
 def take_sample(layout: Layout, path: Path, by: str) -> Sample:
     """Copy a judged sample to the evidence, in the place of one of the same arms and measure."""
     seen = standing(path)
@@ -362,22 +356,3 @@ def take_sample(layout: Layout, path: Path, by: str) -> Sample:
     folder_of(layout).mkdir(parents=True, exist_ok=True)
     judgements.write_samples(folder_of(layout), found)
     return found
-
-
-def folder_of(layout: Layout) -> Path:
-    """Return where they lie: a file a sample."""
-    return layout.root / FOLDER
-
-
-def labels_in(layout: Layout) -> tuple[Path, ...]:
-    """List the samples that were taken in."""
-    return _samples(layout)
-
-
-def samples_in(layout: Layout) -> dict[Key, Sample]:
-    """Read the judged samples."""
-    return {one.key: one for one in map(judgements.read_samples, _samples(layout))}
-
-
-def _samples(layout: Layout) -> tuple[Path, ...]:
-    return tuple(sorted(folder_of(layout).glob("*.sample.json")))

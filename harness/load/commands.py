@@ -57,10 +57,9 @@ def load(
     input, 3 inconclusive: the machine is too noisy.
     """
     from harness.load import page as tables
-    from harness.load.files import page_of
+    from harness.load.paths import page_of
+    from harness.load.stage import LoadRequest, verdict
     from harness.load.stage import load as stage
-    from harness.load.stage import verdict
-    from harness.load.trials import LoadRequest
     from harness.report.doc import Text
 
     project = Project.here()

@@ -6,27 +6,19 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from statistics import fmean
+from typing import TYPE_CHECKING
 
 from harness.core import digest
 from harness.core.evidence import ArmResult, Load
 from harness.core.files import seen_from
 from harness.core.parts import EvidenceKind
-from harness.load.files import (
-    CURVE,
-    LOAD_KEY,
-    RECEIPT,
-    TRIALS,
-    history_of,
-    page_of,
-    read_load,
-    receipt_of,
-    trials_of,
-)
-from harness.load.trial import LoadReport, Record
+from harness.load.paths import history_of, page_of, receipt_of, trials_of
 from harness.pipeline.layout import Layout
 from harness.pipeline.params import LoadParams
 from harness.report.doc import Block, Figure, Items, Link, Section, TableBlock, Text
+
+if TYPE_CHECKING:
+    from harness.load.trial import LoadReport, Record
 
 
 def artifacts(layout: Layout) -> Iterable[Path]:
@@ -38,6 +30,10 @@ def artifacts(layout: Layout) -> Iterable[Path]:
 def collect(layout: Layout, control: ArmResult, candidate: ArmResult) -> Load | None:
     """Read the last load; None where none was run, or an arm was indexed or replayed since."""
     del control, candidate
+    if not (receipt_of(layout).is_file() and trials_of(layout).is_file()):
+        return None
+    from harness.load.files import read_load
+
     return read_load(layout)
 
 
@@ -49,6 +45,9 @@ def last_load(layout: Layout, fingerprints: Mapping[str, str]) -> LoadReport | N
     """
     if not (receipt_of(layout).is_file() and history_of(layout).is_file()):
         return None
+    from harness.load.files import CURVE, LOAD_KEY, RECEIPT, TRIALS
+    from harness.load.stage import combine
+
     receipt = RECEIPT.read(receipt_of(layout))
     if any(fingerprints.get(arm) != of for arm, of in receipt["arms"].items()):
         return None
@@ -59,30 +58,9 @@ def last_load(layout: Layout, fingerprints: Mapping[str, str]) -> LoadReport | N
             trials[one.arm, one.twin, one.rate, one.number] = one  # the same load run again
     if not trials:
         return None
-    return _together(layout, tuple(trials.values()), LoadParams.model_validate(receipt["params"]))
-
-
-def _together(layout: Layout, trials: tuple[Record, ...], params: LoadParams) -> LoadReport:
-    from harness.load.trials import noises, points
-
-    control = next(one.arm for one in trials if one.twin)
-    arms = dict.fromkeys((control, *sorted({one.arm for one in trials})))
-    last = trials[-1].about
-    return LoadReport(
-        dataset=layout.root.name,
-        machine=last["machine"],
-        loaded_at=max(one.about["at"] for one in trials),
-        busy=fmean(float(one.about["busy"]) for one in trials),
-        arms=tuple(arms),
-        workers=f"processes: {last['processes']}, workers in each: {last['threads']}",
-        about={},
-        points=points(trials, control, max_lag=params.max_lag, confidence=params.confidence),
-        noise=noises(trials, control, max_lag=params.max_lag, max_noise=params.max_noise),
-        highest={},
-        budget_ns=None,
-        index_bytes={one.arm: int(one.about["index_bytes"]) for one in trials},
-        command="",
-    )
+    control = next(arm for arm, twin, *_ in trials if twin)
+    arms = tuple(dict.fromkeys((control, *sorted(arm for arm, *_ in trials))))
+    return combine(tuple(trials.values()), arms, LoadParams.model_validate(receipt["params"]))
 
 
 def section(

@@ -15,6 +15,7 @@ from harness.core.errors import BadFile
 from harness.core.evidence import AtRate, Load
 from harness.core.files import write_text
 from harness.core.store import Artifact, Journal, Json
+from harness.load.paths import history_of, receipt_of, trials_of
 from harness.load.trial import PERCENTS, Record, Trial
 from harness.pipeline.layout import Layout, drop_older
 from harness.pipeline.params import LoadParams
@@ -25,31 +26,6 @@ CURVE = "curve"
 """Purpose of a trial that was requested, and not made by a search."""
 LOAD_KEY = 16
 """Digits by which a trial names the receipt of its load."""
-
-
-def history_of(layout: Layout) -> Path:
-    """Return where every trial under load is, a line each. It only grows."""
-    return layout.today / "load.jsonl"
-
-
-def page_of(layout: Layout) -> Path:
-    """Return where the last load is, for people."""
-    return layout.today / "load.html"
-
-
-def trials_of(layout: Layout) -> Path:
-    """Return where the trials of the last load are by themselves, a line each."""
-    return layout.today / "load_trials.jsonl"
-
-
-def receipt_of(layout: Layout) -> Path:
-    """Return where it is told what was loaded, without the times: the same from day to day."""
-    return layout.root / "load.json"
-
-
-def parts_of(layout: Layout) -> Path:
-    """Return where the trials of loads that are under way are, in a folder for each."""
-    return layout.cache / "parts" / "load"
 
 
 TRIALS = Journal("a trial", Record.of_line, Record.line, remedy=AGAIN)
@@ -93,9 +69,7 @@ LOUD, WHOLE = 99.0, 100.0
 
 
 def read_load(layout: Layout) -> Load | None:
-    """Read the last load; None where none was run, or an arm was indexed or replayed since."""
-    if not (receipt_of(layout).is_file() and trials_of(layout).is_file()):
-        return None
+    """Read the last load; None where an arm was indexed or replayed since."""
     receipt = RECEIPT.read(receipt_of(layout))
     trials = [one for one in TRIALS.read(trials_of(layout)) if one.purpose == CURVE]
     key = digest.of_json(receipt)[:LOAD_KEY]

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from statistics import median
-from typing import NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -139,37 +137,6 @@ def _milliseconds(axes: Axes) -> None:
     axes.set_ylabel("milliseconds (log scale)")
 
 
-NUMBER = re.compile(r"\d+(?:\.\d+)?")
-
-
-class Objections(NamedTuple):
-    """Rounds that do not count for one kind of reason."""
-
-    rounds: int
-    why: str
-    """The reason; a number that differs from round to round is given from lowest to highest."""
-
-
-def summed(objections: Sequence[str]) -> tuple[Objections, ...]:
-    """Merge texts that differ in numbers alone, the most frequent first."""
-    kinds: dict[str, list[str]] = {}
-    for text in objections:
-        kinds.setdefault(NUMBER.sub("#", text), []).append(text)
-    found = [Objections(len(texts), _joined(texts)) for texts in kinds.values()]
-    return tuple(sorted(found, key=lambda one: -one.rounds))
-
-
-def _joined(texts: Sequence[str]) -> str:
-    columns = zip(*(NUMBER.findall(text) for text in texts), strict=True)
-    ranges = iter([_range(numbers) for numbers in columns])
-    return NUMBER.sub(lambda _: next(ranges), texts[0])
-
-
-def _range(numbers: Sequence[str]) -> str:
-    low, high = min(numbers, key=float), max(numbers, key=float)
-    return low if low == high else f"{low} to {high}"
-
-
 MIB = 1 << 20
 P99 = 99.0
 NOISY = "too noisy to conclude"
@@ -179,7 +146,7 @@ CLOSED = "closed loop"
 
 def tables(report: LoadReport) -> tuple[TableBlock, ...]:
     """Return all tables of a load; the page and the terminal show the same."""
-    made = (response(report), left_out(report), classes(report), cost(report), searched(report))
+    made = (response(report), classes(report), cost(report), searched(report))
     return tuple(table for table in made if table.rows)
 
 
@@ -229,23 +196,10 @@ def _answered(trials: Sequence[Trial]) -> int:
 
 
 def _counting(point: RatePoint) -> str:
-    """Return how many rounds do not count; why stands in a table of its own."""
-    out, rounds = len(point.objections), len(point.objections) + len(point.records)
-    return f"{out} of {rounds} rounds do not count" if out else ""
-
-
-def left_out(report: LoadReport) -> TableBlock:
-    """Show why rounds do not count, a row a kind of reason."""
-    return table(
-        "Rounds that do not count",
-        ("rate", "arm", "rounds", "why"),
-        (
-            (at(point.rate), name_of(point),
-             f"{found.rounds} of {len(point.objections) + len(point.records)}", found.why)
-            for point in _in_order(report)
-            for found in summed(point.objections)
-        ),
-    )  # fmt: skip
+    """Return how many rounds do not count, and why the first does not."""
+    if not (out := len(point.objections)):
+        return ""
+    return f"{out} of {out + len(point.records)} rounds do not count: {point.objections[0]}"
 
 
 def _time(of: Histogram, percent: float, rounds: Estimate | None = None) -> Value:

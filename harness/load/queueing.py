@@ -46,11 +46,7 @@ class QueueingSettings(BudgetSettings):
 
 
 def judge(name: str, settings: QueueingSettings, evidence: Evidence, rules: Rules) -> Finding:
-    """PASS where the interval of the median over rounds lies below the budget.
-
-    The rounds are independent draws of arrivals; the ends are order statistics of them, so six
-    rounds are the fewest at 95 % (``harness.load.rates``).
-    """
+    """PASS where the interval of the median over rounds lies below the budget."""
     arm = evidence.candidate.arm
     again = f"run: harness load --arm {evidence.control.arm} --arm {arm} --rate {settings.rate:g}"
     load = evidence.of(Load)

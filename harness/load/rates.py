@@ -10,7 +10,6 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import bdtr
 
-from harness.core.errors import EvidenceError
 from harness.core.gate import Verdict
 from harness.core.printable import many
 from harness.core.scores import Estimate
@@ -41,12 +40,6 @@ def noise(first_ns: Sequence[int], second_ns: Sequence[int], *, max_noise: float
 
 def ratios(above_ns: Sequence[int], below_ns: Sequence[int]) -> tuple[float, ...]:
     """Divide round by round."""
-    if len(above_ns) != len(below_ns) or not above_ns:
-        raise EvidenceError(
-            f"{len(above_ns)} rounds cannot be compared with {len(below_ns)}; load both arms alike"
-        )
-    if min(*above_ns, *below_ns) <= 0:
-        raise EvidenceError("a time is not above 0: a clock stood still")
     return tuple(above / below for above, below in zip(above_ns, below_ns, strict=True))
 
 
@@ -99,8 +92,6 @@ class _NothingSaidError(Exception):
 
 def trials_an_end(confidence: float) -> int:
     """Trials that must agree at either end of the interval."""
-    if not 0 < confidence < 1:
-        raise EvidenceError(f"a confidence of {confidence:g} is not between 0 and 1")
     return math.ceil(math.log2(2 * TRIES / (1 - confidence)))
 
 
@@ -119,10 +110,6 @@ def highest_rate(
     the ratio of the two ends at which bisection stops, above 1. A trial that
     says nothing is run again ``retries`` times.
     """
-    if not (capacity > 0 and resolution > 1):
-        raise EvidenceError(
-            f"a capacity of {capacity:g} and a resolution of {resolution:g}: give more than 0 and 1"
-        )
     search = _Search(probe, floor, resolution, trials_an_end(confidence), retries)
     try:
         return search.run(capacity)

@@ -196,6 +196,7 @@ def summed(
         if len(response)
     }
     lag = [one.lag_ns for one in everything]
+    of_row = dict(zip(plan.picks, classes, strict=True))
     return Trial(
         arrivals=total,
         seconds=(max((one.ended_ns for one in everything), default=began) - began) / NS_PER_S,
@@ -203,10 +204,12 @@ def summed(
         strays=sum(one.stray for one in everything),
         response=_by_class(done, classes, lambda one: one.response_ns),
         service=_by_class(done, classes, lambda one: one.service_ns),
-        cold=_cold(plan, classes, parts),
+        cold=_histograms(
+            (of_row[row], elapsed_ns) for part in parts for row, elapsed_ns in part.cold
+        ),
         percentiles={name: found for name, found in intervals.items() if found is not None},
         lag_ns=int(np.percentile(lag, LAG_PERCENT)) if lag else 0,
-        within={budget: _share(response, budget, total) for budget in budgets_ns},
+        within={of: float((response <= of).sum()) / total if total else 0.0 for of in budgets_ns},
         cpu_ns=sum(part.cpu_ns for part in parts),
         opened_bytes=max(part.resident_bytes - part.before_bytes for part in parts),
         resident_bytes=max(part.resident_bytes for part in parts),
@@ -214,31 +217,22 @@ def summed(
     )
 
 
-def _share(response: NDArray[np.int64], budget_ns: int, total: int) -> float:
-    return float((response <= budget_ns).sum()) / total if total else 0.0
-
-
 def _by_class(
     done: Sequence[ServedArrival], classes: Sequence[str], time_ns: Callable[[ServedArrival], int]
 ) -> Mapping[str, Histogram]:
-    times: dict[str, list[int]] = {}
-    for one in done:
-        times.setdefault(classes[one.arrival % len(classes)], []).append(time_ns(one))
-    return {name: Histogram.of(found) for name, found in sorted(times.items())}
+    return _histograms((classes[one.arrival % len(classes)], time_ns(one)) for one in done)
 
 
-def _cold(
-    plan: TrialPlan, classes: Sequence[str], parts: Sequence[WorkerResult]
-) -> Mapping[str, Histogram]:
-    of_row = dict(zip(plan.picks, classes, strict=True))
-    times: dict[str, list[int]] = {}
-    for row, elapsed_ns in (each for part in parts for each in part.cold):
-        times.setdefault(of_row[row], []).append(elapsed_ns)
-    return {name: Histogram.of(found) for name, found in sorted(times.items())}
+def _histograms(times: Iterable[tuple[str, int]]) -> Mapping[str, Histogram]:
+    found: dict[str, list[int]] = {}
+    for name, time_ns in times:
+        found.setdefault(name, []).append(time_ns)
+    return {name: Histogram.of(of) for name, of in sorted(found.items())}
 
 
 FORMAT = 1
 HISTOGRAMS = ("response", "service", "cold")
+NAMED = ("arm", "twin", "rate", "number", "purpose")
 COUNTS = ("arrivals", "strays", "lag_ns", "cpu_ns", "opened_bytes", "resident_bytes", "peak_bytes")
 
 
@@ -275,11 +269,7 @@ class Record:
         trial = self.trial
         told = {
             "format": FORMAT,
-            "arm": self.arm,
-            "twin": self.twin,
-            "rate": self.rate,
-            "number": self.number,
-            "purpose": self.purpose,
+            **{name: getattr(self, name) for name in NAMED},
             "about": dict(self.about),
             "seconds": trial.seconds,
             "ends": {status.name: count for status, count in trial.ends.items()},
@@ -298,10 +288,7 @@ class Record:
 
     @classmethod
     def of_line(cls, line: str) -> Self:
-        """Read what ``line`` wrote.
-
-        A reader of the whole file (``Journal``) names the line that is not one.
-        """
+        """Read what ``line`` wrote; the ``Journal`` names a line that is not one."""
         told = json_of(line)
         if told["format"] != FORMAT:
             raise Malformed(f"a trial of format {told['format']}, where {FORMAT} is read")
@@ -318,15 +305,7 @@ class Record:
             **counts,
             **histograms,
         )
-        return cls(
-            arm=told["arm"],
-            twin=told["twin"],
-            rate=told["rate"],
-            number=told["number"],
-            purpose=told["purpose"],
-            trial=trial,
-            about=told["about"],
-        )
+        return cls(**{name: told[name] for name in NAMED}, trial=trial, about=told["about"])
 
 
 @dataclass(frozen=True, slots=True, eq=False)

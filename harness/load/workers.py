@@ -24,7 +24,7 @@ from harness.core.errors import BadFile, HarnessError, InvalidArm, UnknownName
 from harness.core.formats import json_of
 from harness.core.reading import numbered
 from harness.core.records import Query
-from harness.core.run import Row, Status
+from harness.core.run import Status
 from harness.replay.drive import TimedOutcome, observe
 from harness.replay.machine import peak_bytes, resident_bytes, setting_aside
 from harness.replay.race import Expected, shown
@@ -102,8 +102,8 @@ class Mix:
 
 def poisson(mix: Mix, rate: float, seconds: float, seed: Sequence[int]) -> Arrivals:
     """Draw the arrivals of ``seconds`` at ``rate`` a second; the same for the same seed."""
-    if not (math.isfinite(rate) and rate > 0 and math.isfinite(seconds) and seconds > 0):
-        raise HarnessError(f"{rate:g} arrivals a second for {seconds:g} s: both must be above 0")
+    if not (math.isfinite(rate) and rate > 0):
+        raise HarnessError(f"{rate:g} arrivals a second: give a rate above 0")
     rng = np.random.default_rng(list(seed))
     expected = rate * seconds
     gaps = rng.exponential(1 / rate, size=math.ceil(expected + 10 * math.sqrt(expected) + 10))
@@ -167,7 +167,7 @@ class WallClock:
         return time.perf_counter_ns()
 
     def wait_until(self, at_ns: int) -> int:
-        """Return up the processor, and the interpreter, between two looks at the clock."""
+        """Yield the processor, and the interpreter, between two looks at the clock."""
         spent_ns = time.thread_time_ns()
         coarse_ns = at_ns - COARSE_NS - time.perf_counter_ns()
         if coarse_ns > 0:
@@ -280,7 +280,8 @@ class LoadWorker:
             started_ns,
             ended_ns,
             seen.row.status,
-            self._is_stray(query, seen.row),
+            seen.row.status is Status.ANSWERED
+            and shown(seen.row, plan.k) != plan.expected[query.query_id],
         )
 
     def warm_up(self, number: int) -> list[tuple[int, int]]:
@@ -300,12 +301,6 @@ class LoadWorker:
 
     def _ask(self, query: Query) -> TimedOutcome:
         return observe(self._searcher, query, self._plan.k, self._plan.time_limit_ns)
-
-    def _is_stray(self, query: Query, row: Row) -> bool:
-        """Return whether an answer is another than the run's; what failed or came late is none."""
-        if row.status is not Status.ANSWERED:
-            return False
-        return shown(row, self._plan.k) != self._plan.expected[query.query_id]
 
 
 Opener = Callable[[], AbstractContextManager[Searcher]]
@@ -414,7 +409,6 @@ def _collect(children: dict[Any, SpawnProcess]) -> tuple[WorkerResult, ...]:
 
 
 def _process(serve: Callable[[Shared], WorkerResult], shared: Shared, pipe: Connection) -> None:
-    """Be one process of a crew."""
     try:
         pipe.send(serve(shared))
     except KeyboardInterrupt:

@@ -24,16 +24,11 @@ from harness.core.errors import HarnessError
 from harness.core.printable import many
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
     from datetime import date, datetime, timedelta
 
-    from harness.migrate.standing import (
-        CurrentDecision,
-        Drilled,
-        MigrationDay,
-        MigrationState,
-        Observed,
-    )
+    from harness.migrate.moves import Move
+    from harness.migrate.standing import CurrentDecision, Drilled, MigrationDay, Observed
     from harness.policy.model import Policy
 
 
@@ -80,9 +75,8 @@ def begin(
     folder, (judged_by, file) = folder_of(at), policy_of(policy)
     moves.check_switches(judged_by)
     own(folder, MIGRATION, file, known=ledger.is_ledger)
-    lines: list[str] = []
-    moves.begin(folder, judged_by, serving, now=now(), by=by(), told=_moved(lines))
-    return said(*lines, f"begun; the service reads {folder / SWITCH_FILE}")
+    done = moves.begin(folder, judged_by, serving, now=now(), by=by())
+    return said(*_resumed(done), f"begun; the service reads {folder / SWITCH_FILE}")
 
 
 @command(migrate)
@@ -162,21 +156,13 @@ def advance(
     folder, (judged_by, file) = folder_of(at), policy_of(policy)
     found = evidence_of(file, of)
     before = moves.look(folder, judged_by, found, now=now())
-
-    lines: list[str] = []
-
-    def told(resumed: str, state: MigrationState) -> None:
-        lines.extend(_resumed(resumed, state))
-        lines.extend(_standing(standing(state, judged_by, found, now=now()), judged_by))
-
-    stands = moves.advance(
-        folder, judged_by, found, now=now(), by=by(), reason=reason.strip(), told=told
-    )
-    if not stands:
-        return said(*lines)
+    done = moves.advance(folder, judged_by, found, now=now(), by=by(), reason=reason.strip())
+    if not done.hindrances:
+        there = standing(done.state, judged_by, found, now=now())
+        return said(*_resumed(done), *_standing(there, judged_by))
     step = before.next.name if before.next else ""
-    lines.append(f"REFUSED {step} was not taken; nothing was changed")
-    return Result(said(*lines, *(_row("", line) for line in stands)).doc, REFUSED)
+    refused = f"REFUSED {step} was not taken; nothing was changed"
+    return Result(said(refused, *(_row("", line) for line in done.hindrances)).doc, REFUSED)
 
 
 @command(migrate)
@@ -198,14 +184,9 @@ def rollback(
     if without_ledger:
         moves.rollback_without_ledger(folder, without_ledger)
         return said(f"SEARCH_ENGINE={without_ledger}; the ledger must be fixed")
-    lines: list[str] = []
-
-    def told(move: str, state: MigrationState) -> None:
-        lines.extend(_resumed(move, state))
-        lines.append(f"back to {state.step or 'start'}: SEARCH_ENGINE={state.switch}")
-
-    moves.rollback(folder, to=step, reason=reason, now=now(), by=by(), told=told)
-    return said(*lines)
+    done = moves.rollback(folder, to=step, reason=reason, now=now(), by=by())
+    back = f"back to {done.state.step or 'start'}: SEARCH_ENGINE={done.state.switch}"
+    return said(*_resumed(done), back)
 
 
 @command(migrate)
@@ -316,15 +297,11 @@ def _standing(standing: MigrationDay, policy: Policy) -> Iterator[str]:
         yield from (_row("", f"set aside: {line}") for line in one.overridden)
 
 
-def _moved(lines: list[str]) -> Callable[[str, MigrationState], None]:
-    return lambda move, state: lines.extend(_resumed(move, state))
-
-
-def _resumed(move: str, state: MigrationState) -> Iterator[str]:
+def _resumed(done: Move) -> Iterator[str]:
     """Yield that a move was completed that had been cut off."""
-    if move:
-        step = state.step or "no step"
-        yield f"completed: a move that was cut off ({move}); {step} is in force"
+    if done.resumed:
+        step = done.state.step or "no step"
+        yield f"completed: a move that was cut off ({done.resumed}); {step} is in force"
 
 
 def _noted(event: Observed) -> Iterator[str]:

@@ -51,14 +51,6 @@ class DrillClock(NamedTuple):
     """Wait a little before the service is queried once more."""
 
 
-class Proof(NamedTuple):
-    """That one side answered."""
-
-    first_ns: int
-    """From writing the switch to the first answer of this side."""
-    answers: int
-
-
 class _NotProvenError(Exception):
     """The service did not do what the switch says."""
 
@@ -95,20 +87,20 @@ def drill(
         raise EvidenceError("the query set is empty; name a data set with queries")
     old, new = state.before, state.switch
     walk = _Walk(folder, known.head, service, tuple(questions), clock, patience_ns)
-    proofs: list[Proof] = []
+    times: list[int] = []
     failed = "it was interrupted"
     try:
         walk.differ(old, new)
         walk.prove(new, "before the drill")
-        proofs.append(walk.switch_to(old))
-        proofs.append(walk.switch_to(new))
+        times += [walk.switch_to(old)]
+        times += [walk.switch_to(new)]
         failed = ""
     except _NotProvenError as exc:
         failed = str(exc)
     except Exception as exc:  # noqa: BLE001  whatever the service raises fails the drill
         failed = f"{type(exc).__name__}: {exc}"
     finally:
-        times = [proof.first_ns for proof in proofs] + [0, 0]
+        back_ns, forth_ns, *_ = *times, 0, 0
         event = Drilled(
             at=clock.today(),
             by=by,
@@ -118,8 +110,8 @@ def drill(
             passed=not failed,
             said=failed or walk.said(old, new),
             questions=len(questions),
-            back_ns=times[0],
-            forth_ns=times[1],
+            back_ns=back_ns,
+            forth_ns=forth_ns,
         )
         why = f"the drill of {state.step} failed"
         back = {folder / ledger.SWITCH_FILE: ledger.switch_text(old, why=why)} if failed else {}
@@ -143,8 +135,8 @@ class _Walk(NamedTuple):
         if self.service.who(old).fingerprint == self.service.who(new).fingerprint:
             raise _NotProvenError(f"{old} and {new} sign alike, so no answer can tell them apart")
 
-    def switch_to(self, value: str) -> Proof:
-        """Set the switch, wait for the service to follow, and ask it everything."""
+    def switch_to(self, value: str) -> int:
+        """Set the switch, wait for the service to follow, ask it everything, and time its first."""
         with held(self.folder / ledger.LEDGER_FILE):
             if ledger.read(self.folder).head != self.head:
                 raise _NotProvenError("somebody else wrote to the ledger meanwhile")
@@ -154,18 +146,18 @@ class _Walk(NamedTuple):
             found = self.service.ask(self.questions[0])
             taken = self.clock.elapsed_ns() - start
             if found == self.service.who(value):
-                return Proof(taken, self.prove(value, f"after the switch to {value}"))
+                self.prove(value, f"after the switch to {value}")
+                return taken
             if taken > self.patience_ns:
                 raise _NotProvenError(self._strange(found, value, f"after the switch to {value}"))
             self.clock.rest()
 
-    def prove(self, value: str, when: str) -> int:
+    def prove(self, value: str, when: str) -> None:
         """Ask every question; each answer must be signed by the engine of ``value``."""
         for question in self.questions:
             found = self.service.ask(question)
             if found != self.service.who(value):
                 raise _NotProvenError(self._strange(found, value, when))
-        return len(self.questions)
 
     def said(self, old: str, new: str) -> str:
         """Describe what was proven."""

@@ -117,8 +117,16 @@ def _decided(
     decisions: Iterable[StepDecision],
     decided_at: datetime,
 ) -> DecisionRecord:
-    arms = {name: _setup(row) for name, row in about["provenance"]["arms"].items()}
-    compared = {one["name"]: _compared(one["agreement"]["classes"]) for one in about["comparisons"]}
+    arms = {
+        name: of_json([row[key] for key in SETUP])
+        for name, row in about["provenance"]["arms"].items()
+    }
+    compared = {
+        one["name"]: sum(
+            count for name, count in one["agreement"]["classes"].items() if name not in UNCOMPARED
+        )
+        for one in about["comparisons"]
+    }
     replays = about["provenance"].get("replayed_at", {})
     raced_at = about["latency"]["raced_at"] if about["latency"] else None
     return DecisionRecord(
@@ -132,14 +140,6 @@ def _decided(
     )
 
 
-def _setup(manifest: Mapping[str, Any]) -> str:
-    return digest.of_json([manifest[key] for key in SETUP])
-
-
-def _compared(classes: Mapping[str, int]) -> int:
-    return sum(count for name, count in classes.items() if name not in UNCOMPARED)
-
-
 def _earlier(replays: Mapping[str, str], one: StepDecision) -> datetime | None:
     """Return when the first of a step's arms was asked; None where it is not known of both."""
     if not {one.control, one.candidate} <= replays.keys():
@@ -150,10 +150,9 @@ def _earlier(replays: Mapping[str, str], one: StepDecision) -> datetime | None:
 def _said(
     one: StepDecision, arms: Mapping[str, str], compared: int, replayed_at: datetime | None
 ) -> Said:
-    gates = {
-        verdict: tuple(finding.gate for finding in one.findings if finding.verdict is verdict)
-        for verdict in Verdict
-    }
+    def gates(verdict: Verdict) -> tuple[str, ...]:
+        return tuple(finding.gate for finding in one.findings if finding.verdict is verdict)
+
     return Said(
         step=one.step,
         control=one.control,
@@ -161,8 +160,8 @@ def _said(
         verdict=one.verdict,
         outcome=one.outcome,
         waits_for=one.blocked_by,
-        failed=gates[Verdict.FAIL],
-        open=gates[Verdict.INCONCLUSIVE],
+        failed=gates(Verdict.FAIL),
+        open=gates(Verdict.INCONCLUSIVE),
         control_setup=arms[one.control],
         candidate_setup=arms[one.candidate],
         compared=compared,
@@ -262,10 +261,8 @@ def read(folder: Path) -> Ledger:
         raise BadFile(path, f"is torn, or no ledger ({exc})", HINT) from exc
     if not isinstance(whole, dict) or set(whole) != {"format", "head", "entries"}:
         _wrong(path, "is not a ledger")
-    if whole["format"] != FORMAT:
+    if whole["format"] != FORMAT or not isinstance(whole["entries"], list):
         _wrong(path, f"is of format {whole['format']!r}, and this program reads {FORMAT}")
-    if not isinstance(whole["entries"], list):
-        _wrong(path, "has no list of entries")
     events, head = [], FIRST
     for number, entry in enumerate(whole["entries"], start=1):
         events.append(_checked(path, number, entry, head))

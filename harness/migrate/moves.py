@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import NamedTuple
 
 from harness.core.errors import EvidenceError
 from harness.core.folders import MIGRATION, FileChange, changing, cut_off, mark
@@ -28,12 +28,17 @@ from harness.migrate.standing import (
 )
 from harness.policy.model import Policy
 
-Told = Callable[[str, MigrationState], object]
 BEGIN, OBSERVE, ADVANCE, ROLLBACK, MEND = "begin", "observe", "advance", "rollback", "mend"
 
 
-def _nobody(resumed: str, state: MigrationState) -> None:
-    """Describe nobody."""
+class Move(NamedTuple):
+    """What was done."""
+
+    resumed: str
+    """The move that had been cut off and was completed; empty where there was none."""
+    state: MigrationState
+    hindrances: tuple[str, ...] = ()
+    """What blocks a step that was not taken."""
 
 
 def _move(folder: Path, what: str) -> AbstractContextManager[FileChange]:
@@ -42,9 +47,7 @@ def _move(folder: Path, what: str) -> AbstractContextManager[FileChange]:
     return changing(folder / ledger.LEDGER_FILE, within=[folder], what=what)
 
 
-def begin(
-    folder: Path, policy: Policy, value: str, *, now: datetime, by: str, told: Told = _nobody
-) -> None:
+def begin(folder: Path, policy: Policy, value: str, *, now: datetime, by: str) -> Move:
     """Begin a migration in ``folder``; ``value`` of the switch leaves the old engine in place."""
     check_switches(policy)
     with _move(folder, BEGIN) as change:
@@ -54,8 +57,7 @@ def begin(
             change.write(folder / ledger.LEDGER_FILE, ledger.ledger_text(made))
             text = ledger.switch_text(value, why="before the first step")
             change.write(folder / ledger.SWITCH_FILE, text)
-            change.commit()
-        told(change.resumed, made.state)
+        return Move(change.resumed, made.state)
 
 
 def check_switches(policy: Policy) -> None:
@@ -107,29 +109,21 @@ def observe(
 
 
 def advance(
-    folder: Path,
-    policy: Policy,
-    evidence: CurrentDecision,
-    *,
-    now: datetime,
-    by: str,
-    reason: str,
-    told: Told = _nobody,
-) -> tuple[str, ...]:
-    """Take the next step, and give what stands in its way; nothing is done where anything does.
+    folder: Path, policy: Policy, evidence: CurrentDecision, *, now: datetime, by: str, reason: str
+) -> Move:
+    """Take the next step; nothing is done where anything stands in its way.
 
     With a ``reason``, the step is taken all the same; what stood in its way is kept for ever.
     """
     with _move(folder, ADVANCE) as change:
         known = ledger.read(folder)
         if change.resumed == ADVANCE:
-            told(change.resumed, known.state)
-            return ()
+            return Move(change.resumed, known.state)
         found = standing(known.state, policy, evidence, now=now)
         if found.next is None:
             raise EvidenceError(found.hindrances[0])
         if found.hindrances and not (reason and found.next.switch):
-            return found.hindrances
+            return Move(change.resumed, known.state, found.hindrances)
         value = found.next.switch
         if value is None:
             raise EvidenceError(f"the policy names no switch for {found.next.name}")
@@ -147,14 +141,10 @@ def advance(
         change.write(
             folder / ledger.SWITCH_FILE, ledger.switch_text(value, why=_why(event.step, made))
         )
-        change.commit()
-        told(change.resumed, made.state)
-    return ()
+        return Move(change.resumed, made.state)
 
 
-def rollback(
-    folder: Path, *, to: str, reason: str, now: datetime, by: str, told: Told = _nobody
-) -> MigrationState:
+def rollback(folder: Path, *, to: str, reason: str, now: datetime, by: str) -> Move:
     """Take steps back, at once and whatever the evidence says.
 
     ``to`` names the step to go back to, ``start`` the state before the first; empty goes one back.
@@ -162,17 +152,14 @@ def rollback(
     with _move(folder, ROLLBACK) as change:
         known = ledger.read(folder)
         if change.resumed == ROLLBACK:
-            told(change.resumed, known.state)
-            return known.state
+            return Move(change.resumed, known.state)
         target, value = _back(known.state, to)
         event = RolledBack(at=now, by=by, to=target, switch=value, reason=reason)
         made = ledger.added(known, event)
         why = f"rolled back to {target or START}"
         change.write(folder / ledger.SWITCH_FILE, ledger.switch_text(value, why=why))
         change.write(folder / ledger.LEDGER_FILE, ledger.ledger_text(made))
-        change.commit()
-        told(change.resumed, made.state)
-        return made.state
+        return Move(change.resumed, made.state)
 
 
 def _back(state: MigrationState, to: str) -> tuple[str, str]:

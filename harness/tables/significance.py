@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Literal, get_args
 
 import numpy as np
@@ -40,9 +40,6 @@ def p_values(values: Floats, pairs: Pairs, test: Test, sure: Inference) -> Float
 
     ``values`` has shape (queries, systems), without gaps. Tukey's test corrects for all pairs of
     systems by itself.
-
-    Raises:
-        EvidenceError: there are fewer than two queries.
     """
     if len(values) < FEWEST:
         raise EvidenceError("a test needs two queries that all systems of it have a value for")
@@ -50,13 +47,19 @@ def p_values(values: Floats, pairs: Pairs, test: Test, sure: Inference) -> Float
         return tukey(values, pairs)
     columns = np.array(pairs, dtype=np.int64).reshape(-1, 2)
     differences = values[:, columns[:, 0]] - values[:, columns[:, 1]]
-    how: dict[Test, Callable[[Floats, Inference], Floats]] = {
-        "permutation": _permutation,
-        "bootstrap": bootstrap,
-        "t": _t,
-        "wilcoxon": _wilcoxon,
-    }
-    return how[test](differences, sure)
+    if test == "bootstrap":
+        return bootstrap(differences, sure)
+    if test == "permutation":
+        found = sign_flip_each(
+            differences,
+            shift=0.0,
+            alternative="two-sided",
+            resamples=sure.resamples,
+            seed=sure.seed,
+            clusters=None,
+        )
+        return np.array(found)
+    return _t(differences) if test == "t" else _wilcoxon(differences)
 
 
 def correct(found: Floats, correction: Correction) -> Floats:
@@ -127,19 +130,7 @@ def bootstrap(differences: Floats, sure: Inference) -> Floats:
     return np.where(constant, np.where(mean == 0, 1.0, 1 / (sure.resamples + 1)), found)
 
 
-def _permutation(differences: Floats, sure: Inference) -> Floats:
-    found = sign_flip_each(
-        differences,
-        shift=0.0,
-        alternative="two-sided",
-        resamples=sure.resamples,
-        seed=sure.seed,
-        clusters=None,
-    )
-    return np.array(found)
-
-
-def _t(differences: Floats, sure: Inference) -> Floats:  # noqa: ARG001  nothing is drawn
+def _t(differences: Floats) -> Floats:
     from scipy.stats import ttest_1samp
 
     moved = np.ptp(differences, axis=0) > 0
@@ -149,7 +140,7 @@ def _t(differences: Floats, sure: Inference) -> Floats:  # noqa: ARG001  nothing
     return found
 
 
-def _wilcoxon(differences: Floats, sure: Inference) -> Floats:  # noqa: ARG001  nothing is drawn
+def _wilcoxon(differences: Floats) -> Floats:
     from scipy.stats import wilcoxon
 
     return np.array([

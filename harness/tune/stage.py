@@ -390,15 +390,11 @@ def _elsewhere(  # noqa: PLR0917  all of it is the search
     """Judge the choice of the other collections on collection ``at``; None for a single one."""
     if not found.elsewhere:
         return None
-    code = rows.collection[_first_row(cells.collections, at)]
+    code = rows.collection[sum(len(one.queries) for one in cells.collections[:at])]
     mine, choice = np.flatnonzero(rows.collection == code), found.elsewhere[code]
     values = cells(left[choice], mine)
     gain = _difference(values - before[mine], rows.cluster[mine], search)
     return Elsewhere(settings=chosen[choice], value=float(values.mean()), gain=gain)
-
-
-def _first_row(collections: Sequence[TuningSplit], at: int) -> int:
-    return sum(len(one.queries) for one in collections[:at])
 
 
 def _difference(values: Floats, clusters: Ints, search: SearchTable) -> TuningDifference:

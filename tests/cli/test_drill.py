@@ -8,17 +8,12 @@ from pathlib import Path
 import pytest
 
 from harness.cli.project import Project
-from harness.core.errors import UnknownName
 from harness.migrate import ledger
 from harness.migrate import moves as migrate
-from harness.migrate.drill import opened
 from harness.migrate.ledger import SWITCH_FILE
 from harness.pipeline.index import index
-from harness.pipeline.mail import mail_service
 from harness.pipeline.receipts import read_manifest
-from harness_engines.contract import EngineError
 from harness_engines.stacks.agent_mail.budget import value_in
-from harness_engines.stacks.agent_mail.pipeline.plan import KillSwitch
 from tests.cli.conftest import Harness, Said
 from tests.make.decisions import POLICY, day, decision, evidence
 from tests.make.mail.project import ARM, NAME, command, listening, write
@@ -89,40 +84,3 @@ def test_a_server_that_does_not_read_the_file_fails_the_drill(
     assert "FAILED after the switch to fts5, tantivy" in said.out
     assert value_in(folder / SWITCH_FILE) == "fts5"
     assert ledger.read(folder).state.step == ""
-
-
-def test_a_broken_index_of_the_old_engine_fails_the_drill(
-    letters: Project, folder: Path, harness: Harness, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """FTS5 cannot answer any more, LIKE does: the fingerprint and the engine are others."""
-
-    def broken(*_given: object) -> object:
-        raise EngineError("the table is gone")
-
-    monkeypatch.setattr("harness_engines.stacks.agent_mail.sqlite.search.Fts5Engine.search", broken)
-    said = drilled(harness, "--at", folder, "--patience-s", "0.2")
-    assert said.code == 1, said
-    assert "FAILED after the switch to fts5, like" in said.out
-    assert value_in(folder / SWITCH_FILE) == "fts5"
-    assert letters.root.is_dir()
-
-
-def test_nobody_at_the_address_is_bad_input_and_changes_nothing(
-    folder: Path, harness: Harness
-) -> None:
-    said = drilled(harness, "--at", folder, "--url", "http://127.0.0.1:9/mcp", "--patience-s", "1")
-    assert said.code == 2
-    assert "no MCP server answers" in said.err
-    assert value_in(folder / SWITCH_FILE) == "tantivy"
-
-
-def test_the_service_names_whom_it_means(letters: Project, folder: Path) -> None:
-    layout = letters.layout(NAME)
-    with opened(layout, ARM, letters.cache, folder, url="", timeout_s=1) as here:
-        assert here.ask("review") == here.who("tantivy") != here.who("fts5")
-        for value in ("lucene", ""):
-            with pytest.raises(UnknownName, match="SEARCH_ENGINE"):
-                here.who(value)
-    with mail_service(layout, ARM, letters.cache, lambda: None) as service:
-        meant = service.who(KillSwitch.FTS5)
-    assert meant == (read_manifest(layout, FTS5).fingerprint, "fts5")

@@ -20,7 +20,8 @@ from harness.corpus.runs import read_run, read_scores
 from harness.corpus.trec import write_run
 from harness.corpus.tuning import read
 from harness.gates.base.rules import Rules
-from harness.load.files import TRIALS, history_of, page_of
+from harness.load.files import TRIALS
+from harness.load.paths import history_of, page_of
 from harness.measures.decompose import DifferenceParts
 from harness.pipeline.decompose import DecomposeRequest, decompose, kept
 from harness.replay.drive import TimedOutcome, observe

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import os
 import shutil
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
-from harness.cli.project import Project, by
-from harness.migrate.ledger import decided, evidence
+from harness.cli.project import Project
 from harness.pipeline.mail import in_mailbox, mail_box, mail_service
 from harness_engines.mcp_server import resolved
 from harness_engines.stacks.agent_mail.budget import value_in
@@ -92,19 +89,6 @@ def test_a_decision_written_by_hand_takes_no_step(begun: Toy, harness: Harness) 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("derived_once")
-@pytest.mark.whole(
-    "tests/cli/test_migrate.py::test_a_step_is_taken_by_its_decision_and_taken_back_at_once"
-)
-def test_status_as_json_says_the_same(begun: Toy, harness: Harness) -> None:
-    harness("migrate", "advance")
-    found = json.loads(harness("migrate", "status", "--json").out)
-    assert (found["step"], found["switch"], found["next"]) == ("tantivy", "tantivy", None)
-    assert found["decision"]["sha256"] == decided(begun.layout).sha256
-    assert [ask["action"] for ask in found["asks"]] == ["drill", "done"]
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("derived_once")
 def test_without_a_promote_nothing_is_taken(begun: Toy, harness: Harness) -> None:
     begun.policy(HEAD + SWITCHED + GATES.replace("floor = 0.6", "floor = 0.999"))
     begun.decide()
@@ -130,17 +114,6 @@ def test_one_changed_byte_below_the_decision_refuses_it(begun: Toy, harness: Har
     assert "not believed" in said.out
     assert "tantivy.parquet: was changed since" in said.out
     assert "tantivy.parquet: was changed" in harness("migrate", "observe").error
-    assert serves(begun) == "fts5"
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("derived_once")
-def test_a_policy_that_was_changed_since_refuses_the_decision(begun: Toy, harness: Harness) -> None:
-    path = begun.root / "policy" / "toy.toml"
-    path.write_text(path.read_text().replace("margin = 0.15", "margin = 0.01"))
-    said = harness("migrate", "advance")
-    assert said.code == 1
-    assert "policy" in said.out
     assert serves(begun) == "fts5"
 
 
@@ -210,61 +183,6 @@ def test_a_torn_ledger_is_refused_and_the_way_back_is_open_all_the_same(
     said = harness("migrate", "rollback", "--without-ledger", "fts5")
     assert said.code == 0
     assert serves(begun) == "fts5"
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("derived_once")
-@pytest.mark.sampled(4)
-@pytest.mark.parametrize(
-    ("words", "says"),
-    [
-        (("begin", "--serving", "fts5"), "began already"),
-        (("rollback", "--step", "hybrid"), "the step hybrid is not in force; there is start"),
-        (("status", "--at", "elsewhere"), "has not begun"),
-        (("status", "--policy", "policy/absent.toml"), "cannot be read"),
-        (("status", "--dataset", "absent"), "absent"),
-        (("observe", "--shadow", "absent"), "absent"),
-        (("drill", "--arm", "fts5"), "only arms of the stack mail"),
-    ],
-)
-def test_bad_input_is_one_line(
-    begun: Toy, harness: Harness, words: tuple[str, ...], says: str
-) -> None:
-    assert says in harness("migrate", *words).error
-    assert serves(begun) == "fts5"
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("derived_once")
-def test_who_typed_is_noted_even_where_the_system_has_no_name(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    assert by()
-
-    def nobody() -> str:
-        raise OSError("no such user")
-
-    monkeypatch.setattr("getpass.getuser", nobody)
-    assert by() == f"user {os.getuid()}"
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("derived_once")
-def test_evidence_says_why_it_is_not_believed(begun: Toy) -> None:
-    policy = begun.root / "policy" / "toy.toml"
-    found = evidence(begun.layout, policy, lambda: None)
-    assert found.decision is not None
-    assert found.refused == ""
-    (said,) = found.decision.steps
-    assert (said.step, said.compared, said.failed) == ("tantivy", 41, ())
-    assert found.decision.policy_sha256 == found.policy_sha256
-    begun.layout.decision.write_text("{")
-    found = evidence(begun.layout, policy, lambda: None)
-    assert found.decision is None
-    assert "not JSON" in found.refused
-    begun.layout.decision.unlink()
-    assert evidence(begun.layout, policy, lambda: None).refused == ""
-    assert not Path(begun.layout.decision).exists()
 
 
 @pytest.mark.slow
@@ -354,24 +272,3 @@ def test_fts5_is_dropped_for_good_once_tantivy_has_all(box: Path, harness: Harne
     assert harness("mail", "drop-fts5", "--mailbox", str(box)).code == 0
     assert found(box, "pump project:home") == (["Pump"], "tantivy")
     assert found(box, "pump project:home", KillSwitch.FTS5) == (["Pump"], "like")
-
-
-@pytest.mark.parametrize(
-    ("given", "says"),
-    [
-        (("mail", "index", "absent.mbox"), "missing file"),
-        (("mail", "index", "BOX", "BOX"), "has the name of another file"),
-        (("mail", "index", "BOX", "--arm", "fts5"), "only arms of the stack mail"),
-        (("mail", "drop-fts5"), "--mailbox"),
-        (("mail-server", "--mailbox", "nowhere", "--dataset", "toy"), "not both"),
-        (("mail-server", "--mailbox", "."), "harness mail"),
-    ],
-)
-def test_what_cannot_be_meant_is_refused(
-    project: Toy, harness: Harness, tmp_path: Path, given: tuple[str, ...], says: str
-) -> None:
-    del project
-    own = str(written(tmp_path, "work", ("ann", "Heat pump", "The pump is noisy.")))
-    said = harness(*(own if one == "BOX" else one for one in given))
-    assert said.code == 2
-    assert says in said.error

@@ -23,7 +23,7 @@ from harness.cli import application
 from harness.cli.command import NO_CODE, QUIET
 from harness.cli.exit_codes import DEBUG
 from harness.gates.base import rules
-from harness.load.files import history_of, page_of, receipt_of
+from harness.load.paths import history_of, page_of, receipt_of
 from harness.pipeline.layout import Layout
 from harness.pipeline.oneshot import RESULTS
 from harness.pipeline.params import Params

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import shutil
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import count
@@ -12,23 +10,15 @@ from typing import Any
 
 import pytest
 
-from harness.core.errors import BadFile, EvidenceError, HarnessError, IndexNotReady
+from harness.core.errors import EvidenceError
 from harness.core.gate import Verdict
 from harness.core.run import Row, Run, Status
 from harness.corpus.runs import read_run, write_run
 from harness.load import stage as module
-from harness.load import trials as loading
-from harness.load.files import (
-    TRIALS,
-    TrialFiles,
-    history_of,
-    page_of,
-    parts_of,
-    receipt_of,
-)
-from harness.load.stage import load, verdict
+from harness.load.files import TRIALS
+from harness.load.paths import history_of, page_of, parts_of
+from harness.load.stage import LoadRequest, load, verdict
 from harness.load.trial import LoadReport
-from harness.load.trials import LoadRequest
 from harness.load.workers import TrialPlan, WallClock, WorkerPool, WorkerResult, work
 from harness.pipeline.index import Opener
 from harness.pipeline.receipts import note_run, read_manifest
@@ -70,8 +60,8 @@ def in_here(opener: Opener, plan: TrialPlan, pool: WorkerPool) -> tuple[WorkerRe
 @pytest.fixture(autouse=True, scope="module")
 def _quick() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(loading, "run_pool", in_here)
-        patched.setattr(loading, "LOOK_S", 0.01)
+        patched.setattr(module, "run_pool", in_here)
+        patched.setattr(module, "LOOK_S", 0.01)
         patched.setattr("gc.get_freeze_count", lambda: 1)  # the tests are frozen: a long count
         yield
 
@@ -128,26 +118,16 @@ def test_the_history_holds_every_trial_and_says_where_it_ran(
         assert point.overall.encoded() == record.trial.overall.encoded()
 
 
-def test_the_receipt_has_no_times(done: tuple[Toy, LoadReport]) -> None:
-    project, _ = done
-    told = json.loads(receipt_of(project.layout).read_text())
-    assert set(told["arms"]) == {"fts5", "tantivy"}
-    assert set(told) == {
-        "arms", "arrivals_sha256", "budget_ns", "mix", "params", "queries_sha256", "rates", "runs",
-    }  # fmt: skip
-
-
 def test_an_interrupted_load_goes_on_and_a_finished_one_begins_anew(
     project: Toy, counted: list[str]
 ) -> None:
-
     def four(opener: Opener, plan: TrialPlan, pool: WorkerPool) -> tuple[WorkerResult, ...]:
         if len(counted) == 4:
             raise KeyboardInterrupt
         return in_here(opener, plan, pool)
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(loading, "run_pool", four)
+        patched.setattr(module, "run_pool", four)
         with pytest.raises(KeyboardInterrupt):
             loaded(project)
     assert len(counted) == 4
@@ -161,34 +141,6 @@ def test_an_interrupted_load_goes_on_and_a_finished_one_begins_anew(
     assert len(TRIALS.read(history_of(project.layout))) == 12
 
 
-def test_parts_of_another_load_or_of_yesterday_are_not_gone_on_with(
-    tmp_path: Path, done: tuple[Toy, LoadReport]
-) -> None:
-    record = done[1].points[0].records[0]
-    folder = tmp_path / "parts"
-    made: list[int] = []
-
-    def make() -> Any:  # noqa: ANN401
-        made.append(1)
-        return record
-
-    for _ in range(2):
-        assert TrialFiles(folder, 1.0).get("one", make).line() == record.line()
-    assert len(made) == 1
-    (folder / "one.json").write_text("{half")
-    TrialFiles(folder, 1.0).get("one", make)
-    assert len(made) == 2
-    TrialFiles(folder, 0.0).get("one", make)
-    assert len(made) == 3
-
-
-def test_where_no_rate_is_named_shares_of_the_closed_loop_are_taken(project: Toy) -> None:
-    report = loaded(project, replace(WANTED, arms=("tantivy",), rates=()), seconds=1.0)
-    closed = report.point("tantivy", None)
-    assert closed is not None
-    assert report.rates[0] == pytest.approx(closed.records[0].trial.rate * 0.1, rel=0.01)
-
-
 def test_recorded_arrivals_are_asked_as_they_came(project: Toy, tmp_path: Path) -> None:
     path = tmp_path / "day.jsonl"
     path.write_text("".join(f'{{"at_s": {at / 50}, "query_id": "q{at:02}"}}\n' for at in range(21)))
@@ -197,12 +149,6 @@ def test_recorded_arrivals_are_asked_as_they_came(project: Toy, tmp_path: Path) 
     point = report.point("fts5", report.rates[0])
     assert point is not None
     assert point.records[0].trial.arrivals == 21
-
-
-def test_a_mix_asks_only_what_it_names(project: Toy) -> None:
-    report = loaded(project, replace(WANTED, arms=("fts5",), mix={"identifier": 1.0}))
-    for point in report.points:
-        assert set(point.response) == {"identifier"}
 
 
 def test_an_answer_that_is_not_the_runs_stops_it(project: Toy) -> None:
@@ -218,22 +164,6 @@ def test_an_arm_that_was_not_replayed_is_refused(project: Toy) -> None:
     project.layout.run_receipt("tantivy").unlink()
     with pytest.raises(EvidenceError, match="Run: harness stage replay"):
         loaded(project)
-
-
-def test_no_arm_or_one_twice_is_refused(project: Toy) -> None:
-    for arms in ((), ("fts5", "fts5")):
-        with pytest.raises(HarnessError, match="name at least one arm"):
-            loaded(project, replace(WANTED, arms=arms))
-
-
-def test_a_worker_opens_only_the_index_that_was_replayed(project: Toy) -> None:
-    index = project.layout.index("fts5")
-    opener = Opener("fts5", index, project.cache, "0" * 64)
-    with pytest.raises(IndexNotReady, match="is not the index that fts5 was replayed on"), opener():
-        pass
-    shutil.rmtree(index)
-    with pytest.raises(IndexNotReady), opener():
-        pass
 
 
 def test_a_search_finds_a_rate_or_says_why_not(
@@ -271,25 +201,3 @@ def test_a_trial_that_does_not_count_is_no_pass(done: tuple[Toy, LoadReport]) ->
     quiet = {40.0: report.noise[40.0]._replace(verdict=Verdict.PASS)}
     assert verdict(replace(report, noise=quiet)) is Verdict.PASS
     assert module.PERCENT == 99.0
-
-
-def test_a_history_that_was_tampered_with_names_the_line(tmp_path: Path) -> None:
-    path = tmp_path / "load.jsonl"
-    with pytest.raises(BadFile, match="missing file"):
-        TRIALS.read(path)
-    path.write_text('{"format": 99}\n')
-    with pytest.raises(BadFile, match=r"load.jsonl:1: not a trial .a trial of format 99"):
-        TRIALS.read(path)
-    path.write_text("[]\n")
-    with pytest.raises(BadFile, match=r"load.jsonl:1: not a trial"):
-        TRIALS.read(path)
-
-
-def test_the_history_only_grows(tmp_path: Path, done: tuple[Toy, LoadReport]) -> None:
-    path = tmp_path / "deep" / "load.jsonl"
-    record = done[1].points[0].records[0]
-    TRIALS.append(path, [record])
-    before = path.read_bytes()
-    TRIALS.append(path, [record, record])
-    assert path.read_bytes().startswith(before)
-    assert [one.line() for one in TRIALS.read(path)] == [record.line()] * 3

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-import time
-from collections import Counter
 from itertools import count
 
 import numpy as np
@@ -19,7 +16,6 @@ from harness.load.workers import (
     Mix,
     ServedArrival,
     TrialPlan,
-    WallClock,
     WorkerPool,
     WorkerResult,
     answered,
@@ -74,15 +70,6 @@ def test_a_closed_loop_does_not_see_the_stall(stalled: list[ServedArrival]) -> N
     assert p99_ms([one.response_ns for one in closed]) == pytest.approx(0.1, rel=0.05)
     assert p99_ms([one.service_ns for one in closed]) == pytest.approx(0.1, rel=0.05)
     assert p99_ms([one.response_ns for one in stalled]) > 800 * 0.1
-
-
-def test_the_whole_distribution_is_that_of_the_stall(stalled: list[ServedArrival]) -> None:
-    """Nine in ten arrive outside of a stall; of the rest the waits are even."""
-    times = np.array([one.response_ns for one in stalled]) / MS
-    assert (times < 1.0).mean() == pytest.approx(0.9, abs=0.01)
-    waited = times[times >= 1.0]
-    assert np.median(waited) == pytest.approx(50.5, rel=0.06)
-    assert times.max() < 102.0
 
 
 def test_waits_of_a_busy_queue_are_those_of_the_theory() -> None:
@@ -176,37 +163,6 @@ def test_cold_questions_are_kept_and_warm_ones_are_not() -> None:
     assert all(elapsed_ns > 0 for _, elapsed_ns in cold)
 
 
-def test_a_wait_is_never_too_short() -> None:
-    clock = WallClock()
-    for wait_ns in (0, 50_000, 2_000_000):
-        until = clock.now_ns() + wait_ns
-        spent = clock.wait_until(until)
-        assert clock.now_ns() >= until
-        assert spent >= 0
-
-
-def test_a_wait_sleeps_but_for_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    """By a clock that only looks and sleeps move on, so that a busy machine changes nothing."""
-    slept: list[float] = []
-    now = [0]
-
-    def look() -> int:
-        now[0] += 1_000
-        return now[0]
-
-    def sleep(seconds: float) -> None:
-        slept.append(seconds)
-        now[0] += round(seconds * 1e9)
-
-    monkeypatch.setattr(time, "perf_counter_ns", look)
-    monkeypatch.setattr(time, "sleep", sleep)
-    WallClock().wait_until(20 * MS)
-    assert slept[0] == pytest.approx(0.0198, abs=1e-5)
-    assert len(slept) > 1
-    assert set(slept[1:]) == {0}
-    assert 20 * MS <= now[0] < 20 * MS + 2_000
-
-
 ARRIVALS = poisson(Mix(QUERIES, {"short": 2, "long": 1}), 100.0, 30.0, (1,))
 PLAN = plan_of(QUERIES, ARRIVALS, 30.0)
 BUDGETS = (5 * MS, 15 * MS)
@@ -257,16 +213,6 @@ def test_classes_are_kept_apart(served: list[ServedArrival]) -> None:
     }
 
 
-def test_cold_questions_stand_by_themselves(served: list[ServedArrival]) -> None:
-    rows = dict(zip(PLAN.picks, ARRIVALS.classes, strict=True))
-    first = PLAN.picks[0]
-    other = next(row for row in PLAN.picks if rows[row] != rows[first])
-    cold = WorkerResult(tuple(served), ((first, 9 * MS), (other, 7 * MS)), 5, 10, 30, 40, 0)
-    trial = summary(cold)
-    assert {name: of.count for name, of in trial.cold.items()} == {"short": 1, "long": 1}
-    assert trial.cold[rows[first]].percentile(50) == pytest.approx(9 * MS, rel=1e-3)
-
-
 def test_what_failed_is_no_time_and_within_no_budget(served: list[ServedArrival]) -> None:
     bad = [
         one._replace(status=Status.FAILED if at % 20 else Status.TIMED_OUT) if at % 10 == 0 else one
@@ -306,35 +252,6 @@ def test_a_generator_that_is_late_says_so() -> None:
     assert not late.lags(0.9)
 
 
-def test_a_queue_is_no_lag() -> None:
-    trial = summary(part(serve(PLAN, steady(9 * MS))))
-    assert (trial.overall.percentile(99) or 0) > 30 * MS
-    assert not trial.lags(0.001)
-
-
-def test_costs_are_added_and_memory_is_the_largest(served: list[ServedArrival]) -> None:
-    trial = summary(part(served[::2], 5, 30), part(served[1::2], 6, 90))
-    assert (trial.cpu_ns, trial.opened_bytes, trial.resident_bytes, trial.peak_bytes) == (
-        11, 80, 90, 40,
-    )  # fmt: skip
-
-
-def test_a_trial_without_any_answer_has_no_percentile() -> None:
-    trial = summary(part([]))
-    assert trial.percentiles == {}
-    assert trial.rate == 0.0
-    assert not trial.keeps(15 * MS, 99.0)
-    assert not trial.lags(0.5)
-
-
-def test_a_closed_loop_is_summed_alike() -> None:
-    plan = plan_of(QUERIES, None, 1.0)
-    trial = summary(part(serve(plan, steady(10 * MS))), plan=plan)
-    assert trial.arrivals == 100
-    assert trial.rate == pytest.approx(S / (10 * MS))
-    assert trial.percentiles["p50"].value == 10 * MS
-
-
 QUERIES_WORKER_POOL = questions(20)
 ARRIVALS_WORKER_POOL = poisson(Mix(QUERIES_WORKER_POOL, {}), 300.0, 1.0, (1,))
 
@@ -359,36 +276,6 @@ def test_each_arrival_is_served_once_by_someone(parts: tuple[WorkerResult, ...])
     assert not any(one.stray for one in served)
 
 
-def test_all_workers_keep_to_one_start(parts: tuple[WorkerResult, ...]) -> None:
-    assert len({part.start_ns for part in parts}) == 1
-    start = parts[0].start_ns
-    for part in parts:
-        for one in part.served:
-            assert one.intended_ns == start + ARRIVALS_WORKER_POOL.offsets_ns[one.arrival]
-            assert one.intended_ns <= one.started_ns <= one.ended_ns
-
-
-def test_each_worker_has_its_cold_questions(parts: tuple[WorkerResult, ...]) -> None:
-    assert [len(part.cold) for part in parts] == [6, 6]
-    asked = Counter(row for part in parts for row, _ in part.cold)
-    first = [ARRIVALS_WORKER_POOL.picks[at * 5 + step] for at in range(4) for step in range(3)]
-    assert asked == Counter(first)
-
-
-def test_what_it_cost_is_counted(parts: tuple[WorkerResult, ...]) -> None:
-    for part in parts:
-        assert 0 < part.cpu_ns < 2_000_000_000
-        assert 0 < part.before_bytes <= part.resident_bytes <= part.peak_bytes
-
-
-def test_memory_is_that_of_the_arm() -> None:
-    (thin,) = run_pool(Opens(), plan(), WorkerPool(1, 1))
-    (fat,) = run_pool(Opens("fat"), plan(), WorkerPool(1, 1))
-    assert fat.resident_bytes - fat.before_bytes > 110_000_000
-    assert thin.resident_bytes - thin.before_bytes < 60_000_000
-    assert fat.peak_bytes > thin.peak_bytes + 50_000_000
-
-
 def test_an_arm_that_cannot_be_opened_is_named() -> None:
     with pytest.raises(
         InvalidArm, match=r"IndexNotReady: toy: no index here\. Run: harness stage index"
@@ -399,19 +286,3 @@ def test_an_arm_that_cannot_be_opened_is_named() -> None:
 def test_a_worker_that_dies_is_not_waited_for() -> None:
     with pytest.raises(InvalidArm, match="died with exit code 9"):
         run_pool(Opens("killed"), plan(), WorkerPool(2, 1))
-
-
-def test_no_thread_is_left_behind() -> None:
-    before = threading.active_count()
-    run_pool(Opens(), plan(), WorkerPool(1, 1))
-    assert threading.active_count() == before
-
-
-def test_a_crew_of_a_closed_loop_asks_until_its_time_is_over() -> None:
-    closed = plan_of(QUERIES_WORKER_POOL, None, 0.2)
-    parts = run_pool(Opens(), closed, WorkerPool(1, 2))
-    served = answered(parts)
-    assert len(served) > len(QUERIES_WORKER_POOL)
-    assert {one.status for one in served} == {Status.ANSWERED}
-    assert unserved(closed, parts) == 0
-    assert WorkerPool(3, 4).workers == 12

@@ -13,7 +13,7 @@ from harness.corpus.judgements import JudgingPair, Pool
 from harness.judge import machine
 from harness.judge.label import Labelled, label, opened
 from harness.judge.panel import own_file
-from tests.make.judge_server import Reply, Server, serving
+from tests.make.judge_server import Reply, Server, graded, serving
 
 KEY = "sk-toy-secret"
 SCALE = (0, 1, 2)
@@ -52,11 +52,15 @@ def write_pool(folder: Path, count: int = 4, **changed: str) -> Path:
 class Desk:
     """Lets the judge of a file judge the pool."""
 
-    def __init__(self, folder: Path, server: Server | None = None) -> None:
+    def __init__(self, folder: Path, server: Server) -> None:
         self.folder, self.server = folder, server
         self.pool = write_pool(folder)
         self.file, self.to = folder / "judge.toml", folder / "machine.jsonl"
         self.kept = folder / "judges"
+
+    def answers(self, *script: Reply) -> None:
+        """Let the server answer so from now on, the last reply for ever."""
+        self.server.script = [*script]
 
     def label(self, text: str = ENDPOINT) -> Labelled:
         if not self.file.exists() or self.file.read_text() != text:
@@ -66,12 +70,12 @@ class Desk:
 
 
 @contextmanager
-def desk(folder: Path, monkeypatch: pytest.MonkeyPatch, *script: Reply) -> Iterator[Desk]:
-    """Set a desk with a server that answers by a script; no pause takes time."""
+def desk(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
+    """Set a desk with a server that gives each pair grade 0; no pause takes time."""
     (folder / "instructions.txt").write_text(INSTRUCTIONS)
     monkeypatch.setattr(machine, "FIRST_PAUSE_S", 0.0)
     monkeypatch.setattr(machine, "LONGEST_PAUSE_S", 0.0)
-    with serving(*script) as server:
+    with serving(graded(1, 0, 0)) as server:
         monkeypatch.setenv("OPENAI_BASE_URL", server.url)
         monkeypatch.setenv("OPENAI_API_KEY", KEY)
         yield Desk(folder, server)

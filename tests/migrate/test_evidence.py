@@ -11,7 +11,7 @@ import pytest
 
 from harness.agreement import Class
 from harness.core.digest import of_json
-from harness.core.errors import BadFile, EvidenceError
+from harness.core.errors import EvidenceError
 from harness.core.run import Status
 from harness.migrate import ledger, moves
 from harness.migrate import moves as migrate
@@ -97,22 +97,10 @@ def test_an_engine_compared_with_itself_or_with_nobody_is_no_evidence(
         streamed(live([folder]), STEP)
 
 
-def test_a_folder_without_streams_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(BadFile, match="holds no shadow streams"):
-        list(live([tmp_path]))
-
-
 def test_a_decision_is_a_day_of_each_pair_of_arms() -> None:
     days = replayed(decision(5))
     assert len(days) == 3  # shadow and tantivy compare the same arms
     assert {(one.day, one.pairs, one.source) for one in days} == {(date(2026, 3, 5), 600, "replay")}
-
-
-def test_deciding_again_makes_no_day_of_an_old_replay() -> None:
-    assert {one.day for one in replayed(decision(9, replayed=5))} == {date(2026, 3, 5)}
-    unknown = decision(9)
-    steps = tuple(one.model_copy(update={"replayed_at": None}) for one in unknown.steps)
-    assert replayed(unknown.model_copy(update={"steps": steps})) == ()
 
 
 def test_what_was_noted_is_not_noted_again_and_no_day_is_to_come(tmp_path: Path) -> None:
@@ -126,17 +114,6 @@ def test_what_was_noted_is_not_noted_again_and_no_day_is_to_come(tmp_path: Path)
     with pytest.raises(EvidenceError, match="torn"):
         migrate.observe(tmp_path, evidence(None, "torn"), (), now=day(3), by="t")
     assert len(ledger.read(tmp_path).events) == 2
-
-
-def test_the_switch_names_the_entry_of_the_ledger_that_set_it(tmp_path: Path) -> None:
-    migrate.begin(tmp_path, POLICY, "fts5", now=day(1), by="t")
-    migrate.advance(tmp_path, POLICY, evidence(decision(1)), now=day(1), by="t", reason="")
-    text = (tmp_path / ledger.SWITCH_FILE).read_text()
-    head = ledger.read(tmp_path).head
-    assert f"# harness migrate: shadow, entry 2 of ledger.json, {head[:12]}\n" in text
-    assert ledger.drift(tmp_path, "shadow") == ""
-    ledger.write(tmp_path, "fts5", why="a comment\nSEARCH_ENGINE=hybrid")
-    assert "is set to fts5" in ledger.drift(tmp_path, "shadow")
 
 
 HOUR = timedelta(hours=1)
@@ -185,18 +162,6 @@ def test_a_ledger_that_is_torn_or_missing_is_off(begun: Path, tmp_path: Path) ->
     assert not Switch(tmp_path / "nowhere", ARMS)()
 
 
-@pytest.mark.parametrize("arms", [("fts5",), ("fts5", "fts5")])
-def test_one_arm_or_one_twice_is_refused(begun: Path, arms: tuple[str, ...]) -> None:
-    with pytest.raises(EvidenceError, match="name two arms or more, each once"):
-        interleave(begun, arms, reason="x", now=AT + HOUR, by="ada")
-
-
-def test_where_nothing_began_nothing_is_written(tmp_path: Path) -> None:
-    with pytest.raises(EvidenceError, match="has not begun"):
-        interleave(tmp_path / "none", ARMS, reason="x", now=AT, by="ada")
-    assert not (tmp_path / "none").exists()
-
-
 SOON = replace(POLICY, evidence_days=5)
 """Evidence that expires within the month."""
 BY = "the operator"
@@ -233,7 +198,7 @@ class Operator:
         now, first = day(number), asks[0]
         if first.action is Action.ADVANCE:
             ev = evidence(self.found)
-            assert migrate.advance(self.folder, SOON, ev, now=now, by=BY, reason="") == ()
+            assert not migrate.advance(self.folder, SOON, ev, now=now, by=BY, reason="").hindrances
         elif first.action is Action.ROLLBACK:
             migrate.rollback(self.folder, to=first.to, reason=first.why, now=now, by=BY)
         elif first.action is Action.DRILL:
@@ -309,7 +274,7 @@ def test_a_month_with_a_regression_expiry_and_a_way_back(tmp_path: Path) -> None
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("missed", [0, 1, 5])
+@pytest.mark.parametrize("missed", [0, 5])
 def test_a_day_without_evidence_is_no_day_of_shadow(tmp_path: Path, missed: int) -> None:
     """The fourteenth day comes as many days later as there were without."""
     operator = Operator(tmp_path)

@@ -16,7 +16,7 @@ from importlib import import_module
 from pathlib import Path
 from threading import Barrier, BrokenBarrierError, local
 from time import sleep
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -26,8 +26,7 @@ from harness.corpus import card, judgements, trec
 from harness.corpus.judgements import JudgingPair, Pool
 from harness.corpus.runs import RUN_PART
 from harness.judge.judge import Merged, merge
-from harness.load.stage import load
-from harness.load.trials import LoadRequest
+from harness.load.stage import LoadRequest, load
 from harness.migrate import ledger
 from harness.migrate import moves as migrate
 from harness.pipeline.prepare import prepare
@@ -236,6 +235,7 @@ def test_two_who_take_a_step_take_one_and_the_other_is_refused(
     migrate.begin(folder, POLICY, "fts5", now=day(1, 8), by="me")
     ev = evidence(decision(1))
     step = partial(migrate.advance, folder, POLICY, ev, now=day(1, 9), by="me", reason="")
-    refused = sorted(map(bool, at_once([step, step])))
+    moves = [cast("migrate.Move", one) for one in at_once([step, step])]
+    refused = sorted(bool(one.hindrances) for one in moves)
     assert refused == [False, True]
     assert len(ledger.read(folder).state.taken) == 1

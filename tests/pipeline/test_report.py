@@ -17,9 +17,10 @@ from harness.core import digest
 from harness.core.errors import BadFile, EvidenceError
 from harness.core.folders import HISTORY, set_mark
 from harness.corpus.runs import read_run, write_run
-from harness.load import trials as loading
+from harness.load import stage as loading
 from harness.load.evidence import last_load
-from harness.load.files import TRIALS, history_of, page_of, receipt_of
+from harness.load.files import TRIALS
+from harness.load.paths import history_of, page_of, receipt_of
 from harness.load.trial import LoadReport
 from harness.pipeline import report as report_history
 from harness.pipeline.evidence import evidence_of

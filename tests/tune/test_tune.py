@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness.core.errors import BadFile, BadName, HarnessError, InvalidArm
+from harness.core.errors import BadFile, HarnessError, InvalidArm
 from harness.core.formats import toml_of
 from harness.core.records import Scalar
 from harness.corpus.prepared import Prepared
@@ -244,12 +244,6 @@ def test_a_value_that_has_no_line_of_its_own_is_refused(arm_written: Path, table
     arm_written.write_text(f'summary = "x"\nstack = "own.py"\n[settings]\n{table}\n')
     with pytest.raises(BadFile, match="on a line of its own"):
         arm_text(arm_written, {"deep.k1": 2}, "r.json")
-
-
-def test_a_file_whose_name_no_arm_can_have_is_refused(arm_written: Path) -> None:
-    """The whole search was done, and no command took the arm."""
-    with pytest.raises(BadName, match="may have letters"):
-        check_place(arm_written.with_name("a b.toml"), arm_written, "tantivy")
 
 
 def test_an_arm_is_written_where_it_finds_its_code(arm_written: Path) -> None:
