@@ -73,14 +73,3 @@ def test_a_running_server_follows_the_file_without_a_restart(
         said = drilled(harness, "--at", folder, "--url", url, "--questions", "5")
         assert said.code == 0, said
         assert "PROVEN 5 queries" in said.out
-
-
-def test_a_server_that_does_not_read_the_file_fails_the_drill(
-    letters: Project, folder: Path, harness: Harness
-) -> None:
-    with listening(command("--http", "0"), letters.root) as (url, _):
-        said = drilled(harness, "--at", folder, "--url", url, "--patience-s", "0.2")
-    assert said.code == 1
-    assert "FAILED after the switch to fts5, tantivy" in said.out
-    assert value_in(folder / SWITCH_FILE) == "fts5"
-    assert ledger.read(folder).state.step == ""

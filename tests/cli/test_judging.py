@@ -304,20 +304,3 @@ def test_of_runs_that_changed_nothing_is_added(project: Toy, begun_sampling: Pat
     assert "was run anew, and other hits would be drawn" in page(begun_sampling)
     with pytest.raises(EvidenceError, match="Make a new pool"):
         pool.following(begun_sampling)
-
-
-def test_a_first_pool_becomes_a_data_set_by_the_command_of_its_page(
-    project: Toy, harness: Harness
-) -> None:
-    queries, corpus = (project.root / "beir" / f"{name}.jsonl" for name in ("queries", "corpus"))
-    path = project.root / "first.qrels"
-    words = (queries, corpus, "--arms", "fts5", "--depth", "1", "--out", path)
-    assert harness("queries", "pool", *words).code == 0
-    for pair in judgements.read_pool(path).pairs:
-        judgements.regrade(path, pair, None, 1)
-    commands = [one.partition("<")[0].split() for one in page(path).split("<code>")[1:]]
-    (made,) = (one for one in commands if one[:3] == ["harness", "import", "jsonl"])
-    places = {"corpus.jsonl": corpus, "queries.jsonl": queries, "NAME": "first"}
-    assert harness(*(places.get(one, one) for one in made[1:])).code == 0
-    lines = (project.root / "qrels" / "first" / "test.qrels").read_text().splitlines()
-    assert len(lines) == len(judgements.read_pool(path).pairs)

@@ -6,15 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from harness.core.errors import BadFile, BadName, EvidenceError, HarnessError
+from harness.core.errors import BadFile, BadName
 from harness.core.folders import NotOurs
 from harness.corpus import judgements
 from harness.corpus.judgements import Pool
-from harness.judge.evidence import labels_in
 from harness.judge.panel import Settled, agreement, own_file, read, second_look, settle
-from harness.judge.pool import take_sample
 from tests.make.desk import make_panel, write_pool
-from tests.make.toy import Toy
 
 NAMES = ("ada", "ben", "cyd")
 Files = dict[str, Path]
@@ -91,13 +88,6 @@ def test_disagreements_get_a_second_look_before_anything_is_settled(tmp_path: Pa
     assert judgements.read_pool(path).grades.count(2) == 1
 
 
-def test_a_pair_that_one_judged_is_settled_by_that_grade(tmp_path: Path) -> None:
-    files, to = make_panel(tmp_path), tmp_path / "settled.qrels"
-    grade(files["b"], None, None, 1, None)
-    assert settled(files, to) == (4, 0, 0)
-    assert judgements.read_pool(to).grades == (1, 1, 1, 1)
-
-
 def test_the_farthest_apart_come_first(tmp_path: Path) -> None:
     files, to = make_panel(tmp_path), tmp_path / "settled.qrels"
     grade(files["a"], 0, 2, 2, 1)
@@ -113,12 +103,6 @@ def test_no_file_of_a_person_is_written_over(tmp_path: Path) -> None:
     with pytest.raises(NotOurs):
         settled(files, files["a"])
     assert files["a"].read_bytes() == before
-
-
-def test_two_people_are_needed(tmp_path: Path) -> None:
-    files = make_panel(tmp_path)
-    with pytest.raises(HarnessError, match="takes the files of two people"):
-        read([files["a"]])
 
 
 def first_lines(path: Path, count: int) -> None:
@@ -150,11 +134,3 @@ def test_a_grade_off_the_scale_is_refused_with_its_line(tmp_path: Path) -> None:
     files["a"].write_text("\n".join(lines) + "\n")
     with pytest.raises(BadFile, match=r"a\.qrels:3: the grade 3 is not on the scale 0, 1, 2"):
         read(panel_of(files))
-
-
-def test_a_pool_that_is_no_sample_is_refused(project: Toy, tmp_path: Path) -> None:
-    pool = tmp_path / "pool.qrels"
-    pool.write_text("q00 0 d00 1\n")
-    with pytest.raises((BadFile, EvidenceError), match="pool"):
-        take_sample(project.layout, pool, "ada")
-    assert labels_in(project.layout) == ()

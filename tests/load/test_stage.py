@@ -16,7 +16,7 @@ from harness.core.run import Row, Run, Status
 from harness.corpus.runs import read_run, write_run
 from harness.load import stage as module
 from harness.load.files import TRIALS
-from harness.load.paths import history_of, page_of, parts_of
+from harness.load.paths import history_of, page_of
 from harness.load.stage import LoadRequest, load, verdict
 from harness.load.trial import LoadReport
 from harness.load.workers import TrialPlan, WallClock, WorkerPool, WorkerResult, work
@@ -90,16 +90,9 @@ def test_each_arm_is_tried_at_each_rate_and_the_first_one_twice(
     }
     assert all(point.overall.count for point in report.points)
     assert set(report.noise) == {40.0}
-    assert report.arms == ("fts5", "tantivy")
-    assert report.index_bytes["fts5"] > 1000
+    counts = {p.records[0].trial.arrivals for p in report.points if p.rate == 40.0}
+    assert len(counts) == 1, "arms get the same arrivals in a round"
     assert page_of(project.layout).read_text().startswith("<!doctype html>")
-
-
-def test_arms_get_the_same_arrivals_in_a_round(done: tuple[Toy, LoadReport]) -> None:
-    _, report = done
-    counts = {(p.arm, p.twin): p.records[0].trial.arrivals for p in report.points if p.rate == 40.0}
-    assert len(set(counts.values())) == 1
-    assert 5 <= next(iter(counts.values())) <= 40
 
 
 def test_the_history_holds_every_trial_and_says_where_it_ran(
@@ -118,9 +111,7 @@ def test_the_history_holds_every_trial_and_says_where_it_ran(
         assert point.overall.encoded() == record.trial.overall.encoded()
 
 
-def test_an_interrupted_load_goes_on_and_a_finished_one_begins_anew(
-    project: Toy, counted: list[str]
-) -> None:
+def test_an_interrupted_load_goes_on(project: Toy, counted: list[str]) -> None:
     def four(opener: Opener, plan: TrialPlan, pool: WorkerPool) -> tuple[WorkerResult, ...]:
         if len(counted) == 4:
             raise KeyboardInterrupt
@@ -135,10 +126,6 @@ def test_an_interrupted_load_goes_on_and_a_finished_one_begins_anew(
     loaded(project)
     assert len(counted) == 6
     assert len(TRIALS.read(history_of(project.layout))) == 6
-    assert not list(parts_of(project.layout).glob("*/*"))
-    loaded(project)
-    assert len(counted) == 12
-    assert len(TRIALS.read(history_of(project.layout))) == 12
 
 
 def test_recorded_arrivals_are_asked_as_they_came(project: Toy, tmp_path: Path) -> None:
@@ -157,12 +144,6 @@ def test_an_answer_that_is_not_the_runs_stops_it(project: Toy) -> None:
     write_run(Run.of("tantivy", rows), path)
     note_run(project.layout, "tantivy")
     with pytest.raises(EvidenceError, match=r"tantivy: \d+ of \d+ answers were not those of"):
-        loaded(project)
-
-
-def test_an_arm_that_was_not_replayed_is_refused(project: Toy) -> None:
-    project.layout.run_receipt("tantivy").unlink()
-    with pytest.raises(EvidenceError, match="Run: harness stage replay"):
         loaded(project)
 
 

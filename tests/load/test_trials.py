@@ -91,19 +91,6 @@ def test_arrivals_wait_for_the_first_free_worker(workers: int) -> None:
         assert (one.intended_ns, one.ended_ns) == (offset, free[at])
 
 
-def test_every_arrival_is_asked_what_was_drawn_for_it() -> None:
-    arrivals = poisson(MIX, 100.0, 3.0, (4,))
-    hand, ticket = Hand(), count()
-    engine = Virtual(hand, steady(MS))
-    plan = plan_of(QUERIES, arrivals, 3.0)
-    worker = LoadWorker(plan, engine, lambda: next(ticket), hand, 0)
-    served = list(iter(worker.step, None))
-    assert [one.arrival for one in served] == list(range(len(arrivals)))
-    assert engine.asked == [QUERIES[row].text for row in arrivals.picks]
-    waited = sum(one.taken_ns < one.intended_ns for one in served)
-    assert worker.waiting_cpu_ns == 7 * waited > 0
-
-
 def test_the_generators_lag_is_its_own_and_a_queue_is_not() -> None:
     plan = plan_of(QUERIES, poisson(MIX, 50.0, 60.0, (5,)), 60.0)
     late = serve(plan, steady(10 * MS), late_ns=3 * MS)
@@ -124,13 +111,6 @@ def test_an_engine_that_is_far_too_slow_is_given_up() -> None:
     assert len(served) < len(arrivals)
 
 
-def test_a_closed_loop_goes_round_for_its_time() -> None:
-    served = serve(plan_of(QUERIES[:4], None, 1.0), steady(100 * MS), workers=2)
-    assert len(served) == 20
-    assert [one.arrival for one in served] == list(range(20))
-    assert {one.response_ns for one in served} == {100 * MS}
-
-
 def test_what_fails_and_what_strays_is_told_apart() -> None:
     hand, ticket = Hand(), count()
     engine = Virtual(
@@ -144,14 +124,6 @@ def test_what_fails_and_what_strays_is_told_apart() -> None:
         (Status.ANSWERED, True),
         (Status.ANSWERED, False),
     ]
-
-
-def test_an_answer_that_came_too_late_is_no_stray() -> None:
-    hand, ticket = Hand(), count()
-    plan = plan_of(QUERIES[:2], None, 0.002, time_limit_ns=0)
-    worker = LoadWorker(plan, Virtual(hand, steady(MS)), lambda: next(ticket), hand, 0)
-    served = list(iter(worker.step, None))
-    assert {(one.status, one.stray) for one in served} == {(Status.TIMED_OUT, False)}
 
 
 def test_cold_questions_are_kept_and_warm_ones_are_not() -> None:
@@ -194,15 +166,6 @@ def test_percentiles_are_those_of_the_response_times(served: list[ServedArrival]
     assert trial.rate == pytest.approx(100, rel=0.05)
 
 
-def test_shards_of_a_trial_are_the_trial(served: list[ServedArrival]) -> None:
-    whole, halves = summary(part(served)), summary(part(served[1::2]), part(served[::2]))
-    assert halves.percentiles == whole.percentiles
-    assert halves.within == whole.within
-    for name in ("short", "long"):
-        assert halves.response[name].encoded() == whole.response[name].encoded()
-        assert halves.service[name].encoded() == whole.service[name].encoded()
-
-
 def test_classes_are_kept_apart(served: list[ServedArrival]) -> None:
     trial = summary(part(served))
     assert set(trial.response) == {"short", "long"}
@@ -232,24 +195,6 @@ def test_what_was_never_asked_counts_too(served: list[ServedArrival]) -> None:
     assert trial.arrivals == len(ARRIVALS)
     assert trial.ends[Status.NOT_ASKED] == len(ARRIVALS) - len(served) // 2
     assert trial.within[15 * MS] < 0.51
-
-
-def test_a_budget_is_kept_by_a_share_of_the_arrivals(served: list[ServedArrival]) -> None:
-    trial = summary(part(served))
-    share = float(np.mean([one.response_ns <= 5 * MS for one in served]))
-    assert trial.within[5 * MS] == pytest.approx(share)
-    assert trial.keeps(5 * MS, 100 * share)
-    assert not trial.keeps(5 * MS, 100 * share + 0.1)
-
-
-def test_a_generator_that_is_late_says_so() -> None:
-    fine = summary(part(serve(PLAN, steady(4 * MS))))
-    late = summary(part(serve(PLAN, steady(4 * MS), late_ns=6 * MS)))
-    assert fine.lag_ns == 0
-    assert late.lag_ns == 6 * MS
-    assert not fine.lags(0.1)
-    assert late.lags(0.1)
-    assert not late.lags(0.9)
 
 
 QUERIES_WORKER_POOL = questions(20)

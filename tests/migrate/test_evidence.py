@@ -12,7 +12,6 @@ import pytest
 from harness.agreement import Class
 from harness.core.digest import of_json
 from harness.core.errors import EvidenceError
-from harness.core.run import Status
 from harness.migrate import ledger, moves
 from harness.migrate import moves as migrate
 from harness.migrate.drill import Answerer, DrillClock, Service, drill
@@ -20,47 +19,25 @@ from harness.migrate.ledger import SWITCH_FILE, Switch, interleave, live, replay
 from harness.migrate.standing import Action, Ask, Day, DecisionRecord, Interleaved
 from harness.policy.load import load_policy
 from harness.shadow.log import path
-from harness.shadow.record import Observation, SideObservation, dumped
+from harness.shadow.record import Observation, dumped
 from harness_engines.stacks.agent_mail.budget import value_in
 from tests.clicks.test_clicks import ARMS, AT
 from tests.make.decisions import GATE, POLICY, day, decision, evidence
 from tests.make.shadow.attempts import WATCH
+from tests.make.shadow.records import SEEN, observation
 
 STEP = POLICY.steps[1]
 
 
-def seen(who: str) -> SideObservation:
-    return SideObservation(
-        status=Status.ANSWERED,
-        elapsed_ns=1,
-        hits=1,
-        duplicates=0,
-        top=1.0,
-        top_raw=1.0,
-        answer="a",
-        served_by=who,
-        generation="g",
-    )
-
-
-def observation(
+def seen(
     number: int, at: datetime, outcome: Class = Class.EXACT, who: tuple[str, str] = ("old", "new")
 ) -> Observation:
-    return Observation(
-        number=number,
-        writer="w",
-        at=int(at.timestamp()) * 1_000_000_000,
-        served=number,
-        query="k",
-        slices=(),
-        outcome=outcome,
-        reason="",
-        k=10,
-        control=seen(who[0]),
-        candidate=seen(who[1]),
-        jaccard=None,
-        rbo=None,
-    )
+    sides = {
+        name: replace(SEEN, served_by=by)
+        for name, by in zip(("control", "candidate"), who, strict=True)
+    }
+    at_ns = int(at.timestamp()) * 1_000_000_000
+    return observation(number, outcome, writer="w", at=at_ns, **sides)
 
 
 def log(folder: Path, *records: Observation) -> Path:
@@ -75,12 +52,12 @@ def test_pairs_are_counted_by_day_of_utc_and_only_those_that_were_compared(tmp_p
     last = datetime(2026, 3, 3, 23, 59, 59, tzinfo=UTC)
     first = log(
         tmp_path / "one",
-        observation(1, last),
-        observation(2, midnight, Class.REORDER),
-        observation(3, midnight, Class.TIMEOUT),
-        observation(4, datetime(2026, 3, 9, tzinfo=UTC), Class.SHED),
+        seen(1, last),
+        seen(2, midnight, Class.REORDER),
+        seen(3, midnight, Class.TIMEOUT),
+        seen(4, datetime(2026, 3, 9, tzinfo=UTC), Class.SHED),
     )
-    second = log(tmp_path / "two", observation(1, midnight))
+    second = log(tmp_path / "two", seen(1, midnight))
     days = streamed(live([first, second]), STEP)
     assert [(one.day.day, one.pairs) for one in days] == [(3, 1), (4, 2)]
     assert {(one.control, one.candidate, one.source) for one in days} == {
@@ -92,7 +69,7 @@ def test_pairs_are_counted_by_day_of_utc_and_only_those_that_were_compared(tmp_p
 def test_an_engine_compared_with_itself_or_with_nobody_is_no_evidence(
     tmp_path: Path, who: tuple[str, str]
 ) -> None:
-    folder = log(tmp_path, observation(1, day(1)), observation(2, day(2), who=who))
+    folder = log(tmp_path, seen(1, day(1)), seen(2, day(2), who=who))
     with pytest.raises(EvidenceError, match="attempt 2 of w"):
         streamed(live([folder]), STEP)
 
@@ -111,8 +88,6 @@ def test_what_was_noted_is_not_noted_again_and_no_day_is_to_come(tmp_path: Path)
     late = (Day(day=date(2026, 3, 4), control="a", candidate="b", pairs=1, source="streams"),)
     with pytest.raises(EvidenceError, match="from the future"):
         migrate.observe(tmp_path, found, late, now=day(3), by="t")
-    with pytest.raises(EvidenceError, match="torn"):
-        migrate.observe(tmp_path, evidence(None, "torn"), (), now=day(3), by="t")
     assert len(ledger.read(tmp_path).events) == 2
 
 
@@ -136,18 +111,9 @@ def test_it_is_off_until_an_operator_sets_it_for_these_arms(begun: Path) -> None
     assert not other()
     interleave(begun, (), reason="seen", now=AT + 2 * HOUR, by="bob")
     assert not switch()
-    assert [event.kind for event in ledger.read(begun).events[1:]] == ["interleaved"] * 2
 
 
-def test_a_step_taken_back_ends_it(begun: Path) -> None:
-    interleave(begun, ARMS, reason="to see", now=AT + HOUR, by="ada")
-    switch = Switch(begun, ARMS)
-    assert switch()
-    moves.rollback(begun, to="", reason="bad", now=AT + 2 * HOUR, by="ada")
-    assert not switch()
-
-
-def test_a_ledger_that_is_torn_or_missing_is_off(begun: Path, tmp_path: Path) -> None:
+def test_a_ledger_that_is_torn_or_missing_is_off(begun: Path) -> None:
     interleave(begun, ARMS, reason="to see", now=AT + HOUR, by="ada")
     switch = Switch(begun, ARMS)
     assert switch()
@@ -155,11 +121,8 @@ def test_a_ledger_that_is_torn_or_missing_is_off(begun: Path, tmp_path: Path) ->
     whole = file.read_text()
     file.write_text(whole.replace("to see", "to sell"))
     assert not switch()
-    file.write_text(whole)
-    assert switch()
     file.unlink()
     assert not switch()
-    assert not Switch(tmp_path / "nowhere", ARMS)()
 
 
 SOON = replace(POLICY, evidence_days=5)
@@ -271,21 +234,3 @@ def test_a_month_with_a_regression_expiry_and_a_way_back(tmp_path: Path) -> None
     assert operator.on(31) == [Action.WAIT]
     assert "1 of the 14 days" in operator.why(31)
     assert operator.serves == "shadow"
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("missed", [0, 5])
-def test_a_day_without_evidence_is_no_day_of_shadow(tmp_path: Path, missed: int) -> None:
-    """The fourteenth day comes as many days later as there were without."""
-    operator = Operator(tmp_path)
-    migrate.begin(tmp_path, SOON, "fts5", now=day(1, 8), by=BY)
-    operator.spend(1, decision(1))
-    for number in range(2, 2 + missed):
-        operator.spend(number, None)
-    for number in range(2 + missed, 14 + missed):
-        operator.spend(number, decision(number))
-        assert operator.on(number) == [Action.WAIT]
-    operator.spend(14 + missed, decision(14 + missed))
-    assert Action.ADVANCE in operator.on(14 + missed)
-    assert operator.on(14 + missed)[-1] is Action.DONE
-    assert operator.serves == "hybrid_rerank"

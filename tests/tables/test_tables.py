@@ -93,13 +93,6 @@ def test_marks_are_letters_of_all_pairs_or_daggers_against_a_baseline() -> None:
     assert len(one.pairs) == 2
 
 
-def test_judged_is_neither_bold_nor_tested() -> None:
-    found = table({"good": GOOD, "bad": BAD}, QRELS, ["nDCG@10", "Judged@10"], test="t")
-    assert found.best("Judged@10") is None
-    assert {pair.measure for pair in found.pairs} == {"nDCG@10"}
-    assert "**0." not in found.to_markdown().split("|")[-2]
-
-
 def test_seeds_are_averaged_and_folds_joined() -> None:
     halves = [
         {q: of for q, of in GOOD.items() if (int(q[1:]) < 6) is first} for first in (True, False)
