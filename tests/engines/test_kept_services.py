@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 import random
-import sqlite3
 from collections.abc import Callable
-from datetime import UTC, datetime
 from email.message import EmailMessage
 from io import BytesIO
 from pathlib import Path
-from shutil import copytree
 from typing import Any
 from unittest import mock
 
 import anyio
-import numpy as np
 import pytest
 from mcp import Client
 
 from harness.core.errors import HarnessError, ModelNotReady, UnknownName
-from harness_engines.kept import cached
 from harness_engines.kept.kit import NOTES
 from harness_engines.stacks.code.arm import Code
 from harness_engines.stacks.code.ranking import CodeSettings
@@ -31,12 +26,9 @@ from harness_engines.stacks.code.units import Mode
 from harness_engines.stacks.code.words import ScoredUnit
 from harness_engines.stacks.documents import models
 from harness_engines.stacks.documents.arm import Documents
-from harness_engines.stacks.documents.collection import DocumentCollection
 from harness_engines.stacks.documents.library import DocumentSettings
 from harness_engines.stacks.documents.models import Loaded
-from harness_engines.stacks.documents.service import NEAREST
 from harness_engines.stacks.documents.service import follow as documents
-from harness_engines.vector.embedder import HashEmbedder
 from tests.engines.test_kept_index import BY_WORDS, FORMULA, STACKS, ask, live, write
 from tests.make.code import SETTINGS as CODE
 from tests.make.code import write_shop
@@ -59,19 +51,6 @@ def test_a_query_that_no_index_answers_is_looked_for_as_it_is(tmp_path: Path, st
             assert "salt" not in str(answer.get("results", answer.get("items", answer.get("hits"))))
         assert "'fallback': 'like'" not in str(ask(stack, now, "salt"))
         assert "'fallback': 'like'" not in str(ask(stack, now, "forgett -stands"))
-    followed.close()
-
-
-def test_a_note_gives_several_passages(tmp_path: Path) -> None:
-    text = "\n\n".join([f"Tide number {n}. " + "The harbour sleeps on. " * 60 for n in range(4)])
-    write(tmp_path / "root", "long.md", text)
-    followed = live("notes", tmp_path / "root", tmp_path / "kept")
-    with followed.now() as (now, _):
-        found = now.retrieve("tide", explain=True)
-    assert len({item["sourceRef"] for item in found["items"]}) > 1
-    first = found["items"][0]["sourceRef"]
-    assert found["explain"][first]["ranks"] == {'"tide"': 1}
-    assert found["explain"][first]["bm25"] == 1.0
     followed.close()
 
 
@@ -157,30 +136,6 @@ def arm(cache: Path, **changed: object) -> Documents:
     return Documents(DocumentSettings.model_validate(settings), cache)
 
 
-def test_every_leg_is_explained(papers: Path, tmp_path: Path) -> None:
-    followed = documents(arm(tmp_path / "cache"), papers, tmp_path / "kept")
-    with followed.now() as (now, _):
-        found = now.search("customer retention", explain=True)
-    assert found["stages_used"] == ["bm25", "semantic"]
-    legs = found["explain"][found["results"][0]["source"]["chunk_id"]]
-    assert legs["bm25"] in {1, 2}
-    assert 0 < legs["e1"] <= 1
-    assert legs["e6"] > 0
-    followed.close()
-
-
-def test_vectors_of_documents_say_that_no_word_is_found(papers: Path, tmp_path: Path) -> None:
-    followed = documents(arm(tmp_path / "cache"), papers, tmp_path / "kept")
-    with followed.now() as (now, _):
-        part, near = now.search("ustome retenti"), now.collection.search("retention", 3)
-        with mock.patch.object(DocumentCollection, "search", return_value=near):
-            none = now.search("zebra")
-        assert "nearest" not in now.search("retention")
-    followed.close()
-    assert (part["fallback"], "nearest" in part) == ("like", False)
-    assert (none["nearest"], bool(none["results"]), "fallback" in none) == (NEAREST, True, False)
-
-
 def test_a_missing_model_answers_by_words_and_says_so(papers: Path, tmp_path: Path) -> None:
     def absent(_: DocumentSettings) -> None:
         raise ModelNotReady("the file is absent")
@@ -197,42 +152,6 @@ def test_a_missing_model_answers_by_words_and_says_so(papers: Path, tmp_path: Pa
     assert (
         Loaded.of(DocumentSettings.model_validate({**BY_WORDS, **FORMULA}), tmp_path).missing == ()
     )
-
-
-def test_the_tier_pro_reranks_a_folder_and_follows_it(papers: Path, tmp_path: Path) -> None:
-    root = tmp_path / "root"
-    copytree(papers, root)
-    followed = documents(arm(tmp_path / "cache", tier="pro"), root, tmp_path / "kept")
-    with followed.now() as (now, _):
-        found = now.search("customer retention")
-    assert found["stages_used"] == ["bm25", "semantic", "colbert"]
-    made = found["results"][0]["source"]["chunk_embedded_at"]
-    write(root, "d.md", "Customer retention, once more.\n")
-    with followed.now() as (now, _):
-        again = now.search("customer retention")
-    followed.close()
-    assert again["stages_used"] == ["bm25", "semantic", "colbert"]
-    times = {one["source"]["document_id"]: one["source"] for one in again["results"]}
-    assert times["q3.pdf"]["chunk_embedded_at"] == made
-    assert times["d.md"]["chunk_embedded_at"] > times["d.md"]["chunk_created_at"] > made
-    assert len([*(tmp_path / "kept").glob("*-tokens.bin")]) == 1
-
-
-def test_vectors_are_made_once_for_each_text(tmp_path: Path) -> None:
-    db = sqlite3.connect(":memory:")
-    db.executescript(cached.TABLE)
-    embedder = HashEmbedder()
-    model = cached.vectors_of(embedder, tmp_path)
-    times = iter([datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 1, 2, tzinfo=UTC)])
-    cached.complete(db, [model], ["salt", "sea"], lambda: next(times))
-    assert model.of(db, ["salt", "tide"]) is None
-    cached.complete(db, [model], ["salt", "tide"], lambda: next(times))
-    found = model.of(db, ["tide", "salt"])
-    assert found is not None
-    vectors = cached.matrix(found.values, embedder.dimension)
-    assert np.array_equal(vectors, embedder.embed(["tide", "salt"]).astype(np.float16))
-    assert [one[:10] for one in found.made_at] == ["2026-01-02", "2026-01-01"]
-    assert model.of(db, ["sea"]) is None
 
 
 def test_an_answer_to_a_client_names_what_cannot_be_read(tmp_path: Path) -> None:
@@ -254,31 +173,13 @@ def test_an_answer_to_a_client_names_what_cannot_be_read(tmp_path: Path) -> None
     assert answer()["unread"] == [{"path": "b.md", "why": why}]
 
 
-def test_a_page_without_text_is_named_and_the_others_are_found(tmp_path: Path) -> None:
-    (tmp_path / "root").mkdir()
-    (tmp_path / "root" / "half.pdf").write_bytes(pdf([["The quince is ripe."], []]))
-    followed = live("docs", tmp_path / "root", tmp_path / "kept")
-    for read in (1, 0):
-        with followed.now() as (now, done):
-            assert now.search("quince")["results"]
-        assert done is not None
-        assert (done.read, done.faults) == (read, ())
-        assert [*done.notes] == [("half.pdf", "no text on page 2; it cannot be found")]
-    followed.close()
-
-
 GOOD = "def harbour():\n    return 'tide'\n"
 STATES: dict[str, bytes] = {
     "a long number": b"def anchor():\n    return 0x" + b"f" * 4_200 + b"\n",
     "half a pair": b'def anchor():\n    """Half \\ud800 a pair."""\n    return "\\udfff"\n',
-    "half a pair in a module": b'"""anchor \\ud800"""\n',
-    "half a pair by its codec": b"# coding: unicode_escape\ndef anchor():\n    x = 1 # \\ud800\n",
-    "a codec that is no charset": b"# coding: punycode\ndef anchor():\n    pass\n",
     "no Python": b"import salt\ndef anchor(:\n    return\n",
-    "a chain of conditions": b"if a:\n    anchor()\n" + b"elif a:\n    pass\n" * 3_000,
     "depth": b"def anchor():\n    return " + b"-" * 3_000 + b"1\n",
     "null bytes": b"def anchor():\n    return '\0'\n",
-    "bytes": b"def anchor():\n    return '\xff\xfe'\n",
 }
 
 
@@ -304,11 +205,6 @@ def test_source_in_any_state_is_found(tmp_path: Path, state: str) -> None:
     assert [hit["path"] for hit in searched(root, "harbour")["hits"]][:1] == ["good.py"]
 
 
-def test_half_a_pair_in_a_record_stops_nothing(tmp_path: Path) -> None:
-    write(tmp_path / "root", "a.json", '{"anchor \\ud800": "salt \\udfff"}')
-    assert searched(tmp_path / "root", "anchor salt")["hits"][0]["path"] == "a.json"
-
-
 LINES = f"import numpy as np\nfrom os import path\n\n# Tuned by hand\n\n{GOOD}"
 
 
@@ -321,16 +217,6 @@ def test_a_line_in_no_unit_is_found_with_its_place(tmp_path: Path, text: str, li
     (hit,) = answer["hits"]
     assert (hit["type"], hit["path"], hit["lines"]) == ("line", "a.py", f"{line}-{line}")
     assert answer["fallback"] == "like"
-
-
-def test_a_line_is_not_shown_where_a_unit_has_the_text(tmp_path: Path) -> None:
-    write(tmp_path / "root", "a.py", LINES)
-    write(tmp_path / "root", "b.py", "def load():\n    return numpy\n")
-    assert [hit["path"] for hit in searched(tmp_path / "root", "numpy")["hits"]] == ["b.py"]
-    shown = searched(tmp_path / "root", "import numpy")["hits"]
-    assert [(hit["path"], hit["type"]) for hit in shown] == [("b.py", "function"), ("a.py", "line")]
-    (tmp_path / "root" / "a.py").unlink()
-    assert [hit["path"] for hit in searched(tmp_path / "root", "import numpy")["hits"]] == ["b.py"]
 
 
 def test_vectors_say_that_no_word_is_found(tmp_path: Path) -> None:

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from shutil import which
-from types import SimpleNamespace
 
 import pytest
 
 from harness.check.checks import check
-from harness.core.errors import BadPolicy, IndexNotReady, InvalidArm, ModelNotReady
+from harness.core.errors import BadPolicy, IndexNotReady
 from harness.core.records import Document
 from harness_engines import registry
 from harness_engines.registry import Arm
-from harness_engines.stacks.lucene import arm as lucene
-from harness_engines.stacks.lucene.arm import Lucene
 from tests.source import ROOT
 
 EXAMPLES = ROOT / "examples" / "lucene"
@@ -49,11 +45,8 @@ def test_it_keeps_the_contract(tmp_path: Path) -> None:
         ("cube", ["c"]),
         ('"read csv"', ["d"]),
         ("read_csv", ["d"]),
-        ("read", ["d"]),
         ("+cone -red", []),
-        ("+cone the", ["B", "b"]),
         ("the", []),
-        ("!!!", []),
     ],
 )
 def test_what_a_text_finds(english: Arm, tmp_path: Path, text: str, wanted: list[str]) -> None:
@@ -90,46 +83,3 @@ def test_weights_and_settings_count_and_another_index_is_refused(tmp_path: Path)
     arm(fields).build(documents, other)
     with arm(fields).open(other) as searcher:
         assert [hit.doc_id for hit in searcher.search("cone", 10).hits] == ["title", "text"]
-
-
-@live
-def test_a_damaged_index_is_refused(english: Arm, tmp_path: Path) -> None:
-    index = tmp_path / "index"
-    index.mkdir()
-    english.build(DOCUMENTS, index)
-    (index / "segments_1").write_bytes(b"nothing")
-    with pytest.raises(IndexNotReady, match="Build it again"), english.open(index):
-        pass
-    assert english.shared
-    assert isinstance(english.engine, Lucene)
-    for name in lucene.JARS:
-        (tmp_path / f"{name}-8.7.0.jar").touch()
-    with pytest.raises(InvalidArm, match="this process has Lucene of other jars"):
-        lucene.lucene(tmp_path)
-
-
-@pytest.mark.parametrize(
-    ("names", "says"),
-    [
-        ([], "lacks lucene-core. Install Lucene 8 .apt install liblucene8-java"),
-        (["lucene-core-8.7.0.jar"], "lacks lucene-analyzers-common"),
-        (["lucene-core-8.7.0.jar", "lucene-core-9.1.jar"], "has 2 versions of lucene-core"),
-    ],
-)
-def test_a_jar_that_is_missing_is_named(tmp_path: Path, names: list[str], says: str) -> None:
-    for name in names:
-        (tmp_path / name).touch()
-    with pytest.raises(ModelNotReady, match=says):
-        lucene.jars_in(tmp_path)
-
-
-def test_java_that_is_missing_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def absent(*_: str, **__: object) -> None:
-        raise OSError("No JVM shared library file (libjvm.so) found.")
-
-    for name in lucene.JARS:
-        (tmp_path / f"{name}-8.7.0.jar").touch()
-    jpype = SimpleNamespace(isJVMStarted=lambda: False, startJVM=absent)
-    monkeypatch.setitem(sys.modules, "jpype", jpype)
-    with pytest.raises(ModelNotReady, match=r"Java cannot be started .*libjvm.*openjdk"):
-        lucene.lucene(tmp_path)

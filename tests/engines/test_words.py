@@ -3,32 +3,25 @@
 from __future__ import annotations
 
 import re
-import timeit
 import unicodedata
-from time import process_time
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from harness_engines.lexical.grammar import MOST_WORDS, exact_clauses
-from harness_engines.lexical.grammar import exact_clauses as clauses
-from harness_engines.lexical.query import Like
-from harness_engines.lexical.tantivy import LONGEST_TERM_BYTES, Language, analyzer
+from harness_engines.lexical.grammar import exact_clauses
+from harness_engines.lexical.tantivy import Language, analyzer
 from harness_engines.lexical.terms import (
-    LONGEST_BYTES,
     ClauseTerms,
     Normal,
     clause_terms,
     folded,
     identifiers,
     indexed,
-    marks,
     passage,
     places,
     spelled,
     terms,
-    word,
 )
 
 ALPHABETS = (
@@ -92,65 +85,6 @@ def test_each_character_stands_for_some_of_the_text(text: str) -> None:
         before = start
 
 
-@given(texts, st.data())
-def test_a_stretch_of_the_form_is_one_of_the_text(text: str, data: st.DataObject) -> None:
-    """What a stretch stands for has it in its form, and no more than is read with its ends."""
-    normal = Normal.of(text)
-    end = data.draw(st.integers(0, len(normal.text)))
-    start = data.draw(st.integers(0, end))
-    first, last = normal.span(start, end)
-    if start < end:
-        assert normal.text[start:end] in folded(text[first:last])
-        assert (first, last) == (normal.span(start, start + 1)[0], normal.span(end - 1, end)[1])
-
-
-@pytest.mark.parametrize(
-    ("text", "found"),
-    [
-        ("read_csv, don't", ["read", "csv", "don", "t"]),
-        ("हिन्दी में", ["हिन्दी", "में"]),
-        ("cafe\u0301 co\xadop", ["cafe\u0301", "co\xadop"]),
-        ("ok👍🏽👎", ["ok", "👍🏽", "👎"]),
-        ("┌─┐ © ∞ →", []),
-    ],
-)
-def test_words_keep_their_marks_and_emoji_are_words(text: str, found: list[str]) -> None:
-    assert word().findall(text) == found
-
-
-def test_a_long_text_takes_no_longer_than_it_is() -> None:
-    assert len(Normal.of("é" * 200_000).text) == 200_000
-    assert len(word().findall("a\u0301" * 100_000 + "!")) == 1
-
-
-def test_the_class_of_marks_has_every_mark_and_nothing_else() -> None:
-    every = "".join(map(chr, range(0x20000)))
-    found = re.findall(f"[{marks()}]", every)
-    assert found == [sign for sign in every if unicodedata.category(sign).startswith("M")]
-    alone = [
-        sign
-        for sign in map(chr, range(0x80, 0x110000))
-        if not unicodedata.category(sign).startswith("M")
-        and unicodedata.category(unicodedata.normalize("NFKD", sign)[0]).startswith("M")
-    ]
-    assert alone
-    assert [sign for sign in alone if folded(f"A{sign}") != folded(folded(f"A{sign}"))] == []
-
-
-@pytest.mark.parametrize("beyond", ["", "é", "\u0301"])
-def test_a_few_characters_beyond_ascii_do_not_slow_the_rest(beyond: str) -> None:
-    """Marks are looked for beside characters beyond ASCII alone, not behind each letter."""
-    plain, mixed = "some plain words " * 20_000, "some plain words " * 20_000 + beyond
-
-    def measure(text: str) -> float:
-        began = process_time()
-        Normal.of(text), folded(text)
-        return process_time() - began
-
-    linear = min(timeit.repeat(lambda: re.sub("[^\x00-\x7f]", "", plain), number=1, repeat=5))
-    assert min(measure(mixed) for _ in range(5)) < 20 * linear
-
-
 LETTERS = "东京大学αβγжзиłđøहिन्दแมวน้ำ가나다"
 
 LIKE = (
@@ -184,11 +118,6 @@ def test_what_goes_into_an_index(text: str, written: str) -> None:
     assert indexed(text) == written
 
 
-@given(texts | st.text(LETTERS, max_size=20))
-def test_it_is_ascii(text: str) -> None:
-    assert indexed(text).isascii()
-
-
 @given(st.lists(st.sampled_from(LIKE) | st.text(LETTERS, min_size=1), max_size=6).map(" ".join))
 def test_a_text_finds_itself(text: str) -> None:
     """Every term of the clauses of a text stands in what is indexed of it, in any case."""
@@ -196,16 +125,6 @@ def test_a_text_finds_itself(text: str) -> None:
     typed = [term for one in exact_clauses(text) for word in one.words for term in terms(word)]
     for term in typed:
         assert term.lower() in written
-
-
-@given(st.text(LETTERS, min_size=1, max_size=9), st.text(LETTERS, min_size=1, max_size=9))
-def test_no_two_words_share_a_term_also_where_english_is_stemmed(one: str, other: str) -> None:
-    stems = analyzer("english")
-    first, second = (
-        {stem for term in terms(word) for stem in stems.analyze(term)} for word in (one, other)
-    )
-    same = set(terms(one)) & set(terms(other))
-    assert len(first & second) == len(same)
 
 
 @pytest.mark.parametrize(
@@ -275,24 +194,6 @@ def test_joined_tokens_are_found_whole(text: str, found: tuple[str, ...]) -> Non
     assert identifiers(text) == found
 
 
-def test_a_clause_keeps_the_sign_that_joins_its_words() -> None:
-    longest = "a-" + "é" * ((LONGEST_BYTES - 2) // 2)
-    assert identifiers(f"{longest} {longest}éé") == (longest,)
-    found = clauses('+br-2tnl -"salt/water" read_csv cra*')
-    assert [clause.text for clause in found] == ["br-2tnl", "salt/water", "read_csv", "cra*"]
-    (clause,) = clauses("-".join(["ab"] * (MOST_WORDS + 5)))
-    assert clause.text == "-".join(clause.words) == "-".join(["ab"] * MOST_WORDS)
-
-
-@given(st.text(alphabet=st.sampled_from("aB1é部-_./ :,\n"), max_size=40))
-def test_an_identifier_is_its_own_identifier(text: str) -> None:
-    for token in identifiers(text):
-        assert identifiers(token) == (token,)
-        assert token in text.lower()
-        assert token[0].isalnum()
-        assert token[-1].isalnum()
-
-
 @pytest.mark.parametrize(
     ("language", "text", "terms"),
     [
@@ -312,41 +213,3 @@ def test_an_identifier_is_its_own_identifier(text: str) -> None:
 )
 def test_terms(language: Language, text: str, terms: list[str]) -> None:
     assert analyzer(language).analyze(text) == terms
-
-
-@pytest.mark.parametrize("language", ["none", "english"])
-def test_endless_words_are_dropped(language: Language) -> None:
-    split = analyzer(language)
-    assert split.analyze("x" * LONGEST_TERM_BYTES + " kept") == ["kept"]
-    longest = "x" * (LONGEST_TERM_BYTES - 1)
-    assert split.analyze(longest) == [longest]
-
-
-@pytest.mark.parametrize(
-    ("query", "text", "has"),
-    [
-        ("eal", "a Real thing", True),
-        ("real  thing", "a Real\nthing", True),
-        ("thing -real", "a Real thing", False),
-        ("猫", "黒猫がいる", True),
-        ("cafe\u0301", "Le CAFÉ noir", True),
-        ("operate", "co\xadop\xaderate", True),
-        ("::", "std::vector", True),
-        ("", "anything", False),
-    ],
-)
-def test_what_contains_a_query(query: str, text: str, *, has: bool) -> None:
-    assert Like.of(query).has(text) is has
-
-
-@pytest.mark.parametrize(
-    ("query", "text", "there"),
-    [
-        ("noir", "Le cafe\u0301 noir", "noir"),
-        ("cafe", "Un ﬁlet, cafe\u0301", "cafe\u0301"),
-        ("がいる", "ﬃ 黒猫か\u3099いる", "か\u3099いる"),
-        ("nowhere", "Le café", "Le café"),
-    ],
-)
-def test_a_place_is_one_of_the_text_itself(query: str, text: str, there: str) -> None:
-    assert text[Like.of(query).at(text) :] == there

@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from harness.core.engine import TakesParams
-from harness.core.errors import IndexNotReady
 from harness.core.formats import json_of
 from harness.core.records import Document, Query
 from harness.core.run import Status
@@ -24,7 +23,6 @@ from harness.replay.drive import observe
 from harness_engines import registry as arms
 from harness_engines.kept.index import built
 from harness_engines.lexical.grammar import exact_clauses as clauses
-from harness_engines.lexical.terms import Occur
 from harness_engines.stacks.code import arm as code
 from harness_engines.stacks.code import ranking, store
 from harness_engines.stacks.code import words as tantivy
@@ -38,7 +36,6 @@ from harness_engines.stacks.code.ranking import (
     reordered,
 )
 from harness_engines.stacks.code.ranking import GraphSettings as Weights
-from harness_engines.stacks.code.reading.documents import understand
 from harness_engines.stacks.code.search import MOST_LOOKED_AT, CodeSearch, expanded
 from harness_engines.stacks.code.store import StoredWords
 from harness_engines.stacks.code.units import (
@@ -52,26 +49,8 @@ from harness_engines.stacks.code.units import (
     entry_of,
     written,
 )
-from harness_engines.stacks.code.words import (
-    OpenBackend,
-    TermClause,
-    match_expression,
-    terms_of,
-    wanted,
-)
-from harness_engines.stacks.text import fts5
-from tests.make.code import (
-    BACKENDS,
-    BLEND,
-    GRAPH,
-    RRF,
-    SETTINGS,
-    documents,
-    opened,
-    stack,
-    write_shop,
-)
-from tests.make.damage import overwrite
+from harness_engines.stacks.code.words import OpenBackend, TermClause, wanted
+from tests.make.code import BLEND, GRAPH, RRF, SETTINGS, documents, opened, stack
 from tests.thinned import examples
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -96,68 +75,13 @@ def test_params_are_filters(tmp_path: Path, index: Path) -> None:
         assert failed.row.status is Status.FAILED
 
 
-def test_an_arm_shows_no_context(tmp_path: Path, index: Path) -> None:
-    made = stack(tmp_path, context={"per_hit": 5, "total": 5})
-    made.build(DOCUMENTS, index)
-    with made.open(index) as searcher:
-        behind = code.searcher(searcher).search("checkout", 1)
-        assert [hit.unit.doc_id for hit in behind.hits] == ["b"]
-        assert [hit.unit.doc_id for hit in behind.context] == ["a"]
-        assert [hit.doc_id for hit in searcher.search("checkout", 1).hits] == ["b"]
-
-
-def test_only_an_arm_of_this_stack_can_be_explained(tmp_path: Path, index: Path) -> None:
-    settings = {"tokenize": "unicode61", "title_weight": 1.0, "text_weight": 1.0, "joined": "both"}
-    other = fts5.engine(settings, tmp_path)
-    other.build(DOCUMENTS, index)
-    with other.open(index) as searcher, pytest.raises(TypeError, match="not an open index"):
-        code.searcher(searcher)
-
-
-@pytest.mark.parametrize("name", BACKENDS)
-@pytest.mark.parametrize("gone", [True, False])
-def test_a_broken_file_is_an_index_that_is_not_ready(
-    tmp_path: Path, index: Path, name: str, *, gone: bool
-) -> None:
-    made = stack(tmp_path, backend=name, embedder="hash")
-    made.build(DOCUMENTS, index)
-    files = [
-        *index.glob("*"),
-        *(index / "words").glob("*.pos"),
-        *(index / "words").glob("meta.json"),
-    ]
-    for path in files:
-        if path.is_dir():
-            continue
-        whole = path.read_bytes()
-        overwrite(path, b"[]")
-        if gone:
-            path.unlink()
-        with pytest.raises(IndexNotReady, match="harness stage index"), made.open(index):
-            pass
-        path.write_bytes(whole)
-    with made.open(index) as searcher:
-        assert searcher.search("tea", 3).hits
-
-
-def test_versions_tell_arms_apart(tmp_path: Path) -> None:
-    versions = {name: stack(tmp_path, backend=name).version() for name in BACKENDS}
-    assert ", sqlite 3" in versions["sqlite"]
-    assert ", tantivy 0" in versions["tantivy"]
-    assert all("datasketch" in version for version in versions.values())
-
-
 @pytest.mark.parametrize(
     ("changed", "said"),
     [
         ({"search": {}}, "name one of search.rrf and search.scoreBlend"),
         ({"search": {**RRF, **BLEND}}, "name one of search.rrf and search.scoreBlend"),
-        ({"fields": dict.fromkeys(SETTINGS["fields"], 0)}, "no field has a weight above 0"),
         ({"graph": {**GRAPH, "seedK": 3}}, "seedK goes with"),
-        ({"graph": {**GRAPH, "seedSelection": "topK"}}, "seedK goes with"),
         ({"boosts": {"definition": 0.5, "export": 1.0, "phrase": 0.0}}, "greater than or equal"),
-        ({"backend": "lucene"}, "'sqlite' or 'tantivy'"),
-        ({"mode": "both"}, "'mixed'"),
     ],
 )
 def test_settings_that_make_no_sense_are_refused(changed: dict[str, Any], said: str) -> None:
@@ -220,24 +144,6 @@ def asked(text: str) -> Asked:
     return wanted(clauses(text), "none")
 
 
-@pytest.mark.parametrize(
-    ("text", "rows"),
-    [
-        ("tea", {0, 1, 2, 3}),
-        ('"water and tea"', {1}),
-        ("+tea -water", {2, 3}),
-        ("+stone tea", {3}),
-        ("ReadCSV", {0}),
-        ("readcsv", {0}),
-        ("nothing", set()),
-        ("-tea -water", set()),
-    ],
-)
-def test_clauses_mean_the_same(words: OpenBackend, text: str, rows: set[int]) -> None:
-    assert {one.row for one in words.search(asked(text), 10, None)} == rows
-    assert words.units == len(TEXTS)
-
-
 def test_the_gate_takes_away_and_changes_no_score(words: OpenBackend) -> None:
     found = words.search(asked("tea"), 10, None)
     assert found[0].row == 2
@@ -248,19 +154,6 @@ def test_the_gate_takes_away_and_changes_no_score(words: OpenBackend) -> None:
     assert [one.row for one in gated] == [one.row for one in found if one.row in {1, 3}]
     assert dict(gated) == pytest.approx({row: score for row, score in found if row in {1, 3}})
     assert list(words.search(asked("tea"), 10, np.zeros(0, dtype=np.int64))) == []
-
-
-def test_a_question_is_taken_apart() -> None:
-    assert asked('+tea "hot water"') == (
-        TermClause(Occur.MUST, (("tea",),)),
-        TermClause(Occur.SHOULD, (("hot", "water"),)),
-    )
-    assert wanted(clauses("the"), "english") == ()
-    assert terms_of(clauses("read_csv -tea"), "none") == ("read", "csv")
-    assert match_expression(asked("read_csv")) == '("read" OR "csv" OR "readcsv")'
-    both = match_expression(asked("+a b -c"))
-    assert both == '((("a")) AND (("a") OR ("b") OR ("b"))) NOT (("c"))'
-    assert match_expression(()) == ""
 
 
 STACK = Path(__file__).resolve().parents[3] / "engines" / "harness_engines" / "stacks" / "code"
@@ -310,19 +203,6 @@ def test_neighbours_are_named_by_identity_and_bounded() -> None:
     assert max(distances(chain, [0]).values()) == 2
 
 
-@pytest.mark.slow
-def test_the_graph_of_the_shop(tmp_path: Path) -> None:
-    units = [understand(one) for one in documents(write_shop(tmp_path))]
-    rows = {one.doc_id: at for at, one in enumerate(units)}
-    checkout = beside(UnitGraph(units), rows["shop/till.py::checkout"])
-    found = {row: reason for reason, row in checkout}
-    assert found[rows["shop/prices.py::PriceList"]] == "CALL"
-    assert found[rows["shop/prices.py::load_prices"]] == "CALL"
-    assert found[rows["shop/README.md#1"]] == "USAGE"
-    assert found[rows["shop/till.py::"]] == "EXPORT"
-    assert found[rows["shop/prices.py::PriceList.total_price"]] == "NAME_FALLBACK"
-
-
 SEEDS = st.sampled_from([("top1", None), ("topK", 3), ("none", None)])
 WEIGHTS_OF_GRAPH = st.builds(
     lambda degree, proximity, seeds: Weights.model_validate({
@@ -330,27 +210,6 @@ WEIGHTS_OF_GRAPH = st.builds(
     }),
     st.floats(0, 1), st.floats(0, 1), SEEDS,
 )  # fmt: skip
-
-
-@pytest.mark.slow
-@settings(max_examples=examples(200), deadline=None)
-@given(
-    scored=st.lists(
-        st.tuples(st.integers(0, 30), st.floats(0, 1)), unique_by=lambda one: one[0]
-    ).map(lambda found: sorted(found, key=lambda one: (-one[1], one[0]))),
-    weights=WEIGHTS_OF_GRAPH,
-)
-def test_reordering_keeps_every_row_once(
-    searcher: CodeSearch, scored: list[tuple[int, float]], weights: Weights
-) -> None:
-    graph = searcher.graph
-    assert graph is not None
-    placed = reordered(scored, graph, weights)
-    assert sorted(one.row for one in placed) == sorted(row for row, _ in scored)
-    keys = [(-one.score, one.row) for one in placed]
-    assert keys == sorted(keys)
-    assert all(0 <= one.score <= 1 for one in placed)
-    assert reordered(scored, graph, weights) == placed
 
 
 @pytest.mark.slow

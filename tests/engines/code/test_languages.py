@@ -3,22 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
-from unittest import mock
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.core.reading import Malformed
-from harness_engines import registry
-from harness_engines.kept.index import update
-from harness_engines.stacks.code.arm import Code
 from harness_engines.stacks.code.ranking import UnitGraph, UnitRelation
-from harness_engines.stacks.code.reading import languages, syntax
+from harness_engines.stacks.code.reading import languages
 from harness_engines.stacks.code.reading.documents import of_file, understand
-from harness_engines.stacks.code.reading.syntax import GRAMMARS, LANGUAGES, identity
-from harness_engines.stacks.code.service import reader
+from harness_engines.stacks.code.reading.syntax import GRAMMARS, LANGUAGES
 from harness_engines.stacks.code.units import Unit
 from tests.thinned import examples
 
@@ -166,21 +159,6 @@ def test_a_method_says_what_it_takes_gives_and_calls() -> None:
     )  # fmt: skip
 
 
-def test_what_each_language_says_of_a_unit() -> None:
-    prices = read("shop/prices.ts")["Prices"]
-    assert "private all = 1" in prices.texts.body
-    assert "count" not in prices.texts.body
-    assert prices.texts.doc == "A list of prices."
-    assert read("shop/src/prices.rs")["Price"].texts.doc == "A price."
-    go, rust = read("shop/prices.go"), read("shop/src/prices.rs")
-    java = read("shop/Prices.java")
-    shown = [go["Price.Total"], rust["Price.total"], java["Prices.sell"]]
-    hidden = [go["Price.part"], rust["Price.part"], java["Prices.count"]]
-    assert all(unit.facts.exported for unit in shown)
-    assert not any(unit.facts.exported for unit in hidden)
-    assert read("shop/tools/index.js")["helper"].facts.calls == ("shop.prices.sell",)
-
-
 @pytest.mark.parametrize(
     ("caller", "callee"),
     [
@@ -209,13 +187,6 @@ def test_calls_are_joined_by_identity(caller: str, callee: str) -> None:
     assert beside & callees
 
 
-def test_a_file_that_is_being_edited_keeps_what_parses() -> None:
-    grammar = GRAMMARS["typescript"]
-    text = FILES["shop/prices.ts"].replace("return this.count(what) +", "return this.count(what +")
-    names = {part.name for part in languages.defined(grammar.parse(text.encode()), grammar)}
-    assert {"Prices.sell", "LIMIT", "twice"} <= names
-
-
 @pytest.mark.parametrize("language", GRAMMARS)
 @settings(max_examples=examples(50), deadline=None)
 @given(data=st.binary() | st.text().map(str.encode), at=st.integers(0, 400))
@@ -226,44 +197,3 @@ def test_any_bytes_give_units_or_none(language: str, data: bytes, at: int) -> No
     whole = like.encode()[:at] + data + like.encode()[at:]
     for one in languages.documents(f"a.{ending}", whole, grammar):
         understand(one)
-
-
-def test_names_are_read_from_nodes() -> None:
-    grammar = GRAMMARS["rust"]
-    root = grammar.parse(b"impl<T> Price<T> { }\n// one\n/// two\nfn f() { a::b::c(); }\n")
-    assert (
-        languages.type_name(root.named_children[0].child_by_field_name("type") or root) == "Price"
-    )
-    comments = [one for one in syntax.walk(root) if syntax.is_comment(one)]
-    assert syntax.said(comments) == "one\ntwo"
-    texts, known = languages.read(
-        "fn f() { a::b::c(); }", grammar, name="m.f", kind="", imports={"a": "x.a"}, own={}
-    )
-    assert known.calls == ("x.a.b.c",)
-    assert texts.name == "m.f"
-
-
-def test_without_its_grammar_a_file_is_refused_with_the_remedy(tmp_path: Path) -> None:
-    root = tmp_path / "root"
-    root.mkdir()
-    (root / "a.go").write_text("package a\n", encoding="utf-8")
-    (root / "b.py").write_text("def f(): ...\n", encoding="utf-8")
-    arm = registry.load("code-words", tmp_path / "cache").engine
-    assert isinstance(arm, Code)
-    with mock.patch("harness_engines.stacks.code.reading.syntax.find_spec", return_value=None):
-        with pytest.raises(Malformed, match="is go, which tree-sitter reads"):
-            list(of_file("a.go", "a", b"package a\n"))
-        done = update(root, tmp_path / "kept", reader(arm, root, None))
-    [fault] = done.faults
-    assert fault.path == "a.go"
-    assert fault.why == (
-        'is go, which tree-sitter reads. Run: pip install "search-harness[languages]"'
-    )
-
-
-def test_an_index_says_which_grammars_read(tmp_path: Path) -> None:
-    arm = registry.load("code-words", tmp_path / "cache").engine
-    assert isinstance(arm, Code)
-    assert identity() in arm.version()
-    with mock.patch("harness_engines.stacks.code.reading.syntax.version", return_value="0.0.1"):
-        assert "tree-sitter-go 0.0.1" in arm.version()

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import ast
 import codecs
-from collections.abc import Iterator
-from importlib.util import find_spec, resolve_name
 from pathlib import Path
 
 import pytest
@@ -13,15 +10,8 @@ import pytest
 from harness.core.records import Document
 from harness_engines.lexical.terms import terms
 from harness_engines.stacks.code.ranking import UnitGraph, UnitRelation
-from harness_engines.stacks.code.reading import documents as reading
 from harness_engines.stacks.code.reading import python, risk
-from harness_engines.stacks.code.reading.documents import (
-    embedded,
-    module_of,
-    of_file,
-    read_record,
-    understand,
-)
+from harness_engines.stacks.code.reading.documents import embedded, of_file, read_record, understand
 from harness_engines.stacks.code.reading.python import absolute, decoded
 from harness_engines.stacks.code.reading.python import documents as of_module
 from harness_engines.stacks.code.units import (
@@ -85,17 +75,6 @@ def test_a_function_is_taken_apart() -> None:
     assert facts.imports == ("numpy", "os.path")
 
 
-def test_names_and_kinds_are_known() -> None:
-    assert read("def f():\n    return np.sum(1)", np="numpy")[1].calls == ("numpy.sum",)
-    assert read("def f(): pass", name="a.b.f")[1].exported
-    assert not read("def f(): pass", name="a._b.f")[1].exported
-    assert not read("def _f(): pass")[1].exported
-    texts, facts = read("class A(B):\n    '''Says.'''\n    x = 1")
-    assert (facts.type, facts.signature, texts.doc) == ("class", "A(B)", "Says.")
-    _, facts = read("import os\nX = os.environ")
-    assert (facts.type, facts.symbol, facts.exported) == ("module", "", False)
-
-
 @pytest.mark.parametrize(
     ("body", "said"),
     [
@@ -110,28 +89,6 @@ def test_names_and_kinds_are_known() -> None:
 )
 def test_a_return_type_is_inferred_only_where_all_agree(body: str, said: str) -> None:
     assert read(f"def f(x):\n    {body}")[1].return_type == said
-
-
-@pytest.mark.parametrize("text", ["print 'x'", "a b", "x = \0", "(" * 5000, "def f(:"])
-def test_what_is_no_python_is_not_parsed(text: str) -> None:
-    assert python.parsed(text) is None
-
-
-def test_code_of_another_time_is_read_by_its_signs() -> None:
-    for text in ("water", "water; tea", "a, b", "not water", "yes if no else maybe"):
-        tree = python.parsed(text)
-        assert tree is not None
-        assert not python.is_code(tree)
-    text = 'def show(self, what, *rest):\n    """Show it."""\n    # aloud\n    print what.upper()\n'
-    assert python.parsed(text) is None
-    assert reading.understand(Document("a", "", text)).mode == "code"
-    texts, facts = reading.read_snippet(text, name="", kind="")
-    assert texts[:4] == ("show", "show(self, what, *rest)", "Show it.", "aloud")
-    assert (facts.type, facts.params) == ("method", ("self", "what", "rest"))
-    assert facts.calls == ("what.upper",)
-    assert facts.risks == ()
-    prose = reading.understand(Document("a", "", "the class of water"))
-    assert prose.mode == "prose"
 
 
 def risks(code: str) -> tuple[Risk, ...]:
@@ -220,13 +177,6 @@ def test_a_name_gives_its_parts_and_its_whole() -> None:
     assert indexed("été", "none") == indexed("ÉTÉ", "none")
 
 
-@pytest.mark.parametrize("text", ["東京", "été", "Ünïcode_naïve", "\U0001e900\U0001e901", "ẞ"])
-def test_what_is_indexed_is_plain_ascii(text: str) -> None:
-    made = indexed(text, "none")
-    assert made.isascii()
-    assert made
-
-
 @pytest.mark.parametrize(
     ("title", "text", "about", "mode", "kind"),
     [
@@ -312,16 +262,6 @@ def test_a_package_becomes_symbols_pages_and_records(tmp_path: Path) -> None:
     assert found["shop/till.py::checkout"].facts.calls[-1] == "shop.prices.load_prices"
     assert found["shop/README.md#1"].facts.links == ("shop.till.checkout",)
     assert {one.mode for one in found.values()} == {Mode.CODE, Mode.PROSE, Mode.RECORDS}
-
-
-def test_a_file_that_cannot_be_read_is_left_out(tmp_path: Path) -> None:
-    (tmp_path / "old.py").write_text("print 'x'")
-    (tmp_path / "bytes.py").write_bytes(b"\xff\xfe")
-    (tmp_path / "twice.py").write_text("def f(): pass\ndef f(): pass\n")
-    assert [one.doc_id.partition("/")[2] for one in documents(tmp_path)] == [
-        "twice.py::f",
-        "twice.py::f#2",
-    ]
 
 
 GUARDED = '''\
@@ -456,86 +396,3 @@ def test_calls_are_joined_by_full_names() -> None:
         beside = {one.row: one.reason for one in graph.neighbours(rows[caller])}
         assert beside[rows[callee]] is UnitRelation.CALL
         assert rows[callee.replace("p.", "q.", 1)] not in beside if "A" not in callee else True
-
-
-PACKAGES = ("requests", "click", "jinja2")
-FUNCTION = ast.FunctionDef | ast.AsyncFunctionDef
-
-
-def folder(package: str) -> Path:
-    spec = find_spec(package)
-    assert spec is not None
-    assert spec.origin is not None
-    return Path(spec.origin).parent
-
-
-def trees(package: str) -> Iterator[tuple[str, str, ast.Module]]:
-    """Yield each file's path below the package's parent, its module, and its tree."""
-    root = folder(package)
-    for file in sorted(root.rglob("*.py")):
-        path = file.relative_to(root.parent).as_posix()
-        yield path, module_of(path), ast.parse(file.read_bytes())
-
-
-def rebound(node: FUNCTION) -> Iterator[str]:
-    """Yield the names that mean something else inside a function than outside."""
-    for inner in ast.walk(node):
-        if isinstance(inner, ast.arg):
-            yield inner.arg
-        elif isinstance(inner, ast.Name) and isinstance(inner.ctx, ast.Store):
-            yield inner.id
-        elif isinstance(inner, ast.alias):
-            yield inner.asname or inner.name
-        elif isinstance(inner, FUNCTION) and inner is not node:
-            yield inner.name
-
-
-@pytest.fixture(scope="module", params=PACKAGES)
-def units_of(request: pytest.FixtureRequest) -> tuple[str, list[Unit]]:
-    package: str = request.param
-    return package, [understand(one) for one in documents(folder(package))]
-
-
-@pytest.mark.slow
-def test_relative_imports_are_named_as_python_does(units_of: tuple[str, list[Unit]]) -> None:
-    package, units = units_of
-    by_path: dict[str, set[str]] = {}
-    for unit in units:
-        if unit.mode is Mode.CODE:
-            by_path.setdefault(unit.path, set()).update(unit.facts.imports)
-    count = 0
-    for path, module, tree in trees(package):
-        inside = module if path.endswith("__init__.py") else module.rpartition(".")[0]
-        for node in ast.walk(tree):
-            if not isinstance(node, ast.ImportFrom) or not node.level or path not in by_path:
-                continue
-            base = resolve_name("." * node.level + (node.module or ""), inside)
-            for alias in node.names:
-                assert f"{base}.{alias.name}" in by_path[path], (path, node.lineno)
-                count += 1
-    assert count > 50
-    assert not [name for names in by_path.values() for name in names if name.startswith(".")]
-
-
-def test_calls_within_a_module_have_their_full_name(units_of: tuple[str, list[Unit]]) -> None:
-    package, units = units_of
-    called: dict[tuple[str, str], set[str]] = {}
-    for unit in units:
-        if unit.facts.type == "function":
-            called.setdefault((unit.path, unit.facts.full), set()).update(unit.facts.calls)
-    count = 0
-    for path, module, tree in trees(package):
-        functions = [node for node in tree.body if isinstance(node, FUNCTION)]
-        names = {node.name for node in functions}
-        for node in functions:
-            bound = set(rebound(node))
-            for call in ast.walk(node):
-                if isinstance(call, ast.Call) and isinstance(call.func, ast.Name):
-                    name = call.func.id
-                    if name in names - bound:
-                        assert f"{module}.{name}" in called[path, f"{module}.{node.name}"], (
-                            path,
-                            call.lineno,
-                        )
-                        count += 1
-    assert count > 10

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import math
-import re
-import time
 from collections import Counter
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,9 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from harness.core.errors import IndexNotReady
 from harness_engines.stacks.documents import graph
-from harness_engines.stacks.documents.collection import gate
 from harness_engines.stacks.documents.graph import (
     MOST_CHUNKS,
     MOST_OF_A_CHUNK,
@@ -30,10 +25,9 @@ from harness_engines.stacks.documents.ranking import (
     as_specified,
     blend_as_specified,
     by_rank,
-    clean,
     ranks,
 )
-from harness_engines.stacks.documents.recall import STOP_WORDS, best, unbroken, words
+from harness_engines.stacks.documents.recall import words
 from harness_engines.vector.embedder import unit
 from tests.engines.documents.small import bm25_of
 
@@ -58,16 +52,6 @@ TEXTS = st.lists(st.lists(st.sampled_from(WORDS), max_size=8).map(" ".join), max
 )
 def test_words_are_those_of_section_3(text: str, expected: list[str]) -> None:
     assert words(text) == expected
-
-
-@given(st.text(max_size=80))
-def test_any_text_gives_words_that_are_no_stop_words_nor_single_letters(text: str) -> None:
-    found = words(text)
-    for word in found:
-        assert len(word) > 1 or word.lower() == word.upper()
-        assert word not in STOP_WORDS
-        assert not re.search(r"[\s_]", word)
-    assert {*words(" ".join(found))} == {*found}  # a name with a sign counts beside its letters
 
 
 def by_the_formula(texts: list[str], query: str) -> list[float]:
@@ -104,87 +88,6 @@ def test_a_filter_hides_and_changes_no_weight(texts: list[str], allowed: list[bo
     assert index.search("moon sea", 100, mask).tolist() == [n for n in everything if mask[n]]
 
 
-def test_a_word_asked_twice_counts_twice() -> None:
-    index = bm25_of(["moon moon sea", "sea sea moon salt", "tide"])
-    assert index.search("moon sea sea sea", 1).tolist() == [1]
-    assert index.search("moon moon moon sea", 1).tolist() == [0]
-
-
-@given(st.lists(st.sampled_from([0.0, 0.5, 1.0, 2.0]), max_size=30), st.integers(1, 10))
-def test_the_best_are_those_of_a_full_sort(scores: list[float], limit: int) -> None:
-    order = sorted((n for n in range(len(scores)) if scores[n] > 0), key=lambda n: (-scores[n], n))
-    assert best(np.array(scores), limit).tolist() == order[:limit]
-
-
-def test_a_megabyte_without_a_space_is_one_word_and_quick() -> None:
-    """Where a line break may part a word was looked for from each of its letters."""
-    before = time.process_time()
-    assert len(words("b" * 1_000_000)) == 1
-    assert unbroken("b" * 1_000_000 + "-\nc") == "b" * 1_000_000 + "c\n"
-    assert time.process_time() - before < 5
-
-
-CONSTRAINED = ("Salt water, and sea-salt.", "Saltwater.", "Water\nand SALT", "the dead\nsea", "")
-
-
-@pytest.mark.parametrize(
-    ("query", "rows"),
-    [
-        ("+salt", [0, 2]),
-        ("-salt", [1, 3, 4]),
-        ('"salt water"', [0]),
-        ('"sea salt"', [0]),
-        ('"dead sea" -salt', [3]),
-        ("+nowhere salt", []),
-    ],
-)
-def test_whole_words_count_in_any_case(query: str, rows: list[int]) -> None:
-    found = gate(lambda: CONSTRAINED, query, None)
-    assert found is not None
-    assert np.flatnonzero(found).tolist() == rows
-    even = np.array([True, False, True, False, True])
-    both = gate(lambda: CONSTRAINED, query, even)
-    assert both is not None
-    assert np.flatnonzero(both).tolist() == [row for row in rows if row % 2 == 0]
-
-
-@pytest.mark.parametrize(
-    ("text", "query"),
-    [
-        ("A café in the Straße", "+cafe +STRASSE"),
-        ("住在東京大学的人", "+東京大学"),
-        ("an inter-\nnational line", '+international "international line"'),
-        ("ok 👍🏽", "+👍"),
-    ],
-)
-def test_words_count_as_a_word_index_has_them(text: str, query: str) -> None:
-    found = gate(lambda: [text, "else"], query, None)
-    assert found is not None
-    assert found.tolist() == [True, False]
-
-
-@pytest.mark.parametrize("query", ["salt water", '"salt" OR "sea"', ""])
-def test_without_a_constraint_no_text_is_read(query: str) -> None:
-    def unread() -> tuple[str, ...]:
-        raise AssertionError
-
-    assert gate(unread, query, None) is None
-
-
-ANY = st.floats(allow_nan=True, allow_infinity=True)
-PAIRS = st.lists(st.tuples(ANY, ANY), max_size=20)
-
-
-def arrays(pairs: list[tuple[float, float]]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    return np.array([a for a, _ in pairs]), np.array([b for _, b in pairs])
-
-
-@given(st.floats(0, 1), st.floats(0, 1))
-def test_no_score_passes_three_hundredths_as_written(dense: float, sparse: float) -> None:
-    legs = [Leg(np.array([dense]), 1.0), Leg(np.array([sparse]), 0.8)]
-    assert as_specified(legs, 1)[0] <= 1 / 61 + 0.8 / 61 + 1e-12
-
-
 def test_by_rank_first_everywhere_is_one_and_equal_scores_share_a_rank() -> None:
     found = by_rank([Leg(np.array([3.0, 2.0, 2.0]), 1.0), Leg(np.array([9.0, 1.0, 5.0]), 0.8)], 3)
     assert found[0] == 1.0
@@ -201,26 +104,6 @@ def test_by_rank_first_everywhere_is_one_and_equal_scores_share_a_rank() -> None
     assert as_specified([], 2).tolist() == [0.0, 0.0]
 
 
-@given(PAIRS)
-def test_whatever_comes_in_what_comes_out_can_be_ordered(pairs: list[tuple[float, float]]) -> None:
-    one, other = arrays(pairs)
-    legs = [Leg(one, 1.0), Leg(other, 0.8)]
-    for found in (
-        as_specified(legs, len(pairs)),
-        by_rank(legs, len(pairs)),
-        blend_as_specified(clean(one), other),
-        clean(one),
-    ):
-        assert np.isfinite(found).all()
-        assert ((found >= 0) & (found <= 1)).all()
-
-
-@given(st.lists(st.floats(-1, 1), min_size=1, max_size=20, unique=True))
-def test_one_leg_by_rank_keeps_its_order(scores: list[float]) -> None:
-    found = by_rank([Leg(np.array(scores), 1.0)], len(scores))
-    assert np.argsort(-found).tolist() == np.argsort(-np.array(scores)).tolist()
-
-
 WIDTH = 96
 
 
@@ -229,17 +112,6 @@ def vectors(rank: int, count: int = 400) -> NDArray[np.float16]:
     dice = np.random.default_rng(5)
     inner = dice.normal(size=(count, rank)) @ dice.normal(size=(rank, WIDTH))
     return unit(inner.astype(np.float32)).astype(np.float16)
-
-
-@pytest.mark.parametrize("rank", [3, DIMENSION])
-def test_vectors_of_few_dimensions_keep_their_cosines(rank: int) -> None:
-    given = vectors(rank)
-    projection = Projection.fit(given)
-    short = projection(given).astype(np.float64)
-    whole = given.astype(np.float64)
-    assert short.shape == (len(given), DIMENSION)
-    assert projection.kept == pytest.approx(1.0, abs=1e-5)
-    assert np.abs(short @ short.T - whole @ whole.T).max() < 4e-3
 
 
 def test_it_keeps_as_much_as_the_best_map_of_that_rank_does() -> None:
@@ -258,20 +130,6 @@ def test_it_keeps_as_much_as_the_best_map_of_that_rank_does() -> None:
     nothing = Projection.fit(np.zeros((0, WIDTH), dtype=np.float16))
     assert not nothing(vectors(3)).any()
     assert nothing.kept == 1.0
-
-
-def test_a_file_gives_back_what_was_written_and_a_broken_one_is_not_ready(tmp_path: Path) -> None:
-    path = tmp_path / "projection.npz"
-    made = Projection.fit(vectors(WIDTH))
-    made.write(path)
-    read = Projection.open(path, WIDTH)
-    assert (read.components == made.components).all()
-    assert read.kept == made.kept
-    with pytest.raises(IndexNotReady, match="maps"):
-        Projection.open(path, WIDTH + 1)
-    path.write_bytes(path.read_bytes()[:60])
-    with pytest.raises(IndexNotReady, match="harness stage index"):
-        Projection.open(path, WIDTH)
 
 
 NAMES = ("Ocean Tide", "Board of Trade", "NASA", "read_csv", "DataFrame", "BRCA-1", "np_array")
@@ -315,29 +173,6 @@ def test_expansion_is_capped_and_new(texts: list[str], data: st.DataObject, most
             assert any(entity in named(texts[row]) for row in found)
 
 
-@given(texts=CHUNKS, data=st.data(), most=st.integers(1, 8))
-def test_the_strongest_edge_of_all_leads(texts: list[str], data: st.DataObject, most: int) -> None:
-    found = data.draw(st.lists(st.sampled_from(range(len(texts))), max_size=3)) if texts else []
-    network = graph_of(texts)
-    weights: dict[int, float] = {}
-    for row in found:
-        for other in range(len(texts)):
-            if other in found:
-                continue
-            own = network.entities.of_chunk.get(row, ())
-            whole = sum(network.entities.weight(entity) for entity in own)
-            some = [e for e in own if e in named(texts[other])]
-            share = sum(map(network.entities.weight, some)) / whole if whole else 0.0
-            assert network.vectors is not None
-            pair = network.vectors[[row, other]].astype(np.float64)
-            cosine = float(pair[0] @ pair[1])
-            alike = cosine / 2 if cosine >= graph.LEAST_ALIKE else 0.0
-            weight = (1 + share) / 2 if share > 0 else alike
-            weights[other] = max(weights.get(other, 0.0), weight)
-    best = sorted((w for w in weights.values() if w > 1e-6), reverse=True)[:most]
-    assert [e.weight for e in network.expand(found, most)] == pytest.approx(best, abs=1e-5)
-
-
 def test_reading_does_not_grow_with_the_collection(monkeypatch: pytest.MonkeyPatch) -> None:
     texts = [f"Ocean Tide and NAME{n % 40}" for n in range(3_000)]
     network = graph_of(texts)
@@ -353,19 +188,6 @@ def test_reading_does_not_grow_with_the_collection(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(graph, "sorted", counted, raising=False)
     assert len(network.expand(range(20), 10)) == 10
     assert max(held) <= max(MOST_OF_A_CHUNK * MOST_CHUNKS, 2 * 10 * 20)
-
-
-def test_an_entity_of_every_chunk_or_of_one_connects_nothing() -> None:
-    found = Entities.of([named(one) for one in ["NASA ESA", "NASA", "NASA JAXA", "NASA JAXA"]])
-    assert set(found.chunks) == {"nasa", "jaxa"}
-    assert found.weight("nasa") == 0.0
-    alone = ChunkGraph(found, None)
-    assert alone.expand([0], 5) == []
-    assert [edge.row for edge in alone.expand([2], 5)] == [3]
-    many = " ".join(f"NAME{n}" for n in range(100, 140))
-    found = Entities.of([named(one) for one in [f"{many} RARE1", many, many, "RARE1"]])
-    assert len(found.of_chunk[0]) == MOST_OF_A_CHUNK
-    assert found.of_chunk[0][0] == "rare1"
 
 
 def test_what_shares_an_entity_comes_before_what_only_reads_alike() -> None:

@@ -3,31 +3,27 @@
 from __future__ import annotations
 
 import itertools
-import re
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pypdf import PdfWriter
 
 from harness.core.errors import IndexNotReady
-from harness.core.records import Document
 from harness_engines.kept import index
 from harness_engines.stacks.documents import collection
-from harness_engines.stacks.documents.formats import DocumentText, TextPage, of_document
+from harness_engines.stacks.documents.formats import DocumentText, TextPage
 from harness_engines.stacks.documents.library import Library
 from harness_engines.stacks.documents.texts import (
     ChunkPlace,
     Cutting,
     NumberSpan,
     TextLayout,
-    chunk_id,
     chunks,
     stretches,
 )
-from tests.engines.documents.small import NOON, library_of, read_file, read_folder
+from tests.engines.documents.small import library_of, read_folder
 from tests.engines.documents.small import settings as small
 from tests.make.pdf import pdf
 
@@ -70,19 +66,6 @@ def test_chunks_cover_the_text_in_order_within_their_bounds(text: str, cutting: 
         place = chunk.provenance
         assert text[place.char_start : place.char_end] == chunk.text
         assert chunk.text == chunk.text.strip() != ""
-
-
-@settings(max_examples=50)
-@given(text=TEXT, cutting=CUTTING)
-def test_lines_are_those_of_the_first_and_last_character(text: str, cutting: Cutting) -> None:
-    layout = TextLayout.of(text)
-    for chunk in chunks(source(text), cutting):
-        place = chunk.provenance
-        last = place.char_end - 1
-        assert place.lines.first == layout.lines(place.char_start, place.char_start + 1).first
-        assert place.lines.last == layout.lines(last, last + 1).last
-        assert place.paragraphs.first >= 1
-        assert place.paragraphs.last >= place.paragraphs.first
 
 
 def test_a_chunk_ends_with_a_paragraph_else_a_sentence_else_a_word_else_anywhere() -> None:
@@ -150,50 +133,6 @@ def test_only_a_sentence_joins_pages(before: str, after: str, pages: list[int]) 
     assert [chunk.provenance.page for chunk in chunks(source(before, after), SPECIFIED)] == pages
 
 
-@given(st.lists(st.text("ab \n."), max_size=6), st.sampled_from([(20, 5), (40, 19)]))
-def test_every_chunk_is_read_at_its_place(pages: list[str], sizes: tuple[int, int]) -> None:
-    made = source(*pages)
-    library = library_of([made], Cutting(*sizes))
-    for chunk in library.chunks:
-        assert library.read(chunk.provenance) == chunk.text
-    covered = "".join(chunk.text for chunk in chunks(made, Cutting(20, 0)))
-    assert "".join(covered.split()) == "".join("".join(pages).split())
-
-
-@given(st.lists(st.integers(0, 999_999), min_size=2, max_size=2))
-def test_names_of_chunks_sort_as_their_text_stands(numbers: list[int]) -> None:
-    low, high = sorted(numbers)
-    assert chunk_id("doc", low) <= chunk_id("doc", high)
-    assert re.fullmatch(r"doc#\d{6}", chunk_id("doc", low))
-
-
-@pytest.mark.parametrize("text", ["", " \n\t\u2003 "])
-def test_nothing_but_white_space_gives_no_chunk(text: str) -> None:
-    assert list(chunks(source(text), SPECIFIED)) == []
-
-
-LAYOUT_TEXT = "one\r\ntwo\r\n \t\r\nthree\n\n\n  four\rfive"
-
-
-@pytest.mark.parametrize(
-    ("word", "line", "paragraph"),
-    [("one", 1, 1), ("two", 2, 1), ("three", 4, 2), ("four", 7, 3), ("five", 8, 3)],
-)
-def test_a_word_stands_in_its_line_and_paragraph(word: str, line: int, paragraph: int) -> None:
-    start = LAYOUT_TEXT.index(word)
-    layout = TextLayout.of(LAYOUT_TEXT)
-    assert layout.lines(start, start + len(word)) == (line, line)
-    assert layout.paragraphs(start, start + len(word)) == (paragraph, paragraph)
-
-
-def test_a_stretch_names_its_first_and_its_last() -> None:
-    layout = TextLayout.of(LAYOUT_TEXT)
-    end = LAYOUT_TEXT.index("four") + 4
-    assert layout.lines(0, end) == (1, 7)
-    assert layout.lines(0, LAYOUT_TEXT.index("two")) == (1, 1)
-    assert layout.paragraphs(0, end) == (1, 3)
-
-
 @given(st.text("ab \n\r\t", max_size=60))
 def test_lines_are_those_of_reading_with_universal_line_ends(text: str) -> None:
     layout = TextLayout.of(text)
@@ -201,15 +140,6 @@ def test_lines_are_those_of_reading_with_universal_line_ends(text: str) -> None:
         before = text[:at].replace("\r\n", "\n").replace("\r", "\n")
         expected = before.count("\n") + 1 - text[at - 1 : at + 1].count("\r\n")
         assert layout.lines(at, at + 1).first == expected
-
-
-@given(st.text("ab \n\r", max_size=60))
-def test_paragraphs_are_what_blank_lines_part(text: str) -> None:
-    layout = TextLayout.of(text)
-    lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
-    held = [bool(line.strip()) for line in lines]
-    starts = sum(now and not before for before, now in zip([False, *held], held, strict=False))
-    assert len(layout.paragraph_starts) == starts
 
 
 REPORT = ChunkPlace(
@@ -285,37 +215,6 @@ def test_places_are_bytes_of_the_original_file(root: Path, cutting: Cutting) -> 
     assert counted >= len(TEXTS) + 2
 
 
-def test_pages_of_a_pdf_are_numbered_as_they_lie_there(root: Path) -> None:
-    source = read_file(root / "report.PDF", "report")
-    assert [page.number for page in source.pages] == [1, 2, 3]
-    found = list(chunks(source, Cutting(2000, 200)))
-    assert [chunk.provenance.page for chunk in found] == [1, 3]
-    assert found[0].text == "\n".join(PAGES[0])
-    assert found[0].provenance.lines == (1, 2)
-    assert found[1].provenance.cite() == "report.PDF, p. 3, para. 1"
-    sources, refused = read_folder(root)
-    assert [source.document_id for source in sources] == sorted([*TEXTS, "report.PDF"])
-    assert sources[0].name == "deep.markdown"
-    assert not refused
-
-
-def test_what_cannot_be_read_is_named_and_does_not_stop_the_rest(root: Path) -> None:
-    (root / "latin.txt").write_bytes("first\ncaf\u00e9\n".encode("latin-1"))
-    (root / "cut.pdf").write_bytes(pdf(PAGES)[:30])
-    (root / "no.pdf").write_bytes(b"")
-    (root / "blank.pdf").write_bytes(pdf([[]]))
-    writer = PdfWriter(clone_from=root / "report.PDF")
-    writer.encrypt("secret", algorithm="RC4-128")
-    writer.write(root / "locked.pdf")
-    sources, said = read_folder(root)
-    assert len(sources) == len(TEXTS) + 1
-    assert set(said) == {"latin.txt", "cut.pdf", "no.pdf", "blank.pdf", "locked.pdf"}
-    assert said["latin.txt"].line == 2
-    assert "UTF-8" in said["latin.txt"].problem
-    assert "has no text" in said["blank.pdf"].problem
-    assert all(fault.hint for fault in said.values())
-
-
 WORDS = " ".join(f"word{n}" for n in range(60))
 FIRST, SECOND = "first " * 25, "second " * 15
 SOURCES = (
@@ -329,22 +228,6 @@ SOURCES = (
 
 def library() -> Library:
     return library_of(SOURCES, Cutting(100, 20))
-
-
-def test_what_was_taken_in_is_read() -> None:
-    made = library()
-    assert made.sources == {source.document_id: source for source in SOURCES}
-    assert set(made.ingested.values()) == {NOON.isoformat()}
-    assert [chunk.text for chunk in made.chunks] == made.texts
-    assert library_of((), Cutting(100, 20)).chunks == ()
-    made = library()
-    ids = [chunk.provenance.chunk_id for chunk in made.chunks]
-    assert ids == sorted(ids)
-    assert ids[:2] == ["a.pdf#000000", "a.pdf#000001"]
-    for chunk in made.chunks:
-        assert made.read(chunk.provenance) == chunk.text
-    assert made.of_document["a.pdf"] == [0, 1, 2]
-    assert not {"empty", "gone"} & made.of_document.keys()
 
 
 def test_what_stands_around_a_chunk_joins_it_without_repetition() -> None:
@@ -368,15 +251,6 @@ def test_what_stands_around_a_chunk_joins_it_without_repetition() -> None:
         f"{made.around(second)[0]} {second.text}",
     ):
         assert whole.startswith(" ".join(text.split()))
-
-
-def test_an_id_names_one_document(tmp_path: Path) -> None:
-    words = small(tier="free", embedder="", sparse="")
-    with pytest.raises(ValueError, match=r"two documents have the id 'b\.md'"):
-        collection.build((SOURCES[0], SOURCES[0]), tmp_path, words, tmp_path)
-    source = of_document(Document("d", "A title", "Its \ud800 text"))
-    assert source.pages == (TextPage(None, "A title\n\nIts \ufffd text"),)
-    assert of_document(Document("d", "", "only")).pages[0].text == "only"
 
 
 @pytest.mark.parametrize("content", [b"", b"SQLite format 3\0"])

@@ -7,25 +7,21 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from pydantic import ValidationError
 
-from harness.check.checks import check
 from harness.check.subject import DOCUMENTS
-from harness.core.digest import of_json
 from harness.core.engine import Engine, Explains
-from harness.core.errors import BadPolicy, IndexNotReady, ModelNotReady, UnknownName
+from harness.core.errors import IndexNotReady, ModelNotReady
 from harness.core.records import Document
 from harness_engines import registry
 from harness_engines.registry import Arm
 from harness_engines.stacks.documents import arm as documents
 from harness_engines.stacks.documents import models
 from harness_engines.stacks.text import dense
-from harness_engines.stacks.text.dense import Dense, DenseSearcher, DenseSettings
+from harness_engines.stacks.text.dense import DenseSearcher
 from harness_engines.stacks.text.nearest import GRAPH
-from harness_engines.vector.amvi import IDS, VECTORS
-from harness_engines.vector.embedder import HashEmbedder, embedder_of, identity_of_embedder
+from harness_engines.vector.amvi import VECTORS
+from harness_engines.vector.embedder import embedder_of, identity_of_embedder
 from tests.engines.conftest import Standing
-from tests.source import ROOT
 
 WHOLE, SMALL = "all-MiniLM-L6-v2", "all-MiniLM-L6-v2-int8"
 
@@ -44,30 +40,6 @@ def test_the_score_is_the_cosine(engine: Engine, index: Path) -> None:
     assert [hit.score for hit in hits] == pytest.approx([1.0, 0.5**0.5, 0.5**0.5], abs=1e-3)
     assert hits[1].score == hits[2].score, "title and text are read as one"
     assert all(hit.score == min(1.0, hit.raw_score) for hit in hits)
-
-
-def test_vectors_are_kept(engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("one", "two"):
-        (tmp_path / name).mkdir()
-    made = engine.build(DOCUMENTS, tmp_path / "one")
-    monkeypatch.setattr(HashEmbedder, "embed", None)
-    assert engine.build(DOCUMENTS, tmp_path / "two") == made
-    for file in (VECTORS, IDS):
-        assert (tmp_path / "one" / file).read_bytes() == (tmp_path / "two" / file).read_bytes()
-
-
-def test_the_embedder_is_part_of_the_identity(tmp_path: Path) -> None:
-    made = {}
-    for name in ("hash", "all-MiniLM-L6-v2"):
-        (tmp_path / name).mkdir()
-        engine = Dense(DenseSettings(embedder=name, max_tokens=64), tmp_path / "cache")
-        made[name] = engine.build(DOCUMENTS[:2], tmp_path / name)
-    assert made["hash"].version == HashEmbedder().identity
-    assert made["hash"].version != made["all-MiniLM-L6-v2"].version
-    named = {"embedder": "hash", "max_tokens": 64}
-    manifest = dense.engine(named, tmp_path / "cache").build(DOCUMENTS, tmp_path)
-    assert manifest.settings_sha256 == of_json(named)
-    assert manifest.version == HashEmbedder().identity
 
 
 def test_queries_may_have_an_embedder_of_the_same_weights(tmp_path: Path) -> None:
@@ -94,34 +66,6 @@ def test_queries_may_have_an_embedder_of_the_same_weights(tmp_path: Path) -> Non
         pass
 
 
-@pytest.mark.parametrize(("embedder", "queries"), [("hash", WHOLE), (WHOLE, "hash")])
-def test_queries_by_other_weights_are_refused(embedder: str, queries: str, tmp_path: Path) -> None:
-    named = {"embedder": embedder, "max_tokens": 64, "query_embedder": queries}
-    with pytest.raises(ValidationError, match="no directions in common"):
-        dense.engine(named, tmp_path)
-
-
-@pytest.mark.parametrize("wrong", [{"query_embedder": "word2vec"}, {"embedder": "word2vec"}])
-def test_an_unknown_embedder_is_told_what_there_is(tmp_path: Path, wrong: dict[str, str]) -> None:
-    engine = dense.engine({"embedder": WHOLE, "max_tokens": 64, **wrong}, tmp_path / "cache")
-    with pytest.raises(UnknownName, match="word2vec"):
-        engine.build(DOCUMENTS[:1], tmp_path)
-    for max_tokens in (0, 7, 513):
-        with pytest.raises(ValidationError):
-            DenseSettings(embedder="hash", max_tokens=max_tokens)
-
-
-def test_vectors_of_fewer_documents_are_not_ready(engine: Engine, tmp_path: Path) -> None:
-    for name, some in (("one", DOCUMENTS), ("two", DOCUMENTS[:3])):
-        (tmp_path / name).mkdir()
-        engine.build(some, tmp_path / name)
-    for file in (VECTORS, IDS):
-        (tmp_path / "two" / file).replace(tmp_path / "one" / file)
-    with pytest.raises(IndexNotReady, match="holds 3"), engine.open(tmp_path / "one"):
-        pass
-
-
-EXAMPLES = ROOT / "examples" / "nearest"
 NEAREST_DOCUMENTS = [
     Document(f"d{at:04}", f"cone {at % 7} red", f"cube {at % 11} blue {at % 13} sand {at}")
     for at in range(600)
@@ -164,24 +108,6 @@ def test_a_graph_that_looks_at_all_gives_what_the_scan_gives(tmp_path: Path) -> 
     cosines = dict(pair for hits in shown(arm(tmp_path, "dense"), tmp_path / "dense-index", 600)[:1]
                    for pair in hits)  # fmt: skip
     assert all(cosines[doc_id] == cosine for doc_id, cosine in overlooked[0])
-
-
-def test_a_damaged_graph_is_refused(tmp_path: Path) -> None:
-    index = tmp_path / "index"
-    index.mkdir()
-    of = arm(tmp_path, "nearest")
-    of.build(NEAREST_DOCUMENTS[:5], index)
-    (index / GRAPH).write_bytes(b"no graph")
-    with pytest.raises(IndexNotReady, match="Build it again"), of.open(index):
-        pass
-    with pytest.raises(BadPolicy, match="building is below links"):
-        arm(tmp_path, "nearest", "links = 16\nbuilding = 4")
-
-
-@pytest.mark.slow
-def test_it_keeps_the_contract(tmp_path: Path) -> None:
-    found = check(str(EXAMPLES / "nearest-hash.toml"), tmp_path / "cache")
-    assert found.holds, [str(one) for one in found.findings if one.broken]
 
 
 WORDS = {
@@ -232,23 +158,6 @@ def test_no_model_no_sign(tmp_path: Path, index: Path, monkeypatch: pytest.Monke
     assert answer.note == "E6: MODEL_NOT_READY"
     with pytest.raises(ModelNotReady):
         engine.build(DOCUMENTS, tmp_path)
-
-
-def test_models_are_part_of_the_identity(tmp_path: Path) -> None:
-    versions = set()
-    others: tuple[dict[str, object], ...] = ({}, {"sparse": ""}, {"max_tokens": 48})
-    for at, changed in enumerate(others):
-        (tmp_path / str(at)).mkdir()
-        engine = documents.engine({**FREE, **changed}, tmp_path / "cache")
-        versions.add(engine.build(DOCUMENTS[:1], tmp_path / str(at)).version)
-    assert len(versions) == 3
-
-
-def test_settings_name_models_that_there_are(tmp_path: Path, index: Path) -> None:
-    with pytest.raises(UnknownName, match="splade-tiny"):
-        documents.engine({**FREE, "sparse": "splade-huge"}, tmp_path).build((), index)
-    with pytest.raises(ValidationError):
-        documents.engine({**FREE, "fusion": "grep"}, tmp_path)
 
 
 TEXT = "moon sea water tides"

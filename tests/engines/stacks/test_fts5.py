@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -16,7 +15,6 @@ from harness_engines.lexical.grammar import FTS5, parse
 from harness_engines.stacks.agent_mail.contract import Filters, RankingMode
 from harness_engines.stacks.agent_mail.sqlite.search import ColumnWeights, Fts5Engine
 from harness_engines.stacks.text.fts5 import FILE, Fts5, Fts5Settings, written
-from tests.make.damage import run_sql
 from tests.make.mail.messages import one, stored
 
 PLAIN = Fts5(Fts5Settings(tokenize="unicode61", title_weight=2.0, text_weight=1.0, joined="both"))
@@ -46,52 +44,6 @@ def test_the_same_documents_give_the_same_bytes(built: Path, tmp_path: Path) -> 
     (tmp_path / "again").mkdir()
     PLAIN.build(DOCUMENTS[::-1], tmp_path / "again")
     assert (tmp_path / "again" / FILE).read_bytes() == (built / FILE).read_bytes()
-
-
-@pytest.mark.parametrize("table", ["search", "document", "search_docsize", "search_data"])
-def test_a_dropped_table_is_not_ready(built: Path, table: str) -> None:
-    own = table in {"search", "document"}
-    allow = "PRAGMA writable_schema = ON"
-    drop = f"DROP TABLE {table}" if own else f"DELETE FROM sqlite_master WHERE name = '{table}'"  # noqa: S608  our own names
-    run_sql(built / FILE, allow, drop)
-    refused(built, "harness stage index")
-
-
-@pytest.mark.parametrize(
-    "statement",
-    [
-        "DELETE FROM document WHERE id = 1",
-        "INSERT INTO search (rowid, title, text) VALUES (99, 'more', 'more')",
-        "INSERT INTO search (search) VALUES ('delete-all')",
-    ],
-)
-def test_rows_that_the_manifest_does_not_count_are_not_ready(built: Path, statement: str) -> None:
-    run_sql(built / FILE, statement)
-    refused(built, f"says {len(DOCUMENTS)} documents, the index holds")
-
-
-@pytest.mark.parametrize("damage", ["gone", "folder", "garbage", 0.0, 0.01, 0.5, 0.9])
-def test_a_broken_file_is_not_ready(built: Path, damage: str | float) -> None:
-    path = built / FILE
-    whole = path.read_bytes()
-    path.unlink()
-    if damage == "folder":
-        path.mkdir()
-    if damage == "garbage":
-        path.write_bytes(b"no database" * 1000)
-    if isinstance(damage, float):
-        path.write_bytes(whole[: int(damage * len(whole))])
-    refused(built, FILE)
-    assert path.exists() == (damage != "gone")
-
-
-def test_nothing_can_be_written_and_closed_it_answers_no_more(built: Path, tmp_path: Path) -> None:
-    with PLAIN.open(built) as searcher, pytest.raises(sqlite3.OperationalError, match="readonly"):
-        searcher.db.execute("DELETE FROM document")
-    with pytest.raises(sqlite3.ProgrammingError):
-        searcher.search("water", 3)
-    with pytest.raises(sqlite3.IntegrityError):
-        PLAIN.build([Document("a", "", "x"), Document("a", "", "y")], tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -128,19 +80,6 @@ def test_what_is_shown(
 )
 def test_what_fts5_is_asked(text: str, joined: str, asked: str) -> None:
     assert FTS5.select(parse(text), lambda one: written(one, joined)).expression == asked
-
-
-def test_what_must_be_there_counts_no_more_than_what_may(index: Path) -> None:
-    documents = tuple(
-        Document(f"d{at}", "", text)
-        for at, text in enumerate(["salt salt water", "salt water water", "moss", "fern", "stone"])
-    )
-    PLAIN.build(documents, index)
-    with PLAIN.open(index) as searcher:
-        plain = searcher.search("salt water", 10).hits
-        must = searcher.search("+salt water", 10).hits
-    assert [hit.raw_score for hit in must] == pytest.approx([2 * hit.raw_score for hit in plain])
-    assert [hit.doc_id for hit in must] == [hit.doc_id for hit in plain]
 
 
 TEXTS = ("see br-2tnl", "br 2tnl", "crash", "craze", "x y", "it doesn't", "C a b", "moss", "moss")
