@@ -37,8 +37,8 @@ from harness.shadow.divergences import SuppressionStatus
 from harness.shadow.log import LogWriter
 from harness.shadow.record import Degradation, Divergence, Observation, ProblemKind
 from tests.docs.pages import ROOT
-from tests.make.shadow.attempts import START, WATCH, attempt, divergence, seen, shed
-from tests.make.toy_engine import Toy, ToySearcher, keeps
+from tests.make.arms import Toy, ToySearcher, keeps
+from tests.make.shadow_records import START, WATCH, attempt, divergence, seen, shed
 
 WORDS = ["ships", "cars", "trees", "birds", "stones", "rivers", "clouds", "sand", "bread", "glass"]
 

@@ -12,16 +12,12 @@ from playwright.sync_api import Browser, Page, Route, ViewportSize, expect
 from harness.core.files import write_text
 from harness.core.server import bound, server
 from harness.corpus import judgements
-from harness.report.explorer import to_explorer
-from harness.report.page.view import to_page
 from harness.serve.application import application
 from harness.serve.shelf import folders
 from tests.browser.watched import Watched
-from tests.make import report_inputs
 from tests.serve.conftest import make_pool, write_decision
 
 pytestmark = pytest.mark.slow
-
 SOON_MS = 20_000
 """The front page looks every two seconds; a busy machine may take longer."""
 NOTICE = "#harness-newer"
@@ -134,16 +130,6 @@ def test_a_newer_run_is_told_on_the_list_and_in_the_tabs_that_it_opened(
     assert calm(tab)
 
 
-def test_a_tab_whose_address_cannot_be_read_hinders_no_look(tab: Watched, site: Path) -> None:
-    expect(tab.page.locator("#watch")).to_have_text("Watching for new runs.")
-    lost = followed(tab, "reports")
-    lost.evaluate("history.replaceState(null, '', '/files/%E0%A4%A')")
-    write_decision(site / "reports", "renewed")
-    expect(lost.locator(NOTICE)).to_contain_text("This page is gone")
-    expect(tab.page.locator("#watch")).to_have_text("A newer run is there: reports.")
-    assert calm(tab)
-
-
 def test_a_page_of_somebody_else_runs_no_script(tab: Watched, site: Path) -> None:
     (site / "reports" / "index.html").write_text(STRANGE, encoding="utf-8")
     report = followed(tab, "reports")
@@ -152,34 +138,6 @@ def test_a_page_of_somebody_else_runs_no_script(tab: Watched, site: Path) -> Non
     report.reload()
     assert report.title() == "strange"
     assert len([line for line in logged if "Content Security Policy" in line]) == 2, logged
-
-
-def test_a_page_does_not_hold_the_front_page_that_opened_it(tab: Watched) -> None:
-    """Also when its link is followed again, which comes to the tab that is open."""
-    report = followed(tab, "reports")
-    assert report.evaluate("window.opener === null")
-    for anew in (False, True):
-        if anew:
-            tab.page.reload()
-        with report.expect_event("load"):
-            tab.page.get_by_role("link", name="reports").first.click()
-        assert report.evaluate("window.opener === null")
-        assert tab.page.context.pages == [tab.page, report]
-
-
-def test_the_pages_of_a_report_run_their_own_scripts(tab: Watched, site: Path) -> None:
-    report = report_inputs.report("mail")
-    for name, text in (("index.html", to_page([report])), ("explore.html", to_explorer([report]))):
-        (site / "reports" / name).write_text(text, encoding="utf-8")
-    tab.page.goto("/files/reports/index.html")
-    folded = tab.page.locator("details.part:not([open])").first
-    opened = tab.page.locator(f"#{folded.get_attribute('id')}")
-    expect(opened).not_to_have_attribute("open", "")
-    opened.evaluate("part => { location.hash = part.id; }")
-    expect(opened).to_have_attribute("open", "")
-    tab.page.goto("/files/reports/explore.html")
-    expect(tab.page.locator("#choose")).to_be_visible()
-    assert calm(tab)
 
 
 def test_a_run_that_appears_and_one_that_goes(tab: Watched, site: Path) -> None:
@@ -217,44 +175,6 @@ def test_pairs_are_judged_by_keyboard(tab: Watched, site: Path) -> None:
     assert calm(tab)
 
 
-@pytest.mark.parametrize("arrives", [True, False])
-def test_a_tab_that_is_closed_in_the_middle_loses_nothing_and_counts_nothing_twice(
-    tab: Watched, site: Path, *, arrives: bool
-) -> None:
-    """The tab goes while a grade is on its way: the server has it, or never got it."""
-    page, path = tab.page, site / "out" / "pool.qrels"
-    page.goto("/judge/out/pool.qrels")
-    page.keyboard.press("2")
-    expect(page.locator(".asked")).to_contain_text("<img src=x")
-
-    def cut(route: Route) -> None:
-        if arrives:
-            route.fetch(max_redirects=0)
-        route.abort()
-
-    page.route(lambda _: True, cut)
-    with page.expect_event("requestfailed"):
-        page.keyboard.press("0")
-    again = page.context.new_page()
-    page.close()
-    again.goto("/judge/out/pool.qrels")
-    assert judgements.read_pool(path).grades == (2, 0 if arrives else None, None, None)
-    expect(again.locator(".asked")).to_contain_text("question 2" if arrives else "<img src=x")
-    again.keyboard.press("1")
-    expect(again.locator(".progress")).to_contain_text(f"{2 + arrives} of 4 pairs judged")
-
-
-def test_a_key_that_is_held_down_counts_once(tab: Watched, site: Path) -> None:
-    tab.page.goto("/judge/out/pool.qrels")
-    tab.page.keyboard.down("1")
-    expect(tab.page.locator(".asked")).to_contain_text("<img src=x")
-    for _ in range(5):
-        tab.page.keyboard.down("1")
-    tab.page.keyboard.up("1")
-    expect(tab.page.locator(".asked")).to_contain_text("<img src=x")
-    assert judgements.read_pool(site / "out" / "pool.qrels").grades == (1, None, None, None)
-
-
 def test_buttons_judge_without_a_script_too(chromium: Browser, address: str, site: Path) -> None:
     with chromium.new_context(java_script_enabled=False) as context:
         page = context.new_page()
@@ -267,30 +187,3 @@ def test_buttons_judge_without_a_script_too(chromium: Browser, address: str, sit
         assert judgements.read_pool(site / "out" / "pool.qrels").grades == (None,) * 4
         page.goto(f"{address.partition('?')[0]}files/reports/index.html")
         assert page.title() == "report"
-
-
-def test_a_page_of_another_server_of_this_machine_cannot_judge(
-    tab: Watched, address: str, site: Path
-) -> None:
-    """Another port is the same site, so the cookie comes along; the origin is another one."""
-    judge = f"{address.partition('?')[0]}judge/out/pool.qrels"
-    form = f'<form method="post" action="{judge}"><button name="key" value="1">go</button></form>'
-    tab.page.context.route("http://127.0.0.1:1/", page_of(form))
-    tab.page.goto("http://127.0.0.1:1/")
-    with tab.page.expect_response(judge) as answered:
-        tab.page.get_by_role("button").click()
-    assert answered.value.status == 403
-    assert "Only the forms of this server" in tab.page.content()
-    assert judgements.read_pool(site / "out" / "pool.qrels").grades == (None,) * 4
-
-
-def test_the_address_may_be_opened_from_a_page_of_another_site(
-    chromium: Browser, address: str
-) -> None:
-    with chromium.new_context() as context:
-        page = context.new_page()
-        context.route("http://example.org/", page_of(f'<a href="{address}">go</a>'))
-        page.goto("http://example.org/")
-        page.get_by_role("link").click()
-        expect(page.locator("h1")).to_have_text("Search reports")
-        assert "token" not in page.url

@@ -36,8 +36,8 @@ from harness.core.engine import Answer, Engine, Hit
 from harness.core.errors import RunError
 from harness_engines import registry
 from tests.docs.pages import page
+from tests.make.arms import FILE, Answers, Toy, ToySearcher, keeps
 from tests.make.search_server import DOCUMENTS, Served, serving
-from tests.make.toy_engine import FILE, Answers, Toy, ToySearcher, keeps
 from tests.source import ROOT
 
 BY_NAME = {check.name: check for check in CONTRACT_CHECKS}

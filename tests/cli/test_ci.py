@@ -21,7 +21,6 @@ from harness.pipeline.ci import check
 from harness.pipeline.params import read
 from harness.policy.load import load_policy
 from harness.report.ci import CiResult, notes, to_markdown
-from tests.report.test_decision import faults
 from tests.source import ROOT
 from tests.test_ci_kit import action
 
@@ -234,7 +233,6 @@ def test_gates_are_cases_that_servers_read(story: Story) -> None:
     failures = []
     for run in (story.green, story.red):
         root = ET.fromstring((run.out / "junit.xml").read_text())  # noqa: S314  just written
-        assert list(faults(root)) == []
         assert len([*root.iter("testcase")]) == 3
         failures.append([
             case.get("name") for case in root.iter("testcase") if case.findall("failure")

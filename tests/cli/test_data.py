@@ -23,7 +23,7 @@ from harness.shadow.log import LogWriter
 from harness.shadow.record import Observation
 from harness_engines.stacks.agent_mail.contract import Event, to_log
 from tests.cli.conftest import Harness
-from tests.make.shadow.records import SEEN, observation
+from tests.make.shadow_records import SEEN, observation
 from tests.make.toy import GATES, HEAD, NAME, STEP, Toy
 from tests.source import ROOT
 

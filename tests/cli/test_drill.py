@@ -16,7 +16,7 @@ from harness.pipeline.receipts import read_manifest
 from harness_engines.stacks.agent_mail.budget import value_in
 from tests.cli.conftest import Harness, Said
 from tests.make.decisions import POLICY, day, decision, evidence
-from tests.make.mail.project import ARM, NAME, command, listening, write
+from tests.make.mail_project import ARM, NAME, command, listening, write
 from tests.make.toy import Toy
 
 pytestmark = pytest.mark.slow

@@ -20,7 +20,7 @@ from tests.cli.broken_engine import ENDLESS, FAILURES, MOMENTS, stamped
 from tests.cli.conftest import Harness
 from tests.cli.owned import command_tree, leaves
 from tests.docs.shell import Shell
-from tests.make.shadow import live_log
+from tests.make import shadow_log as live_log
 from tests.make.toy import Toy
 from tests.source import ROOT
 

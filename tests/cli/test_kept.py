@@ -34,7 +34,7 @@ from tests.docs.contract import rows
 from tests.docs.reached import TOOL
 from tests.engines.test_kept_index import live
 from tests.make.code import write_shop
-from tests.make.mail.project import BOUNDED_S, listening
+from tests.make.mail_project import BOUNDED_S, listening
 from tests.make.toy import Toy
 from tests.programs import PYTHON
 

@@ -29,7 +29,7 @@ from harness_engines import registry as arms
 from harness_engines.mcp_server import digest
 from harness_engines.stacks.remote.mcp import connected
 from tests.cli.conftest import Harness
-from tests.make.mail.project import ARM, BOUNDED_S, NAME, QUERIES, arm, command, listening, write
+from tests.make.mail_project import ARM, BOUNDED_S, NAME, QUERIES, arm, command, listening, write
 from tests.make.toy import Toy
 from tests.programs import Program
 

@@ -21,8 +21,8 @@ from harness.shadow.words import LogState
 from harness_engines import registry as arms
 from harness_engines.stacks.agent_mail.pipeline.plan import KillSwitch
 from tests.cli.conftest import Harness
-from tests.make.shadow import live_log
-from tests.make.shadow.attempts import WATCH
+from tests.make import shadow_log as live_log
+from tests.make.shadow_records import WATCH
 from tests.make.toy import NAME, Toy
 from tests.report.test_shadow import HOSTILE, empty, found
 

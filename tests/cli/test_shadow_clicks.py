@@ -9,7 +9,7 @@ import pytest
 from harness.clicks.credit import Click, ClickLog, ShownList
 from tests.cli import click_log
 from tests.cli.conftest import Harness
-from tests.make.shadow.attempts import WATCH
+from tests.make.shadow_records import WATCH
 from tests.make.toy import Toy
 
 pytestmark = pytest.mark.slow

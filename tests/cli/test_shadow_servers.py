@@ -39,10 +39,10 @@ from harness.shadow.server import Unreadable
 from harness.shadow.settings import read_reading
 from harness_engines.stacks.remote.mcp import McpConnection, ToolFailed, connected
 from tests.cli.conftest import Harness
-from tests.make.mail.project import ARM, BOUNDED_S, command, listening, write
-from tests.make.mail.project import NAME as NAME_OF_MCP
-from tests.make.shadow.live_log import written
-from tests.make.shadow.servers import found_of
+from tests.make.mail_project import ARM, BOUNDED_S, command, listening, write
+from tests.make.mail_project import NAME as NAME_OF_MCP
+from tests.make.shadow_log import written
+from tests.make.shadow_servers import found_of
 from tests.programs import PYTHON
 from tests.source import ROOT
 

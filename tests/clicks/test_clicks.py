@@ -32,7 +32,7 @@ from harness.clicks.credit import (
     team_draft,
 )
 from harness.core.errors import BadFile, EvidenceError
-from tests.make.chances import chance
+from tests.make.runs import chance
 
 ARMS = ("fts5", "tantivy")
 AT = datetime(2026, 1, 2, tzinfo=UTC)

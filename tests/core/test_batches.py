@@ -32,7 +32,7 @@ from harness.core.batches import (
 )
 from harness.core.errors import EvidenceError, HarnessError, InvalidArm
 from tests.core.works import FAULTY, Squares
-from tests.make.killed import started
+from tests.make.damage import started
 from tests.source import ROOT
 
 # ``map_batches``: every part once and whole, whoever does it and whatever dies on the way

@@ -36,8 +36,7 @@ from harness.core.folders import (
     is_stray,
     mark,
 )
-from tests.make.killed import killed, started
-from tests.make.room import little_room
+from tests.make.damage import killed, little_room, started
 from tests.source import ROOT
 
 FLAGS = os.O_RDWR | os.O_CREAT

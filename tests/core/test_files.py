@@ -41,8 +41,8 @@ from harness.core.files import (
 )
 from harness.core.records import Document
 from harness_engines import registry
-from tests.make.killed import killed as in_a_process
-from tests.make.room import little_room
+from tests.make.damage import killed as in_a_process
+from tests.make.damage import little_room
 from tests.source import Module, known
 
 # Files are replaced whole or not at all

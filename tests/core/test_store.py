@@ -22,7 +22,7 @@ from harness.core.folders import changing, cut_off, journal_of
 from harness.core.records import Document, Query
 from harness.core.store import Artifact, Journal, Json, JsonLines
 from tests import cold
-from tests.make.killed import killed
+from tests.make.damage import killed
 
 # Kinds of files: read once, written whole, refused by name
 

@@ -35,7 +35,7 @@ from harness.corpus.cells import (
 )
 from harness.corpus.prepared import Prepared
 from harness.corpus.runs import COLUMNS, Key, read_run, read_scores, write_run, write_scores
-from tests.make.rows import rows
+from tests.make.runs import rows
 
 # Runs as Parquet: what is written is read, and the same run gives the same bytes
 

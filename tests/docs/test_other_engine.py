@@ -20,8 +20,8 @@ from harness.agreement import Class
 from harness.api.contract import engine_contract
 from harness.cli import application
 from harness.corpus.beir import Beir
-from tests.make.mail.project import BOUNDED_S, listening
-from tests.make.shadow.live_log import written
+from tests.make.mail_project import BOUNDED_S, listening
+from tests.make.shadow_log import written
 from tests.programs import PYTHON
 from tests.source import ROOT
 

@@ -31,7 +31,7 @@ from harness_engines.stacks.writing.service import follow as notes
 from harness_engines.stacks.writing.service import reader
 from harness_engines.stacks.writing.store import rows
 from tests.make.code import SETTINGS as CODE
-from tests.make.notes import SETTINGS as NOTES
+from tests.make.models import NOTES_SETTINGS as NOTES
 
 WORDS = ("salt", "water", "sea", "boat", "harbour", "tide", "moon", "net")
 BY_WORDS = {"tier": "free", "embedder": "", "sparse": "", "max_tokens": 64}

@@ -32,7 +32,7 @@ from harness_engines.stacks.documents.service import follow as documents
 from tests.engines.test_kept_index import BY_WORDS, FORMULA, STACKS, ask, live, write
 from tests.make.code import SETTINGS as CODE
 from tests.make.code import write_shop
-from tests.make.pdf import pdf
+from tests.make.files import pdf
 
 MODELS = {**BY_WORDS, "embedder": "all-MiniLM-L6-v2", "sparse": "splade-tiny"}
 

@@ -51,7 +51,7 @@ from harness_engines.stacks.writing.store import (
 )
 from harness_engines.vector import embedder as models
 from harness_engines.vector.embedder import Embedder
-from tests.make.notes import Letters, notes, writing
+from tests.make.models import Letters, notes, writing
 
 ALL = tuple(PlannedKind)
 FREQUENCY = {'"the"': 90, '"wind"': 7, '"tunnel"': 3, '"absent"': 0}

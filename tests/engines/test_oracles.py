@@ -19,7 +19,7 @@ from harness_engines import registry as arms
 from harness_engines.lexical.terms import identifiers, indexed
 from harness_engines.stacks.agent_mail.contract import Filters, Importance, Message, RankingMode
 from harness_engines.stacks.agent_mail.contract import names as names_of
-from tests.make.mail.tantivy import WEIGHTS, built
+from tests.make.mail_engines import WEIGHTS, built
 
 pytestmark = pytest.mark.slow
 K, COUNT, MOST_WORDS, CLOSE = 10, 400, 5, 1e-6

@@ -37,9 +37,9 @@ from harness_engines.rerank.tokens import (
 )
 from harness_engines.vector.embedder import ModelPass, OnnxEmbedder, model, unit
 from harness_engines.vector.scan import Half
-from tests.make import tiny_model
+from tests.make import models as tiny_model
 from tests.make.damage import overwrite
-from tests.make.tiny_model import WORDS
+from tests.make.models import WORDS
 
 DIMENSION = 16
 

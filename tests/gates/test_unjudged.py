@@ -29,7 +29,7 @@ from harness.stats import sequential
 from harness.stats.bounded import ValueRange, chance_above
 from harness.stats.interval import interval
 from tests.make import gate_inputs
-from tests.make.chances import chance
+from tests.make.runs import chance
 
 COUNT = 400
 Truth = dict[str, dict[str, int]]

@@ -23,17 +23,7 @@ from harness.load.workers import (
     run_pool,
     unserved,
 )
-from tests.make.virtual import (
-    MS,
-    Hand,
-    S,
-    Virtual,
-    plan_of,
-    questions,
-    serve,
-    stalling,
-    steady,
-)
+from tests.make.arms import MS, Hand, S, Virtual, plan_of, questions, serve, stalling, steady
 from tests.replay.crewed import Opens
 
 pytestmark = pytest.mark.slow

@@ -35,7 +35,7 @@ from harness.pipeline.layout import Layout
 from harness.pipeline.params import ReplayParams
 from harness.shadow.log import path as part_of
 from harness.shadow.record import Observation
-from tests.make.shadow import live_log
+from tests.make import shadow_log as live_log
 from tests.make.toy import Toy
 
 FORMS = ("{}", "how does {} work here", "{}_x1")

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import base64
+import gzip
+import json
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -352,3 +357,16 @@ def compared_only(dataset: str = "bare") -> ReportInput:
         slice_differences={},
         documents=lambda _: {},
     )  # fmt: skip
+
+
+DATA = re.compile(r'<script type="application/gzip" id="(values|hits)-(\d+)">([^<]*)</script>')
+
+
+def unpacked(packed: str) -> Any:  # noqa: ANN401  whatever was packed
+    """Undo ``pack``."""
+    return json.loads(gzip.decompress(base64.b64decode(packed, validate=True)))
+
+
+def data_of(page: str) -> dict[str, Any]:
+    """Give both parts of every data set, as ``values-0``, ``hits-0``, ..."""
+    return {f"{kind}-{number}": unpacked(data) for kind, number, data in DATA.findall(page)}

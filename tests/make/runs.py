@@ -1,10 +1,12 @@
-"""Small runs, judgements and values by query."""
+"""Small runs, judgements and values by query; rows drawn at random; how far a share may lie off."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
+from hypothesis import strategies as st
 
 from harness.core.engine import Hit
 from harness.core.records import Judgement, Qrels
@@ -58,3 +60,31 @@ def random_case(
         grades[f"q{at}"] = {documents[d]: int(rng.integers(lowest, 4)) for d in judged}
         grades[f"q{at}"][documents[judged[0]]] = 1
     return run_of(rankings), qrels_of(grades)
+
+
+drawn_ids = st.text(st.characters(codec="utf-8"), min_size=1, max_size=4) | st.sampled_from("abc")
+drawn_scores = st.floats(-1e9, 1e9)
+drawn_hits = st.builds(Hit, drawn_ids, drawn_scores, drawn_scores)
+
+
+@st.composite
+def rows(draw: st.DrawFn) -> Sequence[Row]:
+    """Draw rows of all ends, with documents shown twice and drawn_ids of any characters."""
+    query_ids = draw(st.lists(drawn_ids, unique=True, max_size=8))
+    found = []
+    for query_id in query_ids:
+        status = draw(st.sampled_from(Status))
+        answered = status is Status.ANSWERED
+        shown = draw(st.lists(drawn_hits, max_size=6)) if answered else []
+        error = "" if answered else draw(drawn_ids)
+        count = draw(st.integers(0, 3))
+        found.append(Row(query_id, status, tuple(shown), draw(drawn_ids), error, count))
+    return found
+
+
+Draws = Callable[[int, int], int]
+
+
+def chance(rate: float, trials: int) -> float:
+    """Return the most that a true ``rate`` shows in ``trials``, but for one time in a thousand."""
+    return rate + 3.1 * math.sqrt(rate * (1 - rate) / trials)

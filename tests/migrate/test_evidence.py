@@ -23,8 +23,7 @@ from harness.shadow.record import Observation, dumped
 from harness_engines.stacks.agent_mail.budget import value_in
 from tests.clicks.test_clicks import ARMS, AT
 from tests.make.decisions import GATE, POLICY, day, decision, evidence
-from tests.make.shadow.attempts import WATCH
-from tests.make.shadow.records import SEEN, observation
+from tests.make.shadow_records import SEEN, WATCH, observation
 
 STEP = POLICY.steps[1]
 

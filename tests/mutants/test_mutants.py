@@ -38,8 +38,8 @@ from harness.replay.drive import TimedOutcome, observe
 from harness_engines import registry as arms
 from harness_engines.stacks.text.fts5 import Fts5
 from harness_engines.stacks.text.tantivy import Tantivy, TantivySearcher
-from tests.make.held import held_to
-from tests.make.planted import HONEST, Search, blocking, check_kernels, measure
+from tests.make.decisions import held_to
+from tests.make.forging import HONEST, Search, blocking, check_kernels, measure
 from tests.make.toy import CANDIDATE, CONTROL, GATES, HEAD, NAME, STEP, Toy
 
 pytestmark = pytest.mark.slow

@@ -29,8 +29,7 @@ from harness.replay.machine import Advance, Work
 from harness.trust.requery import QuerySample, requery
 from harness_engines import registry as arms
 from harness_engines.stacks.text.tantivy import TantivySearcher
-from tests.make.forging import replace_in, restamp
-from tests.make.planted import HONEST, check_kernels, measure
+from tests.make.forging import HONEST, check_kernels, measure, replace_in, restamp
 from tests.make.toy import CANDIDATE, CONTROL, Toy
 
 pytestmark = pytest.mark.slow

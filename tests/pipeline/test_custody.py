@@ -54,9 +54,7 @@ from harness.pipeline.verify import same_values, verify
 from harness.policy.load import load_policy
 from harness.trust.requery import QuerySample, Requeried, requery
 from harness_engines.stacks.text.tantivy import TantivySearcher
-from tests.make.crosscheck import crosscheck
-from tests.make.forging import forge
-from tests.make.planted import HONEST
+from tests.make.forging import HONEST, crosscheck, forge
 from tests.make.runs import random_case
 from tests.make.toy import ARMS, CANDIDATE, CONTROL, NAME, QUERIES, Toy
 

@@ -43,7 +43,7 @@ from harness.pipeline.layout import Layout
 from harness.pipeline.prepare import prepare
 from harness.pipeline.receipts import check_run, read_manifest
 from harness.pipeline.replay import import_run
-from tests.make.killed import killed
+from tests.make.damage import killed
 
 SHARED = Path(__file__).resolve().parents[2].parent / "shared" / "datasets"
 real = pytest.mark.skipif(not SHARED.exists(), reason="no collections beside the project")

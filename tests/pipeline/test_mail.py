@@ -32,8 +32,8 @@ from harness_engines.stacks.agent_mail.ingest import Draft
 from harness_engines.stacks.agent_mail.mcp_tools.arguments import InProject
 from harness_engines.stacks.agent_mail.mcp_tools.server import Switched
 from harness_engines.stacks.agent_mail.pipeline.plan import KillSwitch
-from tests.make.mail.live_index import in_tantivy, table
-from tests.make.mail.project import ARM, BOUNDED_S, DOCUMENTS, NAME, write
+from tests.make.mail_engines import in_tantivy, table
+from tests.make.mail_project import ARM, BOUNDED_S, DOCUMENTS, NAME, write
 from tests.programs import PYTHON, Program
 from tests.source import ROOT
 

@@ -41,8 +41,7 @@ from harness.trust import reproduce as stage
 from harness.trust.reproduce import record, reproduce
 from harness_engines.stacks.text.dense import Dense, DenseSettings
 from harness_engines.stacks.text.hybrid import Hybrid
-from tests.make.forging import forge
-from tests.make.planted import check_kernels
+from tests.make.forging import check_kernels, forge
 from tests.make.toy import ARMS, CONTROL, GATES, HEAD, NAME, QUERIES, RACED, STEP, Toy
 
 pytestmark = pytest.mark.slow

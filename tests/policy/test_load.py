@@ -28,7 +28,7 @@ from harness.shadow.settings import ComparisonSettings
 from harness.stats.bounded import ValueRange
 from harness.stats.sample_size import IntervalTarget, min_queries, planned_equal
 from harness_engines import registry as arms
-from tests.make.held import held_to
+from tests.make.decisions import held_to
 from tests.make.toy import GATES, HEAD, STEP, Toy
 from tests.source import ROOT
 

@@ -26,7 +26,7 @@ from harness.policy.model import UNDECLARED, Policy
 from harness.policy.pins import path_of, pin, read
 from harness.policy.selftest import GROUP, Pattern, Values, draw, passed, selftest
 from tests.make import gate_inputs
-from tests.make.held import held_to
+from tests.make.decisions import held_to
 from tests.make.toy import GATES, HEAD, RACED, STEP
 from tests.policy import test_decide
 from tests.policy.test_decide import NOW

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from harness.core.engine import Answer, Hit, Manifest, Searcher
 from harness.core.errors import IndexNotReady
-from tests.make.virtual import FINGERPRINT
+from tests.make.arms import FINGERPRINT
 
 
 class Echo:

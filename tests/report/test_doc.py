@@ -11,7 +11,6 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
-from xml.etree import ElementTree as ET
 
 import pytest
 from hypothesis import given
@@ -19,7 +18,6 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from harness.core.errors import EvidenceError
-from harness.core.printable import one_line, printable
 from harness.core.scores import Estimate
 from harness.report import rounding, svg
 from harness.report.doc import (
@@ -39,8 +37,6 @@ from tests.make import report_inputs
 from tests.source import ROOT
 
 LONG = "a text that is much wider than eighty columns, " * 4
-
-
 DOC = Section(
     "Of two arms",
     (
@@ -92,13 +88,6 @@ def test_markdown_escapes_and_rounds() -> None:
     assert "| v1 | 0.1235 \\[0.1000, 0.2000\\], n 40 | 1.50 ms | 1,200 |" in lines
     assert "| v2 \\| \\[x\\] | +0.3333 \\[unbounded, 0.5000\\] | none | 0 |" in lines
     assert lines[-4:] == ["- one", "- two", "", "    harness run"]
-
-
-def test_what_is_piped_is_not_cut() -> None:
-    text = io.StringIO()
-    doc = Section("", (table("", ("arm", "why"), [("v1", LONG)]),))
-    Console(file=text, soft_wrap=True).print(render_terminal(doc))
-    assert LONG.strip() in text.getvalue()
 
 
 def test_a_terminal_is_not_overrun() -> None:
@@ -169,13 +158,6 @@ def test_a_p_value_is_never_0(value: float | None, text: str) -> None:
     assert rounding.p_value(value) == text
 
 
-def test_only_gains_carry_a_plus() -> None:
-    assert rounding.signed(0.5) == "+0.5000"
-    assert rounding.signed(0.0) == rounding.signed(1.6e-18) == "0"
-    assert rounding.signed(-0.5) == "\N{MINUS SIGN}0.5000"
-    assert rounding.signed(NAN) == "not defined"
-
-
 @pytest.mark.parametrize(
     ("value", "text"),
     [
@@ -206,11 +188,6 @@ def test_values_carry_their_unit() -> None:
     assert rounding.in_unit(None, "ratio") == "not defined"
 
 
-def test_a_share_of_nothing_is_words() -> None:
-    assert rounding.share(1, 40) == "2.5 %"
-    assert rounding.share(0, 0) == "not defined"
-
-
 @given(st.floats())
 def test_json_takes_every_number(value: float) -> None:
     found = rounding.for_json(value)
@@ -225,48 +202,11 @@ def test_a_file_for_machines_has_no_word_for_what_is_not_finite(value: float | N
     assert rounding.for_json(value) is None
 
 
-@given(st.floats())
-def test_no_number_reads_nan_or_inf(value: float) -> None:
-    shown = rounding.number(value) + rounding.signed(value) + rounding.milliseconds(value)
-    assert "nan" not in shown
-    assert "inf" not in shown.replace("not defined", "")
-
-
-def test_a_sequence_whose_ends_have_crossed_has_no_one_value() -> None:
-    assert rounding.watched(Estimate(0.5, 0.4, 0.6, 9)) == "[0.4000, 0.6000]"
-    assert rounding.watched(Estimate(0.5, 0.6, 0.4, 9)) == "no single value: it drifted"
-
-
 def test_a_sequence_that_does_not_hold_what_was_seen_has_no_one_value() -> None:
     """Twelve pairs of one kind and then 88 of another: 0.95 [0.847, 0.945] was shown."""
     assert rounding.watched(Estimate(0.95, 0.847, 0.945, 100)) == "no single value: it drifted"
     assert rounding.watched(Estimate(0.3, 0.4, 0.6, 9)) == "no single value: it drifted"
     assert rounding.watched(Estimate(0.4, 0.4, 0.4, 9)) == "[0.4000, 0.4000]"
-
-
-@given(st.text(st.characters(exclude_categories=[])))
-def test_printable_text_is_xml_and_utf8(text: str) -> None:
-    element = ET.Element("text")
-    element.text = shown = printable(text)
-    shown.encode()
-    assert ET.fromstring(ET.tostring(element)).text in (shown, None)  # noqa: S314  just written
-
-
-def test_controls_are_shown_not_dropped() -> None:
-    assert printable("a\x00b\x1b[31m\x7f") == "a\u2400b\u241b[31m\u2421"
-    assert printable("\ud800\ufffe") == "\ufffd\ufffd"
-
-
-def test_direction_overrides_are_named() -> None:
-    assert printable("\u202egnp.exe") == "⟨U+202E⟩gnp.exe"
-    assert printable("שלום \u200f") == "שלום \u200f"
-
-
-@given(st.text(), st.integers(2, 50))
-def test_one_line_fits(text: str, limit: int) -> None:
-    line = one_line(text, limit)
-    assert len(line) <= limit
-    assert "\n" not in line
 
 
 def test_a_snippet_shows_a_word_of_the_query() -> None:
@@ -276,18 +216,6 @@ def test_a_snippet_shows_a_word_of_the_query() -> None:
     assert found.startswith("…")
     assert found.endswith("…")
     assert len(found) <= 81
-
-
-def test_a_snippet_without_such_a_word_is_the_beginning() -> None:
-    assert snippet("abc def", "xyz", 80) == "abc def"
-
-
-def test_markdown_has_no_markup_left() -> None:
-    escaped = markdown("a|b\n# c <b>&amp; [x](https://e.org) `q` *z* @me nDCG@10 \\")
-    assert escaped == (
-        "a\\|b \\# c &lt;b&gt;&amp;amp; \\[x\\](https&#58;//e.org) \\`q\\` \\*z\\* &#64;me"
-        " nDCG@10 \\\\"
-    )
 
 
 @pytest.mark.parametrize(
@@ -317,24 +245,7 @@ def test_a_step_may_not_be_decided_twice() -> None:
         replace(report, decisions=(report.decisions[0], *report.decisions))
 
 
-def test_evidence_of_another_dataset_is_refused() -> None:
-    report = report_inputs.report("mail")
-    with pytest.raises(EvidenceError, match="is about code, the report about mail"):
-        replace(report, evidence=report_inputs.report("code").evidence)
-
-
-def test_a_decision_needs_a_policy() -> None:
-    with pytest.raises(EvidenceError, match="without a policy"):
-        replace(report_inputs.report(), policy=None)
-
-
-def test_arms_may_be_compared_without_a_policy() -> None:
-    assert report_inputs.compared_only().decisions == ()
-
-
 HOMES = ("HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME")
-
-
 DRAWS = """
 import os, sys
 from harness.cli import main
@@ -356,22 +267,6 @@ def settled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, **env: str) -> str:
     monkeypatch.setattr("tempfile.tempdir", None)
     svg.settle()
     return os.environ.get(svg.FONTS, "")
-
-
-@pytest.mark.parametrize("variable", HOMES)
-def test_without_a_home_what_is_known_of_fonts_is_kept_elsewhere(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variable: str
-) -> None:
-    kept = settled(tmp_path, monkeypatch, **{"HOME": str(tmp_path), variable: "/dev/null"})
-    assert kept == str(tmp_path / f"harness-{os.getuid()}" / "matplotlib")
-
-
-def test_a_home_and_a_choice_are_left_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert settled(tmp_path, monkeypatch, HOME=str(tmp_path / "new")) == ""
-    chosen = {"HOME": "/dev/null", svg.FONTS: str(tmp_path / "mine")}
-    assert settled(tmp_path, monkeypatch, **chosen) == str(tmp_path / "mine")
 
 
 def test_a_command_settles_it_before_it_draws(tmp_path: Path) -> None:

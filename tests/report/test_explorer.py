@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
-from collections.abc import Mapping
 from dataclasses import replace
 from itertools import accumulate, pairwise
 from pathlib import Path
@@ -16,27 +15,22 @@ from urllib.parse import parse_qs
 import numpy as np
 import pytest
 
-from harness.core.errors import BadFile, HarnessError
-from harness.core.records import Document
+from harness.core.errors import BadFile
 from harness.core.run import Row, Run, Status
-from harness.core.scores import Estimate, Paired
+from harness.core.scores import Paired
 from harness.measures.decompose import decompose
 from harness.report.explorer import (
-    EXCERPT,
-    ends,
     hits,
-    pack,
-    themes,
     to_explorer,
     values,
 )
 from harness.report.explorer_stages import from_json, holds, stages
-from harness.report.html import TEMPLATES, explore_link
+from harness.report.html import explore_link
 from harness.report.inputs import Apart, QueryStage, ReportInput
 from harness.report.page.queries import DEPTH
 from harness.report.rounding import for_json
 from tests.make import report_inputs
-from tests.make.explorer_data import data_of, unpacked
+from tests.make.report_inputs import data_of
 
 
 @pytest.fixture(scope="module")
@@ -61,51 +55,6 @@ def test_every_value_of_every_arm_comes_back(found: SimpleNamespace) -> None:
                     assert code < 0
 
 
-def test_why_there_is_no_value_is_said(found: SimpleNamespace) -> None:
-    hybrid = found.scores[found.arms.index("hybrid-rrf")][0]
-    assert value(found, hybrid[found.ids.index("q05")]) == "failed"
-    assert value(found, hybrid[-1]) == "negative query"
-    assert found.status[2][5] == Status.FAILED
-    assert found.relevant[-1] == 0
-
-
-def test_a_measure_that_an_arm_lacks_is_not_measured() -> None:
-    report = report_inputs.report()
-    name = "fts5-default"
-    side = replace(report.arms[name], scores={"nDCG@10": report.arms[name].scores["nDCG@10"]})
-    found = values(replace(report, arms={**report.arms, name: side}))
-    column = found.scores[0][found.measures.index("RR@10")]
-    assert {value(found, code) for code in column} == {"not measured"}
-
-
-def test_numbers_are_stored_once(found: SimpleNamespace) -> None:
-    assert len(found.numbers) == len(set(found.numbers))
-    assert len(found.reasons) == len(set(found.reasons))
-
-
-def test_comparisons_carry_classes_noise_and_intervals(found: SimpleNamespace) -> None:
-    report = report_inputs.report()
-    of = next(each for each in found.compared if each.name == "tantivy")
-    evidence = report.evidence["tantivy"]
-    assert (found.arms[of.control], found.arms[of.candidate]) == ("fts5-default", "tantivy-default")
-    assert [found.classes[at] for at in of.classes] == list(evidence.agreement.classes)
-    assert [found.classes[at] for at in of.noise] == list(evidence.noise.classes)
-    whole = report.differences["tantivy"]["nDCG@10"]
-    assert of.differences[0] == ends(whole)
-    by_slice = dict(zip(found.slices, of.slices, strict=True))
-    assert by_slice["phrase"] == ends(report.slice_differences["tantivy"]["phrase"])
-
-
-def test_classes_say_how_deep_they_look() -> None:
-    report = report_inputs.report()
-    of = report.evidence["tantivy"]
-    deeper = {**of.agreement.scores, "Jaccard@50": of.agreement.scores["Jaccard@10"]}
-    none = replace(of, agreement=replace(of.agreement, scores={}))
-    deep = replace(of, agreement=replace(of.agreement, scores=deeper))
-    found = values(replace(report, evidence={"one": of, "deep": deep, "none": none})).compared
-    assert [each.depth for each in found] == [10, 50, 0]
-
-
 def test_the_parts_of_a_difference_are_those_of_decompose(found: SimpleNamespace) -> None:
     report = report_inputs.report()
     evidence = report.evidence["tantivy"]
@@ -123,11 +72,6 @@ def test_the_parts_of_a_difference_are_those_of_decompose(found: SimpleNamespace
     assert all(shown[query_id] < 0 for query_id in still)
 
 
-def test_an_open_end_is_no_number() -> None:
-    assert ends(Estimate(0.5, -float("inf"), 0.7, 3)) == (0.5, None, 0.7, 3)
-    assert ends(None) is None
-
-
 def test_a_query_that_a_run_lacks_was_not_asked() -> None:
     report = report_inputs.report()
     name = "tantivy-default"
@@ -137,14 +81,6 @@ def test_a_query_that_a_run_lacks_was_not_asked() -> None:
     found = values(replace(report, **bare))
     assert found.status[1][3] == Status.NOT_ASKED
     assert found.status[1].count(int(Status.NOT_ASKED)) == 1
-
-
-def test_what_was_set_beside_the_text_is_shown() -> None:
-    report = report_inputs.report()
-    asked = replace(report.queries["q02"], params={"sender": "a\x00", "limit": 5})
-    found = values(replace(report, queries={**report.queries, "q02": asked}))
-    assert found.params[2] == "limit = 5, sender = a␀"
-    assert found.params[3] == ""
 
 
 @pytest.fixture(scope="module")
@@ -160,13 +96,6 @@ def found_hits(report: ReportInput) -> SimpleNamespace:
 def rows(lengths: list[int], flat: list[int]) -> list[list[int]]:
     ends = list(accumulate(lengths, initial=0))
     return [flat[low:high] for low, high in pairwise(ends)]
-
-
-def test_the_first_ten_of_every_arm(report: ReportInput, found_hits: SimpleNamespace) -> None:
-    for side, shown in zip(report.arms.values(), found_hits.shown, strict=True):
-        for query_id, row in zip(report.queries, rows(shown.lengths, shown.docs), strict=True):
-            assert tuple(found_hits.ids[doc] for doc in row) == side.run.ranking(query_id, 10)
-        assert shown.found == side.run.lengths.tolist()
 
 
 def test_the_whole_ranking_tells_where_a_hit_stands_in_every_arm(report: ReportInput) -> None:
@@ -201,37 +130,6 @@ def test_judgements_of_what_is_shown_and_of_what_is_relevant(
                 doc_id = found_hits.ids[found_hits.judged[at]]
                 rank = ranking.index(doc_id) + 1 if doc_id in ranking else 0
                 assert shown.ranks[at] == rank
-
-
-def test_each_document_is_stored_once_and_cut(found_hits: SimpleNamespace) -> None:
-    assert (
-        len(found_hits.ids)
-        == len(set(found_hits.ids))
-        == len(found_hits.texts)
-        == len(found_hits.titles)
-    )
-    texts = [text for text in found_hits.texts if text is not None]
-    assert max(map(len, texts)) == EXCERPT
-    assert found_hits.texts[found_hits.ids.index("d007")] is None
-
-
-def test_documents_are_asked_for_once(report: ReportInput) -> None:
-    asked: list[frozenset[str]] = []
-
-    def documents(ids: frozenset[str]) -> Mapping[str, Document]:
-        asked.append(ids)
-        return {}
-
-    found = hits(replace(report, documents=documents))
-    assert asked == [frozenset(found.ids)]
-    assert set(found.texts) == {None}
-
-
-def test_a_failure_is_told_in_words(found_hits: SimpleNamespace) -> None:
-    hybrid = found_hits.shown[2]
-    assert hybrid.instead[5].startswith("failed: disk I/O <b>error</b> | ␀")
-    assert hybrid.instead[11] == "found nothing"
-    assert sorted(hybrid.instead) == [5, 11]
 
 
 def test_late_and_never_asked_are_not_the_same(report: ReportInput) -> None:
@@ -279,19 +177,9 @@ def test_a_raced_query_keeps_its_own_row(report: ReportInput) -> None:
     assert times.again == [5, 0]
 
 
-def test_without_a_race_there_is_no_time(report: ReportInput) -> None:
-    found = hits(replace(report, latency=None))
-    assert (found.times, found.unverified, found.machine) == ([], [], "")
-
-
 @pytest.fixture(scope="module")
 def page() -> str:
     return to_explorer([report_inputs.report("mail"), report_inputs.compared_only("<i>bare</i>")])
-
-
-def test_the_same_bytes_again(page: str) -> None:
-    again = to_explorer([report_inputs.report("mail"), report_inputs.compared_only("<i>bare</i>")])
-    assert again.encode() == page.encode()
 
 
 def test_only_our_script_may_run_and_nothing_is_asked_for(page: str) -> None:
@@ -311,14 +199,6 @@ def test_only_our_script_may_run_and_nothing_is_asked_for(page: str) -> None:
     assert "url(" not in page
 
 
-def test_every_data_set_is_there_and_its_name_is_text(page: str) -> None:
-    found = data_of(page)
-    assert list(found) == ["values-0", "hits-0", "values-1", "hits-1"]
-    assert [found[f"values-{at}"]["dataset"] for at in (0, 1)] == ["mail", "<i>bare</i>"]
-    assert "<i>bare" not in page
-    assert "&lt;i&gt;bare" in page
-
-
 def test_nothing_hostile_leaves_the_packed_data(page: str) -> None:
     assert not set("\x00\x07\x1b\u202e\u2028") & set(page)
     assert "<script>alert" not in page
@@ -326,28 +206,6 @@ def test_nothing_hostile_leaves_the_packed_data(page: str) -> None:
     assert texts[0] == "<script>alert('query')</script>"
     assert "⟨U+202E⟩" in texts[2]
     assert "�" in texts[3]
-
-
-def test_what_is_packed_comes_out_and_carries_no_time() -> None:
-    value = {"text": "ä\ud800", "list": [1, None]}
-    packed = pack(value)
-    assert unpacked(packed) == value
-    assert base64.b64decode(packed)[4:8] == bytes(4)
-    with pytest.raises(ValueError, match="JSON"):
-        pack([float("nan")])
-    with pytest.raises(TypeError):
-        pack({1, 2})
-
-
-def test_a_page_can_be_held_light_or_dark() -> None:
-    style = (TEMPLATES / "page.css").read_text(encoding="utf-8")
-    rules = themes(style)
-    papers = re.findall(r"--paper: (#\w+);", rules)
-    assert papers == re.findall(r"--paper: (#\w+);", style)[:2]
-    assert re.findall(r'data-theme="(\w+)"', rules) == ["light", "dark"]
-    assert rules.index("color-scheme: light;") < rules.index("color-scheme: dark;")
-    with pytest.raises(HarnessError, match="palettes"):
-        themes("body { margin: 0 }")
 
 
 def test_a_link_holds_what_it_names_and_nothing_else() -> None:
@@ -360,16 +218,6 @@ def test_a_link_holds_what_it_names_and_nothing_else() -> None:
     }  # fmt: skip
     assert not set('"<> +') & set(state)
     assert "q=" not in explore_link("mail", "a", "b")
-
-
-def test_a_report_of_nothing_is_a_page() -> None:
-    bare = replace(
-        report_inputs.compared_only(), evidence={}, arms={}, means={}, differences={}, measure="AP"
-    )
-    found = data_of(to_explorer([bare]))
-    assert found["values-0"]["arms"] == []
-    assert found["values-0"]["measures"] == ["AP"]
-    assert found["hits-0"]["shown"] == []
 
 
 ARMS = ("tantivy-default", "hybrid-rrf")

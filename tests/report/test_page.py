@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import html
 import re
-from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -16,16 +13,12 @@ import jsonschema
 import pytest
 
 from harness.core.gate import OF_VERDICT, StepDecision, Verdict
-from harness.core.printable import printable
 from harness.core.scores import Estimate
-from harness.load.evidence import shown
 from harness.policy.load import load_policy
 from harness.report.decision.decision_json import schema, to_json
-from harness.report.files import to_markdown
-from harness.report.html import PAGE, explore_link
+from harness.report.html import PAGE
 from harness.report.inputs import ReportInput, Trust
-from harness.report.page.cards import merged, sure
-from harness.report.page.queries import movers
+from harness.report.page.cards import merged
 from harness.report.page.tables import traffic
 from harness.report.page.view import to_page
 from harness.stats.interval import TrafficMean
@@ -33,10 +26,7 @@ from tests.make import report_inputs
 from tests.make.report_inputs import report as built
 
 pytestmark = pytest.mark.slow
-
 DETAIL = '<section class="dataset"'
-
-
 LOADING = {"src", "srcset", "action", "formaction", "data", "poster", "background"}
 
 
@@ -88,11 +78,6 @@ def read(page: str) -> Reader:
     return Reader(page)
 
 
-def test_the_same_bytes_again(page: str) -> None:
-    again = to_page([report_inputs.report("mail"), report_inputs.compared_only("<i>bare</i>")])
-    assert again.encode() == page.encode()
-
-
 def test_only_our_script_may_run(read: Reader) -> None:
     (ours,) = read.scripts
     digest = base64.b64encode(hashlib.sha256(ours.encode()).digest()).decode()
@@ -128,51 +113,6 @@ def test_hostile_text_is_shown_as_text(page: str, read: Reader) -> None:
     assert "{{ 7 * 7 }}" in read.text
 
 
-@pytest.mark.usefixtures("undrawn")
-def test_hostile_reasons_are_shown_as_text() -> None:
-    bad = "".join(report_inputs.HOSTILE)
-
-    def hostile(decision: StepDecision) -> StepDecision:
-        finding = replace(decision.findings[0], gate=bad, reason=bad, bound=bad, unit=bad)
-        return replace(decision, step=bad + decision.step, findings=(finding,), blocked_by=bad)
-
-    page = to_page([report_inputs.rejudged(report_inputs.report(), hostile)])
-    page.encode()
-    assert not set("\x00\x07\x1b\u202e") & set(page)
-    assert "<script>alert" not in page
-    assert "<img" not in page
-
-
-def test_every_finding_is_on_the_page(read: Reader) -> None:
-    for decision in report_inputs.report().decisions:
-        for finding in decision.findings:
-            for said in (finding.gate, finding.reason, finding.bound, finding.remedy):
-                assert " ".join(printable(said).split()) in read.text
-
-
-def test_what_blocks_a_step_is_on_the_first_screen(page: str) -> None:
-    first = html.unescape(page[: page.index(DETAIL)])
-    for decision in report_inputs.report().decisions:
-        for finding in decision.blocking:
-            said = finding.reason[:-1] if finding.estimate is None else finding.bound
-            assert f"{finding.gate}: " in first
-            assert said in first
-
-
-def test_every_gate_is_on_the_first_screen_and_leads_to_its_row(page: str) -> None:
-    first = page[: page.index(DETAIL)]
-    strips = re.findall(r'<ol class="strip".*?</ol>', first, flags=re.DOTALL)
-    decisions = report_inputs.report().decisions
-    assert len(strips) == len(decisions)
-    for at, (decision, strip) in enumerate(zip(decisions, strips, strict=True)):
-        links = re.findall(r'href="#([^"]+)"', strip)
-        assert links == [f"d0-{at}-{row}" for row in range(len(decision.findings))]
-        for finding, link in zip(decision.findings, links, strict=True):
-            (row,) = re.findall(rf'<tr id="{link}".*?</tr>', page, flags=re.DOTALL)
-            assert f'class="verdict {finding.verdict.value}"' in row
-            assert html.escape(finding.gate) in row
-
-
 def test_a_bar_lies_on_its_side_of_the_bound(page: str) -> None:
     first = page[: page.index(DETAIL)]
     ends = {
@@ -185,18 +125,6 @@ def test_a_bar_lies_on_its_side_of_the_bound(page: str) -> None:
         assert (float(low) < 0) == (float(high) < 0)
     for low, high in ends[Verdict.INCONCLUSIVE]:
         assert float(low) < 0 < float(high)
-
-
-@pytest.mark.usefixtures("undrawn")
-def test_pages_beside_this_one_are_linked_where_there_are_any(page: str) -> None:
-    assert "Earlier decisions" not in page
-    assert "Under load" not in page
-    load = partial(shown, None, "../perf/mail/load.html")
-    beside = replace(report_inputs.report(), beside=(load,), history="trends.html")
-    linked = to_page([beside])
-    assert '<a href="trends.html">Earlier decisions</a>' in linked
-    assert '<a href="../perf/mail/load.html">The page of the load</a>' in linked
-    assert "The load is not of these arms as they are now." in linked
 
 
 @pytest.mark.usefixtures("undrawn")
@@ -218,77 +146,12 @@ def test_a_verdict_has_its_own_look_and_no_other(verdict: Verdict) -> None:
     assert bool(promoted) == (verdict is Verdict.PASS)
 
 
-def test_empty_things_are_words(page: str, read: Reader) -> None:
-    assert not re.search(r"\b(nan|NaN|inf|None|undefined behaviour)\b", read.text)
-    assert "nan" not in re.sub(r"<script.*?</script>", "", page, flags=re.DOTALL).lower().split()
-    assert "No race was run, so nothing is said about time." in read.text
-    assert "No slices were measured." in read.text
-    assert "nothing to measure" in read.text
-    assert "not defined for any query" in read.text
-
-
 def test_ids_are_unique_and_links_lead_somewhere(read: Reader) -> None:
     ids = [attrs["id"] for _, attrs in read.elements if attrs.get("id")]
     assert len(ids) == len(set(ids))
     targets = {(attrs.get("href") or "").removeprefix("#") for _, attrs in read.elements} - {""}
     targets = {target for target in targets if not target.startswith(PAGE)}
     assert targets <= set(ids)
-
-
-def test_steps_and_queries_lead_to_the_explorer(read: Reader) -> None:
-    targets = {attrs.get("href") for _, attrs in read.elements}
-    report = report_inputs.report("mail")
-    for decision in report.decisions:
-        assert explore_link("mail", decision.control, decision.candidate) in targets
-    for moved in movers(report, 1)["hybrid"].worse:
-        assert (
-            explore_link("mail", "tantivy-default", "hybrid-rrf", moved.query.query_id) in targets
-        )
-
-
-def test_tables_have_captions_and_headers(page: str) -> None:
-    tables = re.findall(r"<table.*?</table>", page, flags=re.DOTALL)
-    assert len(tables) > 10
-    for table in tables:
-        assert "<caption>" in table
-        assert 'scope="col"' in table
-
-
-@pytest.mark.usefixtures("undrawn")
-def test_a_report_without_any_decision_compares() -> None:
-    read = Reader(to_page([report_inputs.compared_only()]))
-    assert "How the search engines compare" in read.text
-    assert "only compared" in read.text
-    assert "May the search engine be replaced?" not in " ".join(read.text.split()[10:])
-
-
-@pytest.mark.usefixtures("undrawn")
-def test_bare_evidence_still_renders() -> None:
-    report = report_inputs.report()
-    bare = replace(
-        report,
-        evidence={},
-        arms={},
-        means={},
-        slice_means={},
-        differences={},
-        slice_differences={},
-        measure="AP",
-    )
-    read = Reader(to_page([bare]))
-    assert "Evidence for this step is missing." in read.text
-    assert "No two arms were compared." in read.text
-    assert "Nothing was measured." in read.text
-
-
-@pytest.mark.usefixtures("undrawn")
-def test_a_step_without_gates_cannot_look_taken() -> None:
-    report = report_inputs.rejudged(
-        report_inputs.report(), lambda d: replace(d, findings=(), blocked_by="")
-    )
-    read = Reader(to_page([report]))
-    assert "No gate judged this step, so it cannot be taken." in read.text
-    assert not [a for _, a in read.elements if "promote" in (a.get("class") or "")]
 
 
 def test_comparisons_of_the_same_arms_are_joined_under_both_names() -> None:
@@ -307,20 +170,6 @@ def test_comparisons_of_the_same_arms_are_joined_under_both_names() -> None:
     assert "again" not in found.evidence
     assert set(found.differences) <= set(found.evidence)
     assert found.decisions == report.decisions
-
-
-def test_comparisons_of_different_arms_stay_apart() -> None:
-    report = built()
-    pairs = {(e.control.arm, e.candidate.arm) for e in report.evidence.values()}
-    assert len(merged(report).evidence) == len(pairs)
-
-
-@pytest.mark.usefixtures("undrawn")
-def test_every_step_keeps_its_own_gates_on_the_page() -> None:
-    report = built()
-    page = to_page([report])
-    for decision in report.decisions:
-        assert f"Gates of {decision.step}" in page
 
 
 POLICY = """\
@@ -351,29 +200,6 @@ def known(folder: Path) -> Trust:
 @pytest.fixture
 def report(tmp_path: Path) -> ReportInput:
     return replace(report_inputs.report(), trust=known(tmp_path))
-
-
-@pytest.mark.usefixtures("undrawn")
-def test_a_step_says_what_its_design_allows(report: ReportInput) -> None:
-    said = [" ".join(sure(report, decision)) for decision in report.decisions]
-    for step in said:
-        assert step.endswith("False-promotion rate: the design allows 2.5 % in one attempt.")
-
-
-@pytest.mark.usefixtures("undrawn")
-@pytest.mark.parametrize("write", [to_page, to_markdown])
-def test_people_see_the_budget(
-    report: ReportInput, write: Callable[[Sequence[ReportInput]], str]
-) -> None:
-    said = "Error budget: 5.0 % false promotion at each control, over 2 planned attempts of 2.5 %."
-    assert said in write([report])
-
-
-@pytest.mark.usefixtures("undrawn")
-def test_attempts_that_are_declared_are_called_so(report: ReportInput) -> None:
-    assert report.trust
-    declared = replace(report.trust, policy=replace(report.trust.policy, declared="no log is kept"))
-    assert "Attempts are declared, not counted: no log is kept." in declared.together
 
 
 @pytest.mark.usefixtures("undrawn")

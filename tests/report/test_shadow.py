@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import random
 from dataclasses import replace
 from datetime import date
@@ -11,11 +10,9 @@ from datetime import date
 import pytest
 
 from harness.agreement import Class
-from harness.core.run import Status
 from harness.core.scores import Estimate
 from harness.report import html
-from harness.report.doc import TableBlock, Text
-from harness.shadow import page as shadow_page
+from harness.report.doc import TableBlock
 from harness.shadow import words as shadow_words
 from harness.shadow.divergences import (
     AcceptedDivergence,
@@ -23,22 +20,16 @@ from harness.shadow.divergences import (
     Suppressions,
     SuppressionStatus,
 )
-from harness.shadow.log import Between
 from harness.shadow.page import document, side_by_side
 from harness.shadow.record import Degradation, Divergence, ProblemKind
-from harness.shadow.summary import Summary, TrackPoint
+from harness.shadow.summary import Summary
 from harness.shadow.words import LogState, to_json, troubles
-from tests.make.shadow.attempts import START, attempt, bounds, divergence, seen, shed, side
-from tests.report.test_page import LOADING, Reader
+from tests.make.shadow_records import START, attempt, bounds, divergence, seen, shed
+from tests.report.test_page import Reader
 
 pytestmark = pytest.mark.slow
-
 TODAY = date(2026, 11, 22)
-
-
 HOSTILE = "<script>alert(1)</script>\u202e&amp;"
-
-
 TIES = AcceptedDivergence.of(f"known {HOSTILE}", "Ada", TODAY, kind=Class.TIE_ORDER)
 
 
@@ -76,51 +67,6 @@ def empty() -> LogState:
     return LogState(Summary(bounds()), DivergenceReview(()), Suppressions())
 
 
-def test_the_page_runs_nothing_and_loads_nothing() -> None:
-    read = Reader(page(found()))
-    assert not read.scripts
-    for tag, attributes in read.elements:
-        assert tag not in {"script", "link", "img", "iframe", "object"}
-        assert not LOADING & set(attributes)
-        assert not [name for name in attributes if name.startswith("on")]
-    policy = [a["content"] for t, a in read.elements if t == "meta" and "http-equiv" in a]
-    assert policy
-    assert str(policy[0]).startswith("default-src 'none'; style-src 'unsafe-inline'; base-uri")
-
-
-def test_what_people_typed_is_shown_and_cannot_turn_the_line_around() -> None:
-    text = Reader(page(found())).text
-    assert "<script>alert(1)</script>⟨U+202E⟩&amp;" in text
-    assert "\u202e" not in text
-
-
-def test_the_page_says_what_to_know_first() -> None:
-    text = Reader(page(found())).text
-    assert "1 alarm raised (duplicates); mean Jaccard of the first hits 0.9" in text
-    assert "; 1 attempt of 1 query diverged without being accepted." in text
-    assert "2 diverging attempts: 1 accepted, 1 open. 1 block the next step." in text
-    assert "class tie_order" in text
-    assert "too few times" in text
-
-
-def test_every_table_of_the_page_has_its_numbers() -> None:
-    text = Reader(page(found())).text
-    assert "103 102 99.0 % 0 0.0 % 0 0.0 % 1 1.0 %" in text
-    assert "candidate: crash 1 degradation" in text
-
-
-def test_the_same_log_gives_the_same_bytes() -> None:
-    assert page(found()) == page(found())
-
-
-def test_an_empty_log_makes_a_page_that_says_so() -> None:
-    text = Reader(html.to_page(document(empty(), (), {}, TODAY, ()))).text
-    assert "No attempt was written down yet." in text
-    assert "Nothing was compared yet." in text
-    assert "No pair was timed yet." in text
-    assert "Nothing is accepted." in text
-
-
 def test_the_json_is_json_and_says_the_same() -> None:
     said = to_json(found(), today=TODAY, percentiles={})
     told = json.loads(json.dumps(said, allow_nan=False))
@@ -147,11 +93,6 @@ def test_red_is_for_alarms_and_not_for_answers_that_differ() -> None:
     assert shadow_words.headline(calm).endswith("; every divergence is accepted.")
 
 
-def test_the_headline_of_a_calm_log() -> None:
-    assert shadow_words.headline(empty()).startswith("No alarm is raised")
-    assert empty().early
-
-
 def test_side_by_side_shows_where_each_hit_went() -> None:
     shown = side_by_side(found().judged.standing, divergences())
     ties = next(one for one in shown if one.trace.outcome == "tie_order")
@@ -164,39 +105,6 @@ def test_side_by_side_shows_where_each_hit_went() -> None:
     assert shown[0].standing is SuppressionStatus.OPEN
 
 
-@pytest.mark.parametrize(
-    ("status", "error", "says"),
-    [
-        (Status.ANSWERED, "", "found nothing"),
-        (Status.FAILED, "disk gone", "failed: disk gone"),
-        (Status.TIMED_OUT, "2 s", "was given up: 2 s"),
-        (Status.NOT_ASKED, "", "was not asked"),
-    ],
-)
-def test_an_arm_without_hits_says_why(status: Status, error: str, says: str) -> None:
-    gone = replace(side([]), status=status, error=error)
-    one = replace(divergences()["w1", 102], candidate=gone)
-    (first, *_) = side_by_side(found().judged.standing, {("w1", 102): one})
-    assert isinstance(said := first.shown().blocks[-1], Text)
-    assert said.text.startswith(f"candidate: {says} (")
-
-
-def test_a_divergence_that_is_not_in_the_log_is_no_error() -> None:
-    (first, *_) = side_by_side(found().judged.standing, {})
-    assert first.divergence is None
-    (_, missing) = first.shown().blocks
-    assert missing == Text("The log does not hold this divergence.", "instead")
-
-
-def test_sequences_are_drawn_with_unbounded_ends() -> None:
-    points = [TrackPoint(at, Estimate(0.1, 0.0, math.inf, at)) for at in range(1, 50)]
-    drawn = shadow_page.sequences("s", {"ratio": points, "failures": []})
-    assert drawn is not None
-    assert "unbounded" in drawn
-    assert drawn.count("median time ratio") == 2
-    assert shadow_page.sequences("s", {"ratio": []}) is None
-
-
 def test_noise_of_the_control_is_told_beside_what_differs_without_it() -> None:
     summary = Summary(bounds())
     again = {1: Class.EXACT, 2: Class.REORDER, 3: Class.EXACT}
@@ -207,16 +115,7 @@ def test_noise_of_the_control_is_told_beside_what_differs_without_it() -> None:
     assert "answered differently; 1 pair of them differ where it did not 0.3333" in text
 
 
-def test_the_engines_are_named_where_the_log_names_them() -> None:
-    named = replace(found(), between=Between("old <b>", "new"))
-    assert shadow_words.headline(named).startswith("old <b> → new: 1 alarm raised")
-    assert "<h1><bdi>new in the shadow of old &lt;b&gt;</bdi></h1>" in page(named)
-    assert "The candidate in the shadow of the control" in page(found())
-
-
 WHY = "a request cannot be read: it has a length and a transfer encoding"
-
-
 NOT_TAKEN = Degradation(0, "w1", START, "shadow", ProblemKind.NOT_TAKEN, WHY)
 
 

@@ -18,7 +18,7 @@ from harness.core.engine import Answer
 from harness.shadow import log
 from harness.shadow.comparison import Shadowed
 from harness.shadow.record import Observation
-from tests.make.shadow.comparisons import LIMITS, RECORDING, changed, comparison, here
+from tests.make.shadow_log import LIMITS, RECORDING, changed, comparison, here
 from tests.shadow.arms import OTHER, Arm, given, hits
 
 SEED = 20_261_122

@@ -22,7 +22,7 @@ from harness.shadow.alarms import (
     empty,
 )
 from harness.shadow.record import Observation
-from tests.make.shadow.attempts import attempt, seen, shed
+from tests.make.shadow_records import attempt, seen, shed
 
 pytestmark = pytest.mark.slow
 

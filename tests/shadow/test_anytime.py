@@ -16,7 +16,7 @@ from harness.core.gate import Cause, Finding, Verdict
 from harness.gates.base import rules
 from harness.shadow.live import MOST_SHED, LiveSettings
 from tests.make import gate_inputs
-from tests.make.chances import chance
+from tests.make.runs import chance
 
 NS = 1_000_000_000
 EACH_S = 600

@@ -25,7 +25,7 @@ from harness.shadow.alarms import (
     scores,
 )
 from harness.shadow.settings import read_bounds
-from tests.make.shadow.attempts import WATCH, attempt, seen, shed
+from tests.make.shadow_records import WATCH, attempt, seen, shed
 
 SURE = WatchSettings(confidence=0.95, slow_ratio=2, seed=5, resamples=499)
 SLICES = ("identifier", "phrase", "natural language")

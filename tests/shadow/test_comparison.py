@@ -20,16 +20,8 @@ from harness.shadow.comparison import UNWRITABLE, LiveComparison, Sampler, Shado
 from harness.shadow.log import OFF, Stream
 from harness.shadow.record import ProblemKind
 from harness.shadow.recorder import LOOK_S
-from tests.make.shadow.comparisons import (
-    LIMITS,
-    MS,
-    RECORDING,
-    changed,
-    comparison,
-    drained,
-    here,
-)
-from tests.make.virtual import Hand
+from tests.make.arms import Hand
+from tests.make.shadow_log import LIMITS, MS, RECORDING, changed, comparison, drained, here
 from tests.shadow.arms import OTHER, Arm, Plain, arm, broken, given, hits
 
 SLOW = changed(RECORDING, linger_ms=100.0)

@@ -13,7 +13,7 @@ from harness.core.run import Status
 from harness.shadow.evidence import IN_ITS_PLACE, NO_CONTROL, OTHER_CONTROL, count_traffic
 from harness.shadow.log import LogContents
 from harness.shadow.record import Observation, SideObservation
-from tests.make.shadow.records import SEEN, observation
+from tests.make.shadow_records import SEEN, observation
 
 OURS = replace(SEEN, served_by="old", elapsed_ns=100)
 THEIRS = replace(SEEN, served_by="new", elapsed_ns=300)

@@ -26,8 +26,7 @@ from harness.shadow.record import DIVERGING
 from harness.shadow.settings import read_settings
 from harness.shadow.stage import shadow_report
 from tests.docs.pages import page
-from tests.make.shadow.attempts import WATCH
-from tests.make.shadow.records import observation
+from tests.make.shadow_records import WATCH, observation
 from tests.shadow.arms import MANIFEST
 
 EARLIER = Path(__file__).parent / "earlier"

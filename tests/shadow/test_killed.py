@@ -14,7 +14,8 @@ from harness.core.errors import BadFile
 from harness.shadow import log as shadow_log
 from harness.shadow.log import LogContents, LogWriter
 from harness.shadow.record import DIVERGING, Observation, dumped
-from tests.make.shadow.records import degradation, divergence, observation
+from tests.make.shadow_records import degradation, observation
+from tests.make.shadow_records import reordered as divergence
 from tests.shadow.killed import ROUNDS
 from tests.source import ROOT
 

@@ -13,8 +13,8 @@ from harness.core.errors import BadPolicy
 from harness.shadow.comparison import LoadShedder, Sampler, Shadowed, ShadowLog, ShedReason
 from harness.shadow.log import Between
 from harness.shadow.settings import MILLION, ComparisonSettings, read_settings
-from tests.make.shadow.comparisons import LIMITS, changed, drained
-from tests.make.virtual import Hand
+from tests.make.arms import Hand
+from tests.make.shadow_log import LIMITS, changed, drained
 from tests.shadow.arms import Arm, arm
 from tests.source import ROOT
 

@@ -19,8 +19,8 @@ from harness.core.folders import NotOurs
 from harness.shadow import log as shadow_log
 from harness.shadow.log import CHUNK, FILE, Between, LogWriter, Once, Stream, read_engines, write
 from harness.shadow.record import Degradation, Divergence, Observation, dumped
-from tests.make.shadow.attempts import attempt
-from tests.make.shadow.records import degradation, divergence, observation
+from tests.make.shadow_records import attempt, degradation, observation
+from tests.make.shadow_records import reordered as divergence
 
 
 def log(folder: Path, *, rotate_bytes: int = 1_000_000, sync_ns: int = 0) -> LogWriter:

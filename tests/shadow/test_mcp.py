@@ -24,7 +24,7 @@ from harness.core.run import Status
 from harness.shadow.log import LogContents
 from harness.shadow.mcp import McpControl, McpProxy
 from harness.shadow.settings import read_reading
-from tests.make.shadow.comparisons import comparison, drained, here
+from tests.make.shadow_log import comparison, drained, here
 from tests.shadow.arms import OTHER, Arm
 from tests.source import ROOT
 

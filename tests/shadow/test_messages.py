@@ -27,7 +27,7 @@ from harness.shadow.worker import (
     heard,
     said,
 )
-from tests.make.shadow.comparisons import LIMITS, changed
+from tests.make.shadow_log import LIMITS, changed
 from tests.shadow.babbling import Runs, babbling, frame
 
 SIDE = LoggedAnswer(

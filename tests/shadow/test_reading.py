@@ -32,8 +32,8 @@ from harness.shadow.server import (
     pointed,
 )
 from harness.shadow.settings import http_reading, read_reading
-from tests.make.shadow.comparisons import comparison, drained
-from tests.make.shadow.servers import (
+from tests.make.shadow_log import comparison, drained
+from tests.make.shadow_servers import (
     READING,
     Sent,
     Server,

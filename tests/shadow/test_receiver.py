@@ -37,8 +37,8 @@ from harness.shadow.receiver import (
 from harness.shadow.record import ProblemKind
 from harness.shadow.server import TrafficReading
 from harness.shadow.settings import MILLION, Limits, Sampling, read_settings
-from tests.make.shadow.comparisons import HASTY, LIMITS, changed, comparison
-from tests.make.shadow.servers import (
+from tests.make.shadow_log import HASTY, LIMITS, changed, comparison
+from tests.make.shadow_servers import (
     ALL,
     OTHER,
     READING,

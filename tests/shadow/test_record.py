@@ -29,7 +29,9 @@ from harness.shadow.record import (
     parsed,
     query_key,
 )
-from tests.make.shadow.records import degradation, divergence, observation, side
+from tests.make.shadow_records import degradation, observation
+from tests.make.shadow_records import reordered as divergence
+from tests.make.shadow_records import showing as side
 
 PATH = Path("shadow/observations.jsonl")
 

@@ -18,7 +18,7 @@ from harness.shadow import log
 from harness.shadow.comparison import Shadowed
 from harness.shadow.record import ProblemKind
 from harness.shadow.worker import CandidateWorker
-from tests.make.shadow.comparisons import HASTY, LIMITS, comparison, drained, here, in_process
+from tests.make.shadow_log import HASTY, LIMITS, comparison, drained, here, in_process
 from tests.shadow.arms import MANIFEST, OTHER, Arm, Plain, arm, given, hits
 
 pytestmark = pytest.mark.slow

@@ -15,8 +15,8 @@ from harness.shadow.divergences import AcceptedDivergence, Now, Suppressions, Su
 from harness.shadow.log import LogWriter
 from harness.shadow.settings import accept
 from harness.shadow.stage import LogWatch, shadow_replay, shadow_report
-from tests.make.shadow import live_log
-from tests.make.shadow.attempts import WATCH, attempt, divergence, seen
+from tests.make import shadow_log as live_log
+from tests.make.shadow_records import WATCH, attempt, divergence, seen
 from tests.make.toy import CANDIDATE, CONTROL, Toy
 
 TODAY = date(2026, 11, 22)

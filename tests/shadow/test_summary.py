@@ -17,7 +17,7 @@ from harness.shadow import log as shadow_log
 from harness.shadow.log import Follower, LogWriter, Tail
 from harness.shadow.record import Degradation, Observation, ProblemKind
 from harness.shadow.summary import POINTS, MedianRatio, Summary, Track
-from tests.make.shadow.attempts import START, attempt, bounds, divergence, seen, shed
+from tests.make.shadow_records import START, attempt, bounds, divergence, seen, shed
 
 FAILED = seen(status=Status.FAILED, hits=0)
 LATE = seen(status=Status.TIMED_OUT, hits=0, elapsed_ns=9_000_000)

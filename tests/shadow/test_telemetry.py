@@ -15,7 +15,7 @@ from harness.core.errors import HarnessError
 from harness.shadow.comparison import Shadowed
 from harness.shadow.record import ProblemKind
 from harness.shadow.telemetry import to_opentelemetry
-from tests.make.shadow.comparisons import comparison, drained, here
+from tests.make.shadow_log import comparison, drained, here
 from tests.shadow.arms import Arm, arm
 
 

@@ -13,7 +13,7 @@ from harness.core.run import Status
 from harness.shadow.pair import Generation
 from harness.shadow.record import ProblemKind
 from harness.shadow.worker import QUESTION_BYTES, Open, ProcessWorker, WorkerLost
-from tests.make.shadow.comparisons import LIMITS, MS, SECOND, Here, changed
+from tests.make.shadow_log import LIMITS, MS, SECOND, Here, changed
 from tests.shadow.arms import OTHER, Arm, Plain, arm, broken, given, hits, slow_to_open
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("anew")]

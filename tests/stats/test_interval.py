@@ -32,7 +32,7 @@ from harness.stats.prediction import DIFFERENCES as DIFFERENCES_ASSISTED
 from harness.stats.prediction import UniqueHits, assisted, calibration, expected
 from harness.stats.raters import Weights, alpha, fleiss, kappa
 from harness.stats.selection import Floats, Ints, Rows, Search, Selection, Values, select
-from tests.make.chances import chance
+from tests.make.runs import chance
 
 DIFFERENCES = ValueRange(-1.0, 1.0)
 DRAWN: dict[str, Any] = {"confidence": 0.95, "resamples": 2_000, "seed": 7}

@@ -51,7 +51,7 @@ from harness.stats.sequential import (
     p_above,
     times_needed,
 )
-from tests.make.chances import Draws, chance
+from tests.make.runs import Draws, chance
 
 
 def after(values: list[float], confidence: float = 0.95) -> BettingSequence:

@@ -18,7 +18,7 @@ from harness_engines.stacks.agent_mail.contract import (
     RankingMode,
     TimeRange,
 )
-from tests.make.mail.messages import PHRASES, PRODUCTS, PROJECTS
+from tests.make.mail_messages import PHRASES, PRODUCTS, PROJECTS
 
 NAMES = (
     "AmberFox", "amberfox", "Amber", "Zoë", "Zoe\u0308", "小林", "", " ", "a'b", 'a"b', "%", "_",

@@ -13,7 +13,7 @@ from harness_engines.stacks.agent_mail.mcp_tools.search import ServedIndex, Surf
 from harness_engines.stacks.agent_mail.sqlite.store import MessageStore, opened
 from tests.engines.agent_mail.tools import DOCUMENTS, SETTINGS, Tools
 from tests.engines.agent_mail.whole import MAIL, Whole, build, whole
-from tests.make.mail.messages import Mail, some_mail, stored
+from tests.make.mail_messages import Mail, some_mail, stored
 
 
 @pytest.fixture(scope="session")

@@ -14,7 +14,7 @@ from harness_engines.stacks.agent_mail import arm as mail
 from harness_engines.stacks.agent_mail import ingest
 from harness_engines.stacks.agent_mail.ingest import Draft
 from harness_engines.stacks.agent_mail.live import LiveIndexes
-from tests.make.mail.live_index import served
+from tests.make.mail_engines import served
 
 WORDS = ("review", "plan", "token", "broker", "laptop", "reservoir", "read_csv", "br-2tnl", "lunch")
 

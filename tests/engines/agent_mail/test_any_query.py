@@ -43,18 +43,9 @@ from tests.engines.agent_mail import anything
 from tests.engines.agent_mail.anything import Case, Columns
 from tests.engines.agent_mail.whole import MAIL as POST
 from tests.engines.agent_mail.whole import Whole, build, whole
-from tests.make.mail.directory import Directory
-from tests.make.mail.messages import (
-    MINUTES,
-    NOON,
-    PHRASES,
-    PRODUCTS,
-    PROJECTS,
-    STEP,
-    one,
-    passes,
-)
-from tests.make.mail.tantivy import built
+from tests.make.mail_changing import Directory
+from tests.make.mail_engines import built
+from tests.make.mail_messages import MINUTES, NOON, PHRASES, PRODUCTS, PROJECTS, STEP, one, passes
 from tests.thinned import examples
 
 pytestmark = pytest.mark.slow

@@ -27,8 +27,9 @@ from harness_engines.vector import amvi
 from harness_engines.vector.bulk import embed_all
 from harness_engines.vector.embedder import embedder_of
 from tests.engines.agent_mail.whole import MAIL, Whole, build, whole
-from tests.make.mail import changing
-from tests.make.mail.messages import (
+from tests.make import mail_changing as changing
+from tests.make.mail_engines import upsert
+from tests.make.mail_messages import (
     PHRASES,
     PRODUCTS,
     one,
@@ -37,7 +38,6 @@ from tests.make.mail.messages import (
     some_mail,
     some_text,
 )
-from tests.make.mail.tantivy import upsert
 from tests.source import ROOT, imported, known, reached
 
 pytestmark = pytest.mark.slow

@@ -50,8 +50,9 @@ from harness_engines.stacks.agent_mail.pipeline.scope import Scope, Visibility
 from harness_engines.stacks.agent_mail.service import MailSearch
 from tests.engines.agent_mail import anything
 from tests.engines.agent_mail.whole import MAIL, ByLength, Whole, build, whole
-from tests.make.mail import changing
-from tests.make.mail.live_index import built, served
+from tests.make import mail_changing as changing
+from tests.make.mail_engines import built_live as built
+from tests.make.mail_engines import served
 from tests.source import ROOT
 from tests.thinned import examples
 

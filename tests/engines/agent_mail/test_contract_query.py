@@ -50,8 +50,8 @@ from harness_engines.vector.embedder import Embedder, HashEmbedder
 from tests.engines.agent_mail.fakes import CHAINS
 from tests.engines.agent_mail.tools import SETTINGS
 from tests.engines.agent_mail.whole import MAIL, Whole, build, whole
-from tests.make.mail.messages import NOON, one, some_mail
-from tests.make.mail.tantivy import upsert
+from tests.make.mail_engines import upsert
+from tests.make.mail_messages import NOON, one, some_mail
 
 TEXT = "deployment review br-2tnl"
 

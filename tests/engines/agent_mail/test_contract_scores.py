@@ -32,8 +32,8 @@ from harness_engines.stacks.agent_mail.tantivy.index import HASH, INDEX, schema_
 from harness_engines.vector import amvi
 from harness_engines.vector.embedder import HashEmbedder, OnnxEmbedder
 from tests.engines.agent_mail.whole import EMBEDDER, MAIL, ByLength, Whole, build, whole
-from tests.make.mail.messages import one, some_filters, some_text
-from tests.make.mail.tantivy import NONE, Case, built
+from tests.make.mail_engines import NONE, Case, built
+from tests.make.mail_messages import one, some_filters, some_text
 
 ALL, TEXT = 1_000, "deployment review br-2tnl"
 WAYS = [*((mode, None) for mode in SearchMode), (SearchMode.LEXICAL, KillSwitch.FTS5)]

@@ -43,7 +43,7 @@ from tests.engines.agent_mail.whole import MAIL, Whole
 from tests.engines.stacks.test_meaning import DOCUMENTS_ANY_LANGUAGE as DOCUMENTS
 from tests.engines.stacks.test_meaning import has_any_language
 from tests.engines.stacks.test_meaning import piece_any_language as piece
-from tests.make.mail.messages import passes, some_filters
+from tests.make.mail_messages import passes, some_filters
 from tests.thinned import examples
 
 

@@ -75,10 +75,10 @@ from tests.engines.agent_mail.fakes import (
 )
 from tests.engines.agent_mail.test_tantivy_index import Slow
 from tests.engines.agent_mail.tools import SETTINGS as TOOL_SETTINGS
+from tests.make import mail_changing as changing
 from tests.make.damage import flip
-from tests.make.mail import changing
-from tests.make.mail.messages import one, stored
-from tests.make.mail.tantivy import Case, built, case, upsert
+from tests.make.mail_engines import Case, built, case, upsert
+from tests.make.mail_messages import one, stored
 
 MESSAGES = [message(1, "deploy failed"), message(2, "deploy deploy done"), message(3, "lunch")]
 SHOWN = [2, 1]

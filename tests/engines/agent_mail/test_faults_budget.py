@@ -43,7 +43,7 @@ from harness_engines.stacks.agent_mail.sqlite.search import LikeEngine
 from harness_engines.stacks.agent_mail.sqlite.store import DeadlineStore, opened
 from tests.engines.agent_mail.fakes import Counting, Log, Panic, service
 from tests.engines.agent_mail.test_faults import MESSAGES, Near
-from tests.make.mail.messages import one, stored
+from tests.make.mail_messages import one, stored
 
 SHORT_MS, ROOM_MS, LONG_MS = 30.0, 1_000.0, 600_000.0
 """Budgets: for what hangs and is left, for what hangs and what is asked next, for what answers."""

@@ -41,8 +41,9 @@ from harness_engines.stacks.agent_mail.sqlite.store import AddressKind
 from harness_engines.vector.embedder import HashEmbedder, ModelPass
 from tests.engines.agent_mail import live_writer as writer
 from tests.engines.agent_mail.tools import Names, Tools
-from tests.make.mail.live_index import built, check_agree, served, table
-from tests.make.mail.messages import some_mail, stored
+from tests.make.mail_engines import built_live as built
+from tests.make.mail_engines import check_agree, served, table
+from tests.make.mail_messages import some_mail, stored
 from tests.source import ROOT
 
 MODES = ["lexical", "semantic", "hybrid"]

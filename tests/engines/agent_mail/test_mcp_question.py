@@ -36,7 +36,8 @@ from harness_engines.stacks.agent_mail.pipeline.scope import Scope, Visibility, 
 from harness_engines.stacks.agent_mail.sqlite import store
 from tests.engines.agent_mail.fakes import Counting, Failing, message, service
 from tests.engines.agent_mail.tools import MAY_1, Names, Tools, over
-from tests.make.mail.live_index import built, served
+from tests.make.mail_engines import built_live as built
+from tests.make.mail_engines import served
 
 pytestmark = pytest.mark.slow
 ALL = [1, 2, 3, 4, 6]

@@ -60,10 +60,10 @@ from harness_engines.stacks.agent_mail.sqlite.search import ColumnWeights, Fts5E
 from harness_engines.stacks.agent_mail.sqlite.store import MessageStore
 from tests.engines.agent_mail.fakes import Log, message, service
 from tests.engines.agent_mail.whole import Whole
-from tests.make.mail import changing
-from tests.make.mail.directory import Directory
-from tests.make.mail.messages import Mail, one, passes, stored
-from tests.make.mail.tantivy import built
+from tests.make import mail_changing as changing
+from tests.make.mail_changing import Directory
+from tests.make.mail_engines import built
+from tests.make.mail_messages import Mail, one, passes, stored
 
 WEIGHTS = ColumnWeights(2.0, 1.0, 4.0)
 AGENT, PROJECT = DocKind.AGENT, DocKind.PROJECT

@@ -35,8 +35,8 @@ from harness_engines.stacks.agent_mail.service import ShadowObserver
 from harness_engines.stacks.agent_mail.views import StoredViews, View, nothing, plain
 from tests.engines.agent_mail.fakes import Counting, Failing, Log, message, service
 from tests.engines.agent_mail.whole import EYE, Whole, World, build, whole, world
-from tests.make.mail import changing
-from tests.make.mail.messages import AGENTS, THREADS, one, some_mail
+from tests.make import mail_changing as changing
+from tests.make.mail_messages import AGENTS, THREADS, one, some_mail
 
 MESSAGES = [
     message(1, "deploy failed"),

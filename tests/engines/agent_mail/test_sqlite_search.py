@@ -43,8 +43,8 @@ from harness_engines.stacks.agent_mail.sqlite.search import (
     sanitize_fts_query,
 )
 from harness_engines.stacks.agent_mail.sqlite.store import MessageStore, opened
-from tests.make.mail import changing
-from tests.make.mail.messages import NOON, STEP, Mail, one, passes, some_filters, some_text, stored
+from tests.make import mail_changing as changing
+from tests.make.mail_messages import NOON, STEP, Mail, one, passes, some_filters, some_text, stored
 
 WEIGHTS = ColumnWeights(subject=2.0, body=1.0, identifiers=4.0)
 RELEVANCE, RECENCY = RankingMode.RELEVANCE, RankingMode.RECENCY

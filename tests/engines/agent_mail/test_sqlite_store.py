@@ -37,8 +37,8 @@ from harness_engines.stacks.agent_mail.sqlite.store import (
     create,
     opened,
 )
-from tests.make.mail import changing
-from tests.make.mail.messages import AGENTS, PRODUCTS, Mail, kinds, one, some_mail, stored
+from tests.make import mail_changing as changing
+from tests.make.mail_messages import AGENTS, PRODUCTS, Mail, kinds, one, some_mail, stored
 from tests.source import ROOT
 
 

@@ -26,15 +26,8 @@ from harness_engines.stacks.agent_mail.tantivy import index as tantivy_index
 from harness_engines.stacks.agent_mail.tantivy.engine import LISTING, NAME, NO_WORD
 from harness_engines.stacks.agent_mail.tantivy.index import INDEX, META, SUFFIXES, check
 from tests.make.damage import overwrite
-from tests.make.mail.messages import (
-    NOON,
-    one,
-    some_filters,
-    some_mail,
-    some_message,
-    some_text,
-)
-from tests.make.mail.tantivy import NONE, Case, Source, built, case, delete, upsert
+from tests.make.mail_engines import NONE, Case, Source, built, case, delete, upsert
+from tests.make.mail_messages import NOON, one, some_filters, some_mail, some_message, some_text
 
 pytestmark = pytest.mark.slow
 MAIL = some_mail(5, 500)

@@ -48,8 +48,8 @@ from harness_engines.stacks.agent_mail.tantivy.index import (
     schema_hash,
 )
 from harness_engines.stacks.agent_mail.tantivy.query import Compiler, counted, cut, listed, matching
-from tests.make.mail.messages import NOON, PHRASES, one, passes, some_filters, some_mail, some_text
-from tests.make.mail.tantivy import NONE, WEIGHTS, Case, Source, built, case, delete, upsert
+from tests.make.mail_engines import NONE, WEIGHTS, Case, Source, built, case, delete, upsert
+from tests.make.mail_messages import NOON, PHRASES, one, passes, some_filters, some_mail, some_text
 
 MAIL = some_mail(21, 60)
 

@@ -43,8 +43,8 @@ from harness_engines.stacks.agent_mail.views import StoredViews
 from harness_engines.vector import amvi
 from harness_engines.vector.embedder import HashEmbedder
 from tests.engines.agent_mail.fakes import Log
-from tests.make.mail.directory import Directory
-from tests.make.mail.messages import AGENTS, PROJECTS, some_mail, some_message, stored
+from tests.make.mail_changing import Directory
+from tests.make.mail_messages import AGENTS, PROJECTS, some_mail, some_message, stored
 
 EMBEDDER = HashEmbedder(64)
 MAIL = some_mail(57, 250)

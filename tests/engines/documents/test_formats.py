@@ -19,8 +19,8 @@ from harness_engines.stacks.documents import pdf, texts
 from harness_engines.stacks.documents.formats import DocumentText
 from harness_engines.stacks.documents.recall import words
 from harness_engines.stacks.documents.texts import Cutting, chunks
-from tests.make.pdf import FORM, drawn, one_page, placed, stream
-from tests.make.pdf import pdf as pages_of
+from tests.make.files import FORM, drawn, one_page, placed, stream
+from tests.make.files import pdf as pages_of
 
 LEFT = ["Salt water lies in the sea", "and moves with the moon."]
 RIGHT = ["Fresh water runs in rivers", "and fills the lakes inter-", "nationally."]

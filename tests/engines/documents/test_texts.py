@@ -25,7 +25,7 @@ from harness_engines.stacks.documents.texts import (
 )
 from tests.engines.documents.small import library_of, read_folder
 from tests.engines.documents.small import settings as small
-from tests.make.pdf import pdf
+from tests.make.files import pdf
 
 SPECIFIED = Cutting(2000, 200)
 CUTTING = st.integers(20, 60).flatmap(

@@ -15,7 +15,7 @@ from harness_engines.lexical.grammar import FTS5, parse
 from harness_engines.stacks.agent_mail.contract import Filters, RankingMode
 from harness_engines.stacks.agent_mail.sqlite.search import ColumnWeights, Fts5Engine
 from harness_engines.stacks.text.fts5 import FILE, Fts5, Fts5Settings, written
-from tests.make.mail.messages import one, stored
+from tests.make.mail_messages import one, stored
 
 PLAIN = Fts5(Fts5Settings(tokenize="unicode61", title_weight=2.0, text_weight=1.0, joined="both"))
 PORTER = Fts5(

@@ -27,7 +27,7 @@ from harness_engines.stacks.agent_mail.pipeline import retrievers
 from harness_engines.stacks.agent_mail.pipeline.plan import KillSwitch
 from harness_engines.stacks.text.rerank import RerankSearcher
 from tests.engines.agent_mail.tools import SETTINGS
-from tests.make import tiny_model
+from tests.make import models as tiny_model
 from tests.make.damage import flip
 
 DOCUMENTS = [

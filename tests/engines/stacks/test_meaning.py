@@ -23,7 +23,7 @@ from harness_engines.stacks.documents import arm as documents
 from harness_engines.stacks.text import blend, dense, fts5, hybrid, tantivy
 from harness_engines.stacks.writing import arm as writing
 from tests.make.code import BLEND, SETTINGS
-from tests.make.notes import SETTINGS as NOTES
+from tests.make.models import NOTES_SETTINGS as NOTES
 from tests.source import ROOT
 from tests.thinned import examples
 

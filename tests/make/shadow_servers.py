@@ -23,7 +23,7 @@ from harness.shadow.receiver import Receiver, ReceiverLimits
 from harness.shadow.server import Backend, TrafficReading
 from harness.shadow.settings import MILLION, Sampling, read_reading
 from harness.shadow.worker import CandidateWorker
-from tests.make.shadow.comparisons import drained, here
+from tests.make.shadow_log import drained, here
 from tests.source import ROOT
 
 READING = read_reading(ROOT / "examples" / "shadow" / "http.toml")

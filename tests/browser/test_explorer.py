@@ -1,21 +1,209 @@
-"""The explorer in a browser."""
+"""The explorer in a browser, on small data of which every number is known."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
+from harness.core.engine import Hit
+from harness.core.evidence import Agreement, ArmResult, Evidence
+from harness.core.records import Document, Judgement, Qrels, Query
+from harness.core.run import Row, Run, Status
+from harness.core.scores import Estimate, Scores
 from harness.report.explorer import to_explorer
 from harness.report.html import explore_link
+from harness.report.inputs import Apart, Latency, QueryStage, ReportInput
 from harness.report.rounding import MINUS, number
-from tests.browser import explored
-from tests.browser.explore.view import LOST, UNASKED, at, count, first, state
 from tests.browser.watched import Watched
+from tests.make import report_inputs
 
 pytestmark = pytest.mark.slow
+ARMS = ("old", "new", "other")
+QUERIES = 250
+ODD = {246: 0.00002, 247: 123.456, 248: 12345.678, 249: 0.03125}
+"""Values that are written in their own ways."""
+LOST, FAILED, NEGATIVE, UNASKED = 7, 11, 13, 17
+"""A query that loses all, one that the new arm fails, one without a value, one it was not asked."""
+
+
+def documents() -> Mapping[str, Document]:
+    """Twenty documents; ``needle`` stands in one, ``words`` in all others."""
+    found = {f"d{at:02d}": f"words about thing{at} " * 30 for at in range(20)}
+    found["d03"] = f"{'hay ' * 40} the needle is here {'hay ' * 40}"
+    return {doc_id: Document(doc_id, f"Title {doc_id}", text) for doc_id, text in found.items()}
+
+
+def showing(arm: str, rows: Mapping[int, Sequence[str]]) -> Run:
+    """Make a run that shows d00 to d11 but for ``rows``."""
+    usual = [f"d{at:02d}" for at in range(12)]
+
+    def row(at: int) -> Row:
+        if arm == "new" and at == FAILED:
+            return Row(f"q{at:03d}", Status.FAILED, error="no such <table>")
+        if arm == "new" and at == UNASKED:
+            return Row(f"q{at:03d}", Status.NOT_ASKED)
+        docs = rows.get(at, usual)
+        return Row(f"q{at:03d}", Status.ANSWERED, [Hit(doc, -i, -i) for i, doc in enumerate(docs)])
+
+    return Run.of(arm, [row(at) for at in range(QUERIES)])
+
+
+def scored(values: Mapping[int, float], failed: tuple[int, ...] = ()) -> Mapping[str, Scores]:
+    """Give 0.5 to every query but ``values``, twice as much of RR@10 as of nDCG@10."""
+    known = [at for at in range(QUERIES) if at not in {NEGATIVE, *failed}]
+    found = np.array([values.get(at, 0.5) for at in known])
+    undefined: dict[str, tuple[str, ...]] = {"negative_query": (f"q{NEGATIVE:03d}",)}
+    undefined |= {"failed": tuple(f"q{at:03d}" for at in failed)} if failed else {}
+    ids = tuple(f"q{at:03d}" for at in known)
+    return {
+        "nDCG@10": Scores("nDCG@10", ids, found, undefined),
+        "RR@10": Scores("RR@10", ids, found * 2, undefined),
+    }
+
+
+def agreeing(worse: Mapping[int, str]) -> Agreement:
+    """Call every query exact but ``worse``."""
+    ids = tuple(f"q{at:03d}" for at in range(QUERIES))
+    classes = tuple(worse.get(at, "exact") for at in range(QUERIES))
+    alike = Scores("Jaccard@10", ids, np.ones(QUERIES), {})
+    return Agreement(ids, classes, {"Jaccard@10": alike})
+
+
+def report(dataset: str = "small") -> ReportInput:
+    """Three arms; old and new are compared, q007 and q017 lose, q001 to q005 gain."""
+    base = report_inputs.report(dataset)
+    swapped = ["d04", "d05", "d00", "d06", "d07", "d08", "d09", "d10", "d11", "d12", "d03"]
+    runs = {"old": showing("old", {}), "new": showing("new", {LOST: swapped})}
+    runs["other"] = showing("other", {})
+    values: Mapping[str, Mapping[int, float]] = {
+        "old": {LOST: 0.9},
+        "new": {LOST: 0.1, UNASKED: 0.0, **{at: 0.5 + at / 20 for at in range(1, 6)}},
+        "other": {at: at / 1000 for at in range(QUERIES)} | ODD,
+    }
+    sides = {
+        arm: ArmResult(
+            arm,
+            report_inputs.manifest(arm),
+            runs[arm],
+            scored(values[arm], (FAILED,) if arm == "new" else ()),
+        )
+        for arm in ARMS
+    }
+    queries = {
+        f"q{at:03d}": Query(
+            f"q{at:03d}",
+            "needle words" if at == LOST else f"question {at} about thing{at % 20}",
+            ("even",) if at % 2 == 0 else ("odd",),
+        )
+        for at in range(QUERIES)
+    }
+    judged = [Judgement(f"q{at:03d}", "d00", 1) for at in range(QUERIES) if at != NEGATIVE]
+    judged += [
+        Judgement(f"q{LOST:03d}", "d03", 2),
+        Judgement(f"q{LOST:03d}", "d01", 0),
+        *(Judgement(f"q{at:03d}", "d19", 1) for at in (LOST, FAILED, UNASKED)),
+    ]
+    means = {m: Estimate(0.5, 0.4, 0.6, 249) for m in ("nDCG@10", "RR@10")}
+    whole = Estimate(-0.001, -0.0123, 0.0045, QUERIES - 2)
+    qrels = Qrels.of(judged)
+    return replace(
+        base,
+        decisions=(),
+        policy=None,
+        arms=sides,
+        evidence={
+            "step": Evidence(
+                dataset, sides["old"], sides["new"],
+                agreeing({LOST: "overlap", FAILED: "error", UNASKED: "skipped"}),
+                agreeing({}), {}, {}, {}, qrels,
+            )
+        },
+        means=dict.fromkeys(ARMS, means),
+        slice_means={},
+        differences={"step": {"nDCG@10": whole}},
+        slice_differences={"step": {"odd": Estimate(-0.002, -0.03, 0.01, 124)}},
+        latency=timed(),
+        queries=queries,
+        qrels=qrels,
+        documents=lambda ids: {k: v for k, v in documents().items() if k in ids},
+        place="--from out/small",
+        apart=(apart(),),
+    )  # fmt: skip
+
+
+def apart() -> Apart:
+    """Take the loss apart: words lose 0.3 by order, vectors 0.5 by documents."""
+    lost = f"q{LOST:03d}"
+    steps = QueryStage(0.0, -0.3), QueryStage(-0.5, 0.0)
+    stages = ("words", "vectors")
+    return Apart("old", "new", "nDCG@10", stages, {lost: (0.9, 0.1)}, {lost: steps})
+
+
+def timed() -> Latency:
+    """Race the query that loses: 1, 2 and 3 ms against 4, 4 and 7."""
+    base = report_inputs.latency(ARMS[:2], ())
+    race = replace(
+        base.race,
+        query_ids=(f"q{LOST:03d}",),
+        elapsed_ns={
+            "old": np.array([[1_000_000], [2_000_000], [3_000_000]]),
+            "new": np.array([[4_000_000], [4_000_000], [7_000_000]]),
+        },
+        repeated_ns={"old": np.array([[2_500_000]]), "new": np.empty((3, 0), dtype=np.int64)},
+        unseen_ns={"old": np.array([[2_500_000]]), "new": np.empty((3, 0), dtype=np.int64)},
+        verified={"old": True, "new": True},
+    )
+    return replace(base, race=race)
+
+
+FIRST_LOST, FIRST_UNASKED = "q007", "q017"
+
+
+def at(tab: Watched, file: Path, fragment: str) -> Page:
+    tab.page.goto("about:blank")
+    page = tab.open(file, fragment)
+    page.wait_for_selector("html[data-ready=all]")
+    return page
+
+
+def first(page: Page) -> list[str]:
+    return page.locator("#rows th small bdi:first-child").all_inner_texts()
+
+
+def count(page: Page) -> str:
+    return page.locator("#count").inner_text()
+
+
+def state(page: Page) -> str:
+    page.wait_for_timeout(200)
+    return str(page.evaluate("location.hash"))
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("explore") / "explore.html"
+    path.write_text(to_explorer([report(), report_inputs.report("mail")]), encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def tab(chromium: Browser) -> Iterator[Watched]:
+    with chromium.new_context(
+        offline=True, viewport={"width": 1280, "height": 900}, service_workers="block"
+    ) as context:
+        context.set_default_timeout(10_000)
+        yield Watched.watch(context.new_page())
+
+
+@pytest.fixture
+def page(tab: Watched, file: Path) -> Page:
+    """Open the page at its beginning, in the tab that all tests share."""
+    return at(tab, file, "")
 
 
 def test_light_and_dark_by_the_system_and_by_hand(page: Page) -> None:
@@ -34,15 +222,6 @@ def test_light_and_dark_by_the_system_and_by_hand(page: Page) -> None:
     page.click("#theme")
     assert paper() == light
     assert page.locator("#theme").inner_text() == "Theme: system"
-
-
-def test_the_open_query_is_what_is_printed(page: Page) -> None:
-    page.locator("#rows a").first.click()
-    page.emulate_media(media="print")
-    expect(page.locator("#panel .ranking").first).to_be_visible()
-    for hidden in ("#choose", "#list", ".steer"):
-        expect(page.locator(hidden)).to_be_hidden()
-    page.emulate_media(media="screen")
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -66,102 +245,27 @@ def test_nothing_is_wider_than_its_window(tab: Watched, page: Page, width: int) 
     page.set_viewport_size({"width": 1280, "height": 900})
 
 
-def test_a_browser_that_cannot_unpack_is_told_so(chromium: Browser, file: Path) -> None:
-    with chromium.new_context(offline=True) as context:
-        context.add_init_script("delete window.DecompressionStream")
-        page = context.new_page()
-        page.goto(file.as_uri())
-        expect(page.locator("#trouble")).to_contain_text("lacks DecompressionStream")
-
-
-def test_a_damaged_page_says_so(chromium: Browser, file: Path, tmp_path: Path) -> None:
-    broken = tmp_path / "broken.html"
-    text = file.read_text(encoding="utf-8")
-    mark = 'id="values-0">'
-    broken.write_text(text.replace(mark, mark + "AAAA", 1), encoding="utf-8")
-    with chromium.new_context(offline=True) as context:
-        page = context.new_page()
-        page.goto(broken.as_uri())
-        expect(page.locator("#trouble")).to_contain_text("Run again: python3 run.py")
-
-
-def test_nothing_was_asked_for_and_nothing_was_logged(tab: Watched, page: Page) -> None:
-    """Last: of all that the tests before did in this tab."""
-    assert page.title() == "Query by query"
-    assert tab.quiet()
-
-
 def test_any_two_arms_can_be_held_against_each_other(page: Page) -> None:
     page.select_option("#candidate", label="other")
     assert page.locator("#comparison").input_value() == "-1"
     assert page.locator("#class").is_disabled()
-    assert first(page)[0] == LOST
+    assert first(page)[0] == FIRST_LOST
     assert page.locator("#rows td.at-difference").nth(1).inner_text() == f"{MINUS}0.5000"
     assert "not classified" in page.locator("#rows tr").first.inner_text()
     page.click("#swap")
     assert page.locator("#control").evaluate("e => e.selectedOptions[0].text") == "other"
     assert count(page) == "250 of 250 queries: 2 worse, 247 better, 1 no value"
     page.select_option("#comparison", label="step: old → new")
-    assert first(page)[0] == LOST
-
-
-def test_arms_change_while_a_query_is_open(page: Page) -> None:
-    page.locator("#rows a").first.click()
-    page.focus("#candidate")
-    page.select_option("#candidate", label="other")
-    expect(page.locator(".ranking").nth(1)).to_contain_text("other")
-    assert "Both show the same" in page.locator("#panel .why").first.inner_text()
-    expect(page.locator("#candidate")).to_be_focused()
-    command = "harness decompose --from out/small --control old --candidate other"
-    assert command in page.locator("#panel pre").inner_text()
+    assert first(page)[0] == FIRST_LOST
 
 
 def test_numbers_are_written_as_on_every_other_page(page: Page) -> None:
     page.select_option("#candidate", label="other")
     page.fill("#text", "q24")
     written = page.locator("#rows td.at-candidate").all_inner_texts()
-    wanted = {at: explored.ODD.get(at, at / 1000) for at in range(240, 250)}
+    wanted = {at: ODD.get(at, at / 1000) for at in range(240, 250)}
     assert sorted(written) == sorted(map(number, wanted.values()))
     assert f"2.0e{MINUS}05" in written
-
-
-def test_a_race_of_which_no_arm_was_verified_was_still_run(tab: Watched, tmp_path: Path) -> None:
-    report = explored.report()
-    assert report.latency is not None
-    race = replace(report.latency.race, verified={"old": False, "new": False})
-    told = replace(report, latency=replace(report.latency, race=race))
-    path = tmp_path / "explore.html"
-    path.write_text(to_explorer([told]), encoding="utf-8")
-    panel = at(tab, path, f"#q={LOST}").locator("#panel")
-    none = "No race was run, so nothing is said about time."
-    assert none not in panel.inner_text()
-    assert "A race was run, on" in panel.inner_text()
-    times = panel.get_by_role("region", name="Times of this query").inner_text()
-    assert times.count("not told: in the race it answered otherwise than in its run") == 2
-    path.write_text(to_explorer([replace(report, latency=None)]), encoding="utf-8")
-    assert none in at(tab, path, f"#q={LOST}").locator("#panel").inner_text()
-
-
-def test_another_data_set(page: Page) -> None:
-    page.select_option("#dataset", label="mail")
-    expect(page.locator("#count")).to_contain_text("40 of 40 queries")
-    assert state(page).startswith("#d=mail&")
-    page.go_back()
-    expect(page.locator("#count")).to_contain_text("250 of 250 queries")
-
-
-def test_a_link_that_is_followed_while_typing_is_kept(page: Page) -> None:
-    follow = """() => {
-        const text = document.querySelector("#text");
-        text.value = "question 4";
-        text.dispatchEvent(new Event("input"));
-        document.querySelector("#rows a").click();
-    }"""
-    page.evaluate(follow)
-    expect(page.locator("#panel h2")).to_have_text("question 40 about thing0")
-    said = state(page)
-    assert "text=question%204" in said
-    assert said.endswith("&q=q040")
 
 
 def test_the_address_holds_the_view(tab: Watched, file: Path) -> None:
@@ -179,15 +283,7 @@ def test_the_address_holds_the_view(tab: Watched, file: Path) -> None:
     assert "question 42 about thing2" in opened.locator("#panel h2").inner_text()
     assert opened.locator("#candidate").evaluate("e => e.selectedOptions[0].text") == "other"
     wrong = at(tab, file, "#d=gone&a=x&b=__proto__&m=constructor&sort=toString&page=-3&q=%00")
-    assert first(wrong)[0] == LOST
-
-
-def test_back_closes_what_was_opened(page: Page) -> None:
-    page.locator("#rows a").nth(2).click()
-    expect(page.locator("#panel h2")).to_be_visible()
-    page.go_back()
-    expect(page.locator("#list")).to_be_visible()
-    expect(page.locator("#panel")).to_be_hidden()
+    assert first(wrong)[0] == FIRST_LOST
 
 
 def test_the_keyboard_is_enough(page: Page) -> None:
@@ -218,24 +314,6 @@ def test_the_keyboard_is_enough(page: Page) -> None:
     press("Escape")
     expect(page.locator("#help")).to_be_hidden()
     expect(page.locator("#list")).to_be_visible()
-
-
-def test_keys_of_one_letter_can_be_turned_off(page: Page) -> None:
-    page.keyboard.press("?")
-    page.uncheck("#single")
-    page.click("#close-help")
-    page.keyboard.press("/")
-    expect(page.locator("#text")).not_to_be_focused()
-
-
-def test_tab_alone_reaches_everything(page: Page) -> None:
-    seen = set()
-    for _ in range(24):
-        page.keyboard.press("Tab")
-        seen.add(page.evaluate("document.activeElement.id || document.activeElement.tagName"))
-    wanted = {"skip", "theme", "keys", "comparison", "control", "swap", "candidate", "measure"}
-    wanted |= {"text", "outcome", "slice", "class", "clear", "A", "BUTTON"}
-    assert wanted <= seen
 
 
 def test_a_query_shows_both_rankings_and_what_became_of_the_relevant(page: Page) -> None:
@@ -290,23 +368,8 @@ def test_a_failure_is_told_and_is_no_number(page: Page) -> None:
     assert "not among the 12 hits kept\tfailed: no such <table>" in missing.inner_text()
 
 
-def test_what_was_not_asked_is_no_failure_and_counts_with_its_value(page: Page) -> None:
-    row = page.locator("#rows tr").nth(1)
-    assert row.inner_text().split()[0] == f"{MINUS}0.5000"
-    assert row.get_attribute("class") == "worse"
-    row.locator("a").click()
-    panel = page.locator("#panel")
-    expect(panel.locator(".ranking .instead")).to_have_text("was not asked")
-    said = panel.locator(".why").first.inner_text()
-    assert f"nDCG@10 0.5000 → 0 {MINUS}0.5000" in said
-    assert "new: was not asked. 1 relevant document left the first ten (rank 1 → none)." in said
-    assert panel.locator(".ranking li .move").count() == 0
-    missing = panel.get_by_role("region", name="Relevant documents that neither arm shows")
-    assert "not among the 12 hits kept\twas not asked" in missing.inner_text()
-
-
 def test_the_worst_comes_first_and_all_are_counted(page: Page) -> None:
-    assert first(page)[0] == LOST
+    assert first(page)[0] == FIRST_LOST
     assert page.locator("#rows tr").count() == 100
     assert count(page) == "250 of 250 queries: 2 worse, 5 better, 241 same, 1 failed, 1 no value"
     row = page.locator("#rows tr").first.inner_text().split()
@@ -339,7 +402,7 @@ def test_an_interval_is_shown_where_one_came_with_the_data_and_nowhere_else(page
 
 def test_filters_narrow_what_is_listed_counted_and_drawn(page: Page) -> None:
     page.fill("#text", "NEEDLE")
-    assert (first(page), count(page)) == ([LOST], "1 of 250 queries: 1 worse")
+    assert (first(page), count(page)) == ([FIRST_LOST], "1 of 250 queries: 1 worse")
     assert page.locator("#histogram rect").count() == 1
     page.fill("#text", "q24")
     assert len(first(page)) == 10
@@ -347,7 +410,11 @@ def test_filters_narrow_what_is_listed_counted_and_drawn(page: Page) -> None:
     page.fill("#text", "no such query")
     assert page.locator("#rows").inner_text() == "No query fits. Clear a filter to see more."
     page.click("#clear")
-    for outcome, ids in {"failed": ["q011"], "none": ["q013"], "worse": [LOST, UNASKED]}.items():
+    for outcome, ids in {
+        "failed": ["q011"],
+        "none": ["q013"],
+        "worse": [FIRST_LOST, FIRST_UNASKED],
+    }.items():
         page.select_option("#outcome", outcome)
         assert first(page) == ids
     page.click("#clear")
@@ -364,19 +431,9 @@ def test_every_column_sorts_both_ways_and_what_has_no_value_is_last(page: Page) 
     page.click("#after")
     assert first(page)[-2:] == ["q011", "q013"]
     page.click("[data-sort=candidate]")
-    assert first(page)[:2] == [UNASKED, LOST]
+    assert first(page)[:2] == [FIRST_UNASKED, FIRST_LOST]
     assert page.locator("#before").is_disabled()
     page.click("[data-sort=query]")
-    assert first(page)[:2] == [LOST, "q000"]
+    assert first(page)[:2] == [FIRST_LOST, "q000"]
     page.click("[data-sort=class]")
     assert first(page)[0] == "q011"
-
-
-def test_pages_of_a_hundred(page: Page) -> None:
-    page.click("#after")
-    page.click("#after")
-    assert page.locator("#page").inner_text() == "201 to 250 of 250"
-    assert page.locator("#rows tr").count() == 50
-    assert page.locator("#after").is_disabled()
-    page.click("#before")
-    assert page.locator("#page").inner_text() == "101 to 200 of 250"

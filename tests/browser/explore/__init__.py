@@ -1,1 +1,0 @@
-"""Tests of the explorer in a browser."""

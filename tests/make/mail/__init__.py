@@ -1,1 +1,0 @@
-"""Mail: messages drawn at random, a live index, Tantivy over messages, a whole project."""

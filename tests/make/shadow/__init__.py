@@ -1,1 +1,0 @@
-"""Live comparisons: records, a log, servers that answer, limits that tests can wait for."""
