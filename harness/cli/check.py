@@ -363,14 +363,14 @@ def _steps(layout: Layout, policy: Policy, control: str) -> Policy:
 
 def _tried(tried: Sequence[Tried], level: float) -> Iterator[Block]:
     from harness.report.doc import Text, table
-    from harness.report.rounding import interval_in
+    from harness.report.rounding import interval
 
     named = [(one, planted) for one in tried for planted in one.planted]
     if not named:
         yield Text("  No gate on means has enough queries to be tried, with losses it could have.")
         return
     one, worst = max(named, key=lambda pair: pair[1].passed.value)
-    rate = f"{worst.passed.value:.1%} {interval_in(worst.passed, 'share')}"
+    rate = f"{worst.passed.value:.1%} {interval(worst.passed, 'share')}"
     yield Text(
         f"  Worst false promotion: {rate} of the trials, {level:.2%} allowed"
         f" ({one.step}: {one.gate}; {worst.pattern})"

@@ -253,8 +253,8 @@ def decided(
 ) -> Result:
     """Report decisions by data set, and end by them, or by those of one ``step``."""
     from harness.policy.decision import exit_code, worst
-    from harness.report.decision.decision_json import steps_json
-    from harness.report.decision.printed import section
+    from harness.report.decision import steps_json
+    from harness.report.printed import section
     from harness.report.doc import Section, Text
 
     sections = (section(name, decisions) for name, decisions in found.items())

@@ -321,7 +321,7 @@ def regress(
 
 def _regressed(found: Regression, baseline: str, top: int) -> Iterator[Block]:
     from harness.core.printable import one_line
-    from harness.report.decision.printed import blocking_lines
+    from harness.report.printed import blocking_lines
     from harness.report.doc import Num, Text, table
 
     yield Text(f"\n{found.dataset}, each arm compared with itself in {baseline}", "headline")

@@ -100,7 +100,7 @@ def run(
     from harness.pipeline.experiments import shared as with_log
     from harness.pipeline.layout import Layout
     from harness.pipeline.oneshot import RunRequest, oneshot
-    from harness.report.decision.printed import leaderboard
+    from harness.report.printed import leaderboard
 
     project = Project.here()
     runs = _named(trec_run or [])

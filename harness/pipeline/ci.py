@@ -27,7 +27,7 @@ from harness.pipeline.receipts import read_manifest
 from harness.pipeline.regress import Incomparable, Regression, of_folder, regress
 from harness.policy.model import Policy
 from harness.report.ci import Against, CiResult, Held, Loss, gitlab, notes, to_markdown
-from harness.report.decision import decision_json
+from harness.report import decision as decision_json
 
 DECISION = "decision.json"
 COMMENT, QUALITY = "ci.md", "gl-code-quality-report.json"

@@ -54,7 +54,7 @@ from harness.policy.looks import Looks, looks_by_step
 from harness.policy.model import Policy
 from harness.policy.pins import path_of
 from harness.report.ci import to_junit
-from harness.report.decision.decision_json import from_json, steps_json, to_json, without_times
+from harness.report.decision import from_json, steps_json, to_json, without_times
 from harness.report.inputs import ReportInput
 from harness.report.page.custody import Custody, Pinned
 

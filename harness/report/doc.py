@@ -11,7 +11,7 @@ from harness.core.scores import Estimate
 from harness.report.rounding import (
     for_json,
     in_unit,
-    interval_in,
+    interval,
     markdown,
     markdown_rows,
     signed,
@@ -82,7 +82,7 @@ class Num:
         """Its interval, n and what else is known of it."""
         ends = ""
         if self.value is not None and self.low is not None and self.high is not None:
-            ends = interval_in(Estimate(self.value, self.low, self.high, self.n or 0), self.unit)
+            ends = interval(Estimate(self.value, self.low, self.high, self.n or 0), self.unit)
         size = "" if self.n is None else f"n {self.n:,}"
         return " ".join(filter(None, (", ".join(filter(None, (ends, size))), self.more)))
 

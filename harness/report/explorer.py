@@ -29,9 +29,16 @@ from harness.report.explorer_stages import stages
 from harness.report.html import TEMPLATES, environment, named, script_source
 from harness.report.inputs import Latency, ReportInput
 from harness.report.page.cards import merged, paired
-from harness.report.page.queries import DEPTH, DIGITS, QUERY, SNIPPET, TITLE, instead_of
-from harness.report.page.tables import measures_of
-from harness.report.page.view import ALIKE
+from harness.report.page.tables import (
+    ALIKE,
+    DEPTH,
+    DIGITS,
+    QUERY,
+    SNIPPET,
+    TITLE,
+    instead_of,
+    measures_of,
+)
 from harness.report.rounding import for_json
 
 JACCARD = "Jaccard@"

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from harness.core.engine import Manifest
-from harness.core.errors import EvidenceError
 from harness.core.evidence import ArmResult, Evidence, Race
 from harness.core.gate import StepDecision
 from harness.core.printable import many
@@ -31,13 +30,11 @@ class Trust:
 
     policy: Policy
 
-    def step(self, name: str) -> str:
-        """State what a step may err by design; empty where the policy has no such step."""
-        if name not in {step.name for step in self.policy.steps}:
-            return ""
-        return (
-            f"False-promotion rate: the design allows {percent(self.policy.level)} in one attempt."
-        )
+    @property
+    def alone(self) -> str:
+        """State what a step may err by design."""
+        level = percent(self.policy.level)
+        return f"False-promotion rate: the design allows {level} in one attempt."
 
     @property
     def together(self) -> str:
@@ -210,19 +207,3 @@ class ReportInput:
             if (of := self.evidence.get(name))
             and all(latency.is_verified(side.arm) for side in (of.control, of.candidate))
         }
-
-    def __post_init__(self) -> None:
-        """Refuse what cannot be one report."""
-        steps = [decision.step for decision in self.decisions]
-        twice = sorted({step for step in steps if steps.count(step) > 1})
-        if twice:
-            raise EvidenceError(f"step {twice[0]} was decided twice; hand over one decision a step")
-        dataset = self.provenance.dataset
-        for name, evidence in self.evidence.items():
-            if evidence.dataset != dataset:
-                raise EvidenceError(
-                    f"the evidence of {name} is about {evidence.dataset}, the report about"
-                    f" {dataset}; measure {name} on {dataset}"
-                )
-        if steps and self.policy is None:
-            raise EvidenceError(f"step {steps[0]} was decided without a policy; name the policy")

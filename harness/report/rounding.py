@@ -65,10 +65,11 @@ def p_value(value: float | None) -> str:
     return "< 0.0001" if value < 0.0001 else f"{value:.4f}"  # noqa: PLR2004
 
 
-def interval(estimate: Estimate) -> str:
-    """Write the two ends in brackets; an end that is infinite is called unbounded."""
+def interval(estimate: Estimate, unit: str = "") -> str:
+    """Write the two ends in brackets as ``in_unit`` does; the unit of times and ratios left out."""
     low, high = (
-        number(end) if math.isfinite(end) else "unbounded" for end in (estimate.low, estimate.high)
+        _figure(end, unit) if math.isfinite(end) else "unbounded"
+        for end in (estimate.low, estimate.high)
     )
     return f"[{low}, {high}]"
 
@@ -105,15 +106,6 @@ def _figure(value: float, unit: str) -> str:
 def without_unit(value: float | None, unit: str) -> str:
     """Write a value as ``in_unit`` does, where a header names its unit."""
     return UNDEFINED if value is None or not math.isfinite(value) else _figure(value, unit)
-
-
-def interval_in(estimate: Estimate, unit: str) -> str:
-    """Write the two ends as ``in_unit`` writes a value; the unit of times and ratios left out."""
-    low, high = (
-        _figure(end, unit) if math.isfinite(end) else "unbounded"
-        for end in (estimate.low, estimate.high)
-    )
-    return f"[{low}, {high}]"
 
 
 def in_unit(value: float | None, unit: str) -> str:

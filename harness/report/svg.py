@@ -10,9 +10,8 @@ import warnings
 from collections.abc import Callable
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
-from harness.core.errors import HarnessError
 from harness.core.files import place
 from harness.core.printable import one_line
 
@@ -74,20 +73,8 @@ STYLE: Any = {  # rcParams; matplotlib types their names as one long Literal
     "font.size": 9,
     "font.family": "DejaVu Sans",
 }
-
-
 FONTS = "MPLCONFIGDIR"
 """Variable that says where matplotlib keeps its settings, and what it found of fonts."""
-
-
-def _takes(above: str, usual: str) -> bool:
-    """Return whether matplotlib can keep files in the folder of a variable, or in the usual one."""
-    try:
-        folder = Path(os.environ.get(above) or Path.home() / usual).absolute()
-        there = next(one for one in (folder, *folder.parents) if one.exists())
-    except (OSError, RuntimeError):
-        return False
-    return there.is_dir() and os.access(there, os.W_OK | os.X_OK)
 
 
 def settle() -> None:
@@ -96,13 +83,8 @@ def settle() -> None:
     Without that it warns, and looks for all fonts anew in each command. It reads the variable when
     it is imported, so a command settles this first.
     """
-    homes = ("XDG_CONFIG_HOME", ".config"), ("XDG_CACHE_HOME", ".cache")
-    if FONTS in os.environ or all(_takes(*one) for one in homes):
-        return
-    try:
+    if FONTS not in os.environ and not os.access(Path("~").expanduser(), os.W_OK | os.X_OK):
         os.environ[FONTS] = str(place() / "matplotlib")
-    except (OSError, HarnessError):
-        return
 
 
 def label(text: str) -> str:
@@ -177,11 +159,8 @@ def logarithmic(axes: Axes, way: str, steps: tuple[int, ...] = (1, 2, 5)) -> Non
     axis.set_minor_locator(NullLocator())
 
 
-def quiet(axes: Axes, *, grid: str) -> None:
+def quiet(axes: Axes, *, grid: Literal["x", "y"]) -> None:
     """Leave only the grid lines of one direction and no frame."""
     for spine in axes.spines.values():
         spine.set_visible(False)
-    if grid == "x":
-        axes.grid(visible=True, axis="x")
-    else:
-        axes.grid(visible=True, axis="y")
+    axes.grid(visible=True, axis=grid)

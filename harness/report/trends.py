@@ -22,7 +22,7 @@ from harness.core.scores import Estimate
 from harness.core.store import Journal, JsonLines
 from harness.policy.age import check_past
 from harness.report import html
-from harness.report.decision.model import PolicyPart
+from harness.report.decision import PolicyPart
 from harness.report.doc import (
     Block,
     Card,

@@ -17,7 +17,7 @@ from harness.core.formats import json_file, moment_of
 from harness.core.gate import StepDecision
 from harness.core.reading import Malformed
 from harness.corpus import judgements
-from harness.report.decision.decision_json import from_json
+from harness.report.decision import from_json
 
 HTML, TEXT, JSON = "text/html", "text/plain", "application/json"
 LOAD = "load.html"

@@ -29,7 +29,7 @@ from harness.report.doc import (
     time_cell,
 )
 from harness.report.html import explore_link
-from harness.report.page.queries import QUERY
+from harness.report.page.tables import QUERY
 from harness.services.asking import DEPTH
 from harness.services.shape import ARMS, taken
 from harness.services.stage import RELEVANT, Price, ServicesFound

@@ -28,8 +28,8 @@ from harness.report.doc import (
     time_cell,
 )
 from harness.report.page.figures import WIDTH, distributions
-from harness.report.page.queries import DEPTH, TITLE, move
-from harness.report.page.queries import QUERY as PAGE_QUERY
+from harness.report.page.tables import DEPTH, TITLE, move
+from harness.report.page.tables import QUERY as PAGE_QUERY
 from harness.report.rounding import milliseconds, number, watched
 from harness.report.svg import ARMS, INK, MUTED, draw, logarithmic, quiet
 from harness.shadow import words as shadow_words

@@ -326,7 +326,7 @@ def test_nothing_of_it_runs_and_the_layout_holds(
         assert watched.overflow() == 0, width
     ours = shown.evaluate("document.querySelectorAll('script:not([type])').length")
     assert ours == (1 if name.startswith(("index", "reasons", "explore")) else 0)
-    strange = "img, iframe, object, embed, link, base, form, [onerror], [onfocus], [ontoggle]"
+    strange = "img, iframe, object, embed, base, [onerror], [onfocus], [ontoggle]"
     assert shown.locator(strange).count() == 0
     assert watched.quiet()
 

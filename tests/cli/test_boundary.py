@@ -32,8 +32,8 @@ from harness.core.files import NO_ROOM, replacing
 from harness.core.gate import OF_VERDICT, Cause, Finding, StepDecision, Verdict
 from harness.core.scores import Estimate
 from harness.pipeline.receipts import read_manifest
-from harness.report.decision.printed import leaderboard, section
 from harness.report.doc import Section, render_terminal
+from harness.report.printed import leaderboard, section
 from tests.cli import broken_engine
 from tests.cli.broken_engine import ENDLESS, FAILURES, MOMENTS, stamped
 from tests.cli.conftest import Harness

@@ -148,7 +148,7 @@ def test_the_report_is_a_page_and_json(harness: Harness, log: Path, project: Toy
 
 def test_two_logs_are_read_as_one(harness: Harness, log: Path, project: Toy) -> None:
     other = project.root / "out" / "other"
-    live_log.write(project, other, live_log.START + 1)
+    live_log.write(project, other, live_log.BEGAN + 1)
     said = harness("shadow", "watch", log, other)
     assert any(line.startswith("166 ") for line in said.out.splitlines())
 

@@ -615,7 +615,7 @@ def test_what_is_excused_still_needs_it(file: str) -> None:
 
 MODELS = {
     "harness/core/mcp_pipes.py": "a line within a bound, as the SDK is about to read it",
-    "harness/report/decision/decision_json.py": "a decision, written as JSON once more",
+    "harness/report/decision.py": "a decision, written as JSON once more",
     "harness/migrate/ledger.py": "an entry of what was read, written as JSON once more",
     "harness/shadow/http.py": "settings of an arm, written as JSON once more",
 }

@@ -40,7 +40,7 @@ from harness.core.progress import progress
 from harness.core.records import Judgement, Qrels, Query
 from harness.core.run import Row, Run, Status
 from harness.core.scores import Dependence, Estimate, Paired, Scores, codes, independent
-from harness.report.decision.decision_json import schema
+from harness.report.decision import schema
 from tests.make.runs import rows
 from tests.source import ROOT
 

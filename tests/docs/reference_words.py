@@ -87,7 +87,7 @@ FILES: Mapping[str, Mapping[str, str]] = {
         "explore.html": "Every query of any two arms, in one file too.",
         "report.md": "The same for a terminal or a merge request.",
         "decision.json": "The decision with its evidence, for machines; its schema is "
-        "made of its [model](../harness/report/decision/model.py).",
+        "made of its [model](../harness/report/decision.py).",
         "junit.xml": "One test case a gate.",
         "receipt.json": "Digests of all that the pages were made from (`reports/` only).",
         "trends.html": "Decisions over time, by `harness history page` (`reports/` only).",

@@ -23,7 +23,7 @@ from harness.pipeline.compare import read_agreement, runs_of
 from harness.pipeline.gate import DETERMINISTIC
 from harness.pipeline.layout import Layout
 from harness.pipeline.replay import replay
-from harness.report.decision.decision_json import without_times
+from harness.report.decision import without_times
 from harness_engines.stacks.text.tantivy import TantivySearcher
 from tests.make.toy import CANDIDATE, CONTROL, Toy
 

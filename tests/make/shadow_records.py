@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from pathlib import Path
 
 from harness.agreement import Class
 from harness.core.engine import Hit
@@ -20,8 +19,8 @@ from harness.shadow.record import (
     query_key,
 )
 from harness.shadow.settings import read_bounds
+from tests.source import ROOT
 
-ROOT = Path(__file__).resolve().parents[3]
 WATCH = ROOT / "policy" / "watch.toml"
 START = 1_780_000_000 * 10**9
 """A moment in the year 2026."""

@@ -21,7 +21,7 @@ from harness.migrate import ledger
 from harness.pipeline.experiments import EXPERIMENTS
 from harness.policy.load import load_policy
 from harness.report import trends
-from harness.report.decision.decision_json import from_json
+from harness.report.decision import from_json
 from harness.shadow.settings import read_suppressions
 from tests.docs.pages import page
 

@@ -24,7 +24,7 @@ from harness.pipeline.init import NewProject, begin_project
 from harness.pipeline.layout import Layout
 from harness.pipeline.oneshot import RESULTS, TIES, RunRequest, oneshot
 from harness.pipeline.receipts import read_manifest
-from harness.report.decision.decision_json import schema
+from harness.report.decision import schema
 from harness_engines import registry as arms
 from harness_engines.stacks.text.tantivy import TantivySearcher
 from tests.make.toy import CANDIDATE, CONTROL, GATES, HEAD, NAME, STEP, Toy

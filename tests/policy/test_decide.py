@@ -124,9 +124,7 @@ def of_same(
     return step, [one for one in step.findings if one.rule == SAME]
 
 
-@pytest.mark.parametrize(
-    ("count", "attempts"), [(257, None), (256, 2), (227, 2), (222, 2)]
-)
+@pytest.mark.parametrize(("count", "attempts"), [(257, None), (256, 2), (227, 2), (222, 2)])
 def test_the_same_answers_pass_by_two_attempts_of_the_first_candidate(
     tmp_path: Path, count: int, attempts: int | None
 ) -> None:

@@ -12,7 +12,7 @@ from harness.core.gate import Verdict
 from harness.load import page as load
 from harness.policy.load import load_policy
 from harness.report import ci, trends
-from harness.report.decision import decision_json
+from harness.report import decision as decision_json
 from harness.report.doc import Section, to_json, to_markdown
 from harness.report.explorer import to_explorer
 from harness.report.inputs import ReportInput, Trust

@@ -14,8 +14,7 @@ from harness.core.scores import Dependence, Estimate
 from harness.gates.base.rules import Where
 from harness.policy.load import load_policy
 from harness.policy.looks import Looks
-from harness.report.decision.decision_json import schema, to_json
-from harness.report.decision.model import EvidencePart, RecordPart
+from harness.report.decision import EvidencePart, RecordPart, schema, to_json
 from harness.report.doc import Bar, Section, Strip
 from harness.report.page.cards import (
     BEYOND,

@@ -9,7 +9,6 @@ import os
 import re
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,7 +16,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from harness.core.errors import EvidenceError
 from harness.core.scores import Estimate
 from harness.report import rounding, svg
 from harness.report.doc import (
@@ -33,7 +31,6 @@ from harness.report.doc import (
     to_markdown,
 )
 from harness.report.rounding import markdown, minute, snippet
-from tests.make import report_inputs
 from tests.source import ROOT
 
 LONG = "a text that is much wider than eighty columns, " * 4
@@ -174,7 +171,7 @@ def test_times_are_milliseconds(value: float, text: str) -> None:
 
 def test_an_infinite_end_is_named() -> None:
     assert rounding.interval(Estimate(1.0, 0.5, INF, 3)) == "[0.5000, unbounded]"
-    assert rounding.interval_in(Estimate(1e6, 5e5, INF, 3), "ns") == "[0.500, unbounded]"
+    assert rounding.interval(Estimate(1e6, 5e5, INF, 3), "ns") == "[0.500, unbounded]"
 
 
 def test_values_carry_their_unit() -> None:
@@ -183,7 +180,7 @@ def test_values_carry_their_unit() -> None:
     assert rounding.in_unit(0, "share") == "0 %"
     assert rounding.in_unit(0.0034, "share") == "0.340 %"
     assert rounding.in_unit(1.0, "share") == "100 %"
-    assert rounding.interval_in(Estimate(2.0, 0.5, 3121.4, 3), "ratio") == "[0.500, 3,121]"
+    assert rounding.interval(Estimate(2.0, 0.5, 3121.4, 3), "ratio") == "[0.500, 3,121]"
     assert rounding.in_unit(0.5, "") == "0.5000"
     assert rounding.in_unit(None, "ratio") == "not defined"
 
@@ -237,12 +234,6 @@ def test_markdown_never_ends_a_cell(text: str) -> None:
     assert "\n" not in escaped
     assert "<" not in escaped
     assert all(escaped[at - 1] == "\\" for at, letter in enumerate(escaped) if letter == "|")
-
-
-def test_a_step_may_not_be_decided_twice() -> None:
-    report = report_inputs.report()
-    with pytest.raises(EvidenceError, match="shadow was decided twice"):
-        replace(report, decisions=(report.decisions[0], *report.decisions))
 
 
 HOMES = ("HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME")

@@ -27,7 +27,7 @@ from harness.report.explorer import (
 from harness.report.explorer_stages import from_json, holds, stages
 from harness.report.html import explore_link
 from harness.report.inputs import Apart, QueryStage, ReportInput
-from harness.report.page.queries import DEPTH
+from harness.report.page.tables import DEPTH
 from harness.report.rounding import for_json
 from tests.make import report_inputs
 from tests.make.report_inputs import data_of

@@ -25,8 +25,7 @@ from harness.report.page import figures, forest, tables
 from harness.report.page.cards import paired
 from harness.report.page.figures import latency_curves
 from harness.report.page.forest import ForestGroup, of_means, of_ratios, of_slices
-from harness.report.page.queries import furthest, instead_of, move, movers
-from harness.report.page.tables import unjudged
+from harness.report.page.tables import furthest, instead_of, move, movers, unjudged
 from harness.report.rounding import MINUS
 from harness.report.svg import BETTER, MUTED, PAPER, WORSE
 from tests.make import report_inputs

@@ -15,7 +15,7 @@ import pytest
 from harness.core.gate import OF_VERDICT, StepDecision, Verdict
 from harness.core.scores import Estimate
 from harness.policy.load import load_policy
-from harness.report.decision.decision_json import schema, to_json
+from harness.report.decision import schema, to_json
 from harness.report.html import PAGE
 from harness.report.inputs import ReportInput, Trust
 from harness.report.page.cards import merged

@@ -17,7 +17,7 @@ from harness.corpus.judgements import JudgingPair, Pool
 from harness.load.paths import page_of
 from harness.pipeline.layout import Layout
 from harness.pipeline.report import linked
-from harness.report.decision.decision_json import to_json
+from harness.report.decision import to_json
 from harness.report.inputs import ReportInput
 from harness.report.page.view import to_page
 from harness.serve.application import Guard, application

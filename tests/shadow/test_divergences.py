@@ -26,8 +26,9 @@ from harness.shadow.divergences import (
 )
 from harness.shadow.record import query_key
 from harness.shadow.settings import accept, read_suppressions
-from tests.make.shadow_records import ROOT, attempt, divergence
+from tests.make.shadow_records import attempt, divergence
 from tests.shadow.arms import OTHER, Arm, hits
+from tests.source import ROOT
 
 TODAY = date(2026, 11, 22)
 KEY = query_key("a query", {})

@@ -238,57 +238,36 @@ def latency(report: ReportInput, decision: StepDecision) -> str:
 
 def independence(report: ReportInput, name: str) -> str:
     """Return how far the queries of a comparison are independent; empty where each stands alone."""
-    found = report.dependence.get(name, {}).get(report.measure)
-    said = f"{dependence(found)}{covered(report, found)}{parted(report)}{alone(report)}"
-    return said.strip()
+    return " ".join(_independence(report, report.dependence.get(name, {}).get(report.measure)))
 
 
-def dependence(found: Dependence | None) -> str:
-    """Return how many independent queries these are worth; empty where each stands alone."""
-    if found is None or found.clusters == found.queries:
-        return ""
-    return (
-        f" {counted(found.queries, 'query')} in {counted(found.clusters, 'cluster')} (largest"
-        f" {found.largest}): design effect {found.design_effect:.2f}, effective sample size"
-        f" {found.effective:,.0f}."
-    )
-
-
-def covered(report: ReportInput, found: Dependence | None) -> str:
-    """Describe how large a cluster may be for the intervals to be valid; empty without a policy."""
-    if found is None or report.trust is None:
-        return ""
-    stated = int(report.trust.policy.rules.largest_cluster * found.queries)
-    most = max(found.largest, stated)
-    return (
-        f" Intervals are valid if no intent, declared or not, has more than {most:,} of these"
-        f" {counted(found.queries, 'query')} ({most / found.queries:.2%})."
-    )
-
-
-def parted(report: ReportInput) -> str:
-    """Return how many near duplicates are independent by declared intents; empty where none."""
-    count = max((len(found.parted) for found in report.evidence.values()), default=0)
-    if not count:
-        return ""
-    return (
-        f" {counted(count, 'query has')} nearly the words of another; the dataset declares another"
-        " intent for each, so they count as independent."
-    )
-
-
-def alone(report: ReportInput) -> str:
-    """State that the policy takes queries for independent, and why; empty where it does not."""
+def _independence(report: ReportInput, found: Dependence | None) -> Iterator[str]:
     policy = report.trust.policy if report.trust else None
-    if policy is None or policy.clusters == BY_TEXT:
-        return ""
-    which = "All queries" if policy.clusters == "none" else "Queries without an intent"
-    return f" {which} are taken as independent: {policy.premises.needs or 'not declared why'}."
+    if found and found.clusters != found.queries:
+        yield (
+            f"{counted(found.queries, 'query')} in {counted(found.clusters, 'cluster')} (largest"
+            f" {found.largest}): design effect {found.design_effect:.2f}, effective sample size"
+            f" {found.effective:,.0f}."
+        )
+    if found and policy:
+        most = max(found.largest, int(policy.rules.largest_cluster * found.queries))
+        yield (
+            f"Intervals are valid if no intent, declared or not, has more than {most:,} of these"
+            f" {counted(found.queries, 'query')} ({most / found.queries:.2%})."
+        )
+    if parted := max((len(one.parted) for one in report.evidence.values()), default=0):
+        yield (
+            f"{counted(parted, 'query has')} nearly the words of another; the dataset declares"
+            " another intent for each, so they count as independent."
+        )
+    if policy and policy.clusters != BY_TEXT:
+        which = "All queries" if policy.clusters == "none" else "Queries without an intent"
+        yield f"{which} are taken as independent: {policy.premises.needs or 'not declared why'}."
 
 
 def sure(report: ReportInput, decision: StepDecision) -> tuple[str, ...]:
     """Return how far a decision can be trusted: independence, errors by design, its control."""
-    errs = report.trust.step(decision.step) if report.trust else ""
+    errs = report.trust.alone if report.trust else ""
     by = decision.accepted_by[:PREFIX]
     accepted = f"Its control was accepted by the decision {by}." if by else ""
     return tuple(filter(None, (independence(report, decision.step), errs, accepted)))

@@ -1,9 +1,10 @@
-"""Quality, agreement and latency as rows of words, shared by the page and the Markdown."""
+"""Quality, agreement and the queries that moved most, shared by the page and the explorer."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -11,8 +12,10 @@ from harness.core.engine import IMPORTED
 from harness.core.errors import SHOWN
 from harness.core.evidence import ArmResult, Evidence
 from harness.core.printable import counted, one_line
+from harness.core.records import Query
 from harness.core.run import Status
 from harness.core.scores import Estimate, Paired, Scores
+from harness.measures.decompose import decompose
 from harness.measures.missing_judgements import condense, judged_by_relevance, missing
 from harness.measures.name import span_of
 from harness.measures.quality import score
@@ -49,14 +52,9 @@ def _over(n: int | None) -> str:
     return "" if n is None else f" (n = {n:,} unless a cell says otherwise)"
 
 
-def mean_cell(estimate: Estimate | None, usual: int | None) -> Value:
-    """Show a level and its interval, and n where it is not the usual one."""
-    return measured(estimate, n=estimate is not None and estimate.n != usual)
-
-
-def difference_cell(estimate: Estimate | None, usual: int | None) -> Value:
-    """Show a difference and its interval, and n where it is not the usual one."""
-    return measured(estimate, n=estimate is not None and estimate.n != usual, signed=True)
+def _mean(estimate: Estimate | None, usual: int | None, *, signed: bool = False) -> Value:
+    """Show a level or a difference, its interval, and n where it is not the usual one."""
+    return measured(estimate, n=estimate is not None and estimate.n != usual, signed=signed)
 
 
 def answered(side: ArmResult | None) -> str:
@@ -91,7 +89,7 @@ def leaderboard(report: ReportInput) -> TableBlock:
         f"Quality of every arm{_over(usual)}",
         ("arm", *measures, "queries"),
         (
-            (arm, *(mean_cell(means[arm].get(measure), usual) for measure in measures),
+            (arm, *(_mean(means[arm].get(measure), usual) for measure in measures),
              answered(report.arms.get(arm)))
             for arm in best_first(means, report.measure)
         ),
@@ -107,7 +105,7 @@ def differences(report: ReportInput) -> TableBlock:
         f"Candidate minus control{_over(usual)}",
         ("comparison", *measures),
         (
-            (_compared(name, evidence), *(difference_cell(found[name].get(m), usual)
+            (_compared(name, evidence), *(_mean(found[name].get(m), usual, signed=True)
                                           for m in measures))
             for name, evidence in report.evidence.items()
         ),
@@ -213,7 +211,7 @@ def by_slice(report: ReportInput) -> TableBlock:
         f"{report.measure} by slice",
         ("slice", *arms),
         (
-            (name, *(mean_cell(means.get(arm, {}).get(report.measure), None) for arm in arms))
+            (name, *(_mean(means.get(arm, {}).get(report.measure), None) for arm in arms))
             for name, means in sorted(report.slice_means.items())
         ),
     )
@@ -227,7 +225,7 @@ def slice_differences(report: ReportInput) -> TableBlock:
         f"Candidate minus control by slice, {report.measure}",
         ("slice", *(f"{e.control.arm} → {e.candidate.arm}" for e in sides.values())),
         (
-            (part, *(difference_cell(found[name].get(part), None) for name in sides))
+            (part, *(_mean(found[name].get(part), None, signed=True) for name in sides))
             for part in sorted({name for row in found.values() for name in row})
         ),
     )
@@ -244,16 +242,16 @@ def traffic(report: ReportInput) -> TableBlock:
         ("arm or comparison", "mean over the traffic", "share of the requests",
          "plain mean, as the gates judge it"),
         (
-            (key.replace("~", " → "), cell(found[key].estimate, None), percent(found[key].share),
-             cell(plain, None))
-            for of, cell in ((levels, mean_cell), (moved, difference_cell))
+            (key.replace("~", " → "), _mean(found[key].estimate, None, signed=of is moved),
+             percent(found[key].share), _mean(plain, None, signed=of is moved))
+            for of in (levels, moved)
             for key, plain in of.items()
             if key in found
         ),
     )  # fmt: skip
 
 
-JUDGED = "Judged@10"
+JUDGED, ALIKE = "Judged@10", "Jaccard@10"
 
 
 def unjudged(report: ReportInput) -> TableBlock:
@@ -308,3 +306,101 @@ def _bounds(report: ReportInput, evidence: Evidence, pairs: Paired) -> Cell:
     )
     note = "" if found.exact else "outer bounds, not reached"
     return Cell(" to ".join(map(signed, ends)), note)
+
+
+DEPTH = 10
+"""Ranks shown of each arm."""
+DIGITS = 12
+"""After which a part of a difference is rounding."""
+TITLE = 120
+SNIPPET = 180
+QUERY = 400
+"""Longest texts shown, in characters."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueryChange:
+    """One query that lost or gained."""
+
+    query: Query
+    control: float
+    candidate: float
+    shown: float
+    """Part of the difference from documents that entered or left."""
+    order: float
+    """The rest, from the order of those that stayed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Movers:
+    """Queries of one comparison, the largest loss first, then the largest gain first."""
+
+    worse: tuple[QueryChange, ...]
+    better: tuple[QueryChange, ...]
+    instead: str
+    """Why there are none, in words; empty where there are some."""
+
+
+def furthest(pairs: Paired, limit: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Query ids that lost most and that gained most, at most ``limit`` each; equals by id."""
+    found = sorted(zip(pairs.difference.tolist(), pairs.query_ids, strict=True))
+    worse = [query_id for difference, query_id in found if difference < 0]
+    better = [(-difference, query_id) for difference, query_id in found if difference > 0]
+    return tuple(worse[:limit]), tuple(query_id for _, query_id in sorted(better)[:limit])
+
+
+def move(rank: int, other: int | None, *, candidate: bool) -> str:
+    """Return where a hit of one arm went, or came from: ``other`` is its rank in the other arm."""
+    if other is None:
+        return "new" if candidate else "gone"
+    by = other - rank if candidate else rank - other
+    if by == 0:
+        return "same"
+    return f"up {by}" if by > 0 else f"down {-by}"
+
+
+def instead_of(status: Status, error: str) -> str:
+    """Describe what stands where a query ended so and shows no hit."""
+    match status:
+        case Status.ANSWERED:
+            return "found nothing"
+        case Status.FAILED:
+            return one_line(f"failed: {error or 'no reason given'}", QUERY)
+        case Status.TIMED_OUT:
+            return "timed out"
+        case _:
+            return "was not asked"
+
+
+def movers(report: ReportInput, limit: int) -> Mapping[str, Movers]:
+    """Collect the movers of every comparison, at most ``limit`` in each direction."""
+    result: dict[str, Movers] = {}
+    for name, evidence in report.evidence.items():
+        pairs = paired(evidence, report.measure)
+        if pairs is None or not len(pairs.difference):
+            none = f"No query has a value of {report.measure} in both arms."
+            result[name] = Movers((), (), none)
+            continue
+        worse, better = furthest(pairs, limit)
+        none = "" if worse or better else f"No query moved in {report.measure}."
+        lost, gained = (_moved(report, evidence, pairs, ids) for ids in (worse, better))
+        result[name] = Movers(lost, gained, none)
+    return result
+
+
+def _moved(
+    report: ReportInput, evidence: Evidence, pairs: Paired, ids: Sequence[str]
+) -> tuple[QueryChange, ...]:
+    if not ids:
+        return ()
+    values = dict(
+        zip(pairs.query_ids, zip(pairs.control.tolist(), pairs.candidate.tolist(), strict=True),
+            strict=True)
+    )  # fmt: skip
+    runs = evidence.control.run, evidence.candidate.run
+    parts = decompose(*runs, report.qrels, report.measure, tuple(ids))
+    taken = zip(parts.shown.round(DIGITS).tolist(), parts.order.round(DIGITS).tolist(), strict=True)
+    return tuple(
+        QueryChange(report.queries[query_id], *values[query_id], *each)
+        for query_id, each in zip(ids, taken, strict=True)
+    )

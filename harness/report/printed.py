@@ -12,7 +12,7 @@ from harness.core.scores import Estimate
 from harness.corpus.runs import Means
 from harness.report.doc import Cell, Section, TableBlock, Text, table
 from harness.report.page.remains import remains
-from harness.report.rounding import in_unit, interval_in
+from harness.report.rounding import in_unit, interval
 
 TONES = {Outcome.PROMOTE: "good", Outcome.HOLD: "open", Outcome.ROLLBACK: "bad"}
 
@@ -54,7 +54,7 @@ def blocking_lines(blocking: Iterable[Finding]) -> Iterator[str]:
             yield f"{named}: {finding.reason}"
         else:
             value = in_unit(finding.estimate.value, finding.unit)
-            ends = interval_in(finding.estimate, finding.unit)
+            ends = interval(finding.estimate, finding.unit)
             yield f"{named}: {value} {ends}; required: {finding.bound}"
             yield f"  {finding.reason}"
         if finding.remedy:

@@ -1,1 +1,0 @@
-"""The decision as files: JSON, JUnit, Markdown, and notes for a build server."""
