@@ -254,8 +254,8 @@ def decided(
     """Report decisions by data set, and end by them, or by those of one ``step``."""
     from harness.policy.decision import exit_code, worst
     from harness.report.decision import steps_json
-    from harness.report.printed import section
     from harness.report.doc import Section, Text
+    from harness.report.printed import section
 
     sections = (section(name, decisions) for name, decisions in found.items())
     doc = Section("", (*before, *sections, *map(Text, after)))

@@ -321,8 +321,8 @@ def regress(
 
 def _regressed(found: Regression, baseline: str, top: int) -> Iterator[Block]:
     from harness.core.printable import one_line
-    from harness.report.printed import blocking_lines
     from harness.report.doc import Num, Text, table
+    from harness.report.printed import blocking_lines
 
     yield Text(f"\n{found.dataset}, each arm compared with itself in {baseline}", "headline")
     for decision in found.decisions:

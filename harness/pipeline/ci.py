@@ -26,8 +26,8 @@ from harness.pipeline.params import CompareParams
 from harness.pipeline.receipts import read_manifest
 from harness.pipeline.regress import Incomparable, Regression, of_folder, regress
 from harness.policy.model import Policy
-from harness.report.ci import Against, CiResult, Held, Loss, gitlab, notes, to_markdown
 from harness.report import decision as decision_json
+from harness.report.ci import Against, CiResult, Held, Loss, gitlab, notes, to_markdown
 
 DECISION = "decision.json"
 COMMENT, QUALITY = "ci.md", "gl-code-quality-report.json"

@@ -20,7 +20,7 @@ from harness.pipeline.inputs import git
 from harness.pipeline.layout import Layout
 from harness.pipeline.pins import of_decision
 from harness.pipeline.report_inputs import assemble
-from harness.report.page.view import ReportFiles, write_reports
+from harness.report.files import ReportFiles, write_reports
 from harness.report.inputs import ReportInput
 
 SUFFIX = ".jsonl"

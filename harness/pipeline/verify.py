@@ -37,7 +37,7 @@ from harness.pipeline.receipts import read_manifest
 from harness.pipeline.report import as_decided
 from harness.policy.model import Policy
 from harness.policy.selftest import Tried, selftest
-from harness.report.page.view import texts
+from harness.report.files import texts
 from harness.report.inputs import ReportInput
 
 DECISION = "decision.json"

@@ -9,8 +9,6 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from harness.core import digest
 from harness.core.errors import EvidenceError
 from harness.core.gate import Finding, Outcome, StepDecision, Verdict
@@ -18,6 +16,7 @@ from harness.migrate.standing import CurrentDecision, DecisionRecord, Said
 from harness.policy.decision import BUDGET, PINNED, PREMISES, TUNED
 from harness.policy.load import load_policy
 from harness.policy.model import Gate, Policy
+from tests.make.forging import same
 
 FILE = Path(__file__).resolve().parents[2] / "policy" / "mail.toml"
 POLICY = load_policy(FILE)
@@ -102,7 +101,7 @@ def held_to(policy: Policy, decisions: Sequence[StepDecision]) -> None:
         if asked != judged:
             raise EvidenceError(f"{step.name} has the gates {asked}, judged were {judged}")
         for gate, finding in zip(step.gates, findings, strict=True):
-            if finding.limit != pytest.approx(gate.settings.limit, rel=TOUCH):
+            if not same(finding.limit, gate.settings.limit, TOUCH):
                 raise EvidenceError(f"{gate.name!r} was judged at another bound: {finding.limit}")
             if finding.verdict is Verdict.PASS:
                 _check_pass(gate, finding)

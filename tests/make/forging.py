@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Collection, Sequence
 from itertools import combinations
 from pathlib import Path
 from typing import Any
-
-import pytest
 
 from harness.agreement import Class
 from harness.core import digest
@@ -75,11 +74,18 @@ def crosscheck(control: Run, candidate: Run, agreement: Agreement) -> None:
                 if name == "tau"
                 else _jaccard(left, right, depths[name])
             )
-            if not silent and found != pytest.approx(again, rel=0, abs=1e-9):
+            if not silent and not same(found, again):
                 raise EvidenceError(
                     f"{name} of {control.arm} and {candidate.arm} for query {query_id} is {found},"
                     f" but the check gives {again}"
                 )
+
+
+def same(one: float | None, other: float | None, rel: float = 0.0) -> bool:
+    """Return whether two values are alike, or both are missing."""
+    if one is None or other is None:
+        return one is other
+    return math.isclose(one, other, rel_tol=rel, abs_tol=1e-9)
 
 
 def _jaccard(left: Sequence[str], right: Sequence[str], depth: int) -> float | None:

@@ -30,8 +30,8 @@ from harness.pipeline.report_inputs import assemble
 from harness.pipeline.verify import verify, verify_pages
 from harness.report import trends
 from harness.report.doc import Link, Text
+from harness.report.files import ReportFiles
 from harness.report.inputs import ReportInput
-from harness.report.page.view import ReportFiles
 from tests.cli.conftest import Harness, harness
 from tests.load.test_stage import in_here, loaded
 from tests.make import report_inputs

@@ -1,0 +1,53 @@
+"""All five files of a report, written from one input."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from harness.core import files
+from harness.report import doc, html
+from harness.report.ci import to_junit
+from harness.report.decision import to_json
+from harness.report.explorer import to_explorer
+from harness.report.html import PAGE
+from harness.report.inputs import ReportInput
+from harness.report.page.view import document
+
+
+class ReportFiles(NamedTuple):
+    """Where the files of a report are."""
+
+    page: Path
+    explorer: Path
+    markdown: Path
+    decision: Path
+    junit: Path
+
+
+def write_reports(reports: Sequence[ReportInput], out: Path) -> ReportFiles:
+    """Write the two pages, ``report.md``, ``decision.json`` and ``junit.xml`` into ``out``."""
+    written = ReportFiles(
+        out / "index.html", out / PAGE, out / "report.md", out / "decision.json", out / "junit.xml"
+    )
+    for name, text in texts(reports).items():
+        files.write_text(out / name, text)
+    return written
+
+
+def texts(reports: Sequence[ReportInput]) -> dict[str, str]:
+    """Return the text of each report file by its name; the same input gives the same bytes."""
+    shown = document(reports)
+    return {
+        "index.html": html.to_page(shown, scripted=True),
+        PAGE: to_explorer(reports),
+        "report.md": doc.to_markdown(shown),
+        "decision.json": files.json_text(to_json(reports)),
+        "junit.xml": to_junit(reports),
+    }
+
+
+def to_markdown(reports: Sequence[ReportInput]) -> str:
+    """Write the decisions of all data sets as GitHub-flavoured Markdown."""
+    return doc.to_markdown(document(reports))
