@@ -433,7 +433,7 @@
     return ranks;
   };
 
-  // As harness/report/page/queries.py says it.
+  // As harness/report/page/tables.py says it.
   const move = (rank, other, candidate) => {
     if (!other) return candidate ? "new" : "gone";
     const by = candidate ? other - rank : rank - other;
