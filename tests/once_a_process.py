@@ -20,9 +20,9 @@ from matplotlib.figure import Figure
 from harness.core import digest
 from harness.load import page as load
 from harness.pipeline import verify
-from harness.pipeline.derive import Derived, derive
 from harness.pipeline.evidence import ReportSubject
 from harness.pipeline.layout import Layout
+from harness.pipeline.verify import Derived, derive
 from harness.report import svg, trends
 from harness.report.page import figures as page_figures
 from harness.report.page import forest

@@ -186,7 +186,7 @@ def _machine(project: Project) -> Iterator[str]:
 
     import psutil
 
-    from harness.pipeline.provenance import versions
+    from harness.pipeline.receipts import versions
     from harness.replay.machine import free_bytes, machine, vector_flags
 
     yield f"machine   {machine()}"

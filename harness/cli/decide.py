@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from harness.gates.base.rules import Rules
-    from harness.pipeline.plan import Ground
+    from harness.pipeline.pins import Ground
     from harness.pipeline.regress import Regression
     from harness.policy.model import Policy
     from harness.policy.plan import IndependentQueries, Need, PlannedNeed, PlannedStep
@@ -88,7 +88,7 @@ def plan(
 
     Example: harness plan --policy policy/migration.toml --dataset python-docs
     """
-    from harness.pipeline.plan import for_control, ground
+    from harness.pipeline.pins import for_control, ground
     from harness.policy.plan import Assumed
     from harness.policy.plan import plan as planned
 
@@ -106,8 +106,7 @@ def plan(
 
 
 def _ground(policy: Policy, of: Of) -> Ground:
-    from harness.pipeline.pins import BeirFolder
-    from harness.pipeline.plan import ground, ground_of_folder
+    from harness.pipeline.pins import BeirFolder, ground, ground_of_folder
     from harness.policy.plan import Raced
 
     if of.source:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from harness.core.records import Query
-    from harness.pipeline.ask import ArmAnswer, ShownHit
+    from harness.pipeline.decompose import ArmAnswer, ShownHit
     from harness.pipeline.layout import Layout
     from harness.report.doc import Block, Section
     from harness.report.explorer_stages import Decomposed
@@ -62,7 +62,7 @@ def ask(
 
     Example: harness ask "moving average" --arm tantivy --arm hybrid --dataset python-docs
     """
-    from harness.pipeline.ask import ask as stage
+    from harness.pipeline.decompose import ask as stage
 
     layout = of.layout()
     asked = _question(layout, text, query)
@@ -77,7 +77,7 @@ def ask(
 
 def _question(layout: Layout, text: str, query_id: str) -> Query:
     from harness.core.records import Query
-    from harness.pipeline.ask import typed
+    from harness.pipeline.decompose import typed
 
     if bool(text) == bool(query_id):
         raise HarnessError("give a text or --query ID, one of the two")

@@ -197,8 +197,8 @@ def demo(*, record: Record = False) -> Result:
 
     Outside of a project, the project is the folder search-demo, which is made.
     """
-    from harness.pipeline.dvc import local_lock
     from harness.pipeline.gate import read_decision
+    from harness.pipeline.receipts import local_lock
     from harness.report.doc import Text
 
     project = _with_all_that_is_needed(Project.here())
@@ -254,7 +254,8 @@ def _run(project: Project) -> bool:
 
 def _compared(project: Project, *, record: bool) -> Iterator[str]:
     """Record what came out, or yield how it compares with what was recorded."""
-    from harness.pipeline.dvc import RECORD, keep_vectors
+    from harness.pipeline.index import keep_vectors
+    from harness.pipeline.receipts import RECORD
 
     for name in project.params.datasets:
         layout, arms = project.layout(name), project.params.arms

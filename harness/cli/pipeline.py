@@ -82,8 +82,7 @@ def index(
 
 
 def _index(project: Project, dataset: str, arm: str, shares: WorkerOptions) -> Iterator[str]:
-    from harness.pipeline.dvc import take_vectors
-    from harness.pipeline.index import index
+    from harness.pipeline.index import index, take_vectors
 
     with shares.used(project.cache):
         agreed = take_vectors(project.root, project.layout(dataset), arm, project.cache)

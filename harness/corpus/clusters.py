@@ -346,10 +346,7 @@ class DataSha256(NamedTuple):
 def near_duplicates(
     queries: Iterable[Query], qrels: Qrels | None = None, similar: Similar = NONE
 ) -> Groups:
-    """Group the queries that have no intent; those alike in no group are left out.
-
-    ``params`` set beside a text make no other query of it: the words are what is searched.
-    """
+    """Group the queries that have no intent; those alike in no group are left out."""
     unnamed = [query for query in queries if query.intent is None]
     found: dict[int, list[str]] = {}
     for query, first in zip(unnamed, _stars_of_clusters(unnamed, qrels, similar), strict=True):
@@ -374,10 +371,7 @@ def _stars_of_clusters(
 def parted(
     queries: Iterable[Query], qrels: Qrels | None = None, similar: Similar = NONE
 ) -> Sequence[str]:
-    """Name the queries with an intent that are one need with one of another cluster.
-
-    Their intents tell them apart although their words, documents or vectors are nearly the same.
-    """
+    """Name the queries with an intent that are one need with one of another cluster."""
     known = list(queries)
     cluster = of_queries(known, near_duplicates(known, qrels, similar))
     alike: dict[int, list[Query]] = {}

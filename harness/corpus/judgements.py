@@ -235,11 +235,7 @@ def grades_of(pool: Pool) -> str:
 
 
 def regrade(path: Path, pair: JudgingPair, was: int | None, grade: int | None) -> Pool:
-    """Write the grade of a pair that had the grade ``was`` when it was shown; give the pool now.
-
-    Several may judge one pool at once, in terminals and in browsers: the file is locked, read anew,
-    and only this pair's grade changes. The same grade twice does not conflict.
-    """
+    """Write the grade of a pair that had the grade ``was`` when it was shown; give the pool now."""
     completed(path, within=(path.parent,))
     with held(path):
         pool = read_held(path)

@@ -39,13 +39,7 @@ class _File(NamedTuple):
 def table_of(
     path: Path, wanted: pa.Schema, nullable: Container[str] = (), *, coded: bool = False
 ) -> pa.Table:
-    """Return all columns of the file, and its metadata in the schema.
-
-    With ``coded``, texts stay codes into one dictionary of their column.
-
-    The file has at least the columns of ``wanted``, of their types, and a value in each row except
-    where ``nullable`` names the column.
-    """
+    """Return all columns of the file, and its metadata in the schema."""
     with _opened(path) as file:
         _check_columns(file.schema, wanted)
         table = _whole(file, coded=coded)

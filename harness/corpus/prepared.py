@@ -42,7 +42,7 @@ def form(text: str) -> str | None:
     if (
         words[0].lower().startswith(PREFIXES)
         or any(sign in text for sign in SIGNS)
-        or any(map(_mixed, words))
+        or any(any(map(str.isalpha, word)) and any(map(str.isdigit, word)) for word in words)
         or all("-" in word.strip("-") for word in words)
     ):
         return IDENTIFIER
@@ -55,10 +55,6 @@ def with_forms(queries: Iterable[Query]) -> Iterator[Query]:
     for query in queries:
         found = form(query.text)
         yield replace(query, slices=(*query.slices, found)) if found else query
-
-
-def _mixed(word: str) -> bool:
-    return any(map(str.isalpha, word)) and any(map(str.isdigit, word))
 
 
 DIGITS = 16
@@ -280,13 +276,7 @@ def write(  # noqa: PLR0917  all of it is the data
     complete: str = "",
     similar: Similar = NONE,
 ) -> DataManifest:
-    """Write prepared data; the folder appears whole, and the same data gives the same bytes.
-
-    ``fields`` are the parts of a document that ``documents`` still have; ``left_out`` counts the
-    queries that were given and are not among ``queries``. ``elsewhere`` has their ids, as far as
-    known. ``own`` says what is made of queries that are themselves documents. ``complete``
-    says why no judgement of a relevant document is missing. ``similar`` are pairs of a model.
-    """
+    """Write prepared data; the folder appears whole, and the same data gives the same bytes."""
     asked = tuple(queries)
     corpus, found = digest.DocumentsDigest(), OwnWatch(asked, own)
     with replacing_folder(folder) as beside:

@@ -276,11 +276,7 @@ def write_run(path: Path, run: Run) -> None:
 
 
 def run_text(run: Run) -> str:
-    """Return ``query Q0 document rank score tag`` lines, the score being minus the rank.
-
-    Readers sort by the score and break ties each in their own way; this leaves them one order
-    to read. How a query without hits ended is not in such a file.
-    """
+    """Return ``query Q0 document rank score tag`` lines, the score being minus the rank."""
     if not run.arm or any(space in run.arm for space in SPACES):
         raise RunError(f"arm {run.arm!r} cannot be the tag of a TREC run; rename the arm")
     return "".join(

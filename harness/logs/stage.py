@@ -74,7 +74,7 @@ def count(path: Path, tally: QueryTally, kind: str, fields: Fields) -> LogCounts
     """Clean, mask and count every line of a log."""
     counts = LogCounts(SHADOW if path.is_dir() else format_of(path, kind))
     cleaner, first_broken = Cleaner(), 0
-    for line in _lines(path, counts, fields):
+    for line in _shadow(path, counts) if path.is_dir() else lines(path, counts.format, fields):
         counts.lines += 1
         counts.foreign += line.foreign
         if line.broken:
@@ -101,10 +101,6 @@ def _taken(
     counts.masked.update(kinds)
     tally.add(normalised(text), text, masked=bool(kinds), results=entry.results)
     return None
-
-
-def _lines(path: Path, counts: LogCounts, fields: Fields) -> Iterator[LogLine]:
-    return _shadow(path, counts) if path.is_dir() else lines(path, counts.format, fields)
 
 
 def _shadow(folder: Path, counts: LogCounts) -> Iterator[LogLine]:
@@ -158,11 +154,7 @@ def first_pool(
     largest: int,
     path: Path,
 ) -> FirstPool:
-    """Write the first ``depth`` documents of each arm for each query into ``path``.
-
-    Pairs of a query stand in a drawn order, so that a judge does not see which rank or arm they
-    come from. Grades go from 0 to ``largest``.
-    """
+    """Write the first ``depth`` documents of each arm for each query into ``path``."""
     completed(path, within=(path.parent,))
     for file in (path, judgements.texts_path(path)):
         check_new(file)
@@ -268,11 +260,7 @@ def _stratum(counted: QueryRequests, place: str, *, told: bool) -> str:
 
 
 def strata(tally: QueryTally, size: int) -> Mapping[str, Stratum]:
-    """Count each stratum, and share ``size`` queries among them by their requests.
-
-    Each has at least two of its queries, or its only one. Where a share is more than a stratum has,
-    all of it is taken and the others get the rest.
-    """
+    """Count each stratum, and share ``size`` queries among them by their requests."""
     queries: dict[str, int] = {}
     requests: dict[str, int] = {}
     for found, name in classified(tally):
@@ -311,7 +299,8 @@ def drawn(tally: QueryTally, of: Mapping[str, Stratum], seed: int) -> tuple[Quer
     """Draw the sample: of each stratum the queries whose keyed digests are smallest."""
     kept: dict[str, list[tuple[int, str, QueryRequests]]] = {name: [] for name in of}
     for found, name in classified(tally):
-        mark = -int.from_bytes(_digest(found.key, seed), "big")
+        keyed = hashlib.blake2b(found.key.encode(), digest_size=8, key=str(seed).encode())
+        mark = -int.from_bytes(keyed.digest(), "big")
         most, least = kept[name], of[name].sampled
         if len(most) < least:
             heapq.heappush(most, (mark, found.key, found))
@@ -325,10 +314,6 @@ def drawn(tally: QueryTally, of: Mapping[str, Stratum], seed: int) -> tuple[Quer
 def query_id(key: str) -> str:
     """Name a query by its words, the same in every log."""
     return f"log-{hashlib.blake2b(key.encode(), digest_size=6).hexdigest()}"
-
-
-def _digest(key: str, seed: int) -> bytes:
-    return hashlib.blake2b(key.encode(), digest_size=8, key=str(seed).encode()).digest()
 
 
 def _query(counted: QueryRequests, name: str, of: Stratum) -> Query:

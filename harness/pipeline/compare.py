@@ -63,15 +63,16 @@ def ties(
 def tie_ends(
     layout: Layout, policy: Policy, evidence: Mapping[str, Evidence]
 ) -> tuple[dict[str, Evidence], ...]:
-    """Return the evidence twice: ties of imported runs against the candidate, and for it.
-
-    Each query's value is the least or the largest over all orders of equal scores. An arm that a
-    gate names beside the two counts as the control does. None where no such run has ties.
-    """
+    """Return the evidence twice: ties of imported runs against the candidate, and for it."""
     data = Prepared.open(layout.data)
     asked, qrels = [query.query_id for query in data.queries()], data.qrels()
     spreads: dict[str, Mapping[str, Spread]] = {}
-    for side in {s.arm: s for one in evidence.values() for s in _sides(one)}.values():
+    sides = {
+        side.arm: side
+        for one in evidence.values()
+        for side in (one.control, one.candidate, *one.others.values())
+    }
+    for side in sides.values():
         if side.manifest.engine == IMPORTED and count_ties(side.run).tied:
             spreads[side.arm] = tie_sensitivity(side.run, qrels, tuple(side.scores), asked)
             _all_bounded(side, policy, spreads[side.arm])
@@ -81,10 +82,6 @@ def tie_ends(
         {name: _at(one, spreads, best=best) for name, one in evidence.items()}
         for best in (False, True)
     )
-
-
-def _sides(one: Evidence) -> tuple[ArmResult, ...]:
-    return (one.control, one.candidate, *one.others.values())
 
 
 def _at(one: Evidence, spreads: Mapping[str, Mapping[str, Spread]], *, best: bool) -> Evidence:

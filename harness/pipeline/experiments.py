@@ -53,10 +53,7 @@ class ExperimentLog:
 
 @contextmanager
 def writing(layout: Layout) -> Iterator[None]:
-    """Hold the log while the block reads, judges and adds a line; others wait.
-
-    A log that lies with the data set is held too, and is gone on with first.
-    """
+    """Hold the log while the block reads, judges and adds a line; others wait."""
     with ExitStack() as stack:
         try:
             for place in _places(layout):
@@ -165,10 +162,7 @@ def add(
     steps: Sequence[Looked] = (),
     decision: str | None = None,
 ) -> None:
-    """Add a line; ``at`` is aware of its zone. The inventory is kept once, by its digest.
-
-    Whoever reads, judges and then adds holds the log (``writing``) meanwhile.
-    """
+    """Add a line; ``at`` is aware of its zone. The inventory is kept once, by its digest."""
     log = read(layout)
     one = Experiment(
         number=len(log.lines) + 1,
@@ -232,11 +226,7 @@ def inputs(
     raced: bool = True,
     beside: Collection[str] = (),
 ) -> ExperimentInputs:
-    """Return the digests of all that an experiment with ``arms`` rests on.
-
-    ``policy`` is the digest of its file, ``seeds`` are those drawn by, beside the race's.
-    ``raced`` tells whether it rests on the last race, ``beside`` on which kinds of evidence.
-    """
+    """Return the digests of all that an experiment with ``arms`` rests on."""
     arms = tuple(arms)
     data = Prepared.open(layout.data).manifest
     runs = {arm: digest.of_file(layout.run(arm)) for arm in arms}
@@ -271,10 +261,7 @@ def _shown(path: Path, sha256: str) -> str:  # noqa: ARG001  the same for the sa
 
 
 def note_timed(layout: Layout, kind: Clocked, arms: Sequence[str], at: datetime) -> None:
-    """Add the race or the load test at hand to the log, whether a gate will judge it or not.
-
-    A race that begins or goes on has no times yet; those at hand are of another.
-    """
+    """Add the race or the load test at hand to the log, whether a gate will judge it or not."""
     inventory = stock(layout)
     found = inputs(
         layout,

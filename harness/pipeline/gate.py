@@ -23,6 +23,7 @@ from harness.pipeline import experiments, receipts
 from harness.pipeline.compare import read_agreement, tie_ends
 from harness.pipeline.evidence import (
     ReportSubject,
+    assemble,
     evidence_of,
     gathered,
     measured,
@@ -45,7 +46,6 @@ from harness.pipeline.pins import (
 )
 from harness.pipeline.race import read_race
 from harness.pipeline.receipts import Replayed, replayed
-from harness.pipeline.report_inputs import assemble
 from harness.policy.age import check_age, check_past
 from harness.policy.decision import decide as judge
 from harness.policy.decision import tuned_on
@@ -294,13 +294,7 @@ def read_decision(layout: Layout) -> tuple[tuple[StepDecision, ...], datetime]:
 def decide_again(
     layout: Layout, policy: Policy, policy_file: Path, *, control: str, now: datetime
 ) -> tuple[StepDecision, ...]:
-    """Judge what was measured in ``layout`` by ``policy``, and note in the log that it was done.
-
-    ``now`` is aware of its zone; evidence is as old as it is then. With ``control``, a name that
-    is not empty, the policy's one step judges every other arm that was measured. A step whose
-    arms were never compared is INCONCLUSIVE, and says so. A gate answers only where it does so for
-    every order of equal scores of imported runs.
-    """
+    """Judge what was measured in ``layout`` by ``policy``, and note in the log that it was done."""
     arms = tuple(arm for (arm,) in layout.read(Layout.per_query))
     if control:
         if control not in arms:

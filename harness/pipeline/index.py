@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from harness.core.digest import of_files
-from harness.core.engine import Manifest, Searcher
+from harness.core.engine import KeepsVectors, Manifest, Searcher, VectorAgreement
 from harness.core.errors import EvidenceError, IndexNotReady
 from harness.core.files import replacing_folder, write_text
 from harness.core.folders import is_stray
@@ -118,3 +118,28 @@ class Opener:
                     f" harness stage replay --arm {arm.name}"
                 )
             yield searcher
+
+
+VECTORS = Path("reports") / "vectors"
+"""Tracked, below the project: a file a model."""
+
+
+def keep_vectors(root: Path, layout: Layout, names: Iterable[str], cache: Path) -> None:
+    """Write the vectors of a data set's documents and queries, for arms that have some."""
+    data = Prepared.open(layout.data)
+    queries = [query.text for query in data.queries()]
+    for name in names:
+        engine = arms.load(name, cache).engine
+        if isinstance(engine, KeepsVectors):
+            engine.keep_vectors(data.documents(), queries, root / VECTORS)
+
+
+def take_vectors(root: Path, layout: Layout, name: str, cache: Path) -> VectorAgreement | None:
+    """Use the vectors of the record for an arm, if fresh ones of a sample agree."""
+    folder = root / VECTORS
+    engine = arms.load(name, cache).engine
+    if not folder.is_dir() or not isinstance(engine, KeepsVectors):
+        return None
+    data = Prepared.open(layout.data)
+    queries = [query.text for query in data.queries()]
+    return engine.take_vectors(data.documents(), queries, folder)

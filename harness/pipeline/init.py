@@ -13,17 +13,16 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from string import Template
-from typing import NamedTuple
 
 import yaml
 
 from harness.core.batches import code_sha256
 from harness.core.errors import HarnessError
-from harness.core.files import REMEDIES, replacing_folder, scratch, write_json, write_text
+from harness.core.files import replacing_folder, scratch, write_json, write_text
 from harness.core.formats import yaml_file
 from harness.core.names import Place
 from harness.corpus import card
-from harness.pipeline.provenance import versions
+from harness.pipeline.receipts import versions
 from harness_engines.function import roots
 
 INSTALLED, PACKAGED_PIPELINE = "installed.json", "dvc.yaml"
@@ -33,11 +32,7 @@ CONFIG = "[core]\n    analytics = false\n    check_update = false\n    no_scm = 
 
 
 def begin_packaged(packaged: Path, folder: Path) -> None:
-    """Make ``folder`` a project with the data sets and policies that the package brings.
-
-    A folder that is one already keeps its files; only what follows from the installed code is
-    written anew.
-    """
+    """Make ``folder`` a project with the data sets and policies that the package brings."""
     if not (folder / "params.yaml").is_file():
         with replacing_folder(folder) as beside:
             shutil.copytree(packaged, beside, dirs_exist_ok=True)
@@ -46,7 +41,8 @@ def begin_packaged(packaged: Path, folder: Path) -> None:
     write_json(folder / INSTALLED, about)
     pipeline = yaml_file(packaged / PACKAGED_PIPELINE)
     for stage in pipeline["stages"].values():
-        stage["deps"] = _installed(stage["deps"])
+        kept = [dep for dep in stage["deps"] if dep.partition("/")[0] not in CODE]
+        stage["deps"] = [*kept, INSTALLED]
     write_text(folder / PACKAGED_PIPELINE, yaml.safe_dump(pipeline, sort_keys=False))
 
 
@@ -62,12 +58,6 @@ def other_versions(root: Path, datasets: Iterable[str]) -> tuple[str, ...]:
             if here.get(package) != version
         }
     return tuple(others[package] for package in sorted(others))
-
-
-def _installed(deps: Iterable[str]) -> list[str]:
-    """Name ``installed.json`` once instead of all code."""
-    kept = [dep for dep in deps if dep.partition("/")[0] not in CODE]
-    return [*kept, INSTALLED]
 
 
 ACTIONS: Mapping[str, str] = {
@@ -89,7 +79,6 @@ THINGS = (
 ASKED = ("{action} {one}", "How do I {action} a {one}?", "{action} {one}s")
 SLICES = ("keywords", "question", "plural")
 SHEBANG, RUNNABLE = b"#!", 0o755
-MAX_NAMED = 5
 TEMPLATE = Path(__file__).parent / "template"
 DATA, SCRIPT, README, IGNORED = "data", "ci.sh", "README.md", ".gitignore"
 ENGINE, OWN, PIPELINE = "engine.py", "engine.py:search", "pipeline.yaml"
@@ -139,17 +128,8 @@ def begin_project(wanted: NewProject) -> tuple[str, ...]:
     overwritten, ``.gitignore`` gets the lines that it lacks, and a README stays. Workflow files go
     to the root of the repository.
     """
-    try:
-        return _written(wanted)
-    except OSError as exc:
-        problem = f"{wanted.folder}: cannot be made ({exc.strerror})"
-        remedy = REMEDIES.get(exc.errno or 0, "Name one where you may write")
-        raise HarnessError(f"{problem}. {remedy}") from exc
-
-
-def _written(wanted: NewProject) -> tuple[str, ...]:
     folder = wanted.folder.resolve()
-    root = _root(folder)
+    root = next((one for one in (folder, *folder.parents) if (one / ".git").exists()), None)
     _may_hold_a_project(wanted.folder, in_repository=root is not None)
     flows = _flows(wanted, folder, root or folder)
     has = {name for name in (README, IGNORED) if (folder / name).exists()}
@@ -165,11 +145,6 @@ def _written(wanted: NewProject) -> tuple[str, ...]:
         with added(flows), replacing_folder(folder) as beside:
             _write(beside, files)
     return tuple(sorted({*files, *(_from(folder, path) for path in flows)}))
-
-
-def _root(folder: Path) -> Path | None:
-    """Find the root of the git repository that a folder is in."""
-    return next((one for one in (folder, *folder.parents) if (one / ".git").exists()), None)
 
 
 def _may_hold_a_project(folder: Path, *, in_repository: bool) -> None:
@@ -202,7 +177,7 @@ def _files(wanted: NewProject, readme: str) -> dict[str, bytes]:
     sample, files = [], {}
     if wanted.data is None:
         with scratch() as written:
-            count = write_sample(written / DATA).documents
+            count = write_sample(written / DATA)
             found = sorted(path for path in written.rglob("*") if path.is_file())
             files = {path.relative_to(written).as_posix(): path.read_bytes() for path in found}
         sample.append(SAMPLE.format(count))
@@ -280,7 +255,7 @@ def _write(folder: Path, files: Mapping[str, bytes]) -> None:
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content)
-        make_runnable(path, content)
+        _make_runnable(path, content)
 
 
 def _ignore(file: Path, lines: Iterable[str]) -> None:
@@ -317,7 +292,7 @@ def added(files: Mapping[Path, bytes]) -> Iterator[None]:
             with path.open("xb") as file:
                 undo.append(path.unlink)
                 file.write(content)
-            make_runnable(path, content)
+            _make_runnable(path, content)
         yield
     except BaseException:
         for step in reversed(undo):
@@ -326,8 +301,7 @@ def added(files: Mapping[Path, bytes]) -> Iterator[None]:
         raise
 
 
-def make_runnable(path: Path, content: bytes) -> None:
-    """Make a script executable."""
+def _make_runnable(path: Path, content: bytes) -> None:
     if content.startswith(SHEBANG):
         path.chmod(RUNNABLE)
 
@@ -335,22 +309,11 @@ def make_runnable(path: Path, content: bytes) -> None:
 def _none_exists(files: Iterable[Path]) -> None:
     present = [str(path) for path in files if path.exists() or path.is_symlink()]
     if present:
-        named = ", ".join(present[:MAX_NAMED]) + (", ..." if len(present) > MAX_NAMED else "")
-        raise HarnessError(f"{named}: already exists. Move it, or name a new folder")
+        raise HarnessError(f"{', '.join(present)}: already exists. Move it, or name a new folder")
 
 
-class WrittenSample(NamedTuple):
-    """How much was written."""
-
-    documents: int
-    queries: int
-
-
-def write_sample(folder: Path) -> WrittenSample:
-    """Write a folder in BEIR layout: the same bytes each time.
-
-    Every page is judged for every query, so that no verdict waits for judgements.
-    """
+def write_sample(folder: Path) -> int:
+    """Write a folder in BEIR layout, the same bytes each time; count its documents."""
     pairs = [(action, thing) for thing in THINGS for action in ACTIONS]
     _lines(folder / "corpus.jsonl", map(_page, pairs))
     _lines(folder / "queries.jsonl", _questions(pairs))
@@ -360,7 +323,7 @@ def write_sample(folder: Path) -> WrittenSample:
     write_text(
         folder / "qrels" / "test.tsv", "\n".join(["query-id\tcorpus-id\tscore", *judged, ""])
     )
-    return WrittenSample(len(pairs), len(pairs))
+    return len(pairs)
 
 
 def _name(pair: tuple[str, str]) -> str:

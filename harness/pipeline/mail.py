@@ -111,10 +111,7 @@ def mail_box(layout: Layout, arm: str, cache: Path) -> Iterator[Ingest]:
 def follow(
     layout: Layout, arm: str, cache: Path, told: Callable[[int], object], rounds: int | None = None
 ) -> None:
-    """Keep the indexes of an arm up to its messages; ``told`` learns each new generation.
-
-    ``rounds`` looks at the journal are taken; None goes on until interrupted.
-    """
+    """Keep the indexes of an arm up to its messages; ``told`` learns each new generation."""
     served, last, left = arms.load(arm, cache), -1, rounds
     with served.open(layout.index(served.name)) as searcher:
         live = searcher.service.fresh if isinstance(searcher, MailSearcher) else None
@@ -154,15 +151,11 @@ def mail_service(
             raise foreign(served)
         directory = until_closed.enter_context(store.opened(index / STORE))
         service = searcher.service
-        service = replace(service, budget_ms=_shorter(service.budget_ms, budget_ms))
+        shorter_ms = min(filter(None, (service.budget_ms, budget_ms)), default=0.0)
+        service = replace(service, budget_ms=shorter_ms)
         if observed is not None:
             observer = observed(searcher, served, index, cache)
             service = replace(service, observer=until_closed.enter_context(observer))
         identity = ServedIndex(served.name, searcher.manifest)
         surface = Surface(service, directory, identity, searcher.mode)
         yield Switched(surface, served.engine.settings.model_dump(), switch)
-
-
-def _shorter(one_ms: float, other_ms: float) -> float:
-    """Return the shorter of two budgets; 0 means none."""
-    return min(filter(None, (one_ms, other_ms)), default=0.0)

@@ -26,17 +26,15 @@ from harness.corpus.prepared import QUERIES, Prepared
 from harness.corpus.runs import read_run
 from harness.measures.name import parse
 from harness.pipeline.compare import compare, ties
-from harness.pipeline.evidence import ReportSubject, evidence_of, pairs_of
+from harness.pipeline.evidence import ReportSubject, assemble, evidence_of, pairs_of
 from harness.pipeline.gate import gate
 from harness.pipeline.index import check_index, index, sources
 from harness.pipeline.layout import Layout
 from harness.pipeline.params import Params, ReplayParams
-from harness.pipeline.provenance import versions
 from harness.pipeline.race import race
-from harness.pipeline.receipts import read_manifest
+from harness.pipeline.receipts import read_manifest, versions
 from harness.pipeline.replay import import_run, remarks, replay
 from harness.pipeline.report import linked
-from harness.pipeline.report_inputs import assemble
 from harness.pipeline.score import score
 from harness.policy.load import for_candidates, load_policy
 from harness.policy.model import Policy
@@ -232,20 +230,19 @@ def _indexed(
     built.note(loaded)
 
 
+def _replayed(
+    layout: Layout, arm: str, cache: Path, params: ReplayParams, tell: Callable[[str], object]
+) -> None:
+    for said in remarks(replay(layout, arm, cache, params, keep_parts=True)):
+        tell(said)
+
+
 def _take_in(layout: Layout, wanted: RunRequest, tell: Callable[[str], object]) -> None:
     """Make arms of the TREC runs, and say what they leave out."""
     for name, file in wanted.runs.items():
         tell(f"taking in {name}")
         for said in import_run(layout, name, file, missing=wanted.missing).said:
             tell(f"{name}: {said}")
-
-
-def _replayed(
-    layout: Layout, arm: str, cache: Path, params: ReplayParams, tell: Callable[[str], object]
-) -> None:
-    run = replay(layout, arm, cache, params, keep_parts=True)
-    for said in remarks(run):
-        tell(said)
 
 
 def _given(wanted: RunRequest, template: Policy, cache: Path) -> dict[str, str]:

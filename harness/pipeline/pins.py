@@ -1,4 +1,4 @@
-"""How the evidence of a decision was kept: pins, promotions, signatures, chain of custody."""
+"""How the evidence of a decision was kept (pins, promotions, signatures), and plans of one."""
 
 from __future__ import annotations
 
@@ -18,19 +18,25 @@ from harness.core.gate import Finding, Outcome, StepDecision
 from harness.core.names import ExperimentInputs
 from harness.core.reading import text_of
 from harness.core.run import Status
+from harness.core.scores import Clustering
 from harness.corpus import tuning
 from harness.corpus.prepared import Inventory, Prepared, changes
 from harness.corpus.tuning import Leak, leak
 from harness.pipeline import experiments
-from harness.pipeline.evidence import ReportSubject
+from harness.pipeline.compare import read_agreement
+from harness.pipeline.evidence import ReportSubject, gathered, pairs_of, sides
 from harness.pipeline.experiments import ExperimentLog, inputs, race_settings, stock
 from harness.pipeline.imports import load_folder
 from harness.pipeline.layout import Layout
+from harness.pipeline.race import read_race
+from harness.pipeline.score import slices
 from harness.policy.decision import not_as_pinned
+from harness.policy.load import for_candidates
 from harness.policy.looks import looked, looks_by_step, told
 from harness.policy.model import AcceptedDecision, Policy, Step
 from harness.policy.pins import Pin, read
 from harness.policy.pins import pin as pin_beside
+from harness.policy.plan import AtHand, Raced
 from harness.report.page.custody import Custody, JudgementCoverage, Pinned, Since
 
 
@@ -57,10 +63,7 @@ def note_judged(
     *,
     decided: bool,
 ) -> None:
-    """Add what a policy said of the evidence at hand to the log.
-
-    ``decided`` tells whether it left a decision; then the caller holds ``layout.experiments``.
-    """
+    """Add what a policy said of the evidence at hand to the log."""
     inventory = stock(layout)
     found = judged_on(layout, policy, policy_file, inventory)
     steps = [
@@ -82,10 +85,7 @@ def note_judged(
 def custody(
     layout: Layout, subject: ReportSubject, arms: Mapping[str, ArmResult], log: ExperimentLog
 ) -> Custody:
-    """Assemble what a decision on the evidence in ``layout`` must say of its keeping.
-
-    ``log`` has the experiments before it.
-    """
+    """Assemble what a decision on the evidence in ``layout`` must say of its keeping."""
     data = Prepared.open(layout.data)
     policy, file, inventory = subject.policy, subject.policy_file, stock(layout)
     if policy is None or file is None:
@@ -286,10 +286,7 @@ NAMESPACE = "search-harness-decision"
 
 
 def sign(layout: Layout, key: Path) -> Path:
-    """Sign the receipt of the decision in ``layout`` with the private ``key``; give the signature.
-
-    ssh-keygen asks for the passphrase of a key that has one; an agent is used where one runs.
-    """
+    """Sign the receipt of the decision with the private ``key``; return the signature."""
     receipt = _receipt(layout)
     layout.signature.unlink(missing_ok=True)
     made = _ssh_keygen("-Y", "sign", "-f", str(key), "-n", NAMESPACE, str(receipt))
@@ -300,11 +297,7 @@ def sign(layout: Layout, key: Path) -> Path:
 
 
 def signed_by(layout: Layout, allowed: Path) -> str:
-    """Return who signed the decision in ``layout``, of those in the file ``allowed``.
-
-    ``allowed`` is a list of allowed signers as ssh-keygen(1) has it: a name and a public key a
-    line.
-    """
+    """Return who signed the decision in ``layout``, of those in the file ``allowed``."""
     receipt = _receipt(layout)
     if not layout.signature.is_file():
         raise EvidenceError(f"{layout.signature}: the decision is unsigned. Run: harness sign")
@@ -338,3 +331,66 @@ def _ssh_keygen(*words: str, given: str = "") -> subprocess.CompletedProcess[str
     return subprocess.run(  # noqa: S603  our own words
         [program, *words], input=given, capture_output=True, text=True, check=False
     )
+
+
+class Ground(NamedTuple):
+    """What a policy is planned on."""
+
+    dataset: str
+    at_hand: AtHand
+    inventory: Inventory
+    pilots: Mapping[str, Evidence]
+    """By step."""
+
+
+def ground(layout: Layout, policy: Policy, race: Raced | None) -> Ground:
+    """Read the query set in ``layout``, and the runs of steps whose two arms were compared."""
+    data = Prepared.open(layout.data)
+    return Ground(
+        layout.root.name,
+        at_hand(data, policy.clusters, raced(layout) or race),
+        Inventory.of(data.queries(), data.qrels()),
+        _pilots(layout, policy),
+    )
+
+
+def ground_of_folder(folder: BeirFolder, policy: Policy, race: Raced | None) -> Ground:
+    """Read a query set in BEIR layout, before anything was run on it."""
+    with scratch() as place:
+        load_folder(folder.path, folder.split, place / "data", forms=folder.forms)
+        data = Prepared.open(place / "data")
+        inventory = Inventory.of(data.queries(), data.qrels())
+        return Ground(
+            folder.path.resolve().name, at_hand(data, policy.clusters, race), inventory, {}
+        )
+
+
+def at_hand(data: Prepared, how: Clustering, race: Raced | None) -> AtHand:
+    """Count what prepared data has for gates to be judged on."""
+    queries = data.queries()
+    ids = (query.query_id for query in queries)
+    return AtHand.of(ids, data.qrels(), slices(queries), data.clusters(how), race)
+
+
+def raced(layout: Layout) -> Raced | None:
+    """Return the size of the race in ``layout``; None where none was run."""
+    race = read_race(layout)
+    if race is None:
+        return None
+    return Raced(min(len(times) for times in race.elapsed_ns.values()), len(race.query_ids))
+
+
+def for_control(layout: Layout, policy: Policy, control: str) -> Policy:
+    """Plan the one step of a policy for every arm that was compared with ``control``."""
+    others = [two for one, two in read_agreement(layout) if one == control != two]
+    return for_candidates(policy, control, others)
+
+
+def _pilots(layout: Layout, policy: Policy) -> dict[str, Evidence]:
+    """Return evidence of the steps whose arms were scored and compared."""
+    if not (layout.score_receipt.is_file() and layout.compare_receipt.is_file()):
+        return {}
+    compared = read_agreement(layout)
+    pairs = {step: pair for step, pair in pairs_of(policy).items() if pair in compared}
+    arms = sides(layout, [arm for (arm,) in layout.read(Layout.per_query)])
+    return gathered(layout, pairs, arms, None, policy.clusters)

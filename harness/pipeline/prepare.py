@@ -30,14 +30,7 @@ MODEL, MAX_TOKENS, BATCH = "all-MiniLM-L6-v2", 128, 64
 def prepare(
     dataset: Path, qrels: Path, out: Path, *, update: bool = False, similar: bool = False
 ) -> None:
-    """Write prepared data into ``out``.
-
-    One after the other: who prepares last has read last. ``dataset`` is the folder with the card,
-    ``qrels`` the folder with ``<split>.qrels``. With
-    ``update`` the card's counts, digests and package versions are rewritten from what was
-    found, and the judgements too where they are made here, instead of being checked. With
-    ``similar`` a model compares the queries, and its pairs are kept beside the card.
-    """
+    """Write prepared data into ``out``."""
     if not update:
         completed(dataset, within=(dataset, qrels))
         with held(out):
@@ -55,7 +48,7 @@ def _prepare(
     found = _made(dataset, about) or _from_files(dataset, judged)
     if similar:
         SIMILAR_FILE.write(dataset / SIMILAR, _similar(found.queries))
-    corpus = DocumentsDigest()
+    corpus, left_out = DocumentsDigest(), dataset / LEFT_OUT
     with replacing_folder(out) as beside:
         documents = corpus.watch(found.documents)
         prepared.write(
@@ -67,7 +60,7 @@ def _prepare(
             found.qrels,
             fields=tuple(about.fields or FIELDS),
             left_out=about.left_out or 0,
-            elsewhere=_elsewhere(dataset / LEFT_OUT),
+            elsewhere=[line for _, line in numbered(left_out)] if left_out.is_file() else (),
             own=about.own_documents,
             complete=about.complete or "",
             similar=read_similar(dataset, of_queries(found.queries)),
@@ -75,17 +68,13 @@ def _prepare(
         counted = card.counted(about, corpus, found.queries, found.qrels)
         if change:
             change.write(judged, trec.qrels_text(found.qrels))
-            change.write(dataset / card.FILE, card.text_of(_with_versions(counted)))
+            here = counted.model_copy(update={"packages": card.installed(counted.packages)})
+            change.write(dataset / card.FILE, card.text_of(here))
             change.commit()
             return
         card.check(about, counted, hint=_hint(about))
         if found.made and card.of_qrels(trec.qrels(judged)) != about.sha256.qrels:
             raise DatasetError(f"{judged}: not the judgements of the card. {_hint(about)}")
-
-
-def _elsewhere(file: Path) -> tuple[str, ...]:
-    """Read the ids of queries that an import left out."""
-    return tuple(line for _, line in numbered(file)) if file.is_file() else ()
 
 
 def _similar(queries: Sequence[Query]) -> Similar:
@@ -129,11 +118,6 @@ def _from_files(dataset: Path, judged: Path) -> _Found:
         trec.qrels(judged),
         made=False,
     )
-
-
-def _with_versions(counted: DatasetCard) -> DatasetCard:
-    here = card.installed(counted.packages)
-    return counted.model_copy(update={"packages": here})
 
 
 def _hint(about: DatasetCard) -> str:

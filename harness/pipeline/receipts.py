@@ -1,18 +1,26 @@
-"""Receipts of stages, proofs of arms, dates of replays, and the digest of the code."""
+"""Receipts of stages, proofs of arms, dates of replays, and what DVC and git recorded."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import hashlib
+import json
+import subprocess
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
 from os.path import normpath, relpath
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from harness.core import digest
 from harness.core.engine import Manifest
 from harness.core.errors import BadFile, EvidenceError, IndexNotReady
+from harness.core.files import LEFT_OVER, held, write_text
 from harness.core.folders import is_stray
+from harness.core.formats import yaml_file
 from harness.core.printable import many
+from harness.core.reading import text_of
 from harness.core.run import Run
 from harness.core.store import Artifact, Json
 from harness.corpus.cells import without_own
@@ -64,20 +72,14 @@ def _name(receipt: Path, path: Path) -> str:
 def note_replayed(
     layout: Layout, arm: str, at: datetime, *, index_sha256: str | None = None
 ) -> None:
-    """Note that the run of ``arm`` which is there was queried from ``at`` on, aware of its zone.
-
-    ``index_sha256`` is of the index's files, as they were counted before it was queried.
-    """
+    """Note that the run of ``arm`` which is there was queried from ``at`` on, aware of its zone."""
     run = digest.of_file(layout.run(arm))
     noted = ReplayDate(at.isoformat(timespec="seconds"), run, index_sha256)
     layout.write(Layout.replayed, noted, arm)
 
 
 def index_files(layout: Layout, arm: str) -> str | None:
-    """Count the digest of an arm's index files; None where it has none, as one that runs elsewhere.
-
-    What the engine says of its index (its fingerprint) has no part in it.
-    """
+    """Count the digest of an arm's index files; None for an engine that runs elsewhere."""
     folder = layout.index(arm)
     files = sorted(path for path in folder.rglob("*") if path.is_file() and path.name not in NOTES)
     own = ((path.relative_to(folder), path) for path in files)
@@ -94,10 +96,7 @@ def replayed_index(layout: Layout, arm: str) -> str | None:
 
 
 def asked_since(began: datetime, parts: Path) -> datetime:
-    """Return when the oldest answer of a replay was requested, that ``began`` or went on then.
-
-    ``parts`` is the folder of what an earlier one, which was killed, left.
-    """
+    """Return when the oldest answer of a replay was requested, that ``began`` or went on then."""
     times = (path.stat().st_mtime for path in parts.rglob("*") if path.is_file())
     return min((began, *(datetime.fromtimestamp(time, UTC) for time in times)))
 
@@ -178,10 +177,7 @@ def check_corpus(layout: Layout, arm: str, made: Manifest, data: Prepared) -> No
 
 
 def record_run(layout: Layout, first: Run, again: Run | None = None) -> Run:
-    """Write an arm's runs, without hits that are the query itself; give the first.
-
-    A run that came as a file has no second one: it stands for both.
-    """
+    """Write an arm's runs, without hits that are the query itself; give the first."""
     own = Prepared.open(layout.data).ids().own
     shown = without_own(first, own)
     layout.write(Layout.again, without_own(again, own) if again else shown, first.arm)
@@ -219,3 +215,159 @@ def _files(layout: Layout, arm: str) -> tuple[Path, ...]:
         layout.run(arm),
         layout.again(arm),
     )
+
+
+PACKAGES = (
+    "ir-measures",
+    "numkong",
+    "numpy",
+    "onnxruntime",
+    "pyarrow",
+    "scipy",
+    "tantivy",
+    "tokenizers",
+)
+
+
+def versions() -> dict[str, str]:
+    """Return the version of each installed package that moves a number."""
+    found = {}
+    for name in PACKAGES:
+        with suppress(PackageNotFoundError):
+            found[name] = version(name)
+    return found
+
+
+LOCK = "dvc.lock"
+MAX_LOCK_BYTES = 1 << 19
+"""Eight times that of the demo; what is read for longer than some seconds is not a record."""
+LOCK_HINT = "Bring it back (git, dvc checkout), or make and record it anew: harness demo --record"
+READ = ("datasets/", "qrels/")
+"""Of what a stage depends on, the data; the code is not evidence."""
+BESIDE = (".lock", ".journal")
+"""Of names that begin with a dot: what lies beside a thing while it is changed."""
+FOLDER = ".dir"
+"""How DVC marks the digest of a folder."""
+SAVED = Path(".dvc") / "tmp" / f"{LOCK}.record"
+"""The tracked record while DVC works; left behind only by a process that was killed."""
+
+FOREVER_S = float("inf")
+"""A second run of the pipeline waits for the first, which may take minutes."""
+
+
+def local(root: Path) -> Path:
+    """Return where this machine's own ``dvc.lock`` lies, which ``harness demo`` keeps."""
+    return root / ".dvc" / "tmp" / LOCK
+
+
+def outputs(root: Path, dataset: str) -> tuple[tuple[str, str, bool], ...]:
+    """Stage, path and whether it is as recorded, of each output that the tracked record names."""
+    lock = root / LOCK
+    try:
+        stages = yaml_file(lock, most=MAX_LOCK_BYTES)["stages"]
+        return tuple(
+            (name, entry["path"], _is_recorded(root / entry["path"], entry["md5"]))
+            for name, stage in stages.items()
+            for entry in stage["outs"]
+            if _is_of(entry["path"], dataset)
+        )
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as exc:
+        raise BadFile(lock, f"is not what DVC writes ({exc!r})", LOCK_HINT) from exc
+
+
+def _is_recorded(path: Path, md5: str) -> bool:
+    return path.exists() and _md5(path) == md5
+
+
+def check_recorded(root: Path, dataset: str) -> tuple[Path, ...]:
+    """Check all files of ``dataset`` against this machine's ``dvc.lock``, else the tracked one."""
+    lock = mine if (mine := local(root)).is_file() else root / LOCK
+    if not lock.exists():
+        return ()
+    found: dict[Path, str] = {}
+    try:
+        for name, entry, md5 in _entries(yaml_file(lock, most=MAX_LOCK_BYTES)["stages"], dataset):
+            if found.setdefault(root / entry, md5) != md5:
+                problem = f"stage {name} speaks of another {entry} than an earlier one"
+                raise BadFile(lock, problem, LOCK_HINT)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as exc:
+        raise BadFile(lock, f"is not what DVC writes ({exc!r})", LOCK_HINT) from exc
+    for path, md5 in found.items():
+        if not path.exists():
+            raise EvidenceError(f"{path}: is gone, and {lock} records it. {LOCK_HINT}")
+        if _md5(path) != md5:
+            raise EvidenceError(f"{path}: is not what {lock} records. {LOCK_HINT}")
+    return tuple(found)
+
+
+def _entries(stages: dict[str, Any], dataset: str) -> Iterator[tuple[str, str, str]]:
+    """Yield stage, path and digest of all data that the stages of one data set read or wrote."""
+    for name, stage in stages.items():
+        _, _, item = name.partition("@")
+        if item == dataset or item.startswith(f"{dataset}-"):
+            read = [entry for entry in stage["deps"] if entry["path"].startswith(READ)]
+            for entry in (*read, *stage["outs"]):
+                if _is_of(entry["path"], dataset):
+                    yield name, entry["path"], entry["md5"]
+
+
+def _is_of(path: str, dataset: str) -> bool:
+    """Return whether the path is one of the data set's; ``mail`` is not ``mail-2``."""
+    return path.split("/")[1] == dataset
+
+
+def _md5(path: Path) -> str:
+    """Digest as DVC gives it: of a file's bytes, or of the list of a folder's files."""
+    if path.is_file():
+        return digest.of_file(path, "md5")
+    files = [(p.relative_to(path), p) for p in path.rglob("*") if p.is_file()]
+    named = sorted((name.as_posix(), p) for name, p in files if not _left_over(name))
+    rows = [{"md5": _md5(file), "relpath": name} for name, file in named]
+    text = json.dumps(rows, sort_keys=True)
+    return hashlib.md5(text.encode(), usedforsecurity=False).hexdigest() + FOLDER
+
+
+def _left_over(name: Path) -> bool:
+    """Return whether DVC passes a file over, as ``.dvcignore`` says."""
+    hidden = name.name.startswith(".") and name.name.endswith(BESIDE)
+    return hidden or is_stray(name) or any(part.endswith(LEFT_OVER) for part in name.parts)
+
+
+@contextmanager
+def local_lock(root: Path) -> Iterator[None]:
+    """Run DVC on this machine's ``dvc.lock``, and restore the tracked one afterwards."""
+    tracked, saved, mine = root / LOCK, root / SAVED, local(root)
+    with held(mine, patience_s=FOREVER_S):
+        if saved.is_file():
+            saved.replace(tracked)
+        recorded = text_of(tracked) if tracked.is_file() else None
+        if recorded is not None:
+            write_text(saved, recorded)
+        try:
+            if mine.is_file():
+                write_text(tracked, text_of(mine))
+            yield
+        finally:
+            if tracked.is_file():
+                write_text(mine, text_of(tracked))
+            if recorded is not None:
+                saved.replace(tracked)
+
+
+RECORD = Path("reports") / "record"
+"""Tracked, below the project: a folder a data set."""
+
+
+def git(root: Path, *words: str, given: str = "") -> str:
+    """Return what git prints; empty without git, or where it fails."""
+    try:
+        done = subprocess.run(  # noqa: S603  our own words
+            ["git", "-C", str(root), *words],  # noqa: S607  the one on the path
+            input=given,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    except OSError:
+        return ""
+    return done.stdout if not done.returncode else ""

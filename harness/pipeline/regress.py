@@ -21,11 +21,10 @@ from harness.core.scores import Paired
 from harness.corpus.prepared import Prepared
 from harness.gates.base.rules import Rules
 from harness.pipeline.compare import difference
-from harness.pipeline.dvc import FOLDER, LOCK
 from harness.pipeline.evidence import sides
 from harness.pipeline.layout import Layout
 from harness.pipeline.params import CompareParams
-from harness.pipeline.receipts import read_twice
+from harness.pipeline.receipts import FOLDER, LOCK, read_twice
 from harness.pipeline.score import slices
 from harness.policy.decision import decide
 from harness.policy.model import Policy
@@ -42,7 +41,8 @@ def of_folder(folder: Path, dataset: str) -> Layout:
     """Find the data set in a project, a ``build`` folder, or what ``harness run`` left."""
     for place in WITHIN:
         if (folder / place / dataset / "data").is_dir():
-            return _layout(folder / place / dataset)
+            found = folder / place / dataset
+            return Layout(found, found, found)
     raise BadFile(
         folder,
         f"holds no evidence of {dataset}",
@@ -52,7 +52,8 @@ def of_folder(folder: Path, dataset: str) -> Layout:
 
 def of_revision(root: Path, revision: str, dataset: str, to: Path) -> Layout:
     """Copy what ``revision`` recorded of the data set from DVC's cache to ``to``."""
-    text = _git(root, "show", f"{_commit(root, revision)}:{LOCK}")
+    wanted = ("--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
+    text = _git(root, "show", f"{_git(root, 'rev-parse', *wanted).strip()}:{LOCK}")
     prefix = f"build/{dataset}/"
     try:
         outs = [
@@ -71,17 +72,7 @@ def of_revision(root: Path, revision: str, dataset: str, to: Path) -> Layout:
             continue
         for name, digest in _files(root, path, md5):
             _bring(root, digest, to / name, f"{name} of {revision}")
-    return _layout(to / prefix)
-
-
-def _layout(folder: Path) -> Layout:
-    return Layout(folder, folder, folder)
-
-
-def _commit(root: Path, revision: str) -> str:
-    return _git(
-        root, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}"
-    ).strip()
+    return Layout(to / prefix, to / prefix, to / prefix)
 
 
 def _git(root: Path, *words: str) -> str:
@@ -104,13 +95,8 @@ def _files(root: Path, path: str, md5: str) -> Iterator[tuple[str, str]]:
     if not md5.endswith(FOLDER):
         yield path, md5
         return
-    listing = _cached(root, md5, path)
-    try:
-        rows = [(str(row["relpath"]), str(row["md5"])) for row in json_file(listing)]
-    except (Malformed, KeyError, TypeError) as exc:
-        raise EvidenceError(f"{listing}: is not a list of files ({exc!r}). Fetch it again") from exc
-    for name, of in rows:
-        yield f"{path}/{name}", of
+    for row in json_file(_cached(root, md5, path)):
+        yield f"{path}/{row['relpath']}", row["md5"]
 
 
 def _bring(root: Path, md5: str, to: Path, what: str) -> None:
@@ -199,7 +185,7 @@ def regress(
                 f"{then.data}: has other {what} than {now.data}; measures of the two are of"
                 " different things. Compare with a release that was measured on the same data"
             )
-    old, new = _measured(then), _measured(now)
+    old, new = (tuple(arm for (arm,) in of.read(Layout.per_query)) for of in (then, now))
     both = _both(old, new, arms)
     was, is_ = sides(then, both), sides(now, both)
     queries = data.queries()
@@ -234,10 +220,6 @@ def regress(
         gone=tuple(arm for arm in old if arm not in new),
         new=tuple(arm for arm in new if arm not in old),
     )
-
-
-def _measured(layout: Layout) -> tuple[str, ...]:
-    return tuple(arm for (arm,) in layout.read(Layout.per_query))
 
 
 def _both(old: Sequence[str], new: Sequence[str], wanted: Sequence[str]) -> tuple[str, ...]:
@@ -310,8 +292,4 @@ def _verdicts(then: Path, now: Path) -> tuple[Verdicts, ...]:
 
 
 def _steps(path: Path) -> dict[str, str]:
-    try:
-        steps = json_file(path)["steps"]
-        return {step["step"]: step["untimed_verdict"] for step in steps}
-    except (ValueError, KeyError, TypeError) as exc:
-        raise BadFile(path, f"no findings ({exc!r})", "Run again: harness gate") from exc
+    return {step["step"]: step["untimed_verdict"] for step in json_file(path)["steps"]}

@@ -178,7 +178,7 @@ def _replayed(layout: Layout, arm: Arm, cache: Path, params: ReplayParams) -> Ru
             )
         done = wait()
     told = progress(f"asking {arm.name} again", again_of)
-    with nullcontext(_untold) if done else told as advance:
+    with nullcontext(lambda _: None) if done else told as advance:
         again = _ask(layout, arm, wanted, otherwise, advance, cache=cache)
     first = record_run(layout, first, again)
     since = asked_since(began, layout.parts(arm.name))
@@ -200,10 +200,6 @@ def _ask_alone(
     """Do what ``_ask`` does, for the parts that it leaves."""
     wanted = read_manifest(layout, Path(arm).stem)
     _ask(layout, registry.load(arm, cache), wanted, params, advance, cache=cache)
-
-
-def _untold(_: int) -> None:
-    """Describe nobody."""
 
 
 def _ask(
@@ -242,10 +238,7 @@ def _ask(
 
 @contextmanager
 def _kept_if_valid(parts: Path) -> Iterator[None]:
-    """Remove the parts of a replay that turns out to be invalid, so that none of it is used again.
-
-    A server that was lost fails queries. Where the next replay took these, it would score them.
-    """
+    """Remove the parts of a replay that turns out to be invalid."""
     try:
         yield
     except InvalidArm:
@@ -255,11 +248,7 @@ def _kept_if_valid(parts: Path) -> Iterator[None]:
 
 @contextmanager
 def ahead(arm: Arm, queries: int, work: Work) -> Iterator[Callable[[], bool]]:
-    """Begin ``work`` in a process of its own, where the arm allows it and a processor is free.
-
-    Where other processes share the queries anyway, there is nothing to begin. The block is given a
-    call that waits for the work, shows how far it is, and tells whether it was done.
-    """
+    """Begin ``work`` in a process of its own, where the arm allows it and a processor is free."""
     free = usable_cores() > 1 and current().folder is None
     if not (arm.shared and queries >= WORTH and free):
         yield lambda: False

@@ -14,12 +14,11 @@ from harness.core.formats import json_file
 from harness.core.names import checked
 from harness.core.parts import kinds
 from harness.pipeline.decompose import kept
-from harness.pipeline.evidence import ReportSubject, evidence_of, measured
+from harness.pipeline.evidence import ReportSubject, assemble, evidence_of, measured
 from harness.pipeline.gate import as_stated, check_decision, read_decision
-from harness.pipeline.inputs import git
 from harness.pipeline.layout import Layout
 from harness.pipeline.pins import of_decision
-from harness.pipeline.report_inputs import assemble
+from harness.pipeline.receipts import git
 from harness.report.files import ReportFiles, write_reports
 from harness.report.inputs import ReportInput
 
@@ -27,10 +26,7 @@ SUFFIX = ".jsonl"
 
 
 def add(layout: Layout, folder: Path, *, commit: str, held: Callable[[], object]) -> bool:
-    """Add the decision in ``layout`` to its history below ``folder``; tell whether it was new.
-
-    ``held`` counts every digest below the decision again, and raises where one differs.
-    """
+    """Add the decision in ``layout`` to its history below ``folder``; tell whether it was new."""
     from harness.report import trends
 
     read_decision(layout)
@@ -77,10 +73,7 @@ TRENDS = "trends.html"
 
 
 def report(subjects: Mapping[Layout, ReportSubject], out: Path, receipt: Path) -> ReportFiles:
-    """Write the page, its Markdown, the decision and the JUnit file into ``out``.
-
-    ``receipt`` names what the pages were made from, without times, so that it can be tracked.
-    """
+    """Write the page, its Markdown, the decision and the JUnit file into ``out``."""
     for layout, subject in subjects.items():
         check_decision(layout, subject, now=datetime.now(UTC))
     reports = [as_decided(layout, subject, out) for layout, subject in subjects.items()]

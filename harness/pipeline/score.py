@@ -207,11 +207,7 @@ def estimates(
     clusters: Mapping[str, str],
     inference: Inference,
 ) -> dict[str, dict[str, Estimate]]:
-    """Mean with interval of each measure that has a value for two queries or more.
-
-    Where no span of the measure is known, these must be of two clusters: a resampled interval needs
-    a spread.
-    """
+    """Mean with interval of each measure that has a value for two queries or more."""
     sure = [
         (arm, measure, found)
         for arm, by_measure in scores.items()

@@ -163,11 +163,7 @@ def trace(
     k: int,
     advance: Callable[[int], object],
 ) -> Traced:
-    """Ask for the stages of every query that ``shown`` has an answer to.
-
-    A query whose stages fail, or are not those that most queries go through, is lost. An arm that
-    tells of no stages has one: what it showed.
-    """
+    """Ask for the stages of every query that ``shown`` has an answer to."""
     if not isinstance(searcher, Staged):
         return unstaged(shown)
     listed: dict[str, tuple[Stage, ...]] = {}
@@ -294,14 +290,7 @@ def drive(
     advance: Callable[[int], object],
     opener: Opener | None = None,
 ) -> Run:
-    """Ask every query once, in seeded order, and give the run in the order of ``queries``.
-
-    The run states the conditions under which it was made.
-
-    Finished parts lie below ``parts``, named by all that they depend on (``code_sha256`` stands
-    for the engine's source), and are reused. ``advance`` is told how many queries are
-    done. Other processes take part where ``opener`` lets them open the arm.
-    """
+    """Ask every query once, in seeded order, and give the run in the order of ``queries``."""
     order = list(queries)
     random.Random(seed).shuffle(order)
     own = [code_sha256, arm, searcher.manifest.fingerprint]

@@ -24,6 +24,8 @@ from numpy.typing import NDArray
 
 from harness.core.errors import HarnessError, InvalidArm
 
+CPUINFO = Path("/proc/cpuinfo")
+
 
 def machine() -> str:
     """Name the processor, its usable cores, the system and the Python."""
@@ -41,9 +43,8 @@ def usable_cores() -> int:
 
 def processor() -> str:
     """Name the processor's model as the system gives it."""
-    info = Path("/proc/cpuinfo")
-    if info.is_file():
-        for line in info.read_text(encoding="utf-8", errors="replace").splitlines():
+    if CPUINFO.is_file():
+        for line in CPUINFO.read_text(encoding="utf-8", errors="replace").splitlines():
             if line.startswith("model name"):
                 return " ".join(line.split(":", 1)[1].split())
     return platform.processor() or "unknown processor"
@@ -60,11 +61,7 @@ def resident_bytes() -> int:
 
 
 def peak_bytes() -> int:
-    """Describe the most that was ever resident in this process.
-
-    Linux tells it of the program that runs; ``getrusage`` there also remembers what the process
-    was before it became this program, so it serves only where nothing better is.
-    """
+    """Describe the most that was ever resident in this process."""
     if STATUS.is_file():
         for line in STATUS.read_text(encoding="ascii", errors="replace").splitlines():
             if line.startswith(PEAK):
@@ -94,11 +91,7 @@ def quiet() -> Iterator[None]:
 
 @contextmanager
 def setting_aside() -> Iterator[Callable[[], None]]:
-    """Return a call after which the collector does not look at what was made up to it.
-
-    At the end it looks again, but where something was set aside before: a server that froze its
-    start before it forked keeps that.
-    """
+    """Return a call after which the collector does not look at what was made up to it."""
     others = gc.get_freeze_count() > 0
     try:
         yield _set_aside
@@ -126,11 +119,7 @@ def in_fresh_process(work: Work, advance: Advance) -> None:
 
 @contextmanager
 def started(work: Work) -> Iterator[Callable[[Advance], None]]:
-    """Start Python anew (spawn) and do ``work`` there; give a call that waits for its end.
-
-    The call is told to whom ``work`` reports, and raises as ``in_fresh_process`` does. Without it,
-    the process ends where the block ends.
-    """
+    """Start Python anew (spawn) and do ``work`` there; give a call that waits for its end."""
     context = get_context("spawn")
     ours, theirs = context.Pipe(duplex=False)
     child = context.Process(target=_process, args=(work, theirs), daemon=True)
@@ -213,7 +202,6 @@ class Reference:
         return table[0] + int(read.max())
 
 
-CPUINFO = Path("/proc/cpuinfo")
 VECTORS = (
     "sse4_2", "avx2", "f16c", "avx_vnni", "avx512f", "avx512_vnni", "avx512_fp16", "amx_int8",
     "asimd", "asimdhp", "asimddp", "i8mm", "sve",
@@ -236,10 +224,7 @@ class MachineNoise(NamedTuple):
 
 def vector_flags() -> tuple[str, ...]:
     """Name the instructions of ``VECTORS`` that the processor has; none where nothing tells."""
-    try:
-        text = CPUINFO.read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return ()
+    text = CPUINFO.read_text(encoding="utf-8", errors="replace") if CPUINFO.is_file() else ""
     lines = (line.partition(":") for line in text.splitlines())
     has = {
         flag
@@ -252,9 +237,7 @@ def vector_flags() -> tuple[str, ...]:
 
 def load_of_core() -> float | None:
     """Count what wanted to run in the last minute, for each usable core; None if unknown."""
-    if not hasattr(os, "getloadavg"):
-        return None
-    return os.getloadavg()[0] / usable_cores()
+    return os.getloadavg()[0] / usable_cores() if hasattr(os, "getloadavg") else None
 
 
 def free_bytes(folder: Path) -> int:
@@ -265,8 +248,6 @@ def free_bytes(folder: Path) -> int:
 
 def noise(rounds: int, clock: Callable[[], int] = perf_counter_ns) -> MachineNoise:
     """Time the reference work ``rounds`` times as each of two arms."""
-    if rounds <= 1:
-        raise ValueError(f"{rounds} rounds say nothing of how they differ; take two or more")
     reference = Reference(clock)
     times: tuple[list[int], list[int]] = [], []
     for at in range(rounds * 2):

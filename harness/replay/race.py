@@ -99,12 +99,7 @@ class Words:
             self._alike.setdefault(self._rank(word), []).append(word)
 
     def other(self, query: Query, known: Container[Key], rng: random.Random) -> Query | None:
-        """Replace the words of a text by others that are as frequent, of one document if it can be.
-
-        A word that no document holds becomes one of its letters in another order. Words before a
-        colon stay: they name filters. A text without another bag of words gets one word more. None
-        for a corpus without words.
-        """
+        """Replace the words of a text by others as frequent, of one document if it can be."""
         if not self._alike:
             return None
         own = _bag(query.text)
@@ -137,10 +132,7 @@ class Words:
 
 
 def varied(texts: RaceTexts, queries: Sequence[Query], words: Words, order: str) -> RaceTexts:
-    """Add a variant of each of ``timed``, its words drawn by ``order``.
-
-    None of them has the bag of words of a text of ``queries``.
-    """
+    """Add a variant of each of ``timed``, its words drawn by ``order``."""
     known, rng = {_key(query) for query in queries}, random.Random(order)
     drawn = [words.other(query, known, rng) for query in texts.timed]
     return texts._replace(unseen=tuple(variant for variant in drawn if variant))
@@ -349,10 +341,7 @@ class Meter:
         return ProcessCounters(waits, cpu_ns, preempted, cpu_ns - thread_time_ns())
 
     def taken(self, before: ProcessCounters, after: ProcessCounters, elapsed_ns: int) -> CallCost:
-        """Describe what was taken between two readings around a call of ``elapsed_ns``.
-
-        What waited in a thread that ended in between is not known.
-        """
+        """Describe what was taken between two readings around a call of ``elapsed_ns``."""
         cpu_ns = after.cpu_ns - before.cpu_ns
         preempted = after.preempted - before.preempted
         if self.counts == IDLE:

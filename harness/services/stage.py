@@ -27,8 +27,8 @@ from harness.corpus.prepared import Prepared
 from harness.logs import stage as logs
 from harness.logs.querylog import Fields
 from harness.measures.quality import score
+from harness.pipeline.evidence import provenance
 from harness.pipeline.imports import NOT_STATED, load_folder
-from harness.pipeline.provenance import provenance
 from harness.pipeline.score import slices
 from harness.policy.decision import asked_means
 from harness.policy.load import for_candidates, load_policy

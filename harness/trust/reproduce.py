@@ -19,9 +19,8 @@ from harness.core.formats import json_file
 from harness.core.run import Run
 from harness.corpus.parquet import table_of
 from harness.corpus.runs import read_run, score_columns
-from harness.pipeline.dvc import RECORD, outputs
 from harness.pipeline.layout import Layout
-from harness.pipeline.provenance import versions
+from harness.pipeline.receipts import RECORD, outputs, versions
 from harness.replay.machine import processor, vector_flags
 
 ABOUT, SCORES, FIRST, FINDINGS = "about.json", "scores.parquet", "first.parquet", "findings.json"

@@ -16,8 +16,8 @@ from harness.core.records import Drawn, Query
 from harness.core.run import Status
 from harness.corpus import beir, card, prepared, trec
 from harness.corpus.exchange import RATED
+from harness.pipeline.evidence import traffic
 from harness.pipeline.receipts import read_manifest
-from harness.pipeline.report_inputs import traffic
 from harness.shadow.evidence import path_of, taken_in
 from harness.shadow.log import LogWriter
 from harness.shadow.record import Observation

@@ -20,9 +20,8 @@ from harness.cli.project import Project
 from harness.core import errors
 from harness.core.errors import BadFile, EvidenceError, ModelNotReady, NotInstalled
 from harness.corpus.runs import read_run, write_run
-from harness.pipeline.dvc import RECORD, check_recorded
 from harness.pipeline.layout import left_by_run
-from harness.pipeline.receipts import read_manifest
+from harness.pipeline.receipts import RECORD, check_recorded, read_manifest
 from harness.pipeline.verify import _answers, verify
 from harness.replay import machine
 from harness.replay.machine import MachineNoise

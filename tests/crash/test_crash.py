@@ -224,7 +224,7 @@ def with_release(root: Path) -> None:
 PLAIN = ("--policy", "policy/toy.toml", "--dataset", "beir")
 CASES = {
     "init": Case(("init", "begun"), "harness/pipeline/init.py"),
-    "plan": Case(("plan", *PLAIN), "harness/pipeline/plan.py"),
+    "plan": Case(("plan", *PLAIN), "harness/pipeline/pins.py"),
     "policy pin": Case(
         ("policy", "pin", "policy/pairwise.toml", "--dataset", "beir"),
         "harness/pipeline/pins.py",
@@ -238,7 +238,7 @@ CASES = {
         "harness/logs/querylog.py",
     ),
     "verify": Case(
-        ("verify", "--dataset", NAME), "harness/pipeline/derive.py", measured=True
+        ("verify", "--dataset", NAME), "harness/pipeline/verify.py", measured=True
     ),
     "regress": Case(
         ("regress", "--baseline", "before"),

@@ -24,7 +24,7 @@ from harness.load import workers as load_workers
 from harness.logs import querylog
 from harness.migrate import ledger as migrate_ledger
 from harness.pipeline import params, race
-from harness.pipeline.dvc import check_recorded
+from harness.pipeline.receipts import check_recorded
 from harness.policy import pins
 from harness.policy.load import load_policy
 from harness.report import trends
