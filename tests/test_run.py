@@ -69,20 +69,6 @@ def test_an_old_python_is_told_which_is_needed(
     assert made == []
 
 
-def test_an_environment_that_cannot_be_made_is_no_verdict(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def full() -> None:
-        raise OSError(28, "No space left on device")
-
-    words(monkeypatch, "harness", "gate")
-    monkeypatch.setattr(run, "prepare", full)
-    with pytest.raises(SystemExit) as left:
-        run.main()
-    assert left.value.code == 2
-    assert "No space left on device" in capsys.readouterr().err
-
-
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_a_signal_is_for_the_command_and_leaves_none_behind(number: signal.Signals) -> None:
     if number != signal.SIGINT:
@@ -96,27 +82,8 @@ def test_a_signal_is_for_the_command_and_leaves_none_behind(number: signal.Signa
         assert running.wait(30) == -number
 
 
-@pytest.mark.usefixtures("project", "made")
-def test_a_command_that_may_not_be_run_is_no_verdict(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    (tmp_path / "no-program").write_text("words")
-    words(monkeypatch, str(tmp_path / "no-program"))
-    assert run.main() == 2
-    assert "cannot be run (Permission denied)" in capsys.readouterr().err
-
-
 def test_an_old_python_can_read_the_file() -> None:
     ast.parse((ROOT / "run.py").read_text(), feature_version=OLDEST)
-
-
-def test_alone_it_says_what_there_is(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], made: list[str]
-) -> None:
-    words(monkeypatch)
-    assert run.main() == 2
-    assert "python3 run.py demo" in capsys.readouterr().out
-    assert made == []
 
 
 @pytest.mark.usefixtures("project")
@@ -134,19 +101,6 @@ def test_another_lock_is_installed(project: Path, made: list[str], name: str) ->
         out.write("# changed\n")
     run.prepare()
     assert made == ["create", "install"] * 2
-
-
-@pytest.mark.usefixtures("project")
-def test_another_python_or_place_is_another_stamp(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    here = run.stamp()
-    assert run.stamp() == here
-    monkeypatch.setattr(sys, "version", "3.99")
-    there = run.stamp()
-    monkeypatch.setattr(run, "ROOT", tmp_path / "moved")
-    shutil.copytree(tmp_path, tmp_path / "moved")
-    assert len({here, there, run.stamp()}) == 3
 
 
 def test_an_installation_that_fails_is_not_stamped(
@@ -181,22 +135,6 @@ def test_hashes_are_checked_whatever_installs(
     assert [Path(command[0]).name == "uv" for command in whole] == [True, False][: 2 - uv_works]
     assert all({"--require-hashes", "--no-deps"} <= set(command) for command in whole)
     assert "--no-index" in asked[-1]
-
-
-def test_a_lock_without_uv_is_installed_by_pip(
-    project: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (project / "requirements.lock").write_text("numpy==2 --hash=sha256:0\n")
-    asked: list[list[str]] = []
-
-    def fake(command: list[str], **_: object) -> subprocess.CompletedProcess[str]:
-        asked.append(command)
-        return subprocess.CompletedProcess(command, 0, "", "")
-
-    run.VENV.mkdir()
-    monkeypatch.setattr(subprocess, "run", fake)
-    run.install()
-    assert not [command for command in asked if Path(command[0]).name == "uv"]
 
 
 @pytest.mark.usefixtures("project", "made")

@@ -7,7 +7,6 @@ import random
 from dataclasses import asdict
 from fractions import Fraction
 from pathlib import Path
-from time import process_time
 from unittest import mock
 
 import numpy as np
@@ -24,10 +23,8 @@ from harness.corpus.clusters import (
     CLUSTERS,
     LEAST_JUDGED,
     LEAST_WORDS,
-    METHOD,
     NONE,
     SIMILAR,
-    DataSha256,
     Similar,
     Wording,
     near_duplicates,
@@ -50,7 +47,6 @@ QUERIES = (
     Query("e", "draw", intent="axes"),
     Query("f", "Set the label for the axis", params={"language": "de"}),
 )
-NEAR = [["a", "c", "f"]]
 
 
 @pytest.fixture
@@ -68,22 +64,6 @@ def test_queries_without_an_intent_are_clustered_by_their_words(data: Prepared) 
 def test_a_policy_may_ask_for_intents_alone_or_for_nothing(data: Prepared) -> None:
     assert data.clusters("given") == {"d": "intent axes", "e": "intent axes"}
     assert data.clusters("none") == {}
-
-
-def test_an_intent_is_no_near_duplicate_of_its_name() -> None:
-    queries = (Query("q", "x", intent="like a"), Query("a", "y"))
-    assert of_queries(queries, [["a", "b"]])["q"] != of_queries(queries, [["a", "b"]])["a"]
-
-
-def test_the_file_says_how_it_was_made_and_of_which_queries(data: Prepared) -> None:
-    assert json.loads((data.folder / CLUSTERS).read_text()) == {
-        "method": METHOD,
-        "queries_sha256": data.manifest.queries_sha256,
-        "qrels_sha256": data.manifest.qrels_sha256,
-        "similar": {"model": "none", "least_cosine": 0.85, "queries_sha256": "", "pairs": []},
-        "near_duplicates": NEAR,
-        "parted": ["d"],
-    }
 
 
 @pytest.mark.parametrize(
@@ -104,12 +84,6 @@ def test_clusters_of_something_else_are_refused(
         data.clusters()
 
 
-def test_clusters_that_are_not_there_are_missed(data: Prepared) -> None:
-    (data.folder / CLUSTERS).unlink()
-    with pytest.raises(BadFile, match=r"clusters\.json: no such file. Run: harness stage prepare"):
-        set_clusters.read_clusters(data.folder / CLUSTERS, DataSha256("0", "0"))
-
-
 def test_near_duplicates_that_intents_part_are_named() -> None:
     many = [Query(f"q{n}", f"{'the ' * n}label of an axis", intent=str(n)) for n in range(9)]
     other = Query("o", "Compute the inverse of a matrix", intent="o")
@@ -117,11 +91,6 @@ def test_near_duplicates_that_intents_part_are_named() -> None:
     alike = [Query(q.query_id, q.text, intent="one") for q in many]
     assert parted([*alike, other]) == []
     assert parted([Query(q.query_id, q.text) for q in many]) == []
-
-
-def test_a_policy_that_takes_all_for_independent_asks_no_intent(data: Prepared) -> None:
-    assert data.parted() == data.parted("given") == {"d"}
-    assert data.parted("none") == frozenset()
 
 
 def test_the_very_same_text_is_one_query_whatever_intent_it_claims() -> None:
@@ -269,26 +238,6 @@ def test_a_text_joins_the_first_one_that_it_is_most_like() -> None:
     less, more = ("alpha bravo wind", TWO), ("bravo charlie delta echo", TWO)
     both = ("alpha bravo charlie delta echo", TWO)
     assert clusters([less, more, both], []) == {frozenset({0}), frozenset({1, 2})}
-
-
-def test_no_text_has_no_cluster() -> None:
-    assert stars([]).tolist() == []
-
-
-@pytest.mark.slow
-def test_ten_times_as_many_queries_take_little_more_time_each() -> None:
-    """All have words and documents in common with many others, and few are one need."""
-    dice = random.Random(3)
-    words = [f"{a}{b}{c}" for a in "bdfgklmnp" for b in ("ar", "el", "in", "om") for c in "adgknt"]
-
-    def seconds(count: int) -> float:
-        texts = [" ".join(dice.choices(words, k=4)) for _ in range(count)]
-        docs = [frozenset(f"d{dice.randrange(count)}" for _ in range(3)) for _ in range(count)]
-        start = process_time()
-        stars(texts, docs)
-        return (process_time() - start) / count
-
-    assert min(seconds(30_000) for _ in range(2)) < 2 * min(seconds(3_000) for _ in range(3))
 
 
 # Pairs of queries that a model found, kept beside a data set

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import json
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from harness.core.errors import BadFile, DatasetError, UnknownName
+from harness.core.errors import BadFile, DatasetError
 from harness.core.evidence import Sample
 from harness.core.records import Document, Judgement, Qrels, Query
-from harness.corpus import beir, judgements, trec
+from harness.corpus import judgements, trec
 from harness.corpus.beir import Beir
 from harness.corpus.exchange import RATED as RATED_FORMATS
 from harness.corpus.exchange import (
-    WRITE,
     Collector,
     Data,
     id_of,
@@ -61,20 +60,6 @@ def test_a_list_is_read(tmp_path: Path, content: str) -> None:
     assert found.qrels.grades == {"1": {"1370": 0, "7555": 4}}
 
 
-@pytest.mark.parametrize(
-    ("content", "says"),
-    [
-        (HEAD + "4 qid:1\n", r"j\.txt:3: the line is not: grade qid:ID # document"),
-        (HEAD + "x qid:1 # d\n", r"j\.txt:3: the grade 'x'"),
-        ("4 qid:1 # d\n", r"j\.txt:1: the query has no text"),
-        ("4 qid:1 # d one\n4 qid:1 # e two\n", r"j\.txt:2: the query '1' has another text"),
-    ],
-)
-def test_a_broken_list_names_its_line(tmp_path: Path, content: str, says: str) -> None:
-    with pytest.raises(BadFile, match=says):
-        read_ltr(written(tmp_path, content))
-
-
 @pytest.mark.parametrize("weight", ["*1", "*2.5", " * 10"])
 def test_weights_behind_all_texts_are_taken_off(tmp_path: Path, weight: str) -> None:
     heads = f"# qid:1: kettle{weight}\n# qid:2: 5*3 grid{weight}\n"
@@ -96,22 +81,6 @@ def test_other_texts_have_other_ids_that_a_line_can_carry(texts: list[str]) -> N
     ids = [id_of(text) for text in texts]
     assert len({*ids}) == len(texts)
     assert not any(one in UNCARRIED for found in ids for one in found)
-
-
-@pytest.mark.parametrize(
-    ("grade", "means"), [(2, 2), ("2", 2), ("2.000", 2), (2.0, 2), ("-1", -1), (" 3 ", 3)]
-)
-def test_a_whole_number_is_a_grade(grade: object, means: int) -> None:
-    collector = Collector(Path("f"))
-    collector.add_grade(collector.add_query("a b", 1), "d", grade, 1)
-    assert collector.done().qrels.grades == {"a%20b": {"d": means}}
-
-
-@pytest.mark.parametrize("grade", ["2.5", "good", "1e3", True, [1], "٣", "1_0", float("nan")])
-def test_anything_else_is_none(grade: object) -> None:
-    collector = Collector(Path("f"))
-    with pytest.raises(BadFile, match=r"f:7: the grade .* is not an integer\. Map the scale"):
-        collector.add_grade(collector.add_query("a", 7), "d", grade, 7)
 
 
 def test_a_pair_without_a_grade_is_counted_and_a_query_without_pairs_kept() -> None:
@@ -184,14 +153,6 @@ def test_beir_comes_back_whole(tmp_path: Path) -> None:
     assert '{"_id": "d1"' in (tmp_path / "corpus.jsonl").read_text()
 
 
-def test_trec_comes_back_without_slices(tmp_path: Path) -> None:
-    writer("trec")(tmp_path, DATA)
-    assert tuple(beir.documents(tmp_path / "corpus.jsonl")) == DOCUMENTS
-    found = trec.table(tmp_path / "topics.tsv")
-    assert found == tuple(Query(query.query_id, query.text) for query in QUERIES)
-    assert trec.qrels(tmp_path / "qrels.trec") == DATA.qrels
-
-
 @pytest.mark.parametrize("kind", ["quepid", "opensearch"])
 def test_two_queries_of_one_text_are_no_two_in_a_format_without_ids(
     tmp_path: Path, kind: str
@@ -202,14 +163,6 @@ def test_two_queries_of_one_text_are_no_two_in_a_format_without_ids(
         writer(kind)(tmp_path, Data("Mine", DATA.documents, twice, judged))
     assert not [*tmp_path.iterdir()]
     writer(kind)(tmp_path, Data("Mine", DATA.documents, twice, DATA.qrels))
-
-
-def test_an_unknown_format_is_told_what_there_is() -> None:
-    with pytest.raises(UnknownName, match="no format of ratings named 'csv'; there is quepid"):
-        reader("csv")
-    with pytest.raises(UnknownName, match="no format named 'csv'; there is beir"):
-        writer("csv")
-    assert {*RATED_FORMATS} < {*WRITE}
 
 
 # Requests of the ranking evaluation API
@@ -248,52 +201,6 @@ def test_a_grade_below_0_is_written_as_0() -> None:
     assert {one["_id"]: one["rating"] for one in request["ratings"]} == {"d": 0, "e": 2}
 
 
-def test_a_template_with_several_parameters_needs_a_key(tmp_path: Path) -> None:
-    params = {"query_string": "amsterdam", "field": "text"}
-    path = written_rank_eval(
-        tmp_path, {"id": "q", "template_id": "t", "params": params, "ratings": RATED}
-    )
-    with pytest.raises(BadFile, match=r"requests\[0\]: its text is one of .* --text KEY"):
-        read_rank_eval(path)
-    assert read_rank_eval(path, "query_string").queries[0].text == "amsterdam"
-    with pytest.raises(BadFile, match=r"requests\[0\]: no text is searched for"):
-        read_rank_eval(path, "other")
-
-
-@pytest.mark.parametrize(
-    ("request_", "says"),
-    [
-        ({"request": {}, "ratings": []}, r"requests\[0\]: has no id"),
-        ({"id": "q", "params": {"q": "a"}}, r"requests\[0\]: has no list of ratings"),
-        ({"id": "q", "params": [], "request": 3, "ratings": RATED}, "no text is searched for"),
-        (
-            {"id": "q", "params": {"q": "a"}, "ratings": [*RATED, {"_id": "e", "rating": "x"}]},
-            r"requests\[0\]\.ratings\[1\]: the grade 'x' is not an integer",
-        ),
-        (
-            {"id": "q", "params": {"q": "a"}, "ratings": [{"rating": 1}]},
-            r"ratings\[0\]: the document id '' is empty",
-        ),
-        ("q", "no list of objects 'requests'"),
-    ],
-)
-def test_a_broken_request_names_its_place(tmp_path: Path, request_: object, says: str) -> None:
-    with pytest.raises(BadFile, match=says):
-        read_rank_eval(written_rank_eval(tmp_path, request_))
-
-
-@pytest.mark.parametrize(
-    ("content", "says"),
-    [("{", "r.json:1: it is not JSON"), ("[]", "no list of objects 'requests'"), (None, "missing")],
-)
-def test_what_is_no_request_is_refused(tmp_path: Path, content: str | None, says: str) -> None:
-    path = tmp_path / "r.json"
-    if content is not None:
-        path.write_text(content)
-    with pytest.raises(BadFile, match=says):
-        read_rank_eval(path)
-
-
 # Judgement lists of OpenSearch
 def written_opensearch(tmp_path: Path, *rows: object) -> Path:
     path = tmp_path / "j.json"
@@ -305,22 +212,6 @@ def test_a_list_is_read_opensearch(tmp_path: Path) -> None:
     rated = [{"docId": "B0", "rating": "3.000"}, {"docId": "B1", "rating": 0}]
     found = read_opensearch(written_opensearch(tmp_path, {"query": "red dress", "ratings": rated}))
     assert found.qrels.grades == {"red%20dress": {"B0": 3, "B1": 0}}
-
-
-@pytest.mark.parametrize(
-    ("row", "says"),
-    [
-        ({"ratings": []}, r"judgmentRatings\[0\]: the query has no text"),
-        ({"query": "a", "ratings": {}}, r"judgmentRatings\[0\]: has no list of ratings"),
-        (
-            {"query": "a", "ratings": [{"docId": "d", "rating": "0.25"}]},
-            r"judgmentRatings\[0\]\.ratings\[0\]: the grade '0\.25' is not an integer",
-        ),
-    ],
-)
-def test_a_broken_list_names_its_place(tmp_path: Path, row: object, says: str) -> None:
-    with pytest.raises(BadFile, match=says):
-        read_opensearch(written_opensearch(tmp_path, row))
 
 
 # The CSV of a Quepid case
@@ -373,12 +264,6 @@ def test_queries_without_hits_and_line_breaks_are_read(tmp_path: Path, content: 
     assert found.unrated == 0
 
 
-def test_a_row_after_a_line_break_is_named_by_its_own_line(tmp_path: Path) -> None:
-    rows = 'Shop,shoes,p-1,3,"a\nb\nc"\nShop,boots,p-2,good,x\n'
-    with pytest.raises(BadFile, match=r"case\.csv:5: the grade 'good'"):
-        read_quepid(written_quepid(tmp_path, DETAILED + rows))
-
-
 @pytest.mark.parametrize("said", ["=1+1", "-shoes", "+41", "@home", " leading", "plain", "a = b"])
 def test_a_formula_is_written_as_text_and_read_back(tmp_path: Path, said: str) -> None:
     found = read_quepid(written_quepid(tmp_path, f'{CASE}"{said}",d,1\n'))
@@ -407,11 +292,6 @@ def test_a_formula_is_written_as_text_and_read_back(tmp_path: Path, said: str) -
 def test_a_broken_case_names_its_line(tmp_path: Path, content: str | bytes, says: str) -> None:
     with pytest.raises(BadFile, match=says):
         read_quepid(written_quepid(tmp_path, content))
-
-
-def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(BadFile, match=r"none\.csv: missing file"):
-        read_quepid(tmp_path / "none.csv")
 
 
 # ``harness.corpus.judgements``: pairs that wait for a grade, in a file for TREC's tools
@@ -482,17 +362,6 @@ def test_what_is_wrong_names_its_line(tmp_path: Path, text: str, says: str) -> N
         judgements.read_pool(path)
 
 
-def test_a_pool_needs_the_texts_beside_it(tmp_path: Path) -> None:
-    path = tmp_path / "p.qrels"
-    written_judgements(path)
-    judgements.texts_path(path).write_text('{"query_id": "q1"}\n')
-    with pytest.raises(BadFile, match=r"jsonl:1: doc_id: Field required. Make the pool again"):
-        judgements.read_pool(path)
-    judgements.texts_path(path).unlink()
-    with pytest.raises(BadFile, match="missing file"):
-        judgements.read_pool(path)
-
-
 def test_a_grade_is_written_beside_those_that_others_gave_meanwhile(tmp_path: Path) -> None:
     path = tmp_path / "p.qrels"
     shown = written_judgements(path)
@@ -534,12 +403,6 @@ def test_no_grade_is_lost_where_many_judge_at_once(tmp_path: Path) -> None:
     assert judgements.read_pool(path).grades == (1,) * 40
 
 
-@pytest.mark.parametrize("path", [".", "/"])
-def test_a_folder_is_no_pool(path: str) -> None:
-    with pytest.raises(BadFile, match=r"is (a folder|the root)"):
-        judgements.read_pool(Path(path))
-
-
 # ``harness.corpus.judgements``: a judged sample as a file
 SAMPLE = Sample("old", "new", "P(rel=2)@5", 7, 0.25, {"q2": {"b": 1, "a": 0}}, "ada")
 
@@ -549,23 +412,3 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
     (path,) = tmp_path.iterdir()
     assert path.name == judgements.name_of(SAMPLE)
     assert asdict(judgements.read_samples(path)) == asdict(SAMPLE)
-
-
-def test_one_file_for_two_arms_and_a_measure(tmp_path: Path) -> None:
-    for one in (SAMPLE, replace(SAMPLE, rate=0.5), replace(SAMPLE, measure="nDCG@10")):
-        judgements.write_samples(tmp_path, one)
-    assert sorted(judgements.read_samples(path).rate for path in tmp_path.iterdir()) == [0.25, 0.5]
-
-
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [('"rate": 0.25', '"rate": 0.0'), ('"by"', '"who"'), ("{", "["), ('"a": 0', '"a": 0.5')],
-)
-def test_a_damaged_file_says_what_to_do(tmp_path: Path, old: str, new: str) -> None:
-    judgements.write_samples(tmp_path, SAMPLE)
-    path = tmp_path / judgements.name_of(SAMPLE)
-    text = path.read_text()
-    assert old in text
-    path.write_text(text.replace(old, new))
-    with pytest.raises(BadFile, match="Take the sample in again"):
-        judgements.read_samples(path)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import os
 import time
 from base64 import b64encode
 from pathlib import Path
@@ -14,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from harness.core.errors import BadFile, HarnessError, UnknownName
+from harness.core.errors import BadFile
 from harness.core.markup import MAX_HEADER
 from harness.core.records import Document
 from harness.corpus import mbox
@@ -24,9 +23,6 @@ from harness.logs.querylog import (
     Fields,
     Left,
     LogEntry,
-    QueryRequests,
-    QueryTally,
-    format_of,
     lines,
     masked,
     plain,
@@ -97,14 +93,6 @@ def test_encoded_headers_and_quoted_printable_are_read(tmp_path: Path) -> None:
     found = read(tmp_path, mail)
     assert (found.documents[0].title, found.documents[0].text) == ("Prüfung ✃", "10 €, weiter")
     assert found.notes == ()
-
-
-def test_base64_with_foreign_line_ends(tmp_path: Path) -> None:
-    mail = HEAD + (
-        "Content-Type: text/plain; charset=utf-8\nContent-Transfer-Encoding: base64\n\n"
-        "bGVhc2UNCnJhbiBvdXQ=\n"
-    )
-    assert one(tmp_path, mail).text == "lease\nran out"
 
 
 MULTI = HEAD + dedent("""\
@@ -194,12 +182,6 @@ def test_a_charset_is_what_mail_programs_take_it_for(
     assert found.notes == ()
 
 
-def test_a_page_says_its_charset_where_its_mail_does_not(tmp_path: Path) -> None:
-    page = '<meta http-equiv="Content-Type" content="text/html; charset=gb2312"><p>合同'
-    found = read(tmp_path, f"{HEAD}Content-Type: text/html\n\n".encode() + page.encode("gbk"))
-    assert found.documents[0].text == "合同"
-
-
 PART = "--b\nContent-Type: text/{kind}; charset=utf-8\n\n{text}\n"
 PARTS = {
     "a blank plain text": (
@@ -231,35 +213,6 @@ def test_a_line_of_a_text_that_begins_with_from_begins_no_mail(tmp_path: Path) -
         assert "Apples: nine" in found.documents[0].text
 
 
-def test_where_no_line_has_a_date_a_blank_line_and_a_header_make_one(tmp_path: Path) -> None:
-    one = b"From a\nMessage-ID: <%d@x>\n\nFrom us all\nsalt\nFrom b\nTo: c\n\n"
-    (tmp_path / "box").write_bytes(one % 1 + one % 2)
-    found = mbox.read(tmp_path / "box")
-    assert [mail.doc_id for mail in found.documents] == ["1@x", "2@x"]
-
-
-def test_bytes_without_a_charset_are_read_as_utf_8(tmp_path: Path) -> None:
-    found = read(tmp_path, f"{HEAD}Subject: x\n\n".encode() + "größer".encode())
-    assert found.documents[0].text.strip() == "größer"
-    assert found.notes == ()
-
-
-@pytest.mark.parametrize(
-    ("subject", "shown", "problem"),
-    [
-        (b"=?no-such?Q?x?=", "=?no-such?Q?x?=", "its Subject cannot be decoded"),
-        (b"caf\xe9", "café", "its Subject holds bytes of no charset"),
-    ],
-)
-def test_a_broken_header_is_told_and_kept_as_far_as_it_goes(
-    tmp_path: Path, subject: bytes, shown: str, problem: str
-) -> None:
-    found = read(tmp_path, HEAD.encode() + b"Subject: " + subject + b"\n\ntext")
-    assert found.documents[0].title == shown
-    (told,) = problems(found)
-    assert told.startswith(problem)
-
-
 def test_what_is_missing_is_told_mail_by_mail(tmp_path: Path) -> None:
     found = read(tmp_path, WHOLE, "Subject: nothing else\n\n", "Date: soon\nFrom: a@x\n\ntext")
     assert [d.doc_id for d in found.documents] == ["one@example.org", "mbox-2", "mbox-3"]
@@ -278,12 +231,6 @@ def test_a_message_id_that_comes_again_is_kept_apart_and_told(tmp_path: Path) ->
     found = read(tmp_path, WHOLE, WHOLE)
     assert [d.doc_id for d in found.documents] == ["one@example.org", "one@example.org#2"]
     assert problems(found) == ["the Message-ID one@example.org comes again"]
-
-
-def test_a_multipart_that_breaks_off_is_told(tmp_path: Path) -> None:
-    found = read(tmp_path, MULTI.partition("--in--")[0])
-    assert found.documents[0].text.split() == ["plain", "words"]
-    assert any("malformed" in problem for problem in problems(found))
 
 
 def mail(name: str, *, references: str = "", reply_to: str = "") -> str:
@@ -314,19 +261,6 @@ def test_references_and_replies_make_threads_in_any_order(tmp_path: Path) -> Non
     }
 
 
-def test_two_threads_that_a_late_mail_joins_are_one(tmp_path: Path) -> None:
-    found = read(tmp_path, mail("a"), mail("b"), mail("c", references="<a@x> <b@x>"))
-    assert {d.metadata["thread_id"] for d in found.documents} == {"a@x"}
-
-
-def test_problems_are_counted_by_kind(tmp_path: Path) -> None:
-    found = read(tmp_path, "From: a@x\n\ntext", "From: b@x\n\ntext")
-    assert list(mbox.problems_of(found)) == [
-        "2 of the mails: it has no date (mail 1: mbox-1).",
-        "2 of the mails: it has no Message-ID (mail 1: mbox-1).",
-    ]
-
-
 def test_what_is_no_mbox_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "box"
     with pytest.raises(BadFile, match="box: missing file"):
@@ -341,7 +275,6 @@ FIRST = b"From x Mon Jan  6 00:00:00 2025\n"
 GOOD = (
     b"From: a@example.org\nMessage-ID: <%d@x>\nDate: Mon, 06 Jan 2025 12:00:00 +0000\n\nwords\n\n"
 )
-HTML = b"From: a@x\nMessage-ID: <bad@x>\nContent-Type: text/html\n\n"
 SECONDS = 5.0
 """Of a processor: far more than any of these takes, and less than the slowest took."""
 
@@ -361,33 +294,6 @@ def among(folder: Path, mail: bytes, *, first: bytes = FIRST) -> Mbox:
 def test_a_first_line_that_is_not_ascii(tmp_path: Path) -> None:
     found = among(tmp_path, GOOD % 3, first=b"From J\xf6rg Mon Jan  6 00:00:00 2025\n")
     assert found.documents[1].text == "words"
-
-
-def test_a_mail_that_has_no_end_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mbox, "ENDLESS_BYTES", 1 << 20)
-    path = tmp_path / "box"
-    path.write_bytes(FIRST + GOOD % 1 + b"words\n" * 200_000)
-    with pytest.raises(BadFile, match="a mail of it has more than 1048576 bytes"):
-        mbox.read(path)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "page",
-    [
-        b"<p>before <![CDArset x after",
-        b"<p>before after<![if" + b"<![" * 20_000,
-        b"<p>before after" + b"<" * 300_000,
-        b"<p>before after" + b"<!--" * 100_000,
-        b"<p>before after" + b"</" * 100_000,
-        b"<p>before after" + b"<a b='" * 60_000,
-        b"<p>before after &#" + b"9" * 100_000 + b";",
-    ],
-    ids=lambda page: page[:30].decode(),
-)
-def test_a_page_that_no_parser_reads(tmp_path: Path, page: bytes) -> None:
-    text = among(tmp_path, HTML + page).documents[1].text
-    assert text.startswith("before")
 
 
 @pytest.mark.slow
@@ -426,17 +332,6 @@ def test_parts_within_parts(tmp_path: Path) -> None:
     assert any("cannot be read" in note.problem for note in found.notes)
 
 
-def test_a_mail_longer_than_any_is_cut_and_told(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(mbox, "MAX_MAIL_BYTES", 2_000)
-    found = among(tmp_path, b"Message-ID: <bad@x>\n\n" + b"words\n" * 1_000)
-    assert 100 < len(found.documents[1].text) < 2_000
-    assert "it has more than 2000 bytes, and its end was left out" in {
-        note.problem for note in found.notes
-    }
-
-
 @pytest.mark.parametrize("zone", ["UTC", "Asia/Tokyo", "America/New_York"])
 def test_a_date_without_a_zone_is_the_same_everywhere(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, zone: str
@@ -450,13 +345,6 @@ def test_a_date_without_a_zone_is_the_same_everywhere(
         monkeypatch.undo()
         time.tzset()
     assert found.metadata["created_ts"] == 1736164800 * 1_000_000
-
-
-def test_a_pipe_is_no_mail(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "pipe")
-    for path in (tmp_path / "pipe", tmp_path, tmp_path / "none"):
-        with pytest.raises(BadFile):
-            mbox.read(path)
 
 
 WORDS = st.sampled_from(
@@ -480,21 +368,6 @@ def test_whatever_it_is_it_ends_no_import(tmp_path: Path, mail: bytes) -> None:
 
 
 # Counts are the same in memory and on disk
-@pytest.mark.parametrize("at_once", [1, 2, 100])
-def test_counts_do_not_depend_on_what_is_held_in_memory(
-    at_once: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("harness.logs.querylog.AT_ONCE", at_once)
-    with QueryTally.open() as tally:
-        for key, results in (("b", 0), ("a", None), ("b", 3), ("c", 0), ("b", 0)):
-            tally.add(key, key.upper(), masked=key == "c", results=results)
-        assert [*tally.by_frequency()] == [
-            QueryRequests("b", "B", masked=False, requests=3, known=3, empty=2),
-            QueryRequests("a", "A", masked=False, requests=1, known=0, empty=0),
-            QueryRequests("c", "C", masked=True, requests=1, known=1, empty=1),
-        ]
-        assert [one.finds_nothing for one in tally.by_frequency()] == [True, False, True]
-        assert (tally.count_of("b"), tally.count_of("x")) == (3, 0)
 
 
 # Personal data are found by their form or check digit; what looks like them is left alone
@@ -535,10 +408,6 @@ def test_what_looks_like_it_is_left_alone(text: str) -> None:
     assert masked(text) == (text, ())
 
 
-def test_kinds_are_told_once_each() -> None:
-    assert masked("a@b.org, c@d.org, 10.0.0.1")[1] == ("email", "address")
-
-
 # Each format, whole and damaged: a bad line costs itself alone
 AGENT = "Mozilla/5.0 (X11)"
 REQUEST = '10.1.1.1 - bob [24/Nov/2026:08:00:00 +0000] "GET {} HTTP/1.1" {} 512'
@@ -563,16 +432,6 @@ def test_csv_by_its_usual_names_or_by_those_given(tmp_path: Path) -> None:
     assert read_querylog(tmp_path / "a.tsv", "q\tx\na,b\t1\n", "csv") == [LogEntry("a,b")]
 
 
-def test_a_column_that_is_missing_is_named_with_those_that_are_there(tmp_path: Path) -> None:
-    with pytest.raises(BadFile, match=r"a\.csv:1: no column words \(columns: q, n\)\. .*--text"):
-        read_querylog(tmp_path / "a.csv", "q,n\n1,2\n", "csv", text="words")
-
-
-def test_a_head_that_is_cut_off_is_named(tmp_path: Path) -> None:
-    with pytest.raises(BadFile, match=r"a\.csv:1: its head is not CSV"):
-        read_querylog(tmp_path / "a.csv", 'q,"n\n1,2\n', "csv")
-
-
 @pytest.mark.parametrize(
     ("content", "kind", "said"),
     [
@@ -593,10 +452,6 @@ def test_a_log_that_is_not_what_its_name_says_is_named(
     path.write_bytes(content)
     with pytest.raises(BadFile, match=rf"a\.log:1: {said}"):
         list(lines(path, kind, Fields()))
-
-
-def test_other_columns_may_be_there_twice(tmp_path: Path) -> None:
-    assert read_querylog(tmp_path / "a.csv", "q,x,x,,\na,b,c,d,e\n", "csv") == [LogEntry("a")]
 
 
 def test_json_lines_at_any_depth(tmp_path: Path) -> None:
@@ -645,20 +500,6 @@ def test_mixed_encodings_of_lines_and_of_parameters(tmp_path: Path) -> None:
     assert read_querylog(tmp_path / "e", odd, "common") == [LogEntry("日本", None, "10.1.1.1 ")]
 
 
-def test_packed_logs_are_unpacked_on_the_way(tmp_path: Path) -> None:
-    path = tmp_path / "a.jsonl.gz"
-    assert read_querylog(path, gzip.compress(b'{"q": "a"}\n'), format_of(path, "")) == [
-        LogEntry("a")
-    ]
-
-
-def test_a_format_that_cannot_be_told(tmp_path: Path) -> None:
-    with pytest.raises(HarnessError, match=r"access\.log: its name .* add --format"):
-        format_of(tmp_path / "access.log", "")
-    with pytest.raises(UnknownName, match="no format of a log named 'nginx'"):
-        format_of(tmp_path / "a.csv", "nginx")
-
-
 def test_each_rule_of_cleaning_has_its_reason() -> None:
     rules = Cleaner()
     kept = LogEntry("two words", session="a")
@@ -675,12 +516,3 @@ def test_each_rule_of_cleaning_has_its_reason() -> None:
     ]  # fmt: skip
     assert rules.sessions == 2
     assert plain(" e\u0301a\x1b[31m\t b\n") == "éa [31m b"
-
-
-def test_sessions_are_remembered_within_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("harness.logs.querylog.SESSIONS", 2)
-    rules = Cleaner()
-    for who in "abc":
-        assert rules.left(LogEntry("x", session=who)) is None
-    assert rules.left(LogEntry("x", session="c")) is Left.REPEATED
-    assert rules.left(LogEntry("x", session="a")) is None

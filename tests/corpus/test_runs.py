@@ -25,13 +25,10 @@ from harness.corpus.cells import (
     FILE,
     Ids,
     OwnDocuments,
-    OwnWatch,
     examples,
     normal,
-    read,
     whole,
     without_own,
-    write,
 )
 from harness.corpus.prepared import Prepared
 from harness.corpus.runs import COLUMNS, Key, read_run, read_scores, write_run, write_scores
@@ -85,21 +82,6 @@ def test_retries_are_kept_and_a_run_without_any_has_the_bytes_of_before(tmp_path
         read_run(path)
 
 
-@pytest.mark.parametrize(
-    "given_rows",
-    [
-        [],
-        [Row("q", Status.ANSWERED)],
-        [Row("q", Status.FAILED, error="no"), Row("r", Status.TIMED_OUT)],
-        [Row("q", Status.ANSWERED), Row("r", Status.ANSWERED, (Hit("a", 0.0, 0.0),))],
-    ],
-)
-def test_runs_of_nothing_or_little(tmp_path: Path, given_rows: Sequence[Row]) -> None:
-    run = Run.of("arm", given_rows)
-    write_run(run, tmp_path / "run.parquet")
-    assert same(read_run(tmp_path / "run.parquet"), run)
-
-
 @SLOW
 @given(given_rows=rows())
 def test_any_run_goes_in_and_out_with_the_same_bytes(
@@ -125,23 +107,11 @@ def test_more_queries_than_a_row_group_holds(
     assert same(read_run(tmp_path / "run.parquet"), run)
 
 
-def test_more_ids_than_a_dictionary_page_holds(tmp_path: Path) -> None:
-    ids = [f"{at:05}{'x' * 80}" for at in range(20_000)]
-    shown = tuple(Hit(doc_id, 1.0, 1.0) for doc_id in ids[::-1])
-    run = Run.of("arm", [Row("q", Status.ANSWERED, shown)])
-    write_run(run, tmp_path / "run.parquet")
-    assert same(read_run(tmp_path / "run.parquet"), run)
-
-
 def refused(path: Path, why: str) -> None:
     with pytest.raises(BadFile, match=why) as told:
         read_run(path)
     assert told.value.path == path
     assert "harness stage replay" in told.value.hint
-
-
-def test_no_file(tmp_path: Path) -> None:
-    refused(tmp_path / "run.parquet", "no such file")
 
 
 @pytest.mark.parametrize("share", [0.0, 0.1, 0.5, 0.99])
@@ -153,40 +123,9 @@ def test_a_file_cut_short(tmp_path: Path, share: float) -> None:
     refused(path, "not a run")
 
 
-def test_damage_in_the_middle(tmp_path: Path) -> None:
-    path = tmp_path / "run.parquet"
-    write_run(RUN, path)
-    whole = bytearray(path.read_bytes())
-    whole[4:60] = b"\xff" * 56
-    path.write_bytes(bytes(whole))
-    refused(path, "not a run")
-
-
-def test_garbage(tmp_path: Path) -> None:
-    path = tmp_path / "run.parquet"
-    path.write_bytes(b"q1 Q0 d1 1 9.5 arm\n" * 50)
-    refused(path, "not a run")
-
-
-def without_a_column(table: pa.Table) -> pa.Table:
-    return table.drop_columns(["served_by"])
-
-
-def without_its_arm(table: pa.Table) -> pa.Table:
-    return table.replace_schema_metadata(None)
-
-
 def another_status(table: pa.Table) -> pa.Table:
     at = table.schema.get_field_index("status")
     return table.set_column(at, COLUMNS.field("status"), pa.array(["green"] * len(table)))
-
-
-def no_query_id(table: pa.Table) -> pa.Table:
-    return table.set_column(0, COLUMNS.field(0), pa.nulls(len(table), pa.string()))
-
-
-def numbers_for_ids(table: pa.Table) -> pa.Table:
-    return table.set_column(0, "query_id", pa.array(range(len(table))))
 
 
 def documents_as_they_came(table: pa.Table) -> pa.Table:
@@ -197,14 +136,7 @@ def documents_as_they_came(table: pa.Table) -> pa.Table:
 
 @pytest.mark.parametrize(
     ("change", "why"),
-    [
-        (without_a_column, "lacks .*served_by"),
-        (without_its_arm, "lacks the name of its arm"),
-        (another_status, "unknown status .*green"),
-        (no_query_id, "query_id is not given"),
-        (documents_as_they_came, "not in byte order"),
-        (numbers_for_ids, "query_id is int64 instead of string"),
-    ],
+    [(another_status, "unknown status .*green"), (documents_as_they_came, "not in byte order")],
 )
 def test_other_tables_are_no_runs(
     tmp_path: Path, change: Callable[[pa.Table], pa.Table], why: str
@@ -213,20 +145,6 @@ def test_other_tables_are_no_runs(
     write_run(RUN, path)
     pq.write_table(change(pq.read_table(path)), path)
     refused(path, why)
-
-
-def test_a_run_is_replaced_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def half(where: Path, _: bytes) -> int:
-        where.write_text("PAR1")
-        raise KeyboardInterrupt
-
-    path = tmp_path / "run.parquet"
-    write_run(RUN, path)
-    monkeypatch.setattr(Path, "write_bytes", half)
-    with pytest.raises(KeyboardInterrupt):
-        write_run(Run.of("other", []), path)
-    assert same(read_run(path), RUN)
-    assert [found.name for found in tmp_path.iterdir()] == ["run.parquet"]
 
 
 # Scores as a table: undefined values keep their reason
@@ -271,23 +189,6 @@ def test_an_undefined_value_is_null_and_not_a_number(tmp_path: Path) -> None:
         assert (row["value"] is None) is (row["undefined"] is not None)
 
 
-def test_a_key_of_two_names(tmp_path: Path) -> None:
-    table: Table = {("fts5", "tantivy"): {"RBO": scores("RBO", {"q": 0.25}, {})}}
-    write_scores(tmp_path / "scores", ["control", "candidate"], table)
-    assert plain(read_scores(tmp_path / "scores", ["control", "candidate"])) == plain(table)
-
-
-def test_no_scores(tmp_path: Path) -> None:
-    write_scores(tmp_path / "scores", ["arm"], {})
-    assert read_scores(tmp_path / "scores", ["arm"]) == {}
-
-
-def test_the_same_scores_give_the_same_bytes(tmp_path: Path) -> None:
-    for name in ("one", "two"):
-        write_scores(tmp_path / name, ["arm"], TABLE)
-    assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
-
-
 words = st.text(st.characters(codec="utf-8"), max_size=3)
 
 
@@ -315,23 +216,6 @@ def test_any_scores_go_in_and_out(
     }
     write_scores(tmp_path / "scores", ["arm"], table)
     assert plain(read_scores(tmp_path / "scores", ["arm"])) == plain(table if drawn else {})
-
-
-@pytest.mark.parametrize("damage", [None, b"", b"garbage" * 99])
-def test_what_is_no_table_is_refused(tmp_path: Path, damage: bytes | None) -> None:
-    if damage is not None:
-        (tmp_path / "scores").write_bytes(damage)
-    with pytest.raises(BadFile, match=r"no such file|not a score table"):
-        read_scores(tmp_path / "scores", ["arm"])
-
-
-def test_a_table_of_other_columns_is_refused(tmp_path: Path) -> None:
-    write_scores(tmp_path / "scores", ["arm"], TABLE)
-    with pytest.raises(BadFile, match=r"it lacks \["):
-        read_scores(tmp_path / "scores", ["control", "candidate"])
-    pq.write_table(pa.table({"arm": ["fts5"]}), tmp_path / "scores")
-    with pytest.raises(BadFile, match=r"it lacks \["):
-        read_scores(tmp_path / "scores", ["arm"])
 
 
 # Grades, as every reader of judgements takes them
@@ -441,15 +325,6 @@ def test_the_hit_goes_where_texts_are_equal_or_the_card_says(
     assert (tmp_path / "d" / FILE).exists() == bool(own)
 
 
-def test_what_was_found_is_said() -> None:
-    watch = OwnWatch(QUERIES)
-    assert list(watch.watch(DOCUMENTS)) == DOCUMENTS
-    same, strangers = watch.said
-    assert same.startswith("2 queries are also in the corpus: a hit of the query's own id is left")
-    assert strangers.startswith("1 query has the id of a document with another text: 1.")
-    assert OwnWatch(QUERIES, "keep").said == ()
-
-
 def test_only_the_own_hit_is_taken_out_and_the_rest_stays() -> None:
     hits = [Hit("a", 1.0, 3.0), Hit("b", 0.5, 2.0), Hit("c", 0.0, 1.0)]
     rows = [Row(name, Status.ANSWERED, hits) for name in ("a", "b", "z")]
@@ -466,11 +341,3 @@ def test_only_the_own_hit_is_taken_out_and_the_rest_stays() -> None:
     assert shown.hits("a")[0].raw_score == 2.0
     assert shown.status.tolist() == run.status.tolist()
     assert without_own(run, frozenset()) is run
-
-
-def test_a_damaged_file_is_named(tmp_path: Path) -> None:
-    write(tmp_path, Ids(frozenset("a"), frozenset("b")))
-    assert read(tmp_path) == Ids(frozenset("a"), frozenset("b"))
-    (tmp_path / FILE).write_text('{"own": []}')
-    with pytest.raises(BadFile, match=r"ids\.json: elsewhere: Field required"):
-        read(tmp_path)

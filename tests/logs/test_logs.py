@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import json
 import random
-import tracemalloc
 from collections import Counter
 from itertools import permutations
 from pathlib import Path
-from unittest import mock
 
 import pytest
 
 from harness.core.errors import BadFile, HarnessError
-from harness.core.folders import FileChange, NotOurs, journal_of
+from harness.core.folders import NotOurs
 from harness.core.records import Document, Query
 from harness.corpus import beir, judgements
-from harness.logs import querylog
 from harness.logs.querylog import Fields, QueryTally
 from harness.logs.stage import (
     FirstPool,
@@ -122,20 +119,6 @@ def test_what_was_left_out_and_masked_is_on_the_card_and_secrets_nowhere(tmp_pat
     assert len(card.mask_limits) == 3
 
 
-def test_memory_does_not_grow_with_the_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(querylog, "AT_ONCE", 100)
-    peaks = []
-    for size in (500, 4_000):
-        log = write(tmp_path / f"{size}.jsonl", [f"word{at} of many" for at in range(size)])
-        with QueryTally.open() as counted:
-            tracemalloc.start()
-            count(log, counted, "", Fields())
-            sum(1 for _ in counted.by_frequency())
-            peaks.append(tracemalloc.get_traced_memory()[1])
-            tracemalloc.stop()
-    assert peaks[1] < 1.5 * peaks[0], peaks
-
-
 def test_the_same_log_and_seed_give_the_same_bytes(tmp_path: Path) -> None:
     path = write(tmp_path / "log.jsonl", requests())
     for name, seed in (("a", 1), ("b", 1), ("c", 2)):
@@ -216,27 +199,6 @@ def test_a_shadow_log_tells_the_texts_of_divergences(measured: Toy, tmp_path: Pa
     assert made.card.untold_requests > 0
 
 
-def test_a_sample_that_was_cut_off_is_completed_first(tmp_path: Path) -> None:
-    log = tmp_path / "log.jsonl"
-    log.write_text("".join(json.dumps({"query": f"salt {at}"}) + "\n" for at in range(90)))
-    to = tmp_path / "out.jsonl"
-    whole = make(log)
-    wanted = to.read_text()
-    to.unlink()
-    left = FileChange(to, (tmp_path,), "queries from-log")
-    left.write(to, wanted)
-    with (
-        mock.patch.object(left, "_apply", side_effect=OSError),
-        pytest.raises(OSError, match=r"^$"),
-    ):
-        left.commit()
-    with pytest.raises(NotOurs, match="already exists"):
-        make(log)
-    assert to.read_text() == wanted
-    assert not journal_of(to).exists()
-    assert whole.queries
-
-
 WORDS = ("red", "blue", "green")
 DOCUMENTS = [Document(f"d{at}", "", f"{WORDS[at % 3]} cone number{at}") for at in range(12)]
 QUERIES = [Query("q1", "red cone"), Query("q2", "number5"), Query("q3", "nothing")]
@@ -271,9 +233,3 @@ def test_pairs_of_a_query_stand_in_a_drawn_order(tmp_path: Path) -> None:
         assert [pair.query_id for pair in pairs] == ["q1"] * 4 + ["q2"]
         orders.add(tuple(pair.doc_id for pair in pairs[:4]))
     assert len(orders) > 1
-
-
-def test_a_pool_that_is_there_is_kept(tmp_path: Path) -> None:
-    make_first_pool(tmp_path, "p", 2)
-    with pytest.raises(NotOurs, match="already exists"):
-        make_first_pool(tmp_path, "p", 3)

@@ -353,23 +353,7 @@ def test_no_page_is_made_of_an_edited_decision(held: Toy) -> None:
         check_decision(held.layout, held.project.subject(NAME), now=datetime.now(UTC))
 
 
-WIDE = GATES.replace("margin = 0.1", "margin = 0.2")
-HARD_FORGED = HEAD + STEP + WIDE.replace("floor = 0.6", "floor = 0.995") + RACED
 Spoil = Callable[[Toy], object]
-
-
-@pytest.fixture(scope="module")
-def decided_forged(measured: Toy, tmp_path_factory: pytest.TempPathFactory) -> Toy:
-    """Decide by a bound that the candidate misses."""
-    made = measured.copied(tmp_path_factory.mktemp("forged") / "project")
-    made.policy(HARD_FORGED)
-    assert made.decide().outcome is Outcome.HOLD
-    return made
-
-
-@pytest.fixture
-def held_forged(decided_forged: Toy, tmp_path: Path) -> Toy:
-    return decided_forged.copied(tmp_path / "held")
 
 
 def finding(about: dict[str, Any], gate: str) -> dict[str, Any]:
@@ -377,17 +361,6 @@ def finding(about: dict[str, Any], gate: str) -> dict[str, Any]:
     (step,) = about["steps"]
     found: dict[str, Any] = next(one for one in step["findings"] if one["gate"] == gate)
     return found
-
-
-def test_what_was_decided_is_derived_again(held_forged: Toy) -> None:
-    said = {one.what: one.said for one in verify(held_forged.layout)}
-    assert said["derived again"].endswith("values by query, 6 findings")
-    stated = said["taken as stated"]
-    assert stated.startswith("what the engines answered, the race's raw times, when they were run")
-    assert "fts5 20" in stated
-    assert "--requery asks the engines again; a signature says who stands for it" in stated
-    assert said["counted twice"] == "492 values by ir-measures"
-    assert verify(held_forged.layout, deep=False)[-2].said == "nothing (--no-deep)"
 
 
 def scores(project: Toy) -> None:
@@ -431,16 +404,6 @@ def documents(project: Toy) -> None:
     restamp(project.layout)
 
 
-def clusters(project: Toy) -> None:
-    """Take two queries that are nothing alike for one."""
-    found = json.loads((project.layout.data / CLUSTERS).read_text())
-    found["near_duplicates"].append(["q01", "q02"])
-    write_json(project.layout.data / CLUSTERS, found)
-    restamp(project.layout)
-    project.compare_again()
-    project.decide()
-
-
 def hidden(project: Toy) -> None:
     """Say of a near duplicate that an intent parts it, as if it were not so; and decide by that."""
     path = project.layout.data / CLUSTERS
@@ -469,16 +432,15 @@ def independent(project: Toy) -> None:
         (classes, r"classes\.parquet: fts5~\w+\.q\d+: stored \"exact\", derived \""),
         (means, r"scores\.json: tantivy\.RR@10\.mean: stored 0\.99, derived 0\.\d+"),
         (judgements, r"qrels\.trec: is not what .*manifest\.json says"),
-        (clusters, r"clusters\.json: is not what the queries give"),
         (documents, r"corpus\.jsonl: is not what .*manifest\.json says"),
     ],
 )
 def test_evidence_between_the_raw_and_the_decided_is_derived_again(
-    held_forged: Toy, spoil: Spoil, says: str
+    held: Toy, spoil: Spoil, says: str
 ) -> None:
-    spoil(held_forged)
+    spoil(held)
     with pytest.raises(EvidenceError, match=says):
-        verify(held_forged.layout)
+        verify(held.layout)
 
 
 def ratio(about: dict[str, Any]) -> None:
@@ -514,39 +476,39 @@ def budget(about: dict[str, Any]) -> None:
     ],
 )
 def test_any_value_of_the_decision_is_derived_again(
-    held_forged: Toy, edit: Callable[[dict[str, Any]], None], says: str
+    held: Toy, edit: Callable[[dict[str, Any]], None], says: str
 ) -> None:
-    forge(held_forged.layout, edit)
+    forge(held.layout, edit)
     with pytest.raises(EvidenceError, match=says):
-        verify(held_forged.layout)
+        verify(held.layout)
 
 
-def test_a_report_of_tests_that_says_otherwise_is_refused(held_forged: Toy) -> None:
-    replace_in(held_forged.layout.junit, "<failure", "<skipped")
-    restamp(held_forged.layout)
+def test_a_report_of_tests_that_says_otherwise_is_refused(held: Toy) -> None:
+    replace_in(held.layout.junit, "<failure", "<skipped")
+    restamp(held.layout)
     with pytest.raises(EvidenceError, match=r"junit\.xml: is not what the decision beside it"):
-        verify(held_forged.layout)
+        verify(held.layout)
 
 
-def test_a_decision_that_does_not_state_its_settings_is_refused(held_forged: Toy) -> None:
-    forge(held_forged.layout, lambda about: about["provenance"]["settings"].pop("score"))
+def test_a_decision_that_does_not_state_its_settings_is_refused(held: Toy) -> None:
+    forge(held.layout, lambda about: about["provenance"]["settings"].pop("score"))
     with pytest.raises(BadFile, match="does not state its settings"):
-        verify(held_forged.layout)
+        verify(held.layout)
 
 
 @pytest.mark.parametrize("kind", ["corpus", "queries", "qrels"])
-def test_a_decision_on_other_data_is_refused(held_forged: Toy, kind: str) -> None:
-    forge(held_forged.layout, lambda about: about["provenance"]["sha256"].update({kind: "0" * 64}))
+def test_a_decision_on_other_data_is_refused(held: Toy, kind: str) -> None:
+    forge(held.layout, lambda about: about["provenance"]["sha256"].update({kind: "0" * 64}))
     with pytest.raises(EvidenceError, match=rf"decision\.json: was made from other {kind}\."):
-        verify(held_forged.layout)
+        verify(held.layout)
 
 
 def test_it_is_said_where_the_code_changed_since(
-    held_forged: Toy, monkeypatch: pytest.MonkeyPatch
+    held: Toy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(stage, "code_sha256", lambda: digest.of_bytes(b"other code"))
-    said = {one.what: one.said for one in verify(held_forged.layout)}
+    said = {one.what: one.said for one in verify(held.layout)}
     assert said["code"] == "changed since; every value is still the same"
-    forge(held_forged.layout, promoted)
+    forge(held.layout, promoted)
     with pytest.raises(EvidenceError, match="The code changed since it was decided"):
-        verify(held_forged.layout)
+        verify(held.layout)

@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
-from harness.core.errors import BadFile, EvidenceError, HarnessError
+from harness.core.errors import EvidenceError
 from harness.core.records import Query
-from harness.corpus.parquet import table_of
-from harness.corpus.runs import CLASS_COLUMNS, read_run, read_scores, write_run
+from harness.corpus.runs import read_run, read_scores, write_run
 from harness.measures.decompose import DifferenceParts
 from harness.pipeline.compare import check_compared, compare, read_agreement
 from harness.pipeline.decompose import keep, kept
+from harness.pipeline.evidence import slice_differences
 from harness.pipeline.layout import Layout
 from harness.pipeline.receipts import note_run
-from harness.pipeline.report_inputs import slice_differences
 from harness.report.explorer_stages import Decomposed
 from harness.report.inputs import QueryStage
 from tests.make import gate_inputs
@@ -36,15 +32,6 @@ def test_each_query_has_a_class_and_each_control_a_noise(measured: Toy) -> None:
     assert len(classes) == 41
     assert classes[NOTHING] == "both_empty"
     assert set(found[CONTROL, CONTROL].classes) == {"exact", "both_empty"}
-
-
-def test_tables_of_other_pairs_are_refused(project: Toy) -> None:
-    table = table_of(project.layout.classes, CLASS_COLUMNS)
-    at = table.column_names.index("candidate")
-    others = pa.array(["other"] * table.num_rows)
-    pq.write_table(table.set_column(at, "candidate", others), project.layout.classes)
-    with pytest.raises(BadFile, match="its pairs of engines are not those of"):
-        read_agreement(project.layout)
 
 
 def test_an_unsteady_control_shows_in_the_noise_alone(project: Toy) -> None:
@@ -77,18 +64,6 @@ def test_differences_are_candidate_less_control(measured: Toy) -> None:
         assert apart[measure].value == pytest.approx(float(np.mean(values[1] - values[0])))
 
 
-def test_no_pair_is_no_comparison(project: Toy) -> None:
-    compare(project.layout, [], project.params.compare, project.params.score.inference())
-    assert read_agreement(project.layout) == {}
-    assert json.loads(project.layout.differences.read_text()) == {}
-
-
-def test_comparing_before_scoring_is_refused(project: Toy) -> None:
-    project.layout.score_receipt.unlink()
-    with pytest.raises(EvidenceError, match=r"nothing was measured yet\. .*harness stage score"):
-        compare(project.layout, [PAIR], project.params.compare, project.params.score.inference())
-
-
 def test_comparing_a_run_that_is_newer_than_its_scores_is_refused(project: Toy) -> None:
     write_run(read_run(project.layout.run("hash-hybrid")), project.layout.run(CANDIDATE))
     with pytest.raises(EvidenceError, match="was changed since"):
@@ -101,20 +76,6 @@ def test_a_comparison_is_of_the_runs_it_was_made_from(project: Toy) -> None:
     path.write_bytes(project.layout.again(CANDIDATE).read_bytes())
     with pytest.raises(EvidenceError, match=r"again\.parquet: was changed .*harness stage compare"):
         check_compared(project.layout, [PAIR])
-
-
-def test_classes_that_are_gone_are_named(project: Toy) -> None:
-    project.layout.classes.unlink()
-    with pytest.raises(
-        BadFile, match=r"classes\.parquet: no such file. Run: harness stage compare"
-    ):
-        read_agreement(project.layout)
-
-
-def test_a_depth_below_one_is_refused(project: Toy) -> None:
-    params = project.params.compare.model_copy(update={"depths": (0,)})
-    with pytest.raises(HarnessError, match="depth 0"):
-        compare(project.layout, [PAIR], params, project.params.score.inference())
 
 
 CONTROL_SLICES = np.array([0.1, 0.2, 0.3, 0.4, 0.5, 0.6])
@@ -180,14 +141,3 @@ def test_what_is_kept_is_read_again(tmp_path: Path) -> None:
     assert first.stages == ("words",)
     assert first.values == {"q1": (0.75, 0.5), "q2": (0.5, 0.625)}
     assert first.steps == {"q1": (QueryStage(-0.25, 0.0),), "q2": (QueryStage(0.0, 0.125),)}
-
-
-def test_a_broken_file_is_named_with_its_hint(tmp_path: Path) -> None:
-    place = layout(tmp_path)
-    keep(place, decomposed("a", "b"))
-    (file,) = (tmp_path / "perf" / "apart").iterdir()
-    file.write_text("{")
-    with pytest.raises(
-        BadFile, match=r"a~b\.json:1: not a difference by stage .*harness decompose"
-    ):
-        kept(place)

@@ -14,10 +14,8 @@ from harness.core.names import Experiment, Kind
 from harness.pipeline import experiments, pins
 from harness.pipeline.experiments import (
     FIRST,
-    inputs,
     inventory_of,
     keep,
-    race_settings,
     read,
     shared,
     stock,
@@ -67,17 +65,6 @@ def test_judging_by_another_policy_is_noted_and_leaves_no_decision(project: Toy)
     *_, gate, other = read(project.layout).experiments
     assert (other.kind, other.decision) == ("decide", None)
     assert other.steps == gate.steps
-
-
-def test_no_race_has_no_settings(project: Toy) -> None:
-    assert race_settings(project.layout)["processes"] == 3
-    project.layout.race_receipt.write_text("[")
-    with pytest.raises(BadFile, match="not a receipt of a race"):
-        race_settings(project.layout)
-    project.layout.race_receipt.unlink()
-    assert race_settings(project.layout) == {}
-    found = inputs(project.layout, [CONTROL], stock(project.layout), policy=None, seeds={})
-    assert (found.times, found.seeds) == (None, {})
 
 
 @pytest.mark.parametrize("text", ["{", "{}", '{"format": 2}'])

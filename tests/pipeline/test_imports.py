@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
-from harness.cli import application
-from harness.core.errors import BadFile, DatasetError, UnknownName
-from harness.core.folders import cut_off
+from harness.core.errors import DatasetError
 from harness.core.records import Document, Judgement, Qrels, Query
 from harness.core.run import Status
 from harness.corpus import beir, card, prepared, trec
 from harness.corpus import judgements as corpus_judgements
 from harness.corpus.cells import Ids, write
-from harness.corpus.exchange import Data, writer
 from harness.corpus.judgements import JudgingPair, Pool
 from harness.corpus.prepared import Prepared
 from harness.corpus.runs import read_run
@@ -26,14 +21,11 @@ from harness.corpus.trec import MissingQuery
 from harness.pipeline.compare import ties
 from harness.pipeline.imports import (
     NOTHING_STATED,
-    About,
     ImportTarget,
-    MboxImport,
     check_free,
     import_beir,
     import_ir_datasets,
     import_jsonl,
-    import_mbox,
     import_ratings,
     import_trec,
     judgements,
@@ -43,10 +35,6 @@ from harness.pipeline.layout import Layout
 from harness.pipeline.prepare import prepare
 from harness.pipeline.receipts import check_run, read_manifest
 from harness.pipeline.replay import import_run
-from tests.make.damage import killed
-
-SHARED = Path(__file__).resolve().parents[2].parent / "shared" / "datasets"
-real = pytest.mark.skipif(not SHARED.exists(), reason="no collections beside the project")
 
 
 @pytest.fixture
@@ -67,24 +55,6 @@ def judge(folder: Path, line: str) -> None:
         out.write(line + "\n")
 
 
-def test_an_id_that_no_terminal_shows_stands_by_its_number(folder: Path, tmp_path: Path) -> None:
-    judge(folder, "a\t3\u2028\t1")
-    to = tmp_path / "datasets", tmp_path / "qrels"
-    done = import_beir(folder, ImportTarget("toy", *to, split="test", allow_dangling=True))
-    assert "1 judged document is not in the corpus: 3⟨U+2028⟩." in done.warnings
-
-
-def test_an_import_is_prepared_without_complaint(folder: Path, tmp_path: Path) -> None:
-    import_beir(
-        folder, ImportTarget("toy", tmp_path / "datasets", tmp_path / "qrels", split="test")
-    )
-    prepare(tmp_path / "datasets" / "toy", tmp_path / "qrels" / "toy", tmp_path / "data")
-    read = Prepared.open(tmp_path / "data")
-    assert [d.doc_id for d in read.documents()] == ["1", "2"]
-    assert [q.query_id for q in read.queries()] == ["a", "b"]
-    assert read.qrels().grades == {"a": {"1": 1}, "b": {"1": 0}}
-
-
 def test_the_report_counts_what_is_left_out_and_empty(folder: Path, tmp_path: Path) -> None:
     report = import_beir(
         folder, ImportTarget("toy", tmp_path / "datasets", tmp_path / "qrels", split="test")
@@ -98,18 +68,6 @@ def test_the_report_counts_what_is_left_out_and_empty(folder: Path, tmp_path: Pa
     assert Prepared.open(tmp_path / "data").manifest.left_out == 1
     load_folder(folder, "test", tmp_path / "loaded")
     assert Prepared.open(tmp_path / "loaded").manifest.left_out == 1
-
-
-def test_the_card_says_where_it_is_from_and_what_to_know(folder: Path, tmp_path: Path) -> None:
-    about = About(title="Toy", source="by hand", licence="CC0-1.0", warnings=("small",))
-    import_beir(
-        folder, ImportTarget("toy", tmp_path / "d", tmp_path / "q", split="test", about=about)
-    )
-    found = card.read(tmp_path / "d" / "toy")
-    assert (found.title, found.source, found.licence) == ("Toy", "by hand", "CC0-1.0")
-    left_out = "Without a judgement, and so left out: 1 of 3 queries."
-    assert found.warnings[:2] == ["small", left_out]
-    assert found.warnings[2:] == ["1 document is empty: 2.", "1 query is empty: b."]
 
 
 @pytest.mark.parametrize(
@@ -184,13 +142,6 @@ def test_queries_and_judgements_of_two_collections_are_refused(
         import_beir(folder, ImportTarget("toy", tmp_path / "d", tmp_path / "q", split="test"))
 
 
-def test_a_second_document_of_one_id_is_refused(folder: Path, tmp_path: Path) -> None:
-    with (folder / "corpus.jsonl").open("a") as out:
-        out.write('{"_id": "1", "text": "again"}\n')
-    with pytest.raises(BadFile, match=r"corpus\.jsonl:3: the id '1' is on line 1 already"):
-        import_beir(folder, ImportTarget("toy", tmp_path / "d", tmp_path / "q", split="test"))
-
-
 @pytest.mark.parametrize("name", ["topics.trec", "topics.tsv"])
 def test_topics_and_qrels_of_trec(folder: Path, tmp_path: Path, name: str) -> None:
     tagged = "<top>\n<num> Number: a\n<title> first\n</top>\n"
@@ -226,70 +177,13 @@ def test_a_folder_is_loaded_without_being_registered(folder: Path, tmp_path: Pat
     assert {path.name for path in tmp_path.iterdir()} == {"in", "data"}
 
 
-@real
-@pytest.mark.parametrize(
-    ("name", "counts", "empty"),
-    [("adi", (82, 35, 170), ()), ("cranfield", (1400, 225, 1837), ("471", "995"))],
-)
-def test_real_collections(
-    tmp_path: Path, name: str, counts: tuple[int, int, int], empty: tuple[str, ...]
-) -> None:
-    to = (tmp_path / "datasets", tmp_path / "qrels")
-    report = import_beir(SHARED / name, ImportTarget(name, *to, split="test"))
-    assert (report.documents, report.queries, report.judgements) == counts
-    assert report.empty_documents == empty
-    prepare(to[0] / name, to[1] / name, tmp_path / "data")
-    assert Prepared.open(tmp_path / "data").manifest.documents == counts[0]
-
-
-@real
-def test_only_the_judged_queries_of_a_split_are_taken(tmp_path: Path) -> None:
-    report = import_beir(
-        SHARED / "scifact", ImportTarget("s", tmp_path / "d", tmp_path / "q", split="test")
-    )
-    assert (report.queries, report.unjudged_queries) == (300, 809)
-
-
 ir_datasets: Any = pytest.importorskip("ir_datasets", reason="the extra ir-datasets is absent")
-NAME = "harness-test"
-DATA = Data(
-    "mine",
-    lambda: iter((Document("d1", "Red", "shoes\tof two\nlines"), Document("d2", "", "boots"))),
-    (Query("q1", "red shoes"), Query("q2", "boots")),
-    Qrels({"q1": {"d1": 2, "d2": 0}, "q2": {"d2": 1}}),
-)
 
 
 @pytest.fixture
 def target(tmp_path: Path) -> ImportTarget:
     to = tmp_path / "datasets", tmp_path / "qrels"
     return ImportTarget("mine", *to, split="test")
-
-
-@pytest.fixture
-def registered(tmp_path: Path) -> Iterator[str]:
-    """Write data for ir_datasets, and register them as it does with files of one's own."""
-    writer("ir-datasets")(tmp_path, DATA)
-    found = ir_datasets.create_dataset(
-        docs_tsv=str(tmp_path / "docs.tsv"),
-        queries_tsv=str(tmp_path / "queries.tsv"),
-        qrels_trec=str(tmp_path / "qrels.trec"),
-    )
-    ir_datasets.registry.register(NAME, found)
-    yield NAME
-    del ir_datasets.registry._registered[NAME]  # noqa: SLF001  it cannot be unregistered otherwise
-
-
-def test_what_is_written_for_it_comes_back(registered: str, target: ImportTarget) -> None:
-    import_report = import_ir_datasets(target, collection=registered, download=False)
-    assert (import_report.documents, import_report.queries, import_report.judgements) == (2, 2, 3)
-    assert trec.qrels(target.qrels / "mine" / "test.qrels") == DATA.qrels
-    corpus = (target.datasets / "mine" / "corpus.jsonl").read_text()
-    assert '"text": "Red shoes of two lines"' in corpus
-    queries = (target.datasets / "mine" / "queries.jsonl").read_text()
-    assert (
-        queries == '{"query_id": "q1", "text": "red shoes"}\n{"query_id": "q2", "text": "boots"}\n'
-    )
 
 
 def test_nothing_is_downloaded_unasked(
@@ -304,16 +198,6 @@ def test_nothing_is_downloaded_unasked(
     with pytest.raises(Exception, match="NoneType"):
         import_ir_datasets(target, collection="vaswani", download=True)
     assert requested
-
-
-def test_a_collection_without_judgements_is_told_others(target: ImportTarget) -> None:
-    with pytest.raises(DatasetError, match=r"beir: has no docs in ir_datasets; choose .*beir/arg"):
-        import_ir_datasets(target, collection="beir", download=False)
-
-
-def test_a_name_that_is_not_there_is_told_near_ones(target: ImportTarget) -> None:
-    with pytest.raises(UnknownName, match=r"named 'vaswanii'; .* Did you mean vaswani"):
-        import_ir_datasets(target, collection="vaswanii", download=False)
 
 
 def a_pool(path: Path, *grades: int | None) -> Path:
@@ -336,119 +220,6 @@ def test_a_pool_is_taken_as_far_as_it_is_judged(tmp_path: Path) -> None:
     assert about == NOTHING_STATED
 
 
-def test_a_pool_without_a_grade_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(BadFile, match="it holds no judgement"):
-        judgements(a_pool(tmp_path / "p", None), NOTHING_STATED)
-
-
-@pytest.mark.parametrize(("name", "line"), [("x.tsv", "q\td\t2\n"), ("x.qrels", "q 0 d 2\n")])
-def test_other_files_are_read_by_their_names(tmp_path: Path, name: str, line: str) -> None:
-    (tmp_path / name).write_text(line)
-    assert judgements(tmp_path / name, NOTHING_STATED)[0].grades == {"q": {"d": 2}}
-
-
-def test_an_open_pair_without_a_pool_beside_it_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "x").write_text("q 0 d ?\n")
-    with pytest.raises(BadFile, match="x:1: the pair is not judged yet"):
-        judgements(tmp_path / "x", NOTHING_STATED)
-
-
-MAILS = (
-    "From x\nFrom: a@x\nMessage-ID: <1@x>\nSubject: One\n"
-    "Date: Mon, 06 Jan 2025 12:00:00 +0000\n\nfirst\n\n"
-    "From x\nFrom: b@x\nMessage-ID: <2@x>\nIn-Reply-To: <1@x>\n\nsecond\n"
-)
-
-
-@pytest.fixture
-def given(tmp_path: Path) -> Path:
-    folder = tmp_path / "in"
-    folder.mkdir()
-    (folder / "box").write_text(MAILS)
-    (folder / "queries.jsonl").write_text('{"query_id": "q", "text": "first"}\n')
-    (folder / "test.qrels").write_text("q 0 1@x 2\nq 0 2@x 1\n")
-    return folder
-
-
-def take(given: Path, root: Path) -> MboxImport:
-    return import_mbox(
-        ImportTarget("mail", root / "datasets", root / "qrels", split="test"),
-        mbox_file=given / "box",
-        queries_file=given / "queries.jsonl",
-        qrels_file=given / "test.qrels",
-    )
-
-
-def test_mail_is_imported_and_prepared_without_complaint(given: Path, tmp_path: Path) -> None:
-    mbox_import = take(given, tmp_path)
-    assert (
-        mbox_import.report.documents,
-        mbox_import.report.queries,
-        mbox_import.report.judgements,
-    ) == (2, 1, 2)
-    prepare(tmp_path / "datasets" / "mail", tmp_path / "qrels" / "mail", tmp_path / "data")
-    read = Prepared.open(tmp_path / "data")
-    assert [d.metadata["thread_id"] for d in read.documents()] == ["1@x", "1@x"]
-    assert read.qrels().grades == {"q": {"1@x": 2, "2@x": 1}}
-
-
-def test_what_is_odd_about_mails_is_on_the_card(given: Path, tmp_path: Path) -> None:
-    mbox_import = take(given, tmp_path)
-    assert [note.doc_id for note in mbox_import.notes] == ["2@x"]
-    about = card.read(tmp_path / "datasets" / "mail")
-    assert about.warnings == ["1 of the mails: it has no date (mail 2: 2@x)."]
-
-
-def test_a_judged_mail_that_is_not_there_is_refused(given: Path, tmp_path: Path) -> None:
-    (given / "test.qrels").write_text("q 0 3@x 1\n")
-    with pytest.raises(DatasetError, match="not in the corpus: 3@x"):
-        take(given, tmp_path)
-
-
-def test_the_command_takes_files_of_questions_and_tells_odd_mails(
-    given: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "params.yaml").write_text("")
-    monkeypatch.chdir(tmp_path)
-    words = ["import", "mbox", str(given / "box"), "--name", "mail"]
-    words += ["--queries", str(given / "queries.jsonl"), "--qrels", str(given / "test.qrels")]
-    done = CliRunner().invoke(application(), words)
-    assert done.exit_code == 0, done.output
-    assert (tmp_path / "datasets" / "mail" / "corpus.jsonl").exists()
-
-
-DIES = """
-from harness.core import files
-from harness.core import folders as journal
-from harness.pipeline import imports as importing
-step = {step}
-
-def counted(module, name):
-    call = getattr(module, name)
-    def run(*args, **more):
-        global step
-        if not step:
-            os.kill(os.getpid(), signal.SIGKILL)
-        step -= 1
-        done = call(*args, **more)
-        if not step:
-            os.kill(os.getpid(), signal.SIGKILL)
-        step -= 1
-        return done
-    setattr(module, name, run)
-
-counted(journal, "write_json")
-counted(journal, "write_text")
-counted(journal, "remove")
-counted(files, "swapped")
-root = Path({root!r})
-to = importing.ImportTarget("mine", root / "datasets", root / "qrels", split="test", force=True)
-importing.import_beir(root / "new", to)
-print("done", flush=True)
-os.kill(os.getpid(), signal.SIGKILL)
-"""
-
-
 def beir_place(folder: Path, documents: int) -> Path:
     (folder / "qrels").mkdir(parents=True)
     lines = [json.dumps({"_id": f"d{n}", "text": f"words {n}"}) for n in range(documents)]
@@ -457,32 +228,6 @@ def beir_place(folder: Path, documents: int) -> Path:
     judged = "".join(f"q\td{n}\t1\n" for n in range(documents))
     (folder / "qrels" / "test.tsv").write_text(f"query-id\tcorpus-id\tscore\n{judged}")
     return folder
-
-
-@pytest.mark.slow
-def test_a_kill_leaves_the_old_one_or_the_new_one(
-    tmp_path: Path, draws: Callable[[int, int], int]
-) -> None:
-    beir_place(tmp_path / "new", 5)
-    seen, said = set(), ""
-    for step in sorted({*range(0, 12, draws(4, 1)), 11}):
-        root = tmp_path / str(step)
-        root.mkdir()
-        (root / "new").symlink_to(tmp_path / "new")
-        places = root / "datasets", root / "qrels"
-        import_beir(beir_place(root / "old", 3), ImportTarget("mine", *places, split="test"))
-        said = killed(DIES.format(step=step, root=str(root)))
-        data, qrels = root / "datasets" / "mine", root / "qrels" / "mine"
-        prepare(data, qrels, root / "build")
-        found = card.read(data)
-        assert found.documents == found.judgements
-        assert not cut_off(data)
-        seen.add(found.documents)
-        import_beir(root / "new", ImportTarget("mine", *places, split="test", force=True))
-        prepare(data, qrels, root / "build")
-        assert card.read(data).documents == 5
-    assert seen == {3, 5}
-    assert said == "done\n"
 
 
 def test_what_an_import_wrote_may_be_replaced(tmp_path: Path) -> None:
@@ -519,18 +264,6 @@ def test_what_was_not_rated_is_on_the_card(tmp_path: Path, target_ratings: Impor
     warnings = card.read(target_ratings.datasets / "mine").warnings
     assert warnings[0] == "1 pair was listed without a rating and left out."
     assert (target_ratings.qrels / "mine" / "test.qrels").read_text() == "red%20shoes 0 d1 2\n"
-
-
-def test_ratings_of_documents_that_are_not_there_are_refused(
-    tmp_path: Path, target_ratings: ImportTarget
-) -> None:
-    case = tmp_path / "case.csv"
-    case.write_text("query,docid,rating\nred shoes,d9,2\n")
-    with pytest.raises(DatasetError, match=r"not in the corpus: d9;.*--allow-dangling"):
-        import_ratings(
-            target_ratings, kind="quepid", ratings_file=case, corpus_file=tmp_path / "corpus.jsonl"
-        )
-    assert not target_ratings.datasets.exists() or not [*target_ratings.datasets.glob("mine")]
 
 
 @pytest.fixture
@@ -576,12 +309,6 @@ def test_a_query_without_a_line_may_be_said_to_be_an_empty_answer(
     lost, empty = (read_manifest(layout, arm).fingerprint for arm in ("lost", "empty"))
     assert run.served_by == (empty, empty)
     assert lost != empty
-
-
-def test_another_file_is_another_arm(layout: Layout, tmp_path: Path) -> None:
-    import_run(layout, "one", written(tmp_path, "q1 Q0 a 1 1.0 x\n"))
-    import_run(layout, "two", written(tmp_path, "q1 Q0 b 1 1.0 x\n"))
-    assert read_manifest(layout, "one").fingerprint != read_manifest(layout, "two").fingerprint
 
 
 def test_documents_of_another_corpus_are_refused(layout: Layout, tmp_path: Path) -> None:
@@ -637,11 +364,6 @@ def test_a_hit_that_is_the_query_itself_is_taken_out(layout: Layout, tmp_path: P
     assert run.ranking("q1") == ("q2", "a")
     assert run.ranking("q2") == ("q1", "q2", "a")
     assert read_run(layout.again("other")).ranking("q1") == ("q2", "a")
-
-
-def test_a_score_that_is_no_number_names_its_line(layout: Layout, tmp_path: Path) -> None:
-    with pytest.raises(BadFile, match=r"other\.trec:2"):
-        import_run(layout, "other", written(tmp_path, "q1 Q0 a 1 1.0 x\nq1 Q0 b 2 nan x\n"))
 
 
 def test_what_ties_could_do_stands_beside_the_scores(layout: Layout, tmp_path: Path) -> None:

@@ -3,50 +3,30 @@
 from __future__ import annotations
 
 import os
-import time
-from collections import Counter
 from collections.abc import Callable
-from dataclasses import replace
-from datetime import date
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import pytest
 import yaml
 
-from harness.agreement import Class
-from harness.core import digest
 from harness.core.batches import processes, using
-from harness.core.errors import BadFile, EvidenceError, HarnessError, InvalidArm
-from harness.core.store import Artifact
-from harness.corpus import beir, judgements, runs
-from harness.corpus.judgements import JudgingPair, Label, Pool
-from harness.migrate import ledger
+from harness.core.errors import EvidenceError, HarnessError
 from harness.migrate import moves as migrate
-from harness.pipeline import evidence, receipts, report_inputs
-from harness.pipeline import replay as stages_replay
-from harness.pipeline.evidence import gathered, pairs_of, sides
-from harness.pipeline.init import BESIDE, INIT_PIPELINE, WORKFLOW, NewProject, added, begin_project
-from harness.pipeline.layout import File, Layout, drop_older
-from harness.pipeline.pins import BeirFolder
-from harness.pipeline.plan import for_control, ground, ground_of_folder
-from harness.pipeline.receipts import read_manifest
-from harness.pipeline.replay import OpenedIndex, replay
+from harness.pipeline.evidence import gathered, sides
+from harness.pipeline.init import BESIDE, INIT_PIPELINE, WORKFLOW, NewProject, begin_project
+from harness.pipeline.layout import File, Layout
+from harness.pipeline.pins import BeirFolder, for_control, ground, ground_of_folder
+from harness.pipeline.replay import replay
 from harness.pipeline.score import score
 from harness.policy.load import load_policy
 from harness.policy.plan import Raced, plan
 from harness.replay import drive
 from harness.report import trends
-from harness.shadow.divergences import AcceptedDivergence
-from harness.shadow.settings import accept
-from harness_engines import registry
 from harness_engines.vector import bulk
 from harness_engines.vector.bulk import embed_all
 from harness_engines.vector.embedder import HashEmbedder
-from tests import cold
 from tests.make.decisions import POLICY, day
 from tests.make.toy import ARMS, CANDIDATE, CONTROL, GATES, HEAD, NAME, STEP, Toy
-from tests.pipeline.test_oneshot import Shot
 from tests.report.test_trends import entry
 
 LAYOUT = Layout(Path("build/x"), Path("perf/x"), Path(".cache/x"))
@@ -63,41 +43,7 @@ def test_no_two_things_share_a_file() -> None:
     assert len(set(named)) == len(named)
 
 
-def test_what_rests_on_a_clock_is_not_among_the_tracked() -> None:
-    timed = {name for name, path in properties().items() if path.is_relative_to(LAYOUT.today)}
-    assert timed == {
-        "times",
-        "decision",
-        "junit",
-        "decision_receipt",
-        "signature",
-        "replays",
-        "experiments",
-        "log",
-        "log_link",
-    }
-    others = set(properties().values()) - {
-        properties()[name] for name in (*timed, "race_parts", "score_parts")
-    }
-    assert all(path.is_relative_to(LAYOUT.root) for path in others)
-
-
-def test_indexes_and_parts_are_caches() -> None:
-    assert LAYOUT.index("a").is_relative_to(LAYOUT.cache)
-    assert LAYOUT.parts("a").is_relative_to(LAYOUT.cache)
-    assert LAYOUT.race_parts.is_relative_to(LAYOUT.cache)
-    assert LAYOUT.manifest("a").is_relative_to(LAYOUT.root)
-
-
 PAIRS = {"step": (CONTROL, CANDIDATE)}
-
-
-def test_a_side_is_an_arm_as_it_was_measured(measured: Toy) -> None:
-    found = sides(measured.layout, ARMS)
-    for arm in ARMS:
-        assert found[arm].run.arm == arm
-        assert set(found[arm].run.served_by) == {found[arm].manifest.fingerprint}
-        assert set(found[arm].scores) == set(measured.params.score.measures)
 
 
 def test_evidence_is_of_one_pair_with_the_others_beside(measured: Toy) -> None:
@@ -112,100 +58,40 @@ def test_evidence_is_of_one_pair_with_the_others_beside(measured: Toy) -> None:
     assert not found.kinds
 
 
-def test_the_steps_of_a_policy_are_its_pairs(measured: Toy) -> None:
-    assert pairs_of(measured.project.policy()) == {"tantivy": (CONTROL, CANDIDATE)}
-
-
 def test_a_pair_that_was_not_compared_is_refused(measured: Toy) -> None:
     pairs = {"other": (CONTROL, "hash-hybrid")}
     with pytest.raises(EvidenceError, match="harness stage compare --dataset toy"):
         gathered(measured.layout, pairs, sides(measured.layout, ARMS), None)
 
 
-def test_a_pair_the_other_way_round_was_not_compared(project: Toy) -> None:
-    pairs = {"back": (CANDIDATE, CONTROL)}
-    with pytest.raises(EvidenceError, match=r"does not list .*tantivy\.again\.parquet"):
-        gathered(project.layout, pairs, sides(project.layout, ARMS), None)
-
-
-def test_what_is_older_is_removed_and_nothing_else(tmp_path: Path) -> None:
-    for name, hours in (("young", 0.5), ("old", 1.5)):
-        path = tmp_path / name
-        path.write_text(name)
-        then = time.time() - hours * 3600
-        os.utime(path, (then, then))
-    drop_older(tmp_path, 1)
-    assert [path.name for path in tmp_path.iterdir()] == ["young"]
-    drop_older(tmp_path / "absent", 1)
-
-
-PAIR = JudgingPair(
-    query_id="q", doc_id="d", query="", title="", snippet="", narrows=0.1, scale=(0, 1)
-)
-
-
 def begun(folder: Path) -> None:
     migrate.begin(folder, POLICY, "fts5", now=day(1, 8), by="me")
-
-
-def accepted(folder: Path) -> None:
-    one = AcceptedDivergence.of("why", "Ada", date(2031, 6, 1), kind=Class.TIE_ORDER)
-    accept(folder / "accepted.toml", one, today=date(2031, 5, 1))
-
-
-def judged(folder: Path) -> None:
-    judgements.write_grades(folder / "pool.qrels", Pool((PAIR,), (1,)))
-
-
-def labelled(folder: Path) -> None:
-    one = Label(query_id="q", doc_id="d", grade=1, kind="person", by="me")
-    judgements.write_labels(folder / "labels.jsonl", [one])
-
-
-def switched(folder: Path) -> None:
-    ledger.write(folder, "fts5", why="a test")
 
 
 def decided(folder: Path) -> None:
     trends.add(folder / "toy.jsonl", entry(1))
 
 
-WRITERS: dict[str, tuple[Callable[[Path], object], tuple[str, ...]]] = {
-    "a migration": (begun, ("ledger.json", "switch.env")),
-    "a switch": (switched, ("switch.env",)),
-    "a pool": (judged, ("pool.qrels",)),
-    "labels": (labelled, ("labels.jsonl",)),
-    "a history": (decided, ("toy.jsonl",)),
-    "accepted divergences": (accepted, ("accepted.toml",)),
-}
-
-
-class Waits(NamedTuple):
-    """What was waited for, in order: names of files and folders."""
-
-    names: list[str]
-
-
-@pytest.fixture
-def waits(monkeypatch: pytest.MonkeyPatch) -> Waits:
-    found, wait = Waits([]), os.fsync
+@pytest.mark.parametrize(
+    ("write", "files"), [(begun, ("ledger.json", "switch.env")), (decided, ("toy.jsonl",))]
+)
+def test_what_is_acknowledged_is_on_the_disk(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    write: Callable[[Path], None],
+    files: tuple[str, ...],
+) -> None:
+    waited: list[str] = []
+    wait = os.fsync
 
     def fsync(opened: int) -> None:
-        found.names.append(Path(f"/proc/self/fd/{opened}").readlink().name)
+        waited.append(Path(f"/proc/self/fd/{opened}").readlink().name)
         wait(opened)
 
     monkeypatch.setattr(os, "fsync", fsync)
-    return found
-
-
-@pytest.mark.parametrize("writer", WRITERS)
-def test_what_is_acknowledged_is_on_the_disk(tmp_path: Path, waits: Waits, writer: str) -> None:
-    write, files = WRITERS[writer]
     write(tmp_path)
     for file in files:
-        assert (tmp_path / file).is_file()
-        at = waits.names.index(file)
-        assert tmp_path.name in waits.names[at + 1 :]
+        assert tmp_path.name in waited[waited.index(file) + 1 :]
 
 
 GITHUB, GITLAB = "acme/search-harness@v1", "acme/tools/search-harness@v1.2"
@@ -267,22 +153,6 @@ def test_what_is_there_is_named_and_nothing_is_written(repository: Path, name: s
     assert files(repository) == before
 
 
-def test_what_was_added_is_gone_where_a_later_step_fails(repository: Path) -> None:
-    before = files(repository)
-    content = {repository / "a" / "b" / "one": b"1", repository / "two": b"#!/bin/sh"}
-    with pytest.raises(OSError, match="full"), added(content):
-        raise OSError("full")
-    assert files(repository) == before
-    assert not (repository / "a").exists()
-
-
-def test_a_workflow_that_is_there_leaves_no_new_folder(repository: Path) -> None:
-    (repository / INIT_PIPELINE).write_text("ours")
-    with pytest.raises(HarnessError, match="already exists"):
-        begin_project(NewProject(repository / "mine", "fts5", gitlab=GITLAB))
-    assert not (repository / "mine").exists()
-
-
 SET_UP = Raced(9, 99)
 
 
@@ -310,13 +180,6 @@ def test_before_any_run_there_is_no_pilot(measured: Toy) -> None:
     assert found.at_hand.answerable == of_stage.at_hand.answerable
 
 
-def test_data_that_were_not_prepared_are_no_ground(measured: Toy) -> None:
-    policy = load_policy(measured.project.policy_file)
-    nowhere = replace(measured.layout, root=measured.root / "build" / "none")
-    with pytest.raises(BadFile, match="missing file"):
-        ground(nowhere, policy, SET_UP)
-
-
 def test_a_step_is_planned_for_each_arm_that_was_compared(measured: Toy) -> None:
     file = measured.project.policy_file.with_name("template.toml")
     file.write_text(HEAD + STEP + GATES)
@@ -327,45 +190,6 @@ def test_a_step_is_planned_for_each_arm_that_was_compared(measured: Toy) -> None
     assert {step.control for step in each.steps} == {"fts5"}
     with pytest.raises(EvidenceError, match="no arm is compared with nobody"):
         for_control(measured.layout, policy, "nobody")
-
-
-@pytest.fixture
-def counted(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
-    """Count calls by what they read."""
-    calls: Counter[str] = Counter()
-
-    def watch(module: Any, name: str, told: Callable[[Path], str]) -> None:  # noqa: ANN401  a module
-        real = getattr(module, name)
-
-        def seen(first: Any, *args: Any, **how: Any) -> Any:  # noqa: ANN401  as the real one
-            calls[told(first)] += 1
-            return real(first, *args, **how)
-
-        monkeypatch.setattr(module, name, seen)
-
-    watch(runs, "table_of", lambda path: path.name)
-    monkeypatch.setattr(Artifact, "write", cold.handing_on)
-    watch(digest, "_of_bytes_in", lambda _: "digest")
-    monkeypatch.setattr(digest, "SETTLED_NS", 0)  # a toy's files are younger on a quick machine
-    watch(receipts, "_read", lambda path: path.name)
-    watch(beir, "queries", lambda path: f"{path.parent.name}/{path.name}")
-    watch(report_inputs, "latency", lambda _: "latency")
-    for name in ("sides", "gathered", "read_race"):
-        watch(evidence, name, lambda _, name=name: name)  # type: ignore[misc]
-    return calls
-
-
-@pytest.mark.slow
-def test_evidence_is_read_once(project: Toy, tmp_path: Path, counted: Counter[str]) -> None:
-    """What a stage wrote, the next ones of the same process do not read."""
-    Shot(project, tmp_path / "out").fire(arms=("fts5", "tantivy"), timed=True)
-    assert [counted[what] for what in ("sides", "gathered", "read_race", "latency")] == [1] * 4
-    names = ("fts5", "tantivy", "fts5.again", "per_query", "agreement", "classes")
-    assert [counted[f"{name}.parquet"] for name in names] == [0] * len(names)
-    assert counted["data/queries.jsonl"] <= 1
-    assert counted["digest"] <= 20  # 14 to 16, most of them files of the two indexes; 117 unknown
-    receipts = sum(count for name, count in counted.items() if name.endswith("receipt.json"))
-    assert receipts == 11
 
 
 @pytest.mark.slow
@@ -393,19 +217,3 @@ def test_what_processes_do_is_what_one_does(
         assert made(tmp_path / "two") == alone
     assert not said
     assert not (tmp_path / "exchanged").exists()
-
-
-@pytest.mark.slow
-def test_an_index_is_opened_once_and_another_one_is_refused(measured: Toy) -> None:
-    layout = measured.layout
-    wanted = read_manifest(layout, "fts5")
-    path = registry.path_of("fts5")
-    index = OpenedIndex.of(layout, path, measured.cache, wanted)
-    with index() as first, index() as again:
-        assert first is again
-    other = OpenedIndex.of(layout, path, measured.cache, read_manifest(layout, "tantivy"))
-    with pytest.raises(InvalidArm, match="is not the index"), other():
-        pass
-    with index() as anew:
-        assert anew is not first
-    stages_replay.close()

@@ -8,17 +8,15 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from xml.etree import ElementTree as ET
 
 import jsonschema
 import pytest
 
-from harness.core.errors import BadFile, EvidenceError, HarnessError, InvalidArm, UnknownName
+from harness.core.errors import EvidenceError, HarnessError, InvalidArm, UnknownName
 from harness.core.gate import Outcome, StepDecision, Verdict
 from harness.corpus import trec
 from harness.corpus.runs import read_run
-from harness.pipeline import gate as stage
-from harness.pipeline.gate import check_decision, gate, read_decision
+from harness.pipeline.gate import check_decision, read_decision
 from harness.pipeline.imports import load_folder
 from harness.pipeline.init import NewProject, begin_project
 from harness.pipeline.layout import Layout
@@ -179,15 +177,6 @@ def test_what_cannot_be_run_is_said_before_anything_is_touched(
 
 
 @pytest.mark.slow
-def test_a_policy_of_several_steps_is_refused(shot: Shot, project: Toy) -> None:
-    text = (project.root / "policy" / "pairwise.toml").read_text()
-    two = project.root / "two.toml"
-    two.write_text(text + text[text.index("[[step]]") :].replace('"tantivy"', '"other"'))
-    with pytest.raises(EvidenceError, match=r"has 2 steps, .*leave --control out"):
-        shot.fire(policy_file=two)
-
-
-@pytest.mark.slow
 def test_the_steps_of_a_policy_name_their_arms_and_are_judged_in_order(
     shot: Shot, project: Toy
 ) -> None:
@@ -230,14 +219,6 @@ def test_an_arm_of_one_s_own_stands_for_the_one_that_the_policy_names(
     assert set(scores) == {"fts5", "tantivy", "hash-hybrid", "fts5-porter"}
 
 
-@pytest.mark.slow
-def test_only_arms_of_steps_race_in_a_migration(shot: Shot, project: Toy) -> None:
-    chosen = {"control": "", "by_steps": True, "policy_file": steps(project), "until": "first"}
-    shot.fire(**chosen, arms=(), timed=True)
-    latency = json.loads((shot.out / "decision.json").read_text())["datasets"][0]["latency"]
-    assert set(latency["percentiles"]) == {"fts5", "tantivy"}
-
-
 def steps(project: Toy) -> Path:
     """Two steps: the first fails, the second passes and waits; a gate names a fourth arm."""
     strict = GATES.replace("floor = 0.6", "floor = 0.999")
@@ -266,16 +247,6 @@ def test_a_run_of_another_engine_is_judged_like_an_arm(shot: Shot, tmp_path: Pat
 
 
 Spoil = Callable[[Toy], object]
-
-
-@pytest.mark.slow
-def test_a_candidate_as_good_is_promoted(project: Toy) -> None:
-    decision = project.decide()
-    assert decision.outcome is Outcome.PROMOTE
-    assert [finding.gate for finding in decision.findings] == [
-        "Who answers", "Answers", "Quality", "Overlap", "Order", "Speed",
-    ]  # fmt: skip
-    assert [f.gate for f in decision.findings if f.timed] == ["Speed"]
 
 
 @pytest.mark.slow
@@ -316,40 +287,11 @@ def test_the_findings_hold_nothing_that_rests_on_a_clock(project: Toy) -> None:
 
 
 @pytest.mark.slow
-def test_the_junit_file_has_a_case_for_each_gate(project: Toy) -> None:
-    project.policy(HEAD + STEP + GATES.replace("margin = 0.15", "margin = 0.2"))
-    project.decide()
-    (suite,) = ET.parse(project.layout.junit).getroot()  # noqa: S314  we wrote it
-    cases = {case.get("name"): case for case in suite.iter("testcase")}
-    assert len(cases) == 5
-    assert suite.get("name") == "toy/tantivy"
-    assert cases["Quality"].find("error") is None
-    assert cases["Who answers"].find("failure") is None
-
-
-@pytest.mark.slow
-def test_a_bound_that_is_missed_holds_the_step(project: Toy) -> None:
-    project.policy(HEAD + STEP + GATES.replace("floor = 0.6", "floor = 0.995"))
-    decision = project.decide()
-    assert decision.outcome is Outcome.HOLD
-    assert [finding.gate for finding in decision.blocking] == ["Overlap"]
-    assert decision.verdict is Verdict.FAIL
-
-
-@pytest.mark.slow
 def test_a_step_that_was_taken_is_rolled_back(project: Toy) -> None:
     own = read_manifest(project.layout, CONTROL).fingerprint
     text = HEAD + STEP.replace("taken = false", f"taken = true\nbaseline = '{own}'")
     project.policy(text + GATES.replace("floor = 0.6", "floor = 0.995"))
     assert project.decide().outcome is Outcome.ROLLBACK
-
-
-@pytest.mark.slow
-def test_a_timed_gate_without_a_race_is_inconclusive(project: Toy) -> None:
-    project.layout.race_receipt.unlink()
-    decision = project.decide()
-    assert decision.verdict is Verdict.INCONCLUSIVE
-    assert [(f.gate, f.reason) for f in decision.blocking] == [("Speed", "no race was run")]
 
 
 @pytest.mark.slow
@@ -360,13 +302,6 @@ def test_an_old_decision_does_not_stand_for_a_failed_one(project: Toy) -> None:
         project.decide()
     assert not project.layout.decision.exists()
     assert not project.layout.junit.exists()
-
-
-@pytest.mark.slow
-def test_without_a_policy_nothing_is_judged(project: Toy) -> None:
-    subject = replace(project.project.subject(NAME), policy=None)
-    with pytest.raises(EvidenceError, match="name a policy"):
-        gate(project.layout, subject, now=datetime.now(UTC))
 
 
 @pytest.mark.slow
@@ -402,36 +337,6 @@ def test_a_decision_that_expired_is_not_shown(project: Toy) -> None:
     says = r"decision\.json: expired: .* 2 days old.*Run: harness gate --dataset toy"
     with pytest.raises(EvidenceError, match=says):
         check_decision(project.layout, subject, now=now + timedelta(hours=49))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("text", "says"),
-    [
-        (None, "nothing was decided yet. Run: harness gate --dataset toy"),
-        ("{not", "not JSON"),
-        ("{}", "schema_version"),
-    ],
-)
-def test_a_decision_that_cannot_be_read_is_named(project: Toy, text: str | None, says: str) -> None:
-    project.layout.decision.unlink(missing_ok=True)
-    if text is not None:
-        project.layout.decision.write_text(text)
-    with pytest.raises(BadFile, match=says):
-        read_decision(project.layout)
-
-
-@pytest.mark.slow
-def test_a_gate_on_an_arm_that_was_not_measured_is_refused(project: Toy) -> None:
-    project.policy(HEAD + STEP.replace('"fts5"', '"dense"') + GATES)
-    with pytest.raises((EvidenceError, UnknownName), match="dense"):
-        project.decide()
-
-
-@pytest.mark.slow
-def test_what_is_left_of_a_decision_without_times() -> None:
-    assert "provenance" not in stage.DETERMINISTIC
-    assert "latency" not in stage.DETERMINISTIC
 
 
 FAKE = "#!/bin/sh\necho {name}: $1\n"

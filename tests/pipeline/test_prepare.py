@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from harness.core.digest import of_documents
-from harness.core.errors import BadFile, DatasetError, IndexNotReady, InvalidArm, UnknownName
+from harness.core.errors import DatasetError, IndexNotReady, InvalidArm
 from harness.corpus import card
 from harness.corpus.card import DatasetCard, Digests
 from harness.corpus.prepared import Prepared
@@ -43,7 +43,6 @@ def run(where):
     Never slowly, and out of breath.
     """
 '''
-TRAFFIC: dict[str, object] = {"messages": 1_000, "seed": 5, "queries": 2}
 
 
 class Folders:
@@ -113,14 +112,6 @@ def zoo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Folders:
     return folders
 
 
-@pytest.fixture
-def mail(tmp_path: Path) -> Folders:
-    folders = Folders(tmp_path)
-    folders.made("agent-mail", TRAFFIC)
-    folders.prepare(update=True)
-    return folders
-
-
 def test_files_that_fit_their_card_are_written_in_one_form(files: Folders) -> None:
     read = files.prepare()
     assert read.manifest.corpus_sha256 == of_documents(read.documents())
@@ -163,33 +154,6 @@ def test_changed_files_are_refused_and_the_old_data_stays(
     assert (files.out / "manifest.json").read_bytes() == before
 
 
-def test_an_update_makes_the_card_fit(files: Folders) -> None:
-    (files.dataset / "corpus.jsonl").write_text('{"doc_id": "d", "text": "b"}\n')
-    files.prepare(update=True)
-    assert next(files.prepare().documents()).text == "b"
-
-
-def test_a_missing_file_is_named(files: Folders) -> None:
-    (files.qrels / "test.qrels").unlink()
-    with pytest.raises(BadFile, match=r"test\.qrels: missing file"):
-        files.prepare()
-
-
-def test_docstrings_become_documents_questions_and_judgements(zoo: Folders) -> None:
-    read = zoo.prepare()
-    assert [d.text for d in read.documents()] == [
-        "run(where)\n\nNever slowly, and out of breath.",
-        "walk(where)\n\nSlowly or at a good pace.",
-    ]
-    assert read.qrels().grades["nl:zoo.walk"] == {"zoo.run": 1, "zoo.walk": 2}
-    assert read.qrels().grades["nl:zoo.run"] == {"zoo.run": 2}
-    assert read.manifest.slices == {"identifier": 2, "natural-language": 2}
-
-
-def test_an_update_notes_the_installed_versions(zoo: Folders) -> None:
-    assert card.read(zoo.dataset).packages == {"zoo": "1.0"}
-
-
 def test_another_version_of_a_package_is_named_with_the_hint(zoo: Folders) -> None:
     site = zoo.root / "site"
     (site / "zoo" / "__init__.py").write_text(ZOO.replace("Slowly", "Quietly"))
@@ -201,61 +165,6 @@ def test_another_version_of_a_package_is_named_with_the_hint(zoo: Folders) -> No
         " Run: pip install zoo==1.0; if the change is meant,"
         " run: harness stage prepare --dataset toy --update"
     )
-
-
-def test_judgements_that_someone_changed_are_refused(zoo: Folders) -> None:
-    with (zoo.qrels / "test.qrels").open("a") as out:
-        out.write("nl:zoo.run 0 zoo.walk 1\n")
-    with pytest.raises(DatasetError, match=r"test\.qrels: not the judgements of the card"):
-        zoo.prepare()
-
-
-@pytest.mark.slow
-def test_traffic_is_made_from_the_settings_of_the_card(mail: Folders) -> None:
-    read = mail.prepare()
-    assert read.manifest.documents == 1_000
-    assert read.manifest.corpus_sha256 == card.read(mail.dataset).sha256.corpus
-    assert {query.params.keys() >= {"project_id"} for query in read.queries()} == {True, False}
-
-
-@pytest.mark.slow
-def test_another_seed_is_not_what_the_card_says(mail: Folders) -> None:
-    other = TRAFFIC | {"seed": 6}
-    card.write(mail.dataset, card.read(mail.dataset).model_copy(update={"make": other}))
-    with pytest.raises(DatasetError, match=r"content of corpus.*make\.py changed.*--update"):
-        mail.prepare()
-
-
-@pytest.mark.slow
-def test_changed_judgements_of_traffic_are_refused(mail: Folders) -> None:
-    judged = mail.qrels / "test.qrels"
-    judged.write_text(judged.read_text().replace(" 2\n", " 1\n", 1))
-    with pytest.raises(DatasetError, match=r"test\.qrels: not the judgements of the card"):
-        mail.prepare()
-
-
-def test_a_table_that_the_program_cannot_read_is_named(mail: Folders) -> None:
-    wrong = TRAFFIC | {"messages": 3}
-    card.write(mail.dataset, card.read(mail.dataset).model_copy(update={"make": wrong}))
-    with pytest.raises(BadFile, match=r"card\.toml: messages: Input should be greater"):
-        mail.prepare()
-
-
-def test_a_set_without_the_program_that_makes_it_is_named(mail: Folders) -> None:
-    (mail.dataset / MAKE).unlink()
-    with pytest.raises(BadFile, match=r"make\.py: missing file"):
-        mail.prepare()
-
-
-def test_the_manifest_says_what_was_indexed(measured: Toy) -> None:
-    data = Prepared.open(measured.layout.data).manifest
-    engines = set()
-    for arm in ARMS:
-        manifest = json.loads(measured.layout.manifest(arm).read_text())
-        assert manifest["documents"] == data.documents == 60
-        assert manifest["corpus_sha256"] == data.corpus_sha256
-        engines.add(manifest["engine"])
-    assert engines == {"sqlite-fts5", "tantivy", "blend"}
 
 
 def test_building_again_gives_the_same_manifest(project: Toy) -> None:
@@ -279,11 +188,6 @@ def test_a_build_that_fails_leaves_the_old_index(
     assert {path.name for path in project.layout.index("fts5").parent.iterdir()} == set(ARMS)
 
 
-def test_an_unknown_arm_is_told_which_there_are(project: Toy) -> None:
-    with pytest.raises(UnknownName, match=r"no arm named 'fst5'; there is .*fts5.*tantivy"):
-        index(project.layout, "fst5", project.cache)
-
-
 def test_an_arm_changed_since_its_index_was_built_is_refused(project: Toy, tmp_path: Path) -> None:
     own = tmp_path / "mine.toml"
     own.write_text(arms.path_of("fts5").read_text())
@@ -302,13 +206,6 @@ def test_the_python_beside_an_arm_is_part_of_it(project: Toy, tmp_path: Path) ->
     (tmp_path / "stack.py").write_text("")
     found = sources(arms.load(str(own), project.cache))
     assert [path.name for path in found] == ["mine.toml", "stack.py"]
-
-
-def test_an_index_that_was_never_built_is_named(project: Toy) -> None:
-    with pytest.raises(
-        IndexNotReady, match=r"index/dense: no index here\. Run: harness stage index"
-    ):
-        check_settings(project.layout, arms.load("dense", project.cache))
 
 
 @pytest.mark.parametrize("arm", ["fts5", "tantivy", "hash-hybrid"])

@@ -19,7 +19,6 @@ from harness.pipeline.receipts import note_replayed, note_run
 from harness.pipeline.regress import CACHE, TIMED, Regression, of_folder, of_revision, regress
 from harness.policy.load import load_policy
 from tests.make.toy import HEAD, NAME, STEP, Toy
-from tests.source import ROOT
 
 pytestmark = pytest.mark.slow
 LOST = 16
@@ -119,25 +118,12 @@ def test_evidence_on_other_data_is_refused(then: Toy, project: Toy, key: str, wh
         judged(project, then.layout)
 
 
-def test_arms_are_chosen_and_those_of_one_release_named(then: Toy, project: Toy) -> None:
-    assert [one.step for one in judged(project, then.layout, ("tantivy",)).decisions] == ["tantivy"]
-    with pytest.raises(EvidenceError, match="dense was measured in both"):
-        judged(project, then.layout, ("dense",))
-
-
 def test_a_file_of_the_baseline_that_was_changed_is_refused(then: Toy, project: Toy) -> None:
     copy = then.copied(project.root.parent / "changed")
     path = copy.layout.run("fts5")
     path.write_bytes(path.read_bytes() + b"x")
     with pytest.raises(EvidenceError, match=r"fts5\.parquet: was changed"):
         judged(project, copy.layout)
-
-
-def test_a_policy_of_steps_is_no_template(then: Toy, project: Toy) -> None:
-    policy = load_policy(ROOT / "policy" / "mail.toml")
-    with pytest.raises(EvidenceError, match="name one with one step"):
-        regress(project.layout, then.layout, policy, project.params.compare, arms=())
-    assert len(load_policy(ROOT / "policy" / "regress.toml").steps) == 1
 
 
 def test_a_folder_may_be_a_project_its_build_or_what_a_run_left(then: Toy, tmp_path: Path) -> None:
@@ -224,17 +210,3 @@ def test_a_cache_with_a_hole_or_a_lie_is_refused(recorded: Toy, tmp_path: Path) 
     kept.unlink()
     with pytest.raises(EvidenceError, match=r"parquet of v1 is not in .*dvc fetch"):
         of_revision(recorded.root, "v1", NAME, tmp_path / "b")
-
-
-def test_runs_of_two_policies_are_not_mixed_up(then: Toy, project: Toy) -> None:
-    """A bound that is moved moves the verdict: the one given decides."""
-    spoil(project, "tantivy", 1)
-    path = project.root / "policy" / "regress.toml"
-    verdicts = []
-    for margin in ("0.5", "0.001"):
-        path.write_text((HEAD + STEP + GATES).replace("margin = 0.15", f"margin = {margin}"))
-        policy, params = load_policy(path), project.params.compare
-        found = regress(project.layout, then.layout, policy, params, arms=("tantivy",))
-        verdicts.append(found.decisions[0].verdict)
-    assert verdicts[0] is Verdict.PASS
-    assert verdicts[1] is not Verdict.PASS

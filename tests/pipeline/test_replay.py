@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sqlite3
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
 from harness.core.engine import Answer, Hit, Manifest
-from harness.core.errors import EvidenceError, IndexNotReady, InvalidArm, UnknownName
+from harness.core.errors import EvidenceError, IndexNotReady, InvalidArm
 from harness.core.printable import many
 from harness.core.records import Query, Scalar
 from harness.core.run import Row, Run, Status
@@ -21,18 +19,15 @@ from harness.corpus.prepared import Prepared
 from harness.corpus.runs import read_run
 from harness.pipeline import receipts
 from harness.pipeline import replay as replay_ahead
-from harness.pipeline.index import index, note_files
-from harness.pipeline.layout import MADE_WITH
+from harness.pipeline.index import note_files
 from harness.pipeline.receipts import read_manifest
 from harness.pipeline.replay import CountingSearcher, check_served, check_turns, remarks, replay
 from harness.replay import drive
 from harness.replay.machine import Advance
 from harness_engines import registry
-from harness_engines.stacks.agent_mail import arm as mail
 from harness_engines.stacks.text.fts5 import FILE, Fts5Searcher
 from tests.make.arms import Table, hits
-from tests.make.damage import cut, flip, run_sql
-from tests.make.toy import ARMS, NOTHING, Toy
+from tests.make.toy import ARMS, Toy
 
 
 def again(project: Toy, arm: str = "fts5") -> None:
@@ -50,30 +45,6 @@ def test_a_run_has_a_row_for_each_query_in_their_order(measured: Toy, arm: str) 
         assert run.lengths.max() <= measured.params.replay.k
 
 
-def test_nothing_found_is_an_answer(measured: Toy) -> None:
-    run = read_run(measured.layout.run("fts5"))
-    assert run.ranking(NOTHING) == ()
-    assert run.status[run.positions[NOTHING]] == Status.ANSWERED
-
-
-def test_no_part_is_left_behind(measured: Toy) -> None:
-    assert not any(measured.layout.parts(arm).exists() for arm in ARMS)
-
-
-def test_a_replay_without_an_index_says_how_to_build_one(project: Toy) -> None:
-    project.layout.manifest("fts5").unlink()
-    with pytest.raises(
-        IndexNotReady, match=r"has no index\. Run: harness stage index --dataset toy --ar"
-    ):
-        again(project)
-
-
-def test_an_index_that_was_deleted_is_named(project: Toy) -> None:
-    shutil.rmtree(project.layout.index("fts5"))
-    with pytest.raises(IndexNotReady, match="no index here"):
-        again(project)
-
-
 def test_a_dropped_table_is_no_run(project: Toy) -> None:
     before = project.layout.run("fts5").read_bytes()
     with closing(sqlite3.connect(project.layout.index("fts5") / FILE)) as db, db:
@@ -84,17 +55,6 @@ def test_a_dropped_table_is_no_run(project: Toy) -> None:
     with pytest.raises(IndexNotReady, match=r"fts5\.db: no such table"):
         again(project)
     assert project.layout.run("fts5").read_bytes() == before
-
-
-def test_an_index_of_other_settings_than_the_manifest_is_refused(project: Toy) -> None:
-    built = project.layout.index("fts5")
-    noted = (built / MADE_WITH).read_bytes()
-    index(project.layout, "fts5-porter", project.cache)
-    shutil.rmtree(built)
-    shutil.copytree(project.layout.index("fts5-porter"), built)
-    (built / MADE_WITH).write_bytes(noted)
-    with pytest.raises(IndexNotReady):
-        again(project)
 
 
 def test_a_manifest_of_another_index_is_refused(project: Toy) -> None:
@@ -150,30 +110,6 @@ def test_a_killed_replay_goes_on_where_it_was(
     assert project.layout.run("fts5").read_bytes() == before
 
 
-def test_the_run_of_another_index_is_not_resumed(
-    project: Toy, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    params = project.params.replay
-    own = tmp_path / "fts5.toml"
-    own.write_text('summary = "x"\nstack = "fts5"\n[settings]\ntokenize = "unicode61"\n')
-    with own.open("a") as out:
-        out.write('title_weight = 2.0\ntext_weight = 1.0\njoined = "both"\n')
-    index(project.layout, str(own), project.cache)
-    replay(project.layout, str(own), project.cache, params, keep_parts=True)
-    own.write_text(own.read_text().replace("title_weight = 2.0", "title_weight = 50.0"))
-    index(project.layout, str(own), project.cache)
-    asked: list[str] = []
-    honest = Fts5Searcher.search
-
-    def counted(searcher: Fts5Searcher, text: str, k: int) -> Answer:
-        asked.append(text)
-        return honest(searcher, text, k)
-
-    monkeypatch.setattr(Fts5Searcher, "search", counted)
-    replay(project.layout, str(own), project.cache, params)
-    assert len(asked) == 2 * 41
-
-
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Count what this process asks; any replay is worth a second one, on any machine."""
@@ -222,19 +158,6 @@ def test_what_the_other_process_did_not_do_is_done_here(
     assert len(asked) == 2 * len(set(asked))
 
 
-@pytest.mark.slow
-def test_an_arm_that_answers_nothing_is_waited_for_by_nobody(
-    project: Toy, asked: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def broken(*_: object) -> Answer:
-        raise ZeroDivisionError
-
-    monkeypatch.setattr(Fts5Searcher, "search", broken)
-    with pytest.raises(InvalidArm, match="not one of"):
-        replayed(project)
-    assert not asked
-
-
 @pytest.mark.parametrize(
     ("stack", "shared"),
     [
@@ -249,12 +172,6 @@ def test_an_arm_that_answers_nothing_is_waited_for_by_nobody(
 def test_an_index_that_a_server_holds_is_asked_by_one_process(stack: str, *, shared: bool) -> None:
     assert stack in registry.known_stacks()
     assert registry.is_shared(stack) is shared
-
-
-def test_code_that_a_user_brought_is_asked_by_one_process(tmp_path: Path) -> None:
-    (tmp_path / "own.py").write_text("def engine(settings, cache): return object()\n")
-    (tmp_path / "own.toml").write_text('summary = "Own."\nstack = "own.py"\n')
-    assert not registry.load(str(tmp_path / "own.toml"), tmp_path).shared
 
 
 def test_a_sample_is_asked_twice_and_compared_with_itself(
@@ -275,99 +192,6 @@ def test_a_sample_is_asked_twice_and_compared_with_itself(
     monkeypatch.setattr(receipts, "SAMPLE", 4)
     with pytest.raises(EvidenceError, match=r"has 3 queries of \d+, and a sample has 4\. Run: har"):
         receipts.read_twice(project.layout, "fts5")
-
-
-def test_another_way_of_asking_twice_is_refused(project: Toy) -> None:
-    with pytest.raises(UnknownName, match="way of --aa"):
-        project.params.replay.asking_twice("half")
-
-
-ARM = """\
-summary = "Message search in a test"
-stack = "mail"
-[settings]
-mode = "{mode}"
-search_engine = "{switch}"
-subject_weight = 2
-identifiers_weight = 4
-embedder = "hash"
-max_tokens = 64
-"""
-Damage = Callable[[Path], object]
-
-
-def a_segment(index_folder: Path) -> Path:
-    return next((index_folder / mail.TANTIVY / "index").glob("*.term"))
-
-
-DAMAGE: dict[str, tuple[str, str, Damage, str]] = {
-    "tantivy-gone": (
-        "lexical",
-        "tantivy",
-        lambda at: shutil.rmtree(at / mail.TANTIVY),
-        "no index here.*answered by fts5",
-    ),
-    "tantivy-flipped": (
-        "lexical",
-        "",
-        lambda at: flip(a_segment(at), 20),
-        "its bytes were altered.*answered by fts5",
-    ),
-    "tantivy-flipped-below-hybrid": (
-        "hybrid",
-        "",
-        lambda at: flip(a_segment(at), 20),
-        "hybrid: tantivy: .*its bytes were altered.*answered by fts5",
-    ),
-    "vectors-cut": (
-        "hybrid",
-        "",
-        lambda at: cut(at / mail.VECTORS),
-        "vectors.amvi: it has .* bytes.*answered by tantivy",
-    ),
-    "vectors-flipped": (
-        "semantic",
-        "",
-        lambda at: flip(at / mail.VECTORS),
-        "its CRC-32 is .*answered by tantivy",
-    ),
-    "fts5-dropped": (
-        "lexical",
-        "fts5",
-        lambda at: run_sql(at / mail.STORE, "DROP TABLE messages_fts"),
-        "no such table: messages_fts.*answered by like",
-    ),
-}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("damaged", DAMAGE)
-def test_an_arm_whose_index_was_damaged_is_invalid_and_has_no_run(
-    project: Toy, damaged: str
-) -> None:
-    mode, switch, spoil, why = DAMAGE[damaged]
-    own = project.root / "own.toml"
-    own.write_text(ARM.format(mode=mode, switch=switch))
-    params = project.params.replay
-    index(project.layout, str(own), project.cache)
-    replay(project.layout, str(own), project.cache, params)
-    run = project.layout.run("own")
-    run.unlink()
-    spoil(project.layout.index("own"))
-    note_files(project.layout.index("own"))
-    with pytest.raises(InvalidArm, match=f"own: 41 of 41 answers were served .*{why}"):
-        replay(project.layout, str(own), project.cache, params)
-    assert not run.exists()
-
-
-def test_a_store_that_is_broken_is_not_opened(project: Toy) -> None:
-    own = project.root / "own.toml"
-    own.write_text(ARM.format(mode="lexical", switch="tantivy"))
-    index(project.layout, str(own), project.cache)
-    run_sql(project.layout.index("own") / mail.STORE, "DROP TABLE messages")
-    note_files(project.layout.index("own"))
-    with pytest.raises(IndexNotReady, match="no such table"):
-        replay(project.layout, str(own), project.cache, project.params.replay)
 
 
 QUERIES = [Query("q1", "one"), Query("q2", "two")]
@@ -395,15 +219,6 @@ def test_an_arm_that_answers_itself_when_asked_again_was_late_perhaps() -> None:
         check_served(run_of(strange), table, QUERIES)
 
 
-def test_an_arm_that_breaks_when_asked_why_is_quoted() -> None:
-    def broken() -> Answer:
-        raise ValueError("broken pipe")
-
-    table = Table(answers={"one": broken})
-    with pytest.raises(InvalidArm, match=r"by an unknown one: ValueError: broken pipe"):
-        check_served(run_of(Row("q1", Status.ANSWERED)), table, QUERIES)
-
-
 MANIFEST = Manifest("toy", "1", 1, "c", "s")
 
 
@@ -414,13 +229,6 @@ class Searcher:
 
     def search(self, text: str, k: int) -> Answer:
         return Answer((Hit(text, 1.0, float(k)),), "me")
-
-
-def test_a_tally_answers_as_its_searcher() -> None:
-    tally = CountingSearcher(Searcher())
-    assert tally.manifest == MANIFEST
-    assert tally.search("x", 7) == Searcher().search("x", 7)
-    assert tally.asked == 1
 
 
 class Filtering(Searcher):

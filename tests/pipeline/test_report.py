@@ -9,32 +9,26 @@ from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from urllib.parse import unquote
 
 import pytest
 
 from harness.core import digest
 from harness.core.errors import BadFile, EvidenceError
 from harness.core.folders import HISTORY, set_mark
-from harness.corpus.runs import read_run, write_run
 from harness.load import stage as loading
 from harness.load.evidence import last_load
 from harness.load.files import TRIALS
-from harness.load.paths import history_of, page_of, receipt_of
+from harness.load.paths import history_of, receipt_of
 from harness.load.trial import LoadReport
 from harness.pipeline import report as report_history
-from harness.pipeline.evidence import evidence_of
+from harness.pipeline.evidence import assemble, evidence_of
 from harness.pipeline.receipts import read_manifest
-from harness.pipeline.report import linked, report
-from harness.pipeline.report_inputs import assemble
-from harness.pipeline.verify import verify, verify_pages
+from harness.pipeline.report import report
+from harness.pipeline.verify import verify_pages
 from harness.report import trends
-from harness.report.doc import Link, Text
 from harness.report.files import ReportFiles
-from harness.report.inputs import ReportInput
 from tests.cli.conftest import Harness, harness
 from tests.load.test_stage import in_here, loaded
-from tests.make import report_inputs
 from tests.make.toy import ARMS, CANDIDATE, CONTROL, NAME, Toy
 
 
@@ -58,34 +52,11 @@ def test_five_files_and_a_receipt(project: Toy) -> None:
 
 
 @pytest.mark.slow
-def test_the_receipt_names_the_findings(project: Toy) -> None:
-    project.decide()
-    made(project)
-    receipt = json.loads((project.root / "reports" / "receipt.json").read_text())
-    assert receipt["from"] == {NAME: digest.of_file(project.layout.findings)}
-
-
-@pytest.mark.slow
-def test_nothing_decided_is_no_report(project: Toy) -> None:
-    with pytest.raises(BadFile, match="nothing was decided yet"):
-        made(project)
-    assert not (project.root / "reports").exists()
-
-
-@pytest.mark.slow
 def test_a_policy_changed_since_the_decision_is_no_report(project: Toy) -> None:
     project.decide()
     path: Path = project.root / "policy" / "toy.toml"
     path.write_text(path.read_text().replace("margin = 0.15", "margin = 0.2"))
     with pytest.raises(EvidenceError, match=r"toy\.toml: was changed since"):
-        made(project)
-
-
-@pytest.mark.slow
-def test_a_run_changed_since_the_decision_is_no_report(project: Toy) -> None:
-    project.decide()
-    write_run(read_run(project.layout.run("hash-hybrid")), project.layout.run(CANDIDATE))
-    with pytest.raises(EvidenceError, match="was changed since"):
         made(project)
 
 
@@ -106,14 +77,6 @@ def test_everything_measured_is_handed_over(measured: Toy) -> None:
     assert report_input.policy is not None
     assert report_input.policy.sha256 == digest.of_file(measured.root / "policy" / "toy.toml")
     assert report_input.measure == measured.params.score.measures[0]
-
-
-def test_documents_are_looked_up_when_they_are_needed(measured: Toy) -> None:
-    subject = measured.project.subject(NAME)
-    report_input = assemble(
-        measured.layout, subject, evidence_of(measured.layout, subject), (), NOW, custody=None
-    )
-    assert set(report_input.documents(frozenset({"d01", "d02", "none"}))) == {"d01", "d02"}
 
 
 def test_without_a_policy_the_arms_are_only_described(measured: Toy) -> None:
@@ -173,18 +136,6 @@ def test_a_decision_whose_log_is_another_is_not_added(
 
 
 @pytest.mark.slow
-def test_what_a_run_left_has_a_history_too(project: Toy, tmp_path: Path) -> None:
-    project.decide()
-    folder = tmp_path / "history"
-    assert report_history.add(
-        project.layout, folder, commit="abc", held=lambda: verify(project.layout)
-    )
-    assert report_history.page(folder, tmp_path / "trends.html") == 1
-    with pytest.raises(EvidenceError, match="holds no history"):
-        report_history.page(tmp_path / "none", tmp_path / "x.html")
-
-
-@pytest.mark.slow
 def test_a_commit_is_named_with_a_sign_where_files_differ(tmp_path: Path) -> None:
     assert report_history.commit_of(tmp_path) == ""
     who = ("-c", "user.name=t", "-c", "user.email=t@example.org")
@@ -210,22 +161,6 @@ def done(
 
 def fingerprints(project: Toy) -> dict[str, str]:
     return {arm: read_manifest(project.layout, arm).fingerprint for arm in ("fts5", "tantivy")}
-
-
-@pytest.mark.slow
-def test_the_last_load_says_what_the_load_said(done: tuple[Toy, LoadReport]) -> None:
-    project, report = done
-    load_report = last_load(project.layout, fingerprints(project))
-    assert load_report is not None
-    assert load_report.arms == report.arms
-    assert load_report.rates == report.rates
-    assert load_report.noise == report.noise
-    assert [(p.arm, p.twin, p.rate) for p in load_report.points] == [
-        (p.arm, p.twin, p.rate) for p in report.points
-    ]
-    for ours, theirs in zip(load_report.points, report.points, strict=True):
-        assert ours.overall.encoded() == theirs.overall.encoded()
-        assert ours.objections == theirs.objections
 
 
 @pytest.mark.slow
@@ -259,35 +194,6 @@ def test_another_load_or_another_index_is_none(
         last_load(project.layout, known)
     receipt_of(project.layout).unlink()
     assert last_load(project.layout, known) is None
-
-
-@pytest.mark.slow
-def test_pages_that_are_there_are_named_as_seen_from_the_report(
-    done: tuple[Toy, LoadReport], tmp_path: Path
-) -> None:
-    project = done[0].copied(tmp_path / "a b" / "project")
-    out = project.root / "reports"
-    out.mkdir()
-    report: ReportInput = report_inputs.report()
-    load, other = shown_load(linked(report, project.layout, out))
-    assert other == "The load is not of these arms as they are now."
-    assert (out / unquote(load)).resolve() == page_of(project.layout)
-    assert linked(report, project.layout, out).history == ""
-    (out / "trends.html").write_text("x")
-    page_of(project.layout).unlink()
-    found = linked(report, project.layout, out)
-    assert (found.history, found.beside) == ("trends.html", ())
-    (project.layout.today / "x").mkdir(parents=True)
-    page_of(project.layout).write_text("x")
-    inside = tmp_path / "other"
-    assert shown_load(linked(report, project.layout, inside))[0].startswith("../a%20b/project/")
-
-
-def shown_load(found: ReportInput) -> list[str]:
-    """Return address and text of the part on the load."""
-    (section,) = (one("d0") for one in found.beside)
-    by = {type(block): block for block in section.blocks if isinstance(block, Link | Text)}
-    return [getattr(by[Link], "href"), getattr(by[Text], "text")]  # noqa: B009
 
 
 @pytest.mark.slow

@@ -4,29 +4,21 @@ from __future__ import annotations
 
 import csv
 import json
-import shutil
-import subprocess
-import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 import ir_measures
 import pytest
-import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.core.batches import processes, using
 from harness.core.errors import (
     BadFile,
     EvidenceError,
     HarnessError,
-    IndexNotReady,
     InvalidArm,
     UnknownName,
 )
-from harness.core.records import Query
 from harness.core.run import Run
 from harness.core.scores import Estimate
 from harness.corpus import trec
@@ -43,7 +35,6 @@ from harness.pipeline.score import (
     files_of,
     measure,
     score,
-    slices,
     write_partitioned,
 )
 from harness.stats.inference import Inference
@@ -95,28 +86,6 @@ def test_slices_have_means_of_their_own(measured: Toy) -> None:
     assert sum(part.value * part.n for part in parts) == pytest.approx(whole.value * whole.n)
 
 
-def test_slices_are_in_byte_order() -> None:
-    queries = [Query("1", "a", ("b", "a")), Query("2", "b", ("b",)), Query("3", "c")]
-    found = slices(queries)
-    assert list(found) == ["a", "b"]
-    assert found["b"] == {"1", "2"}
-
-
-def test_an_arm_without_a_run_is_named(project: Toy) -> None:
-    project.layout.run("fts5").unlink()
-    with pytest.raises(EvidenceError, match=r"fts5\.parquet: is gone since .*harness stage replay"):
-        score(project.layout, ["fts5"], project.params.score)
-
-
-def test_a_run_that_is_cut_short_is_refused(project: Toy) -> None:
-    path = project.layout.run("fts5")
-    path.write_bytes(path.read_bytes()[:100])
-    with pytest.raises(EvidenceError, match=r"fts5\.parquet: was changed since"):
-        score(project.layout, ["fts5"], project.params.score)
-    with pytest.raises(BadFile, match="not a parquet file"):
-        read_run(path)
-
-
 def test_a_run_of_other_queries_is_refused(project: Toy) -> None:
     path = project.layout.data / "queries.jsonl"
     path.write_text(path.read_text().replace("xyzzy", "xyzzyx"))
@@ -124,17 +93,6 @@ def test_a_run_of_other_queries_is_refused(project: Toy) -> None:
         EvidenceError, match=r"queries\.jsonl: was changed since .*harness stage replay"
     ):
         score(project.layout, ARMS, project.params.score)
-
-
-def test_a_run_of_another_index_is_refused(project: Toy) -> None:
-    shutil.copy(project.layout.manifest("tantivy"), project.layout.manifest("fts5"))
-    with pytest.raises(EvidenceError, match=r"manifests/fts5\.json: was changed since"):
-        score(project.layout, ARMS, project.params.score)
-
-
-def test_an_arm_that_was_never_indexed_is_refused(project: Toy) -> None:
-    with pytest.raises(IndexNotReady, match="the arm dense has no index"):
-        score(project.layout, ["dense"], project.params.score)
 
 
 def test_scores_know_the_runs_and_judgements_that_they_are_of(project: Toy) -> None:
@@ -145,18 +103,6 @@ def test_scores_know_the_runs_and_judgements_that_they_are_of(project: Toy) -> N
         EvidenceError, match=r"qrels\.trec: was changed since .*harness stage score"
     ):
         check_scores(project.layout, ARMS)
-
-
-def test_an_arm_that_was_not_scored_is_named(project: Toy) -> None:
-    score(project.layout, ["fts5"], project.params.score)
-    with pytest.raises(EvidenceError, match=r"does not list .*tantivy.*params\.yaml"):
-        check_scores(project.layout, ARMS)
-
-
-def test_an_unknown_measure_is_named(project: Toy) -> None:
-    params = project.params.score.model_copy(update={"measures": ("nDGC@10",)})
-    with pytest.raises(UnknownName, match="nDGC@10"):
-        score(project.layout, ["fts5"], params)
 
 
 def test_queries_of_one_cluster_have_a_mean_and_a_wide_interval() -> None:
@@ -187,23 +133,6 @@ def test_what_is_written_is_read(means: dict[str, dict[str, Estimate]]) -> None:
         assert SLICE_MEANS.read(Path(folder, "slices")) == {"short": means}
 
 
-def test_a_mean_is_written_with_its_interval(tmp_path: Path) -> None:
-    MEANS.write(tmp_path / "means", {"fts5": {"RR@10": Estimate(0.5, 0.25, 0.75, 3)}})
-    row = {"mean": 0.5, "low": 0.25, "high": 0.75, "queries": 3}
-    assert json.loads((tmp_path / "means").read_text()) == {"fts5": {"RR@10": row}}
-
-
-@pytest.mark.parametrize("text", ["{", "[1]", '{"a": {"m": {"mean": 1}}}', '{"a": {"m": null}}'])
-def test_what_holds_no_means_is_named(tmp_path: Path, text: str) -> None:
-    path = tmp_path / "means.json"
-    path.write_text(text)
-    with pytest.raises(BadFile, match=r"means\.json:.*Make it anew"):
-        MEANS.read(path)
-    path.write_text(f'{{"s": {text}}}')
-    with pytest.raises(BadFile, match=r"means\.json:.*Make it anew"):
-        SLICE_MEANS.read(path)
-
-
 @pytest.mark.slow
 def test_a_row_an_arm_and_a_column_a_measure(measured: Toy) -> None:
     means = json.loads(measured.layout.scores.read_text())
@@ -224,29 +153,6 @@ def test_what_was_not_measured_is_empty_and_no_number() -> None:
 @pytest.mark.slow
 def test_an_arm_that_is_a_formula_is_not_run() -> None:
     assert as_csv({"=cmd|' /C calc'!A0": {}}, ["P@1"]) == "arm,P@1\n'=cmd|' /C calc'!A0,\n"
-
-
-@pytest.mark.slow
-def test_dvc_shows_its_metrics_and_plots(measured: Toy, tmp_path: Path) -> None:
-    """The stage ``score`` of our own pipeline, in a folder of its own with what the stage wrote."""
-    stage: dict[str, Any] = yaml.safe_load((ROOT / "dvc.yaml").read_text())["stages"]["score"]
-    kept = {key: stage[key] for key in ("matrix", "metrics", "plots")} | {"cmd": "true"}
-    (tmp_path / "dvc.yaml").write_text(yaml.safe_dump({"stages": {"score": kept}}))
-    shutil.copy(measured.root / "params.yaml", tmp_path / "params.yaml")
-    shutil.copytree(measured.layout.per_query.parent, tmp_path / "build" / "toy" / "scores")
-    dvc(tmp_path, "init", "--no-scm", "--quiet")
-    metrics = json.loads(dvc(tmp_path, "metrics", "show", "--json"))[""]["data"]
-    shown = metrics["build/toy/scores/scores.json"]["data"]["tantivy"]["nDCG@10"]["mean"]
-    assert shown == json.loads(measured.layout.scores.read_text())["tantivy"]["nDCG@10"]["mean"]
-    dvc(tmp_path, "plots", "show", "--out", "plots")
-    page = (tmp_path / "plots" / "index.html").read_text()
-    assert "nDCG@10 by arm, toy" in page
-    assert "hash-hybrid" in page
-
-
-def dvc(folder: Path, *words: str) -> str:
-    command = [str(Path(sys.executable).parent / "dvc"), *words]
-    return subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True).stdout
 
 
 def test_what_a_policy_reads_is_measured_too() -> None:
@@ -287,17 +193,6 @@ def test_files_together_say_what_the_whole_says(parts: Path) -> None:
     again = read_scores(parts / "values.parquet", [])[()]
     assert again["RR@10"].by_query == wanted["RR@10"].by_query
     assert again["RR@10"].undefined == wanted["RR@10"].undefined
-
-
-@pytest.mark.slow
-def test_two_processes_give_the_same_values(parts: Path) -> None:
-    files = files_of([parts / "run"])
-    alone = measure(files, parts / "qrels", NAMES, parts / "cache")
-    with processes(2, parts / "exchanged", print) as pool, using(pool):
-        found = measure(files, parts / "qrels", NAMES, parts / "cache")
-    assert {name: of.by_query for name, of in found.items()} == {
-        name: of.by_query for name, of in alone.items()
-    }
 
 
 def test_what_is_refused(parts: Path) -> None:

@@ -5,9 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from itertools import repeat
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -18,7 +16,7 @@ from harness.core.records import Query, Scalar
 from harness.core.run import Row, Run, Status
 from harness.corpus.runs import read_run, write_run
 from harness.replay import drive
-from harness.replay.drive import ANSWER, BrokenAnswer, TimedOutcome, copied, observe, told, trace
+from harness.replay.drive import BrokenAnswer, TimedOutcome, copied, observe, trace
 from tests.make.arms import Table, hits, raising
 
 QUERY = Query("q1", "what?")
@@ -115,22 +113,6 @@ def test_a_late_answer_is_a_timeout(clock: list[int], elapsed_ns: int, status: S
     assert bool(seen.row.served_by) is not late
 
 
-def test_the_clock_is_read_right_before_and_right_after(monkeypatch: pytest.MonkeyPatch) -> None:
-    diary: list[str] = []
-
-    def tick() -> int:
-        diary.append("clock")
-        return 0
-
-    def answer() -> Answer:
-        diary.append("search")
-        return Table().shows("a")
-
-    monkeypatch.setattr(drive, "perf_counter_ns", tick)
-    watch(answer)
-    assert diary == ["clock", "search", "clock"]
-
-
 class Late(str):
     """An id that says when it is made."""
 
@@ -194,11 +176,6 @@ def test_hits_of_its_own_kind_that_never_end_are_read_to_the_depth_and_no_furthe
     assert (row.status, row.error) == (Status.FAILED, "4 hits were shown, 3 were requested")
 
 
-def test_a_failure_also_takes_time(clock: list[int]) -> None:
-    clock[:] = [100, 350]
-    assert watch(raising(ValueError())).elapsed_ns == 250
-
-
 def generator() -> Iterator[Hit]:
     yield Hit("a", 1.0, 1.0)
 
@@ -228,29 +205,6 @@ def test_what_breaks_the_contract_is_a_failure_with_a_reason(answer: object) -> 
     with pytest.raises(BrokenAnswer) as broken:
         copied(answer, 3)
     assert row.error == str(broken.value) != ""
-
-
-def test_a_reason_names_the_document() -> None:
-    assert watch(lambda: BAD[0]).row.error == "the score of b is nan (raw 1.0)"
-    assert watch(lambda: BAD[3]).row.error == "4 hits were shown, 3 were requested"
-
-
-@pytest.mark.parametrize("score", [0, 1, 0.5, np.float32(0.5), np.float64(0.5), -3.0])
-def test_any_finite_number_is_a_score(score: float) -> None:
-    assert copied(Answer((Hit("a", score, score),), "me"), 3).hits == (("a", score, score),)
-
-
-def test_a_document_shown_twice_is_counted_by_the_run() -> None:
-    row = watch(lambda: Answer(hits("a", "b", "a"), "me")).row
-    assert row.status is Status.ANSWERED
-    assert Run.of("arm", [row]).duplicates.tolist() == [1]
-
-
-def test_an_observation_is_frozen() -> None:
-    seen = watch(lambda: Table().shows("a"))
-    assert replace(seen, elapsed_ns=1).row == seen.row
-    with pytest.raises(AttributeError):
-        seen.elapsed_ns = 1  # type: ignore[misc]
 
 
 QUERIES = (Query("q1", "ab"), Query("q2", "ba"), Query("q3", "cab"))
@@ -310,19 +264,6 @@ def test_the_way_and_what_stands_beside_it() -> None:
     assert arm.asked == [(q.text, 7, q.params) for q in QUERIES]
 
 
-def test_an_arm_without_stages_has_what_it_showed() -> None:
-    @dataclass(frozen=True)
-    class Plain:
-        manifest: Manifest = field(default=Manifest("toy", "1", 3, "c", "s"))
-
-        def search(self, text: str, k: int) -> Answer:
-            raise AssertionError(text, k)
-
-    traced = trace(Plain(), QUERIES, shown(), k=7, advance=lambda _: None)
-    assert [(run.arm, run.ranking("q2")) for run in traced.way] == [(ANSWER, tuple("ba"))]
-    assert not traced.beside
-
-
 def test_queries_that_fail_or_go_another_way_are_lost_and_say_why() -> None:
     def lists(text: str) -> tuple[Stage, ...]:
         if text == "ba":
@@ -336,53 +277,9 @@ def test_queries_that_fail_or_go_another_way_are_lost_and_say_why() -> None:
     assert {run.query_ids for run in (*traced.way, *traced.beside)} == {("q1", "q4")}
 
 
-def test_a_query_that_was_not_answered_is_not_asked() -> None:
-    arm = Arm()
-    traced = trace(arm, QUERIES, shown({"q2": Status.TIMED_OUT}), k=7, advance=lambda _: None)
-    assert traced.lost == {"q2": "was not answered"}
-    assert [text for text, *_ in arm.asked] == ["ab", "cab"]
-
-
 def test_stages_that_lead_elsewhere_are_refused() -> None:
     def other(text: str) -> tuple[Stage, ...]:
         return in_stages("ab" if text == "ba" else text)
 
     with pytest.raises(InvalidArm, match="toy: query q2: its stage fused is not what it showed"):
         trace(Arm(other), QUERIES, shown(), k=7, advance=lambda _: None)
-
-
-def test_stages_that_all_stand_beside_are_refused() -> None:
-    with pytest.raises(InvalidArm, match="all its stages stand beside"):
-        trace(Arm(lambda t: in_stages(t)[1:2]), QUERIES, shown(), k=7, advance=lambda _: None)
-
-
-def test_an_arm_none_of_whose_queries_has_stages_is_refused() -> None:
-    def broken(_: str) -> tuple[Stage, ...]:
-        raise RuntimeError("no model")
-
-    with pytest.raises(InvalidArm, match="not one query has stages; the first: RuntimeError: no m"):
-        trace(Arm(broken), QUERIES, shown(), k=7, advance=lambda _: None)
-
-
-def test_stages_that_never_end_are_not_waited_for() -> None:
-    """Whether they were a tuple was looked at after the first, the second, and so on."""
-
-    def endless(text: str) -> Any:  # noqa: ANN401  what no engine may give
-        return repeat(in_stages(text)[0])
-
-    with pytest.raises(TypeError, match="stages or hits are a repeat instead of a tuple"):
-        told(Arm(endless), QUERIES[0], 7)
-
-
-def test_a_panic_among_the_stages_is_a_failure_and_an_interrupt_is_none() -> None:
-    def panics(_: str) -> tuple[Stage, ...]:
-        raise BaseException("a panic of Rust")  # noqa: TRY002  so it looks in Python
-
-    with pytest.raises(InvalidArm, match="the first: BaseException: a panic of Rust"):
-        trace(Arm(panics), QUERIES, shown(), k=7, advance=lambda _: None)
-
-    def interrupted(_: str) -> tuple[Stage, ...]:
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        trace(Arm(interrupted), QUERIES, shown(), k=7, advance=lambda _: None)

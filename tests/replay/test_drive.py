@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from harness.core.engine import Answer, Manifest
-from harness.core.errors import RunError
 from harness.core.records import Query
 from harness.core.run import Conditions, Run, Status
 from harness.replay import drive as module
@@ -68,14 +67,6 @@ def test_the_order_of_asking_is_seeded_and_the_run_is_not(tmp_path: Path) -> Non
     assert runs[0] == runs[1] == runs[2]
 
 
-def test_what_lies_in_parts_is_not_asked_again(tmp_path: Path) -> None:
-    first = replay(Table(), tmp_path)
-    again = Table()
-    assert rows(replay(again, tmp_path)) == rows(first)
-    assert again.diary == []
-    assert len(list(tmp_path.iterdir())) == 3
-
-
 @pytest.mark.parametrize("dies_at", [0, 3, 4, 5, 8, 9])
 def test_after_a_kill_only_the_rest_is_asked(tmp_path: Path, dies_at: int) -> None:
     whole = Table()
@@ -102,13 +93,6 @@ def test_whatever_a_part_depends_on_asks_again(tmp_path: Path, changed: dict[str
     again = Table()
     replay(again, tmp_path, **changed)
     assert len(again.diary) == 10
-
-
-def test_another_arm_or_index_asks_again(tmp_path: Path) -> None:
-    replay(Table(), tmp_path)
-    other = Table("other")
-    assert replay(other, tmp_path).arm == "other"
-    assert len(other.diary) == 10
 
 
 def test_another_build_of_the_same_arm_asks_again(tmp_path: Path) -> None:
@@ -179,25 +163,3 @@ def test_every_end_outlives_a_part(tmp_path: Path) -> None:
         assert found["q04"].status is Status.FAILED
         assert run.count(Status.ANSWERED) == 8
     assert len(arm.diary) == 10
-
-
-def test_progress_is_told_also_of_what_was_known(tmp_path: Path) -> None:
-    for _ in range(2):
-        done: list[int] = []
-        replay(Table(), tmp_path, advance=done.append)
-        assert done == [4, 4, 2]
-
-
-def test_no_queries_give_a_run_of_none(tmp_path: Path) -> None:
-    assert len(replay(Table(), tmp_path, [])) == 0
-
-
-def test_one_id_twice_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(RunError, match="q00 is in the run twice"):
-        replay(Table(), tmp_path, [*TEN, TEN[0]])
-
-
-def test_the_queries_that_were_given_are_left_as_they_were(tmp_path: Path) -> None:
-    given = list(TEN)
-    replay(Table(), tmp_path, given)
-    assert given == TEN

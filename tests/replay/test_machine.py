@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import mmap
 import os
-import platform
-import resource
-import shutil
 import signal
-import sys
-from collections import namedtuple
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import accumulate, chain
 from pathlib import Path
@@ -19,64 +15,20 @@ import psutil
 import pytest
 
 from harness.core.errors import EvidenceError, HarnessError, InvalidArm
-from harness.replay import machine as machine_fitness
 from harness.replay import machine as machine_memory
 from harness.replay.machine import (
     Advance,
     MachineCounters,
-    Reference,
     between,
-    free_bytes,
     in_fresh_process,
-    load_of_core,
-    look,
-    machine,
     noise,
     pressure_s,
-    processor,
+    quiet,
+    setting_aside,
     throttled_s,
-    vector_flags,
 )
 
 # One line names the machine, and stays the same on it
-
-
-def test_one_line_that_is_the_same_twice() -> None:
-    assert machine() == machine()
-    assert machine().isprintable()
-
-
-def test_it_names_the_cores_the_system_and_the_python() -> None:
-    line = machine()
-    assert processor() in line
-    assert platform.system() in line
-    assert platform.machine() in line
-    assert f"Python {platform.python_version()}" in line
-
-
-def test_only_the_cores_that_may_be_used_count(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 5, 7}, raising=False)
-    assert ", 3 cores, " in machine()
-
-
-@pytest.mark.parametrize(
-    ("info", "name"),
-    [
-        ("processor : 0\nmodel name\t:  Some  CPU @ 3: GHz\nflags : x\n", "Some CPU @ 3: GHz"),
-        ("processor : 0\n", "told by the platform"),
-    ],
-)
-def test_the_processors_name(monkeypatch: pytest.MonkeyPatch, info: str, name: str) -> None:
-    monkeypatch.setattr(Path, "is_file", lambda _: True)
-    monkeypatch.setattr(Path, "read_text", lambda *_, **__: info)
-    monkeypatch.setattr(platform, "processor", lambda: "told by the platform")
-    assert processor() == name
-
-
-def test_a_system_that_tells_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Path, "is_file", lambda _: False)
-    monkeypatch.setattr(platform, "processor", lambda: "")
-    assert processor() == "unknown processor"
 
 
 # What the machine did beside: from counters of the test's own
@@ -112,15 +64,6 @@ def test_what_a_quota_and_others_made_wait_are_shares_of_wall_time() -> None:
     assert between(BEFORE._replace(pressure=None), after()).pressure is None
 
 
-def test_the_real_machine_has_shares() -> None:
-    first = look()
-    assert sum(range(200_000)) > 0
-    found = between(first, look())
-    assert 0 <= found.steal <= 1
-    assert found.others >= 0
-    assert found.throttled >= 0
-
-
 @pytest.mark.parametrize(
     ("text", "seconds"),
     [
@@ -146,15 +89,6 @@ def test_pressure_is_that_of_some_program(tmp_path: Path) -> None:
 # The reference work: the same every time, and timed by the clock it is given
 
 
-def test_it_is_the_same_work_every_time() -> None:
-    assert Reference().work() == Reference().work() > 0
-
-
-def test_its_time_is_that_of_the_clock() -> None:
-    readings = iter((5, 47))
-    assert Reference(lambda: next(readings)).time_ns() == 42
-
-
 # Memory is what the system says it is, and a folder is the sum of its files
 
 FAT = 60_000_000
@@ -169,36 +103,6 @@ def test_what_is_held_is_resident_and_what_was_held_is_the_peak() -> None:
     assert held == pytest.approx(psutil.Process().memory_info().rss, rel=0.2)
     ballast.close()
     assert machine_memory.peak_bytes() > held - FAT // 10
-
-
-def test_elsewhere_the_peak_is_that_of_getrusage(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setattr(machine_memory, "STATUS", tmp_path / "absent")
-    told = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    unit = 1 if sys.platform == "darwin" else 1024
-    assert machine_memory.peak_bytes() >= told * unit
-    monkeypatch.setattr(sys, "platform", "darwin")
-    assert machine_memory.peak_bytes() < told * unit + FAT
-
-
-def test_a_status_without_a_peak_is_no_peak(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    status = tmp_path / "status"
-    status.write_text("Name:\tpython\nVmHWM:\t  12 kB\n")
-    monkeypatch.setattr(machine_memory, "STATUS", status)
-    assert machine_memory.peak_bytes() == 12 * 1024
-    status.write_text("Name:\tpython\n")
-    assert machine_memory.peak_bytes() > 1_000_000
-
-
-def test_a_folder_is_the_sum_of_its_files(tmp_path: Path) -> None:
-    (tmp_path / "deep" / "er").mkdir(parents=True)
-    (tmp_path / "a").write_bytes(b"12345")
-    (tmp_path / "deep" / "er" / "b").write_bytes(b"123")
-    assert machine_memory.folder_bytes(tmp_path) == 8
-    assert machine_memory.folder_bytes(tmp_path / "absent") == 0
 
 
 # Work in a process of its own: how far it is, how it fails, and how it dies
@@ -252,8 +156,6 @@ def test_what_goes_wrong_there_is_told_here(
 
 # Whether a machine is fit: on files and clocks of the test's own
 
-Usage = namedtuple("Usage", "total used free")  # noqa: PYI024  as shutil has it
-
 
 def clock_of(times: list[int]) -> Callable[[], int]:
     """Make a clock on which the pieces of work take ``times``."""
@@ -288,50 +190,45 @@ def test_one_stall_is_the_slowest() -> None:
     assert found.p50 == 1
 
 
-@pytest.mark.parametrize("rounds", [0, 1])
-def test_one_round_says_nothing(rounds: int) -> None:
-    with pytest.raises(ValueError, match="say nothing"):
-        noise(rounds)
+# The collector looks again at what was set aside, but at what others had set aside before
 
 
-def test_the_real_clock_runs() -> None:
-    found = noise(2)
-    assert found.p50 >= 1
+@pytest.fixture
+def thawed(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Begin with nothing set aside; looking at all that the tests hold takes a second."""
+    monkeypatch.setattr(gc, "collect", lambda: 0)
+    frozen = gc.get_freeze_count() > 0
+    gc.unfreeze()
+    yield
+    if frozen:
+        gc.freeze()
 
 
-@pytest.mark.parametrize(
-    ("text", "flags"),
-    [
-        ("processor\t: 0\nflags\t\t: fpu avx2 f16c avx512ifma\n", ("avx2", "f16c")),
-        ("Features\t: fp asimd i8mm\n", ("asimd", "i8mm")),
-        ("model name : avx2\n", ()),
-    ],
-)
-def test_what_the_processor_can(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, flags: tuple[str, ...]
-) -> None:
-    (tmp_path / "cpuinfo").write_text(text)
-    monkeypatch.setattr(machine_fitness, "CPUINFO", tmp_path / "cpuinfo")
-    assert vector_flags() == flags
+@pytest.mark.usefixtures("thawed")
+def test_what_was_set_aside_is_looked_at_again() -> None:
+    with setting_aside() as set_aside:
+        assert gc.get_freeze_count() == 0
+        set_aside()
+        assert gc.get_freeze_count() > 0
+    assert gc.get_freeze_count() == 0
 
 
-def test_a_system_that_tells_nothing_fitness(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(machine_fitness, "CPUINFO", tmp_path / "absent")
-    monkeypatch.delattr(os, "getloadavg", raising=False)
-    assert vector_flags() == ()
-    assert load_of_core() is None
+@pytest.mark.usefixtures("thawed")
+def test_what_others_set_aside_stays_so() -> None:
+    gc.freeze()
+    with quiet():
+        pass
+    assert gc.get_freeze_count() > 0
 
 
-def test_the_load_is_of_a_core(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "getloadavg", lambda: (6.0, 1.0, 1.0))
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1, 2, 3}, raising=False)
-    assert load_of_core() == 1.5
+@pytest.mark.usefixtures("thawed")
+def test_it_is_back_after_an_exception() -> None:
+    def broken_off() -> None:
+        with quiet():
+            assert not gc.isenabled()
+            raise KeyboardInterrupt
 
-
-def test_room_is_that_of_the_nearest_folder(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(shutil, "disk_usage", lambda path: Usage(0, 0, len(path.parts)))
-    assert free_bytes(tmp_path / "not" / "there") == len(tmp_path.resolve().parts)
+    with pytest.raises(KeyboardInterrupt):
+        broken_off()
+    assert gc.isenabled()
+    assert gc.get_freeze_count() == 0

@@ -3,28 +3,23 @@
 from __future__ import annotations
 
 import gc
-import os
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import count, pairwise
+from collections.abc import Iterator, Mapping
+from itertools import pairwise
 from pathlib import Path
-from time import perf_counter_ns
 from typing import Any
 
 import pytest
 
 from harness.core.engine import Answer, Searcher
-from harness.core.errors import EvidenceError, HarnessError
+from harness.core.errors import EvidenceError
 from harness.core.records import Document, Query
-from harness.replay import drive
 from harness.replay import race as module
-from harness.replay import race as race_race_texts
 from harness.replay.drive import TimedOutcome, observe
 from harness.replay.race import (
     IDLE,
     RUN_QUEUE,
-    TASKS,
     Expected,
     Lap,
     Meter,
@@ -46,10 +41,6 @@ TEXTS = RaceTexts(
 )
 MINUTE_NS = 60_000_000_000
 NAMES = ("candidate", "control", "third")
-
-
-def batched(rows: Sequence[Any], size: int) -> list[Sequence[Any]]:
-    return [rows[at : at + size] for at in range(0, len(rows), size)]
 
 
 def expected_of(arm: Table, k: int = 5) -> dict[str, Expected]:
@@ -100,32 +91,6 @@ def test_every_text_is_timed_once_and_some_again_and_none_of_the_warm_up(
     assert len(lap.reference_ns) == 6
     assert min(lap.reference_ns) > 0
     assert lap.strays == dict.fromkeys(NAMES, ())
-
-
-@pytest.mark.slow
-def test_a_timed_text_is_new_to_the_process(
-    field: dict[str, Table], diary: list[tuple[str, str, int]]
-) -> None:
-    lap = raced(field)
-    warm, first, again = diary[: 2 * 3], diary[2 * 3 : 8 * 3], diary[8 * 3 :]
-    assert {text for _, text, _ in warm} == {query.text for query in TEXTS.warm}
-    assert {text for _, text, _ in first} == {query.text for query in TEXTS.timed}
-    assert len(again) == 3 * 3
-    assert [call.repetition for call in lap.calls] == [0] * 18 + [1] * 9
-
-
-@pytest.mark.slow
-def test_arms_take_turns_within_each_text(
-    field: dict[str, Table], diary: list[tuple[str, str, int]]
-) -> None:
-    lap = raced(field)
-    for turn in batched(diary, 3):
-        assert sorted(name for name, _, _ in turn) == sorted(NAMES)
-        assert len({text for _, text, _ in turn}) == 1
-    assert [call.turn for call in lap.calls] == [0, 1, 2] * 9
-    assert [(call.arm, call.query_id[1:]) for call in lap.calls] == [
-        (name, text[-2:]) for name, text, _ in diary[6:]
-    ]
 
 
 @pytest.mark.slow
@@ -234,18 +199,6 @@ def test_an_answer_that_is_not_that_of_the_run_is_a_stray(field: dict[str, Table
 
 
 @pytest.mark.slow
-def test_a_stray_when_a_text_comes_again_is_found(field: dict[str, Table]) -> None:
-    table = field["control"]
-    counts = iter(range(100))
-    table.answers = {
-        "question 02": lambda: table.shows("odd" if next(counts) == 1 else "about question 02")
-    }
-    strays = raced(field).strays
-    assert strays["control"] == ("q02",)
-    assert strays["candidate"] == ()
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize(("k", "found"), [(2, ()), (3, ("q00",))])
 def test_only_the_hits_that_were_asked_for_are_compared(
     field: dict[str, Table], k: int, found: tuple[str, ...]
@@ -256,22 +209,6 @@ def test_only_the_hits_that_were_asked_for_are_compared(
     }
     field["candidate"].answers = {"question 00": lambda: Table("candidate").shows("a", "b")}
     assert raced(field, known, k=k).strays["candidate"] == found
-
-
-@pytest.mark.slow
-def test_a_reorder_is_a_stray_and_a_query_that_always_fails_is_none(
-    field: dict[str, Table],
-) -> None:
-    broken = {"question 00": raising(ValueError("always"))}
-    swapped = {"question 00": lambda: Table("third").shows("a", "b")}
-    known = {
-        "control": expected_of(Table("control")),
-        "candidate": expected_of(Table("candidate", broken)),
-        "third": expected_of(Table("third", swapped)),
-    }
-    field["candidate"].answers = broken
-    field["third"].answers = {"question 00": lambda: Table("third").shows("b", "a")}
-    assert raced(field, known).strays == {"control": (), "candidate": (), "third": ("q00",)}
 
 
 @pytest.mark.slow
@@ -291,26 +228,6 @@ def test_a_clock_that_covers_another_arm_is_no_evidence(
     monkeypatch.setattr(module, "observe", covering)
     with pytest.raises(EvidenceError, match=r"(control|third): query q\d\d .* covers another's"):
         raced(field)
-
-
-@pytest.mark.slow
-def test_a_clock_that_started_too_early_is_no_evidence(
-    field: dict[str, Table], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    known = {name: expected_of(Table(name)) for name in NAMES}
-    began = perf_counter_ns()
-    calls = count()
-    clock = lambda: perf_counter_ns() if next(calls) % 2 else began  # noqa: E731  a clock
-    monkeypatch.setattr(drive, "perf_counter_ns", clock)
-    with pytest.raises(EvidenceError, match="Time each arm by itself"):
-        raced(field, known)
-
-
-@pytest.mark.slow
-def test_progress_is_told_text_by_text(field: dict[str, Table]) -> None:
-    done: list[int] = []
-    raced(field, advance=done.append)
-    assert done == [1] * (2 + 6 + 3)
 
 
 @pytest.fixture(params=[True, False])
@@ -335,17 +252,6 @@ def test_no_garbage_is_collected_in_anybodys_time(
     field["control"].answers = {"question 00": answer}
     raced(field)
     assert seen == {False}
-    assert gc.isenabled() is collecting
-
-
-@pytest.mark.slow
-def test_the_collector_is_back_after_an_exception(
-    field: dict[str, Table],
-    collecting: bool,  # noqa: FBT001
-) -> None:
-    field["control"].answers = {"question 03": raising(KeyboardInterrupt())}
-    with pytest.raises(KeyboardInterrupt):
-        raced(field)
     assert gc.isenabled() is collecting
 
 
@@ -392,17 +298,6 @@ def test_a_text_in_other_case_or_space_is_the_same_text() -> None:
 def test_a_text_with_other_filters_is_another() -> None:
     asked = [Query(f"q{at}", "same", params={"level": at}) for at in range(10)]
     assert len(draw(asked, {}, timed=5, warm=5, repeated=1, seed=3).timed) == 5
-
-
-def test_without_a_warm_up_all_are_timed() -> None:
-    texts = drawn(12, warm=0)
-    assert (texts.warm, len(texts.timed)) == ((), 12)
-
-
-@pytest.mark.parametrize("count", [0, 1])
-def test_too_few_texts_are_refused(count: int) -> None:
-    with pytest.raises(HarnessError, match=f"has {count} different texts"):
-        drawn(count)
 
 
 def test_of_a_cluster_one_text_is_drawn_and_each_may_be_it() -> None:
@@ -480,27 +375,7 @@ def test_each_order_has_variants_of_its_own_and_of_the_same_texts() -> None:
     assert min(map(len, orders)) > 10
 
 
-def test_a_text_without_other_words_as_frequent_gets_one_more() -> None:
-    words = Words([Document("d", "", "only")] * 3, 3)
-    asked = [Query("a", "only"), Query("b", "only only only", params={"x": 1})]
-    texts = draw(asked, {}, timed=1, warm=1, repeated=1, seed=1)
-    (variant,) = varied(texts, asked, words, "0").unseen
-    assert variant.text == f"{texts.timed[0].text} only"
-    assert varied(texts, asked, Words([], 0), "0").unseen == ()
-
-
-def test_of_a_large_corpus_documents_are_read_evenly(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(race_race_texts, "READ", 10)
-    few = Words(CORPUS, len(CORPUS))
-    asked = [Query("a", "rare4"), Query("b", "warm")]
-    texts = draw(asked, {}, timed=1, warm=1, repeated=1, seed=1)._replace(timed=(asked[0],))
-    found = {varied(texts, asked, few, str(at)).unseen[0].text for at in range(60)}
-    assert found == {f"rare{at}" for at in range(0, 40, 4)} - {"rare4"}
-
-
 # What the system took, read from counters that the test turns by hand
-
-FILES = Path("/proc/self/fd")
 
 
 def say(tasks: Path, **waits_ns: int) -> None:
@@ -525,17 +400,6 @@ def test_the_waits_of_all_threads_are_summed(tasks: Path) -> None:
     meter.close()
 
 
-def test_a_thread_that_began_or_ended_in_between_is_no_trouble(tasks: Path) -> None:
-    meter = Meter(tasks)
-    before = meter.read()
-    say(tasks, t1=1_200, t3=30)
-    (tasks / "t2" / "schedstat").unlink()
-    (tasks / "t2").rmdir()
-    assert meter.taken(before, meter.read(), 10_000).waited_ns == 230
-    assert meter.read().waits_ns == {"t1": 1_200, "t3": 30}
-    meter.close()
-
-
 @pytest.mark.parametrize("damage", ["", "one\n", "1 x 3\n"])
 def test_where_nothing_counts_waits_all_idle_time_stands_for_them(
     tmp_path: Path, damage: str
@@ -554,29 +418,4 @@ def test_where_nothing_counts_waits_all_idle_time_stands_for_them(
         meter.taken(ProcessCounters({}, 100, 1), ProcessCounters({}, 2_100, 1), 1_000).waited_ns
         == 0
     )
-    meter.close()
-
-
-def test_files_are_closed_when_threads_end_and_at_the_end(tasks: Path) -> None:
-    opened = len(list(FILES.iterdir())) if FILES.is_dir() else None
-    meter = Meter(tasks)
-    for _ in range(5):
-        meter.read()
-    if opened is not None:
-        assert len(list(FILES.iterdir())) == opened + 2
-    meter.close()
-    if opened is not None:
-        assert len(list(FILES.iterdir())) == opened
-
-
-def test_on_this_system_something_is_counted() -> None:
-    meter = Meter()
-    before = meter.read()
-    assert sum(range(200_000)) > 0
-    taken = meter.taken(before, meter.read(), 1)
-    assert taken.cpu_ns > 0
-    assert taken.waited_ns >= 0
-    if meter.counts == RUN_QUEUE:
-        assert str(os.getpid()) in before.waits_ns
-        assert TASKS.is_dir()
     meter.close()

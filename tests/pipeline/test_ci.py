@@ -1,4 +1,4 @@
-"""What is recorded around a run, and what of it changed."""
+"""What CI shows of a run: what changed around it, and which queries lost."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from harness.core.engine import Manifest
-from harness.core.errors import BadFile
-from harness.pipeline.inputs import INPUTS, RunInputs, index_changes
+from harness.core.records import Query
+from harness.pipeline.ci import RunInputs, index_changes, lost, seen_from_root
+from tests.make.runs import scores_of
 
 WHO = {
     f"GIT_{who}_{what}": value
@@ -71,13 +72,6 @@ def test_every_kind_of_change_is_named(repository: Path) -> None:
     assert since(before, repository) == changed
 
 
-def test_what_was_not_committed_is_the_same_when_it_is(repository: Path) -> None:
-    (repository / "shop" / "rank.py").write_text("K = 2\n")
-    dirty = around(repository)
-    git(repository, "commit", "-qam", "two")
-    assert since(dirty, repository) == ()
-
-
 def test_bytecode_that_git_does_not_ignore_is_no_change(repository: Path) -> None:
     before = around(repository)
     (repository / "shop" / "__pycache__").mkdir(parents=True)
@@ -99,25 +93,44 @@ def test_packages_and_python_are_named_and_many_are_cut(repository: Path) -> Non
     assert now.since(only, "") == (f"packages: numpy 0.1 → {numpy}",)
 
 
-def test_without_git_no_file_is_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
-    found = RunInputs.around(tmp_path)
-    assert (found.files, found.commit) == ({}, "")
-    assert "numpy" in found.packages
-
-
-def test_a_record_is_read_back_and_anything_else_refused(tmp_path: Path) -> None:
-    found = RunInputs(commit="", files={"a": "1"}, packages={}, python="3.12")
-    INPUTS.write(tmp_path / "inputs.json", found)
-    assert INPUTS.read(tmp_path / "inputs.json") == found
-    (tmp_path / "inputs.json").write_text("{}")
-    with pytest.raises(BadFile, match="Run harness ci there again"):
-        INPUTS.read(tmp_path / "inputs.json")
-
-
 def test_an_index_differs_by_what_it_was_made_of() -> None:
     made = Manifest("function", "1", 5, "corpus", "settings")
     assert index_changes(made, made) == ""
     assert index_changes(made, replace(made, version="2")) == "code of the engine"
     other = replace(made, corpus_sha256="x", settings_sha256="y")
     assert index_changes(made, other) == "settings, documents"
+
+
+TEXTS = {name: Query(name, f"text of {name}") for name in "abcdef"}
+
+
+def test_the_largest_loss_comes_first_and_no_gain_at_all() -> None:
+    before = scores_of({"a": 0.5, "b": 1.0, "c": 0.2, "d": 1.0})
+    now = scores_of({"a": 0.4, "b": 0.2, "c": 0.3, "d": 1.0})
+    found = lost(before, now, TEXTS)
+    assert [(loss.query_id, loss.before, loss.now) for loss in found] == [
+        ("b", 1.0, 0.2),
+        ("a", 0.5, 0.4),
+    ]
+    assert found[0].text == "text of b"
+
+
+def test_no_answer_is_worse_than_any_number_and_is_none() -> None:
+    before = scores_of({"a": 1.0, "b": 0.0, "c": 0.5}, failed="d")
+    now = scores_of({"a": 0.0}, timed_out="bc", failed="d")
+    found = lost(before, now, TEXTS)
+    assert [(loss.query_id, loss.now, loss.instead) for loss in found] == [
+        ("b", None, "timed_out"),
+        ("c", None, "timed_out"),
+        ("a", 0.0, ""),
+    ]
+
+
+def test_a_file_is_called_as_its_repository_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "deep" / "data").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / "deep")
+    assert seen_from_root(Path("data/q.jsonl")) == "data/q.jsonl"
+    (tmp_path / ".git").write_text("gitdir: elsewhere")
+    assert seen_from_root(Path("data/q.jsonl")) == "deep/data/q.jsonl"

@@ -1,1 +1,0 @@
-"""Long texts of installed packages."""

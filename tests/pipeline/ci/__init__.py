@@ -1,1 +1,0 @@
-"""Tests of harness.pipeline.ci and of the inputs that it records."""
