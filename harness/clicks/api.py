@@ -9,16 +9,7 @@ from typing import TYPE_CHECKING
 
 from harness.api.comparison import Shown
 from harness.api.search import Search, shown_by
-from harness.clicks.credit import (
-    Click,
-    ClickLog,
-    ListMixer,
-    Preferences,
-    ShownList,
-    preferences,
-    read,
-    sentences,
-)
+from harness.clicks import credit
 from harness.core.errors import EvidenceError, InvalidArm, RunError
 from harness.core.folders import CLICKS, claim
 from harness.core.names import checked
@@ -51,11 +42,11 @@ class Interleaver:
         self._arms = {checked("an arm", name): search for name, search in arms.items()}
         self._names = tuple(self._arms)
         claim(Path(log), CLICKS, reads=[Path(ledger)])
-        self._log = ClickLog(Path(log))
-        self._mixer = ListMixer(self._log, seed)
+        self._log = credit.ClickLog(Path(log))
+        self._mixer = credit.ListMixer(self._log, seed)
         self._switch = Switch(Path(ledger), self._names)
 
-    def search(self, text: str, k: int = 10, *, user: str = "") -> ShownList:
+    def search(self, text: str, k: int = 10, *, user: str = "") -> credit.ShownList:
         """Return the list to show, of at most ``k`` documents; its ``id`` is for ``click``.
 
         ``user`` is the same in all sessions of one user. Lists without it support no preference.
@@ -85,7 +76,7 @@ class Interleaver:
 
     def click(self, shown_id: str, document: str) -> None:
         """Note that a document of a list was clicked."""
-        self._log.add(Click(shown_id, document))
+        self._log.add(credit.Click(shown_id, document))
 
     def close(self) -> None:
         """Close the log."""
@@ -96,7 +87,7 @@ class Interleaver:
 class Interleaving(Shown):
     """What users preferred, by candidate."""
 
-    found: Preferences
+    found: credit.Preferences
 
     def frame(self) -> pd.DataFrame:
         """Return a frame with a row for each candidate, unrounded."""
@@ -113,7 +104,7 @@ class Interleaving(Shown):
         return pd.DataFrame(rows).set_index("candidate")
 
     def __repr__(self) -> str:
-        return "\n".join(sentences(self.found))
+        return "\n".join(credit.sentences(self.found))
 
     def blocks(self) -> Iterable[Block]:
         """Return a table with a row for each candidate."""
@@ -134,4 +125,4 @@ def load_clicks(folder: str | Path, *, confidence: float) -> Interleaving:
         BadFile: the log is missing or malformed.
         EvidenceError: no list was mixed, lists of different arms were, or too few users are known.
     """
-    return Interleaving(preferences(read(Path(folder)), confidence=confidence))
+    return Interleaving(credit.preferences(credit.read(Path(folder)), confidence=confidence))

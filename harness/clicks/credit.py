@@ -183,10 +183,7 @@ class ListMixer:
         user: str = "",
         failed: str = "",
     ) -> ShownList:
-        """Return a list of at most ``k`` documents; the first ranking's own for a single arm.
-
-        ``failed`` says what is wrong with another arm; then the list is the first one's own too.
-        """
+        """Return a list of at most ``k`` documents; the first ranking's own for a single arm."""
         key = token_hex(8)
         mixed = Mixed(tuple(rankings[0][:k]), (0,) * len(rankings[0][:k]))
         if len(arms) > 1 and not failed:
@@ -237,10 +234,7 @@ class Preferences:
 
 
 def preferences(found: Clicks, *, confidence: float) -> Preferences:
-    """Credit clicks to arms, and compare each candidate with the control.
-
-    Each user counts once, by the sum of credits over all lists: lists of one user agree.
-    """
+    """Credit clicks to arms, and compare each candidate with the control."""
     mixed = [one for one in found.shown if len(one.arms) > 1 and not one.failed]
     if not mixed:
         raise EvidenceError(
@@ -322,7 +316,6 @@ def sentences(found: Preferences) -> Iterator[str]:
 
 
 def _signs(lists: Sequence[ShownList], found: Clicks) -> list[float]:
-    """Return 1, -1 or 0 for each candidate, over all lists of a user."""
     each = [credits_of(one.mixed, _clicked(one, found), len(one.arms)) for one in lists]
     return [
         float(preference_of((one[0], one[at]) for one in each)) for at in range(1, len(each[0]))
@@ -330,7 +323,6 @@ def _signs(lists: Sequence[ShownList], found: Clicks) -> list[float]:
 
 
 def _robot(lists: Sequence[ShownList], found: Clicks) -> str:
-    """Describe what makes a user a robot; empty where nothing shows it."""
     at = sorted(one.at for one in lists)
     if any(b - a < timedelta(hours=1) for a, b in zip(at, at[HOURLY:], strict=False)):
         return f"more than {HOURLY} lists within an hour"

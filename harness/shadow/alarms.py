@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter, OrderedDict
+from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Generic, NamedTuple, TypeVar
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,12 +56,12 @@ class ChurnBound(DuplicatesBound):
 
 
 class WindowBound(SettingsTable):
-    """How far a later window may move from the first: of first scores, or of the mix of slices."""
+    """How far a later window of first scores may move from the first one."""
 
     window: int = Field(ge=20, le=MOST)
-    """Answers with a hit, or attempts, in each window."""
+    """Answers with a hit in each window."""
     max_distance: float = Field(ge=0, le=1)
-    """Largest gap between two distributions, or Jensen-Shannon divergence to base 2."""
+    """Largest gap between two distributions."""
     p_value: float = Field(gt=0, lt=0.5)
 
 
@@ -72,7 +72,6 @@ class Alarms(SettingsTable):
     duplicates: DuplicatesBound
     churn: ChurnBound
     scores: WindowBound
-    mix: WindowBound
 
 
 class AlarmBounds(SettingsTable):
@@ -102,7 +101,7 @@ class Alarm:
 
     name: str
     arm: str
-    """``control`` or ``candidate``; empty where it is about the traffic."""
+    """``control`` or ``candidate``."""
     state: AlarmState
     about: str
     """What is watched, in words."""
@@ -156,10 +155,7 @@ def answer_of(observation: Observation, arm: str) -> SideObservation | None:
 
 
 def empty(bound: EmptyBound, confidence: float) -> Share:
-    """Watch that the candidate finds nothing no more often than the control, over compared pairs.
-
-    Each pair counts +1, 0 or -1: what both find nothing for says nothing.
-    """
+    """Watch that the candidate finds nothing no more often than the control; +1, 0 or -1 a pair."""
 
     def excess(seen: Observation) -> float | None:
         if not (seen.compared and seen.control and seen.candidate):
@@ -182,10 +178,7 @@ def duplicates(arm: str, bound: DuplicatesBound, confidence: float) -> Share:
 
 
 def churn(arm: str, bound: ChurnBound, confidence: float) -> Share:
-    """Watch that an arm answers a query as the last time, where its index has not moved.
-
-    Queries that ask for another number of hits are other queries.
-    """
+    """Watch that an arm answers a query as the last time, where its index has not moved."""
     last: OrderedDict[tuple[str, int], tuple[str, str]] = OrderedDict()
 
     def changed(observation: Observation) -> float | None:
@@ -204,8 +197,6 @@ def churn(arm: str, bound: ChurnBound, confidence: float) -> Share:
 
 SHUFFLED = 1 << 20
 """Values shuffled at once."""
-NO_SLICE = "(no slice)"
-Value = TypeVar("Value")
 
 
 class WindowChange(NamedTuple):
@@ -215,22 +206,16 @@ class WindowChange(NamedTuple):
     p_value: float
 
 
-class Windows(Generic[Value]):
-    """The alarm on change: later windows of a stream of values against the first.
+class Windows:
+    """The alarm on change: later windows of an arm's first native scores against the first one.
 
-    ``change`` compares two windows, with a seed.
+    Their scale and sign differ from engine to engine, so only their order counts.
     """
 
-    def __init__(
-        self,
-        said: tuple[str, str, str],
-        bound: WindowBound,
-        value_of: Callable[[Observation], Value | None],
-        change: Callable[[tuple[Value, ...], tuple[Value, ...], int], WindowChange],
-    ) -> None:
-        self._said, self._bound, self._value_of, self._compare = said, bound, value_of, change
-        self._first: tuple[Value, ...] = ()
-        self._filling: list[Value] = []
+    def __init__(self, arm: str, bound: WindowBound, watch: WatchSettings) -> None:
+        self._arm, self._bound, self._watch = arm, bound, watch
+        self._first: tuple[float, ...] = ()
+        self._filling: list[float] = []
         self._later = self._times = 0
         self._change: WindowChange | None = None
         self._raised = False
@@ -238,10 +223,10 @@ class Windows(Generic[Value]):
 
     def see(self, observation: Observation) -> None:
         """Take one attempt, and compare a window that it fills."""
-        value = self._value_of(observation)
-        if value is None:
+        seen = answer_of(observation, self._arm)
+        if seen is None or seen.top_raw is None:
             return
-        self._filling.append(value)
+        self._filling.append(seen.top_raw)
         if len(self._filling) < self._bound.window:
             return
         full = tuple(self._filling)
@@ -250,7 +235,8 @@ class Windows(Generic[Value]):
             self._first = full
             return
         self._later += 1
-        self._change = self._compare(self._first, full, self._later)
+        both, watch = (np.array(self._first), np.array(full)), self._watch
+        self._change = gap(*both, seed=(watch.seed, self._later), resamples=watch.resamples)
         significant = self._change.p_value <= self._bound.p_value
         self._raised = significant and self._change.size > self._bound.max_distance
         self._times += self._raised
@@ -259,52 +245,20 @@ class Windows(Generic[Value]):
 
     def alarm(self) -> Alarm:
         """Return how things stand: what the latest window says."""
-        (name, arm, about), bound = self._said, self._bound.max_distance
+        bound = self._bound.max_distance
+        about = "distance of the distribution of first native scores from the first window"
         if self._change is None:
             window = self._bound.window
             lacking = (window if self._first else 2 * window) - len(self._filling)
             note = f"{lacking} more until two windows can be compared"
-            return Alarm(name, arm, AlarmState.EARLY, about, None, bound, None, note)
+            return Alarm("scores", self._arm, AlarmState.EARLY, about, None, bound, None, note)
         size, state = self._change.size, AlarmState.RAISED if self._raised else AlarmState.QUIET
         note = f"p {self._change.p_value:.4f}; raised by {self._times} of {self._later} windows"
         estimate = Estimate(size, size, size, self._later)
-        return Alarm(name, arm, state, about, estimate, bound, self._since, note)
+        return Alarm("scores", self._arm, state, about, estimate, bound, self._since, note)
 
 
-def scores(arm: str, bound: WindowBound, watch: WatchSettings) -> Windows[float]:
-    """Watch that the first scores of an arm stay what they were.
-
-    Native scores, whose scale and sign differ from engine to engine, so only their order counts.
-    """
-
-    def top(observation: Observation) -> float | None:
-        seen = answer_of(observation, arm)
-        return seen.top_raw if seen else None
-
-    def change(first: tuple[float, ...], later: tuple[float, ...], at: int) -> WindowChange:
-        both = np.asarray(first), np.asarray(later)
-        return gap(*both, seed=(watch.seed, at), resamples=watch.resamples)
-
-    about = "distance of the distribution of first native scores from the first window"
-    return Windows(("scores", arm, about), bound, top, change)
-
-
-def mix(bound: WindowBound, watch: WatchSettings) -> Windows[str]:
-    """Watch that people ask for the same kinds of things; every attempt counts."""
-
-    def change(first: tuple[str, ...], later: tuple[str, ...], at: int) -> WindowChange:
-        return distance(first, later, seed=(watch.seed, at), resamples=watch.resamples)
-
-    about = "Jensen-Shannon divergence of the mix of slices from the first window"
-    return Windows(
-        ("mix", "", about),
-        bound,
-        lambda observation: " + ".join(sorted(observation.slices)) or NO_SLICE,
-        change,
-    )
-
-
-Monitor = Share | Windows[float] | Windows[str]
+Monitor = Share | Windows
 
 
 def monitors(bounds: AlarmBounds) -> tuple[Monitor, ...]:
@@ -314,17 +268,12 @@ def monitors(bounds: AlarmBounds) -> tuple[Monitor, ...]:
         empty(alarm.empty, watch.confidence),
         *(duplicates(arm, alarm.duplicates, watch.confidence) for arm in arms),
         *(churn(arm, alarm.churn, watch.confidence) for arm in arms),
-        *(scores(arm, alarm.scores, watch) for arm in arms),
-        mix(alarm.mix, watch),
+        *(Windows(arm, alarm.scores, watch) for arm in arms),
     )
 
 
 def gap(
-    first: NDArray[np.float64],
-    later: NDArray[np.float64],
-    *,
-    seed: tuple[int, int],
-    resamples: int,
+    first: NDArray[np.float64], later: NDArray[np.float64], *, seed: tuple[int, int], resamples: int
 ) -> WindowChange:
     """Largest gap between the distributions of two samples (values,), against shuffled ones.
 
@@ -342,46 +291,11 @@ def gap(
     for start in range(0, resamples, at_once):
         rows = min(at_once, resamples - start)
         shuffled = generator.permuted(np.tile(step, (rows, 1)), axis=1)
-        as_large += _count(_gaps(shuffled, ends), found)
+        # equal sums in another order differ by rounding
+        as_large += int((_gaps(shuffled, ends) >= found - 1e-12).sum())
     return WindowChange(found, (as_large + 1) / (resamples + 1))
 
 
 def _gaps(steps: NDArray[np.float64], ends: NDArray[np.intp]) -> NDArray[np.float64]:
-    """Largest gap of each row, shapes (rows, values) to (rows,); ties are passed at once."""
     found: NDArray[np.float64] = np.abs(np.cumsum(steps, axis=1)[:, ends]).max(axis=1)
-    return found
-
-
-def distance(
-    first: tuple[str, ...], later: tuple[str, ...], *, seed: tuple[int, int], resamples: int
-) -> WindowChange:
-    """Jensen-Shannon divergence of two samples of names, to base 2, against shuffled ones.
-
-    Lin, "Divergence measures based on the Shannon entropy", IEEE Transactions on Information
-    Theory 37 (1991). Shuffled counts are multivariate hypergeometric.
-    """
-    counts = Counter(first), Counter(later)
-    names = sorted(counts[0] | counts[1])
-    ours, theirs = (np.array([[count[name] for name in names]]) for count in counts)
-    found = float(_divergence(ours, theirs)[0])
-    generator = np.random.default_rng(seed)
-    whole = (ours + theirs)[0]
-    drawn = generator.multivariate_hypergeometric(whole, len(first), size=resamples)
-    as_large = _count(_divergence(drawn, whole - drawn), found)
-    return WindowChange(found, (as_large + 1) / (resamples + 1))
-
-
-def _count(drawn: NDArray[np.float64], found: float) -> int:
-    """Count the draws that are as large; equal sums in another order differ by rounding."""
-    return int((drawn >= found - 1e-12 * max(1.0, abs(found))).sum())
-
-
-def _divergence(a: NDArray[np.int64], b: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Divergence of the counts of each row, shapes (rows, names) to (rows,)."""
-    p, q = (counts / counts.sum(axis=1, keepdims=True) for counts in (a, b))
-    middle = (p + q) / 2
-    parts = [
-        np.where(one > 0, one * np.log2(np.where(one > 0, one, 1) / middle), 0.0) for one in (p, q)
-    ]
-    found: NDArray[np.float64] = (parts[0] + parts[1]).sum(axis=1) / 2
     return found

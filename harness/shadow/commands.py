@@ -13,23 +13,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from harness.cli import options
 from harness.cli.command import CODES, Result, command, group, out, said, shown, tell
 from harness.cli.exit_codes import called
-from harness.cli.options import (
-    LOCALHOST,
-    By,
-    Candidate,
-    Control,
-    Dataset,
-    EvidencePlace,
-    Host,
-    Http,
-    Port,
-    Reason,
-    ShadowSettings,
-    ToFolder,
-    Top,
-)
 from harness.cli.project import Project, own
 from harness.core.errors import HarnessError, UnknownName
 from harness.core.printable import counted, one_line
@@ -112,13 +98,13 @@ def receive(
     control: Server,
     candidate: Server,
     reading: ReadingFile,
-    to: ToFolder,
+    to: options.ToFolder,
     candidate_reading: Annotated[
         Path | None,
         typer.Option(help="Engine's own file of a candidate with another API. [--reading]"),
     ] = None,
-    port: Port = 0,
-    host: Host = LOCALHOST,
+    port: options.Port = 0,
+    host: options.Host = options.LOCALHOST,
     per_second: Annotated[
         float, typer.Option(min=0.001, help="Most requests a second to the control.")
     ] = 50.0,
@@ -129,7 +115,7 @@ def receive(
     client_header: Annotated[
         str, typer.Option(help="Header that names the client; a salted digest is logged.")
     ] = "x-real-ip",
-    shadow_settings: ShadowSettings = None,
+    shadow_settings: options.ShadowSettings = None,
 ) -> Result:
     """Receive mirrored requests, ask the control and the candidate, and compare their answers.
 
@@ -167,7 +153,7 @@ def mcp(
     control: Server,
     candidate: Server,
     reading: ReadingFile,
-    to: ToFolder,
+    to: options.ToFolder,
     control_token: Annotated[
         Path | None,
         typer.Option(help="File with the control's token. [HARNESS_CONTROL_TOKEN, a token]"),
@@ -176,9 +162,9 @@ def mcp(
         Path | None,
         typer.Option(help="File with the candidate's. [HARNESS_CANDIDATE_TOKEN, a token]"),
     ] = None,
-    http: Http = None,
-    host: Host = LOCALHOST,
-    shadow_settings: ShadowSettings = None,
+    http: options.Http = None,
+    host: options.Host = options.LOCALHOST,
+    shadow_settings: options.ShadowSettings = None,
 ) -> None:
     """Proxy an MCP server, mirror its calls to a candidate server, and compare the answers.
 
@@ -208,10 +194,10 @@ NS_PER_MS = 1e6
 @command(live)
 def run(
     *,
-    dataset: Dataset,
-    control: Control,
-    candidate: Candidate,
-    to: ToFolder,
+    dataset: options.Dataset,
+    control: options.Control,
+    candidate: options.Candidate,
+    to: options.ToFolder,
     queries: Annotated[
         Path | None,
         typer.Option(help="Queries as JSON lines with _id and text. [those of the data set]"),
@@ -230,7 +216,7 @@ def run(
         float, typer.Option(min=0, help="Queries a second. [as fast as nothing is shed]")
     ] = 0.0,
     k: Annotated[int, typer.Option(min=0, help="Requested hits. [params.yaml]")] = 0,
-    shadow_settings: ShadowSettings = None,
+    shadow_settings: options.ShadowSettings = None,
 ) -> Result:
     """Run queries on the control, mirror them to the candidate, and write the log of both.
 
@@ -301,8 +287,8 @@ REPLAY_QUERY, WATCH_QUERY = 60, 50
 @command(live)
 def accept(
     *,
-    reason: Reason,
-    by: By,
+    reason: options.Reason,
+    by: options.By,
     until: Annotated[
         datetime, typer.Option(formats=["%Y-%m-%d"], help="The last day, UTC, on which it counts.")
     ],
@@ -337,14 +323,14 @@ def accept(
 @command(live)
 def replay(
     folders: Folders,
-    of: EvidencePlace,
+    of: options.EvidencePlace,
     *,
-    control: Control,
-    candidate: Candidate,
+    control: options.Control,
+    candidate: options.Candidate,
     limit: Annotated[
         int | None, typer.Option(min=1, help="At most so many queries, the most frequent first.")
     ] = None,
-    top: Top = 20,
+    top: options.Top = 20,
     suppressions: RegisterFile = None,
 ) -> Result:
     """Run diverging queries again on both arms: still diverges, fixed, or changed.
@@ -405,8 +391,8 @@ def _replayed(
 def report(
     folders: Folders,
     *,
-    to: ToFolder,
-    top: Top = 20,
+    to: options.ToFolder,
+    top: options.Top = 20,
     bounds: BoundsFile = None,
     suppressions: RegisterFile = None,
 ) -> Result:
@@ -438,7 +424,7 @@ def watch(
     *,
     once: Annotated[bool, typer.Option("--once", help="Print it once, and stop.")] = False,
     every: Annotated[float, typer.Option(min=0.1, help="Seconds between looks.")] = 2.0,
-    top: Top = 10,
+    top: options.Top = 10,
     bounds: BoundsFile = None,
     suppressions: RegisterFile = None,
     exit_code: Annotated[
@@ -491,10 +477,10 @@ def screen(state: LogState, *, top: int) -> Section:
 @command(live)
 def traffic(
     logs: Folders,
-    of: EvidencePlace,
+    of: options.EvidencePlace,
     *,
-    control: Control,
-    candidate: Candidate,
+    control: options.Control,
+    candidate: options.Candidate,
 ) -> Result:
     """Add live-traffic results of two arms as evidence, for the gates of the policy that need it.
 

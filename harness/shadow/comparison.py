@@ -9,7 +9,7 @@ from enum import StrEnum
 from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
-from threading import Lock
+from threading import Lock, RLock
 from time import monotonic, monotonic_ns, perf_counter_ns, sleep, time_ns
 from typing import Self
 
@@ -37,17 +37,12 @@ from harness.shadow.worker import CandidateWorker, Lane, Open, ProcessWorker
 class Sampler:
     """Picks a share of the queries by their number, by error diffusion in whole millionths.
 
-    Of any n queries in a row n times the rate are picked, one more or one less at most. So
-    without bursts (the first picks of each ten thousand, as a remainder below a bound would
-    give). That is the tightest that there is, and it leaves nothing to chance but the phase, which
-    ``seed`` draws. Traffic that repeats itself with just the sampler's period is seen at one place
-    of it. A rate such as 97,003 millionths, and not 100,000, has no period to meet.
+    Of any n queries in a row n times the rate are picked, one more or one less at most, so without
+    bursts. Nothing is left to chance but the phase, which ``seed`` draws.
     """
 
     def __init__(self, *, rate: int, seed: int) -> None:
-        phase = int(np.random.default_rng(seed).integers(MILLION))
-        self._phase, self.rate = phase, rate
-        """``rate`` is picks in a million queries, ``_phase`` what is left over before the first."""
+        self._phase, self.rate = int(np.random.default_rng(seed).integers(MILLION)), rate
 
     def takes(self, number: int) -> bool:
         """Return whether the query of this number, from 1, is picked."""
@@ -69,11 +64,7 @@ class ShedReason(StrEnum):
 
 
 class LoadShedder:
-    """Admits at most ``in_flight + queue`` pairs at once, and a candidate's time a minute.
-
-    The time of a pair counts when the pair is done, so a minute may be overdrawn by the pairs in
-    flight. Many threads may call it.
-    """
+    """Admits at most ``in_flight + queue`` pairs at once, and a candidate's time a minute."""
 
     def __init__(self, limits: Limits, clock: Callable[[], int] = monotonic_ns) -> None:
         self._most = limits.room
@@ -102,14 +93,10 @@ class LoadShedder:
             return ShedReason.OFF
         if self._inside >= self._most:
             return self._full
-        self._forget()
-        return ShedReason.BUDGET if self._spent_ns >= self._budget_ns else None
-
-    def _forget(self) -> None:
-        """Drop what was spent more than a minute ago."""
         since = self._clock() - MINUTE_NS
         while self._spent and self._spent[0][0] <= since:
             self._spent_ns -= self._spent.popleft()[1]
+        return ShedReason.BUDGET if self._spent_ns >= self._budget_ns else None
 
     def done(self, candidate_ns: int) -> None:
         """Release a pair, for which the candidate took so long."""
@@ -169,14 +156,9 @@ class ComparisonCounts:
 class LiveComparison:
     """A candidate beside the serving engine, and the log of both.
 
-    ``offer`` is all that the serving path calls. It numbers the query, asks the sampler and the
-    gate, and puts it into a queue; everything else happens on threads of the comparison, or in the
-    candidate's process. Make it after the last fork of a server that forks, one for each
+    ``offer`` is all that the serving path calls: it numbers the query, asks the sampler and the
+    gate, and puts it into a queue. Make it after the last fork of a server that forks, one for each
     process, each with its own folder.
-
-    Raises:
-        EvidenceError: another process writes a log to the folder.
-        BadFile: the folder cannot be written to.
     """
 
     def __init__(
@@ -196,12 +178,11 @@ class LiveComparison:
         self.folder = folder
         self._off_file = folder / OFF
         self._sampler = Sampler(rate=settings.sampling.rate, seed=settings.sampling.seed)
-        self._gate = LoadShedder(limits)
-        self._salt = log.salt
+        self._gate, self._salt = LoadShedder(limits), log.salt
         self._numbering = Lock()
         self._first = log.number, log.served
         self._number, self._served = self._first
-        self._faulting = Lock()
+        self._faulting = RLock()
         self._faults = 0
         self._not_taken: Counter[str] = Counter()
         """By cause, since they were last written down."""
@@ -217,10 +198,7 @@ class LiveComparison:
             thread.start()
 
     def offer(self, served: ServedQuery, generation: Callable[[], str]) -> None:
-        """Take a query that was served; never raises, never waits for the candidate.
-
-        ``generation`` reads the generation of the control's index again, on another thread.
-        """
+        """Take a query that was served; never raises, never waits for the candidate."""
         try:
             self._offer(served, generation)
         except Exception as exc:  # noqa: BLE001  nothing of this may reach who is served
@@ -237,7 +215,8 @@ class LiveComparison:
                 self._tell_not_taken()
 
     def _tell_not_taken(self) -> None:
-        found, self._not_taken = self._not_taken, Counter()
+        with self._faulting:
+            found, self._not_taken = self._not_taken, Counter()
         for cause, times in found.items():
             self._recorder.put(trouble(ProblemKind.NOT_TAKEN, cause, times=times))
 
@@ -266,8 +245,7 @@ class LiveComparison:
 
     def _tick(self) -> None:
         if not self.stuck:
-            with self._faulting:
-                self._tell_not_taken()
+            self._tell_not_taken()
         self._look_at_file()
 
     def _look_at_file(self) -> None:
@@ -323,8 +301,7 @@ class LiveComparison:
     def drain(self, timeout_s: float) -> bool:
         """Wait until every attempt is written down; False where that took too long."""
         until = monotonic() + timeout_s
-        with self._faulting:
-            self._tell_not_taken()
+        self._tell_not_taken()
         while self._gate.inside or not self._recorder.idle:
             if monotonic() > until:
                 return False
@@ -332,10 +309,7 @@ class LiveComparison:
         return True
 
     def close(self) -> None:
-        """Ask the candidate no more, write down what is there, and let go of the folder.
-
-        An attempt that still waits is written down as skipped.
-        """
+        """Ask the candidate no more, write down what is there, and let go of the folder."""
         until = monotonic() + self._close_s
         self._gate.switch_off("closed")
         for lane in self._lanes:
@@ -343,8 +317,7 @@ class LiveComparison:
             self._queue.put(None)
         for lane in self._lanes:
             lane.join(max(until - monotonic(), 0))
-        with self._faulting:
-            self._tell_not_taken()
+        self._tell_not_taken()
         self._recorder.close(max(until - monotonic(), PAUSE_S))
 
     def __enter__(self) -> Self:
@@ -357,9 +330,8 @@ class LiveComparison:
 class Shadowed:
     """Answers with the control's very answer, and offers each query to a comparison.
 
-    What the control raises is raised. What the comparison does, and what becomes of it, is not
-    seen by who asks; it costs them one put into a queue. Whatever else the control can do
-    it can do here.
+    What the control raises is raised. What the comparison does is not seen by who asks. Whatever
+    else the control can do it can do here.
     """
 
     def __init__(self, control: Searcher, comparison: LiveComparison) -> None:
@@ -377,48 +349,46 @@ class Shadowed:
 
     def search(self, text: str, k: int, *, client: str = "") -> Answer:
         """Answer as the control does; ``client`` is who sent the query, and no engine sees it."""
-        return self._served(text, k, {}, lambda: self._control.search(text, k), client)
+        return self._served(partial(self._control.search, text, k), text, k, {}, client)
 
     def search_with(
         self, text: str, k: int, params: Mapping[str, Scalar], *, client: str = ""
     ) -> Answer:
         """Answer as the control does; one that takes no params is queried with the text alone."""
-        control = self._takes_params
-        if control is None:
-            return self._served(text, k, params, lambda: self._control.search(text, k), client)
-        ask = partial(control.search_with, text, k, params)
-        return self._served(text, k, params, ask, client)
+        if self._takes_params is None:
+            ask = partial(self._control.search, text, k)
+        else:
+            ask = partial(self._takes_params.search_with, text, k, params)
+        return self._served(ask, text, k, params, client)
 
     def _served(
         self,
+        ask: Callable[[], Answer],
         text: str,
         k: int,
         params: Mapping[str, Scalar],
-        ask: Callable[[], Answer],
         client: str,
     ) -> Answer:
         generation = self._generation()
         start = perf_counter_ns()
+
+        def offer(answer: object, error: str = "") -> None:
+            took_ns = perf_counter_ns() - start
+            served = ServedQuery(text, k, params, answer, error, took_ns, generation, client)
+            self._comparison.offer(served, self._generation)
+
         try:
             answer = ask()
         except (KeyboardInterrupt, SystemExit, GeneratorExit):
             raise
         except BaseException as exc:  # a panic of a Rust engine is no Exception
-            elapsed_ns = perf_counter_ns() - start
-            self._offer(
-                ServedQuery(text, k, params, None, told(exc), elapsed_ns, generation, client)
-            )
+            offer(None, told(exc))
             raise
-        elapsed_ns = perf_counter_ns() - start
-        self._offer(ServedQuery(text, k, params, answer, "", elapsed_ns, generation, client))
+        offer(answer)
         return answer
-
-    def _offer(self, served: ServedQuery) -> None:
-        self._comparison.offer(served, self._generation)
 
 
 def _known(generation: Generation) -> str:
-    """Return a generation, or the empty text where it cannot be read."""
     try:
         return generation()
     except Exception:  # noqa: BLE001  must not reach who is served
@@ -440,10 +410,7 @@ class ShadowLog:
         slices: Slices | None = None,
         export: Export | None = None,
     ) -> LiveComparison:
-        """Run a candidate in the shadow, in a process of its own, so ``opens`` must be picklable.
-
-        The log names the two of ``between``. ``export`` gets each batch after it is written.
-        """
+        """Run a candidate in a process of its own, so ``opens`` must be picklable."""
         start = partial(ProcessWorker, opens, self.settings.limits)
         made = LiveComparison(self.folder, start, self.settings, slices, export)
         write(self.folder, between)

@@ -134,7 +134,6 @@ class Suppressions(BaseModel):
 
 
 def _quoted(text: str) -> str:
-    """Write a basic string of TOML; JSON's escapes are all among TOML's, but for DEL."""
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
@@ -181,10 +180,7 @@ class Trace:
 
 
 class Diverging:
-    """Folds observations and divergences, in any order, into traces.
-
-    Memory grows with the queries that diverge, not with the attempts.
-    """
+    """Folds observations and divergences, in any order, into traces."""
 
     def __init__(self) -> None:
         self._traces: dict[tuple[str, Class], Trace] = {}
@@ -251,7 +247,6 @@ class DivergenceReview:
 
 
 def _standing(trace: Trace, suppressions: Suppressions, today: date) -> SuppressionStatus:
-    """Compare one trace with the suppression list; a failure not accepted stands in no way."""
     said = suppressions.standing(trace.outcome, trace.slices, trace.query, today=today)
     return (
         SuppressionStatus.FAILED if said in BLOCKING and trace.outcome not in ACCEPTABLE else said
@@ -304,10 +299,7 @@ def questions(divergences: Iterable[Divergence]) -> tuple[DivergentQuery, ...]:
 def again(
     found: Sequence[DivergentQuery], control: Searcher, candidate: Searcher, *, time_limit_ns: int
 ) -> Iterator[Again]:
-    """Ask both arms each query, and classify as the live comparison did (method, section 3).
-
-    Each arm has its own clock. An exception is a failure of the arm, and no crash.
-    """
+    """Ask both arms each query, and classify as the live comparison did (method, section 3)."""
     for question in found:
         one = question.latest
         query = Query("", one.text, params=one.params)

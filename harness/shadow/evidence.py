@@ -99,11 +99,7 @@ NS_PER_S = 1_000_000_000
 
 
 def count_traffic(log: LogContents, *, control: str, candidate: str) -> Traffic:
-    """Count what ``log`` has of two arms, which are known by their fingerprints.
-
-    An attempt counts where the control answered as itself and no index moved. The candidate
-    failed where it raised, was given up or ended, and where another engine answered in its place.
-    """
+    """Count what ``log`` has of two arms, which are known by their fingerprints."""
     if not log.observations:
         raise EvidenceError("the log has no attempt; compare the arms on live queries first")
     passed_over: Counter[str] = Counter({LOST: log.missing} if log.missing else {})
@@ -161,7 +157,6 @@ def count_traffic(log: LogContents, *, control: str, candidate: str) -> Traffic:
 
 
 def _passed_over(seen: Observation, control: str) -> str:
-    """Describe why an attempt tells nothing of the two arms; empty where it does."""
     if seen.outcome in SKIPPED:
         return seen.outcome.value
     if seen.control is None or seen.control.status is not Status.ANSWERED:

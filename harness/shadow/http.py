@@ -56,10 +56,7 @@ class NothingToCompare(Exception):
 
 @dataclass(frozen=True, slots=True)
 class HttpRequester:
-    """Sends the requests that ``params`` hold: ``method``, ``target``, ``type`` and ``body``.
-
-    Of the client's other headers only those are sent that the file names.
-    """
+    """Sends the requests that ``params`` hold: ``method``, ``target``, ``type`` and ``body``."""
 
     client: httpx.Client
     url: httpx.URL
@@ -111,7 +108,6 @@ class HttpRequester:
             got.close()
 
     def _read(self, got: httpx.Response) -> bytes:
-        """Read the body, packed and unpacked within the same bound."""
         most, found = self.reading.bounds.answer_bytes, bytearray()
         for part in got.iter_raw():
             found += part
@@ -359,7 +355,6 @@ def of_arm(path: Path) -> ArmReading:
 
 
 def _places(tree: object, at: str) -> Iterator[tuple[str, str]]:
-    """Yield the places that are whole values, as pointers (RFC 6901)."""
     if isinstance(tree, dict):
         for key, value in tree.items():
             yield from _places(value, f"{at}/{str(key).replace('~', '~0').replace('/', '~1')}")

@@ -337,19 +337,16 @@ def judge(gate: str, settings: LiveSettings, evidence: Evidence, rules: Rules) -
 
 
 def _passed_over(traffic: Traffic) -> str:
-    """Count the attempts that tell nothing, by reason."""
     counts = sorted(traffic.passed_over.items())
     return "".join(f"; {count} {why}" for why, count in counts if count)
 
 
 def _asked(traffic: Traffic) -> str:
-    """Return how many different queries there were, and how often the most asked was."""
     most = int(traffic.asked.max(initial=0)) / max(int(traffic.asked.sum()), 1)
     return f"; {counted(len(traffic.asked), 'different query')}, the most asked {most:.1%} of all"
 
 
 def _broken(cut: Blocks, settings: LiveSettings, rules: Rules) -> int | None:
-    """Find a period, from 1, whose own mean is surely on the wrong side."""
     for at in range(1, cut.periods + 1):
         own = cut.of(at - 1)
         confidence = 1 - (1 - rules.confidence) / (at * (at + 1))

@@ -23,17 +23,7 @@ from harness.core.files import write_json, write_text
 from harness.core.folders import SHADOW_LOG, claim
 from harness.core.formats import json_file
 from harness.core.reading import MAX_LINE_BYTES, Malformed, opened, text_of
-from harness.shadow.record import (
-    HEAD,
-    KEY_DIGITS,
-    AnyRecord,
-    Degradation,
-    Divergence,
-    Observation,
-    Record,
-    dumped,
-    parsed,
-)
+from harness.shadow import record
 
 FILE = "between.json"
 
@@ -75,10 +65,7 @@ def _read_engines(file: Path) -> Between:
 
 
 class Once:
-    """Counts the attempts of each writer; refuses one that was there before.
-
-    Two logs are one where both hold one query of the same nanosecond; records come by their time.
-    """
+    """Counts the attempts of each writer; refuses one that was there before."""
 
     def __init__(self) -> None:
         self._below: Counter[str] = Counter()
@@ -86,10 +73,8 @@ class Once:
         self._beyond: defaultdict[str, set[int]] = defaultdict(set)
         self._last: Counter[str] = Counter()
         """By writer: the largest number that any record has."""
-        self._moment = 0
-        self._then: dict[str, Observation] = {}
 
-    def take(self, one: Observation) -> None:
+    def take(self, one: record.Observation) -> None:
         """Take the next attempt."""
         self.number(one)
         beyond = self._beyond[one.writer]
@@ -101,16 +86,8 @@ class Once:
         while self._below[one.writer] + 1 in beyond:
             self._below[one.writer] += 1
             beyond.remove(self._below[one.writer])
-        if one.at != self._moment:
-            self._moment, self._then = one.at, {}
-        first = self._then.setdefault(one.query, one)
-        if first.writer != one.writer:
-            raise EvidenceError(
-                f"attempt {one.number} of the log {one.writer} is attempt {first.number} of the"
-                f" log {first.writer}: the same query at the same nanosecond; give each log once"
-            )
 
-    def number(self, one: AnyRecord) -> None:
+    def number(self, one: record.AnyRecord) -> None:
         """Note up to which number a writer has numbered its attempts."""
         self._last[one.writer] = max(self._last[one.writer], one.number)
 
@@ -122,9 +99,9 @@ class Once:
 
 
 STEMS: dict[type[object], str] = {
-    Observation: "observations",
-    Divergence: "divergences",
-    Degradation: "degradations",
+    record.Observation: "observations",
+    record.Divergence: "divergences",
+    record.Degradation: "degradations",
 }
 _PART = re.compile(r"\w+\.([0-9]{6,12})\.jsonl", re.ASCII)
 WRITER = "writer"
@@ -135,10 +112,10 @@ WRITER = "writer"
 class LogContents:
     """What logs hold, each stream in the order of its attempts."""
 
-    observations: tuple[Observation, ...]
-    divergences: tuple[Divergence, ...]
+    observations: tuple[record.Observation, ...]
+    divergences: tuple[record.Divergence, ...]
     """Each has its observation."""
-    degradations: tuple[Degradation, ...]
+    degradations: tuple[record.Degradation, ...]
     missing: int
     """Attempts that were numbered and not written down: a crash took them, or a full disk. Those
     after the last number that was written are not known of."""
@@ -177,14 +154,14 @@ def whole_lines(file: Path, start: int = 0) -> Iterator[bytes]:
                 raise BadFile(file, problem, "Give a folder that a live comparison was written to.")
 
 
-class Tail(Generic[Record]):
+class Tail(Generic[record.Record]):
     """One stream of one log, and how far it was read."""
 
-    def __init__(self, folder: Path, kind: type[Record]) -> None:
+    def __init__(self, folder: Path, kind: type[record.Record]) -> None:
         self._folder, self._kind = folder, kind
         self._part, self._offset, self._line = -1, 0, 0
 
-    def new(self) -> Iterator[Record]:
+    def new(self) -> Iterator[record.Record]:
         """Yield what was written since; take all of it before asking again."""
         while True:
             there = parts(self._folder, self._kind)
@@ -195,7 +172,7 @@ class Tail(Generic[Record]):
                 return
             self._part, self._offset, self._line = later[0], 0, 0
 
-    def _lines(self, file: Path) -> Iterator[Record]:
+    def _lines(self, file: Path) -> Iterator[record.Record]:
         size = file.stat().st_size
         if size < self._offset:
             raise EvidenceError(
@@ -205,10 +182,10 @@ class Tail(Generic[Record]):
         for line in whole_lines(file, self._offset):
             self._offset += len(line)
             self._line += 1
-            yield parsed(self._kind, line, file, self._line)
+            yield record.parsed(self._kind, line, file, self._line)
 
 
-def records(folder: Path, kind: type[Record]) -> Iterator[Record]:
+def records(folder: Path, kind: type[record.Record]) -> Iterator[record.Record]:
     """Yield the records of one stream in the order in which they were written."""
     return Tail(folder, kind).new()
 
@@ -227,10 +204,10 @@ class Follower:
             names[name] = folder
         self._tails = [
             [Tail(folder, kind) for folder in folders]
-            for kind in (Divergence, Degradation, Observation)
+            for kind in (record.Divergence, record.Degradation, record.Observation)
         ]
 
-    def new(self) -> Iterator[AnyRecord]:
+    def new(self) -> Iterator[record.AnyRecord]:
         """Yield what is new of each stream by its time: observations last, as each is explained."""
         for tails in self._tails:
             yield from merge(*(tail.new() for tail in tails), key=moment)
@@ -245,7 +222,7 @@ def _writer(folder: Path) -> str:
         raise BadFile(folder, problem, hint) from error
 
 
-def moment(one: AnyRecord) -> tuple[int, str, int]:
+def moment(one: record.AnyRecord) -> tuple[int, str, int]:
     """Return what records of several logs are ordered by."""
     return one.at, one.writer, one.number
 
@@ -254,19 +231,19 @@ def read_logs(folder: Path, *more: Path) -> LogContents:
     """Read one log, or several of different processes as one, ordered by their time."""
     # Observations are read last, so a divergence that was written meanwhile is left out.
     found = sorted(Follower([folder, *more]).new(), key=moment)
-    observations = tuple(one for one in found if isinstance(one, Observation))
+    observations = tuple(one for one in found if isinstance(one, record.Observation))
     once = Once()
     for one in found:
-        once.take(one) if isinstance(one, Observation) else once.number(one)
+        once.take(one) if isinstance(one, record.Observation) else once.number(one)
     known = {(one.writer, one.number) for one in observations}
     return LogContents(
         observations=observations,
         divergences=tuple(
             one
             for one in found
-            if isinstance(one, Divergence) and (one.writer, one.number) in known
+            if isinstance(one, record.Divergence) and (one.writer, one.number) in known
         ),
-        degradations=tuple(one for one in found if isinstance(one, Degradation)),
+        degradations=tuple(one for one in found if isinstance(one, record.Degradation)),
         missing=once.missing,
     )
 
@@ -279,7 +256,7 @@ SALT = "salt"
 CHUNK = 65_536
 """Bytes that are looked through at once for the last line end."""
 _NUMBERS = re.compile(
-    re.escape(HEAD) + rb'"number":(\d+),"writer":"[^"]*","at":\d+,(?:"served":(\d+))?'
+    re.escape(record.HEAD) + rb'"number":(\d+),"writer":"[^"]*","at":\d+,(?:"served":(\d+))?'
 )
 
 
@@ -378,15 +355,14 @@ class LogWriter:
                 " they are read together"
             ) from exc
         self.writer = self._kept(WRITER, WRITER_DIGITS)
-        self.salt = self._kept(SALT, KEY_DIGITS)
+        self.salt = self._kept(SALT, record.KEY_DIGITS)
         """For the keys of clients; whoever hands a log on leaves this file out."""
-        kinds = (Divergence, Degradation, Observation)
+        kinds = (record.Divergence, record.Degradation, record.Observation)
         self._streams = {kind: Stream(folder, kind, rotate_bytes=rotate_bytes) for kind in kinds}
         self._synced = clock()
         self.number, self.served = _last(folder)
 
     def _kept(self, file: str, digits: int) -> str:
-        """Read what stands in a file of the folder, drawn when the log was begun."""
         path = self.folder / file
         if not path.is_file():
             write_text(path, uuid4().hex[:digits] + "\n")
@@ -395,18 +371,18 @@ class LogWriter:
 
     def append(
         self,
-        observations: Sequence[Observation],
-        divergences: Sequence[Divergence],
-        degradations: Sequence[Degradation],
+        observations: Sequence[record.Observation],
+        divergences: Sequence[record.Divergence],
+        degradations: Sequence[record.Degradation],
     ) -> None:
         """Write a batch; each divergence stands before its observation."""
         for kind, found in (
-            (Divergence, divergences),
-            (Degradation, degradations),
-            (Observation, observations),
+            (record.Divergence, divergences),
+            (record.Degradation, degradations),
+            (record.Observation, observations),
         ):
             if found:
-                self._streams[kind].append(b"".join(map(dumped, found)))
+                self._streams[kind].append(b"".join(map(record.dumped, found)))
         if self._clock() - self._synced >= self._sync_ns:
             for stream in self._streams.values():
                 stream.sync()
@@ -426,7 +402,6 @@ class LogWriter:
 
 
 def _last(folder: Path) -> tuple[int, int]:
-    """Largest number of an attempt, and of a served query, that any stream knows; else 0."""
     number = served = 0
     for kind in STEMS:
         for file in files(folder, kind):

@@ -31,10 +31,7 @@ class MailObserver:
         self._generation = Generation(control)
 
     def served(self, query: SearchQuery, search_response: SearchResponse, elapsed_ns: int) -> None:
-        """Offer one query with its filters, and the answer as documents.
-
-        The mode is not among them: under this switch every mode is served by FTS5.
-        """
+        """Offer one query with its filters, and the answer as documents."""
         diagnostics = diagnose(search_response)
         signals = diagnostics.signals if diagnostics else []
         failed = Signal.SEARCH_FAILED.value in signals
@@ -53,7 +50,6 @@ class MailObserver:
         )
 
     def _answer(self, search_response: SearchResponse) -> Answer:
-        """Sign with the arm's fingerprint what FTS5 itself answered, in whichever mode."""
         who = self._control.manifest.fingerprint
         if (
             search_response.fell_back
@@ -73,11 +69,7 @@ class MailObserver:
 def watched(
     searcher: MailSearcher, arm: arms.Arm, index: Path, cache: Path, log: ShadowLog
 ) -> Iterator[MailObserver]:
-    """Run Tantivy over the same index in the shadow of what ``searcher`` serves.
-
-    The log names the arms as they are alone, under ``fts5`` and ``tantivy``, so that it can be
-    compared with a replay of them.
-    """
+    """Run Tantivy over the same index in the shadow of what ``searcher`` serves."""
     opens = partial(candidate, str(arm.path), index, cache)
     between = Between(
         *(f"{arm.name} ({switch.value})" for switch in (KillSwitch.FTS5, KillSwitch.TANTIVY))
@@ -97,7 +89,6 @@ def candidate(arm_path: str, index: Path, cache: Path) -> Iterator[Searcher]:
 
 
 def _as(searcher: MailSearcher, arm: arms.Arm, switch: KillSwitch) -> MailSearcher:
-    """Return the searcher under a value of the switch, with the fingerprint of such an arm."""
     if not isinstance(arm.engine, Mail):
         raise foreign(arm)
     settings = {**arm.engine.settings.model_dump(), "mode": SearchMode.LEXICAL.value}

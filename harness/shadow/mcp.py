@@ -52,10 +52,7 @@ BROKEN = (anyio.ClosedResourceError, anyio.BrokenResourceError, anyio.EndOfStrea
 
 
 class McpControl:
-    """Sends requests over one connection; a request that finds it broken fails, and the next waits.
-
-    A request is never sent twice: a tool may do more than search.
-    """
+    """Sends requests over one connection, none twice: where it broke, the next one waits."""
 
     def __init__(self, opens: Callable[[], Client], patience_s: float) -> None:
         self._opens, self._patience_s = opens, patience_s
@@ -111,7 +108,6 @@ class McpControl:
         return self._client
 
     def _drop(self, client: Client) -> None:
-        """Close a connection that broke, unless another request did so already."""
         if self._client is client:
             self._is(None)
             self._broken.set()
@@ -170,7 +166,6 @@ class McpProxy:
         error: str,
         elapsed_ns: int,
     ) -> None:
-        """Offer a call and its answer, on a thread; one that cannot be read is a fault."""
         if call.name not in self.reading.request.compared:
             return
         try:

@@ -15,18 +15,7 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 from harness.core.printable import counted, one_line
 from harness.core.run import Status
 from harness.core.scores import Estimate
-from harness.report.doc import (
-    Block,
-    Card,
-    Cards,
-    CodeBlock,
-    Figure,
-    Items,
-    Section,
-    Text,
-    table,
-    time_cell,
-)
+from harness.report import doc
 from harness.report.page.figures import WIDTH, distributions
 from harness.report.page.tables import DEPTH, TITLE, move
 from harness.report.page.tables import QUERY as PAGE_QUERY
@@ -109,7 +98,6 @@ def _panel(axes: Axes, what: str, points: Sequence[TrackPoint]) -> None:
 
 
 def _range(points: Sequence[TrackPoint]) -> tuple[float, float]:
-    """Return the ends of the axis: what all but the first quarter of the track needs."""
     later = [point.estimate for point in points[len(points) // 4 :]]
     low = min(min(one.low, one.value) for one in later)
     ends = [max(one.high, one.value) for one in later if math.isfinite(one.high)]
@@ -142,14 +130,14 @@ class Both:
         """The class, and what was typed."""
         return f"{self.trace.outcome}: {what_was_typed(self.trace, PAGE_QUERY)}"
 
-    def shown(self) -> Section:
+    def shown(self) -> doc.Section:
         """Show both answers under the text."""
-        rankings: list[Block] = [Text("The log does not hold this divergence.", "instead")]
+        rankings: list[doc.Block] = [doc.Text("The log does not hold this divergence.", "instead")]
         if one := self.divergence:
             both = one.control, one.candidate
             rankings = [_ranking("control", *both), _ranking("candidate", *both[::-1])]
-        meta = Text(f"{self.standing} · {self.about}", "meta")
-        return Section(self.text, (meta, *rankings), kind="moved", fold="closed")
+        meta = doc.Text(f"{self.standing} · {self.about}", "meta")
+        return doc.Section(self.text, (meta, *rankings), kind="moved", fold="closed")
 
 
 def side_by_side(
@@ -163,20 +151,19 @@ def side_by_side(
     )
 
 
-def _ranking(arm: str, side: LoggedAnswer, other: LoggedAnswer) -> Block:
-    """Show what one arm showed, and where each hit went from control to candidate."""
+def _ranking(arm: str, side: LoggedAnswer, other: LoggedAnswer) -> doc.Block:
     took = "time unknown" if side.elapsed_ns is None else f"{milliseconds(side.elapsed_ns)} ms"
     parts = [took, counted(len(side.hits), "hit"), one_line(side.note, PAGE_QUERY)]
     about = " · ".join(filter(None, parts))
     if not side.hits:
-        return Text(f"{arm}: {_instead(side)} ({about})", "instead")
+        return doc.Text(f"{arm}: {_instead(side)} ({about})", "instead")
     ranks = {hit.doc_id: at for at, hit in reversed([*enumerate(other.hits, start=1)])}
     rows = [
         (str(rank), one_line(hit.doc_id, TITLE),
          move(rank, ranks.get(hit.doc_id), candidate=arm == "candidate"), number(hit.score))
         for rank, hit in enumerate(side.hits[:DEPTH], start=1)
     ]  # fmt: skip
-    return table(f"{arm}: {about}", ("rank", "document", "move", "score"), rows)
+    return doc.table(f"{arm}: {about}", ("rank", "document", "move", "score"), rows)
 
 
 def _instead(side: LoggedAnswer) -> str:
@@ -224,11 +211,8 @@ def document(
     percentiles: Percentiles,
     today: date,
     commands: Sequence[str],
-) -> Section:
-    """Describe the state of a log, the answer first; the same for the same log, register and day.
-
-    ``percentiles`` are by arm and name, nanoseconds.
-    """
+) -> doc.Section:
+    """Describe the state of a log, the answer first."""
     summary, words = shadowed.summary, shadow_words
     tracks = sequences("sequences", {name: one.points for name, one in summary.tracks.items()})
     timed = {arm: summary.elapsed_ns(arm) for arm in ALARM_ARMS}
@@ -238,43 +222,46 @@ def document(
     accepted = words.accepted(shadowed, today.isoformat())
     wrong = troubles(summary)
     names = tuple(dict.fromkeys(name for row in percentiles.values() for name in row))
-    times = table(
+    times = doc.table(
         "Milliseconds per query, each arm on its own clock",
         ("arm", *names),
-        [(arm, *(time_cell(row.get(name)) for name in names)) for arm, row in percentiles.items()],
+        [
+            (arm, *(doc.time_cell(row.get(name)) for name in names))
+            for arm, row in percentiles.items()
+        ],
     )
-    said = words.standing_counts(shadowed)
-    parts: Sequence[tuple[str, str, Sequence[Block]]] = (
-        ("Alarms", "alarms", (Text(ALARMS, "lead"), words.alarms(shadowed))),
+    shown, typed = tuple(one.shown() for one in sides), doc.CodeBlock(tuple(commands))
+    parts: Sequence[tuple[str, str, Sequence[doc.Block]]] = (
+        ("Alarms", "alarms", (doc.Text(ALARMS, "lead"), words.alarms(shadowed))),
         ("Over time", "sequences", (_drawn(tracks, BAND, "Nothing was compared yet."),)),
         ("Classes", "classes", (words.classes(summary, by_slice=True),)),
         ("Latency", "latency", (
-            Text(CLOCKS, "lead"), times,
+            doc.Text(CLOCKS, "lead"), times,
             _drawn(curves, "Share of answers within a time.", "No pair was timed yet."))),
         ("Divergences", "divergences", (
-            Text(WORST, "lead"), words.divergences(shadowed, LISTED, text=QUERY),
-            *([Section("Side by side", tuple(one.shown() for one in sides))] if sides else []))),
+            doc.Text(WORST, "lead"), words.divergences(shadowed, LISTED, text=QUERY),
+            *([doc.Section("Side by side", shown)] if shown else []))),
         ("Register", "register", (
-            Text(said, "lead"), accepted if accepted.rows else Text("Nothing is accepted."))),
+            doc.Text(words.standing_counts(shadowed), "lead"),
+            accepted if accepted.rows else doc.Text("Nothing is accepted."))),
         ("The rest", "rest", (
             *((wrong,) if wrong.rows else ()), words.who(summary),
-            *((Section("To reproduce it", (CodeBlock(tuple(commands)),)),) if commands else ()))),
+            *([doc.Section("To reproduce it", (typed,))] if commands else []))),
     )  # fmt: skip
-    return Section(
+    return doc.Section(
         words.title(shadowed),
         (
-            Text(words.headline(shadowed), "headline"),
-            Cards((_card(shadowed),)),
-            Text(f"{words.span(summary)}. The register as of {today.isoformat()}.", "about"),
+            doc.Text(words.headline(shadowed), "headline"),
+            doc.Cards((_card(shadowed),)),
+            doc.Text(f"{words.span(summary)}. The register as of {today.isoformat()}.", "about"),
             words.tally(summary),
             words.estimates(summary),
-            *(Section(title, tuple(blocks), anchor) for title, anchor, blocks in parts),
+            *(doc.Section(title, tuple(blocks), anchor) for title, anchor, blocks in parts),
         ),
     )
 
 
-def _card(shadowed: LogState) -> Card:
-    """Show whether something remains before the next step, and what."""
+def _card(shadowed: LogState) -> doc.Card:
     open_ = {trace.query for trace in shadowed.judged.blocking}
     needs = []
     if shadowed.raised:
@@ -284,16 +271,15 @@ def _card(shadowed: LogState) -> Card:
     if shadowed.early:
         needs.append("more traffic: an alarm has too little to go by")
     words = {"hold": "ALARM", "unsure": "NOT YET", "promote": "QUIET"}
-    tone, remains = _tone(shadowed), Items(tuple(needs), "What remains", "remains")
-    return Card("The candidate so far", words[tone], (remains,), tone)
+    tone, remains = _tone(shadowed), doc.Items(tuple(needs), "What remains", "remains")
+    return doc.Card("The candidate so far", words[tone], (remains,), tone)
 
 
 def _tone(shadowed: LogState) -> str:
-    """Red is for alarms: answers that differ may be as good, and wait for a person."""
     if shadowed.raised:
         return "hold"
     return "unsure" if shadowed.early or shadowed.judged.blocking else "promote"
 
 
-def _drawn(svg: str | None, caption: str, instead: str) -> Block:
-    return Figure(svg, caption) if svg else Text(instead, "instead")
+def _drawn(svg: str | None, caption: str, instead: str) -> doc.Block:
+    return doc.Figure(svg, caption) if svg else doc.Text(instead, "instead")

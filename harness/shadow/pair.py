@@ -32,11 +32,7 @@ class TellsGeneration(Protocol):
 
 
 class Generation:
-    """The generation of one open searcher, as text: of its manifest, and of its own number.
-
-    A searcher that tells no generation has the one of its manifest, so that only an index that
-    was replaced is seen to move. A manifest is digested once.
-    """
+    """The generation of one open searcher, as text: of its manifest, and of its own number."""
 
     def __init__(self, searcher: Searcher) -> None:
         self._searcher = searcher
@@ -171,11 +167,7 @@ def asked(
     question: tuple[str, int, Mapping[str, Scalar]],
     late_ns: int,
 ) -> LoggedAnswer:
-    """Ask the candidate text, k and params on its own clock; whatever it does is a side.
-
-    An arm that tells its generation with its answers only has none before the first one; then it
-    is that of the answer.
-    """
+    """Ask the candidate text, k and params on its own clock; whatever it does is a side."""
     text, k, params = question
     noted = Noted(searcher)
     before = generation()
@@ -223,5 +215,4 @@ def of_control(served: ServedQuery, after: str) -> LoggedAnswer:
 
 
 def _written(hits: Sequence[Hit]) -> tuple[Hit, ...]:
-    """Return hits whose ids a file can hold."""
     return tuple(hit._replace(doc_id=clean(hit.doc_id)) for hit in hits)

@@ -18,21 +18,13 @@ from starlette.types import Receive, Scope, Send
 from harness.core.errors import EvidenceError
 from harness.core.records import Scalar
 from harness.core.server import CONNECTIONS, bound, server
+from harness.shadow import http
 from harness.shadow.comparison import (
     UNWRITABLE,
     ComparisonCounts,
     LiveComparison,
     Sampler,
     ShadowLog,
-)
-from harness.shadow.http import (
-    SENT_BY_US,
-    HttpRequester,
-    NothingToCompare,
-    check_address,
-    http_searcher,
-    request_parts,
-    unpacked,
 )
 from harness.shadow.log import Between
 from harness.shadow.pair import ServedQuery, told
@@ -84,7 +76,7 @@ class Receiver:
     def __init__(
         self,
         reading: TrafficReading,
-        control: HttpRequester,
+        control: http.HttpRequester,
         comparison: LiveComparison,
         asking: ReceiverLimits,
     ) -> None:
@@ -115,7 +107,7 @@ class Receiver:
 
     def take(self, request: Mirrored) -> None:
         """Take a request to ask about, or count why not."""
-        if SENT_BY_US in request.headers:
+        if http.SENT_BY_US in request.headers:
             self.dropped[LOOPED] += 1
         elif request.name not in self._compared:
             self.dropped[NOT_COMPARED] += 1
@@ -152,11 +144,10 @@ class Receiver:
                 self._comparison.fault(exc)
 
     def _ask(self, request: Mirrored) -> None:
-        """Ask the control, and offer its answer to the comparison, which asks the candidate."""
         most = self._reading.bounds.request_bytes
-        body = unpacked(request.body, request.headers.get("content-encoding", ""), most)
+        body = http.unpacked(request.body, request.headers.get("content-encoding", ""), most)
         media_type = request.headers.get("content-type", "")
-        text, k = self._reading.asked(request_parts(request.target, media_type, body))
+        text, k = self._reading.asked(http.request_parts(request.target, media_type, body))
         params: dict[str, Scalar] = {
             "method": request.method,
             "target": request.target,
@@ -168,7 +159,7 @@ class Receiver:
         start = perf_counter_ns()
         try:
             answer, generation = self._control.ask(k, params, secret)
-        except NothingToCompare:
+        except http.NothingToCompare:
             raise
         except Exception as exc:  # noqa: BLE001  a control that fails is an attempt that failed
             error = told(exc)
@@ -182,7 +173,6 @@ class Receiver:
         self._comparison.offer(served, self._control.backend.now)
 
     def _again(self, k: int, params: Mapping[str, Scalar], secret: Mapping[str, str]) -> object:
-        """Ask the control once more; None where it fails then, which says nothing of its noise."""
         try:
             return self._control.ask(k, params, secret).answer
         except Exception:  # noqa: BLE001  the first answer is what is compared
@@ -199,21 +189,17 @@ def shadow_receive(
     log: ShadowLog,
     ready: Callable[[str], object],
 ) -> tuple[ComparisonCounts, Mapping[str, int]]:
-    """Receive mirrored requests until a signal comes; ``ready`` gets the address.
-
-    The second reading is the candidate's: where it is another one, requests are translated for it.
-    Returns what the comparison did, and the requests that nothing asked about, by reason.
-    """
+    """Receive mirrored requests until a signal comes; ``ready`` gets the address."""
     for server_address in (control, candidate):
-        check_address(server_address)
+        http.check_address(server_address)
     whole = log.settings.sampling.model_copy(update={"rate": MILLION})
     log = ShadowLog(log.folder, log.settings.model_copy(update={"sampling": whole}))
     translates = readings[1] is not readings[0]
     headers = readings[1].headers() if translates else {}  # of a file, to its own server alone
-    opens = partial(http_searcher, candidate, readings[1], headers, translates=translates)
+    opens = partial(http.http_searcher, candidate, readings[1], headers, translates=translates)
     with (
         bound(*address) as (listening, url),
-        http_searcher(control, readings[0], readings[0].headers()) as searcher,
+        http.http_searcher(control, readings[0], readings[0].headers()) as searcher,
         log.compared(opens, between=Between(control, candidate)) as made,
     ):
         receiver = Receiver(readings[0], searcher, made, asking)
@@ -250,7 +236,6 @@ class BurstPace:
 
 
 async def _read(scope: Scope, receive: Receive, most: int) -> Mirrored:
-    """Read a request; of a body that is too long no more than one byte over the bound is kept."""
     body = bytearray()
     while True:
         message = await receive()

@@ -216,10 +216,7 @@ def query_key(text: str, params: Mapping[str, Scalar]) -> str:
 
 
 def client_key(name: str, salt: str) -> str:
-    """Key of a client: 128 bits of a digest with the log's own salt; empty for an empty name.
-
-    The name is not kept, and the key of another log is another one.
-    """
+    """Key of a client: 128 bits of a digest with the log's own salt; empty for an empty name."""
     return of_json([salt, name])[:KEY_DIGITS] if name else ""
 
 

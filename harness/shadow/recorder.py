@@ -16,17 +16,8 @@ from harness.agreement import UNCOMPARED, Class, KernelResult, RankPair, classif
 from harness.core.digest import of_bytes
 from harness.core.records import Scalar
 from harness.core.run import Row, Run, Status
+from harness.shadow import pair
 from harness.shadow.log import LogWriter
-from harness.shadow.pair import (
-    Attempt,
-    ServedQuery,
-    answers_for,
-    clean,
-    not_asked,
-    of_control,
-    told,
-    trouble,
-)
 from harness.shadow.record import (
     DIVERGING,
     Degradation,
@@ -59,7 +50,7 @@ class RecordBatch(NamedTuple):
 
 
 class _Both(NamedTuple):
-    attempt: Attempt
+    attempt: pair.Attempt
     control: LoggedAnswer
     candidate: LoggedAnswer
     stale: str
@@ -71,7 +62,7 @@ Verdict = tuple[Class, float | None, float | None]
 
 
 def judged(
-    attempts: Sequence[Attempt], *, writer: str, persistence: float, slices: Slices | None
+    attempts: Sequence[pair.Attempt], *, writer: str, persistence: float, slices: Slices | None
 ) -> RecordBatch:
     """Classify and measure each attempt at its own k; ``persistence`` is the p of RBO."""
     by_k: dict[int, list[_Both]] = defaultdict(list)
@@ -95,7 +86,7 @@ def judged(
             found.observations.append(
                 Observation(
                     **same,
-                    query=query_key(clean(served.text), served.params),
+                    query=query_key(pair.clean(served.text), served.params),
                     reason=_reason(both, outcome)[:SHORT],
                     control=_seen(both.control),
                     candidate=_seen(both.candidate),
@@ -109,7 +100,7 @@ def judged(
                 found.divergences.append(
                     Divergence(
                         **same,
-                        text=clean(served.text),
+                        text=pair.clean(served.text),
                         control=both.control,
                         candidate=both.candidate,
                         params=served.params,
@@ -120,9 +111,9 @@ def judged(
     return found
 
 
-def _both(attempt: Attempt) -> _Both:
-    control = of_control(attempt.served, attempt.after)
-    candidate = attempt.candidate or not_asked("")
+def _both(attempt: pair.Attempt) -> _Both:
+    control = pair.of_control(attempt.served, attempt.after)
+    candidate = attempt.candidate or pair.not_asked("")
     moved = [
         f"the index of the {arm} moved from {side.before or 'unknown'} to {side.after or 'unknown'}"
         for arm, side in (("control", control), ("candidate", candidate))
@@ -153,7 +144,7 @@ def _repeated(group: Sequence[_Both], k: int, persistence: float) -> dict[int, C
     for both in group:
         attempt, served = both.attempt, both.attempt.served
         if served.again is not None:
-            second = of_control(served._replace(answer=served.again), attempt.after)
+            second = pair.of_control(served._replace(answer=served.again), attempt.after)
             twice.append(_Both(attempt._replace(shed=""), both.control, second, stale=""))
     found = _verdicts(twice, k, persistence) if twice else []
     return {both.attempt.number: outcome for both, (outcome, *_) in zip(twice, found, strict=True)}
@@ -164,7 +155,6 @@ def _row(query_id: str, side: LoggedAnswer) -> Row:
 
 
 def _each(found: KernelResult) -> list[float | None]:
-    """One value a query, None where it has none."""
     values = iter(found.values.tolist())
     return [next(values) if defined else None for defined in found.defined.tolist()]
 
@@ -203,15 +193,14 @@ def _degradations(both: _Both, outcome: Class, writer: str) -> list[Degradation]
     here = Degradation(attempt.number, writer, attempt.at, "shadow", ProblemKind.STALE, both.stale)
     found = [here] if outcome is Class.STALE else []
     for arm, side in (("control", both.control), ("candidate", both.candidate)):
-        if side.status is Status.ANSWERED and not answers_for(side.before, side.served_by):
+        if side.status is Status.ANSWERED and not pair.answers_for(side.before, side.served_by):
             cause = f"answered by {side.served_by[:SHORT] or 'nobody'}; {side.note}"
             found.append(replace(here, arm=arm, kind=ProblemKind.FALLBACK, cause=cause))
     return found
 
 
-def _shed(attempts: Sequence[Attempt], writer: str) -> list[Degradation]:
-    """One for each reason in the batch, at its first attempt."""
-    by_reason: dict[str, list[Attempt]] = defaultdict(list)
+def _shed(attempts: Sequence[pair.Attempt], writer: str) -> list[Degradation]:
+    by_reason: dict[str, list[pair.Attempt]] = defaultdict(list)
     for attempt in attempts:
         if attempt.shed:
             by_reason[attempt.shed].append(attempt)
@@ -231,11 +220,7 @@ NAP_S = 0.0005
 
 
 class Recorder(Thread):
-    """Takes pairs and troubles; writes them in batches.
-
-    Pairs that cannot be written are counted as lost. That is logged once, and said in the log, with
-    the troubles that waited, as soon as it can be written again. ``tick`` is called now and then.
-    """
+    """Takes pairs and troubles, writes them in batches, and calls ``tick`` now and then."""
 
     def __init__(
         self,
@@ -249,7 +234,7 @@ class Recorder(Thread):
         super().__init__(name="shadow recorder", daemon=True)
         self._log, self._recording = log, recording
         self._slices, self._tick, self._export = slices, tick, export
-        self._inbox: SimpleQueue[Attempt | Degradation | None] = SimpleQueue()
+        self._inbox: SimpleQueue[pair.Attempt | Degradation | None] = SimpleQueue()
         self._closing = Event()
         self._unsaid = 0
         self.cause = "too many waited to be written"
@@ -262,11 +247,11 @@ class Recorder(Thread):
         self.lost = 0
         """Attempts that were not written down."""
 
-    def put(self, item: Attempt | Degradation) -> None:
+    def put(self, item: pair.Attempt | Degradation) -> None:
         """Hand over a pair or a trouble; where too many wait it is lost."""
         with self._putting:
             if self._inbox.qsize() >= self._recording.backlog:
-                self._lose(isinstance(item, Attempt))
+                self._lose(isinstance(item, pair.Attempt))
             else:
                 self._put += 1
                 self._inbox.put(item)
@@ -298,15 +283,15 @@ class Recorder(Thread):
             try:
                 self._tick()
             except Exception as exc:  # noqa: BLE001  the recorder must go on
-                self.put(trouble(ProblemKind.FAULT, told(exc)))
+                self.put(pair.trouble(ProblemKind.FAULT, pair.told(exc)))
         if self._unsaid or self.stuck:
             self._write(())
         with suppress(OSError):
             self._log.close()
 
-    def _batch(self) -> tuple[list[Attempt | Degradation], bool]:
+    def _batch(self) -> tuple[list[pair.Attempt | Degradation], bool]:
         """Wait for something, then for more of it; False where that was all."""
-        found: list[Attempt | Degradation] = []
+        found: list[pair.Attempt | Degradation] = []
         try:
             item = self._inbox.get(timeout=LOOK_S)
             if self._inbox.qsize() + 1 < self._recording.batch:
@@ -320,13 +305,13 @@ class Recorder(Thread):
             return found, True
         return found, False
 
-    def _write(self, items: Sequence[Attempt | Degradation]) -> None:
-        attempts = [item for item in items if isinstance(item, Attempt)]
+    def _write(self, items: Sequence[pair.Attempt | Degradation]) -> None:
+        attempts = [item for item in items if isinstance(item, pair.Attempt)]
         troubles = self._owed + [item for item in items if isinstance(item, Degradation)]
         unsaid, told_of, unwritten = self._unsaid, troubles.copy(), len(attempts)
         if unsaid:
             cause = f"{unsaid} were not written down: {self.cause}"
-            told_of.append(trouble(ProblemKind.FAULT, cause))
+            told_of.append(pair.trouble(ProblemKind.FAULT, cause))
         try:
             found = self._judged(attempts, told_of)
             writer = self._log.writer
@@ -339,7 +324,7 @@ class Recorder(Thread):
             with self._losing:
                 self._unsaid -= unsaid
         except Exception as exc:  # noqa: BLE001  a full disk must not end the recorder
-            self.cause, self._owed = told(exc), troubles[: self._recording.backlog]
+            self.cause, self._owed = pair.told(exc), troubles[: self._recording.backlog]
             if not self._reported:
                 LOG.error("%s: the log cannot be written (%s). %s", self._log.folder, exc, REMEDY)  # noqa: TRY400  no traceback
             self.stuck, self._reported = self.cause, True
@@ -350,9 +335,13 @@ class Recorder(Thread):
                 self._export(found.observations)
         except Exception as exc:  # noqa: BLE001  the log has them; who else hears of them has not
             self._export = None
-            self.put(trouble(ProblemKind.FAULT, f"nothing is exported from here on: {told(exc)}"))
+            self.put(
+                pair.trouble(
+                    ProblemKind.FAULT, f"nothing is exported from here on: {pair.told(exc)}"
+                )
+            )
 
-    def _judged(self, attempts: Sequence[Attempt], told_of: list[Degradation]) -> RecordBatch:
+    def _judged(self, attempts: Sequence[pair.Attempt], told_of: list[Degradation]) -> RecordBatch:
         """Judge a batch, or, where that fails, each of it, so that one spoils no other."""
         try:
             return self._as_records(attempts, self._slices)
@@ -362,20 +351,19 @@ class Recorder(Thread):
                 *(list(chain.from_iterable(kind)) for kind in zip(*alone, strict=True))
             )
 
-    def _alone(self, attempt: Attempt, told_of: list[Degradation]) -> RecordBatch:
+    def _alone(self, attempt: pair.Attempt, told_of: list[Degradation]) -> RecordBatch:
         try:
             return self._as_records([attempt], self._slices)
         except Exception as exc:  # noqa: BLE001  becomes a skipped comparison that says why
-            why, served = told(exc), attempt.served
-            told_of.append(trouble(ProblemKind.FAULT, why, attempt))
-            bare = ServedQuery(
+            why, served = pair.told(exc), attempt.served
+            told_of.append(pair.trouble(ProblemKind.FAULT, why, attempt))
+            bare = pair.ServedQuery(
                 served.text, 1, {}, None, "could not be written down", served.elapsed_ns, ""
             )
-            kept = attempt._replace(served=bare, candidate=not_asked(why), after="", shed="")
+            kept = attempt._replace(served=bare, candidate=pair.not_asked(why), after="", shed="")
             return self._as_records([kept], None)
 
-    def _as_records(self, attempts: Sequence[Attempt], slices: Slices | None) -> RecordBatch:
-        """Judge attempts; what cannot be written raises here, where it spoils no batch."""
+    def _as_records(self, attempts: Sequence[pair.Attempt], slices: Slices | None) -> RecordBatch:
         persistence = self._recording.persistence
         found = judged(attempts, writer=self._log.writer, persistence=persistence, slices=slices)
         for records in found:

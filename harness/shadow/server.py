@@ -31,7 +31,6 @@ def pointed(document: Any, pointer: str) -> Any:  # noqa: ANN401  any JSON, and 
 
 
 def _place(name: str) -> int:
-    """Read a place in a list, which counts from 0 and has no sign and no zero in front."""
     if not (name.isascii() and name.isdigit()) or (name[0] == "0" and name != "0"):
         raise ValueError(name)
     return int(name)
@@ -132,10 +131,7 @@ class TrafficReading(SettingsTable):
         return RequestedQuery(text, k)
 
     def answer_of(self, answer: Any, manifest: Manifest, k: int) -> Answer:  # noqa: ANN401  any JSON
-        """Read an answer of the server that ``manifest`` names to a request for ``k`` hits.
-
-        Raw scores are brought into [0, 1] without changing their order or their ties.
-        """
+        """Read an answer of the server that ``manifest`` names to a request for ``k`` hits."""
         table = self.answer
         try:
             found = self._list(answer, k)
@@ -187,7 +183,6 @@ class TrafficReading(SettingsTable):
         return str(doc_id)
 
     def _are_scored(self, hits: list[Any]) -> bool:
-        """Check whether hits have scores; a server that sorts by a field has null for each."""
         table = self.answer
         return bool(table.score) and any(pointed(hit, table.score) is not None for hit in hits)
 
@@ -235,12 +230,7 @@ class Told(NamedTuple):
 
 
 class Backend:
-    """Reads the answers of one server as a file says.
-
-    A server that tells its generation tells it with an answer and not before, so ``generation`` is
-    that of the last answer that was read, on whatever thread. It is absent before the first one,
-    and the empty text where the file names none.
-    """
+    """Reads the answers of one server as a file says."""
 
     def __init__(self, reading: TrafficReading, kind: str, name: str) -> None:
         self.manifest = reading.manifest(kind, name)

@@ -140,10 +140,7 @@ def read_suppressions(path: Path) -> Suppressions:
 
 
 def accept(path: Path, entry: AcceptedDivergence, *, today: date) -> Suppressions:
-    """Add an entry at the end of a suppression list, which may be new; the rest stays as it is.
-
-    One writer after the other. The very same entry once more changes nothing.
-    """
+    """Add an entry at the end of a suppression list, which may be new; the rest stays as it is."""
     with held(path):
         known = read_suppressions(path) if path.exists() else Suppressions()
         before = text_of(path) if path.exists() else ""
@@ -179,7 +176,6 @@ def read_table(path: Path, model: type[Model], missing: str) -> Model:
 
 
 def _explained(path: Path, where: Mapping[load.KeyPath, int], error: ValidationError) -> BadPolicy:
-    """Name the line and the hint of what is wrong first; a misspelt key before what it lacks."""
     found: list[Any] = list(error.errors(include_url=False))
     first = next((e for e in found if e["type"] == "extra_forbidden"), found[0])
     at = tuple(first["loc"])

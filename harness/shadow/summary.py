@@ -15,17 +15,10 @@ from harness.agreement import UNCOMPARED, Class, ComparisonTally, tally
 from harness.core.errors import EvidenceError
 from harness.core.run import Status
 from harness.core.scores import Estimate
-from harness.shadow.alarms import ARMS, NO_SLICE, Alarm, AlarmBounds, monitors
+from harness.shadow import record
+from harness.shadow.alarms import ARMS, Alarm, AlarmBounds, monitors
 from harness.shadow.divergences import Diverging
 from harness.shadow.log import Follower, Once
-from harness.shadow.record import (
-    AGREED,
-    DIVERGING,
-    Degradation,
-    Divergence,
-    Observation,
-    ProblemKind,
-)
 from harness.stats.sequential import BettingSequence, Stakes, gains
 
 WIDEST = 64.0
@@ -96,10 +89,7 @@ class TrackedMean(Track):
 
 
 class Summary:
-    """What a log says so far.
-
-    Memory: 16 bytes for each pair of times, and what ``Diverging`` and the alarms keep.
-    """
+    """What a log says so far."""
 
     def __init__(self, bounds: AlarmBounds) -> None:
         confidence = bounds.watch.confidence
@@ -108,7 +98,7 @@ class Summary:
         self.by_slice: dict[str, Counter[Class]] = {}
         self.reasons: Counter[tuple[Class, str]] = Counter()
         """Why attempts were not compared."""
-        self.degradations: Counter[tuple[str, ProblemKind]] = Counter()
+        self.degradations: Counter[tuple[str, record.ProblemKind]] = Counter()
         """By arm and kind."""
         self.not_taken: Counter[str] = Counter()
         """Queries that were served and are no attempts, by cause."""
@@ -117,8 +107,8 @@ class Summary:
         self.failures = dict.fromkeys(ARMS, 0)
         self.served_by: dict[str, Counter[str]] = {arm: Counter() for arm in ARMS}
         """Answers of each arm by the fingerprint of who gave them."""
-        self.first: Observation | None = None
-        self.last: Observation | None = None
+        self.first: record.Observation | None = None
+        self.last: record.Observation | None = None
         self.diverging = Diverging()
         self._once = Once()
         self._overlap, self._failed, self._slow, self._noise = (
@@ -135,26 +125,26 @@ class Summary:
         """Take what is new in logs."""
         for one in follower.new():
             match one:
-                case Observation():
+                case record.Observation():
                     self.see(one)
-                case Divergence():
+                case record.Divergence():
                     self.tell(one)
-                case Degradation():
+                case record.Degradation():
                     self.note(one)
 
-    def see(self, seen: Observation) -> None:
+    def see(self, seen: record.Observation) -> None:
         """Take one attempt."""
         self._once.take(seen)
         self.classes[seen.outcome] += 1
-        for name in seen.slices or (NO_SLICE,):
+        for name in seen.slices or ("(no slice)",):
             self.by_slice.setdefault(name, Counter())[seen.outcome] += 1
         if not seen.compared:
             self.reasons[seen.outcome, seen.reason] += 1
         if seen.jaccard is not None:
             self._overlap.take(seen.jaccard, seen.at)
         if seen.again is not None and seen.again not in UNCOMPARED:
-            self._noise.take(float(seen.again not in AGREED), seen.at)
-            self.beyond_noise += seen.outcome in DIVERGING and seen.again in AGREED
+            self._noise.take(float(seen.again not in record.AGREED), seen.at)
+            self.beyond_noise += seen.outcome in record.DIVERGING and seen.again in record.AGREED
         self._arms(seen)
         self._timed(seen)
         self.diverging.see(seen)
@@ -163,20 +153,20 @@ class Summary:
         self.first = self.first or seen
         self.last = seen
 
-    def tell(self, divergence: Divergence) -> None:
+    def tell(self, divergence: record.Divergence) -> None:
         """Take a pair that differs."""
         self._once.number(divergence)
         self.diverging.tell(divergence)
 
-    def note(self, degradation: Degradation) -> None:
+    def note(self, degradation: record.Degradation) -> None:
         """Take a degradation."""
         self._once.number(degradation)
-        if degradation.kind is ProblemKind.NOT_TAKEN:
+        if degradation.kind is record.ProblemKind.NOT_TAKEN:
             self.not_taken[degradation.cause] += degradation.times
         else:
             self.degradations[degradation.arm, degradation.kind] += 1
 
-    def _arms(self, seen: Observation) -> None:
+    def _arms(self, seen: record.Observation) -> None:
         for arm, side in zip(ARMS, (seen.control, seen.candidate), strict=True):
             if side is not None and side.status in FAILED:
                 self.failures[arm] += 1
@@ -186,12 +176,8 @@ class Summary:
         if candidate is not None and candidate.status is not Status.NOT_ASKED:
             self._failed.take(float(candidate.status in FAILED), seen.at)
 
-    def _timed(self, seen: Observation) -> None:
-        """Take the times of both arms, each of its own clock.
-
-        A candidate that was given up counts with the time after which it was: left out, the
-        slowest answers would make an arm look quick. A clock that did not tick counts 1 ns.
-        """
+    def _timed(self, seen: record.Observation) -> None:
+        """Take the times of both arms, each of its own clock."""
         control, candidate = seen.control, seen.candidate
         if control is None or candidate is None or control.status is not Status.ANSWERED:
             return
@@ -276,10 +262,7 @@ class MedianRatio:
         self._count += 1
 
     def interval(self) -> Estimate:
-        """Median so far, to a step of the grid, and what no gambler has got rich against.
-
-        An end that nothing bounds yet is 0 or infinite.
-        """
+        """Median so far, to a step of the grid, and what no gambler has got rich against."""
         if not self._count:
             raise EvidenceError("no pair of times came yet; ask for an interval after the first")
         low = float(self._grid[self._first]) if self._first >= 0 else 0.0
@@ -287,7 +270,6 @@ class MedianRatio:
         return Estimate(self._middle(), low, high, self._count)
 
     def _middle(self) -> float:
-        """Upper end of the step that holds the lower median."""
         passed = 0
         at = 0
         for at in sorted(self._seen):

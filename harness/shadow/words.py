@@ -129,7 +129,6 @@ def headline(shadowed: LogState) -> str:
 
 
 def _failing(summary: Summary) -> list[str]:
-    """State which arm failed in more than ``FAILURES_LEAD`` of the attempts."""
     attempted = summary.tally.attempted
     return [
         f"the {arm} failed in {share(count, attempted)} of {counted(attempted, 'attempt')}"
@@ -296,10 +295,7 @@ FORMAT = 1
 
 
 def to_json(shadowed: LogState, *, today: date, percentiles: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the summary; estimates are {value, low, high, n}, with null for what is unbounded.
-
-    Both ends are null where the values have moved while they were watched: no interval holds then.
-    """
+    """Return the summary; estimates are {value, low, high, n}, with null for what is unbounded."""
     summary = shadowed.summary
     first, last = summary.first, summary.last
     return {

@@ -25,16 +25,7 @@ from harness.core.formats import checked
 from harness.core.reading import Malformed
 from harness.core.records import Scalar
 from harness.core.run import Status
-from harness.shadow.pair import (
-    LONGEST,
-    Attempt,
-    Generation,
-    asked,
-    given_up,
-    not_asked,
-    told,
-    trouble,
-)
+from harness.shadow import pair
 from harness.shadow.record import Degradation, LoggedAnswer, ProblemKind
 from harness.shadow.settings import NS_PER_MS, NS_PER_S, Limits
 
@@ -45,10 +36,7 @@ Question = tuple[str, int, Mapping[str, Scalar]]
 
 
 class WorkerLost(Exception):
-    """The worker is gone, or given up, and must be replaced.
-
-    ``side`` is what is known of the query that it was lost over; None where it did not start.
-    """
+    """The worker is gone, or given up, and must be replaced."""
 
     def __init__(self, kind: ProblemKind, cause: str, side: LoggedAnswer | None = None) -> None:
         super().__init__(cause)
@@ -70,7 +58,7 @@ class CandidateWorker(Protocol):
 def hung(hang_ns: int) -> WorkerLost:
     """State that a candidate was given up."""
     cause = f"no answer after {hang_ns / 1e9:.3f} s; its worker is replaced"
-    return WorkerLost(ProblemKind.TIMEOUT, cause, given_up(Status.TIMED_OUT, cause, hang_ns))
+    return WorkerLost(ProblemKind.TIMEOUT, cause, pair.given_up(Status.TIMED_OUT, cause, hang_ns))
 
 
 MAX_ANSWER_BYTES = 16 << 20
@@ -152,10 +140,7 @@ QUESTION_BYTES = 32_768
 
 
 class ProcessWorker:
-    """A candidate in a process, started anew and not forked, so that it shares no lock with ours.
-
-    It ends with ours: by ``close``, and by itself when ours is gone.
-    """
+    """A candidate in a process, not forked, so that it shares no lock with ours."""
 
     def __init__(self, opens: Open, limits: Limits) -> None:
         self._memory_bytes = limits.memory_mib << 20
@@ -169,7 +154,9 @@ class ProcessWorker:
             self._process.start()
         except (OSError, pickle.PicklingError, AttributeError, TypeError) as exc:
             self._ours.close()
-            raise WorkerLost(ProblemKind.CRASH, f"its process did not start: {told(exc)}") from exc
+            raise WorkerLost(
+                ProblemKind.CRASH, f"its process did not start: {pair.told(exc)}"
+            ) from exc
         finally:
             theirs.close()
         try:
@@ -190,7 +177,7 @@ class ProcessWorker:
         sent = asking(self._number, question, late_ns)
         if len(sent) > QUESTION_BYTES:
             why = f"a query of {len(sent)} bytes; a worker takes {QUESTION_BYTES}"
-            return given_up(Status.NOT_ASKED, why, 0)
+            return pair.given_up(Status.NOT_ASKED, why, 0)
         try:
             self._ours.send_bytes(sent)
         except OSError:
@@ -201,7 +188,6 @@ class ProcessWorker:
         return found.side
 
     def _wait(self, limit_ns: int) -> OpeningReply | Answered:
-        """Return the next thing that the candidate says."""
         start = perf_counter_ns()
 
         def ready() -> None:
@@ -228,12 +214,14 @@ class ProcessWorker:
             return
         if resident > self._memory_bytes:
             cause = f"it grew to {resident} bytes; it may have {self._memory_bytes}"
-            raise WorkerLost(ProblemKind.CRASH, cause, given_up(Status.FAILED, cause, spent_ns))
+            raise WorkerLost(
+                ProblemKind.CRASH, cause, pair.given_up(Status.FAILED, cause, spent_ns)
+            )
 
     def _ended(self, spent_ns: int) -> WorkerLost:
         self._process.join(timeout=1)
         cause = f"its process ended with exit code {self._process.exitcode}"
-        return WorkerLost(ProblemKind.CRASH, cause, given_up(Status.FAILED, cause, spent_ns))
+        return WorkerLost(ProblemKind.CRASH, cause, pair.given_up(Status.FAILED, cause, spent_ns))
 
     def close(self) -> None:
         self._ours.close()
@@ -243,15 +231,12 @@ class ProcessWorker:
 
 
 def _babbled(what: str, spent_ns: int) -> WorkerLost:
-    cause = f"its answer is invalid: {what}"[:LONGEST]
-    return WorkerLost(ProblemKind.CRASH, cause, given_up(Status.FAILED, cause, spent_ns))
+    cause = f"its answer is invalid: {what}"[: pair.LONGEST]
+    return WorkerLost(ProblemKind.CRASH, cause, pair.given_up(Status.FAILED, cause, spent_ns))
 
 
 def serve(opens: Open, pipe: Connection) -> None:
-    """Run in the process; queries come from our own parent.
-
-    A signal that ends all is for the process that serves, which then closes the pipe.
-    """
+    """Run in the process; queries come from our own parent."""
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
     Thread(target=_end_with_parent, daemon=True).start()
@@ -259,14 +244,14 @@ def serve(opens: Open, pipe: Connection) -> None:
         opened = opens()
         searcher = opened.__enter__()
     except Exception as exc:  # noqa: BLE001  told to who waits for it
-        pipe.send_bytes(said(OpeningReply(told(exc))))
+        pipe.send_bytes(said(OpeningReply(pair.told(exc))))
         return
-    generation = Generation(searcher)
+    generation = pair.Generation(searcher)
     pipe.send_bytes(said(OpeningReply("")))
     try:
         while True:
             number, text, k, params, late_ns = json.loads(pipe.recv_bytes())
-            side = asked(searcher, generation, (text, k, params), late_ns)
+            side = pair.asked(searcher, generation, (text, k, params), late_ns)
             pipe.send_bytes(said(Answered(number, side)))
     except (EOFError, OSError):
         opened.__exit__(None, None, None)
@@ -283,19 +268,15 @@ CLOSED = "the comparison was closed before it was queried"
 
 
 class Lane(Thread):
-    """One worker and its successors.
-
-    ``start`` opens a worker; ``done`` takes every attempt that came out, ``tell`` every trouble.
-    The lane ends at a None in ``inbox``; from ``stop`` on it only says that it did not ask.
-    """
+    """One worker and its successors."""
 
     def __init__(
         self,
-        inbox: SimpleQueue[Attempt | None],
+        inbox: SimpleQueue[pair.Attempt | None],
         *,
         start: Callable[[], CandidateWorker],
         limits: Limits,
-        done: Callable[[Attempt], None],
+        done: Callable[[pair.Attempt], None],
         tell: Callable[[Degradation], None],
     ) -> None:
         super().__init__(name="shadow lane", daemon=True)
@@ -319,18 +300,17 @@ class Lane(Thread):
                 candidate = self._candidate(attempt)
                 after = attempt.generation()
             except Exception as exc:  # noqa: BLE001  the lane must go on, and every pair come out
-                why = told(exc)
-                self._tell(trouble(ProblemKind.FAULT, why, attempt))
-                candidate, after = not_asked(why), ""
+                why = pair.told(exc)
+                self._tell(pair.trouble(ProblemKind.FAULT, why, attempt))
+                candidate, after = pair.not_asked(why), ""
             self._done(attempt._replace(candidate=candidate, after=after))
         self._close()
 
-    def _candidate(self, attempt: Attempt) -> LoggedAnswer:
-        """Ask the candidate; where it is down, say so."""
+    def _candidate(self, attempt: pair.Attempt) -> LoggedAnswer:
         if self._stopped:
-            return not_asked(CLOSED)
+            return pair.not_asked(CLOSED)
         if self._worker is None and monotonic_ns() < self._not_before:
-            return not_asked(f"the candidate is down: {self._why}")
+            return pair.not_asked(f"the candidate is down: {self._why}")
         try:
             if self._worker is None:
                 self._worker = self._start()
@@ -339,13 +319,13 @@ class Lane(Thread):
             )
         except WorkerLost as lost:
             self._replace(attempt, lost)
-            return lost.side or not_asked(f"the candidate is down: {lost.cause}")
+            return lost.side or pair.not_asked(f"the candidate is down: {lost.cause}")
         self._pause_ms = self._limits.backoff_ms
         return side
 
-    def _replace(self, attempt: Attempt, lost: WorkerLost) -> None:
+    def _replace(self, attempt: pair.Attempt, lost: WorkerLost) -> None:
         self._why = lost.cause
-        self._tell(trouble(lost.kind, lost.cause, attempt, arm="candidate"))
+        self._tell(pair.trouble(lost.kind, lost.cause, attempt, arm="candidate"))
         self._close()
         self._not_before = monotonic_ns() + self._pause_ms * NS_PER_MS
         self._pause_ms = min(2 * self._pause_ms, self._limits.backoff_most_ms)

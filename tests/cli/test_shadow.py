@@ -4,27 +4,25 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from io import StringIO
 from pathlib import Path
 
 import pytest
 from rich.console import Console
-from rich.live import Live
 
 from harness.cli.project import Project
-from harness.pipeline.layout import Layout
+from harness.clicks.credit import Click, ClickLog, ShownList
 from harness.report.doc import render_terminal
-from harness.shadow import commands as shadow
-from harness.shadow.commands import FOLDER, log_folder, log_of, screen, today
-from harness.shadow.comparison import ShadowLog
+from harness.shadow.commands import FOLDER, log_folder, screen, today
 from harness.shadow.words import LogState
 from harness_engines import registry as arms
 from harness_engines.stacks.agent_mail.pipeline.plan import KillSwitch
+from tests.cli import click_log
 from tests.cli.conftest import Harness
 from tests.make import shadow_log as live_log
 from tests.make.shadow_records import WATCH
 from tests.make.toy import NAME, Toy
-from tests.report.test_shadow import HOSTILE, empty, found
 
 pytestmark = pytest.mark.slow
 LATER = "2099-01-01"
@@ -83,7 +81,7 @@ def test_what_is_watched_is_printed_once_where_nobody_looks(harness: Harness, lo
     counts = next(line for line in said.out.splitlines() if line.startswith("83 "))
     assert counts.split()[:2] == ["83", "83"]
     for part in ("overlap: mean Jaccard", "median of candidate / control", "churn candidate",
-                 "mix", "shadow_empty", live_log.MENDED):  # fmt: skip
+                 "shadow_empty", live_log.MENDED):  # fmt: skip
         assert part in said.out
 
 
@@ -120,17 +118,6 @@ def test_what_is_accepted_does_not_stand_in_the_way(harness: Harness, log: Path)
     assert said.out.splitlines()[-1] == "0 block the next step."
 
 
-def test_an_arm_that_changed_is_another_comparison(harness: Harness, log: Path) -> None:
-    said = harness("shadow", "replay", log, "--dataset", NAME, "--control", "hash-hybrid",
-                   "--candidate", "tantivy")  # fmt: skip
-    assert "the control itself shows something else than it did" in said.out
-
-
-def test_the_same_arm_twice_is_refused(harness: Harness, log: Path) -> None:
-    same = ("--dataset", NAME, "--control", "fts5", "--candidate", "fts5")
-    assert "compared with itself" in harness("shadow", "replay", log, *same).error
-
-
 def test_the_report_is_a_page_and_json(harness: Harness, log: Path, project: Toy) -> None:
     out = project.root / "out" / "page"
     said = harness("shadow", "report", log, "--out", out)
@@ -146,25 +133,13 @@ def test_the_report_is_a_page_and_json(harness: Harness, log: Path, project: Toy
     assert (out / "index.html").read_bytes() == before
 
 
-def test_two_logs_are_read_as_one(harness: Harness, log: Path, project: Toy) -> None:
-    other = project.root / "out" / "other"
-    live_log.write(project, other, live_log.BEGAN + 1)
-    said = harness("shadow", "watch", log, other)
-    assert any(line.startswith("166 ") for line in said.out.splitlines())
-
-
 @pytest.mark.parametrize(
     ("words", "says"),
     [
         (("watch", "nowhere"), r"nowhere: its log is missing .* Give a folder"),
         (("watch", "LOG", "LOG"), "give each log once"),
         (("watch", "LOG", "--bounds", "none.toml"), r"none\.toml: cannot be read"),
-        (("watch", "LOG", "--register", "none.toml"), "Write an empty file to accept nothing"),
-        (("report", "nowhere", "--out", "x"), "its log is missing"),
-        (("replay", "LOG", "--dataset", "none", *ARMS[2:]), "no dataset named 'none'"),
-        (("accept", "--class", "ties"), "no class that can be accepted named 'ties'; there is"),
         (("accept", "--class", "error"), "no class that can be accepted named 'error'"),
-        (("accept", "--slice", "id"), "name a class or a query"),
         (("accept", "--query", "12"), "query"),
         (("accept", "--class", "reorder", "--until", "2026-01-01"), "has passed"),
     ],
@@ -191,60 +166,10 @@ def test_a_torn_and_a_foreign_line(harness: Harness, log: Path) -> None:
     )
 
 
-def test_accepting_says_what_and_where(harness: Harness, log: Path, project: Toy) -> None:
-    key = json.loads(next(log.glob("observations.*")).read_text().splitlines()[0])["query"]
-    said = harness("shadow", "accept", "--query", key, "--reason", "r", "--by", "b",
-                   "--until", LATER)  # fmt: skip
-    assert f"query {key} is accepted until {LATER}" in said.out
-    assert key in (project.root / "policy" / "accepted.toml").read_text()
-    again = harness("shadow", "accept", "--query", key, "--reason", "r", "--by", "b",
-                    "--until", LATER)  # fmt: skip
-    assert (again.code, again.out) == (0, said.out)
-    assert (project.root / "policy" / "accepted.toml").read_text().count(key) == 1
-    assert log.exists()
-
-
 def printed(shown: LogState, width: int, *, top: int = 10) -> str:
     said = StringIO()
     Console(file=said, width=width, highlight=False).print(render_terminal(screen(shown, top=top)))
     return said.getvalue()
-
-
-@pytest.mark.parametrize("width", [80, 120, 200])
-def test_it_fits_and_the_worst_comes_first(width: int) -> None:
-    lines = printed(found(), width).splitlines()
-    assert max(map(len, lines)) <= width
-    assert lines[0].startswith("1 alarm raised (duplicates); mean Jaccard of the first hits")
-    alarms = next(n for n, line in enumerate(lines) if line.startswith("Alarms"))
-    assert "RAISED" in lines[alarms + 2]
-
-
-def test_control_characters_and_markup_are_not_obeyed() -> None:
-    text = printed(found(), 200)
-    assert HOSTILE not in text
-    assert "<script>alert(1)</script>⟨U+202E⟩" in text
-
-
-def test_no_query_is_shown_where_none_is_wanted() -> None:
-    assert "<script>alert(1)</script>⟨U+202E⟩&amp;\n" not in printed(found(), 200, top=0)
-
-
-def test_an_empty_log_can_be_shown() -> None:
-    assert "nothing yet" in printed(empty(), 100)
-
-
-def test_the_exit_code_is_that_of_what_is_shown() -> None:
-    assert shadow.code(found()) == 1
-    assert shadow.code(empty()) == 3
-
-
-def test_it_can_be_shown_live() -> None:
-    said = StringIO()
-    console = Console(file=said, width=100, height=30, force_terminal=True)
-    with Live(console=console, auto_refresh=False) as live:
-        live.update(render_terminal(screen(found(), top=5)), refresh=True)
-        live.update(render_terminal(screen(empty(), top=5)), refresh=True)
-    assert "nothing yet" in said.getvalue()
 
 
 OWN = FOLDER / "mail-tantivy"
@@ -255,19 +180,12 @@ OWN = FOLDER / "mail-tantivy"
     [
         ("", KillSwitch.SHADOW, False, OWN),
         ("", None, True, OWN),
-        ("", KillSwitch.FTS5, False, None),
         ("", None, False, None),
-        ("mine", None, False, Path("mine")),
         ("mine", KillSwitch.SHADOW, False, Path("mine")),
     ],
 )
 def test_a_log_is_where_a_shadow_can_be(
-    tmp_path: Path,
-    given: str,
-    switch: KillSwitch | None,
-    found: Path | None,
-    *,
-    may_change: bool,
+    tmp_path: Path, given: str, switch: KillSwitch | None, found: Path | None, *, may_change: bool
 ) -> None:
     project = Project(tmp_path)
     arm = arms.load("mail-tantivy", tmp_path)
@@ -276,12 +194,44 @@ def test_a_log_is_where_a_shadow_can_be(
     assert folder == (tmp_path / OWN if found == OWN else found)
 
 
-def test_the_settings_of_the_program_are_read_where_a_project_has_none(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "params.yaml").write_text("datasets: []\n")
-    monkeypatch.chdir(tmp_path)
-    layout = Layout(tmp_path / "build", tmp_path / "perf", tmp_path / "cache")
-    log = log_of(tmp_path / "log", None, layout.root)
-    assert isinstance(log, ShadowLog)
-    assert log.settings.limits.in_flight >= 1
+def test_a_log_says_whom_users_prefer(project: Toy, harness: Harness) -> None:
+    folder = project.root / "clicks"
+    click_log.write(folder, "red")
+    log = ClickLog(folder)
+    alone = ShownList("x", click_log.AT, "red", ("fts5",), ("d00",), (0,))
+    failed = ShownList("y", click_log.AT, "red", click_log.ARMS, ("d00",), (0,), "tantivy: down")
+    unknown = ShownList("z", click_log.AT, "red", click_log.ARMS, ("d00",), (0,))
+    robot = [
+        ShownList(f"r{at}", click_log.AT, "red", click_log.ARMS, ("d00",), (0,), user="robot")
+        for at in range(61)
+    ]
+    records: tuple[ShownList | Click, ...] = (alone, failed, unknown, *robot, Click("none", "d00"))
+    for record in records:
+        log.add(record)
+    log.close()
+    said = harness("clicks", "report", "clicks")
+    assert said.code == 0, said
+    assert "40 users saw 40 mixed lists and clicked 40 documents" in said.out
+    assert "tantivy against fts5: +1.000 [" in said.out
+    assert "(40 to 0, 0 ties): tantivy is preferred" in " ".join(said.out.split())
+    assert "1 list was the control's own, because an arm failed" in said.out
+    assert "1 user is left out as robots: more than 60 lists within an hour" in said.out
+    assert "1 list is left out: its user is unknown" in said.out
+    assert "1 list was shown while mixing was off" in said.out
+    assert "1 click is on no list or document of the log" in said.out
+
+
+def test_only_an_operator_switches_mixing_on(project: Toy, harness: Harness) -> None:
+    shutil.copy(WATCH.parent / "mail.toml", project.root / "mail.toml")
+    move = ("migrate", "interleave", "--reason", "two weeks", "--at", "moved")
+    assert "has not begun" in harness(*move, "--arms", "fts5,tantivy").error
+    harness("migrate", "begin", "--serving", "fts5", "--at", "moved", "--policy", "mail.toml")
+    assert "name two arms or more" in harness(*move, "--arms", "fts5").error
+    assert "is not a name of an arm" in harness(*move, "--arms", "fts5,../x").error
+    said = harness(*move, "--arms", "fts5,tantivy")
+    assert "on: users see lists of fts5, tantivy" in said.out
+    status = ("migrate", "status", "--at", "moved", "--policy", "mail.toml", "--dataset", "toy")
+    assert "interleaved" in harness(*status).out
+    assert "two weeks" in harness(*status).out
+    assert "off: users see the list" in harness(*move, "--arms", "none").out
+    assert "two weeks" not in harness(*status).out

@@ -11,7 +11,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -24,19 +24,16 @@ from urllib.parse import parse_qs, urlsplit
 import httpx
 import psutil
 import pytest
-from mcp import MCPError
 
 from harness.agreement import Class
 from harness.cli.project import Project
-from harness.core.errors import BadFile, HarnessError, IndexNotReady
+from harness.core.errors import HarnessError
 from harness.core.run import Status
 from harness.core.server import bound
 from harness.pipeline.index import index
 from harness.shadow.log import read_logs
-from harness.shadow.mcp import McpServer, mcp_candidate, token_for
+from harness.shadow.mcp import McpServer, token_for
 from harness.shadow.record import AGREED
-from harness.shadow.server import Unreadable
-from harness.shadow.settings import read_reading
 from harness_engines.stacks.remote.mcp import McpConnection, ToolFailed, connected
 from tests.cli.conftest import Harness
 from tests.make.mail_project import ARM, BOUNDED_S, command, listening, write
@@ -146,87 +143,13 @@ def test_over_pipes_with_servers_that_are_programs(letters: Project, tmp_path: P
     assert found.degradations
 
 
-def test_a_control_that_is_not_there_is_one_line(harness: Harness, tmp_path: Path) -> None:
-    words = proxy(
-        "http://127.0.0.1:9/mcp", "http://127.0.0.1:9/mcp", tmp_path / "log", "--http", "0"
-    )
-    assert "Start it, or correct its address" in harness(*words[3:]).error
-
-
-def test_an_address_of_no_number_is_one_line(
-    letters: Project, harness: Harness, tmp_path: Path
-) -> None:
-    with listening(command("--http", "0"), letters.root) as (url, _):
-        words = proxy(url, url, tmp_path / "log", "--http", "0", "--host", "localhost")
-        assert "not an address in numbers" in harness(*words[3:]).error
-
-
-@pytest.mark.parametrize("said", ["", "  ", "program 'x"])
-def test_what_is_no_server_is_refused(said: str) -> None:
-    with pytest.raises(HarnessError):
-        McpServer.of(said)
-    assert McpServer.of("https://a/mcp") == McpServer((), "https://a/mcp")
-    assert McpServer.of("https://a/mcp", "x&y").url == "https://a/mcp?token=x%26y"
-    with pytest.raises(HarnessError, match="--control-token"):
-        McpServer.of("https://a/mcp?token=x")
-    assert McpServer.of("a 'b c'") == McpServer(("a", "b c"), "")
-
-
-@pytest.mark.whole("test_over_pipes_with_servers_that_are_programs")
-def test_a_candidate_asks_again_what_the_log_holds(letters: Project) -> None:
-    reading = read_reading(READING)
-    where = McpServer.of(
-        f"sh -c {shlex.quote(f'cd {letters.root} && exec {shlex.join(command())}')}"
-    )
-    with mcp_candidate(where, reading) as searcher:
-        params = {"tool": "search_messages", "arguments": '{"project_key": "*", "query": "plan"}'}
-        found = searcher.search_with("plan", 20, params)  # type: ignore[attr-defined]
-        assert found.served_by == searcher.manifest.fingerprint
-        assert len(found.hits) == 20
-        with pytest.raises(Unreadable):
-            searcher.search("plan", 20)
-
-
-def test_a_candidate_that_is_not_there_does_not_open() -> None:
-    with pytest.raises(IndexNotReady):
-        mcp_candidate(McpServer.of("http://127.0.0.1:9/mcp"), read_reading(READING)).__enter__()
-
-
-@pytest.mark.whole("test_over_http_a_client_sees_the_control_and_the_log_sees_both")
-def test_a_control_that_was_restarted_is_connected_to_again(
-    letters: Project, tmp_path: Path
-) -> None:
-    """The call in between fails and is written down; the one after it is answered."""
-    asked, token, log = ASKED[0], tmp_path / "token", tmp_path / "log"
-    kept = "--token-file", str(token)
-    with ExitStack() as open_, ExitStack() as first:
-        url, _ = first.enter_context(listening(command("--http", "0", *kept), letters.root))
-        port = url.rpartition(":")[2].partition("/")[0]
-        url = f"{url}?token={token.read_text('utf-8').strip()}"
-        start = proxy(url, url, log, "--http", "0")
-        own, _ = open_.enter_context(listening(start, letters.root))
-        through = open_.enter_context(connected([], own, BOUNDED_S))
-        answer = through.call("search_messages", asked)
-        first.close()
-        with pytest.raises(MCPError):
-            through.call("search_messages", asked)
-        open_.enter_context(listening(command("--http", port, *kept), letters.root))
-        again = through.call("search_messages", asked)
-        found = written(log, 3, within_s=BOUNDED_S)
-    assert without_times(again) == without_times(answer)
-    statuses = [one.control and one.control.status for one in found.observations]
-    assert statuses == [Status.ANSWERED, Status.FAILED, Status.ANSWERED]
-
-
 def test_a_token_is_read_from_a_file_or_the_environment(tmp_path: Path) -> None:
     assert token_for(None, None) == ""
     (tmp_path / "token").write_text("of-the-file\n")
     assert token_for(None, "of-the-environment") == "of-the-environment"
     assert token_for(tmp_path / "token", "of-the-environment") == "of-the-file"
-    for wrong in ("", "two words"):
-        (tmp_path / "token").write_text(wrong)
-        with pytest.raises(BadFile):
-            token_for(tmp_path / "token", None)
+    with pytest.raises(HarnessError, match="--control-token"):
+        McpServer.of("https://a/mcp?token=x")
 
 
 READING_RECEIVE = ROOT / "examples" / "shadow" / "http.toml"
@@ -438,19 +361,9 @@ def reached(client: httpx.Client, url: str) -> httpx.Response:
     raise AssertionError(f"{url} cannot be reached")
 
 
-def test_a_candidate_that_is_gone_is_a_failure_in_the_log(tmp_path: Path) -> None:
-    with serving() as control:
-        start = words(control, "http://127.0.0.1:9", tmp_path)
-        with listening(start, ROOT) as (receiver, _), httpx.Client(trust_env=False) as client:
-            assert client.get(f"{receiver}/search?q=apple").status_code == 204
-            found = written(tmp_path, 1, within_s=BOUNDED_S)
-    assert found.observations[0].outcome is Class.ERROR
-
-
 @pytest.mark.parametrize(
     ("changed", "says"),
     [
-        ({"--control": "127.0.0.1:80"}, "is not an address of a server"),
         ({"--candidate": "file:///etc"}, "is not an address of a server"),
         ({"--reading": "absent.toml"}, "absent.toml"),
         ({"--host": "localhost"}, "not an address in numbers"),
@@ -468,10 +381,3 @@ def test_bad_input_is_one_line(
     }  # fmt: skip
     flat = [word for pair in given.items() for word in pair]
     assert says in harness("shadow", "receive", *flat).error
-
-
-def test_a_port_that_is_taken_is_reported() -> None:
-    with serving() as url:
-        port = int(url.rpartition(":")[2])
-        with pytest.raises(HarnessError, match="name another"), bound("127.0.0.1", port):
-            pass

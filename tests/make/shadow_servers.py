@@ -163,10 +163,7 @@ def receiving(
     asking: ReceiverLimits = ALL,
 ) -> Iterator[str]:
     """Run the receiver of mirrored requests, and yield its address."""
-    with (
-        http_searcher(control, reading, {}) as searcher,
-        bound("127.0.0.1", 0) as (opened, url),
-    ):
+    with http_searcher(control, reading, {}) as searcher, bound("127.0.0.1", 0) as (opened, url):
         receiver = Receiver(reading, searcher, comparison, asking)
         serving = server(receiver, CONNECTIONS)
         thread = Thread(target=serving.run, kwargs={"sockets": [opened]}, daemon=True)

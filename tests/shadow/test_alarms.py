@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable
+from pathlib import Path
 
+import numpy as np
 import pytest
+from scipy.stats import ks_2samp
 
 from harness.agreement import Class
+from harness.core.errors import BadPolicy
 from harness.core.run import Status
 from harness.shadow.alarms import (
     Alarm,
@@ -17,12 +21,18 @@ from harness.shadow.alarms import (
     EmptyBound,
     Monitor,
     Share,
+    WatchSettings,
+    WindowBound,
+    WindowChange,
+    Windows,
     churn,
     duplicates,
     empty,
+    gap,
 )
 from harness.shadow.record import Observation
-from tests.make.shadow_records import attempt, seen, shed
+from harness.shadow.settings import read_bounds
+from tests.make.shadow_records import WATCH, attempt, seen, shed
 
 pytestmark = pytest.mark.slow
 
@@ -149,13 +159,96 @@ def test_duplicates_are_of_one_arm(arm: str) -> None:
     assert set(said.values()) == {AlarmState.EARLY}
 
 
-def test_steady_traffic_raises_an_alarm_as_rarely_as_promised() -> None:
-    """A/A: the share lies at its bound, which is the worst case, and is looked at every time."""
+WATCHED = WatchSettings(confidence=0.95, slow_ratio=2, seed=5, resamples=499)
+
+
+def of_scores() -> Windows:
+    return Windows("candidate", WindowBound(window=50, max_distance=0.2, p_value=0.01), WATCHED)
+
+
+def test_scores_that_collapse_are_seen_and_said() -> None:
+    rng = random.Random(1)
+    monitor = of_scores()
+    for n in range(1, 151):
+        top = rng.uniform(0.6, 1.0) * (0.5 if n > 100 else 1)
+        monitor.see(attempt(n, candidate=seen(top=top)))
+        monitor.see(attempt(n, candidate=seen(hits=0)))
+        monitor.see(shed(n))
+        if n == 99:
+            assert monitor.alarm().state is AlarmState.EARLY
+            assert monitor.alarm().note == "1 more until two windows can be compared"
+        if n == 100:
+            assert monitor.alarm().state is AlarmState.QUIET
+    found = monitor.alarm()
+    assert (found.state, found.since) == (AlarmState.RAISED, 150)
+    assert found.estimate is not None
+    assert found.estimate.value > 0.8
+    assert found.note == "p 0.0020; raised by 1 of 2 windows"
+
+
+@pytest.mark.parametrize(("share", "said"), [(0.1, AlarmState.QUIET), (0.5, AlarmState.RAISED)])
+def test_a_change_that_is_sure_and_small_is_no_alarm(share: float, said: AlarmState) -> None:
+    bound = WindowBound(window=500, max_distance=0.2, p_value=0.05)
+    monitor = Windows("candidate", bound, WATCHED)
+    for n in range(1, 1001):
+        collapsed = n > 500 and n % 10 < 10 * share
+        monitor.see(attempt(n, candidate=seen(top=0.1 if collapsed else 0.5 + n % 500 / 1000)))
+    found = monitor.alarm()
+    assert float(found.note.split()[1].rstrip(";")) <= 0.05
+    assert found.state is said
+
+
+def test_an_alarm_that_is_over_is_quiet_and_says_since_when() -> None:
+    monitor = of_scores()
+    for n in range(1, 151):
+        monitor.see(attempt(n, candidate=seen(top=0.2 if 50 < n <= 100 else 0.8)))
+    found = monitor.alarm()
+    assert (found.state, found.since) == (AlarmState.QUIET, 100)
+    assert found.note.endswith("raised by 1 of 2 windows")
+
+
+def test_the_gap_and_its_p_value_are_those_of_scipy() -> None:
+    rng = np.random.default_rng(5)
+    first, later = rng.uniform(0, 1, 60), rng.uniform(0, 0.9, 60)
+    found = gap(first, later, seed=(1, 1), resamples=9999)
+    theirs = ks_2samp(first, later, method="exact")
+    assert found.size == pytest.approx(theirs.statistic)
+    assert found.p_value == pytest.approx(theirs.pvalue, abs=0.02)
+
+
+def test_ties_are_passed_at_once() -> None:
+    first, later = np.array([1.0, 1.0, 2.0, 2.0]), np.array([2.0, 2.0, 1.0, 1.0])
+    assert gap(first, later, seed=(1, 1), resamples=99) == WindowChange(0.0, 1.0)
+
+
+def test_windows_of_steady_traffic_raise_an_alarm_as_rarely_as_promised() -> None:
+    """A/A with no bound on the size of the change: a share of p_value of all windows."""
     raised = 0
-    for run in range(RUNS):
-        rng = random.Random(run)
-        attempts = [
-            attempt(n, candidate=seen(duplicates=rng.random() < 0.1)) for n in range(1, 400)
-        ]
-        raised += after(repeating(share=0.1), attempts).state is AlarmState.RAISED
-    assert raised <= 6  # a chance of 0.025 each: more than 6 of 100 in one of 200 such tests
+    for run in range(200):
+        both = np.random.default_rng(run).beta(4, 2, (2, 50))
+        raised += gap(both[0], both[1], seed=(run, 1), resamples=199).p_value <= 0.05
+    assert 1 <= raised <= 20  # binomial(200, 0.05) leaves this in one of 300 such tests
+
+
+TEXT = WATCH.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
+        ("slow_ratio = 2.0", "slow_ratio = 0.5", "watch.slow_ratio"),
+        ("max_distance = 0.20", 'max_distance = "a fifth"', "alarm.scores.max_distance"),
+        ("remember = 100000", "remembers = 1", "alarm.churn.remembers: unknown key"),
+        ("remember = 100000", "", "alarm.churn.remember: is missing"),
+    ],
+)
+def test_nothing_has_a_default_and_what_is_wrong_is_named_with_its_line(
+    tmp_path: Path, old: str, new: str, says: str
+) -> None:
+    assert old in TEXT
+    path = tmp_path / "watch.toml"
+    path.write_text(TEXT.replace(old, new, 1), encoding="utf-8")
+    with pytest.raises(BadPolicy, match=says) as raised:
+        read_bounds(path)
+    line = path.read_text(encoding="utf-8").splitlines()[(raised.value.line or 0) - 1]
+    assert line.startswith(new.split(maxsplit=1)[0] if new else "[alarm.churn]")

@@ -10,13 +10,17 @@ import pytest
 from numpy.typing import NDArray
 
 from benchmarks.simulate_times import BOUND, COURSES, DAY_S, Course, passed
-from harness.core.errors import EvidenceError
+from harness.agreement import Class
 from harness.core.evidence import LOST, SHED, Evidence, Traffic
 from harness.core.gate import Cause, Finding, Verdict
-from harness.gates.base import rules
-from harness.shadow.live import MOST_SHED, LiveSettings
+from harness.core.run import Status
+from harness.shadow.evidence import IN_ITS_PLACE, NO_CONTROL, OTHER_CONTROL, count_traffic
+from harness.shadow.live import MOST_SHED
+from harness.shadow.log import LogContents
+from harness.shadow.record import Observation, SideObservation
 from tests.make import gate_inputs
 from tests.make.runs import chance
+from tests.make.shadow_records import SEEN, observation
 
 NS = 1_000_000_000
 EACH_S = 600
@@ -43,22 +47,11 @@ def flags(count: int, share: float) -> NDArray[np.bool_]:
 def traffic(**changed: Any) -> Traffic:  # noqa: ANN401  fields of Traffic
     nothing = np.zeros(0, dtype=np.int64)
     plain = Traffic(
-        attempted=0,
-        passed_over={},
-        asked=np.ones(100, dtype=np.int64),
-        largest_client=1,
-        unnamed=0,
-        failed=np.zeros(0, dtype=bool),
-        failed_at=nothing,
-        failures={},
-        overlap={},
-        overlap_at={},
-        control_ns=nothing,
-        candidate_ns=nothing,
-        timed_at=nothing,
-        since="2026-11-01T12:00:00+00:00",
-        until="2026-11-02T12:00:00+00:00",
-    )
+        attempted=0, passed_over={}, asked=np.ones(100, dtype=np.int64), largest_client=1,
+        unnamed=0, failed=np.zeros(0, dtype=bool), failed_at=nothing, failures={}, overlap={},
+        overlap_at={}, control_ns=nothing, candidate_ns=nothing, timed_at=nothing,
+        since="2026-11-01T12:00:00+00:00", until="2026-11-02T12:00:00+00:00",
+    )  # fmt: skip
     return replace(plain, **changed)
 
 
@@ -82,20 +75,6 @@ def of(rule: str, bad: NDArray[np.bool_], at: NDArray[np.int64] | None = None) -
 
 def judged(rule: str, evidence: Evidence, **changed: object) -> Finding:
     return gate_inputs.judge(rule, evidence, **{**RULES[rule], **changed})
-
-
-@slow
-@each
-@pytest.mark.parametrize(("share", "verdict"), [(0.0, Verdict.PASS), (0.5, Verdict.FAIL)])
-def test_the_right_and_the_wrong_side_of_the_bound(
-    rule: str, share: float, verdict: Verdict
-) -> None:
-    finding = judged(rule, of(rule, flags(400, share)))
-    assert finding.verdict is verdict
-    assert finding.estimate is not None
-    assert finding.estimate.n == 2 * A_DAY, "what comes after the last whole day waits"
-    assert finding.timed
-    assert "in 2 whole days and 144 blocks of 1200 s, taken to be independent" in finding.reason
 
 
 @slow
@@ -145,13 +124,6 @@ def test_near_the_bound_it_says_how_much_more_traffic_would_settle_it(
 
 
 @slow
-def test_on_the_bound_no_amount_of_traffic_is_promised() -> None:
-    finding = judged("anytime_failures", of("anytime_failures", flags(2 * A_DAY + 1, 0.05)))
-    assert finding.verdict is Verdict.INCONCLUSIVE
-    assert "more traffic will not help" in finding.remedy
-
-
-@slow
 @each
 def test_no_traffic_is_left_open_and_names_the_command(rule: str) -> None:
     finding = judged(rule, gate_inputs.evidence(5))
@@ -192,43 +164,6 @@ def test_a_candidate_that_breaks_after_a_long_good_past_loses_its_pass(rule: str
     assert finding.verdict is Verdict.INCONCLUSIVE
     assert "but over the latest day the mean is" in finding.reason
     assert finding.cause is Cause.SAMPLE
-
-
-@slow
-def test_another_k_is_another_question() -> None:
-    seen, at = {50: np.ones(400)}, {50: every(400)}
-    evidence = gate_inputs.evidence(5, traffic=traffic(overlap=seen, overlap_at=at))
-    finding = judged("anytime_overlap", evidence)
-    assert finding.verdict is Verdict.INCONCLUSIVE
-    assert "the log also has k of 50" in finding.reason
-    assert judged("anytime_overlap", evidence, k=50).verdict is Verdict.PASS
-
-
-@slow
-def test_the_reason_counts_what_was_left_out_and_how_it_failed() -> None:
-    failing = traffic(
-        failed=flags(400, 0.2),
-        failed_at=every(400),
-        failures={"timed out": 80},
-        passed_over={"shed": 7, "stale": 0},
-    )
-    reason = judged("anytime_failures", gate_inputs.evidence(5, traffic=failing)).reason
-    assert "(80 timed out)" in reason
-    assert "; 7 shed" in reason
-    assert "stale" not in reason
-
-
-@slow
-def test_a_value_that_is_no_share_is_refused() -> None:
-    seen, at = {10: np.full(60, 1.5)}, {10: np.arange(60)}
-    evidence = gate_inputs.evidence(5, traffic=traffic(overlap=seen, overlap_at=at))
-    with pytest.raises(EvidenceError, match="outside"):
-        judged("anytime_overlap", evidence)
-
-
-@slow
-def test_every_live_rule_waits_for_whole_periods() -> None:
-    assert all(issubclass(rules.load(rule).settings, LiveSettings) for rule in RULES)
 
 
 @slow
@@ -296,49 +231,27 @@ WHY = {"assume_clients": "a login is needed, and each has a rate limit"}
 @pytest.mark.parametrize(
     ("bad", "says", "good"),
     [
-        pytest.param(
-            {"passed_over": {LOST: 600}},
-            "but 600 numbered attempts are not in the log; if all of them were bad",
-            {"passed_over": {LOST: 2}},
-            id="lost",
-        ),
-        pytest.param(
-            {"passed_over": {SHED: MOST + 1}},
-            f"{MOST + 1} of {2 * PAIRS} attempts were shed, more than 50%",
-            {"passed_over": {SHED: MOST}},
-            id="shed",
-        ),
-        pytest.param(
-            {"asked": np.array([PAIRS])},
-            "but one query has 100.0% of the pairs, and 10.0% is the most",
-            {"asked": np.full(10, PAIRS // 10)},
-            id="one query",
-        ),
-        pytest.param(
-            {"asked": np.array([200, *([1] * 1_200)])},
-            "but one query has 14.3% of the pairs, and 10.0% is the most",
-            {"asked": ONES},
-            id="a query of many",
-        ),
-        pytest.param(
+        ({"passed_over": {LOST: 600}}, "600 numbered", {"passed_over": {LOST: 2}}),
+        ({"passed_over": {SHED: MOST + 1}}, "more than 50%", {"passed_over": {SHED: MOST}}),
+        ({"asked": np.array([PAIRS])}, "query has 100.0%", {"asked": np.full(10, PAIRS // 10)}),
+        ({"asked": np.array([200, *([1] * 1_200)])}, "query has 14.3%", {"asked": ONES}),
+        (
             {"asked": ONES, "largest_client": int(0.3 * PAIRS)},
-            "but one client has 30.0% of the pairs, and 10.0% is the most",
+            "client has 30.0%",
             {"asked": ONES, "largest_client": PAIRS // 10},
-            id="one client",
         ),
-        pytest.param(
+        (
             {"asked": ONES, "unnamed": 7},
-            f"but 7 of {PAIRS} pairs name no client",
+            f"7 of {PAIRS} pairs name no client",
             {"asked": ONES, "unnamed": 7, "settings": WHY},
-            id="unknown clients",
         ),
-        pytest.param(
+        (
             {"asked": ONES, "unnamed": 7, "largest_client": 900, "settings": WHY},
-            "but one client has 64.3% of the pairs, and 10.0% is the most",
+            "client has 64.3%",
             {"asked": ONES},
-            id="clients assumed and one too large",
         ),
     ],
+    ids=["lost", "shed", "one query", "of many", "one client", "unknown", "assumed and too large"],
 )
 def test_a_doubt_keeps_it_from_a_pass_and_a_smaller_one_does_not(
     rule: str, bad: dict[str, Any], says: str, good: dict[str, Any]
@@ -350,7 +263,80 @@ def test_a_doubt_keeps_it_from_a_pass_and_a_smaller_one_does_not(
     assert on(rule, **good).verdict is Verdict.PASS
 
 
-def test_what_the_policy_assumes_of_clients_is_in_the_reason() -> None:
-    found = on("anytime_slow", asked=ONES, unnamed=7, settings=WHY)
-    assert "clients are taken to be many: a login is needed" in found.reason
-    assert "assume_clients" in on("anytime_slow", asked=ONES, unnamed=7).remedy
+OURS = replace(SEEN, served_by="old", elapsed_ns=100)
+THEIRS = replace(SEEN, served_by="new", elapsed_ns=300)
+
+
+def pair(number: int, outcome: Class = Class.OVERLAP, **changed: object) -> Observation:
+    return observation(number, outcome, **{"control": OURS, "candidate": THEIRS, **changed})
+
+
+def failing(status: Status, **changed: object) -> SideObservation:
+    return replace(THEIRS, status=status, hits=0, top=None, served_by="", **changed)  # type: ignore[arg-type]
+
+
+def counted(*observations: Observation, missing: int = 0, control: str = "old") -> Traffic:
+    return count_traffic(
+        LogContents(observations, (), (), missing), control=control, candidate="new"
+    )
+
+
+def test_values_come_in_the_order_of_the_attempts() -> None:
+    found = counted(
+        pair(1, jaccard=0.5),
+        pair(2, jaccard=1.0, k=20),
+        pair(3, Class.ERROR, jaccard=None, candidate=failing(Status.FAILED)),
+        pair(4, jaccard=0.25),
+        pair(5, Class.BOTH_EMPTY, jaccard=None),
+        pair(6, Class.TIMEOUT, jaccard=None, candidate=failing(Status.TIMED_OUT)),
+    )
+    assert {k: values.tolist() for k, values in found.overlap.items()} == {10: [0.5, 0.25], 20: [1]}
+    assert found.failed.tolist() == [False, False, True, False, False, True]
+    assert found.failures == {"failed": 1, "timed out": 1}
+    assert found.control_ns.tolist() == [100] * 5
+    assert found.candidate_ns.tolist() == [300] * 5
+    assert found.passed_over == {}
+    assert found.attempted == 6
+
+
+def test_an_answer_of_another_engine_is_a_failure_and_no_overlap() -> None:
+    other = replace(THEIRS, served_by="fallback")
+    found = counted(pair(1), pair(2, candidate=other))
+    assert found.failures == {IN_ITS_PLACE: 1}
+    assert len(found.overlap[10]) == 1
+    assert len(found.control_ns) == 1
+
+
+def test_what_tells_nothing_of_the_two_is_counted_beside() -> None:
+    found = counted(
+        pair(1),
+        pair(2, Class.SHED, reason="queue full", candidate=None, jaccard=None),
+        pair(3, Class.STALE, reason="moved", jaccard=None),
+        pair(4, Class.SKIPPED, reason="no candidate", candidate=None, jaccard=None),
+        pair(5, control=replace(OURS, served_by="someone")),
+        pair(6, Class.ERROR, control=failing(Status.FAILED), jaccard=None),
+        missing=2,
+    )
+    assert found.passed_over == {
+        "shed": 1, "stale": 1, "skipped": 1, OTHER_CONTROL: 1, NO_CONTROL: 1, LOST: 2,
+    }  # fmt: skip
+    assert found.attempted == 8
+    assert found.attempted == len(found.failed) + sum(found.passed_over.values())
+
+
+def test_different_queries_are_counted_and_the_most_asked_comes_first() -> None:
+    many = [pair(n, query=query) for n, query in enumerate("abcaaa", start=1)]
+    found = counted(*many)
+    assert found.asked.tolist() == [4, 1, 1]
+
+
+def test_clients_are_counted_and_of_several_logs_the_worst_is_taken() -> None:
+    """Keys of two logs do not meet, so the largest client of each may be the same."""
+    names = [f"{at:032x}" for at in range(3)]
+    found = counted(
+        *(pair(at, client=names[at > 3]) for at in range(1, 6)),
+        *(pair(at, client=names[2], writer="w2") for at in range(1, 3)),
+        pair(3, writer="w2"),
+        pair(6, Class.SHED, client=names[0]),
+    )
+    assert (found.largest_client, found.unnamed) == (3 + 2, 1)

@@ -14,7 +14,7 @@ from harness.core.engine import Answer, Hit
 from harness.core.records import Scalar
 from harness.core.run import Row, Run, Status
 from harness.shadow.pair import Attempt, ServedQuery, given_up, not_asked
-from harness.shadow.record import DIVERGING, LoggedAnswer, ProblemKind, query_key
+from harness.shadow.record import DIVERGING, LoggedAnswer, query_key
 from harness.shadow.recorder import RecordBatch, judged
 from tests.shadow.arms import MANIFEST, hits
 
@@ -91,15 +91,6 @@ def test_an_observation_tells_what_both_arms_showed() -> None:
     assert same.control.answer == same.candidate.answer == record.control.answer
 
 
-def test_a_divergence_has_all_that_it_takes_to_ask_again() -> None:
-    made = judge(pair("abb", "ba", params={"limit": 3}, number=4, k=5))
-    (record,) = made.divergences
-    assert (record.text, record.k, record.params) == ("red fox", 5, {"limit": 3})
-    assert [hit.doc_id for hit in record.control.hits] == ["a", "b", "b"]
-    assert record.candidate == found("ba")
-    assert record.outcome is Class.REORDER
-
-
 ERROR = given_up(Status.FAILED, "ValueError: x", 5)
 LATE = given_up(Status.TIMED_OUT, "late", 5)
 UNKNOWN = LoggedAnswer(Status.ANSWERED, hits("ab"), PRINT, "", "", 1, "", "")
@@ -136,60 +127,8 @@ def test_what_was_not_compared_says_why_and_has_no_number(
     assert len(records.divergences) == (outcome in DIVERGING)
 
 
-def test_two_empty_answers_agree_and_one_is_a_divergence() -> None:
-    both, left, right = judge(
-        pair("", "", number=1), pair("", "a", number=2), pair("a", "", number=3)
-    ).observations
-    assert (both.outcome, both.jaccard, both.rbo) == (Class.BOTH_EMPTY, None, None)
-    assert (left.outcome, left.jaccard) == (Class.SERVING_EMPTY, 0.0)
-    assert (right.outcome, right.jaccard) == (Class.SHADOW_EMPTY, 0.0)
-    assert both.control is not None
-    assert (both.control.hits, both.control.top) == (0, None)
-
-
-@pytest.mark.parametrize(
-    ("made", "arm", "kind", "cause"),
-    [
-        (
-            pair(candidate=found("ab", served_by="somebody")),
-            "candidate",
-            ProblemKind.FALLBACK,
-            "somebody",
-        ),
-        (pair(after="other"), "shadow", ProblemKind.STALE, "to other"),
-    ],
-)
-def test_another_engine_and_a_moved_index_are_degradations(
-    made: Attempt, arm: str, kind: ProblemKind, cause: str
-) -> None:
-    (one,) = judge(made).degradations
-    assert (one.arm, one.kind) == (arm, kind)
-    assert cause in one.cause
-    assert not judge(pair()).degradations
-
-
-def test_what_is_shed_in_a_batch_is_said_once_a_reason() -> None:
-    made = [pair(candidate=None, shed="queue", number=n) for n in (1, 2, 3)]
-    found_ = judge(*made, pair(candidate=None, shed="budget", number=4), pair(number=5))
-    assert [(one.number, one.kind, one.cause) for one in found_.degradations] == [
-        (1, ProblemKind.SHED, "queue: 3 of the 5 attempts of a batch"),
-        (4, ProblemKind.SHED, "budget: 1 of the 5 attempts of a batch"),
-    ]
-    assert len(found_.observations) == 5
-
-
 def test_numbers_of_any_type_and_half_of_a_character_can_be_written() -> None:
     shown = Answer((Hit("\ud800", np.float32(0.5), 3),), PRINT)  # type: ignore[arg-type]
     (record,) = judge(pair(shown, "b", text="\udfff")).divergences
     assert [type(value) for value in record.control.hits[0][1:]] == [float, float]
     assert (record.text, record.control.hits[0].doc_id) == ("\\udfff", "\\ud800")
-
-
-def test_slices_are_named_by_text_and_params() -> None:
-    made = judged(
-        [pair("a", "b", text="x", params={"p": 1})],
-        writer="w",
-        persistence=0.9,
-        slices=lambda text, params: (text, *params),
-    )
-    assert made.observations[0].slices == made.divergences[0].slices == ("x", "p")

@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import os
-import resource
-import signal
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 import pytest
@@ -14,12 +10,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.agreement import Class, ComparisonTally
+from harness.core.engine import Hit
 from harness.core.errors import BadFile, EvidenceError
-from harness.core.folders import NotOurs
+from harness.core.records import Scalar
+from harness.core.run import Status
 from harness.shadow import log as shadow_log
-from harness.shadow.log import CHUNK, FILE, Between, LogWriter, Once, Stream, read_engines, write
-from harness.shadow.record import Degradation, Divergence, Observation, dumped
-from tests.make.shadow_records import attempt, degradation, observation
+from harness.shadow.log import LogWriter, Stream
+from harness.shadow.record import (
+    Degradation,
+    Divergence,
+    LoggedAnswer,
+    Observation,
+    dumped,
+    parsed,
+    query_key,
+)
+from tests.make.shadow_records import degradation, observation
 from tests.make.shadow_records import reordered as divergence
 
 
@@ -46,12 +52,6 @@ def test_a_stream_starts_a_new_file_when_one_is_full(tmp_path: Path) -> None:
     assert numbers(tmp_path) == list(range(1, 22))
 
 
-def test_parts_are_in_order_beyond_a_million(tmp_path: Path) -> None:
-    for part in (999_999, 1_000_000):
-        shadow_log.path(tmp_path, Observation, part).touch()
-    assert [len(path.name) for path in shadow_log.files(tmp_path, Observation)] == [25, 26]
-
-
 @settings(max_examples=40, deadline=None)
 @given(cut=st.integers(0, 3 * len(dumped(observation(3)))))
 def test_a_torn_line_is_cut_off_and_nothing_before_it(
@@ -69,15 +69,6 @@ def test_a_torn_line_is_cut_off_and_nothing_before_it(
         assert kept.count(b"\n") == whole[:cut].count(b"\n")
         out.append([observation(out.number + 1)], [], [])
     assert numbers(folder) == list(range(1, whole[:cut].count(b"\n") + 2))
-
-
-@pytest.mark.parametrize("before", [dumped(observation(1)), b""])
-def test_a_torn_line_longer_than_a_look_is_cut_off(tmp_path: Path, before: bytes) -> None:
-    log(tmp_path).close()
-    file = shadow_log.path(tmp_path, Observation, 1)
-    file.write_bytes(before + b"x" * (3 * CHUNK))
-    log(tmp_path).close()
-    assert file.read_bytes() == before
 
 
 @pytest.mark.parametrize("kind", [Observation, Divergence, Degradation])
@@ -99,36 +90,6 @@ def test_a_log_has_one_writer_who_keeps_its_name(tmp_path: Path) -> None:
         log(tmp_path)
     with log(tmp_path) as second:
         assert second.writer == first.writer
-
-
-def test_a_folder_that_is_a_file_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "file").touch()
-    with pytest.raises(NotOurs, match="is a file"):
-        log(tmp_path / "file")
-
-
-@contextmanager
-def files_of_at_most(size: int) -> Iterator[None]:
-    """Let the disk be full: no file of this process may grow beyond ``size`` bytes."""
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
-        signal.signal(signal.SIGXFSZ, handler)
-
-
-def test_a_full_disk_leaves_whole_lines(tmp_path: Path) -> None:
-    with log(tmp_path) as out:
-        out.append([observation(1)], [], [])
-        with files_of_at_most(1_000), pytest.raises(OSError, match="too large"):
-            out.append([observation(n) for n in range(2, 9)], [], [])
-        assert numbers(tmp_path) == [1]
-        out.append([observation(9)], [], [])
-    assert numbers(tmp_path) == [1, 9]
-    assert shadow_log.read_logs(tmp_path).missing == 7
 
 
 def test_the_disk_is_waited_for_as_often_as_asked(
@@ -178,23 +139,6 @@ def test_a_divergence_without_its_observation_is_left_out_and_missing(tmp_path: 
     assert found.missing == 1
 
 
-@pytest.mark.parametrize("kind", [Observation, Divergence, Degradation])
-def test_a_bad_line_is_named_by_file_and_line(tmp_path: Path, kind: type[object]) -> None:
-    with log(tmp_path) as out:
-        out.append([observation(1)], [divergence(1)], [degradation(1)])
-    with shadow_log.path(tmp_path, kind, 1).open("ab") as file:
-        file.write(b'{"format":1,"number":0}\n')
-    with pytest.raises(BadFile, match=rf"{shadow_log.STEMS[kind]}\.000001\.jsonl:2: "):
-        shadow_log.read_logs(tmp_path)
-
-
-def test_a_folder_without_a_log_is_no_empty_log(tmp_path: Path) -> None:
-    with pytest.raises(BadFile, match="its log is missing"):
-        shadow_log.read_logs(tmp_path)
-    log(tmp_path).close()
-    assert shadow_log.read_logs(tmp_path).tally.attempted == 0
-
-
 def test_logs_of_several_processes_are_one(tmp_path: Path) -> None:
     writers = []
     for at, name in enumerate(("a", "b", "c")):
@@ -210,49 +154,64 @@ def test_logs_of_several_processes_are_one(tmp_path: Path) -> None:
     assert found.tally.attempted == 6
 
 
-def test_the_same_attempt_twice_is_refused_whatever_the_writers_are_called(tmp_path: Path) -> None:
+def test_the_same_attempt_twice_is_refused(tmp_path: Path) -> None:
     with log(tmp_path / "one") as out:
         out.append([observation(1), observation(1)], [], [])
-    for name in ("a", "b"):
-        with log(tmp_path / name) as out:
-            out.append([observation(n, writer=out.writer) for n in (1, 2)], [], [])
-    for names, says in (
-        ("aa", "one writer; give each log once"),
-        ("ab", "the same query at the same nanosecond; give each"),
-        (("one",), "twice"),
-    ):
+    for names, says in ((("one", "one"), "one writer; give each log once"), (("one",), "twice")):
         with pytest.raises(EvidenceError, match=says):
             shadow_log.read_logs(*(tmp_path / name for name in names))
 
 
-def test_engines_are_named_where_all_logs_name_the_same(tmp_path: Path) -> None:
-    one, other, silent = (tmp_path / name for name in "abc")
-    for folder in (one, other, silent):
-        folder.mkdir()
-    write(one, Between("old", "new"))
-    write(other, Between("old", "newer"))
-    assert read_engines([one, silent]).said == "old → new"
-    assert not read_engines([one, other]).said
-    assert not read_engines([silent]).said
+PATH = Path("shadow/observations.jsonl")
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{}", '{"control": 1, "candidate": "b"}', "\udcff"])
-def test_a_file_that_names_nothing_is_named_with_its_hint(tmp_path: Path, text: str) -> None:
-    (tmp_path / FILE).write_text(text, errors="surrogateescape")
-    with pytest.raises(BadFile, match=r"between\.json: does not name two engines.*Remove it"):
-        read_engines([tmp_path])
+finite = st.floats(allow_nan=False, allow_infinity=False)
+words = st.text(st.characters(exclude_categories=["Cs"]))
 
 
-def test_a_folder_that_may_not_be_written_is_named(tmp_path: Path) -> None:
-    (tmp_path / "file").touch()
-    with pytest.raises(BadFile, match=r"cannot be written"):
-        write(tmp_path / "file", Between("old", "new"))
+@given(
+    text=words,
+    hits=st.lists(st.tuples(words, finite, finite), max_size=4),
+    params=st.dictionaries(words, st.none() | st.booleans() | st.integers() | finite | words),
+)
+def test_whatever_was_typed_and_shown_comes_back(
+    text: str,
+    hits: list[tuple[str, float, float]],
+    params: dict[str, str | int | float | bool | None],
+) -> None:
+    shown = LoggedAnswer(
+        Status.ANSWERED, tuple(Hit(*hit) for hit in hits), "p", "", "", 1, "g", "g"
+    )
+    wanted = divergence(text=text, params=params, candidate=shown)
+    found = parsed(Divergence, dumped(wanted), PATH, 1)
+    assert found == wanted
+    assert [hit.doc_id for hit in found.candidate.hits] == [hit[0] for hit in hits]
+    assert {k: type(v) for k, v in found.params.items()} == {k: type(v) for k, v in params.items()}
 
 
-@given(st.lists(st.integers(1, 40)))
-def test_a_number_is_taken_once_in_whatever_order(numbers: list[int]) -> None:
-    once, known = Once(), set[int]()
-    for number in numbers:
-        with pytest.raises(EvidenceError) if number in known else nullcontext():
-            once.take(attempt(number))
-        known.add(number)
+LINE = dumped(observation())
+
+
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        (LINE.replace(b'"format":1', b'"format":2'), "does not start with"),
+        (LINE[: len(LINE) // 2], "is not JSON"),
+        (LINE.replace(b'"number":1', b'"number":0'), "number: "),
+        (LINE.replace(b'"answered"', b'"maybe"'), "'maybe' is not one of answered"),
+        (LINE.replace(b'"jaccard":1.0', b'"jaccard":1.1'), "jaccard: "),
+        (LINE.replace(b'"rbo":1.0', b'"rbo":NaN'), "NaN is not JSON"),
+        (dumped(divergence()), "invalid observation"),
+    ],
+)
+def test_a_line_that_is_no_record_is_named_by_file_and_line(line: bytes, problem: str) -> None:
+    with pytest.raises(BadFile, match=problem) as caught:
+        parsed(Observation, line, PATH, 7)
+    assert str(caught.value).startswith(f"{PATH}:7: ")
+
+
+def test_the_key_is_of_text_and_params() -> None:
+    asked: list[tuple[str, dict[str, Scalar]]]
+    asked = [("a", {}), ("b", {}), ("a", {"p": 1}), ("a", {"p": "1"}), ("a", {"p": True})]
+    assert len({query_key(text, params) for text, params in asked}) == len(asked)
+    assert query_key("a", {"p": 1, "q": 2}) == query_key("a", {"q": 2, "p": 1})

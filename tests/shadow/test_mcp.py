@@ -168,25 +168,3 @@ def test_an_error_of_the_protocol_breaks_nothing() -> None:
         return control.connections
 
     assert behind(lines, use) == 1
-
-
-def test_a_server_that_stays_away_is_said_to_be_and_not_waited_for_forever() -> None:
-    lines = [Line(1), *(Line(n, refuses=True) for n in range(2, 99))]
-
-    async def use(control: McpControl, _: TaskGroup) -> str:
-        control._patience_s = 0.1  # noqa: SLF001  or the test would wait
-        lines[0].cut = anyio.ClosedResourceError()
-        for _again in range(2):
-            with pytest.raises(MCPError) as seen:
-                await control.send("a", str)
-        return seen.value.message
-
-    assert behind(lines, use) == "the server cannot be reached"
-
-
-def test_a_first_connection_that_fails_is_raised() -> None:
-    async def use(_: McpControl, __: TaskGroup) -> None: ...
-
-    with pytest.raises(ExceptionGroup) as seen:
-        behind([Line(1, refuses=True)], use)
-    assert seen.group_contains(ConnectionRefusedError)

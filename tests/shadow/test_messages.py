@@ -4,46 +4,72 @@ from __future__ import annotations
 
 import os
 import pickle
-from collections.abc import Callable
+import stat
+import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
+import hypothesis
+import psutil
 import pytest
-from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.core.engine import Hit
+from harness.core.engine import Answer, Hit, Searcher
 from harness.core.run import Status
 from harness.shadow import worker
-from harness.shadow.record import LoggedAnswer, ProblemKind
-from harness.shadow.worker import (
-    Answered,
-    Garbage,
-    OpeningReply,
-    ProcessWorker,
-    WorkerLost,
-    asking,
-    frame_of,
-    heard,
-    said,
-)
-from tests.make.shadow_log import LIMITS, changed
-from tests.shadow.babbling import Runs, babbling, frame
+from harness.shadow.pair import Generation
+from harness.shadow.record import ProblemKind
+from harness.shadow.worker import Garbage, Open, ProcessWorker, WorkerLost, frame_of, heard
+from tests.make.shadow_log import LIMITS, MS, SECOND, Here, changed
+from tests.shadow.arms import OTHER, Arm, Plain, arm, broken, given, hits, slow_to_open
 
-SIDE = LoggedAnswer(
-    Status.ANSWERED, (Hit("é\u2028", 0.5, -1e300),), "f", "note", "", 5, "g:1", "g:2"
-)
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("anew")]
 
 
-@pytest.mark.slow
+class Runs:
+    """What runs a command where it is unpickled."""
+
+    def __init__(self, makes: str) -> None:
+        self.makes = makes
+
+    def __reduce__(self) -> tuple[object, tuple[str]]:
+        return os.mkdir, (self.makes,)
+
+
+def frame(body: bytes, size: int | None = None) -> bytes:
+    return struct.pack("!i", len(body) if size is None else size) + body
+
+
+def written(how: str, makes: Path) -> bytes:
+    """Give the bytes that a candidate writes."""
+    return {
+        "a pickle": frame(pickle.dumps(Runs(str(makes)))),
+        "JSON of no kind": frame(b'{"number": 1, "side": {"status": "answered"}}'),
+        "a deep list": frame(b"[" * 100_000),
+        "a key twice": frame(b'{"problem": "", "problem": ""}'),
+        "half a frame": frame(b"x", 100),
+        "two frames": frame(b'{"problem": ""}') * 2,
+    }[how]
+
+
+@contextmanager
+def babbling(how: str, makes: Path) -> Iterator[Searcher]:
+    """Write into every socket that the process has: one of them leads to who asks."""
+    for name in os.listdir("/proc/self/fd"):  # noqa: PTH208  names of numbers
+        try:
+            if stat.S_ISSOCK(os.fstat(int(name)).st_mode):
+                os.write(int(name), written(how, makes))
+        except OSError:
+            continue
+    yield Plain()
+
+
 @pytest.mark.parametrize(
     "how",
-    [
-        "a pickle", "no JSON", "JSON of no kind", "a deep list", "a number that never ends",
-        "a key twice", "a frame of less than nothing", "a frame of two gigabytes", "half a frame",
-        "a byte", "two frames",
-    ],
-)  # fmt: skip
+    ["a pickle", "JSON of no kind", "a deep list", "a key twice", "half a frame", "two frames"],
+)
 def test_what_a_candidate_babbles_loses_it_and_runs_nothing(tmp_path: Path, how: str) -> None:
     made = tmp_path / "made"
     limits = changed(LIMITS, start_s=6.0 if how == "half a frame" else 60.0)
@@ -53,11 +79,6 @@ def test_what_a_candidate_babbles_loses_it_and_runs_nothing(tmp_path: Path, how:
     assert not made.exists()
 
 
-def test_what_is_planted_would_run_where_it_is_unpickled(tmp_path: Path) -> None:
-    pickle.loads(pickle.dumps(Runs(str(tmp_path / "made"))))  # noqa: S301  that is the point
-    assert (tmp_path / "made").is_dir()
-
-
 def test_a_pickle_is_no_message_and_is_not_run(tmp_path: Path) -> None:
     """Behind a candidate's process it may be refused for what follows it alone."""
     with pytest.raises(Garbage):
@@ -65,37 +86,7 @@ def test_a_pickle_is_no_message_and_is_not_run(tmp_path: Path) -> None:
     assert not (tmp_path / "made").exists()
 
 
-@pytest.mark.parametrize("message", [OpeningReply(""), OpeningReply("no"), Answered(7, SIDE)])
-def test_a_message_comes_through_as_it_was(message: OpeningReply | Answered) -> None:
-    assert heard(said(message)) == message
-
-
-def test_a_question_may_hold_half_a_character() -> None:
-    assert b"\\ud800" in asking(1, ("\ud800", 5, {"a": 1.5, "b": None}), 9)
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda text: text.replace("answered", "maybe"),
-        lambda text: text.replace("0.5", "1e999"),
-        lambda text: text.replace("0.5", "null"),
-        lambda text: text.replace('"number":7', '"number":0'),
-        lambda text: text.replace('"number":7', '"number":"7"'),
-        lambda text: text.replace('"note"', "5"),
-        lambda text: text.replace('{"number"', '{"more":1,"number"'),
-        lambda text: text.replace('{"number":7', '{"number":7,"number":7'),
-        lambda text: text[:-1],
-        lambda text: f"[{text}]",
-        lambda _: "null",
-    ],
-)
-def test_what_is_no_message_is_refused(change: Callable[[str], str]) -> None:
-    with pytest.raises(Garbage):
-        heard(change(said(Answered(7, SIDE)).decode()).encode())
-
-
-@given(st.binary(max_size=60))
+@hypothesis.given(st.binary(max_size=60))
 def test_any_bytes_are_a_message_or_refused(raw: bytes) -> None:
     with pytest.raises(Garbage):
         heard(raw)
@@ -142,3 +133,107 @@ def test_a_frame_ends_in_time_has_a_length_that_can_be_and_nothing_behind_it(
 ) -> None:
     with pytest.raises(error, match=says):
         read(*pieces)
+
+
+PATIENT = {"late_ns": 20 * SECOND, "hang_ns": 20 * SECOND}
+
+
+def process(opens: Open, start_s: float = 30.0) -> ProcessWorker:
+    return ProcessWorker(opens, changed(LIMITS, start_s=start_s))
+
+
+def children() -> list[psutil.Process]:
+    """Candidates of this process that still run."""
+    return [one for one in psutil.Process().children() if "spawn_main" in str(one.cmdline())]
+
+
+def test_a_worker_answers_with_who_it_is_and_what_it_cost() -> None:
+    worker = process(arm())
+    side = worker.ask(("abc", 2, {}), **PATIENT)
+    assert (side.status, side.hits) == (Status.ANSWERED, hits("ab"))
+    assert side.served_by == OTHER.fingerprint
+    assert side.before == side.after == f"{OTHER.fingerprint[:16]}:0"
+    assert side.elapsed_ns is not None
+    assert 0 < side.elapsed_ns < 20 * SECOND
+    raised = worker.ask(("abc", 2, {}), late_ns=0, hang_ns=20 * SECOND)
+    assert raised.status is Status.TIMED_OUT
+    worker.close()
+
+
+@pytest.mark.parametrize(
+    ("how", "kind", "cause"),
+    [
+        ("hang", ProblemKind.TIMEOUT, "no answer"),
+        ("exit", ProblemKind.CRASH, "exit code 7"),
+        ("crash", ProblemKind.CRASH, "exit code -11"),
+        ("leak", ProblemKind.CRASH, "grew to"),
+    ],
+)
+def test_a_process_that_hangs_ends_or_leaks_is_lost_and_gone(
+    how: str, kind: ProblemKind, cause: str
+) -> None:
+    worker = process(arm(how))
+    assert worker.ask(("ab", 2, {}), **PATIENT).status is Status.ANSWERED
+    hang_ns = 200 * MS if how == "hang" else 60 * SECOND
+    with pytest.raises(WorkerLost, match=cause) as lost:
+        worker.ask((how, 2, {}), late_ns=hang_ns, hang_ns=hang_ns)
+    assert lost.value.kind is kind
+    assert lost.value.side is not None
+    assert lost.value.side.status is (Status.TIMED_OUT if how == "hang" else Status.FAILED)
+    worker.close()
+    assert not children()
+
+
+@pytest.mark.parametrize(
+    ("opens", "says"),
+    [
+        (broken, "did not open: RuntimeError: there is no index"),
+        (slow_to_open, "did not open: no answer after"),
+        (given(Arm()), "did not start"),
+    ],
+)
+def test_a_candidate_that_does_not_open_soon_is_lost(opens: Open, says: str) -> None:
+    with pytest.raises(WorkerLost, match=says) as lost:
+        process(opens, start_s=0.3 if opens is slow_to_open else 30)
+    assert lost.value.side is None or opens is slow_to_open
+    assert not children()
+
+
+@pytest.mark.parametrize(
+    "garbage",
+    [
+        None,
+        Answer((Hit("a", float("nan"), 1.0),), "x"),
+        Answer(hits("abcde"), "x"),
+        Answer((("a", 1.0, 1.0),), "x"),  # type: ignore[arg-type]
+    ],
+)
+def test_garbage_is_a_failure_and_no_empty_answer(garbage: Answer) -> None:
+    worker = Here(given(Arm(act=lambda *_: garbage)))
+    side = worker.ask(("ab", 2, {}), **PATIENT)
+    assert (side.status, side.hits) == (Status.FAILED, ())
+    assert side.error
+    worker.close()
+
+
+def test_params_reach_a_candidate_that_takes_them_and_its_note_comes_back() -> None:
+    taking = Arm(act=lambda *_: Answer(hits("a"), OTHER.fingerprint, "as a prefix"))
+    worker = Here(given(taking))
+    assert worker.ask(("ab", 2, {"limit": 3}), **PATIENT).note == "as a prefix"
+    assert taking.asked == [("ab", 2, {"limit": 3})]
+    worker.close()
+    plain = Here(given(Plain()))
+    side = plain.ask(("ab", 2, {"limit": 3}), **PATIENT)
+    assert (side.hits, side.note) == (hits("ab"), "")
+    plain.close()
+
+
+def test_a_generation_moves_with_the_manifest_and_with_the_number() -> None:
+    moving, still = Arm(), Plain()
+    generation = Generation(moving)
+    first = generation()
+    moving.generation += 1
+    second = generation()
+    moving.manifest = OTHER
+    assert len({first, second, generation()}) == 3
+    assert Generation(still)() == OTHER.fingerprint[:16]

@@ -11,7 +11,7 @@ from typing import cast
 import pytest
 
 from harness.agreement import Class
-from harness.core.engine import Answer, Searcher
+from harness.core.engine import Answer
 from harness.core.records import Scalar
 from harness.core.run import Status
 from harness.shadow import log
@@ -88,23 +88,6 @@ def test_a_candidate_that_misbehaves_changes_no_answer(
     assert len(lost) == (how != "raise")
 
 
-@pytest.mark.parametrize("garbage", [None, 7, "hits", Answer(None, "x")])  # type: ignore[arg-type]
-def test_garbage_is_served_as_it_is_and_written_as_a_failure(
-    tmp_path: Path, garbage: Answer
-) -> None:
-    bad, good = Arm(act=lambda *_: garbage), Arm()
-    for name, control, other, shown in (
-        ("candidate", good, given(bad), good.search("ab", 10)),
-        ("control", bad, arm(), garbage),
-    ):
-        with comparison(tmp_path / name, here(other)) as made:
-            served = Shadowed(control, made).search("ab", 10)
-            (one,) = drained(made).observations
-        assert served == shown
-        assert one.outcome is Class.ERROR
-        assert getattr(one, name).status is Status.FAILED
-
-
 @pytest.mark.parametrize("error", [KeyError("x"), RuntimeError("\ud800"), KeyboardInterrupt()])
 def test_what_the_control_raises_is_raised(tmp_path: Path, error: BaseException) -> None:
     def act(_: str, __: int) -> Answer:
@@ -171,15 +154,6 @@ def test_an_index_that_moves_during_the_pair_makes_it_stale(tmp_path: Path, move
     assert moves in found.observations[1].reason
 
 
-def test_a_control_that_takes_no_params_is_asked_with_the_text_alone(tmp_path: Path) -> None:
-    candidate = Arm(OTHER)
-    with comparison(tmp_path, here(given(candidate))) as made:
-        shadowed = Shadowed(Plain("ab"), made)
-        assert shadowed.search_with("ab", 1, {"limit": 3}).hits == hits("a")
-        drained(made)
-    assert candidate.asked == [("ab", 1, {"limit": 3})]
-
-
 def test_whatever_else_the_control_can_do_it_can_do_here(tmp_path: Path) -> None:
     control = Arm()
     with comparison(tmp_path, here(arm())) as made:
@@ -215,10 +189,3 @@ def test_a_failure_of_our_own_is_counted_and_not_served(tmp_path: Path) -> None:
     said = [one for one in found.degradations if one.kind is ProblemKind.NOT_TAKEN]
     assert len({one.cause for one in said}) == 3
     assert sum(one.times for one in said) == 7
-
-
-def test_a_control_whose_index_cannot_be_told_is_served_and_not_compared(tmp_path: Path) -> None:
-    with comparison(tmp_path, here(arm())) as made:
-        shadowed = Shadowed(cast("Searcher", Broken()), made)
-        assert cast("str", shadowed.search("x", 10)) == "x"
-        assert drained(made).tally.compared == 0

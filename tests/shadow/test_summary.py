@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from harness.agreement import Class, ComparisonTally
-from harness.core.errors import EvidenceError
 from harness.core.run import Status
-from harness.core.scores import Estimate
 from harness.shadow import log as shadow_log
 from harness.shadow.log import Follower, LogWriter, Tail
 from harness.shadow.record import Degradation, Observation, ProblemKind
-from harness.shadow.summary import POINTS, MedianRatio, Summary, Track
+from harness.shadow.summary import MedianRatio, Summary
 from tests.make.shadow_records import START, attempt, bounds, divergence, seen, shed
 
 FAILED = seen(status=Status.FAILED, hits=0)
@@ -73,27 +69,6 @@ def test_failures_and_times_are_counted_by_arm() -> None:
     assert found.served_by["candidate"] == {"engine": 5}
 
 
-def test_an_empty_log_says_nothing() -> None:
-    found = Summary(bounds())
-    assert found.tally.attempted == 0
-    assert {track.now for track in found.tracks.values()} == {None}
-
-
-def test_a_track_is_thinned_and_ends_with_how_things_stand() -> None:
-    count = 0
-
-    track = Track(lambda: Estimate(0.5, 0.4, 0.6, count))
-    for at in range(5000):
-        count += 1
-        track.mark(at)
-    points = track.points
-    assert POINTS / 2 <= len(points) <= POINTS + 1
-    assert [p.estimate.n for p in points] == sorted({p.estimate.n for p in points})
-    assert (points[-1].estimate.n, points[-1].at) == (5000, 4999)
-    gaps = np.diff([p.estimate.n for p in points[:-1]])
-    assert set(gaps.tolist()) == {gaps[0]}
-
-
 @pytest.mark.slow
 def test_the_median_ratio_is_held_at_every_look() -> None:
     """Of 100 streams at a confidence of 0.9, at most about ten ever lose the true median."""
@@ -123,39 +98,12 @@ def test_the_median_ratio_closes_in_and_off_the_grid_is_unbounded() -> None:
     assert (far.interval().low >= 60, far.interval().high) == (True, float("inf"))
 
 
-@pytest.mark.parametrize(("control", "candidate"), [(0, 5), (5, 0), (-1, 5)])
-def test_a_time_that_is_none_is_refused(control: int, candidate: int) -> None:
-    with pytest.raises(EvidenceError, match="no ratio"):
-        MedianRatio(confidence=0.95).update(control, candidate)
-
-
-def test_a_clock_that_did_not_tick_stops_nobody() -> None:
-    found = Summary(bounds())
-    found.see(attempt(1, control=seen(elapsed_ns=0), candidate=seen(elapsed_ns=0)))
-    now = found.tracks["ratio"].now
-    assert now is not None
-    assert now.value == pytest.approx(1, rel=0.02)
-
-
 def log(folder: Path, rotate_bytes: int = 2000) -> LogWriter:
     return LogWriter(folder, rotate_bytes=rotate_bytes, sync_ns=10**12)
 
 
 def batch(folder: LogWriter, first: int, count: int) -> None:
     folder.append([attempt(n) for n in range(first, first + count)], [], [])
-
-
-def test_what_was_read_is_not_read_again(tmp_path: Path) -> None:
-    tail = Tail(tmp_path, Observation)
-    with log(tmp_path) as writer:
-        assert list(tail.new()) == []
-        read = []
-        for first in range(1, 40, 3):
-            batch(writer, first, 3)
-            read.append([one.number for one in tail.new()])
-        assert read == [[n, n + 1, n + 2] for n in range(1, 40, 3)]
-        assert list(tail.new()) == []
-    assert len(shadow_log.files(tmp_path, Observation)) > 3
 
 
 def test_a_follower_sees_what_the_reader_of_the_whole_sees(tmp_path: Path) -> None:
@@ -177,19 +125,6 @@ def test_a_follower_sees_what_the_reader_of_the_whole_sees(tmp_path: Path) -> No
     assert [(t.times, t.text) for t in summary.diverging.traces()] == [(9, "a query")]
 
 
-def test_a_log_whose_first_files_are_gone_is_read_from_the_next_one(tmp_path: Path) -> None:
-    with log(tmp_path) as writer:
-        for first in range(1, 40, 3):
-            batch(writer, first, 3)
-    shadow_log.path(tmp_path, Observation, 1).unlink()
-    shadow_log.path(tmp_path, Observation, 3).unlink()
-    whole, summary = shadow_log.read_logs(tmp_path), Summary(bounds())
-    summary.read(Follower([tmp_path]))
-    assert summary.tally == whole.tally
-    assert whole.tally.attempted > 0
-    assert summary.missing == whole.missing > 0
-
-
 def test_a_torn_line_waits_until_it_is_whole(tmp_path: Path) -> None:
     with log(tmp_path, 10**6) as writer:
         batch(writer, 1, 2)
@@ -200,34 +135,3 @@ def test_a_torn_line_waits_until_it_is_whole(tmp_path: Path) -> None:
     assert [one.number for one in tail.new()] == [1]
     file.write_bytes(whole)
     assert [one.number for one in tail.new()] == [2]
-
-
-def test_what_is_appended_just_before_a_rotation_is_not_missed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with log(tmp_path, 10**6) as writer:
-        batch(writer, 1, 2)
-
-        whole_lines = shadow_log.whole_lines
-
-        def slow(file: Path, start: int) -> Iterator[bytes]:
-            """Read to the end; then more is written, and the next file is begun."""
-            yield from list(whole_lines(file, start))
-            if not shadow_log.path(tmp_path, Observation, 2).exists():
-                batch(writer, 3, 2)
-                shadow_log.path(tmp_path, Observation, 2).write_bytes(b"")
-
-        monkeypatch.setattr(shadow_log, "whole_lines", slow)
-        tail = Tail(tmp_path, Observation)
-        assert [one.number for one in tail.new()] == [1, 2]
-        assert [one.number for one in tail.new()] == [3, 4]
-
-
-def test_a_log_that_was_replaced_is_noticed(tmp_path: Path) -> None:
-    with log(tmp_path, 10**6) as writer:
-        batch(writer, 1, 3)
-    tail = Tail(tmp_path, Observation)
-    list(tail.new())
-    shadow_log.path(tmp_path, Observation, 1).write_bytes(b"")
-    with pytest.raises(EvidenceError, match="was replaced while it was followed"):
-        list(tail.new())
