@@ -58,9 +58,8 @@ from harness_engines.stacks.agent_mail.sqlite import store
 from harness_engines.stacks.agent_mail.sqlite.search import Fts5Engine, match_expression
 from harness_engines.stacks.agent_mail.sqlite.store import MessageStore, Remembered
 from harness_engines.stacks.agent_mail.tantivy import index as tantivy_index
-from harness_engines.stacks.agent_mail.tantivy.engine import TantivyMailEngine
+from harness_engines.stacks.agent_mail.tantivy.engine import Compiler, TantivyMailEngine
 from harness_engines.stacks.agent_mail.tantivy.index import OpenIndex
-from harness_engines.stacks.agent_mail.tantivy.query import Compiler
 
 TYPED, UPDATED = 10, 1_000
 ALONE, IDS, PARSED = "Tantivy: search alone", "Tantivy: search, ids", "Tantivy: parse, search, ids"

@@ -7,7 +7,7 @@ import logging
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from datetime import UTC, datetime
 from functools import partial
 from math import isfinite
@@ -338,22 +338,17 @@ def secret_of(file: Path | None) -> str:
     from secrets import token_urlsafe
 
     from harness.core.errors import BadFile
-    from harness.core.reading import Malformed, text_of
+    from harness.core.reading import text_of
 
     fresh = token_urlsafe(32)
     if file is None:
         return fresh
-    try:
-        with open(file, "x", encoding="utf-8", opener=partial(os.open, mode=0o600)) as made:
-            made.write(fresh + "\n")
-    except FileExistsError:
-        pass
-    except OSError as exc:
-        raise BadFile(file, f"cannot be written ({exc})", "Name another file") from exc
-    try:
-        said = text_of(file).strip()
-    except (OSError, Malformed) as exc:
-        raise BadFile(file, f"cannot be read ({exc})", "Name another file") from exc
+    with (
+        suppress(FileExistsError),
+        open(file, "x", encoding="utf-8", opener=partial(os.open, mode=0o600)) as made,
+    ):
+        made.write(fresh + "\n")
+    said = text_of(file).strip()
     if len(said) < SHORTEST_TOKEN or len(said.split()) != 1:
         raise BadFile(file, "holds no token", f"Write one word of {SHORTEST_TOKEN} characters")
     return said

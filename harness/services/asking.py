@@ -1,16 +1,20 @@
-"""Both services queried, one after the other, and what each showed and how long it took."""
+"""The shape of answers, learned from some; both services queried, what each showed, and when."""
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
+from urllib.parse import parse_qsl, urlsplit
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import ValidationError
 
 from harness.core.digest import of_json
 from harness.core.engine import Manifest
@@ -18,8 +22,14 @@ from harness.core.errors import HarnessError
 from harness.core.records import Document, Query, Scalar
 from harness.core.run import Row, Run, Status
 from harness.replay.drive import TimedOutcome, observe
-from harness.services.shape import ARMS, AnswerShape, ShapeGiven, document_of, hits_of, learn
-from harness_engines.stacks.http.arm import ENGINE, AnswerExpressions, HttpSearcher
+from harness_engines import registry
+from harness_engines.stacks.http.arm import (
+    ENGINE,
+    AnswerExpressions,
+    HttpEngine,
+    HttpSearcher,
+    outline,
+)
 from harness_engines.stacks.http.connection import (
     Got,
     HttpConnections,
@@ -29,7 +39,295 @@ from harness_engines.stacks.http.connection import (
     asked,
     connected,
 )
-from harness_engines.stacks.http.settings import HttpSettings, RequestTemplate
+from harness_engines.stacks.http.settings import HttpSettings, NoMatch, RequestTemplate, compiled
+
+PLACES = {"{query}": "${text}", "{k}": "${k}"}
+"""What an address may hold as a whole parameter, and what the arm's file has for it."""
+ARMS = ("control", "candidate")
+KEYS = ("list", "id", "score")
+LISTS = (
+    "hits", "results", "docs", "documents", "items", "products", "matches", "records", "data",
+)  # fmt: skip
+IDS = (
+    "id", "docid", "documentid", "objectid", "productid", "itemid", "uid", "uuid", "key", "sku",
+    "slug", "url", "link",
+)  # fmt: skip
+SCORES = ("score", "relevance", "rankingscore", "textmatch", "similarity")
+TITLES = ("title", "name", "headline", "subject", "heading", "label", "productname")
+"""Names in the order in which they are preferred; case, ``_`` and other signs do not count."""
+NEXT = re.compile(rf",(?=\s*(?:\w+\.)?(?:{'|'.join(KEYS)})\s*=)")
+"""Between two expressions of ``--map``; these may hold commas themselves."""
+DEEPEST = 6
+"""Members within members in which a list of hits is looked for."""
+WITHIN = 3
+"""The same of ids and scores within a hit."""
+MOSTLY = 0.8
+"""Share of the hits of a list that ids tell apart; a service may show a document twice."""
+PLAIN = re.compile(r"[A-Za-z_]\w*")
+SIGNS = re.compile(r"[\W_]+")
+Fits = Callable[[Sequence[Any]], bool]
+Path_ = tuple[str, ...]
+"""Names of members, from the outside in."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShapeGiven:
+    """JMESPath expressions of ``--map`` by key, of one service or of both; empty: learned."""
+
+    list: str = ""
+    id: str = ""
+    score: str = ""
+
+    @classmethod
+    def of(cls, text: str, arm: str) -> ShapeGiven:
+        """Read ``KEY=PATH,...``; ``control.KEY`` and ``candidate.KEY`` are of one service."""
+        found: dict[str, str] = {}
+        for part in filter(None, NEXT.split(text)):
+            name, equals, path = part.partition("=")
+            of, dot, key = name.strip().rpartition(".")
+            if not equals or not path or key not in KEYS or (dot and of not in ARMS):
+                raise HarnessError(
+                    f"--map {part!r} is not KEY=PATH. Keys: {', '.join(KEYS)}; candidate.id=PATH"
+                    " is for one service"
+                )
+            try:
+                compiled(path)
+            except ValueError as exc:
+                raise HarnessError(f"--map {key}: {exc}. Correct the path") from exc
+            if of in {"", arm}:
+                found[key] = path
+        return cls(**found)
+
+    def over(self, settings: HttpSettings) -> ShapeGiven:
+        """Return the expressions of a file, with what ``--map`` corrects."""
+        return ShapeGiven(
+            self.list or settings.hits, self.id or settings.id, self.score or settings.score
+        )
+
+
+def settings_of(address: str, like: str = "") -> HttpSettings:
+    """Read an address with ``{query}``, and ``{k}`` if the service takes a number of hits.
+
+    An address without ``{query}`` has the parameters of ``like``.
+    """
+    parts, other = (_split(one, address) for one in (address, like))
+    pairs = parse_qsl(parts.query, keep_blank_values=True)
+    if "{query}" not in {value for _, value in pairs}:
+        pairs += parse_qsl(other.query, keep_blank_values=True)
+    query: dict[str, Any] = {}
+    for name, value in pairs:
+        inside = next((one for one in PLACES if one in value and one != value), "")
+        if inside:
+            raise HarnessError(
+                f"{address}: {name} holds more than {inside}. Write an arm's TOML file and name it"
+            )
+        given = PLACES.get(value, value)
+        query[name] = [*_several(query[name]), given] if name in query else given
+    if "${text}" not in query.values():
+        raise HarnessError(
+            f"{address}: no parameter is {{query}}. Write it as http://HOST/search?q={{query}}"
+        )
+    try:
+        url = parts._replace(query="", fragment="").geturl()
+        return HttpSettings(
+            url=url, method="GET", query=query, hits="@", id="id", unknown_ids="keep"
+        )
+    except ValidationError as exc:
+        said = exc.errors()[0]["msg"].removeprefix("Value error, ")
+        raise HarnessError(f"{address}: {said}") from exc
+
+
+def _split(text: str, address: str) -> Any:  # noqa: ANN401  a SplitResult
+    try:
+        return urlsplit(text)
+    except ValueError as exc:
+        raise HarnessError(f"{address}: not an address ({exc}). Correct it") from exc
+
+
+def _several(value: Any) -> list[str]:  # noqa: ANN401  a text or a list of them
+    return value if isinstance(value, list) else [value]
+
+
+def read_settings(file: Path, cache: Path) -> HttpSettings:
+    """Read the settings of an arm's TOML file."""
+    engine = registry.load(str(file), cache).engine
+    if not isinstance(engine, HttpEngine):
+        raise HarnessError(f'{file}: its stack is not "http". Name an address, or such a file')
+    return engine.settings.model_copy(update={"unknown_ids": "keep"})
+
+
+def arm_file(settings: HttpSettings, summary: str) -> str:
+    """Write the arm's TOML file; ``settings`` that are as by default are left out."""
+    lines = [f"summary = {_toml(summary)}", 'stack = "http"', "", "[settings]"]
+    given = settings.model_dump(exclude_defaults=True)
+    lines += [f"{key} = {_toml(value)}" for key, value in given.items() if key != "probe"]
+    for probe in given.get("probe", ()):
+        lines += ["", "[[settings.probe]]"]
+        lines += [f"{key} = {_toml(value)}" for key, value in probe.items()]
+    return "\n".join(lines) + "\n"
+
+
+def _toml(value: object) -> str:
+    """Write a value of settings; strings of JSON are strings of TOML."""
+    if isinstance(value, dict):
+        inside = ", ".join(f"{json.dumps(key)} = {_toml(one)}" for key, one in value.items())
+        return f"{{ {inside} }}"
+    return json.dumps(value, ensure_ascii=False)
+
+
+class AnswerShape(NamedTuple):
+    """JMESPath expressions of an answer; ``score`` is empty where the order alone counts."""
+
+    list: str
+    id: str
+    score: str
+
+    def fits(self, settings: HttpSettings) -> HttpSettings:
+        """Return ``settings`` that read answers by it."""
+        return settings.model_copy(update={"hits": self.list, "id": self.id, "score": self.score})
+
+
+def learn(answers: Sequence[Sequence[Any]], given: Sequence[ShapeGiven]) -> tuple[AnswerShape, ...]:
+    """Learn the shape of each service's answers, given to the same queries.
+
+    Of several members that could be the id, it is the outermost, then the first in ``IDS``. Where
+    the services share no document by these, those are taken by which they share most.
+    """
+    found = [_learned(*one) for one in zip(ARMS, answers, given, strict=True)]
+    pairs = [(one, other) for one in found[0] for other in found[1]]
+    shown = {
+        shape: {doc_id for answer in of for doc_id in _ids(shape, answer)}
+        for shapes, of in zip(found, answers, strict=True)
+        for shape in shapes
+    }
+    alike = [len(shown[one] & shown[other]) for one, other in pairs]
+    return pairs[0 if alike[0] else int(np.argmax(alike))]
+
+
+def _ids(shape: AnswerShape, answer: Any) -> Iterator[str]:  # noqa: ANN401  any JSON
+    read = compiled(shape.id)
+    for hit in hits_of(shape.list, answer):
+        yield str(read(hit))
+
+
+def hits_of(path: str, answer: Any) -> list[Any]:  # noqa: ANN401  any JSON
+    """Return the hits of an answer; none where the path leads to no list."""
+    try:
+        found = compiled(path)(answer)
+    except NoMatch:
+        return []
+    return found if isinstance(found, list) else []
+
+
+def _learned(arm: str, answers: Sequence[Any], given: ShapeGiven) -> list[AnswerShape]:
+    """List the shapes that an arm's answers may have, the most likely first."""
+    paths = [given.list] if given.list else _lists(answers)
+    for path in paths:
+        lists = [found for answer in answers if (found := hits_of(path, answer))]
+        ids = [given.id] if given.id else _members(lists, IDS, _is_id, ending=True)
+        if lists and ids:
+            hits = [[*found] for found in lists]
+            scores = [given.score] if given.score else _members(hits, SCORES, _is_score)
+            return [AnswerShape(path, one, scores[0] if scores else "") for one in ids]
+    seen = outline(answers[0]) if answers else "no answer"
+    why = "no hit in any" if any(map(_lists, ([a] for a in answers))) else "no list of hits in"
+    raise HarnessError(
+        f"{arm}: {why} of {len(answers)} answers, the first {seen}. Name the members:"
+        f" --map {arm}.list=PATH,{arm}.id=PATH"
+    )
+
+
+def _lists(answers: Sequence[Any]) -> list[str]:
+    """Return the paths of lists that may be hits: those with a known name, then the longest."""
+    found: dict[Path_, int] = {}
+    for answer in answers:
+        for path, one in _walk(answer, (), DEEPEST):
+            if isinstance(one, list) and all(isinstance(hit, dict | str | int) for hit in one):
+                found[path] = found.get(path, 0) + len(one)
+
+    def likely(path: Path_) -> tuple[bool, int, int, int]:
+        name = _rank(path[-1], LISTS) if path else 0
+        return not found[path], len(LISTS) if name is None else name, len(path), -found[path]
+
+    return [_jmespath(path) for path in sorted(found, key=likely)]
+
+
+def _walk(tree: Any, at: Path_, deep: int) -> Iterator[tuple[Path_, Any]]:  # noqa: ANN401  any JSON
+    yield at, tree
+    if isinstance(tree, dict) and deep:
+        for name, inside in tree.items():
+            yield from _walk(inside, (*at, str(name)), deep - 1)
+
+
+def _members(
+    lists: Sequence[Sequence[Any]], names: Sequence[str], fits: Fits, *, ending: bool = False
+) -> list[str]:
+    """Return the paths within a hit whose values fit in all lists, the outermost first."""
+    if not lists or not all(isinstance(hit, dict) for found in lists for hit in found):
+        return ["@"] if lists and names is IDS and all(map(_is_id, lists)) else []
+    first = lists[0][0]
+    paths = [path for path, _ in _walk(first, (), WITHIN) if path]
+    ranked = [
+        (len(path), rank, path)
+        for path in paths
+        if (rank := _rank(path[-1], names, ending=ending)) is not None
+        and all(fits([_at(hit, path) for hit in found]) for found in lists)
+    ]
+    return [_jmespath(path) for _, _, path in sorted(ranked)]
+
+
+def _rank(name: str, names: Sequence[str], *, ending: bool = False) -> int | None:
+    """Return the place of a name among those that are known; None for others."""
+    plain = SIGNS.sub("", name).lower()
+    if plain in names:
+        return names.index(plain)
+    return len(names) if ending and plain.endswith(("id", "key", "sku", "url", "uri")) else None
+
+
+def _at(hit: Any, path: Path_) -> Any:  # noqa: ANN401  any JSON
+    for name in path:
+        hit = hit.get(name) if isinstance(hit, dict) else None
+    return hit
+
+
+def _is_id(values: Sequence[Any]) -> bool:
+    """Return whether each hit of a list has an id of its own."""
+    whole = all(isinstance(one, str | int) and not isinstance(one, bool) for one in values)
+    texts = [*map(str, values)]
+    single = all(len(text.split()) == 1 for text in texts)
+    return whole and single and len({*texts}) > MOSTLY * len(texts)
+
+
+def _is_score(values: Sequence[Any]) -> bool:
+    return all(isinstance(one, int | float) and not isinstance(one, bool) for one in values)
+
+
+def _jmespath(path: Path_) -> str:
+    return ".".join(n if PLAIN.fullmatch(n) else json.dumps(n) for n in path) or "@"
+
+
+def document_of(hit: Any, doc_id: str, shape: AnswerShape) -> Document:  # noqa: ANN401  any JSON
+    """Take a hit as the document that people judge: a title, and its other texts as lines."""
+    if not isinstance(hit, dict):
+        return Document(doc_id, "", doc_id)
+    texts: dict[str, str] = {}
+    for path, value in _walk(hit, (), WITHIN):
+        several = value if isinstance(value, list) else [value]
+        if path and several and all(isinstance(one, str) for one in several):
+            texts.setdefault(path[-1], "; ".join(several))
+    ranked = [(rank, name) for name in texts if (rank := _rank(name, TITLES)) is not None]
+    title = texts.pop(min(ranked)[1]) if ranked else ""
+    own = {"@", shape.id.rpartition(".")[2].strip('"')}
+    rest = "\n".join(f"{name}: {text}" for name, text in texts.items() if name not in own)
+    return Document(doc_id, title, rest)
+
+
+def taken(shape: AnswerShape, settings: HttpSettings) -> str:
+    """State what was taken for what, and what the service does not take."""
+    score = f"score {shape.score}" if shape.score else "no score, so the order alone counts"
+    few = "" if "k" in settings.places else "; no {k} in its address, so it sets the number of hits"
+    return f"hits {shape.list}, id {shape.id}, {score}{few}"
+
 
 DEPTH = 10
 """Hits that are requested and compared."""
@@ -77,11 +375,7 @@ class SearchService:
 def look(
     named: Sequence[NamedService], given: Sequence[ShapeGiven], queries: Sequence[Query]
 ) -> tuple[SearchService, ...]:
-    """Query both services a few times, and learn the shape of their answers.
-
-    Raises:
-        HarnessError: a service does not answer, or its answers are in no shape that is known.
-    """
+    """Query both services a few times, and learn the shape of their answers."""
     answers = [
         list(_looked(arm, one.settings, queries)) for arm, one in zip(ARMS, named, strict=True)
     ]
@@ -123,11 +417,7 @@ class Heard:
     """Queries that failed, one after the other, just now."""
 
     def hear(self, one: TimedOutcome) -> None:
-        """Take an outcome; give up a service that fails one query after the other.
-
-        Raises:
-            HarnessError: ``IN_A_ROW`` queries have failed.
-        """
+        """Take an outcome; give up a service that fails one query after the other."""
         self.rows.append(one)
         self.failing = 0 if one.row.status is Status.ANSWERED else self.failing + 1
         if self.failing == IN_A_ROW:
@@ -166,11 +456,7 @@ def ask(
     seed: int,
     advance: Callable[[int], object],
 ) -> PairedAnswers:
-    """Send every query to both services, in a drawn order of the two, one at a time.
-
-    Raises:
-        HarnessError: a service fails ``IN_A_ROW`` queries, or answers none.
-    """
+    """Send every query to both services, in a drawn order of the two, one at a time."""
     documents: dict[str, Document] = {}
     rng = Random(seed)
     with ExitStack() as opened:
@@ -197,11 +483,7 @@ def ask(
 def _once(
     service: SearchService, to: HttpSearcher, query: Query, documents: dict[str, Document]
 ) -> TimedOutcome:
-    """Query a service, and keep the texts of documents that were not seen before.
-
-    Raises:
-        HarnessError: an id is one that no file of judgements can hold.
-    """
+    """Query a service, and keep the texts of documents that were not seen before."""
     outcome = observe(to, query, DEPTH, int(service.settings.timeout_s * NS))
     heard = to.to.last if isinstance(to.to, Listening) else None
     hits = hits_of(service.shape.list, heard)

@@ -30,8 +30,7 @@ from harness.report.doc import (
 )
 from harness.report.html import explore_link
 from harness.report.page.tables import QUERY
-from harness.services.asking import DEPTH
-from harness.services.shape import ARMS, taken
+from harness.services.asking import ARMS, DEPTH, taken
 from harness.services.stage import RELEVANT, Price, ServicesFound
 from harness.stats.bounded import ValueRange
 from harness.stats.inference import Inference

@@ -37,8 +37,19 @@ from harness.policy.plan import AtHand, plan
 from harness.report.explorer import to_explorer
 from harness.report.html import PAGE
 from harness.report.inputs import ReportInput
-from harness.services.asking import DEPTH, NamedService, PairedAnswers, SearchService, ask, look
-from harness.services.shape import ARMS, ShapeGiven, arm_file, read_settings, settings_of
+from harness.services.asking import (
+    ARMS,
+    DEPTH,
+    NamedService,
+    PairedAnswers,
+    SearchService,
+    ShapeGiven,
+    arm_file,
+    ask,
+    look,
+    read_settings,
+    settings_of,
+)
 
 TRAFFIC, SPLIT = "traffic", "test"
 """Folder of queries, documents and judgements, in BEIR layout, and its split."""
@@ -105,11 +116,7 @@ class ServicesFound:
 def compare(
     addresses: Sequence[str], log: LogSource, out: Path, *, given: str, policy_file: Path, seed: int
 ) -> ServicesFound:
-    """Sample the log, ask both services, write what is needed for a verdict, and plan it.
-
-    Raises:
-        HarnessError: the log has too few queries; a service does not answer, or in no known shape.
-    """
+    """Sample the log, ask both services, write what is needed for a verdict, and plan it."""
     with scratch() as work:
         made = logs.from_log(
             log.path, work / "queries.jsonl", kind=log.kind, fields=log.fields, size=log.size,

@@ -360,7 +360,7 @@ def test_each_tool_is_a_way_to_something() -> None:
         ("search_dreams(query)", "no tool search_dreams"),
         ("harness.engine_contract", ""),
         ("harness.no_such_thing", "cannot be called"),
-        ("harness_engines.stacks.agent_mail.sqlite.journal.changed_of", "no page tells of"),
+        ("harness_engines.stacks.agent_mail.sqlite.schema.changed_of", "no page tells of"),
         ("by hand", "is no way"),
     ],
 )

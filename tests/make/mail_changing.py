@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from harness_engines.stacks.agent_mail.contract import ChangeKind, DocChange, MailProject, Message
-from harness_engines.stacks.agent_mail.sqlite import directory
 from harness_engines.stacks.agent_mail.sqlite import store as stores
 from harness_engines.stacks.agent_mail.sqlite.store import AddressKind, MessageStore, spelled
 
@@ -49,8 +49,11 @@ _DESCRIBE = (
 )
 
 
-class Directory(directory.Directory):
-    """Writes what is known of agents and projects, and reads it back."""
+@dataclass(frozen=True)
+class Directory:
+    """Writes what is known of agents and projects."""
+
+    store: MessageStore
 
     def register(
         self,
@@ -60,13 +63,11 @@ class Directory(directory.Directory):
         program: str = "",
         model: str = "",
         task_description: str = "",
-    ) -> int:
-        """Write what an agent is and give its id; what was written of it before is gone."""
+    ) -> None:
+        """Write what an agent is; what was written of it before is gone."""
         told = (name, program, model, task_description)
         with self.store.writing() as db:
             db.execute(_REGISTER, (project_id, *told, *spelled(*told)))
-            found = "SELECT id FROM agents WHERE project_id = ? AND name = ?"
-            return int(db.execute(found, (project_id, name)).fetchone()[0])
 
     def describe(self, project: MailProject) -> None:
         """Write a project's name and description anew; its slug stays."""
@@ -74,6 +75,4 @@ class Directory(directory.Directory):
         with self.store.writing() as db:
             of = project.project_id, project.slug
             values = (project.name, project.description, *forms, *of)
-            done = db.execute(_DESCRIBE, values)
-            if not done.rowcount:
-                raise KeyError(f"no project {project.project_id} {project.slug!r}")
+            db.execute(_DESCRIBE, values)

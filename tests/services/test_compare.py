@@ -13,7 +13,14 @@ import pytest
 
 from harness.cli import main
 from harness.corpus import beir
-from harness.services.shape import AnswerShape, ShapeGiven, document_of, hits_of, learn, settings_of
+from harness.services.asking import (
+    AnswerShape,
+    ShapeGiven,
+    document_of,
+    hits_of,
+    learn,
+    settings_of,
+)
 from tests.services.made import SHAPES, Service, ranked, send, serving, write_log
 
 pytestmark = pytest.mark.slow
@@ -221,11 +228,3 @@ def test_a_map_corrects_what_was_taken(harness: Command, service: Service, log: 
     assert (spaced.code, "holds white space" in spaced.err) == (2, True)
     apart = compared(harness, log, *words, "--map", "candidate.id=join('-', ['x', document.sku])")
     assert "no document is shown by both" in apart.out, apart.err
-
-
-def test_a_service_without_k_is_cut_to_the_hits_compared(
-    harness: Command, service: Service, log: Path
-) -> None:
-    said = compared(harness, log, service.at("solr"), service.at("solr", rest="?q={query}"))
-    assert "no {k} in its address" in said.out, said.err
-    assert "hit for hit" in said.out

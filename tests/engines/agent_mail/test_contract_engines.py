@@ -7,28 +7,42 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+import unicodedata
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import fields, replace
 from pathlib import Path
 from random import Random
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from harness.core.records import Scalar
 from harness_engines.contract import IndexUnavailable
-from harness_engines.stacks.agent_mail.contract import Filters, RankingMode, SearchMode, SearchQuery
+from harness_engines.stacks.agent_mail import arm, ingest
+from harness_engines.stacks.agent_mail.arm import MailSearcher
+from harness_engines.stacks.agent_mail.contract import (
+    Filters,
+    MailEngine,
+    RankingMode,
+    SearchMode,
+    SearchQuery,
+)
 from harness_engines.stacks.agent_mail.pipeline import scope
 from harness_engines.stacks.agent_mail.pipeline.plan import FallbackTier, KillSwitch
 from harness_engines.stacks.agent_mail.pipeline.retrievers import Semantic
-from harness_engines.stacks.agent_mail.sqlite.search import Fts5Engine
-from harness_engines.stacks.agent_mail.tantivy.engine import TantivyMailEngine
+from harness_engines.stacks.agent_mail.sqlite.schema import MESSAGES, drop_index
 from harness_engines.vector import amvi
 from harness_engines.vector.bulk import embed_all
 from harness_engines.vector.embedder import embedder_of
+from tests.engines.agent_mail.tools import SETTINGS
 from tests.engines.agent_mail.whole import MAIL, Whole, build, whole
+from tests.engines.stacks.test_meaning import DOCUMENTS_ANY_LANGUAGE as DOCUMENTS
+from tests.engines.stacks.test_meaning import has_any_language
+from tests.engines.stacks.test_meaning import piece_any_language as piece
 from tests.make import mail_changing as changing
-from tests.make.mail_engines import upsert
 from tests.make.mail_messages import (
     PHRASES,
     PRODUCTS,
@@ -39,6 +53,7 @@ from tests.make.mail_messages import (
     some_text,
 )
 from tests.source import ROOT, imported, known, reached
+from tests.thinned import examples
 
 pytestmark = pytest.mark.slow
 ALL = 1_000
@@ -56,22 +71,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def question(text: str, filters: Filters, mode: SearchMode = SearchMode.LEXICAL) -> SearchQuery:
     """Ask with these filters; a set of projects is asked for as the product that has them."""
+    given = {field.name: getattr(filters, field.name) for field in fields(filters)}
     products = {projects: product for product, projects in PRODUCTS.items()}
-    by_product = filters.product_projects
+    product_id = products.get(given.pop("product_projects"))
+    importance = tuple(given.pop("importance"))
     return SearchQuery(
-        text,
-        mode=mode,
-        limit=ALL,
-        project_id=filters.project_id,
-        product_id=None if by_product is None else products[by_product],
-        importance=tuple(filters.importance),
-        direction=filters.direction,
-        agent_name=filters.agent_name,
-        thread_id=filters.thread_id,
-        ack_required=filters.ack_required,
-        time_range=filters.time_range,
-        sender_name=filters.sender_name,
-        recipient_name=filters.recipient_name,
+        text, mode=mode, limit=ALL, product_id=product_id, importance=importance, **given
     )
 
 
@@ -129,20 +134,6 @@ def asked() -> list[SearchQuery]:
 
 
 @SWITCHES
-def test_restart_and_copy_answer_alike(
-    folder: Path, tmp_path: Path, switch: KillSwitch | None
-) -> None:
-    build(tmp_path, MAIL.messages[::-1])
-    answers = []
-    for at in (folder, folder, tmp_path):
-        with whole(at) as made:
-            answers.append([made.under(switch).ask(query).hits for query in asked()])
-    first, again, copy = answers
-    assert first == again == copy
-    assert sum(map(bool, first)) > 30
-
-
-@SWITCHES
 def test_the_same_in_another_process(folder: Path, switch: KillSwitch | None) -> None:
     """Sets of words have another order there."""
     code = "import sys; from tests.engines.agent_mail import test_contract_engines as here;"
@@ -158,30 +149,12 @@ def test_the_same_in_another_process(folder: Path, switch: KillSwitch | None) ->
 
 
 def told(folder: str, switch: str) -> str:
-    """Write ids and scores of the answers to all questions."""
+    """Write ids, scores and tokens of the answers to all questions."""
     with whole(Path(folder)) as post:
         served = post.under(KillSwitch.read(switch))
-        found = [served.ask(query).hits for query in asked()]
-    return json.dumps([[(hit.message_id, hit.score) for hit in hits] for hits in found])
-
-
-def test_threads_may_ask_one_service(post: Whole) -> None:
-    queries = asked()
-    alone = [post.ids(query) for query in queries]
-    with ThreadPoolExecutor(4) as pool:
-        together = list(pool.map(post.ids, queries * 3))
-    assert together == alone * 3
-
-
-@pytest.mark.parametrize(
-    "text", ['"', "(deployment", "AND OR", "*", "a:b", "br-2tnl AND (", "NEAR(", "+-", "!!!", "🎉"]
-)
-@pytest.mark.parametrize(("mode", "switch"), WAYS)
-def test_no_text_is_an_error_in_any_mode(
-    post: Whole, text: str, mode: SearchMode, switch: KillSwitch | None
-) -> None:
-    found = post.under(switch).ask(SearchQuery(text, mode=mode)).explain
-    assert (found.mode_downgraded, found.used_like_fallback) == (False, False)
+        found = [served.ask(query) for query in asked()]
+    hits = [[(hit.message_id, hit.score) for hit in one.hits] for one in found]
+    return json.dumps([hits, [one.next_cursor for one in found]])
 
 
 STACK = "harness_engines.stacks.agent_mail."
@@ -200,14 +173,6 @@ PATH = sorted(
 def names(name: str) -> set[str]:
     """Everything that a module and those below it import."""
     return {other for module in reached(known()[name]) for other in imported(module.tree)}
-
-
-def test_the_module_graph_is_seen() -> None:
-    assert len(RETRIEVAL) > 12
-    assert f"{STACK}tantivy.engine" in RETRIEVAL
-    assert f"{STACK}service" in PATH
-    assert scope.__name__ in names(f"{STACK}service")
-    assert "sqlite3" in names(f"{STACK}sqlite.search")
 
 
 @pytest.mark.parametrize("name", [*RETRIEVAL, *sorted(ON_SQLITE)])
@@ -279,8 +244,8 @@ def test_phase_3_fts5_is_removed_and_tantivy_serves(mail: Whole) -> None:
     served = mail.under(KillSwitch.TANTIVY)
     before = served.ask(QUERY).hits
     fts5 = mail.service.tiers.lexical[FallbackTier.FTS5]
-    assert isinstance(fts5, Fts5Engine)
-    fts5.remove()
+    with mail.store.writing() as db:
+        drop_index(db, MESSAGES)
     named = mail.store.ask("SELECT name FROM sqlite_master WHERE name LIKE 'messages_fts%'")
     assert named == []
     assert served.ask(QUERY).hits == before != ()
@@ -301,32 +266,6 @@ def test_phase_4_words_and_vectors_are_fused(mail: Whole, mode: SearchMode) -> N
     assert not found.mode_downgraded
 
 
-@pytest.mark.parametrize("phase", [None, *KillSwitch])
-def test_the_switch_can_be_turned_back(mail: Whole, phase: KillSwitch | None) -> None:
-    first = mail.under(KillSwitch.FTS5).ask(QUERY).hits
-    mail.under(phase).ask(QUERY)
-    assert mail.under(KillSwitch.FTS5).ask(QUERY).hits == first != ()
-
-
-def test_both_indexes_follow_changes_and_are_cared_for_alike(mail: Whole) -> None:
-    fts5 = mail.service.tiers.lexical[FallbackTier.FTS5]
-    assert isinstance(fts5, Fts5Engine)
-    both: tuple[Fts5Engine | TantivyMailEngine, ...] = (fts5, mail.tantivy)
-    for index in both:
-        assert index.rebuild().documents == 80
-        assert index.health().ready
-        assert index.update_incremental([]) == 0
-    messages = [one(at, "moss") for at in range(9_000, 9_040)]
-    changes = [changing.insert(mail.store, message) for message in messages]
-    assert len(mail.under(KillSwitch.FTS5).ids(SearchQuery("moss"))) == 40
-    assert mail.ids(SearchQuery("moss")) == []
-    mail.log.events.clear()
-    assert mail.tantivy.update_incremental(changes) == 40
-    assert len(mail.log.events) == 1
-    assert len(mail.ids(SearchQuery("moss"))) == 40
-    assert upsert(messages[0]) == changes[0]
-
-
 def test_meaning_is_found_where_no_word_is_shared(tmp_path: Path) -> None:
     """The example with which the architecture begins."""
     texts = ["rollout problems", "lunch on friday", "holiday calendar"]
@@ -343,3 +282,111 @@ def test_meaning_is_found_where_no_word_is_shared(tmp_path: Path) -> None:
         assert service.search(query).hits == ()
         for mode in (SearchMode.SEMANTIC, SearchMode.HYBRID):
             assert service.search(replace(query, mode=mode)).hits[0].message_id == 1
+
+
+def test_filters_become_the_same_params_again() -> None:
+    params: dict[str, Scalar] = {
+        "project_id": 3, "product_id": 5, "importance": "high,low", "direction": "outbox",
+        "agent_name": "Ann", "thread_id": "t", "ack_required": False, "min_ts": 0, "max_ts": 9,
+        "sender_name": "Bob", "recipient_name": "Cid", "min_score": 0.25, "ranking": "recency",
+    }  # fmt: skip
+    asked = arm.question("x", SearchMode.LEXICAL, 7, params)
+    assert (asked.project_id, asked.sender_name, asked.recipient_name) == (3, "Bob", "Cid")
+    assert arm.params_of(asked) == params
+    assert set(params) == set(arm.KNOWN)
+
+
+TANTIVY_GONE = (FallbackTier.TANTIVY, FallbackTier.HYBRID)
+BY_TIER: dict[str, Callable[[Whole], Whole]] = {
+    "tantivy": lambda mail: mail,
+    "fts5": lambda mail: mail.under(KillSwitch.FTS5),
+    "like": lambda mail: mail.without(*TANTIVY_GONE, FallbackTier.FTS5),
+}
+
+
+def lacking(word: str) -> list[int]:
+    """Give the messages in which the word does not stand, by id."""
+    texts = {one.message_id: f"{one.subject} {one.body}".lower() for one in MAIL.messages}
+    return [at for at, text in sorted(texts.items()) if word not in text]
+
+
+@pytest.mark.parametrize("mode", SearchMode)
+@pytest.mark.parametrize("way", BY_TIER)
+def test_signs_hold_in_every_mode(post: Whole, way: str, mode: SearchMode) -> None:
+    served = BY_TIER[way](post)
+    found = served.ask(SearchQuery("-deployment", mode=mode, limit=ALL))
+    ids = [hit.message_id for hit in found.hits]
+    assert ids == lacking("deployment")
+    assert 0 < len(ids) < len(MAIL.messages)
+    assert {hit.score for hit in found.hits} == {0.0}
+    ids = served.ids(SearchQuery("review -deployment", mode=mode, limit=ALL))
+    assert set() < set(ids) <= set(lacking("deployment"))
+    ids = served.ids(SearchQuery("+deployment review", mode=mode, limit=ALL))
+    assert ids
+    assert set(ids).isdisjoint(lacking("deployment"))
+
+
+Engines = Mapping[FallbackTier, MailEngine]
+
+
+@contextmanager
+def indexed(folder: Path) -> Iterator[Engines]:
+    """Index the documents of many languages."""
+    plain = arm.MailSettings.model_validate({**SETTINGS, "embedder": ""})
+    engine = arm.Mail(plain, folder / "cache")
+    engine.build(DOCUMENTS, folder)
+    with engine.open(folder) as searcher:
+        assert isinstance(searcher, MailSearcher)
+        yield searcher.service.tiers.lexical
+
+
+@pytest.fixture(scope="module")
+def opened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engines]:
+    with indexed(tmp_path_factory.mktemp("index")) as engines:
+        yield engines
+
+
+def found(engines: Engines, text: str) -> frozenset[str]:
+    """Ask both engines, and see that both find the same."""
+    by_engine = {
+        name: frozenset(
+            DOCUMENTS[one.message_id - 1].doc_id
+            for one in engines[name].search(text, Filters(), RankingMode.RELEVANCE, 999).candidates
+        )
+        for name in (FallbackTier.FTS5, FallbackTier.TANTIVY)
+    }
+    assert len({*by_engine.values()}) == 1, (text, by_engine)
+    return by_engine[FallbackTier.FTS5]
+
+
+@settings(max_examples=examples(500), deadline=None)
+@given(text=st.lists(piece, min_size=1, max_size=4).map(" ".join))
+def test_both_engines_find_the_same_however_it_is_composed(opened: Engines, text: str) -> None:
+    assert len({found(opened, unicodedata.normalize(kind, text)) for kind in ("NFC", "NFD")}) == 1
+
+
+@pytest.mark.parametrize("text", ["東京", "大学", "น้ำ", "한국", "京都"])
+def test_a_part_of_a_run_is_found_and_refused(opened: Engines, text: str) -> None:
+    assert found(opened, f"+{text}") == has_any_language(text) != frozenset()
+    assert found(opened, f"-{text}") == {d.doc_id for d in DOCUMENTS} - has_any_language(text)
+
+
+def test_an_edit_by_another_program_is_found(tmp_path: Path) -> None:
+    with indexed(tmp_path) as engines, ingest.opened(tmp_path / arm.STORE) as box:
+
+        def ids(text: str) -> set[int]:
+            fts5 = engines[FallbackTier.FTS5]
+            told = fts5.search(text, Filters(), RankingMode.RELEVANCE, 999)
+            return {one.message_id for one in told.candidates}
+
+        box.edit(1, subject="更新", body="café")
+        assert ids("更新") == {1}
+        assert 1 in ids("+cafe")
+        with box.store.writing() as db:
+            db.execute("UPDATE messages SET subject = 'zeppelin', body = '' WHERE id = 1")
+        assert (ids("更新"), ids("zeppelin")) == (set(), {1})
+        box.edit(1, subject="cafe\u0301", body="")
+        box.edit(1, subject="caf\u00e9")
+        assert 1 in ids("+cafe")
+        box.delete(1)
+        assert ids("zeppelin") == set()

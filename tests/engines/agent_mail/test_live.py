@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sqlite3
 import subprocess
 import sys
@@ -11,7 +10,6 @@ from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random
-from threading import Event
 from time import sleep
 from typing import cast
 
@@ -24,25 +22,20 @@ from harness_engines.rerank.tokens import Half, LateInteraction
 from harness_engines.stacks.agent_mail import arm as mail
 from harness_engines.stacks.agent_mail import ingest
 from harness_engines.stacks.agent_mail.arm import MailSearcher
-from harness_engines.stacks.agent_mail.budget import Deadline
 from harness_engines.stacks.agent_mail.contract import (
     DocChange,
     Importance,
     SearchMode,
-    SearchQuery,
 )
 from harness_engines.stacks.agent_mail.ingest import Draft, Ingest
-from harness_engines.stacks.agent_mail.live import IndexNote, LiveIndexes, LiveTokens, LiveWords
+from harness_engines.stacks.agent_mail.live import LiveIndexes, LiveTokens, LiveWords
 from harness_engines.stacks.agent_mail.mcp_tools.search import ServedIndex, Surface
-from harness_engines.stacks.agent_mail.pipeline.plan import FallbackTier
-from harness_engines.stacks.agent_mail.pipeline.scope import Scope, Visibility
-from harness_engines.stacks.agent_mail.sqlite import journal, store
+from harness_engines.stacks.agent_mail.sqlite import schema, store
 from harness_engines.stacks.agent_mail.sqlite.store import AddressKind
 from harness_engines.vector.embedder import HashEmbedder, ModelPass
-from tests.engines.agent_mail import live_writer as writer
 from tests.engines.agent_mail.tools import Names, Tools
 from tests.make.mail_engines import built_live as built
-from tests.make.mail_engines import check_agree, served, table
+from tests.make.mail_engines import check_agree, served
 from tests.make.mail_messages import some_mail, stored
 from tests.source import ROOT
 
@@ -123,44 +116,10 @@ def test_an_index_that_is_ahead_of_its_table_is_built_anew(tmp_path: Path) -> No
     check_agree(index)
 
 
-@dataclass
-class Slow:
-    """An index that catches up when it is let."""
-
-    let: Event = field(default_factory=Event)
-    reached: int | None = 0
-
-    def apply(self, changes: Sequence[DocChange], generation: int) -> None:
-        del changes
-        self.let.wait(60)
-        self.reached = generation
-
-    def reindex(self, generation: int) -> None:
-        raise AssertionError(generation)
-
-
-@pytest.mark.slow
-def test_who_is_late_goes_on_and_the_queries_meanwhile_are_told(tmp_path: Path) -> None:
-    index = built(tmp_path)
-    with store.opened(index / mail.STORE) as watched:
-        slow = Slow()
-        live = LiveIndexes(watched, {"tantivy": cast("LiveWords", slow)}, tmp_path / "live")
-        write(index, "DELETE FROM messages WHERE id = 5")
-        allowed = Deadline.of(50)
-        assert allowed is not None
-        said = [live.current(FallbackTier.TANTIVY, allowed.share(last=True)) for _ in range(2)]
-        assert said[0].startswith("index_stale: past its budget of ")
-        assert said[1] == "index_stale: still busy with an earlier query"
-        assert live.current(FallbackTier.FTS5) == live.current(FallbackTier.LIKE) == ""
-        slow.let.set()
-        while live.current(FallbackTier.TANTIVY, allowed.share(last=True)):
-            allowed = Deadline.of(5_000)
-            assert allowed is not None
-        assert slow.reached == 1
-
-
-class Broken(Slow):
+class Broken:
     """An index that cannot be written."""
+
+    reached: int | None = 0
 
     def apply(self, changes: Sequence[DocChange], generation: int) -> None:
         raise EngineError(f"{len(changes)} changes up to {generation}")
@@ -187,130 +146,48 @@ def test_an_answer_that_may_miss_a_change_is_not_signed(tmp_path: Path) -> None:
         assert seen["served_by"]["fingerprint"] != searcher.manifest.fingerprint
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("visible", [True, False])
-def test_a_viewer_is_told_of_what_it_sees_alone(tmp_path: Path, *, visible: bool) -> None:
-    index = built(tmp_path, mode="semantic")
-    with served(tmp_path, mode="semantic") as searcher:
-        assert isinstance(searcher.service.fresh, LiveIndexes)
-        stuck = replace(searcher.service.fresh, indexes={"vectors": cast("LiveWords", Broken())})
-        write(index, "UPDATE messages SET subject = 'lunch too' WHERE id = 5")
-        shown = Visibility.ALLOW if visible else Visibility.DENY
-        scope = Scope("most", lambda m: shown if m.message_id == 5 else Visibility.ALLOW)
-        query = SearchQuery("review", mode=SearchMode.SEMANTIC)
-        answer = replace(searcher.service, fresh=stuck).search(query, scope)
-        assert answer.stale is visible
-        assert ("index_stale: a message may be missing" in answer.explain.note) is visible
-
-
-@pytest.mark.slow
-def test_a_viewer_finds_what_was_inserted_in_each_mode(tmp_path: Path) -> None:
-    index = built(tmp_path, mode="hybrid")
-    everyone = Scope("everyone", lambda _: Visibility.ALLOW)
-    with served(tmp_path, mode="hybrid") as searcher, ingest.opened(index / mail.STORE) as box:
-        for mode in (SearchMode.LEXICAL, SearchMode.SEMANTIC, SearchMode.HYBRID):
-            text = f"{mode} zeppelin"
-            (new,) = box.insert(replace(NEW, subject=text)).message_ids
-            answer = searcher.service.search(SearchQuery(text, mode=mode), everyone)
-            assert answer.hits[0].message_id == new
-            assert not answer.degraded
-
-
-def cut_and_ask(folder: Path, mode: str) -> None:
-    """Search, cut the files that this mode reads to nothing, and search again."""
-    index = folder / "index"
-    with served(folder, mode=mode) as searcher:
-        before = searcher.search("review", 5)
-        assert before.served_by == searcher.manifest.fingerprint
-        mapped = {".idx", ".term", ".store", ".fast"}
-        tantivy = (index / mail.TANTIVY / "index").glob("*.*")
-        for path in [index / mail.VECTORS, *(one for one in tantivy if one.suffix in mapped)]:
-            os.truncate(path, 64)
-        after = searcher.search("review", 5)
-        assert {hit.doc_id for hit in after.hits} == {hit.doc_id for hit in before.hits}
-        assert after.served_by != searcher.manifest.fingerprint
-        assert "answered by fts5" in after.note
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("mode", ["lexical", "semantic", "hybrid"])
-def test_a_file_that_is_cut_short_is_an_error_and_no_signal(tmp_path: Path, mode: str) -> None:
-    built(tmp_path, mode=mode)
-    code = (
-        "import sys; from pathlib import Path;"
-        " from tests.engines.agent_mail import test_live as test_follow"
-    )
-    ask = f"{code}; test_follow.cut_and_ask(Path(sys.argv[1]), sys.argv[2])"
-    words = [sys.executable, "-c", ask, str(tmp_path), mode]
-    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-
-
 MOMENTS = 50
 LONGEST_S = 0.6
 """Of work before the kill; a round of changes and indexing takes about a tenth of a second."""
-AT_ONCE = 2
-"""Kills of one index, one after the other."""
 
 
-def killed(folder: Path, seed: int) -> tuple[dict[int, str], str | None]:
-    """Let the writer work for a while, and kill it.
+def write_on(folder: Path, seed: int) -> None:
+    """Insert, edit, delete and index until somebody ends the process."""
+    rng = Random(seed)
+    table = folder / "index" / mail.STORE
+    with served(folder, mode="hybrid") as searcher, ingest.opened(table) as box:
+        assert isinstance(searcher.service.fresh, LiveIndexes)
+        sys.stdout.write("ready\n")
+        sys.stdout.flush()
+        while True:
+            for how in rng.choices(("insert", "edit", "delete"), k=rng.randint(1, 4)):
+                (last,) = box.insert(NEW).message_ids
+                if how == "edit":
+                    box.edit(last, subject=rng.choice(("review", "lunch plan")))
+                if how == "delete":
+                    box.delete(last - 1)
+            searcher.service.fresh.catch_up()
 
-    Gives what it said it wrote, subjects by id, and the subject of a change that it announced and
-    did not say: the kill may have come before that change or after it.
-    """
-    words = [sys.executable, "-m", writer.__name__, str(folder), str(seed)]
+
+@pytest.mark.slow
+@pytest.mark.sampled(1)
+@pytest.mark.parametrize("seed", range(MOMENTS))
+def test_after_a_kill_all_indexes_agree_with_the_table(tmp_path: Path, seed: int) -> None:
+    index = built(tmp_path, mode="hybrid")
+    code = f"from pathlib import Path; import {__name__} as here; here.write_on"
+    words = [sys.executable, "-c", f"{code}(Path({str(tmp_path)!r}), {seed})"]
     with subprocess.Popen(words, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"
         sleep(Random(seed).uniform(0, LONGEST_S))
         process.kill()
-        lines = [line.rstrip("\n") for line in process.stdout if line.endswith("\n")]
-    said: dict[int, str] = {}
-    announced: str | None = None
-    for first, _, subject in (line.partition(" ") for line in lines):
-        if first == ">":
-            announced = subject
-        else:
-            said[int(first)], announced = subject, None
-    return said, announced
-
-
-@pytest.mark.slow
-@pytest.mark.sampled(1)
-@pytest.mark.parametrize("first", range(0, MOMENTS, AT_ONCE))
-def test_after_a_kill_all_indexes_agree_with_the_table(tmp_path: Path, first: int) -> None:
-    index = built(tmp_path, mode="hybrid")
-    for seed in range(first, first + AT_ONCE):
-        said, announced = killed(tmp_path, seed)
-        with served(tmp_path, mode="hybrid") as searcher:
-            for text in ("review", "lunch plan"):
-                answer = searcher.search(text, 1_000)
-                assert (answer.note, answer.served_by) == ("", searcher.manifest.fingerprint)
-            assert isinstance(searcher.service.fresh, LiveIndexes)
-            searcher.service.fresh.catch_up()
-        now = table(index)
-        for number, subject in said.items():
-            assert (now[number].subject if number in now else "") in (subject, announced)
-        check_agree(index)
-
-
-def test_a_note_is_of_one_index_and_is_read_again_when_it_changes(tmp_path: Path) -> None:
-    note, other = IndexNote(tmp_path / "note"), IndexNote(tmp_path / "note")
-    assert note.read() is None
-    note.write(3, "a")
-    assert [note.read("a"), note.read("b"), other.read("a")] == [3, None, 3]
-    other.write(4, "b")
-    assert [note.read("a"), note.read("b")] == [None, 4]
-
-
-@pytest.mark.parametrize(
-    "text", ["", "{", "[]", '{"generation": 1}', '{"generation": "1", "of": ""}']
-)
-def test_what_is_no_note_says_nothing(tmp_path: Path, text: str) -> None:
-    path = tmp_path / "note"
-    path.write_text(text)
-    assert IndexNote(path).read() is None
+    with served(tmp_path, mode="hybrid") as searcher:
+        for text in ("review", "lunch plan"):
+            answer = searcher.search(text, 1_000)
+            assert (answer.note, answer.served_by) == ("", searcher.manifest.fingerprint)
+        assert isinstance(searcher.service.fresh, LiveIndexes)
+        searcher.service.fresh.catch_up()
+    check_agree(index)
 
 
 MESSAGES = some_mail(7, 12).messages
@@ -346,7 +223,7 @@ def test_a_changed_message_is_read_once_for_each_change(tmp_path: Path) -> None:
     one, other = (message.message_id for message in MESSAGES[:2])
     with stored(tmp_path / "mail.db", MESSAGES) as store:
         with store.writing() as db:
-            journal.settle(db)
+            schema.settle_journal(db)
         reader = Reader()
         live = LiveTokens(LateInteraction(reader, OldTokens(), 0.0), store, store.hydrate)
 

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import json
 import logging
-import socket
 from collections.abc import Mapping
 from dataclasses import replace
-from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, Literal
 
@@ -23,7 +21,6 @@ from starlette.types import Receive, Send
 from starlette.types import Scope as Request
 
 from harness.core.errors import BadFile, HarnessError, UnknownName
-from harness_engines.kept.kit import NOTES
 from harness_engines.mcp_server import (
     BY_THE_GUARD,
     CALLER,
@@ -34,23 +31,25 @@ from harness_engines.mcp_server import (
     called,
     check_loopback,
     digest,
+    parameters,
     serve_http,
 )
 from harness_engines.mcp_server import Tool as ToolChecked
 from harness_engines.stacks.agent_mail import arm as mail
 from harness_engines.stacks.agent_mail.budget import SwitchFile
-from harness_engines.stacks.agent_mail.contract import SearchMode
 from harness_engines.stacks.agent_mail.mcp_tools import results, server
-from harness_engines.stacks.agent_mail.mcp_tools.arguments import nobody, read_callers, scope_of
-from harness_engines.stacks.agent_mail.mcp_tools.server import SUBJECT, Switched, under
-from harness_engines.stacks.agent_mail.pipeline.plan import FallbackTier, KillSwitch
+from harness_engines.stacks.agent_mail.mcp_tools.arguments import (
+    InProject,
+    nobody,
+    read_callers,
+    scope_of,
+)
+from harness_engines.stacks.agent_mail.mcp_tools.server import SUBJECT, Switched
 from harness_engines.stacks.agent_mail.pipeline.scope import Scope, Visibility, viewer
-from harness_engines.stacks.agent_mail.service import Completes
 from tests.docs.contract import rows
 from tests.docs.reached import TOOL
 from tests.engines.agent_mail.fakes import message, service
-from tests.engines.agent_mail.tools import DOCUMENTS, SETTINGS, Names, Tools, over
-from tests.engines.test_kept_index import live
+from tests.engines.agent_mail.tools import SETTINGS, Names, Tools, over
 
 
 def told(tools: Tools) -> tuple[Implementation | None, dict[str, Tool]]:
@@ -100,11 +99,7 @@ def test_every_kind_of_answer_keeps_the_schema(tools: Tools) -> None:
     assert json.loads(getattr(said, "text", "")) == called.structured_content
 
 
-EVERYBODY = str(ip_address(0))
-OUTSIDE = (EVERYBODY, "::", "192.168.0.1", "10.0.0.1", "localhost", "example.org", "", "::2")
-
-
-@pytest.mark.parametrize("host", OUTSIDE)
+@pytest.mark.parametrize("host", ["::", "192.168.0.1", "localhost", ""])
 def test_only_loopback_is_served(tools: Tools, host: str) -> None:
     with pytest.raises(HarnessError, match="loopback"):
         check_loopback(host)
@@ -114,18 +109,8 @@ def test_only_loopback_is_served(tools: Tools, host: str) -> None:
         check_loopback(good)
 
 
-def test_a_port_that_is_taken_is_named(tools: Tools) -> None:
-    with socket.socket() as other:
-        other.bind(("127.0.0.1", 0))
-        other.listen()
-        port = other.getsockname()[1]
-        with pytest.raises(HarnessError, match=str(port)):
-            serve_http(tools.app, "127.0.0.1", port, lambda _: pytest.fail("served"), None)
-
-
 EYE = viewer("Ann", frozenset(), frozenset())
 TOKENS: Mapping[str, Scope | None] = {digest("operator's"): None, digest("Ann's"): EYE}
-ADDRESSES = [("127.0.0.1", "127.0.0.1"), ("127.0.0.2", "127.0.0.2"), ("::1", "[::1]")]
 
 
 async def who(scope: Request, receive: Receive, send: Send) -> None:
@@ -137,74 +122,51 @@ async def who(scope: Request, receive: Receive, send: Send) -> None:
     await send({"type": "http.response.body", "body": said.encode()})
 
 
-def shown(host: str) -> str:
-    return f"[{host}]" if ":" in host else host
-
-
 def ask(
-    host: str = "127.0.0.1",
-    *,
     headers: Mapping[str, str] | None = None,
+    *,
+    host: str = "127.0.0.1",
     query: str = "",
     tokens: Mapping[str, Scope | None] | None = None,
+    method: str = "POST",
 ) -> tuple[int, str]:
     async def asked() -> httpx.Response:
-        transport = httpx.ASGITransport(admitted(who, f"http://{shown(host)}:8080", tokens))
+        transport = httpx.ASGITransport(admitted(who, f"http://{host}:8080", tokens))
         async with httpx.AsyncClient(transport=transport) as client:
             given = {"host": "127.0.0.1:8080", **(headers or {})}
-            return await client.post(f"http://127.0.0.1:8080/mcp{query}", headers=given)
+            return await client.request(method, f"http://127.0.0.1:8080/mcp{query}", headers=given)
 
     found = anyio.run(asked)
     return found.status_code, found.text
 
 
-@pytest.mark.parametrize(("host", "named"), ADDRESSES)
-def test_host_and_origin_are_checked(host: str, named: str) -> None:
-    own = f"{named}:8080"
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.0.0.2", "[::1]"])
+def test_host_and_origin_are_checked(host: str) -> None:
+    own = f"{host}:8080"
     for good in (own, "localhost:8080", "LocalHost:8080"):
-        assert ask(host, headers={"host": good}) == (200, "operator")
-    for bad in ("evil.example", "evil.example:8080", "127.0.0.9:8080", named, f"{named}:80", ""):
-        assert ask(host, headers={"host": bad})[0] == 421
-    assert ask(host, headers={"host": own, "origin": f"http://{own}"})[0] == 200
-    for bad in ("http://evil.example", "null", f"https://{own}", f"http://{named}:80", ""):
-        assert ask(host, headers={"host": own, "origin": bad})[0] == 403
+        assert ask({"host": good}, host=host) == (200, "operator")
+    for bad in ("evil.example", "evil.example:8080", "127.0.0.9:8080", host, f"{host}:80", ""):
+        assert ask({"host": bad}, host=host)[0] == 421
+    assert ask({"host": own, "origin": f"http://{own}"}, host=host)[0] == 200
+    for bad in ("http://evil.example", "null", f"https://{own}", f"http://{host}:80", ""):
+        assert ask({"host": own, "origin": bad}, host=host)[0] == 403
 
 
-@pytest.mark.parametrize(("token", "said"), [("operator's", "operator"), ("Ann's", "viewer:Ann")])
-def test_a_token_says_who_calls(token: str, said: str) -> None:
-    assert ask(headers={"authorization": f"Bearer {token}"}, tokens=TOKENS) == (200, said)
-    assert ask(query=f"?token={token}", tokens=TOKENS) == (200, said)
-
-
-@pytest.mark.parametrize("said", ["", "Bearer", "Bearer ", "Bearer wrong", "Basic Ann's", "Ann's"])
+@pytest.mark.parametrize("said", ["", "Bearer ", "Bearer wrong", "Basic Ann's"])
 def test_without_a_token_no_one_is_answered(said: str) -> None:
-    headers = {"authorization": said} if said else {}
-    assert ask(headers=headers, tokens=TOKENS)[0] == 401
+    assert ask({"authorization": said} if said else {}, tokens=TOKENS)[0] == 401
     assert ask(query="?token=Ann's&token=operator's", tokens=TOKENS)[0] == 401
+    assert ask({"authorization": "Bearer Ann's"}, tokens=TOKENS) == (200, "viewer:Ann")
 
 
 def test_a_request_for_a_stream_takes_no_place() -> None:
     """The server sends no messages of its own; each such stream kept one of the places for ever."""
-
-    async def asked() -> httpx.Response:
-        transport = httpx.ASGITransport(admitted(who, "http://127.0.0.1:8080", None))
-        async with httpx.AsyncClient(transport=transport) as client:
-            return await client.get("http://127.0.0.1:8080/mcp")
-
-    found = anyio.run(asked)
-    assert (found.status_code, found.headers["allow"]) == (405, "POST")
+    assert ask(method="GET")[0] == 405
 
 
 VERSIONS = ("2025-06-18", "2026-07-28")
 PATIENCE_S = 20
 """Far more than any answer takes; a stream would take for ever."""
-
-
-@pytest.fixture(params=["mail", "notes"])
-def app(request: pytest.FixtureRequest, tools: Tools, tmp_path: Path) -> Server[Any]:
-    if request.param == "mail":
-        return tools.app
-    return NOTES.application(live("notes", tmp_path, tmp_path / "kept"), "notes")
 
 
 async def asked(app: Server[Any], method: str, version: str) -> httpx.Response:
@@ -231,11 +193,11 @@ async def asked(app: Server[Any], method: str, version: str) -> httpx.Response:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_no_method_crashes(
-    app: Server[Any], version: str, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_no_method_crashes(tools: Tools, version: str, caplog: pytest.LogCaptureFixture) -> None:
     """A stream kept one of the places for ever, and an unknown prompt was a traceback."""
-    said = {name: anyio.run(asked, app, name, version) for name in sorted(SPEC_CLIENT_METHODS)}
+    said = {
+        name: anyio.run(asked, tools.app, name, version) for name in sorted(SPEC_CLIENT_METHODS)
+    }
     assert {name for name, one in said.items() if one.status_code >= 500} == set()
     assert said["tools/list"].json()["result"]["tools"]
     assert "error" in said["subscriptions/listen"].json()
@@ -243,15 +205,9 @@ def test_no_method_crashes(
     assert [one.getMessage() for one in caplog.records if one.levelno >= logging.ERROR] == []
 
 
-EVERY = (
-    "limit", "offset", "ranking", "sender", "importance", "thread_id", "date_start", "explain",
-    "cursor", "mode", "recipient", "agent_name", "direction", "ack_required", "min_score", "since",
-)  # fmt: skip
-
-
-@pytest.mark.parametrize("name", EVERY)
-def test_null_is_absent(tools: Tools, name: str) -> None:
-    null: dict[str, Any] = {name: None}
+def test_null_is_absent(tools: Tools) -> None:
+    names = parameters(InProject)["properties"].keys() - {"project_key", "query"}
+    null: dict[str, Any] = dict.fromkeys(names)
     plain, given = tools.found(), tools.found(**null)
     assert given["result"] == plain["result"]
     assert given["served_by"] == plain["served_by"]
@@ -261,14 +217,9 @@ def test_null_is_absent(tools: Tools, name: str) -> None:
     ("given", "said"),
     [
         ({"limit": "many"}, "limit is 'many', give a whole number"),
-        ({"limit": 1.5}, "limit is 1.5, give a whole number"),
         ({"offset": -1}, "offset is -1, give at least 0"),
         ({"offset": 10**6}, "offset is 1000000, give at most 5000"),
-        ({"explain": "perhaps"}, "explain is 'perhaps', give true or false"),
-        ({"min_score": "high"}, "min_score is 'high', give a number"),
-        ({"sender": 7}, "sender is 7, give a text"),
         ({"query": None}, "query is missing, give it"),
-        ({"sendr": "Ann"}, "no parameter named 'sendr'"),
         ({"sendr": "Ann"}, "Did you mean sender?"),
         ({"limit": "x" * 10_000}, f"limit is '{'x' * 59}..., give a whole number"),
         ({"limit": [], "offset": -1}, "limit is [], give a whole number; offset is -1, give"),
@@ -310,17 +261,6 @@ def test_a_refusal_begins_with_its_code_and_a_crash_tells_nothing(given: str, sa
     assert [getattr(part, "text", "") for part in found.content] == [said]
 
 
-@pytest.mark.parametrize("name", ["ranking", "importance", "date_start", "mode", "project_key"])
-def test_a_value_of_any_length_makes_no_long_message(tools: Tools, name: str) -> None:
-    told = tools.refused(**{name: "x\u202e\x1b" * 50_000})
-    assert len(told) < 1_100
-    assert told.isprintable()
-    (said,) = tools.call("search_mesages").content
-    unknown = getattr(said, "text", "")
-    assert unknown.startswith("NOT_FOUND: no tool named 'search_mesages'")
-    assert "Did you mean search_messages?" in unknown
-
-
 ANN = f"""[viewers.ann]
 agent = "Ann"
 projects = ["p1"]
@@ -349,17 +289,7 @@ def test_a_viewer_is_an_agent_with_projects_and_contacts(tmp_path: Path) -> None
 
 @pytest.mark.parametrize(
     "text",
-    [
-        "",
-        "[viewers]",
-        ANN.replace('agent = "Ann"', ""),
-        ANN.replace("token_sha256", "token"),
-        ANN.replace(digest("a token"), "f00"),
-        ANN + "all = true\n",
-        ANN + ANN.replace("viewers.ann", "viewers.bob"),
-        ANN.replace('["p1"]', '"p1"'),
-        "viewers = ",
-    ],
+    ["", ANN.replace('agent = "Ann"', ""), ANN + ANN.replace("viewers.ann", "viewers.bob")],
 )
 def test_a_file_that_cannot_be_meant_is_refused(tmp_path: Path, text: str) -> None:
     with pytest.raises(BadFile, match=r"viewers\.toml"):
@@ -390,38 +320,6 @@ def test_the_switch_file_names_the_next_engine(tools: Tools, tmp_path: Path) -> 
     assert [engine for _, engine in seen] == ["tantivy", "fts5", "hybrid", "fts5", "tantivy"]
     assert seen[0] == seen[-1]
     assert len({fingerprint for fingerprint, _ in seen}) == 4
-
-
-@pytest.mark.parametrize("switch", sorted(set(KillSwitch) - {KillSwitch.HYBRID_RERANK}))
-def test_who_is_meant_is_who_answers(tools: Tools, switch: KillSwitch) -> None:
-    made = Switched(tools.surface, ARM, lambda: switch)
-    assert said(through(made)) == made.who(switch)
-
-
-@pytest.mark.parametrize(
-    ("switch", "by"), [(KillSwitch.HYBRID_RERANK, "rerank"), (KillSwitch.HYBRID, "hybrid")]
-)
-def test_what_is_degraded_is_not_signed(tools: Tools, switch: KillSwitch, by: str) -> None:
-    """Without a reranker, or vectors, the fingerprint is not the one that is meant."""
-    tiers = tools.surface.service.tiers
-    if switch is KillSwitch.HYBRID:
-        tiers = replace(tiers, semantic=None)
-    lame = replace(tools.surface, service=replace(tools.surface.service, tiers=tiers))
-    made = Switched(lame, ARM, lambda: switch)
-    fingerprint, engine = said(through(made))
-    assert made.who(switch).engine == by != engine
-    assert fingerprint != made.who(switch).fingerprint
-    assert made.base.mode is SearchMode.LEXICAL
-
-
-def test_an_arm_under_the_switch_signs_as_the_arm_that_has_it(tools: Tools, index: Path) -> None:
-    """Built on its own, the arm with ``search_engine = "fts5"`` has this very fingerprint."""
-    set_so = {**SETTINGS, "search_engine": "fts5"}
-    made = mail.Mail(mail.MailSettings.model_validate(set_so), index.parent).build(DOCUMENTS, index)
-    own = tools.surface.identity
-    assert under(own, ARM, KillSwitch.FTS5).manifest == made
-    assert under(own, ARM, None) is own
-    assert under(own, {**ARM, "search_engine": "fts5"}, KillSwitch.FTS5) is own
 
 
 def completed(tools: Tools, prefix: str = "re", **given: object) -> dict[str, Any]:
@@ -473,31 +371,6 @@ def test_a_viewer_is_told_no_subject_that_is_hidden(tools: Tools) -> None:
     assert [one.message_id for one in service.beginning("re", None, 1, scope)] == [2]
     through = replace(scope, audited=True)
     assert [one.message_id for one in service.beginning("re", None, 50, through)] == [2, 1]
-
-
-class Gone:
-    """Completes nothing, and says where it lay."""
-
-    def typeahead(self, *_: object) -> object:
-        raise OSError("/srv/mail/index: gone")
-
-
-@pytest.mark.parametrize("how", ["off", "absent", "gone"])
-def test_where_tantivy_is_off_absent_or_gone_the_reason_is_told(tools: Tools, how: str) -> None:
-    assert isinstance(Gone(), Completes)
-    service = tools.surface.service
-    lexical: dict[FallbackTier, Any] = dict(service.tiers.lexical)
-    if how == "gone":
-        lexical[FallbackTier.TANTIVY] = Gone()
-    if how == "absent":
-        del lexical[FallbackTier.TANTIVY]
-    switch = KillSwitch.FTS5 if how == "off" else service.switch
-    left = replace(service, switch=switch, tiers=replace(service.tiers, lexical=lexical))
-    found = completed(Tools(replace(tools.surface, service=left)))
-    assert found["subjects"] == []
-    assert found["reason"]
-    assert "/srv" not in found["reason"]
-    assert ("index of Tantivy alone" in found["reason"]) == (how != "gone")
 
 
 NEEDED: Mapping[str, Mapping[str, object]] = {
@@ -554,9 +427,3 @@ def test_a_client_goes_each_way_to_a_promise(tools: Tools) -> None:
 
 def said_reached(tools: Tools, name: str) -> object:
     return tools.found(limit=1)["next_cursor"] if name == "cursor" else SAID[name]
-
-
-@pytest.mark.parametrize("name", ["mode", "ranking", "importance", "direction", "cursor"])
-def test_a_way_that_leads_nowhere_is_seen(tools: Tools, name: str) -> None:
-    answer = tools.call("search_messages", **{**NEEDED["search_messages"], name: "nowhere"})
-    assert answer.is_error or "diagnostics" in (answer.structured_content or {})

@@ -2,41 +2,66 @@
 
 from __future__ import annotations
 
-import gc
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
+from itertools import product
 from pathlib import Path
-from typing import NoReturn, cast
+from typing import Any, NoReturn, cast
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from harness.core.errors import UnknownName
-from harness.core.files import place
-from harness_engines.contract import EngineError, FeatureUnavailable, IndexUnavailable, InvalidQuery
-from harness_engines.stacks.agent_mail import views
+from harness_engines.contract import EngineError
+from harness_engines.lexical.grammar import exact_clauses as clauses
 from harness_engines.stacks.agent_mail.contract import (
+    Agent,
     Direction,
     DocKind,
+    ExplainTiming,
+    Filters,
     Importance,
     MailEngine,
+    MailProject,
     RankingMode,
     SearchMode,
     SearchQuery,
     SearchResponse,
+    TimeRange,
 )
-from harness_engines.stacks.agent_mail.pipeline.plan import FallbackTier, KillSwitch, engine_chain
-from harness_engines.stacks.agent_mail.pipeline.scope import Scope, Visibility, unrestricted, viewer
-from harness_engines.stacks.agent_mail.service import ShadowObserver
-from harness_engines.stacks.agent_mail.views import StoredViews, View, nothing, plain
-from tests.engines.agent_mail.fakes import Counting, Failing, Log, message, service
-from tests.engines.agent_mail.whole import EYE, Whole, World, build, whole, world
+from harness_engines.stacks.agent_mail.pipeline.pages import entities
+from harness_engines.stacks.agent_mail.pipeline.plan import (
+    MAX_WORDS,
+    CursorEngine,
+    FallbackTier,
+    KillSwitch,
+    SearchCursor,
+    bounded,
+)
+from harness_engines.stacks.agent_mail.pipeline.retrievers import (
+    of_lexical,
+)
+from harness_engines.stacks.agent_mail.pipeline.scope import (
+    REDACTED,
+    Scope,
+    Visibility,
+    unrestricted,
+    viewer,
+)
+from harness_engines.stacks.agent_mail.service import MailSearch, ShadowObserver
+from harness_engines.stacks.agent_mail.sqlite.search import ColumnWeights, Fts5Engine
+from harness_engines.stacks.agent_mail.sqlite.store import MessageStore
+from harness_engines.stacks.agent_mail.views import StoredViews
+from tests.engines.agent_mail.fakes import message, service
+from tests.engines.agent_mail.whole import EYE, MAIL, Whole, World, world
 from tests.make import mail_changing as changing
-from tests.make.mail_messages import AGENTS, THREADS, one, some_mail
+from tests.make.mail_changing import Directory
+from tests.make.mail_engines import built
+from tests.make.mail_messages import AGENTS, THREADS, Mail, one, stored
 
 MESSAGES = [
     message(1, "deploy failed"),
@@ -48,22 +73,6 @@ MESSAGES = [
 
 def shown(search_response: SearchResponse) -> list[int]:
     return [hit.message_id for hit in search_response.hits]
-
-
-def test_a_lexical_question_is_served_by_tantivy_best_first_and_equal_ones_by_id() -> None:
-    found = service(MESSAGES).search(SearchQuery("deploy"))
-    assert shown(found) == [2, 1, 4]
-    assert [hit.score for hit in found.hits] == [1.0, 0.5, 0.5]
-    assert [hit.raw_score for hit in found.hits] == [2.0, 1.0, 1.0]
-    assert (found.explain.engine, found.explain.actual_mode) == ("tantivy", "lexical")
-    assert not found.degraded
-
-
-def falling(error: Exception) -> dict[FallbackTier, MailEngine]:
-    """Make engines of which Tantivy fails."""
-    fts5, like = (Counting(tier, MESSAGES) for tier in ("fts5", "like"))
-    broken = Failing("tantivy", error)
-    return {FallbackTier.TANTIVY: broken, FallbackTier.FTS5: fts5, FallbackTier.LIKE: like}
 
 
 @pytest.mark.parametrize(
@@ -82,43 +91,10 @@ def test_which_are_shown(asked: SearchQuery, ids: list[int], facets: tuple[str, 
     assert (shown(found), found.explain.facets_applied) == (ids, facets)
 
 
-@pytest.mark.parametrize("mode", list(SearchMode))
-@pytest.mark.parametrize("switch", [KillSwitch.FTS5, KillSwitch.SHADOW])
-def test_fts5_and_shadow_are_served_by_fts5(mode: SearchMode, switch: KillSwitch) -> None:
-    assert engine_chain(mode, switch) == (FallbackTier.FTS5, FallbackTier.LIKE)
-    found = service(MESSAGES, switch=switch).search(SearchQuery("deploy", mode=mode))
-    assert found.explain.engine == "fts5"
-
-
-@pytest.mark.parametrize(
-    ("switch", "first"),
-    [(KillSwitch.HYBRID, FallbackTier.HYBRID), (KillSwitch.HYBRID_RERANK, FallbackTier.RERANK)],
-)
-def test_a_switch_lifts_lexical_queries(switch: KillSwitch, first: FallbackTier) -> None:
-    assert engine_chain(SearchMode.LEXICAL, switch)[0] is first
-    assert engine_chain(SearchMode.SEMANTIC, switch)[0] is FallbackTier.SEMANTIC
-    assert engine_chain(SearchMode.HYBRID, switch)[0] is FallbackTier.HYBRID
-    assert engine_chain(SearchMode.HYBRID_RERANK, switch)[0] is FallbackTier.RERANK
-    assert engine_chain(SearchMode.LEXICAL, switch, DocKind.AGENT) == (
-        FallbackTier.FTS5,
-        FallbackTier.LIKE,
-    )
-
-
 def test_an_unknown_switch_is_an_error_at_the_start_and_none_is_none() -> None:
     with pytest.raises(UnknownName, match="fts5, tantivy, shadow, hybrid, hybrid_rerank"):
         KillSwitch.read("elastic")
     assert [KillSwitch.read(at) for at in (None, "", "shadow")] == [None, None, KillSwitch.SHADOW]
-
-
-def test_the_failure_of_a_shadow_is_hidden() -> None:
-    log = Log()
-    broken = falling(RuntimeError("boom"))
-    served = service(MESSAGES, lexical=broken, switch=KillSwitch.SHADOW, log=log)
-    hidden = served.search(SearchQuery("deploy"))
-    assert (shown(hidden), hidden.explain.shadow) == ([2, 1, 4], None)
-    assert "boom" not in hidden.explain.note
-    assert "boom" in str(log.events[-1])
 
 
 QUERY = SearchQuery("deployment review br-2tnl", limit=7)
@@ -126,31 +102,17 @@ QUERY = SearchQuery("deployment review br-2tnl", limit=7)
 
 @dataclass
 class Notes:
-    """Keeps what it is told, and may fail at it."""
+    """Keeps what it is told."""
 
-    fails: bool = False
     told: list[tuple[SearchQuery, SearchResponse, int]] = field(default_factory=list)
 
     def served(self, query: SearchQuery, search_response: SearchResponse, elapsed_ns: int) -> None:
         self.told.append((query, search_response, elapsed_ns))
-        if self.fails:
-            raise RuntimeError("no room to write")
 
 
-def seen_by(
-    post: Whole, observer: ShadowObserver, switch: KillSwitch | None = KillSwitch.SHADOW
-) -> Whole:
-    return replace(post, service=replace(post.service, switch=switch, observer=observer))
-
-
-@pytest.mark.parametrize("fails", [False, True])
-def test_it_is_told_the_question_and_the_very_answer(post: Whole, *, fails: bool) -> None:
-    notes = Notes(fails)
-    answer = seen_by(post, notes).ask(QUERY)
-    ((query, found, elapsed_ns),) = notes.told
-    assert (query, found) == (QUERY, answer)
-    assert 0 < elapsed_ns // 1000 <= answer.explain.timing.total_us
-    assert answer.hits == post.under(KillSwitch.FTS5).ask(QUERY).hits != ()
+def seen_by(post: Whole, observer: ShadowObserver) -> Whole:
+    under = replace(post.service, switch=KillSwitch.SHADOW, observer=observer)
+    return replace(post, service=under)
 
 
 @dataclass
@@ -167,12 +129,8 @@ class Slow:
 
 def with_shadow(post: Whole, shadow: Slow) -> Whole:
     """Put a shadow in Tantivy's place, for everyone."""
-
-    def slowed(engines: Mapping[FallbackTier, MailEngine]) -> Mapping[FallbackTier, MailEngine]:
-        return {**engines, FallbackTier.TANTIVY: cast("MailEngine", shadow)}
-
     made = post.service
-    engines = slowed(made.tiers.lexical)
+    engines = {**made.tiers.lexical, FallbackTier.TANTIVY: cast("MailEngine", shadow)}
     views = StoredViews(post.store, lambda *_: engines, lambda _: {})
     tiers = replace(made.tiers, lexical=engines)
     return replace(post, service=replace(made, tiers=tiers, views=views.of))
@@ -191,19 +149,11 @@ def test_no_caller_waits_for_the_shadow(post: Whole, scope: Scope | None, *, exp
     assert shadow.times == waits + 1
 
 
-@pytest.mark.parametrize("switch", [None, *sorted(KillSwitch)])
-def test_only_under_its_switch_is_the_shadow_told(post: Whole, switch: KillSwitch | None) -> None:
-    notes = Notes()
-    told = seen_by(post, notes, switch).ask(replace(QUERY, explain=True)).explain.shadow
-    shadow = switch is KillSwitch.SHADOW
-    assert told == (post.under(KillSwitch.SHADOW).ask(QUERY).explain.shadow if shadow else None)
-    assert len(notes.told) == shadow
-
-
 def test_what_the_shadow_cannot_be_asked_is_not_told(post: Whole) -> None:
     notes = Notes()
     here = seen_by(post, notes)
     first = here.ask(QUERY)
+    assert [(query, answer) for query, answer, _ in notes.told] == [(QUERY, first)]
     notes.told.clear()
     here.ask(replace(QUERY, cursor=first.next_cursor))
     here.ask(replace(QUERY, doc_kind=DocKind.AGENT))
@@ -211,52 +161,6 @@ def test_what_the_shadow_cannot_be_asked_is_not_told(post: Whole) -> None:
     assert notes.told == []
     here.ask(replace(QUERY, cursor="no token"))
     assert len(notes.told) == 1
-
-
-@pytest.fixture
-def mail(tmp_path: Path) -> Iterator[Whole]:
-    build(tmp_path, some_mail(8, 30).messages)
-    with whole(tmp_path) as opened:
-        yield opened
-
-
-def view(post: Whole, agent: str) -> View:
-    return post.service.view_of(viewer(agent, frozenset(), frozenset()))
-
-
-def test_no_view_file_is_left(mail: Whole, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    made = view(mail, "AmberFox")
-    (folder,) = place().iterdir()
-    assert place().stat().st_mode & 0o077 == 0
-    del made
-    changing.delete(mail.store, mail.ids(SearchQuery("", project_id=1))[0])
-    kept = view(mail, "AmberFox")
-    gc.collect()
-    (left,) = place().iterdir()
-    assert left != folder
-    assert kept.documents < 30
-
-
-def test_equal_scopes_share_a_view(mail: Whole, monkeypatch: pytest.MonkeyPatch) -> None:
-    scope = viewer("AmberFox", frozenset({1}), frozenset())
-    blind = nothing(scope)
-    assert (blind.documents, blind.hydrate([1]), blind.projects_of(1)) == (0, {}, frozenset())
-    assert blind.names.project_called("harbour") is blind.names.product_called("product-1") is None
-    found = mail.service.within(blind).search(SearchQuery("review"))
-    assert (found.hits, found.explain.engine) == ((), "like")
-    monkeypatch.setattr(views, "MAX_VIEWS", 2)
-    first = view(mail, "AmberFox")
-    assert view(mail, "AmberFox") is first
-    for other in ("TealOtter", "Zoë"):
-        view(mail, other)
-    assert view(mail, "AmberFox") is not first
-
-
-@pytest.mark.parametrize("kind", [FeatureUnavailable, IndexUnavailable, EngineError])
-def test_a_viewer_reads_the_kind_of_a_failure_alone(kind: type[FeatureUnavailable]) -> None:
-    assert "secret" not in plain(kind("/srv/secret"))
-    assert plain(InvalidQuery("no text")) == "no text"
 
 
 STEPS = int(os.environ.get("MAIL_SCOPE_STEPS", "60"))
@@ -314,55 +218,6 @@ def test_every_page_of_a_search_is_the_same_bytes(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mode", SearchMode)
-@pytest.mark.parametrize("text", ["merger", "the deployment failed", "", "project:quarry review"])
-@pytest.mark.parametrize("key", ["*", "harbour", "quarry"])
-def test_tool_answers_are_equal(
-    worlds: tuple[World, ...], mode: SearchMode, text: str, key: str
-) -> None:
-    asked = {"query": text, "project_key": key, "sender": "" if text else "SlateHeron"}
-    said = {one.tool(mode, explain=True, **asked) for one in worlds}
-    assert len(said) == 1
-
-
-BEGINNINGS = ("re", "de", "deployment fa", "mer", "部", "sec", "a" * 50_000, "de*", "-de", "re (")
-PREFIXES = st.one_of(
-    st.text(max_size=12),
-    st.sampled_from(BEGINNINGS),
-    st.text("abcdefghijklmnopqrstuvwxyz", min_size=2, max_size=3),
-)
-
-
-@pytest.mark.slow
-@settings(deadline=None, max_examples=STEPS)
-@given(
-    prefix=PREFIXES,
-    limit=st.integers(1, 50),
-    key=st.sampled_from(["*", "harbour", "quarry", "no such"]),
-)
-def test_completions_are_equal(
-    worlds: tuple[World, ...], prefix: str, limit: int, key: str
-) -> None:
-    assert len({one.completed(prefix, limit, key) for one in worlds}) == 1
-
-
-@pytest.mark.slow
-def test_the_worlds_do_differ(worlds: tuple[World, ...]) -> None:
-    found = [len(one.mail.ids(SearchQuery("merger", limit=1000))) for one in worlds]
-    assert found == [0, 9, 60]
-    orders = {tuple(one.mail.ids(SearchQuery("the deployment failed"))) for one in worlds}
-    assert len(orders) == len(worlds)
-    (said,) = {one.completed("re", 50) for one in worlds}
-    shown = [one["subject"] for one in json.loads(said)["subjects"]]
-    assert shown
-    assert all(any(word.startswith("re") for word in text.lower().split()) for text in shown)
-    query = SearchQuery("secret", doc_kind=DocKind.AGENT)
-    known = worlds[-1].mail.ask(query, EYE).entities
-    assert {hit.entity.project_id for hit in known if "Amber" not in str(hit)} == {1}
-    assert len(worlds[-1].mail.ask(query).entities) > len(known) > 0
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("said", [None, "deny", "allow", True, 0, "ALLOW", OSError("/etc/policy")])
 def test_whatever_is_not_allow_itself_denies(worlds: tuple[World, ...], said: object) -> None:
     def verdict(_: object) -> Visibility:
@@ -391,3 +246,221 @@ def test_a_view_follows_its_messages_and_a_revoked_verdict_at_once(tmp_path: Pat
         assert mail.ids(SearchQuery("merger"), open_to_all) != []
         shown[0] = Visibility.DENY
         assert mail.ids(SearchQuery("merger"), open_to_all) == []
+
+
+WEIGHTS = ColumnWeights(2.0, 1.0, 4.0)
+AGENT, PROJECT = DocKind.AGENT, DocKind.PROJECT
+
+
+@pytest.fixture
+def known(tmp_path: Path) -> Iterator[MessageStore]:
+    """Hold four agents and five projects; ``SlateHeron`` is known from a message alone."""
+    with stored(tmp_path / "mail.db", [one(1, "salt", recipients=("SlateHeron",))]) as made:
+        made.add_project(9, "data-tools", "Data tools", "indexes messages and builds br-2tnl")
+        known = Directory(made)
+        known.register(
+            1, "AmberFox", program="codex", model="m-4.1", task_description="indexes messages"
+        )
+        known.register(2, "OchreWolf", task_description="reviews messages of br-2tnl")
+        known.register(2, "TealOtter", program="codex", task_description="messages, all messages")
+        yield made
+
+
+@pytest.fixture
+def search(known: MessageStore) -> MailSearch:
+    return replace(service([message(1, "messages")]), entities=entities(known, WEIGHTS))
+
+
+def named(search_response: SearchResponse) -> list[str]:
+    """Names of agents and slugs of projects."""
+    assert search_response.hits == ()
+    kept = (hit.entity for hit in search_response.entities)
+    return [entity.name if isinstance(entity, Agent) else entity.slug for entity in kept]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("text", "kind", "expected"),
+    [
+        ("amberfox", AGENT, ["AmberFox"]),
+        ("slateheron", AGENT, ["SlateHeron"]),
+        ("codex", AGENT, ["AmberFox", "TealOtter"]),
+        ("m-4.1", AGENT, ["AmberFox"]),
+        ("br-2tnl", AGENT, ["OchreWolf"]),
+        ("+messages -codex", AGENT, ["OchreWolf"]),
+        ("Och*", AGENT, ["OchreWolf"]),
+        ("salt", AGENT, []),
+        ("data-tools", PROJECT, ["data-tools"]),
+        ("tools", PROJECT, ["data-tools"]),
+        ('"indexes messages"', PROJECT, ["data-tools"]),
+        ("harbour", PROJECT, ["harbour"]),
+        ("AmberFox", PROJECT, []),
+    ],
+)
+def test_words_find_entities(
+    search: MailSearch, text: str, kind: DocKind, expected: list[str]
+) -> None:
+    found = search.search(SearchQuery(text, doc_kind=kind))
+    assert sorted(named(found)) == expected
+    assert {hit.doc_kind for hit in found.entities} <= {kind}
+    assert (found.explain.engine, found.explain.method) == ("fts5", "fts5")
+    assert not found.degraded
+
+
+@pytest.mark.slow
+def test_only_the_project_filters_entities(search: MailSearch) -> None:
+    of_messages = SearchQuery(
+        "messages",
+        doc_kind=AGENT,
+        product_id=3,
+        importance=(Importance.URGENT,),
+        direction=Direction.INBOX,
+        agent_name="nobody",
+        thread_id="none",
+        ack_required=True,
+        time_range=TimeRange(5, 4),
+        sender_name="nobody",
+        recipient_name="nobody",
+    )
+    found = search.search(of_messages)
+    plain = search.search(SearchQuery("messages", doc_kind=AGENT))
+    assert found.entities == plain.entities != ()
+    assert (found.explain.facets_applied, found.explain.facet_count) == ((), 0)
+    assert found.explain.note == ""
+    within = search.search(replace(of_messages, project_id=2))
+    assert sorted(named(within)) == ["OchreWolf", "TealOtter"]
+    assert within.explain.facets_applied == ("project_id",)
+    listed = search.search(SearchQuery("", doc_kind=PROJECT, project_id=9, thread_id="none"))
+    assert named(listed) == ["data-tools"]
+    nothing = search.search(SearchQuery("", doc_kind=PROJECT, thread_id="none"))
+    assert "the query is empty" in nothing.explain.note
+
+
+@pytest.mark.slow
+def test_the_index_follows_what_is_written(search: MailSearch, known: MessageStore) -> None:
+    def names(text: str, kind: DocKind) -> list[str]:
+        return named(search.search(SearchQuery(text, doc_kind=kind)))
+
+    listed = Directory(known)
+    listed.register(1, "AmberFox", task_description="digs wells_2")
+    assert names("indexes", AGENT) == []
+    assert names("wells_2", AGENT) == names("amberfox", AGENT) == ["AmberFox"]
+    listed.describe(MailProject(9, "data-tools", "", "moss"))
+    assert names("indexes", PROJECT) == []
+    assert names("moss", PROJECT) == names("data-tools", PROJECT) == ["data-tools"]
+    changing.insert(known, one(2, sender_name="NewComer", recipients=("AmberFox",)))
+    assert names("newcomer", AGENT) == ["NewComer"]
+    assert names("wells_2", AGENT) == ["AmberFox"]
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """A part that writes down when it is asked, and with what."""
+
+    part: Any
+    name: str
+    calls: list[tuple[str, tuple[Any, ...]]]
+
+    def __getattr__(self, method: str) -> Callable[..., Any]:
+        def call(*given: Any) -> Any:  # noqa: ANN401  whatever the part takes and gives
+            self.calls.append((self.name, given))
+            return getattr(self.part, method)(*given)
+
+        return call
+
+
+@pytest.mark.slow
+def test_vectors_words_fusion_and_reranking_follow_each_other(post: Whole) -> None:
+    """What is reranked are the first of the fused list, in its order."""
+    calls: list[tuple[str, tuple[Any, ...]]] = []
+    tiers = post.service.tiers
+    words = cast("Any", Recorded(tiers.lexical[FallbackTier.TANTIVY], "words", calls))
+    recorded = replace(
+        tiers,
+        lexical={FallbackTier.TANTIVY: words},
+        semantic=cast("Any", Recorded(tiers.semantic, "vectors", calls)),
+        reranker=cast("Any", Recorded(tiers.reranker, "reranking", calls)),
+    )
+    query = SearchQuery("deployment review", mode=SearchMode.HYBRID_RERANK, rerank_top_k=10)
+    found = replace(post.service, tiers=recorded).search(query)
+    assert found.served_by == FallbackTier.RERANK
+    assert [name for name, _ in calls] == ["vectors", "words", "reranking"]
+    _, ids, _ = calls[-1][1]
+    assert [*ids] == post.ids(replace(query, mode=SearchMode.HYBRID, limit=10))
+
+
+@pytest.mark.parametrize(
+    ("text", "kept", "note"),
+    [
+        ("deployment " * 700, "deployment", None),
+        ('"Plan" plan +plan ' * 700, '"Plan"', None),
+        ('"' + "a b " * 400 + '"', f'"{" ".join("ab" * (MAX_WORDS // 2))}"', None),
+        (" ".join(f"a{chr(0x2600 + at)}" for at in range(150)), None, "300 words"),
+    ],
+    ids=["one word", "one phrase", "a long phrase is cut and stays a phrase", "emoji are words"],
+)
+def test_a_long_text_is_bounded(text: str, kept: str | None, note: str | None) -> None:
+    found = bounded(text)
+    assert kept is None or found.text.split() == kept.split()
+    assert note is None or found.note.startswith(note)
+    assert sum(len(clause.words) for clause in clauses(found.text)) <= MAX_WORDS
+
+
+@pytest.mark.parametrize("engine", ["fts5", "tantivy"])
+def test_recency_keeps_scores(store: MessageStore, mail: Mail, tmp_path: Path, engine: str) -> None:
+    asked: MailEngine = (
+        Fts5Engine(store, ColumnWeights(2.0, 1.0, 4.0))
+        if engine == "fts5"
+        else built(tmp_path / "mail", mail.messages).engine
+    )
+    text = "deployment review br-2tnl failed"
+
+    def scores(ranking: RankingMode, depth: int) -> dict[int, float]:
+        hits = of_lexical(
+            asked.search(text, Filters(project_id=2), ranking, depth), ExplainTiming()
+        ).hits
+        return {hit.message_id: hit.score for hit in hits}
+
+    whole = scores(RankingMode.RELEVANCE, 1_000)
+    assert scores(RankingMode.RECENCY, 1_000) == pytest.approx(whole, abs=1e-12)
+    for depth in (1, 2, 3, 5, 8):
+        few = scores(RankingMode.RECENCY, depth)
+        assert few == pytest.approx({at: whole[at] for at in few}, abs=1e-12)
+    assert max(scores(RankingMode.RECENCY, 1).values()) < 1.0
+
+
+@given(st.floats(allow_nan=False, allow_infinity=False), st.integers(-(2**62), 2**62))
+def test_a_cursor_reads_back_bit_for_bit(score: float, message_id: int) -> None:
+    assert SearchCursor.decode(SearchCursor(score, message_id).encode()) is not None
+    for engine, seen in product(CursorEngine, ((), (3,), (-(2**63), -1, 0, 7, 2**63 - 1))):
+        query = "0123456789abcdef" if seen else ""
+        cursor = SearchCursor(score, message_id, engine, query, frozenset(seen))
+        assert SearchCursor.decode(cursor.encode()) == cursor
+
+
+def test_the_wire_format_is_the_specifications() -> None:
+    assert SearchCursor(0.5, 42).encode() == "s3fe0000000000000:i42"
+    assert SearchCursor(0.5, 42, CursorEngine.TANTIVY).encode() == "s3fe0000000000000:i42:etantivy"
+    ends = (":elucene", ":elike:b1,2", ":elike:q0123456789abcdef", ":elike:q0123456789abcdef:xAB")
+    for bad in ("", "s7ff8000000000000:i1", *(f"s3fe0000000000000:i1{end}" for end in ends)):
+        assert SearchCursor.decode(bad) is None
+
+
+def test_redaction_hides_subject_and_body_and_is_counted(post: Whole) -> None:
+    seen = viewer("Zoë", frozenset({1}), frozenset({"AmberFox"}))
+    query = SearchQuery("", sender_name="AmberFox", limit=1_000)
+    verdicts = {m.message_id: seen.sees(m) for m in MAIL.messages if m.sender_name == "AmberFox"}
+    found = post.ask(query, seen)
+    assert [hit.message_id for hit in found.hits] == [*verdicts]
+    for hit in found.hits:
+        hidden = verdicts[hit.message_id] is Visibility.REDACT
+        assert hit.redacted == hidden == (REDACTED in {hit.subject, hit.body})
+    told = found.explain
+    redacted = sum(hit.redacted for hit in found.hits)
+    assert (told.denied_count, told.redacted_count) == (0, redacted)
+    assert (told.scope_policy, 0 < redacted < len(verdicts)) == ("viewer:Zoë", True)
+    everyone = replace(query, sender_name=None)
+    denied = [m for m in MAIL.messages if seen.sees(m) is Visibility.DENY]
+    assert post.ask(everyone, seen).explain.denied_count == 0
+    audited = post.ask(everyone, replace(seen, audited=True)).explain
+    assert audited.denied_count == len(denied) > 0

@@ -9,22 +9,18 @@ from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from random import Random
-from typing import Any
 
 import numpy as np
 
 from harness.core.engine import Manifest
-from harness_engines.mcp_server import ToolRefusal, resolved
 from harness_engines.rerank.cross_encoder import Reranked
 from harness_engines.stacks.agent_mail.contract import (
     MailEngine,
     Message,
-    SearchMode,
     SearchQuery,
     SearchResponse,
 )
-from harness_engines.stacks.agent_mail.mcp_tools.arguments import Beginning, InProject
-from harness_engines.stacks.agent_mail.mcp_tools.search import ServedIndex, Surface
+from harness_engines.stacks.agent_mail.mcp_tools.search import ServedIndex
 from harness_engines.stacks.agent_mail.pipeline.pages import entities
 from harness_engines.stacks.agent_mail.pipeline.plan import FallbackTier, KillSwitch
 from harness_engines.stacks.agent_mail.pipeline.retrievers import Semantic, Tiers
@@ -172,28 +168,6 @@ class World:
         """Search as the viewer; give every byte of the answer but its times."""
         found = asdict(self.mail.under(switch).ask(query, EYE))
         del found["explain"]["timing"]
-        return json.dumps(found, sort_keys=True).encode()
-
-    def tool(self, mode: SearchMode = SearchMode.LEXICAL, **given: Any) -> bytes:  # noqa: ANN401  a tool takes what it is given
-        """Call the tool as the viewer."""
-        mail = self.mail
-        surface = Surface(mail.service, mail.store, self.identity, mode, EYE)
-        try:
-            found = surface.search(resolved(InProject, {"project_key": "*", **given})).written()
-        except ToolRefusal as exc:
-            return str(exc).encode()
-        found.get("explain", {}).pop("timing", None)
-        return json.dumps(found, sort_keys=True).encode()
-
-    def completed(self, prefix: str, limit: int, project_key: str = "*") -> bytes:
-        """Complete a subject as the viewer."""
-        mail = self.mail
-        surface = Surface(mail.service, mail.store, self.identity, SearchMode.LEXICAL, EYE)
-        given = Beginning(project_key=project_key, prefix=prefix, limit=limit)
-        try:
-            found = surface.subjects(given).written()
-        except ToolRefusal as exc:
-            return str(exc).encode()
         return json.dumps(found, sort_keys=True).encode()
 
 

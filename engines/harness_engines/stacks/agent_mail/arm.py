@@ -64,7 +64,7 @@ from harness_engines.stacks.agent_mail.pipeline.retrievers import (
     or_unavailable,
 )
 from harness_engines.stacks.agent_mail.service import MailSearch
-from harness_engines.stacks.agent_mail.sqlite import journal, search, store
+from harness_engines.stacks.agent_mail.sqlite import schema, search, store
 from harness_engines.stacks.agent_mail.sqlite.search import LikeEngine, matching_ids
 from harness_engines.stacks.agent_mail.sqlite.store import DeadlineStore, MessageStore, Remembered
 from harness_engines.stacks.agent_mail.tantivy.engine import TantivyMailEngine
@@ -200,7 +200,7 @@ class MailSearcher:
     def generation(self) -> int | str | None:
         """How often the messages have changed since the index was built."""
         try:
-            return journal.generation(self.watched)
+            return schema.generation(self.watched)
         except SearchError:
             return ""
 
@@ -330,11 +330,11 @@ class Mail(FileEngine[MailSearcher]):
                 made.add_product(product, f"product-{product}", sorted(linked))
             made.insert_all((message, {}) for message in messages)
             with made.writing() as db:
-                journal.settle(db)
+                schema.settle_journal(db)
             LiveWords(self._tantivy(index, made)).reindex(0)
         self.settings.reranking.build(index, messages, self.cache)
         if (embedder := self.embedder()) is not None:
-            LiveVectors(index / VECTORS, embedder, self.cache).write(messages, 0)
+            LiveVectors(index / VECTORS, embedder, self.cache, made).write(messages, 0)
         write_text(index / IDS, json.dumps([document.doc_id for document in in_order]))
 
     @contextmanager

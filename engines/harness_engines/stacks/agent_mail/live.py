@@ -25,11 +25,10 @@ from harness_engines.stacks.agent_mail.contract import DocChange, DocumentSource
 from harness_engines.stacks.agent_mail.pipeline import faults
 from harness_engines.stacks.agent_mail.pipeline.plan import FallbackTier
 from harness_engines.stacks.agent_mail.pipeline.retrievers import text_of
-from harness_engines.stacks.agent_mail.sqlite import journal
+from harness_engines.stacks.agent_mail.sqlite import schema
 from harness_engines.stacks.agent_mail.sqlite.store import MessageStore
-from harness_engines.stacks.agent_mail.tantivy.engine import TantivyMailEngine
+from harness_engines.stacks.agent_mail.tantivy.engine import LEAST, TantivyMailEngine
 from harness_engines.stacks.agent_mail.tantivy.index import batches
-from harness_engines.stacks.agent_mail.tantivy.query import LEAST
 from harness_engines.stacks.agent_mail.views import View, plain
 from harness_engines.vector import amvi, bulk
 from harness_engines.vector.embedder import Embedder
@@ -70,7 +69,7 @@ class LiveIndexes:
             return ""
         try:
             with faults.known():
-                now = journal.generation(self.store)
+                now = schema.generation(self.store)
                 behind = [one for one in named if self.indexes[one].reached != now]
                 if behind:
                     work = partial(self._catch_up, behind, now)
@@ -81,7 +80,7 @@ class LiveIndexes:
             try:
                 with faults.known():
                     reached = min(self.indexes[name].reached or 0 for name in named)
-                    seen = self.view.hydrate(journal.changed(self.store, reached))
+                    seen = self.view.hydrate(schema.changed(self.store, reached))
             except SearchError as why:
                 return f"{STALE}{plain(why)}"
             return f"{STALE}a message may be missing" if seen else ""
@@ -90,7 +89,7 @@ class LiveIndexes:
     def catch_up(self) -> int:
         """Bring every index up to the table as it is now, and give its generation."""
         with faults.known():
-            now = journal.generation(self.store)
+            now = schema.generation(self.store)
             behind = [name for name in self.indexes if self.indexes[name].reached != now]
             if behind:
                 self._catch_up(behind, now)
@@ -108,11 +107,11 @@ class LiveIndexes:
                 for name in behind:
                     index = self.indexes[name]
                     reached = index.reached
-                    if reached is None or reached > journal.generation(self.store):
+                    if reached is None or reached > schema.generation(self.store):
                         index.reindex(now)
                         continue
                     while reached < now:
-                        batch = journal.since(self.store, reached)
+                        batch = schema.since(self.store, reached)
                         index.apply(batch.changes, batch.generation)
                         reached = batch.generation
         except (Locked, OSError) as exc:
@@ -160,7 +159,7 @@ class LiveVectors:
     path: Path
     embedder: Embedder
     cache: Path
-    source: DocumentSource | None = None
+    source: DocumentSource
     """Where every message comes from, for a file of which nothing is known."""
     _note: IndexNote = field(init=False)
     _open: tuple[Stamp, amvi.AmviIndex] | None = field(default=None, init=False)
@@ -190,8 +189,6 @@ class LiveVectors:
 
     def reindex(self, generation: int) -> None:
         """Write the vectors of all messages, which have reached ``generation``."""
-        if self.source is None:
-            raise IndexUnavailable(f"{self.path}: its messages are not known here")
         with faults.known():
             messages = [one for batch in batches(self.source, LEAST) for one in batch]
             self.write(messages, generation)
@@ -293,7 +290,7 @@ class LiveTokens:
 
     def rerank(self, text: str, ids: Sequence[int], fused: Sequence[float]) -> Sequence[Reranked]:
         """Score a window; see ``LateInteraction``. A message that is gone is like nothing."""
-        changed = journal.changed_of(self.store, ids)
+        changed = schema.changed_of(self.store, ids)
         if not changed:
             return self.base.rerank(text, ids, fused)
         over = {one: self._tokens(one, at) for one, at in changed.items()}
@@ -316,7 +313,7 @@ class LiveTokens:
 
 def as_it_is(index: Path, made: Manifest, opened: MessageStore) -> Manifest:
     """Return what messages the table holds: those that were indexed, until they change."""
-    generation, total = journal.generation(opened), opened.total_count()
+    generation, total = schema.generation(opened), opened.total_count()
     if not generation:
         contract.check_count(index, made, total)
         return made

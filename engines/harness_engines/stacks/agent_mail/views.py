@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import astuple, dataclass, replace
 from pathlib import Path
@@ -26,10 +26,12 @@ from harness.core.files import scratch
 from harness_engines.contract import FeatureUnavailable, IndexUnavailable, InvalidQuery, SearchError
 from harness_engines.stacks.agent_mail.budget import ServiceParts
 from harness_engines.stacks.agent_mail.contract import (
+    Agent,
     DocKind,
     Entity,
     Filters,
     MailEngine,
+    MailProject,
     Message,
     Names,
 )
@@ -44,9 +46,8 @@ from harness_engines.stacks.agent_mail.pipeline.retrievers import (
 )
 from harness_engines.stacks.agent_mail.pipeline.scope import Scope, Visibility
 from harness_engines.stacks.agent_mail.sqlite import store as stores
-from harness_engines.stacks.agent_mail.sqlite.directory import Directory, copied
 from harness_engines.stacks.agent_mail.sqlite.search import matching_ids
-from harness_engines.stacks.agent_mail.sqlite.store import MessageStore, Remembered
+from harness_engines.stacks.agent_mail.sqlite.store import MessageStore, Remembered, spelled
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,7 +152,7 @@ class StoredViews:
         with ExitStack() as until_made:
             folder = until_made.enter_context(scratch())
             with stores.create(folder / "messages.db") as empty:
-                copied(Directory(self._source), Directory(empty), shown, redacted, scope.knows)
+                copied(self._source, empty, shown, redacted, scope.knows)
                 empty.insert_all((message, {}) for message in shown)
             filled = until_made.enter_context(stores.opened(folder / "messages.db"))
 
@@ -190,6 +191,51 @@ class StoredViews:
                 elif verdict is Visibility.ALLOW:
                     shown.append(message)
         return shown, frozenset(redacted)
+
+
+_KEEP = (
+    "INSERT INTO agents (id, project_id, name, program, model, task_description, identifiers,"
+    " subject_form, body_form) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+)
+
+
+def copied(
+    whole: MessageStore,
+    part: MessageStore,
+    shown: Sequence[Message],
+    redacted: Collection[int],
+    knows: Callable[[Entity], bool],
+) -> None:
+    """Write to ``part`` the agents and projects that its viewer knows, and products of these."""
+    named = {(m.project_id, name) for m in shown for name in (m.sender_name, *m.recipients)}
+    agents = [
+        agent if knows(agent) else Agent(agent.agent_id, agent.project_id, agent.name)
+        for agent in whole.agents(row[0] for row in whole.read("SELECT id FROM agents")).values()
+        if knows(agent) or (agent.project_id, agent.name) in named
+    ]
+    within = {m.project_id for m in shown} | {agent.project_id for agent in agents}
+    known = {
+        project.project_id: project
+        if knows(project)
+        else MailProject(project.project_id, project.slug)
+        for project in whole.projects(
+            row[0] for row in whole.read("SELECT id FROM projects")
+        ).values()
+        if knows(project) or project.project_id in within
+    }
+    for project in known.values():
+        part.add_project(project.project_id, project.slug, project.name, project.description)
+    own = {m.project_id for m in shown if m.message_id not in redacted}
+    own |= {project.project_id for project in known.values() if knows(project)}
+    for product_id, name in whole.read("SELECT id, name FROM products ORDER BY id"):
+        linked = whole.projects_of_product(product_id)
+        if linked & own:
+            part.add_product(product_id, name, sorted(linked & known.keys()))
+    with part.writing() as db:
+        for agent in agents:
+            told = (agent.name, agent.program, agent.model, agent.task_description)
+            values = (agent.agent_id, agent.project_id, *told, *spelled(*told))
+            db.execute(_KEEP, values)
 
 
 def _narrowed(

@@ -32,7 +32,6 @@ from harness_engines.stacks.agent_mail.pipeline.retrievers import (
 )
 from harness_engines.stacks.agent_mail.pipeline.scope import REDACTED, Scope, Visibility
 from harness_engines.stacks.agent_mail.sqlite import schema
-from harness_engines.stacks.agent_mail.sqlite.directory import Directory
 from harness_engines.stacks.agent_mail.sqlite.search import ColumnWeights, Fts5Engine, LikeEngine
 from harness_engines.stacks.agent_mail.sqlite.store import MessageStore
 
@@ -59,7 +58,6 @@ class PageSource(Generic[Doc]):
 
 def entities(store: MessageStore, weights: ColumnWeights) -> Mapping[DocKind, PageSource[Entity]]:
     """Return what agents and projects are searched with: FTS5, and LIKE where that fails."""
-    known = Directory(store)
 
     def tiers(table: str) -> Tiers:
         engines: Mapping[FallbackTier, MailEngine] = {
@@ -73,8 +71,8 @@ def entities(store: MessageStore, weights: ColumnWeights) -> Mapping[DocKind, Pa
         return [EntityHit(entity, hit.score, hit.raw_score) for hit, entity in there]
 
     return {
-        DocKind.AGENT: PageSource(tiers(schema.AGENTS), known.agents, show),
-        DocKind.PROJECT: PageSource(tiers(schema.PROJECTS), known.projects, show),
+        DocKind.AGENT: PageSource(tiers(schema.AGENTS), store.agents, show),
+        DocKind.PROJECT: PageSource(tiers(schema.PROJECTS), store.projects, show),
     }
 
 

@@ -79,28 +79,17 @@ class Viewer:
     projects: frozenset[int]
     contacts: frozenset[str]
 
-    def __call__(self, message: Message) -> Visibility:
-        """Allow own messages and those of own projects; redact those of contacts elsewhere."""
-        if self.agent == message.sender_name or self.agent in message.recipients:
+    def __call__(self, about: Message | Entity) -> Visibility:
+        """Allow what is its own or of its projects; redact messages of contacts elsewhere."""
+        contact = False
+        if isinstance(about, Message):
+            own = self.agent in {about.sender_name, *about.recipients}
+            contact = about.sender_name in self.contacts
+        else:
+            own = isinstance(about, Agent) and about.name == self.agent
+        if own or about.project_id in self.projects:
             return Visibility.ALLOW
-        if message.project_id in self.projects:
-            return Visibility.ALLOW
-        return Visibility.REDACT if message.sender_name in self.contacts else Visibility.DENY
-
-    def entity(self, entity: Entity) -> Visibility:
-        """Allow own projects, the agents in them, and the viewer itself."""
-        own = isinstance(entity, Agent) and entity.name == self.agent
-        return Visibility.ALLOW if own or entity.project_id in self.projects else Visibility.DENY
-
-
-@dataclass(frozen=True, slots=True)
-class _Known:
-    """``Viewer.entity`` as a value, so that equal rules compare equal."""
-
-    rules: Viewer
-
-    def __call__(self, entity: Entity) -> Visibility:
-        return self.rules.entity(entity)
+        return Visibility.REDACT if contact else Visibility.DENY
 
 
 @cache
@@ -112,4 +101,4 @@ def unrestricted() -> Scope:
 def viewer(agent: str, projects: frozenset[int], contacts: frozenset[str]) -> Scope:
     """Show an agent its own messages and its projects', and of its contacts that they wrote."""
     rules = Viewer(agent, projects, contacts)
-    return Scope(f"viewer:{agent}", rules, _Known(rules))
+    return Scope(f"viewer:{agent}", rules, rules)

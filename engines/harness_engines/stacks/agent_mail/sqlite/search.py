@@ -7,7 +7,6 @@ import re
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass, replace
-from time import perf_counter
 from typing import NamedTuple
 
 import numpy as np
@@ -18,10 +17,7 @@ from harness_engines.lexical.terms import Clause, Occur, clause_terms, coded, no
 from harness_engines.stacks.agent_mail.contract import (
     CandidateList,
     Direction,
-    DocChange,
     Filters,
-    IndexHealth,
-    IndexStats,
     MessageCandidate,
     RankingMode,
     names,
@@ -397,40 +393,6 @@ class Fts5Engine:
         listed = f"SELECT m.id, score, min(score) OVER () FROM ({matched}) AS m"  # noqa: S608  values are bound
         ordered = f"{listed} ORDER BY {BY_TIME}" if recent else f"{matched} ORDER BY score, m.id"
         return f"{ordered} LIMIT ?"
-
-    def rebuild(self) -> IndexStats:
-        start = perf_counter()
-        with self.store.writing() as db:
-            schema.drop_index(db, self.table)
-            schema.create_index(db, self.table)
-        return IndexStats(self._kept(), 1_000 * (perf_counter() - start))
-
-    def update_incremental(self, changes: Sequence[DocChange]) -> int:
-        """Count ``changes``; the triggers applied them when they were made."""
-        return len(changes)
-
-    def remove(self) -> None:
-        """Drop the index and its triggers: the last step of the migration (ADR-003, D7)."""
-        with self.store.writing() as db:
-            schema.drop_index(db, self.table)
-
-    def health(self) -> IndexHealth:
-        try:
-            made = dict(self.store.ask("SELECT name, sql FROM sqlite_master"))
-            absent = schema.missing(made, self.table)
-            if absent:
-                return IndexHealth(ready=False, documents=0, reason=f"no {', '.join(absent)}")
-            fts = f"{self.table}_fts"
-            indexed = self.store.ask(f"SELECT count(*) FROM {fts}_docsize")[0][0]  # noqa: S608  our own text
-            self.store.ask(f"SELECT rowid FROM {fts} WHERE {fts} MATCH '\"a\"' LIMIT 1")  # noqa: S608  our own text
-        except sqlite3.Error as exc:
-            return IndexHealth(ready=False, documents=0, reason=str(exc))
-        kept = self._kept()
-        reason = "" if indexed == kept else f"{indexed} {self.table} indexed of {kept}"
-        return IndexHealth(ready=not reason, documents=indexed, reason=reason)
-
-    def _kept(self) -> int:
-        return int(self.store.read(f"SELECT count(*) FROM {self.table}")[0][0])  # noqa: S608  our own text
 
 
 def _refusal(exc: sqlite3.Error) -> str:

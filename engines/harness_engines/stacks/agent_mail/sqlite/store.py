@@ -15,11 +15,17 @@ from typing import Any
 from harness_engines.contract import EngineError, IndexUnavailable, SearchError
 from harness_engines.lexical.terms import coded
 from harness_engines.stacks.agent_mail.budget import CURRENT
-from harness_engines.stacks.agent_mail.contract import Importance, Message, names
-from harness_engines.stacks.agent_mail.sqlite import journal, schema
-from harness_engines.stacks.agent_mail.sqlite.journal import Journaled
+from harness_engines.stacks.agent_mail.contract import (
+    Agent,
+    Importance,
+    MailProject,
+    Message,
+    names,
+)
+from harness_engines.stacks.agent_mail.sqlite import schema
 from harness_engines.stacks.agent_mail.sqlite.schema import (
     Connections,
+    Journaled,
     Param,
     Readers,
     connect,
@@ -57,6 +63,13 @@ _UPDATE = (
     " importance = ?, ack_required = ?, created_ts = ?, identifiers = ? WHERE id = ?"
 )
 _FORMS = "UPDATE messages SET subject_form = ?, body_form = ? WHERE id = ?"
+_AGENTS = (
+    "SELECT id, project_id, name, program, model, task_description FROM agents"
+    " WHERE id IN (SELECT value FROM json_each(?))"
+)
+_PROJECTS = (
+    "SELECT id, slug, name, description FROM projects WHERE id IN (SELECT value FROM json_each(?))"
+)
 _ADDRESS = "INSERT INTO recipients (message_id, agent_id, kind, position) VALUES (?, ?, ?, ?)"
 BATCH = 1_000
 """Messages written by one statement a table."""
@@ -186,7 +199,7 @@ class Remembered:
     def _caught_up(self) -> int:
         """Forget what was changed since the last reading, and give the generation reached."""
         with self._lock:
-            now, changed = journal.news(self._store, self._reached)
+            now, changed = schema.news(self._store, self._reached)
             if self._reached is None or now < self._reached:
                 self._kept.clear()
                 self._characters = 0
@@ -320,6 +333,16 @@ class MessageStore(Connections):
         """Id of a product, None where there is none of this name."""
         rows = self.read("SELECT id FROM products WHERE name = ?", (name,))
         return rows[0][0] if rows else None
+
+    def agents(self, agent_ids: Iterable[int]) -> Mapping[int, Agent]:
+        """Read agents; ids that are gone are left out."""
+        rows = self.read(_AGENTS, (json.dumps(tuple(agent_ids)),))
+        return {row[0]: Agent(*row) for row in rows}
+
+    def projects(self, project_ids: Iterable[int]) -> Mapping[int, MailProject]:
+        """Read projects; ids that are gone are left out."""
+        rows = self.read(_PROJECTS, (json.dumps(tuple(project_ids)),))
+        return {row[0]: MailProject(*row) for row in rows}
 
     def read(self, sql: str, params: Sequence[Param] = ()) -> list[tuple[Any, ...]]:
         """Read rows."""

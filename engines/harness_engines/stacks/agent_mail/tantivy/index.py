@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import struct
-import weakref
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -26,6 +24,7 @@ from harness_engines.lexical.terms import coded, folded, terms, words
 from harness_engines.stacks.agent_mail import budget
 from harness_engines.stacks.agent_mail.budget import Stamp
 from harness_engines.stacks.agent_mail.contract import DocumentSource, Importance, Message, names
+from harness_engines.stacks.agent_mail.pipeline import faults
 
 BATCH = 1_000
 
@@ -93,31 +92,6 @@ def segments_of(index: Path) -> tuple[Segment, ...]:
         )
     except (KeyError, TypeError, AttributeError) as exc:
         raise ValueError(f"{index / META}: not the list of an index ({exc!r})") from exc
-
-
-class Mapped:
-    """Files that are mapped, held open: their length is known without looking for their names."""
-
-    def __init__(self, index: Path, files: Iterable[CheckedFile]) -> None:
-        """Open ``files`` of the folder ``index``."""
-        self._lengths: dict[int, int] = {}
-        weakref.finalize(self, _close, self._lengths)
-        for one in files:
-            self._lengths[os.open(index / one.name, os.O_RDONLY)] = one.size
-
-    def whole(self) -> bool:
-        """Return whether each is as long as it was; every query asks it.
-
-        To read a mapped file beyond its end kills the process (SIGBUS).
-        """
-        return [os.lseek(file, 0, os.SEEK_END) for file in self._lengths] == [
-            *self._lengths.values()
-        ]
-
-
-def _close(files: Iterable[int]) -> None:
-    for file in files:
-        os.close(file)
 
 
 def sweep(index: Path) -> None:
@@ -336,7 +310,6 @@ class OpenIndex(NamedTuple):
     folder: tantivy.Index
     searcher: tantivy.Searcher
     files: frozenset[CheckedFile]
-    mapped: Mapped
     segments: tuple[Segment, ...]
     """In the searcher's order; none where another commit came while the index was opened."""
     in_order: bool
@@ -349,19 +322,6 @@ class WriterOptions(NamedTuple):
     threads: int = 1
     heap_bytes: int = 64_000_000
     """Tantivy needs 15 MB a thread."""
-
-
-@contextmanager
-def guarded(doing: str) -> Iterator[None]:
-    """Make whatever goes wrong an EngineError, also a panic of Tantivy, no Exception."""
-    try:
-        yield
-    except (IndexUnavailable, EngineError):
-        raise
-    except BaseException as exc:
-        if not isinstance(exc, Exception) and type(exc).__name__ != "PanicException":
-            raise
-        raise EngineError(f"{doing}: {type(exc).__name__}: {exc}") from exc
 
 
 def stamp(root: Path) -> Stamp:
@@ -386,9 +346,8 @@ def opened(root: Path, known: frozenset[CheckedFile]) -> OpenIndex:
     for last in (False,) * (TRIES - 1) + (True,):
         before = stamp(root)
         try:
-            with guarded("opening"):
+            with faults.known():
                 files = check(root / INDEX, known)
-                mapped = Mapped(root / INDEX, files)
                 index = tantivy.Index.open(str(root / INDEX))
                 index.config_reader("manual")
                 index.register_tokenizer(ANALYZER, analyzer("none"))
@@ -396,7 +355,7 @@ def opened(root: Path, known: frozenset[CheckedFile]) -> OpenIndex:
                 if stamp(root) != before:
                     segments = ()
                 in_order = ascend(segments, noted_layout(root / INDEX))
-                return OpenIndex(before, index, searcher, files, mapped, segments, in_order)
+                return OpenIndex(before, index, searcher, files, segments, in_order)
         except EngineError as exc:
             if last or stamp(root) == before:
                 raise IndexUnavailable(f"{root}: broken ({exc}). Rebuild it") from exc
@@ -440,7 +399,7 @@ def writing(index: tantivy.Index, how: WriterOptions) -> Iterator[tantivy.IndexW
 
 def built(root: Path, messages: Iterable[Message], how: WriterOptions, weights: FieldCopies) -> int:
     """Index ``messages`` beside ``root`` and put it there; an error leaves the old index."""
-    with guarded("rebuilding"), _others_kept_out(root, how), replacing_folder(root) as beside:
+    with faults.known(), _others_kept_out(root, how), replacing_folder(root) as beside:
         (beside / INDEX).mkdir()
         new = tantivy.Index(schema(), path=str(beside / INDEX))
         new.register_tokenizer(ANALYZER, analyzer("none"))
@@ -463,6 +422,6 @@ def built(root: Path, messages: Iterable[Message], how: WriterOptions, weights: 
 def _others_kept_out(root: Path, how: WriterOptions) -> Iterator[None]:
     """Hold the writer of the index that will be replaced, where there is one that opens."""
     with ExitStack() as until_replaced:
-        with suppress(EngineError), guarded("opening"):
+        with suppress(EngineError), faults.known():
             until_replaced.enter_context(held(tantivy.Index.open(str(root / INDEX)), how))
         yield

@@ -1,0 +1,573 @@
+"""The store of messages: writes, the journal, killed writers and lent connections."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from harness_engines.contract import IndexUnavailable
+from harness_engines.lexical.grammar import refuses as refusals
+from harness_engines.lexical.terms import normalise
+from harness_engines.stacks.agent_mail import ingest
+from harness_engines.stacks.agent_mail.contract import (
+    CandidateList,
+    ChangeKind,
+    Filters,
+    Message,
+    MessageCandidate,
+    RankingMode,
+    TimeRange,
+)
+from harness_engines.stacks.agent_mail.ingest import Draft
+from harness_engines.stacks.agent_mail.sqlite import schema, search
+from harness_engines.stacks.agent_mail.sqlite import store as of_mail
+from harness_engines.stacks.agent_mail.sqlite.schema import MESSAGES, index_of
+from harness_engines.stacks.agent_mail.sqlite.search import (
+    OPERATORS,
+    ColumnWeights,
+    Fts5Engine,
+    LikeEngine,
+    match_expression,
+    sanitize_fts_query,
+)
+from harness_engines.stacks.agent_mail.sqlite.store import (
+    AddressKind,
+    DeadlineStore,
+    MessageStore,
+    Remembered,
+    opened,
+)
+from tests.make import mail_changing as changing
+from tests.make.mail_messages import (
+    AGENTS,
+    NOON,
+    PRODUCTS,
+    STEP,
+    Mail,
+    kinds,
+    one,
+    some_mail,
+    stored,
+)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "mail.db"
+
+
+@pytest.fixture
+def full(path: Path) -> Path:
+    with stored(path, some_mail(7, 40).messages):
+        return path
+
+
+@pytest.fixture
+def three(path: Path) -> Iterator[MessageStore]:
+    messages = (one(1, "salt", "water"), one(2, "moss", "br-2tnl"), one(5, "fern", "stone"))
+    with stored(path, messages) as made:
+        yield made
+
+
+def touched(store: MessageStore) -> int:
+    return int(store.ask("SELECT sum(length(block)) + count(*) FROM messages_fts_data")[0][0])
+
+
+def test_every_message_comes_back_as_it_was_put_in(store: MessageStore, mail: Mail) -> None:
+    ids = list(mail.by_id)[::-1]
+    assert dict(store.hydrate(ids)) == mail.by_id
+    assert list(store.hydrate(ids)) == ids
+    assert store.total_count() == len(mail.messages)
+    assert {k for m in mail.messages for k in kinds(m).values()} == set(AddressKind)
+    for message in mail.messages:
+        assert store.kinds_of(message.message_id) == kinds(message)
+    seen: list[Message] = []
+    since = 0
+    while batch := store.fetch_batch(since, 37):
+        assert len(batch) <= 37
+        seen += batch
+        since = batch[-1].message_id
+    assert tuple(seen) == mail.messages
+    assert store.fetch_batch(0, 0) == store.fetch_batch(0, -1) == []
+
+
+def test_what_is_asked_for_is_read(three: MessageStore) -> None:
+    assert list(three.hydrate([5, 77, 1, 5])) == [5, 1]
+    assert three.sent([5, 77]) == {5: three.hydrate([5])[5].created_ts}
+    assert three.hydrate([]) == {}
+    assert list(three.hydrate(range(100_000))) == [1, 2, 5]
+    assert three.project_called("quarry") == 3
+    assert three.project_called("Quarry") is None
+    assert three.product_called("product-2") == 2
+    assert three.product_called("none") is None
+    assert {p: three.projects_of_product(p) for p in (1, 2, 3)} == PRODUCTS
+    assert three.projects_of_product(404) == frozenset()
+    changing.insert(
+        three, one(9, recipients=("Zoë", "AmberFox", "Zoë")), {"AmberFox": AddressKind.BCC}
+    )
+    assert three.kinds_of(9) == {"Zoë": AddressKind.TO, "AmberFox": AddressKind.BCC}
+    assert three.hydrate([9])[9].recipients == ("Zoë", "AmberFox")
+
+
+def test_after_many_writes_the_index_is_that_of_a_rebuild(path: Path) -> None:
+    before, after = some_mail(1, 60), some_mail(2, 60)
+    with stored(path, before.messages) as store:
+        for message in before.messages[::3]:
+            changing.delete(store, message.message_id)
+        for message in after.messages:
+            known = store.hydrate([message.message_id])
+            (changing.update if known else changing.insert)(store, message)
+        store.ask("INSERT INTO messages_fts (messages_fts, rank) VALUES ('integrity-check', 1)")
+        engine = Fts5Engine(store, ColumnWeights(2.0, 1.0, 4.0))
+        asked = ("deployment failed", "br-2tnl", "部署", "+review -plan", '"migration plan"')
+        everything = (Filters(), RankingMode.RELEVANCE, 1_000)
+        answers = [engine.search(text, *everything) for text in asked]
+        with store.writing() as db:
+            schema.drop_index(db, schema.MESSAGES)
+            schema.create_index(db, schema.MESSAGES)
+        assert [engine.search(text, *everything) for text in asked] == answers
+        assert all(answer.candidates for answer in answers)
+
+
+def test_a_write_that_leaves_the_text_alone_leaves_the_index_alone(three: MessageStore) -> None:
+    before = touched(three)
+    changing.update(three, replace(three.hydrate([2])[2], thread_id="other", recipients=AGENTS))
+    assert touched(three) == before
+    changing.update(three, replace(three.hydrate([2])[2], subject="other"))
+    assert touched(three) != before
+
+
+TWELVE = some_mail(7, 12).messages
+
+
+@pytest.fixture
+def kept(tmp_path: Path) -> Iterator[MessageStore]:
+    with stored(tmp_path / "mail.db", TWELVE) as store:
+        with store.writing() as db:
+            schema.settle_journal(db)
+        yield store
+
+
+def changed(store: MessageStore, reached: int = 0) -> list[tuple[int, ChangeKind]]:
+    return [(one.message_id, one.kind) for one in schema.since(store, reached).changes]
+
+
+@pytest.mark.parametrize(
+    ("sql", "ids"),
+    [
+        ("UPDATE messages SET body = 'x' WHERE id = 3", [3]),
+        ("UPDATE messages SET importance = 'low' WHERE id = 3", [3]),
+        ("DELETE FROM messages WHERE id = 3", [3]),
+        ("DELETE FROM recipients WHERE message_id = 8", [8]),
+        ("UPDATE recipients SET kind = 'cc' WHERE message_id = 8", [8]),
+        ("UPDATE agents SET task_description = 'x'", []),
+    ],
+)
+def test_a_change_by_anyone_is_noted(kept: MessageStore, sql: str, ids: list[int]) -> None:
+    assert (schema.generation(kept), changed(kept)) == (0, [])
+    kept.db.execute(sql)
+    assert [one for one, _ in changed(kept)] == ids
+    assert bool(schema.generation(kept)) == bool(ids)
+
+
+def test_the_last_change_of_a_message_is_kept(kept: MessageStore) -> None:
+    for text in ("x", "y"):
+        kept.db.execute("UPDATE messages SET body = ? WHERE id = 3", (text,))
+    kept.db.execute("DELETE FROM recipients WHERE message_id = 9")
+    kept.db.execute("UPDATE messages SET id = 99 WHERE id = 9")
+    batch = schema.since(kept, 0)
+    said = {one.message_id: one.message and one.message.body for one in batch.changes}
+    assert said == {3: "y", 9: None, 99: TWELVE[4].body}
+    assert changed(kept, batch.generation) == []
+    assert set(schema.changed(kept, 0)) == set(schema.changed_of(kept, [1, 3, 9, 99])) == {3, 9, 99}
+
+
+def test_a_renamed_agent_changes_what_it_sent_and_got(kept: MessageStore) -> None:
+    kept.db.execute("BEGIN")
+    kept.db.execute("DELETE FROM messages")
+    assert schema.generation(kept)
+    kept.db.execute("ROLLBACK")
+    assert (schema.generation(kept), changed(kept)) == (0, [])
+    (name,) = {TWELVE[0].sender_name}
+    theirs = sorted(
+        m.message_id
+        for m in TWELVE
+        if m.project_id == TWELVE[0].project_id and name in {m.sender_name, *m.recipients}
+    )
+    sql = "UPDATE agents SET name = 'New' WHERE name = ? AND project_id = ?"
+    kept.db.execute(sql, (name, TWELVE[0].project_id))
+    assert sorted(one for one, _ in changed(kept)) == theirs != []
+    assert schema.since(kept, 0).generation == schema.generation(kept)
+
+
+REMEMBERED_MESSAGES = 12
+
+
+@dataclass
+class Counted:
+    """A store, and what was read of it."""
+
+    store: MessageStore
+    asked: list[list[int]] = field(default_factory=list)
+
+    def read(self, sql: str, params: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        return self.store.read(sql, params)
+
+    def hydrate(self, message_ids: Sequence[int]) -> Mapping[int, Message]:
+        self.asked.append(list(message_ids))
+        return self.store.hydrate(message_ids)
+
+
+@pytest.fixture
+def counted(path: Path) -> Iterator[Counted]:
+    with stored(path, (one(at, "moss") for at in range(1, REMEMBERED_MESSAGES + 1))) as store:
+        yield Counted(store)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_what_is_given_is_the_message_as_it_is_now(counted: Counted, path: Path, seed: int) -> None:
+    rng, kept = Random(seed), Remembered(counted)
+    ids = range(1, REMEMBERED_MESSAGES + 4)
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("PRAGMA foreign_keys = ON")
+        for step in range(120):
+            match rng.randrange(5):
+                case 0:
+                    other.execute("UPDATE messages SET body = ? WHERE id = ?", (str(step), 3))
+                case 1:
+                    at = rng.choice(ids)
+                    if counted.store.hydrate([at]):
+                        changing.update(
+                            counted.store, one(at, f"fern {step}", recipients=("AmberFox",))
+                        )
+                    else:
+                        changing.insert(counted.store, one(at, f"reed {step}"))
+                case 2:
+                    other.execute("DELETE FROM messages WHERE id = ?", (rng.choice(ids),))
+                case 3:
+                    other.execute("UPDATE agents SET name = name || 'x' WHERE id = 1")
+                case _:
+                    pass
+            some = rng.sample(ids, 5)
+            assert kept.hydrate(some) == counted.store.hydrate(some)
+    assert sum(map(len, counted.asked)) < 120 * 5, "it remembered nothing"
+
+
+def test_an_older_reading_never_takes_the_place_of_a_newer_one(counted: Counted) -> None:
+    kept = Remembered(counted)
+    edited = replace(counted.store.hydrate([2])[2], body="edited")
+    read = counted.hydrate
+
+    def slow(message_ids: Sequence[int]) -> Mapping[int, Message]:
+        old = read(message_ids)
+        counted.hydrate = read  # type: ignore[method-assign]
+        changing.update(counted.store, edited)
+        assert kept.hydrate([2])[2] == edited, "another thread reads meanwhile"
+        return old
+
+    counted.hydrate = slow  # type: ignore[method-assign]
+    kept.hydrate([2])
+    assert kept.hydrate([2])[2] == edited
+
+
+KILLED = """
+import os, sqlite3, sys
+db = sqlite3.connect(sys.argv[1], isolation_level=None)
+db.execute("PRAGMA cache_size = 2")
+db.execute("BEGIN IMMEDIATE")
+db.execute("UPDATE messages SET body = 'half done'")
+os.kill(os.getpid(), 9)
+"""
+
+
+@pytest.mark.parametrize("while_open", [False, True])
+def test_a_killed_write_is_undone(full: Path, *, while_open: bool) -> None:
+    sql = "SELECT count(*) FROM messages WHERE body = 'half done'"
+    with of_mail.opened(full, write=True) as made:
+        made.db.execute("UPDATE messages SET body = hex(randomblob(4000))")
+    with ExitStack() as stack:
+        reads = stack.enter_context(of_mail.opened(full)) if while_open else None
+        subprocess.run([sys.executable, "-c", KILLED, str(full)], check=False)
+        assert full.with_name("mail.db-journal").exists()
+        reads = reads or stack.enter_context(of_mail.opened(full))
+        assert reads.read(sql) == [(0,)]
+    assert not full.with_name("mail.db-journal").exists()
+
+
+def test_nobody_waits_for_a_writer_and_it_leaves_one_file(full: Path) -> None:
+    with of_mail.opened(full) as reads, ingest.opened(full) as writes:
+        written = writes.insert(Draft(1, "a subject", "a body", "RedFox"))
+        db = writes.store.db
+        db.execute("BEGIN EXCLUSIVE")
+        db.execute("UPDATE messages SET body = 'not yet'")
+        reads.db.execute("PRAGMA busy_timeout = 0")
+        assert reads.hydrate(written.message_ids)[written.message_ids[0]].body == "a body"
+        db.execute("ROLLBACK")
+    with of_mail.opened(full) as reads:
+        assert reads.hydrate(written.message_ids)
+    assert [one.name for one in full.parent.iterdir()] == ["mail.db"]
+
+
+def test_while_connections_are_busy_another_one_answers(full: Path) -> None:
+    with of_mail.opened(full) as mail, mail.borrowed():
+        for _ in range(2):
+            with mail.borrowed() as one, mail.borrowed() as other:
+                assert one is not other
+    with of_mail.opened(full) as mail, mail.borrowed() as first, mail.borrowed() as second:
+        assert first is mail.db is not second
+        assert mail.total_count() == 40
+        assert DeadlineStore.of(mail).ask("SELECT 1") == [(1,)]
+    with of_mail.opened(full) as mail, mail.borrowed():
+        full.unlink()
+        assert mail.readers is not None
+        assert mail.readers.take() is None
+
+
+WEIGHTS = ColumnWeights(subject=2.0, body=1.0, identifiers=4.0)
+RELEVANCE, RECENCY = RankingMode.RELEVANCE, RankingMode.RECENCY
+TYPED = st.text() | st.text("ab部é_-.\"'*+():^~{}[]\\/%\0 \ud800ANDORNOTEAR", max_size=60)
+TEXTS = (
+    (1, "br 2tnl", "both words, side by side: br 2tnl br 2tnl"),
+    (2, "notes", "see br-2tnl for more"),
+    (3, "stone", "moss"),
+    (4, "moss", "stone"),
+    (5, "crash", "migrate and migration"),
+    (6, "naïve Straße", "部署 失败 γάμμα cafe\u0301"),
+    (7, "it doesn't", "read_csv in src/app/main.py of C++ 100%"),
+    (8, "before\0after", ""),
+)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    db_path = tmp_path_factory.mktemp("made") / "mail.db"
+    with stored(db_path, (one(*text) for text in TEXTS)):
+        pass
+    return db_path
+
+
+@pytest.fixture
+def db_path(made: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copy(made, tmp_path))
+
+
+@pytest.fixture
+def engine(db_path: Path) -> Iterator[Fts5Engine]:
+    with opened(db_path, write=True) as store:
+        yield Fts5Engine(store, WEIGHTS)
+
+
+def ask(engine: Fts5Engine, text: str, filters: Filters | None = None) -> CandidateList:
+    return engine.search(text, filters or Filters(), RELEVANCE, 100)
+
+
+def ids(found: CandidateList) -> list[int]:
+    return [candidate.message_id for candidate in found.candidates]
+
+
+@given(text=TYPED)
+@example(text=" ".join(f"w{n}-x{n}" for n in range(600)))
+def test_no_text_is_an_error(store: MessageStore, text: str) -> None:
+    found = ask(Fts5Engine(store, WEIGHTS), text)
+    assert (found.used_like_fallback, found.note) == (False, "")
+    assert found.method == ("fts5" if normalise(text) else "filter_only")
+    LikeEngine(store).search(text, Filters(), RELEVANCE, 3)
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("br-2tnl", [2, 1]),
+        ("BR-2TNL", [2, 1]),
+        ('"br-2tnl"', [1, 2]),
+        ("br_2tnl", [1, 2]),
+        ("doesn't", [7]),
+        ("src/app/main.py", [7]),
+        ("read_csv:12", [7]),
+        ("crash\0boom", [5]),
+        ("crash AND", [5]),
+        ("moss -stone", []),
+        ("subject:crash", [5]),
+        ("migra*", [5]),
+        ("migra", []),
+        ('"migra*"', []),
+        ("!!! AND crash", [5]),
+        ("部署", [6]),
+        ("naive", [6]),
+        ("strasse", [6]),
+        ("🎉", []),
+        ("%", []),
+        ("after", [8]),
+        ("src/app/main.py:br-2tnl", [2, 7]),
+    ],
+)
+def test_what_is_found(engine: Fts5Engine, text: str, found: list[int]) -> None:
+    assert ids(ask(engine, text)) == found
+
+
+@pytest.mark.parametrize(
+    ("text", "weights", "order"),
+    [
+        ("stone", ColumnWeights(2.0, 1.0, 1.0), [3, 4]),
+        ("stone", ColumnWeights(1.0, 2.0, 1.0), [4, 3]),
+        ("br-2tnl", ColumnWeights(1.0, 1.0, 4.0), [2, 1]),
+        ("br-2tnl", ColumnWeights(4.0, 1.0, 0.0), [1, 2]),
+    ],
+)
+def test_each_column_has_its_weight(
+    engine: Fts5Engine, text: str, weights: ColumnWeights, order: list[int]
+) -> None:
+    assert ids(ask(Fts5Engine(engine.store, weights), text)) == order
+
+
+def test_it_says_what_it_executed(engine: Fts5Engine) -> None:
+    found = ask(engine, "stone", Filters(thread_id=""))
+    assert found.normalized_query == '"stone"'
+    assert found.sql.endswith(" AND m.thread_id = ? ORDER BY score, m.id LIMIT ?")
+    again = engine.store.ask(found.sql, (2.0, 1.0, 4.0, found.normalized_query, "", 101))
+    assert tuple(MessageCandidate(at, -score) for at, score in again) == found.candidates
+
+
+def test_the_last_resort_is_like(engine: Fts5Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(search, "sanitize_fts_query", lambda _: "(")
+    found = ask(Fts5Engine(engine.store, WEIGHTS, compiled=lambda _: "a-b"), "stone moss")
+    assert found.candidates == (MessageCandidate(3, 0.0), MessageCandidate(4, 0.0))
+    assert (found.used_like_fallback, found.normalized_query) == (True, None)
+    for part in ("asked LIKE", "no such column: b", "syntax error"):
+        assert part in found.note
+
+
+def spoil(db_path: Path, *statements: str) -> None:
+    with closing(sqlite3.connect(db_path)) as db, db:
+        db.execute("PRAGMA writable_schema = ON")
+        for statement in statements:
+            db.execute(statement)
+
+
+SPOILT = [
+    "DROP TABLE messages_fts",
+    "DELETE FROM messages_fts_data",
+    "UPDATE messages_fts_data SET block = x'deadbeefdeadbeef'",
+    "DELETE FROM sqlite_master WHERE name = 'messages_fts_idx'",
+]
+
+
+@pytest.mark.parametrize("statement", SPOILT)
+def test_a_broken_index_is_not_ready_until_it_is_rebuilt(db_path: Path, statement: str) -> None:
+    spoil(db_path, statement)
+    with opened(db_path, write=True) as store:
+        engine = Fts5Engine(store, WEIGHTS)
+        with pytest.raises(IndexUnavailable):
+            ask(engine, "br-2tnl")
+        assert ids(ask(engine, "")) == [text[0] for text in TEXTS]
+        assert LikeEngine(store).search("br-2tnl", Filters(), RELEVANCE, 9).candidates
+        with store.writing() as db:
+            schema.drop_index(db, schema.MESSAGES)
+            schema.create_index(db, schema.MESSAGES)
+    with opened(db_path) as store:
+        assert ids(ask(Fts5Engine(store, WEIGHTS), "br-2tnl")) == [2, 1]
+
+
+@pytest.fixture(scope="module")
+def made_like(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    db_path = tmp_path_factory.mktemp("made") / "mail.db"
+    messages = (
+        one(1, "salt", "water", created_ts=NOON),
+        one(2, "salt", "moss", created_ts=NOON + STEP),
+        one(3, "100% of a_b", "back\\slash", created_ts=NOON + STEP),
+        one(4, "axb", "今天部署失败 🎉", created_ts=NOON + 2 * STEP),
+        one(5, "Zoë", "deployments", created_ts=NOON),
+    )
+    with stored(db_path, messages):
+        pass
+    return db_path
+
+
+@pytest.fixture
+def engine_like(made_like: Path, tmp_path: Path) -> Iterator[LikeEngine]:
+    with opened(Path(shutil.copy(made_like, tmp_path)), write=True) as store:
+        yield LikeEngine(store)
+
+
+def ids_like(engine: LikeEngine, text: str, ranking: RankingMode = RELEVANCE) -> list[int]:
+    found = engine.search(text, Filters(), ranking, 10)
+    assert found.exhausted
+    return ids(found)
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("SALT", [1, 2]),
+        ("salt water", [1]),
+        ("salt AND water", [1]),
+        ("salt -moss", [1]),
+        ('-salt -"back\\slash" -Zo*', [4]),
+        ('"salt water"', []),
+        ("a_b", [3]),
+        ("%", [3]),
+        ("\\", [3]),
+        ("部署", [4]),
+        ("ploy", [5]),
+        ("x" * 60_000, []),
+    ],
+)
+def test_like_finds_every_term(engine_like: LikeEngine, text: str, found: list[int]) -> None:
+    assert ids_like(engine_like, text) == found
+
+
+def test_like_says_that_it_is_a_fallback_and_what_it_executed(engine_like: LikeEngine) -> None:
+    found = engine_like.search("salt", Filters(), RELEVANCE, 1)
+    assert (found.candidates, found.exhausted) == ((MessageCandidate(1, 0.0),), False)
+    assert (found.used_like_fallback, found.normalized_query) == (True, None)
+    assert (found.method, engine_like.name) == ("like", "like")
+    assert engine_like.store.ask(found.sql, ("%salt%", "%salt%", 10)) == [(1,), (2,)]
+    assert ids_like(engine_like, "s", RECENCY) == [2, 3, 1, 5]
+    listed = engine_like.search(" ", Filters(time_range=TimeRange(NOON + 1)), RELEVANCE, 10)
+    assert ids(listed) == [2, 3, 4]
+    assert (listed.method, listed.used_like_fallback) == ("filter_only", False)
+
+
+@pytest.fixture(scope="module")
+def fts() -> Iterator[sqlite3.Connection]:
+    with closing(sqlite3.connect(":memory:")) as db:
+        made = index_of(MESSAGES)["messages_fts"]
+        db.execute(made.replace(", content='messages_words', content_rowid='id'", ""))
+        yield db
+
+
+def accepted(fts: sqlite3.Connection, asked: str) -> None:
+    fts.execute("SELECT rowid FROM messages_fts WHERE messages_fts MATCH ?", (asked,)).fetchall()
+
+
+@given(text=TYPED)
+def test_fts5_refuses_nothing(fts: sqlite3.Connection, text: str) -> None:
+    if asked := match_expression(text):
+        accepted(fts, asked)
+    else:
+        assert not normalise(text)
+    if plain := sanitize_fts_query(text):
+        accepted(fts, plain)
+    else:
+        words = "".join(c if c.isalnum() else " " for c in text).upper().split()
+        assert set(words) <= OPERATORS or refusals(text)
+
+
+@pytest.mark.parametrize("bare", ["br-2tnl", "don't", "a.b", "C++", "a:b", '"', "(x", "x AND", "*"])
+def test_fts5_refuses_what_stands_bare(fts: sqlite3.Connection, bare: str) -> None:
+    with pytest.raises(sqlite3.OperationalError):
+        accepted(fts, bare)
+    accepted(fts, match_expression(bare))
+    accepted(fts, sanitize_fts_query(bare) or '""')

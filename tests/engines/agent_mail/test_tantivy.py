@@ -1,0 +1,381 @@
+"""Tantivy as an engine: answers, changes and failures."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from random import Random
+
+import pytest
+import tantivy
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from harness_engines.contract import EngineError, IndexUnavailable
+from harness_engines.lexical import terms
+from harness_engines.lexical.tantivy import analyzer
+from harness_engines.stacks.agent_mail.contract import (
+    ChangeKind,
+    DocChange,
+    Filters,
+    RankingMode,
+)
+from harness_engines.stacks.agent_mail.tantivy import index
+from harness_engines.stacks.agent_mail.tantivy.index import (
+    HASH,
+    INDEX,
+    META,
+    SHORTEST,
+    SUFFIXES,
+    OpenIndex,
+    grams,
+    opened,
+    schema_hash,
+)
+from tests.make.damage import overwrite
+from tests.make.mail_engines import NONE, WEIGHTS, Case, Source, built, case, delete, upsert
+from tests.make.mail_messages import (
+    PHRASES,
+    one,
+    passes,
+    some_filters,
+    some_mail,
+    some_message,
+    some_text,
+)
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def three(tmp_path_factory: pytest.TempPathFactory) -> Case:
+    texts = enumerate(("moss", "stone", "moss stone"), start=1)
+    return built(tmp_path_factory.mktemp("three") / "mail", [one(at, body=t) for at, t in texts])
+
+
+def test_a_joined_token_whole_comes_before_its_parts(tmp_path: Path) -> None:
+    mail = built(
+        tmp_path / "mail",
+        [
+            one(1, body="br 2tnl and nothing more"),
+            one(2, body="2tnl"),
+            one(3, body="a long text in which br-2tnl is only mentioned, once, near the end of it"),
+            one(4, body="br and then 2tnl"),
+            one(5, body="br-2tnl.1 is another"),
+            one(6, body="BR-2TNL in capitals, in a text of about the same length as the third has"),
+        ],
+    )
+    found = mail.ids("br-2tnl")
+    assert set(found[:2]) == {3, 6}
+    assert set(found) == {1, 3, 5, 6}
+    assert mail.ids("see (br-2tnl), please")[:2] == found[:2]
+    assert set(mail.ids('"br-2tnl"')) == {1, 3, 5, 6}
+    assert mail.ids('"br-2tnl"')[0] == 1, "in quotation marks it is a phrase and no more"
+
+
+@pytest.mark.parametrize(
+    ("typed", "wanted"),
+    [
+        ("+moss stone", {1, 3}),
+        ("moss -stone", {1}),
+        ("moss AND stone", {3}),
+        ('"stone moss"', set()),
+        ("moss NOT stone", {1}),
+        ("MOS*", {1, 3}),
+        ("+mos* -st*", {1}),
+        ('"mos*"', set()),
+        ("*oss", set()),
+        ("*", set()),
+        ("moss --", {1, 3}),
+        ("-moss", {2}),
+        ("(moss", {1, 3}),
+        ("subject:moss", {1, 3}),
+        ("moss~2", set()),
+        ("[moss TO stone]", {1, 2, 3}),
+        ("mos", set()),
+        ("`moss`", {1, 3}),
+    ],
+)
+def test_what_is_typed_is_words(three: Case, typed: str, wanted: set[int]) -> None:
+    assert set(three.ids(typed)) == wanted
+
+
+EIGHTY = some_mail(41, 80)
+
+
+@pytest.fixture
+def box(tmp_path: Path) -> Case:
+    return built(tmp_path / "mail", EIGHTY.messages)
+
+
+def apply(source: Source, changes: Sequence[DocChange]) -> None:
+    for change in changes:
+        if change.message is None:
+            source.by_id.pop(change.message_id, None)
+        else:
+            source.by_id[change.message_id] = change.message
+
+
+@given(seed=st.integers(0, 10_000), batches=st.lists(st.integers(1, 12), min_size=1, max_size=4))
+@settings(max_examples=6, deadline=None)
+def test_changes_end_where_a_rebuild_does(
+    tmp_path_factory: pytest.TempPathFactory, seed: int, batches: list[int]
+) -> None:
+    rng, folder = Random(seed), tmp_path_factory.mktemp("changes")
+    box = built(folder / "mail", some_mail(seed, 30).messages)
+    for size in batches:
+        changes = [
+            delete(at) if rng.random() < 0.4 else upsert(some_message(rng, at))
+            for at in (rng.randrange(1, 70) for _ in range(size))
+        ]
+        apply(box.source, changes)
+        assert box.engine.update_incremental(changes) == size
+    assert box.told.names == ["index.incremental.batch"] * len(batches)
+    assert box.engine.health().ready
+    asked = [(some_text(rng), some_filters(rng) if rng.random() < 0.5 else NONE) for _ in range(25)]
+    listed = [
+        box.candidates("", filters, ranking) for _, filters in asked for ranking in RankingMode
+    ]
+    sets = [set(box.ids(text, filters)) for text, filters in asked]
+    recent = [box.ids(text, filters, RankingMode.RECENCY) for text, filters in asked]
+    anew = built(folder / "anew", box.source.by_id.values())
+    assert listed == [
+        anew.candidates("", filters, ranking) for _, filters in asked for ranking in RankingMode
+    ]
+    assert sets == [set(anew.ids(text, filters)) for text, filters in asked]
+    assert recent == [anew.ids(text, filters, RankingMode.RECENCY) for text, filters in asked]
+    box.engine.rebuild()
+    for text, filters in asked:
+        assert box.candidates(text, filters) == anew.candidates(text, filters)
+    shutil.rmtree(folder)
+
+
+def test_the_last_change_to_a_message_holds(box: Case) -> None:
+    moss, fern = one(900, "moss"), one(900, "fern")
+    changes = [upsert(moss), delete(900), upsert(fern), upsert(one(901, "moss")), delete(901)]
+    assert box.engine.update_incremental([*changes, delete(123_456)]) == 6
+    assert (box.ids("moss"), box.ids("fern")) == ([], [900])
+    assert box.engine.update_incremental([upsert(moss)]) == 1
+    assert (box.ids("moss"), box.ids("fern")) == ([900], [])
+    assert box.told.events[0][1] == {"batch_size": 6, "engine": "tantivy"}
+    assert box.engine.update_incremental([]) == 0
+    assert len(box.told.names) == 2
+
+
+@pytest.mark.parametrize(
+    "wrong", [DocChange(ChangeKind.UPSERT, 1), DocChange(ChangeKind.UPSERT, 1, one(2, "moss"))]
+)
+def test_a_contradictory_change_is_refused(box: Case, wrong: DocChange) -> None:
+    with pytest.raises(EngineError, match="change of message 1"):
+        box.engine.update_incremental([upsert(one(900, "moss")), wrong])
+    assert box.ids("moss") == []
+    assert box.engine.health().ready
+
+
+def test_another_writer_is_waited_for_by_the_caller(box: Case) -> None:
+    other = tantivy.Index.open(str(box.engine.root / INDEX)).writer(15_000_000, 1)
+    with pytest.raises(IndexUnavailable, match="another writer"):
+        box.engine.update_incremental([delete(1)])
+    with pytest.raises(IndexUnavailable, match="another writer"):
+        box.engine.rebuild()
+    assert box.ids("") == [m.message_id for m in EIGHTY.messages], "reading needs no lock"
+    other.wait_merging_threads()
+    first = EIGHTY.messages[0].message_id
+    assert box.engine.update_incremental([delete(first)]) == 1
+    assert box.ids("")[0] != first
+
+
+def test_a_rebuild_reads_every_batch_and_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(index, "BATCH", 7)
+    box = case(tmp_path / "mail", [*EIGHTY.messages, one(-5), one(0)])
+    assert box.engine.rebuild().documents == 82
+    assert box.ids("")[:2] == [-5, 0]
+    box = built(tmp_path / "empty", [])
+    assert box.engine.health().ready
+    for ranking, text in itertools.product(RankingMode, ("", "moss")):
+        found = box.engine.search(text, NONE, ranking, 10)
+        assert (found.candidates, found.exhausted) == ((), True)
+
+
+def test_health_says_in_words_what_is_amiss(box: Case) -> None:
+    assert box.engine.health().reason == ""
+    highest, first = max(box.source.by_id), EIGHTY.messages[0].message_id
+    box.source.by_id[highest + 5] = one(highest + 5, "moss")
+    health = box.engine.health()
+    assert (health.ready, health.documents) == (False, 80)
+    assert health.reason == "80 messages are indexed, the source has 81"
+    del box.source.by_id[first]
+    health = box.engine.health()
+    assert not health.ready
+    assert f"higher id than {highest}" in health.reason
+    box.engine.update_incremental([upsert(box.source.by_id[highest + 5]), delete(first)])
+    assert box.ids("moss") == [highest + 5]
+    assert box.engine.health().ready
+    shutil.rmtree(box.engine.root)
+    health = box.engine.health()
+    assert not health.ready
+    assert "no index here" in health.reason
+
+
+FILED = some_mail(31, 120)
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Case:
+    """Two segments, one of them with deleted messages."""
+    made = built(tmp_path / "mail", FILED.messages[:100])
+    made.engine.update_incremental([
+        delete(FILED.messages[0].message_id),
+        *(upsert(message) for message in FILED.messages[100:]),
+    ])
+    del made.source.by_id[FILED.messages[0].message_id]
+    made.source.by_id.update({m.message_id: m for m in FILED.messages[100:]})
+    return made
+
+
+def damage_file(path: Path, kind: str, rng: Random) -> None:
+    """Lose, cut or alter a file of an index."""
+    whole = bytearray(path.read_bytes())
+    if kind == "gone":
+        path.unlink()
+        return
+    if kind == "altered":
+        whole[rng.randrange(len(whole) // 2)] ^= 1 << rng.randrange(8)
+    overwrite(path, whole if kind == "altered" else whole[: rng.randrange(1, len(whole))])
+
+
+@pytest.mark.parametrize(
+    ("suffix", "damage"),
+    [*itertools.product([*SUFFIXES, "del"], ["gone", "cut", "altered"]), (META, "cut")],
+)
+def test_a_damaged_file_is_found_when_the_index_is_opened(
+    files: Case, suffix: str, damage: str
+) -> None:
+    path = next((files.engine.root / INDEX).glob(f"*{suffix}"))
+    damage_file(path, damage, Random(suffix))
+    fresh = files.fresh()
+    with pytest.raises(IndexUnavailable, match=r"broken|no index here"):
+        fresh.ids("review")
+    health = fresh.engine.health()
+    assert not health.ready
+    assert str(fresh.engine.root) in health.reason
+    with pytest.raises(IndexUnavailable):
+        fresh.engine.update_incremental([delete(3)])
+    assert fresh.engine.rebuild().documents == 120 - 1
+    assert fresh.engine.health().ready
+    assert fresh.ids("") == [m.message_id for m in FILED.messages[1:]]
+
+
+MAIL = some_mail(21, 60)
+
+
+@pytest.mark.parametrize("damage", ['{"sha256": "0"}', None, "{", "[]"])
+def test_another_schema_is_rebuilt_when_it_is_asked(tmp_path: Path, damage: str | None) -> None:
+    root = tmp_path / "mail"
+    before = built(root, MAIL.messages[:40]).ids("")
+    path = root / HASH
+    path.unlink()
+    if damage:
+        path.write_text(damage)
+    mail = case(root, MAIL.messages)
+    health = mail.engine.health()
+    assert (health.ready, health.reason) == (False, "built with another schema")
+    assert mail.told.names == [], "health rebuilds nothing"
+    assert mail.ids("") == [m.message_id for m in MAIL.messages] != before
+    names = ["index.schema.mismatch", "index.rebuild.start", "index.rebuild.complete"]
+    assert mail.told.names == names
+    mismatch, start, complete = (payload for _, payload in mail.told.events)
+    actual = "0" if damage and "sha256" in damage else None
+    assert mismatch == {"expected": schema_hash(WEIGHTS), "actual": actual}
+    assert start == {"doc_count": 60, "engine": "tantivy"}
+    assert {**complete, "duration_ms": 0} == {**start, "duration_ms": 0}
+    assert json.loads(path.read_text()) == {"sha256": schema_hash(WEIGHTS)}
+    assert mail.engine.health().ready
+    mail.fresh().ids("review")
+    assert mail.told.names == names
+
+
+IDS = (2, 3, 5, 8)
+
+
+@pytest.fixture
+def mail(tmp_path: Path) -> Case:
+    return built(tmp_path / "mail", [one(at, "moss") for at in IDS])
+
+
+def now(mail: Case) -> OpenIndex:
+    return opened(mail.engine.root, frozenset())
+
+
+def change(mail: Case, *ids: int) -> None:
+    for at in ids:
+        mail.source.by_id[at] = one(at, "moss")
+    mail.engine.update_incremental([upsert(one(at, "moss")) for at in ids])
+
+
+@pytest.mark.parametrize("ids", [(8,), (3,), (1,), (10, 9)])
+def test_only_what_is_added_between_breaks_the_order(mail: Case, ids: tuple[int, ...]) -> None:
+    change(mail, *ids)
+    assert now(mail).in_order == (ids == (8,))
+    for depth in range(1, 7):
+        assert mail.ids("moss", depth=depth) == sorted({*IDS, *ids})[:depth]
+
+
+SUBJECTS = some_mail(11, 400)
+
+
+@pytest.fixture(scope="module")
+def ahead(tmp_path_factory: pytest.TempPathFactory) -> Case:
+    return built(tmp_path_factory.mktemp("typeahead") / "mail", SUBJECTS.messages)
+
+
+def read(text: str) -> list[str]:
+    return [word.lower() for word in terms.words(terms.folded(text))]
+
+
+def by_hand(prefix: str, filters: Filters) -> set[int]:
+    """Messages of which a subject's word begins with the last word, the others standing in it."""
+    *whole, last = read(prefix)
+    found = set()
+    for message in SUBJECTS.messages:
+        words = read(message.subject)
+        begun = any(word.startswith(last) for word in words)
+        if begun and set(whole) <= set(words) and passes(message, filters):
+            found.add(message.message_id)
+    return found
+
+
+@pytest.mark.slow
+def test_beginnings_are_found_as_by_hand(ahead: Case) -> None:
+    rng = Random(4)
+    words = sorted({word for phrase in PHRASES for word in analyzer("none").analyze(phrase)})
+    tried = shown = 0
+    for word in words:
+        for length in range(SHORTEST, len(word) + 1):
+            prefix = word[:length].upper() if rng.random() < 0.2 else word[:length]
+            if rng.random() < 0.3:
+                prefix = f"{rng.choice(words)} {prefix}"
+            if len(analyzer("none").analyze(prefix)[-1]) < SHORTEST:
+                continue
+            filters = some_filters(rng) if rng.random() < 0.5 else NONE
+            got = {c.message_id for c in ahead.engine.typeahead(prefix, filters, 1_000)}
+            assert got == by_hand(prefix, filters), prefix
+            tried, shown = tried + 1, shown + bool(got)
+    assert tried > 200
+    assert shown > 100
+    long = ahead.engine.typeahead("de", NONE, 1_000)
+    assert list(long) == sorted(long, key=lambda c: (-c.raw_score, c.message_id))
+    for k in (0, 1, 2, 7, 50):
+        assert ahead.engine.typeahead("de", NONE, k) == long[:k]
+
+
+@given(st.lists(st.text(max_size=25), max_size=5))
+def test_beginnings_are_all_and_only_those_of_two_to_twenty_one(words: list[str]) -> None:
+    found = grams(words)
+    assert len(found) == len(set(found))
+    assert set(found) == {word[:n] for word in words for n in range(2, 22) if n <= len(word)}
