@@ -31,6 +31,17 @@ if TYPE_CHECKING:
 
 SELDOM = 20_000
 """Objects made after which garbage is looked for; Python's own number is 700."""
+LONGEST = (
+    "oracle/test_golden.py",
+    "docs/test_run_commands.py",
+    "slices/test_slices.py",
+    "test_package.py",
+    "docs/test_notebooks.py",
+    "engines/test_kept_services.py",
+    "crash/test_crash.py",
+    "test_patterns.py",
+)
+"""Files that take longest, dealt first, so that no process ends long after the others."""
 FEW, MANY = 40, 400
 """Examples of a property, where its test names no number; the second under ``--all``."""
 
@@ -77,8 +88,10 @@ def pytest_xdist_auto_num_workers() -> int | None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave to ``--all`` what is marked so, but what is named by its id."""
+    """Leave to ``--all`` what is marked so, but what is named by its id; begin with the longest."""
     thin(config, items)
+    rank = {str(config.rootpath / "tests" / name): at for at, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: rank.get(str(item.path), len(rank)))
 
 
 def pytest_collectstart() -> None:

@@ -151,7 +151,7 @@ def test_an_unknown_command_exits_with_two(
     ("typed", "starts"),
     [
         (("demo",), ["harness", "demo"]),
-        (("test", "-q"), ["python", "-m", "pytest", "-n", "logical", "--dist", "loadfile", "-q"]),
+        (("test", "-q"), [*run.SHORT["test"], "-q"]),
         (("ruff", "check"), ["ruff", "check"]),
     ],
 )
