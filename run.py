@@ -29,7 +29,7 @@ LOCK = ROOT / "requirements.lock"
 STAMP = VENV / "stamp"
 SHORT = {
     "demo": ["harness", "demo"],
-    "test": "python -m pytest -n logical --dist loadfile --no-loadscope-reorder".split(),
+    "test": ["python", "-m", "pytest", "-nlogical", "--dist=loadfile", "--no-loadscope-reorder"],
 }
 
 
