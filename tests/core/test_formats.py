@@ -12,19 +12,15 @@ import sys
 import time
 import tracemalloc
 from collections.abc import Callable
-from contextlib import suppress
 from email import message_from_bytes
-from html.parser import HTMLParser
 from pathlib import Path
 from time import thread_time
 from typing import Any
-from unittest import mock
 
 import numpy as np
-import pyarrow as pa
 import pytest
 import yaml
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.core import digest, markup, reading
@@ -35,26 +31,20 @@ from harness.core.formats import (
     MAX_DIGITS,
     Loader,
     cell,
-    json_file,
     json_of,
     moment_of,
-    toml_file,
     toml_of,
-    yaml_file,
     yaml_of,
 )
 from harness.core.markup import paragraphs, words
 from harness.core.reading import (
     MAX_LINE_BYTES,
-    UNPACKED_ANYWAY,
     Malformed,
     numbered,
     opened,
     text_of,
     whole,
 )
-from harness.corpus.parquet import table_of
-from tests.source import imported, known
 
 # JSON, TOML and YAML within bounds; what is beyond them is one sentence and no traceback
 
@@ -108,11 +98,6 @@ def test_a_time_that_no_zone_can_tell_is_none(text: str, says: str) -> None:
         moment_of(text)
 
 
-@pytest.mark.parametrize("text", ["0001-01-01T00:00:00+00:00", "9999-12-31T23:59:59+14:00"])
-def test_the_first_and_the_last_time_are_read(text: str) -> None:
-    assert moment_of(text).isoformat() == text
-
-
 def test_a_key_of_many_parts_is_refused_before_it_is_read() -> None:
     """By tomllib they take the square of their number in time and in memory."""
     began = thread_time()
@@ -129,18 +114,6 @@ def test_what_is_within_the_bounds_is_read() -> None:
     assert toml_of("a = [1, 2.5]\n[b]\nc = 'x'") == {"a": [1, 2.5], "b": {"c": "x"}}
 
 
-@pytest.mark.parametrize("read", [json_file, toml_file, yaml_file])
-def test_a_file_is_read_as_its_text_is(tmp_path: Path, read: Callable[[Path], Any]) -> None:
-    path = tmp_path / "file"
-    with pytest.raises(FileNotFoundError):
-        read(path)
-    path.write_bytes(b"\xff")
-    with pytest.raises(Malformed, match="not UTF-8"):
-        read(path)
-    path.write_text('{"a": 1}' if read is json_file else "a = 1" if read is toml_file else "a: 1")
-    assert read(path) == {"a": 1}
-
-
 VALUES = st.recursive(
     st.none()
     | st.booleans()
@@ -150,29 +123,11 @@ VALUES = st.recursive(
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
     max_leaves=12,
 )
-PIECES = st.sampled_from([
-    *'{}[]",:\\.-+*&!#=\n ',
-    "1e9",
-    "null",
-    "true",
-    "\\u",
-    "d800",
-    "''",
-    "é",
-    "9" * 400,
-])
 
 
 @given(VALUES)
 def test_json_that_was_written_is_read_back(value: object) -> None:
     assert json_of(json.dumps(value)) == value
-
-
-@given(st.lists(PIECES, max_size=25).map("".join))
-def test_any_text_is_read_or_refused(text: str) -> None:
-    for read in (json_of, toml_of, yaml_of):
-        with suppress(Malformed):
-            json.dumps(read(text), default=str).encode()
 
 
 # YAML within bounds: no key twice, no alias, no number without an end
@@ -289,15 +244,6 @@ def test_a_line_without_an_end_costs_no_more_than_its_bound(tmp_path: Path) -> N
     assert peak(path) < 4 * MAX_LINE_BYTES
 
 
-def test_a_small_archive_of_one_long_line_costs_no_more_either(tmp_path: Path) -> None:
-    path = tmp_path / "file.gz"
-    with gzip.open(path, "wb") as file:
-        for _ in range(64):
-            file.write(bytes(1 << 20))
-    assert path.stat().st_size < 1 << 17
-    assert peak(path) < 4 * MAX_LINE_BYTES
-
-
 def test_an_archive_that_unpacks_to_much_more_is_a_bad_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -316,37 +262,6 @@ def test_a_file_read_whole_has_a_bound(tmp_path: Path) -> None:
         whole(tmp_path / "file", most=4)
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(raw=st.binary(max_size=80), packed=st.booleans())
-def test_any_bytes_are_lines_or_a_named_fault(tmp_path: Path, raw: bytes, *, packed: bool) -> None:
-    path = tmp_path / ("file.gz" if packed else "file")
-    path.write_bytes(raw)
-    with suppress(BadFile):
-        found = all_of(path)
-        if not packed:
-            text = raw.decode().removeprefix("\ufeff")
-            assert [line for _, line in found] == [
-                one.rstrip("\r\n") for one in text.split("\n") if one.strip()
-            ]
-
-
-def test_a_reader_that_says_no_more_of_a_file_names_it_all_the_same(tmp_path: Path) -> None:
-    path = tmp_path / "file"
-    broken: list[tuple[Callable[[Path], object], bytes]] = [
-        (json_file, b'{"a": 1,\n"a"}'),
-        (toml_file, b"\na = "),
-        (text_of, b"\n\xff"),
-    ]
-    for read, raw in broken:
-        path.write_bytes(raw)
-        with pytest.raises(Malformed) as told:
-            read(path)
-        assert str(told.value.told()).startswith(f"{path}:2: ")
-    with pytest.raises(Malformed) as of_table:
-        table_of(path, pa.schema([]))
-    assert of_table.value.path == path
-
-
 @pytest.mark.parametrize("beginning", [0, 10_000], ids=["whole", "but-its-beginning"])
 @pytest.mark.parametrize("read", [whole, digest.of_file, text_of])
 def test_a_file_that_is_all_hole_is_refused(
@@ -363,31 +278,6 @@ def test_a_file_that_is_all_hole_is_refused(
         read(path)
 
 
-def test_a_file_system_that_counts_no_blocks_is_believed(tmp_path: Path) -> None:
-    path = tmp_path / "file"
-    path.write_bytes(bytes(UNPACKED_ANYWAY + 1))
-    uncounted = os.stat_result((*path.stat()[:10],), {"st_blocks": 0})
-    with mock.patch("os.fstat", return_value=uncounted), opened(path) as file:
-        assert len(file.read()) == UNPACKED_ANYWAY + 1
-
-
-@pytest.mark.parametrize("read", [whole, digest.of_file, text_of])
-def test_a_file_that_breaks_while_it_is_read_is_named(
-    tmp_path: Path, read: Callable[[Path], object]
-) -> None:
-    path = tmp_path / "file"
-    path.symlink_to("/proc/self/mem")
-    with pytest.raises(OSError, match="Input/output error") as told:
-        read(path)
-    assert told.value.filename == str(path)
-
-
-def test_what_is_no_regular_file_is_named_where_nobody_says_more(tmp_path: Path) -> None:
-    with pytest.raises(Malformed) as told:
-        opened(tmp_path)
-    assert str(told.value.told()).startswith(f"{tmp_path}: it is a folder")
-
-
 # No cell of a table is a formula
 
 RUN = ["=1+1", "+1+1", "-1+1", "@SUM(A1)", "\t=1", "\r=1", "-", "=", "--1"]
@@ -402,17 +292,6 @@ def test_what_a_spreadsheet_would_run_is_quoted(text: str) -> None:
 @pytest.mark.parametrize("value", SHOWN)
 def test_what_it_would_not_is_left_alone(value: object) -> None:
     assert cell(value) is value
-
-
-def test_whoever_writes_a_table_asks_for_its_cells() -> None:
-    writers = [
-        module
-        for module in known().values()
-        if re.search(r"csv\.(writer|DictWriter)\(|\.to_csv\(", module.path.read_text("utf-8"))
-    ]
-    assert len(writers) >= 3
-    asks = {m.file for m in writers if "harness.core.formats" in set(imported(m.tree))}
-    assert {m.file for m in writers} - asks == {"harness/core/formats.py"}
 
 
 # Statistics have the same bits whatever vector instructions numpy finds
@@ -564,10 +443,6 @@ def test_plain_text_comes_before_the_words_of_a_page() -> None:
     assert problems == []
 
 
-def test_line_ends_are_written_one_way() -> None:
-    assert markup.clean("a\r\nb\rc\ud800") == "a\nb\nc?"
-
-
 # What a person reads of a page, in linear time
 
 
@@ -610,41 +485,7 @@ def test_what_is_nested_too_deep_ends_the_page() -> None:
     assert words("<p>first" + "<b>" * 6_000 + "last") == "first"
 
 
-class Parsed(HTMLParser):
-    """Text as the standard library finds it."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.text = ""
-
-    def handle_data(self, data: str) -> None:
-        self.text += data
-
-    def handle_starttag(self, tag: str, _: object) -> None:
-        self.text += " " * (tag in {"p", "br"})
-
-    def handle_endtag(self, tag: str) -> None:
-        self.handle_starttag(tag, None)
-
-
 TEXT = st.text("ab é&;<\n", max_size=8).map(lambda text: text.replace("<", "&lt;"))
-TAGS = st.sampled_from([
-    "<p>",
-    "<p>x</p>",
-    "<b x='y>z'>",
-    '<a href="<">',
-    "<br/>",
-    "<!-- c -->",
-    "<i >",
-])
-
-
-@given(st.lists(TEXT | TAGS, max_size=12).map("".join))
-def test_a_well_formed_page_has_the_words_that_a_parser_finds(page: str) -> None:
-    parser = Parsed()
-    parser.feed(page)
-    parser.close()
-    assert words(page).split() == parser.text.split()
 
 
 def test_a_run_of_blanks_takes_no_time() -> None:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import signal
 import socket
-import tracemalloc
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -19,7 +17,6 @@ from typing import IO, Any
 from unittest import mock
 
 import anyio
-import anyio.to_thread
 import httpx
 import pytest
 import uvicorn
@@ -27,7 +24,12 @@ from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from harness.core import server as connections
-from harness.core.mcp_pipes import ENDING, MAX_MESSAGE_BYTES, MAX_UNANSWERED, Streams
+from harness.core.mcp_pipes import (
+    ENDING,
+    MAX_MESSAGE_BYTES,
+    MAX_UNANSWERED,
+    Streams,
+)
 from harness.core.server import AT_ONCE, Admission, server, token_of
 from tests.programs import PYTHON, Program
 
@@ -40,8 +42,11 @@ async def echo(scope: Scope, receive: Receive, send: Send) -> None:
     del scope
     while (await receive()).get("more_body"):
         pass
-    head = [(b"content-length", b"2")]
-    await send({"type": "http.response.start", "status": 200, "headers": head})
+    await send({
+        "type": "http.response.start",
+        "status": 200,
+        "headers": [(b"content-length", b"2")],
+    })
     await send({"type": "http.response.body", "body": b"ok"})
 
 
@@ -130,9 +135,7 @@ def test_the_second_request_of_a_connection_has_no_more_time_than_the_first(port
 
 HOSTILE = [
     b"GET / HTTP/1.1\r\nHost: here\r\nX:" + b" " * 60_000 + b"\0\r\n\r\n",
-    b"GET / HTTP/1.1\r\n" + b"a: b\r\n" * 40_000 + b"\r\n",
-    b"GET / HTTP/1.1\r\nX: " + b"a" * 2_000_000,
-    b"POST / HTTP/1.1\r\nHost: here\r\nTransfer-Encoding: chunked\r\n\r\n1;" + b" " * 60_000,
+    b"GET /" + b"a" * 2_000_000,
     b"GET / HTTP/1.1\r\nHost: here\r\n\r\n" * 20_000,
 ]
 WAIT_S = 0.5
@@ -159,12 +162,6 @@ def test_a_hostile_head_holds_up_no_other_client(said: bytes) -> None:
         for one in attackers:
             one.join(LONG_S)
         assert longest < WAIT_S
-
-
-def test_a_head_that_is_too_long_is_refused(port: int) -> None:
-    with connected(port) as one, suppress(OSError):
-        one.sendall(HOSTILE[2])
-        assert one.recv(1_000).startswith(b"HTTP/1.1 400")
 
 
 def test_a_client_with_many_requests_keeps_no_other_waiting() -> None:
@@ -229,10 +226,16 @@ def test_who_is_not_admitted_is_refused() -> None:
 
 
 BOUNDED_S = 60
-SOON_S = 0.2
-ABOUT = {"name": "tests", "version": "1"}
-FIRST = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": ABOUT}
-HELLO = json.dumps({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": FIRST})
+HELLO = json.dumps({
+    "jsonrpc": "2.0",
+    "id": 0,
+    "method": "initialize",
+    "params": {
+        "protocolVersion": "2025-06-18",
+        "capabilities": {},
+        "clientInfo": {"name": "tests", "version": "1"},
+    },
+})
 
 
 def ping(given: int | str) -> str:
@@ -286,7 +289,7 @@ def greeted(server: Program) -> Program:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_it_while_the_input_is_open(
     start: Callable[..., Program], sent: signal.Signals
 ) -> None:
@@ -332,24 +335,9 @@ def ends() -> Iterator[tuple[Streams, int, int]]:
         os.close(number)
 
 
-def test_no_more_is_read_than_is_answered(ends: tuple[Streams, int, int]) -> None:
-    streams, asks, _ = ends
-    os.write(asks, "".join(f"{ping(one)}\n" for one in range(MAX_UNANSWERED + 1)).encode())
-
-    async def run() -> None:
-        taken = aiter(streams)
-        for given in range(MAX_UNANSWERED):
-            assert await anext(taken) == ping(given)
-        with pytest.raises(TimeoutError), anyio.fail_after(SOON_S):
-            await streams.fewer_than(MAX_UNANSWERED)
-        await streams.write(json.dumps({"id": 0, "result": {}}))
-        with anyio.fail_after(BOUNDED_S):
-            assert await anext(taken) == ping(MAX_UNANSWERED)
-
-    anyio.run(run)
-
-
-def test_an_answer_longer_than_a_pipe_holds_up_nothing_else(ends: tuple[Streams, int, int]) -> None:
+def test_an_answer_longer_than_a_pipe_holds_up_nothing_else(
+    ends: tuple[Streams, int, int],
+) -> None:
     streams, _, answers = ends
     text = json.dumps({"id": 1, "result": "a" * 1_000_000})
     read = bytearray()
@@ -368,39 +356,19 @@ def test_an_answer_longer_than_a_pipe_holds_up_nothing_else(ends: tuple[Streams,
     assert read.decode() == text
 
 
-def test_of_a_line_without_end_little_is_kept(ends: tuple[Streams, int, int]) -> None:
-    streams, asks, answers = ends
-    piece = b"a" * 65_536
-
-    async def run() -> None:
-        async with anyio.create_task_group() as group:
-            taken = aiter(streams)
-            group.start_soon(anyio.to_thread.run_sync, sent)
-            assert await anext(taken) == ping(1)
-        assert json.loads(os.read(answers, 4_096))["error"]["code"] == -32600
-
-    def sent() -> None:
-        for _ in range(400):
-            os.write(asks, piece)
-        os.write(asks, f"\n{ping(1)}\n".encode())
-
-    tracemalloc.start()
-    anyio.run(run)
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert peak < 16 * MAX_MESSAGE_BYTES
-
-
 LONG = b'"params":{"id":7,"x":"' + b"a" * MAX_MESSAGE_BYTES + b'"}'
 
 
 @pytest.mark.parametrize(
     ("begun", "ended", "known"),
     [
+        (b'{"jsonrpc":"2.0","id":5,"method":"ping",', b"}", 5),
         (b'{ "method": "ping", "id" : "b",', b"}", "b"),
         (b'{"method":"tools/call",', b',"jsonrpc":"2.0","id":9}', 9),
+        (b'{"method":"tools/call",', b',"id" : "z", "jsonrpc":"2.0"} ', "z"),
         (b'{"jsonrpc":"2.0","id":1.5,', b"}", None),
         (b"{", b',"x":{"id":3}}', None),
+        (b"{", b"}", None),
     ],
 )
 def test_a_request_that_is_too_long_gets_its_id_back(
@@ -415,23 +383,3 @@ def test_a_request_that_is_too_long_gets_its_id_back(
 
     assert anyio.run(answered) == []
     assert json.loads((tmp_path / "out").read_text())["id"] == known
-
-
-def test_an_answer_is_sent_at_once() -> None:
-    """Of sockets of a named protocol; others wait 40 ms for the client between head and body."""
-    got = []
-
-    async def answer(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        given = writer.get_extra_info("socket")
-        got.append(given.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
-        writer.close()
-
-    async def run() -> None:
-        with connections.bound("127.0.0.1", 0) as (opened, _):
-            async with await asyncio.start_server(answer, sock=opened):
-                reader, writer = await asyncio.open_connection(*opened.getsockname())
-                assert await reader.read() == b""
-                writer.close()
-
-    asyncio.run(run())
-    assert got == [1]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import json
 import os
@@ -12,11 +11,9 @@ from pathlib import Path
 from typing import IO
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from pydantic import BaseModel, ConfigDict
 
-from harness.core import digest, files, folders, reading
+from harness.core import digest, files
 from harness.core.errors import BadFile
 from harness.core.folders import changing, cut_off, journal_of
 from harness.core.records import Document, Query
@@ -70,35 +67,6 @@ def test_a_file_is_parsed_again_where_its_bytes_changed_and_nothing_else(tmp_pat
     assert parsed == ["old", "new"]
 
 
-def test_few_values_are_kept(tmp_path: Path) -> None:
-    parsed: list[str] = []
-
-    def read(path: Path) -> str:
-        parsed.append(path.name)
-        return path.name
-
-    kind = Artifact("text", read, keep=2)
-    for name in "abcab":
-        (tmp_path / name).write_text(name)
-        kind.read(tmp_path / name)
-    assert parsed == [*"abcab"]
-    kind.read(tmp_path / "b")
-    assert parsed == [*"abcab"]
-
-
-def test_what_a_process_wrote_it_does_not_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(Artifact, "write", cold.handing_on)
-    opened: list[Path] = []
-    monkeypatch.setattr(reading, "opened", opened.append)
-    monkeypatch.setattr("harness.core.digest.opened", opened.append)
-    kind, path, value = means(), tmp_path / "means.json", [Mean("fts5", 0.5)]
-    kind.write(path, value)
-    assert kind.read(path) is value
-    assert opened == []
-
-
 def test_what_was_written_and_edited_since_is_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -137,30 +105,6 @@ def test_what_is_not_of_the_kind_is_named_with_key_and_remedy(
     assert str(refused.value).endswith(REMEDY)
 
 
-def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(BadFile, match=r"none\.json: no such file\. Run it\.$"):
-        means().read(tmp_path / "none.json", "Run it.")
-
-
-def test_a_reader_may_say_more(tmp_path: Path) -> None:
-    def read(path: Path) -> str:
-        raise BadFile(path, "of another day", "Wait.", 7)
-
-    (tmp_path / "file").write_text("")
-    with pytest.raises(BadFile, match="file:7: of another day"):
-        Artifact("text", read).read(tmp_path / "file")
-
-
-def test_a_file_that_is_not_the_model_names_the_line_of_its_fault(tmp_path: Path) -> None:
-    path = tmp_path / "note.json"
-    path.write_text('{"by":\n"me",\n}')
-    with pytest.raises(BadFile, match=r"note\.json:3: not a note"):
-        Json("a note", Note).read(path)
-    path.write_text("3")
-    with pytest.raises(BadFile, match=r"note\.json: the file: Input should be"):
-        Json("a note", Note).read(path)
-
-
 def test_a_journal_grows_by_records_a_line(tmp_path: Path) -> None:
     path = tmp_path / "notes.jsonl"
     NOTES.append(path, [Note(by="me", counts=(1, 2))])
@@ -190,13 +134,6 @@ def test_a_line_that_is_no_record_is_named(tmp_path: Path, text: str, said: str)
 
 DOCUMENT = Document("d1", "Title", "Text é", {"year": 1999, "kind": None})
 QUERY = Query("q1", "what?", ("natural",), "i1")
-
-
-def test_published_values(tmp_path: Path) -> None:
-    abc = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
-    assert digest.of_bytes(b"abc") == abc
-    (tmp_path / "abc").write_bytes(b"abc")
-    assert digest.of_file(tmp_path / "abc") == abc
 
 
 def test_a_file_is_read_once_until_it_changes(
@@ -294,14 +231,6 @@ def test_the_order_of_documents_counts_and_that_of_metadata_does_not() -> None:
     assert digest.of_documents([turned]) == digest.of_documents([DOCUMENT])
 
 
-def test_documents_pass_by_unchanged() -> None:
-    watch = digest.DocumentsDigest()
-    assert list(watch.watch([DOCUMENT, DOCUMENT])) == [DOCUMENT, DOCUMENT]
-    assert watch.count == 2
-    assert watch.sha256 == digest.of_documents([DOCUMENT, DOCUMENT])
-    assert digest.DocumentsDigest().sha256 == digest.of_documents([])
-
-
 def test_files_count_by_name_and_bytes_in_any_order(tmp_path: Path) -> None:
     one, two = tmp_path / "one", tmp_path / "two"
     one.write_bytes(b"1")
@@ -319,11 +248,6 @@ def test_a_file_longer_than_a_chunk(tmp_path: Path) -> None:
     data = bytes(range(256)) * (digest.CHUNK_BYTES // 256) + b"end"
     (tmp_path / "long").write_bytes(data)
     assert digest.of_file(tmp_path / "long") == digest.of_bytes(data)
-
-
-@given(st.dictionaries(st.text(max_size=3), st.integers() | st.text(max_size=3), max_size=5))
-def test_the_order_of_keys_is_of_no_account(value: dict[str, object]) -> None:
-    assert digest.of_json(value) == digest.of_json(dict(reversed(value.items())))
 
 
 # A change of several files is made whole or not at all, wherever it is cut off
@@ -379,13 +303,6 @@ def dies_at(folder: Path, step: int, value: str = "new") -> None:
     """)
 
 
-def test_all_files_change_and_nothing_is_left(tmp_path: Path) -> None:
-    assert change(tmp_path, "old") == ""
-    assert change(tmp_path, "new") == ""
-    assert state(tmp_path) == dict.fromkeys(NAMES, "new")
-    assert not [path for path in tmp_path.rglob("*") if path.name.startswith(".")]
-
-
 def test_an_exception_changes_nothing(tmp_path: Path) -> None:
     change(tmp_path, "old")
     with pytest.raises(KeyboardInterrupt):
@@ -427,14 +344,6 @@ def test_the_journal_is_on_the_disk_before_the_first_file_and_each_file_before_t
     assert waited == [".thing.journal", folder, "thing", folder, folder]
 
 
-def test_what_was_told_and_not_closed_is_known_to_the_next(tmp_path: Path) -> None:
-    with pytest.raises(KeyboardInterrupt):
-        interrupted(tmp_path, committed=True)
-    assert state(tmp_path) == {"thing": "new"}
-    assert change(tmp_path, "newer") == "set"
-    assert state(tmp_path) == dict.fromkeys(NAMES, "newer")
-
-
 def test_a_file_that_somebody_changed_since_is_not_written_over(tmp_path: Path) -> None:
     change(tmp_path, "old")
     dies_at(tmp_path, 2)
@@ -456,53 +365,3 @@ def test_a_file_outside_is_refused_also_where_a_journal_names_it(tmp_path: Path)
     with pytest.raises(BadFile, match="not a journal"):
         change(inside, "new")
     assert not (tmp_path / "outside").exists()
-
-
-@pytest.mark.parametrize("text", ["", "[]", "{}", '{"what": 1, "files": [["a"]]}', "\x00", "nul"])
-def test_what_is_no_journal_is_named(tmp_path: Path, text: str) -> None:
-    journal_of(tmp_path / "thing").write_text(text)
-    with pytest.raises(BadFile, match="not a journal of a change"):
-        change(tmp_path, "new")
-
-
-def test_a_change_of_nothing_writes_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(folders, "write_json", None)
-    with changing(tmp_path / "thing", within=[tmp_path], what="nothing"):
-        pass
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_what_a_dead_writer_left_is_swept_also_where_nothing_is_written(tmp_path: Path) -> None:
-    left = tmp_path / "other" / ".0123456789abcdef.partial"
-    left.mkdir(parents=True)
-    (left / ".lock").touch()
-    with changing(tmp_path / "thing", within=[left.parent, tmp_path / "none"], what="set"):
-        pass
-    assert list(left.parent.iterdir()) == []
-
-
-@pytest.mark.parametrize("stands", [True, False])
-def test_a_journal_for_a_folder_that_does_not_stand_is_forgotten(
-    tmp_path: Path, *, stands: bool
-) -> None:
-    """A disk that is full before the folder has its place leaves nothing; after it, the rest."""
-    proof = tmp_path / "folder" / "proof"
-
-    def full() -> None:
-        with changing(tmp_path / "folder", within=[tmp_path], what="import") as made:
-            made.write(tmp_path / "beside", "new")
-            made.prepare(proof, digest.of_bytes(b"proof"))
-            if stands:
-                proof.parent.mkdir()
-                proof.write_text("proof")
-            raise OSError(errno.ENOSPC, "No space left on device")
-
-    with pytest.raises(OSError, match="No space"):
-        full()
-    assert cut_off(tmp_path / "folder") == stands
-    with changing(tmp_path / "folder", within=[tmp_path], what="look") as made:
-        assert made.resumed == ("import" if stands else "")
-    assert (tmp_path / "beside").exists() == stands
-    assert not [path for path in tmp_path.rglob("*") if path.name.startswith(".")]
