@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from datetime import date, timedelta
+from datetime import date
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from harness.core.errors import BadPolicy, EvidenceError
+from harness.core.errors import EvidenceError
 from harness.core.gate import Outcome
 from harness.core.records import Qrels
 from harness.core.scores import Scores
-from harness.gates.base.rules import GateSettings
 from harness.load.rates import fewest_rounds, median_of
 from harness.migrate.standing import (
     START,
@@ -42,7 +41,6 @@ from harness.policy.plan import (
     MeanForecast,
     Need,
     PlannedNeed,
-    PlannedStep,
     Raced,
     needs,
     plan,
@@ -209,22 +207,6 @@ def test_a_spread_stands_in_for_a_pilot() -> None:
 
 
 @pytest.mark.slow
-def test_a_share_is_planned_by_the_rate_of_the_pilot() -> None:
-    (found,) = planned(gate("failure_rate", max_share=0.05), pilot=True)
-    assert found.need.forecast is not None
-    assert found.need.forecast.said == "a share of 0.00%"
-    assert found.alone == found.need.least == 72
-    assert found.lacks == 72 - 59
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("floor", [0.2, 0.999])
-def test_agreement_is_planned_where_it_was_seen(floor: float) -> None:
-    (found,) = planned(gate("agreement_floor", measure="Jaccard@10", floor=floor), pilot=True)
-    assert found.impossible or found.alone or found.need.note
-
-
-@pytest.mark.slow
 def test_a_race_is_counted_in_processes_and_queries() -> None:
     asked = gate("latency_ratio", percent="p95", max_ratio=2.0, max_noise=1.5, max_stolen=0.1)
     (found,) = planned(asked)
@@ -245,14 +227,6 @@ def test_a_load_test_needs_the_rounds_that_its_interval_does(confidence: float) 
 
 
 @pytest.mark.slow
-def test_what_is_not_at_hand_is_named_once_by_its_largest_need() -> None:
-    gates = gate("non_inferior", "a", margin=0.05), gate("non_inferior", "b", margin=0.02)
-    (found,) = plan(of(*gates), SET, {})
-    assert isinstance(found, PlannedStep)
-    assert found.lacking == ("139 queries",)
-
-
-@pytest.mark.slow
 def test_every_rule_is_planned_or_says_that_it_is_not() -> None:
     """Of every shipped policy each gate has a need; none is left out."""
     seen = set()
@@ -267,24 +241,6 @@ def test_every_rule_is_planned_or_says_that_it_is_not() -> None:
                 assert each.need.least or each.need.note, (path, each.gate.name)
                 assert "cannot be planned" not in each.need.note, (path, each.gate.name)
     assert len(seen) > 8
-
-
-class Strange(GateSettings):
-    """Of a rule that no plan knows."""
-
-    @property
-    def bound(self) -> str:
-        return "strange"
-
-    @property
-    def unit(self) -> str:
-        return "strangeness"
-
-
-@pytest.mark.slow
-def test_a_rule_of_another_kind_is_named() -> None:
-    strange = replace(gate("identity"), settings=Strange())
-    assert only(strange).note == "rule identity cannot be planned"
 
 
 @pytest.mark.slow
@@ -375,13 +331,10 @@ def test_a_whole_and_fresh_promote_of_the_next_step_lets_it_be_taken() -> None:
     [
         (READY, evidence_migration(None), "nothing was decided yet"),
         (READY, evidence_migration(decision(20), "a byte is gone"), "not believed: a byte is gone"),
-        (READY, evidence_migration(None, "torn"), "not believed: torn"),
         (READY, replace(evidence_migration(decision(20)), policy_sha256="f" * 64), "decide again"),
         (READY, evidence_migration(decision(5)), "15 days old"),
         (READY, evidence_migration(decision(20, raced=5)), "15 days old"),
-        (READY, evidence_migration(decision(20, replayed=5)), "15 days old"),
         (READY, evidence_migration(decision(21)), "from the future"),
-        (READY, evidence_migration(decision(21, replayed=20)), "from the future"),
         (READY, evidence_migration(decision(20, tantivy="fail")), f"HOLD: {GATE} fails"),
         (READY, evidence_migration(decision(20, tantivy="open")), f"HOLD: {GATE} is open"),
         (READY, evidence_migration(decision(20, shadow="open")), "waits for shadow"),
@@ -391,18 +344,12 @@ def test_a_whole_and_fresh_promote_of_the_next_step_lets_it_be_taken() -> None:
             evidence_migration(said_otherwise(control="mail-like")),
             "mail-like against mail-tantivy",
         ),
-        (
-            READY,
-            evidence_migration(said_otherwise(candidate="mail-hash")),
-            "mail-fts5 against mail-hash",
-        ),
         (replace(READY, days=days(2, 14)), evidence_migration(decision(20)), "13 of the 14 days"),
         (
             replace(READY, days=days(2, 20)[::2]),
             evidence_migration(decision(20)),
             "10 of the 14 days",
         ),
-        (replace(READY, days=()), evidence_migration(decision(20)), "0 of the 14 days"),
         (
             replace(READY, taken=(replace(SHADOW, drilled_at=None),)),
             evidence_migration(decision(20)),
@@ -412,11 +359,6 @@ def test_a_whole_and_fresh_promote_of_the_next_step_lets_it_be_taken() -> None:
             replace(READY, turned_back={"tantivy": day(20, 7)}),
             evidence_migration(decision(20)),
             "before tantivy was taken back",
-        ),
-        (
-            replace(READY, turned_back={"tantivy": day(10)}),
-            evidence_migration(decision(20)),
-            "10 of the 14",
         ),
         (
             replace(READY, decisions=(decision(10, tantivy="fail"),)),
@@ -493,24 +435,6 @@ def test_a_step_taken_against_its_decision_waits_for_a_newer_one() -> None:
     assert Action.ROLLBACK in asked(state, evidence_migration(decision(19, tantivy="fail")))
 
 
-def test_a_decision_that_is_not_believed_moves_nothing_back() -> None:
-    found = evidence_migration(decision(20, tantivy="fail"), "a byte is gone")
-    assert Action.ROLLBACK not in asked(SERVING, found)
-
-
-def test_old_evidence_of_the_step_in_force_asks_to_measure() -> None:
-    late = day(20) + timedelta(days=14)
-    found = standing(SERVING, POLICY, evidence_migration(None), now=late)
-    assert found.asks[0].action is Action.MEASURE
-    assert found.evidence_age is not None
-    assert found.evidence_age.days == 16
-    bare = replace(SERVING, taken=(replace(TANTIVY, decision=None),), decisions=())
-    shadowless = replace(POLICY, steps=POLICY.steps[1:])
-    found = standing(bare, shadowless, evidence_migration(None), now=NOW)
-    assert "no decision speaks of it" in found.asks[0].why
-    assert found.evidence_age is None
-
-
 def test_the_last_step_has_no_next_and_one_without_a_switch_cannot_be_taken() -> None:
     hybrid = StepInForce("hybrid", "hybrid", day(19), decision(19), drilled_at=day(19))
     state = replace(SERVING, taken=(*SERVING.taken, hybrid))
@@ -520,14 +444,6 @@ def test_the_last_step_has_no_next_and_one_without_a_switch_cannot_be_taken() ->
     short = replace(POLICY, steps=POLICY.steps[:3])
     found = standing(state, short, evidence_migration(decision(20)), now=NOW)
     assert (found.next, found.asks[-1].action) == (None, Action.DONE)
-
-
-def test_another_policy_and_steps_that_moved_are_refused() -> None:
-    with pytest.raises(EvidenceError, match="follows the policy"):
-        standing(READY, replace(POLICY, name="other"), evidence_migration(None), now=NOW)
-    turned = replace(POLICY, steps=POLICY.steps[::-1])
-    with pytest.raises(EvidenceError, match="bring its steps back"):
-        standing(READY, turned, evidence_migration(None), now=NOW)
 
 
 def test_events_add_up() -> None:
@@ -560,28 +476,6 @@ def written(folder: Path, keys: str) -> Path:
     path = folder / "policy.toml"
     path.write_text(GOOD.replace("taken = false\n", f"taken = false\n{keys}", 1))
     return path
-
-
-def test_both_are_optional_and_read(tmp_path: Path) -> None:
-    first, second = load_policy(written(tmp_path, 'switch = "shadow"\nshadow_days = 14\n')).steps
-    assert (first.switch, first.shadow_days) == ("shadow", 14)
-    assert (second.switch, second.shadow_days) == (None, 0)
-
-
-@pytest.mark.parametrize(
-    ("keys", "says"),
-    [
-        ("shadow_days = 0\n", "shadow_days"),
-        ("shadow_days = 1.5\n", "shadow_days"),
-        ("shadow_days = true\n", "shadow_days"),
-        ('switch = ""\n', "switch"),
-        ('switch = "fts5\\nX=1"\n', "switch"),
-    ],
-)
-def test_an_impossible_value_is_named_with_its_line(tmp_path: Path, keys: str, says: str) -> None:
-    with pytest.raises(BadPolicy, match=says) as told:
-        load_policy(written(tmp_path, keys))
-    assert told.value.line == 15
 
 
 def test_message_search_sets_the_switch_that_its_service_knows() -> None:

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from harness.core.digest import of_json
-from harness.core.errors import BadFile, EvidenceError
+from harness.core.errors import BadFile
 from harness.core.evidence import Evidence, Race, Sample, Samples
 from harness.core.gate import Cause, Finding, Outcome, StepDecision
 from harness.core.names import Experiment, ExperimentInputs, Kind
@@ -177,11 +177,6 @@ def spent(by: float, attempts: int = 1) -> Looks:
     return Looks(attempts, 0, 0, by, (), ())
 
 
-def test_attempts_within_the_budget_hold_nothing(kept: Policy) -> None:
-    assert kept.alpha == pytest.approx(0.25)
-    assert over_budget(kept, {"tantivy": spent(kept.alpha)}) == {}
-
-
 def test_attempts_beyond_the_budget_hold_the_step_and_no_other(
     kept: Policy,
 ) -> None:
@@ -207,11 +202,6 @@ FIRST = Inventory.of([Query("a", "one")], Qrels({"a": {"d": 1}}))
 SECOND = Inventory.of([Query("a", "one"), Query("b", "two")], Qrels({"a": {"d": 1}}))
 
 
-def test_a_policy_without_pins_has_none(tmp_path: Path) -> None:
-    assert path_of(tmp_path / "mail.toml") == tmp_path / "mail.pins.json"
-    assert read(tmp_path / "mail.toml").datasets == {}
-
-
 def test_what_differs_from_a_pin_is_told(tmp_path: Path) -> None:
     found = pin(tmp_path / "p.toml", "toy", FIRST, {"k": 50}, at=AT, by="me")
     assert found == read(tmp_path / "p.toml").datasets["toy"]
@@ -220,13 +210,6 @@ def test_what_differs_from_a_pin_is_told(tmp_path: Path) -> None:
     assert found.differences(FIRST, {"k": 20, "seed": 1}) == (
         "race k is 20, pinned 50", "race seed is 1, pinned not set",
     )  # fmt: skip
-
-
-def test_no_race_is_no_other_race(tmp_path: Path) -> None:
-    raced = pin(tmp_path / "p.toml", "toy", FIRST, {"k": 50}, at=AT, by="me")
-    assert raced.differences(FIRST, {}) == ()
-    never = pin(tmp_path / "q.toml", "toy", FIRST, {}, at=AT, by="me")
-    assert never.differences(FIRST, {"k": 50}) == ()
 
 
 def test_every_pin_is_kept_with_what_it_changed(tmp_path: Path) -> None:
@@ -241,7 +224,7 @@ def test_every_pin_is_kept_with_what_it_changed(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("text", ["", "[]", '{"format": 2, "datasets": {}}', '{"datasets": 1}'])
+@pytest.mark.parametrize("text", ["[]", '{"format": 2, "datasets": {}}'])
 def test_what_is_no_pin_is_refused(tmp_path: Path, text: str) -> None:
     path_of(tmp_path / "p.toml").write_text(text)
     with pytest.raises(BadFile, match=r"p\.pins\.json:(1:)? "):
@@ -286,11 +269,6 @@ def line(
 def count(policy: Policy, log: list[Experiment], found: ExperimentInputs) -> tuple[int, int, int]:
     seen = looks(log, policy, policy.steps[0], found)
     return seen.attempts, seen.untimed, seen.timed
-
-
-def test_the_first_look(policy_looks: Policy) -> None:
-    seen = looks([], policy_looks, policy_looks.steps[0], inputs())
-    assert (seen.attempts, seen.since, seen.before) == (1, (), ())
 
 
 def test_the_same_evidence_judged_again_is_no_other_look(policy_looks: Policy) -> None:
@@ -441,11 +419,6 @@ def test_every_candidate_for_the_place_of_a_control_is_an_attempt(policy_looks: 
     assert [looks([], many, step, shown(*"abcd")).attempts for step in many.steps] == [4] * 4
 
 
-def test_a_candidate_that_was_not_measured_is_no_attempt(policy_looks: Policy) -> None:
-    many = candidates(policy_looks, "ab")
-    assert looks([], many, many.steps[0], shown("a")).untimed == 1
-
-
 def test_another_control_has_a_budget_of_its_own(policy_looks: Policy) -> None:
     (step,) = policy_looks.steps
     other = replace(policy_looks, steps=(replace(step, control="dense"),))
@@ -499,11 +472,6 @@ looks = "anytime"
     assert count(policy_looks, [line(policy_looks, was)], more)[0] == 2
 
 
-def test_the_lines_before_are_told(policy_looks: Policy) -> None:
-    log = [line(policy_looks, inputs(), "race"), *[line(policy_looks, inputs(), name="toy ")] * 2]
-    assert told(log) == ("race", "tantivy against fts5 by policy 'toy ', 2x")
-
-
 QUERIES, TRIALS = 300, 2_000
 GATES_SELFTEST = [
     gate("non_inferior"),
@@ -544,21 +512,6 @@ def test_queries_of_one_cluster_are_lost_together() -> None:
     assert (whole.clusters.reshape(15, 4) == whole.clusters.reshape(15, 4)[:, :1]).all()
 
 
-def test_a_loss_larger_than_all_there_is_cannot_be_planted() -> None:
-    small = values()._replace(control=np.full(QUERIES, 0.01), candidate=np.full(QUERIES, 0.01))
-    nothing = Values(np.zeros(40), np.zeros(40), np.arange(40))
-    for pattern in Pattern:
-        assert draw(pattern, small, -0.05, trials=5, seed=7) is None
-        assert draw(pattern, nothing, -0.01, trials=5, seed=7) is None
-    assert draw(Pattern.CLUSTERED, values(GROUP), -0.01, trials=5, seed=7) is None
-
-
-def test_one_query_or_no_trial_is_refused() -> None:
-    for queries, trials in ((1, 5), (20, 0)):
-        with pytest.raises(EvidenceError, match="two independent queries and one trial"):
-            draw(Pattern.RARE, values(queries), -0.01, trials=trials, seed=7)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("asked", GATES_SELFTEST, ids=lambda asked: asked.name)
 @pytest.mark.parametrize("given", [evidence(), evidence(clusters=3), evidence(lost=3)])
@@ -592,13 +545,3 @@ def test_a_gate_on_slices_is_as_wrong_as_its_worst_slice() -> None:
         ("nDCG@10 on slice even", -MARGIN),
         ("nDCG@10 on slice odd", -0.2),
     }
-
-
-def test_a_gain_counts_as_fine_at_twice_the_bound() -> None:
-    far, near = tried(gate("superior", margin=0.2), gate("superior", margin=0.02))
-    assert far.fine.value > 0.8
-    assert near.fine.value < 0.2
-
-
-def test_other_rules_and_too_few_queries_are_not_tried() -> None:
-    assert tried(gate("non_inferior", min_queries=500), gate("identity")) == ()

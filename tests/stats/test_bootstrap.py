@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tracemalloc
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,7 @@ from scipy import stats
 from scipy.special import gammaln
 from scipy.stats import beta, binom
 
-from benchmarks.simulate import exact_tail, overstated, steps
+from benchmarks.simulate import overstated, steps
 from harness.core.errors import EvidenceError, HarnessError
 from harness.stats import bootstrap
 from harness.stats.bootstrap import (
@@ -28,7 +27,7 @@ from harness.stats.bootstrap import (
     reweighted_sums,
     slab_bytes,
 )
-from harness.stats.bounded import SHORT, Codes, Floats, ValueRange, bounded_each, chance_above
+from harness.stats.bounded import Codes, Floats, ValueRange, bounded_each, chance_above
 
 
 def as_theirs(units: int) -> float:
@@ -65,15 +64,6 @@ def test_is_scipys_on_skewed_and_tied_values_with_light_tails(values: NDArray[np
 
 
 @pytest.mark.slow
-def test_the_reach_is_students_and_of_the_unbiased_spread() -> None:
-    values = np.random.default_rng(8).uniform(-1, 1, 12)
-    values = np.concatenate([values, -values])
-    estimate = bca(values, confidence=0.9, resamples=40_000, seed=5, clusters=None)
-    reach = stats.t.ppf(0.95, 23) * values.std(ddof=1) / np.sqrt(24)
-    assert (estimate.low, estimate.high) == pytest.approx((-reach, reach), rel=0.03)
-
-
-@pytest.mark.slow
 def test_a_spread_that_rests_on_few_queries_is_trusted_less() -> None:
     few = np.array([0.0] * 44 + [1.0, -1.0, 0.5, -0.5, 0.2, -0.2])
     low, high = by_scipy(few)
@@ -106,22 +96,6 @@ def test_intervals_hold_the_mean_as_often_as_they_say() -> None:
         below = np.mean([one.high < mean - 1e-9 for one in found])
         assert 0.93 - 0.02 <= 1 - above - below <= 0.97 + 0.02
         assert max(above, below) < 0.07
-
-
-@pytest.mark.slow
-def test_same_seed_same_interval_and_other_seed_another() -> None:
-    values = np.random.default_rng(0).normal(size=50)
-    one = bca(values, confidence=0.95, resamples=1_000, seed=1, clusters=None)
-    assert one == bca(values, confidence=0.95, resamples=1_000, seed=1, clusters=None)
-    assert one != bca(values, confidence=0.95, resamples=1_000, seed=2, clusters=None)
-
-
-@pytest.mark.slow
-def test_more_confidence_is_wider() -> None:
-    values = np.random.default_rng(0).normal(size=50)
-    narrow = bca(values, confidence=0.8, resamples=4_000, seed=1, clusters=None)
-    wide = bca(values, confidence=0.99, resamples=4_000, seed=1, clusters=None)
-    assert wide.low < narrow.low < narrow.high < wide.high
 
 
 @pytest.mark.slow
@@ -162,24 +136,10 @@ def test_no_spread_is_an_interval_without_width() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("count", [2, 3, 5])
-def test_few_queries_still_give_a_finite_interval(count: int) -> None:
-    values = np.linspace(0, 1, count)
-    estimate = bca(values, confidence=0.95, resamples=2_000, seed=1, clusters=None)
-    assert 0 <= estimate.low <= estimate.value <= estimate.high <= 1
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("values", [[], [0.3]])
 def test_nothing_to_learn_from_is_refused(values: list[float]) -> None:
     with pytest.raises(HarnessError, match=f"{len(values)} independent quer(y|ies) "):
         bca(np.array(values), confidence=0.95, resamples=100, seed=1, clusters=None)
-
-
-@pytest.mark.slow
-def test_one_cluster_is_one_query() -> None:
-    with pytest.raises(EvidenceError, match="1 independent"):
-        bca(np.arange(9.0), confidence=0.95, resamples=100, seed=1, clusters=np.zeros(9, np.int64))
 
 
 @pytest.mark.slow
@@ -241,16 +201,6 @@ def test_no_block_changes_a_bit_of_the_interval(
         assert bca_each(columns, **rules) == whole
 
 
-@pytest.mark.slow
-def test_memory_is_bounded_by_the_block() -> None:
-    values = np.random.default_rng(0).normal(size=100_000)
-    tracemalloc.start()
-    bca(values, confidence=0.95, resamples=200, seed=1, clusters=None)
-    _, peak = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    assert peak < 40_000_000
-
-
 def columns(units: int) -> NDArray[np.float64]:
     return np.random.default_rng(units).normal(size=(units, 3))
 
@@ -283,53 +233,6 @@ def test_reweighted_sums_are_sums_under_the_weights_drawn(units: int) -> None:
     weights = np.array(WEIGHTS)[pairs.reshape(200, -1)[:, :units]]
     found = reweighted_sums(columns(units), resamples=200, seed=9)
     assert found == pytest.approx(weights @ columns(units), abs=1e-11)
-
-
-def test_weights_have_the_moments_of_counts() -> None:
-    weights = np.array(WEIGHTS)
-    moments = [float((weights**power).mean()) for power in (1, 2, 3)]
-    assert moments == pytest.approx([0, 1, 1], abs=1e-12)
-
-
-def test_a_block_is_never_smaller_than_a_resample() -> None:
-    units = 300_000
-    found = drawn_sums(np.ones((units, 1)), resamples=2, seed=9)
-    assert found.tolist() == [[units], [units]]
-
-
-@pytest.mark.parametrize("units", [3, 8, 300, 5_000])
-def test_a_resample_is_the_same_in_any_block(units: int) -> None:
-    whole = picks(7, Purpose.QUERIES, first=0, rows=12, units=units)
-    parts = [picks(7, Purpose.QUERIES, first=at, rows=4, units=units) for at in (0, 4, 8)]
-    assert (whole == np.concatenate(parts)).all()
-    signs = slab_bytes(7, Purpose.SIGNS, slab=units, first=0, rows=12)
-    assert (signs[5:9] == slab_bytes(7, Purpose.SIGNS, slab=units, first=5, rows=4)).all()
-
-
-def test_every_unit_is_drawn_about_as_often() -> None:
-    drawn = picks(7, Purpose.QUERIES, first=0, rows=4_000, units=50)
-    assert (drawn.min(), drawn.max()) == (0, 49)
-    assert stats.chisquare(np.bincount(drawn.reshape(-1))).pvalue > 1e-4
-    assert stats.chisquare(np.bincount(drawn[:, 49])).pvalue > 1e-4
-
-
-def test_signs_are_fair_and_those_of_two_slabs_differ() -> None:
-    bits = [
-        np.unpackbits(slab_bytes(7, Purpose.SIGNS, slab=at, first=0, rows=500)) for at in (0, 1)
-    ]
-    assert bits[0].mean() == pytest.approx(0.5, abs=0.006)
-    assert (bits[0] == bits[1]).mean() == pytest.approx(0.5, abs=0.006)
-
-
-def test_seeds_and_purposes_share_no_word() -> None:
-    drawn = [
-        picks(seed, purpose, first=0, rows=20, units=1_000)
-        for seed in (0, 1, 2**70)
-        for purpose in (Purpose.QUERIES, Purpose.TIMES)
-    ]
-    for at, one in enumerate(drawn):
-        for other in drawn[at + 1 :]:
-            assert (one == other).mean() < 0.01
 
 
 def test_the_words_are_those_of_today() -> None:
@@ -415,14 +318,6 @@ def test_an_end_is_found_where_the_tail_turns_sharply() -> None:
     assert overstated(np.array([0.005, 1.0]), np.array([399, 1]), 0.001) <= 1
 
 
-def test_the_exact_tail_is_exact() -> None:
-    for queries, fine in ((2, 1), (10, 10), (50, 3), (400, 390)):
-        for bound in (0.05, 0.5, 0.97):
-            wanted = beta.cdf(bound, fine, queries - fine + 1)
-            counts = np.array([fine, queries - fine + 1.0])
-            assert exact_tail(np.array([1.0, 0.0]), counts, bound) == pytest.approx(wanted)
-
-
 def test_a_cluster_may_be_as_large_as_was_seen_or_as_is_stated() -> None:
     """A lone cluster of five among 240 queries; none, where one may have 2 % of them."""
     values, codes = np.zeros((240, 1)), np.r_[np.zeros(5, dtype=np.int64), np.arange(1, 236)]
@@ -436,24 +331,6 @@ def test_a_cluster_may_be_as_large_as_was_seen_or_as_is_stated() -> None:
         values[:60], span=DIFFERENCES, level=LEVEL, clusters=None, largest=0.02, times=4
     )
     assert four.low[0] == pytest.approx(ends.low[0])
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("units", [31, 40])
-def test_it_is_the_quantile_of_the_weighted_mean(units: int) -> None:
-    """What the saddlepoint approximates, by draws: uniform Dirichlet weights, one value unseen."""
-    rng = np.random.default_rng(5)
-    values = rng.choice([-0.3, 0.0, 0.0, 0.2, 1.0], 40)
-    codes = np.minimum(np.arange(40), units - 1)
-    sizes = np.bincount(codes).astype(float)
-    unseen = float(sizes.max())
-    weights = rng.exponential(size=(200_000, len(sizes) + 1))
-    size = weights @ np.append(sizes, unseen)
-    drawn = [
-        np.quantile(weights @ np.append(np.bincount(codes, values), worst * unseen) / size, level)
-        for worst, level in ((-1, LEVEL / SHORT), (1, 1 - LEVEL / SHORT))
-    ]
-    assert ends(values, codes) == pytest.approx(drawn, abs=0.004)
 
 
 def test_the_p_value_and_the_end_agree() -> None:

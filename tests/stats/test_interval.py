@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,8 +12,6 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from benchmarks.simulate import traffic_means
-from benchmarks.verdict_families import FAMILIES
-from benchmarks.verdicts import cell
 from harness.core.errors import EvidenceError
 from harness.core.records import Drawn
 from harness.core.scores import Estimate
@@ -32,7 +30,6 @@ from harness.stats.prediction import DIFFERENCES as DIFFERENCES_ASSISTED
 from harness.stats.prediction import UniqueHits, assisted, calibration, expected
 from harness.stats.raters import Weights, alpha, fleiss, kappa
 from harness.stats.selection import Floats, Ints, Rows, Search, Selection, Values, select
-from tests.make.runs import chance
 
 DIFFERENCES = ValueRange(-1.0, 1.0)
 DRAWN: dict[str, Any] = {"confidence": 0.95, "resamples": 2_000, "seed": 7}
@@ -76,21 +73,6 @@ def test_without_a_span_it_is_the_bootstrap() -> None:
     assert interval(values, span=None, **SURE) == bca(values, **DRAWN, clusters=None)
 
 
-def test_clusters_count_once() -> None:
-    values = np.zeros(60)
-    codes = np.repeat(np.arange(20), 3)
-    alone = interval(values, span=DIFFERENCES, **SURE)
-    together = interval(values, span=DIFFERENCES, **SURE | {"clusters": codes})
-    assert isinstance(together, Estimate)
-    assert together.low == pytest.approx(-(1 - 0.025 ** (1 / 20)), rel=0.03)
-    assert alone.low > together.low
-
-
-def test_a_value_that_cannot_be_is_refused() -> None:
-    with pytest.raises(EvidenceError, match="not all within"):
-        interval(np.array([0.5, 7.0]), span=DIFFERENCES, **SURE)
-
-
 @given(st.integers(1, 400), st.data())
 def test_agrees_with_scipy(of: int, data: st.DataObject) -> None:
     count = data.draw(st.integers(0, of))
@@ -100,28 +82,11 @@ def test_agrees_with_scipy(of: int, data: st.DataObject) -> None:
     assert (ours.value, ours.n) == (count / of, of)
 
 
-def test_none_of_many_is_not_certainly_none() -> None:
-    found = share(0, 100, confidence=0.95)
-    assert found.low == 0.0
-    assert found.high == pytest.approx(1 - 0.025 ** (1 / 100))
-
-
-@pytest.mark.parametrize(("count", "of"), [(0, 0), (3, 2), (-1, 5)])
-def test_what_is_no_share_is_refused(count: int, of: int) -> None:
-    with pytest.raises(EvidenceError, match="is not a share"):
-        share(count, of, confidence=0.95)
-
-
 @pytest.mark.parametrize("count", [0, 1, 7])
 def test_size_for_is_the_fewest(count: int) -> None:
     enough = size_for(count, ceiling=0.02, confidence=0.95)
     assert share(count, enough, confidence=0.95).high < 0.02
     assert share(count, enough - 1, confidence=0.95).high >= 0.02
-
-
-def test_no_size_shows_a_share_below_nothing() -> None:
-    with pytest.raises(EvidenceError, match="no number of queries"):
-        size_for(0, ceiling=0.0, confidence=0.95)
 
 
 RULES = Inference(confidence=0.95, resamples=1, seed=5)
@@ -183,14 +148,6 @@ def test_equal_weights_have_the_bound_of_a_plain_mean() -> None:
     assert found is not None
     assert found.estimate.low == pytest.approx(float(ends.low[0]))
     assert found.estimate.high == pytest.approx(float(ends.high[0]))
-
-
-def test_each_column_is_by_itself() -> None:
-    rng = np.random.default_rng(1)
-    drawn = [Drawn(f"s{at % 3}", 0.2, at % 7 + 1) for at in range(60)]
-    values = rng.random((60, 2))
-    both = traffic_mean_each(values, drawn, spans=[SHARE, DIFFERENCE], inference=RULES)
-    assert (of(values[:, 0].tolist(), drawn), of(values[:, 1].tolist(), drawn, DIFFERENCE)) == both
 
 
 def test_what_misleads_is_refused() -> None:
@@ -286,12 +243,6 @@ def test_clusters_widen_the_interval() -> None:
     assert paired.high - paired.low > 1.2 * (alone.high - alone.low)
 
 
-@pytest.mark.parametrize("count", [9, 400])
-def test_too_few_and_all_are_refused(count: int) -> None:
-    with pytest.raises(EvidenceError, match=f"people judged {count} of 400 queries, and"):
-        assisted(world()[0], np.arange(400) < count, clusters=None, inference=RULES_ASSISTED)
-
-
 def test_kappa_by_hand() -> None:
     one = np.array([1.0] * 20 + [1] * 5 + [0] * 10 + [0] * 15)
     other = np.array([1.0] * 20 + [0] * 5 + [1] * 10 + [0] * 15)
@@ -303,12 +254,6 @@ def test_kappa_by_hand() -> None:
     assert (same.value, same.low, same.high) == (0.0, 0.0, 1.0)
     with pytest.raises(EvidenceError, match="2 queries were judged twice"):
         kappa(one[:2], other[:2], np.arange(2), confidence=0.95)
-
-
-def test_rare_losses_that_a_machine_does_not_see_do_not_pass() -> None:
-    family = next(one for one in FAMILIES if one.part == "C.3")
-    found = cell(family, 200, 100, "test")
-    assert found.false <= chance(family.promised, 100)
 
 
 ALL = np.ones(8, dtype=bool)
@@ -336,11 +281,6 @@ def test_documents_of_one_grade_differ_by_what_the_others_of_their_query_are() -
     assert squares[0] < squares[1]
 
 
-def test_where_queries_say_nothing_more_each_grade_counts_as_its_share() -> None:
-    shown = hits([0, 1, 2, 3], [1, 0, 1, 0], [1, 1, 0, 0])
-    assert expected(shown, ALL[:4]).tolist() == [0.5] * 4
-
-
 def test_only_judged_documents_teach_and_a_grade_without_any_counts_as_all() -> None:
     shown = hits([0, 1, 2, 3], [1, 0, 1, np.nan], [0, 0, 0, 1])
     judged = ~np.isnan(shown.human)
@@ -359,17 +299,6 @@ def test_a_disagreement_weighs_as_far_as_it_is_apart(weights: Weights, value: fl
     )  # fmt: skip
     assert found.value == pytest.approx(value)
     assert found.n == 4
-
-
-@pytest.mark.parametrize("weights", get_args(Weights))
-def test_two_who_agree_have_one_and_two_grades_weigh_alike(weights: Weights) -> None:
-    rng = np.random.default_rng(1)
-    one, other = rng.integers(0, 2, (2, 200))
-    clusters = np.arange(200) // 4
-    plain = kappa(one, other, clusters, confidence=0.95)
-    assert kappa(one, other, clusters, confidence=0.95, weights=weights) == plain
-    same = kappa(one, one, clusters, confidence=0.95, weights=weights)
-    assert (same.value, same.low, same.high) == pytest.approx((1, 1, 1))
 
 
 def test_judgements_of_one_query_are_one_piece_of_evidence() -> None:
@@ -414,21 +343,6 @@ def test_fleiss_is_that_of_the_published_example() -> None:
     found = fleiss(units, np.arange(10), confidence=0.95)
     assert found is not None
     assert found.value == pytest.approx(0.210, abs=5e-4)
-
-
-def test_two_grades_and_two_assessors_agree_as_kappa_says_nearly() -> None:
-    """With many units, and with habits alike, all three measure the same."""
-    rng = np.random.default_rng(4)
-    one = rng.integers(0, 2, 4_000)
-    other = np.where(rng.random(4_000) < 0.8, one, 1 - one)
-    units = np.column_stack([one, other]).tolist()
-    clusters = np.arange(4_000) // 10
-    plain = kappa(one, other, clusters, confidence=0.95)
-    for by in (alpha, fleiss):
-        found = by(units, clusters, confidence=0.95)
-        assert found is not None
-        assert found.value == pytest.approx(plain.value, abs=1e-3)
-        assert (found.low, found.high) == pytest.approx((plain.low, plain.high), abs=2e-3)
 
 
 def test_who_gives_one_grade_tells_nothing_apart() -> None:
@@ -490,11 +404,6 @@ def test_a_collection_has_no_part_in_the_choice_without_it() -> None:
         values[rows.collection == at, at] = 1.0 + at / 10
     assert chosen(values, rows).elsewhere == (2, 2, 1)
     assert chosen(values[:10], rows_of(10)).elsewhere == ()
-
-
-def test_fewer_clusters_than_folds_are_refused() -> None:
-    with pytest.raises(EvidenceError, match="4 independent queries make no 5 folds"):
-        chosen(np.zeros((24, 2)), rows_of(20, 4))
 
 
 def test_halving_looks_at_few_queries_first_and_finds_what_is_plainly_best() -> None:

@@ -3,11 +3,6 @@
 from __future__ import annotations
 
 import math
-import random
-from collections.abc import Sequence
-from dataclasses import replace
-from functools import partial
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,26 +11,15 @@ from hypothesis import strategies as st
 
 from benchmarks import verdicts
 from benchmarks.simulate import (
-    FAMILIES,
     GATES,
-    Family,
     GateCase,
     at_bound,
-    fails,
-    passes,
-    power,
-    rare,
-    steps,
 )
 from benchmarks.verdict_families import FAMILIES as FAMILIES_VERDICTS
-from benchmarks.verdict_families import Draws as VerdictsDraws
 from benchmarks.verdict_families import Family as VerdictsFamily
-from benchmarks.verdict_questions import Mean, Sample, scored
+from benchmarks.verdict_questions import Mean, Sample
 from harness.core.errors import EvidenceError
-from harness.core.gate import Verdict
 from harness.core.scores import Estimate
-from harness.gates import non_inferior
-from harness.gates.base.rules import Rules
 from harness.stats.bounded import ValueRange
 from harness.stats.sequential import (
     BLOCK_SHARES,
@@ -100,13 +84,6 @@ def test_it_closes_in_on_the_mean() -> None:
     assert late.n == 2_000
 
 
-def test_a_small_spread_is_used() -> None:
-    rng = np.random.default_rng(2)
-    calm = after(rng.uniform(0.45, 0.55, 300).tolist()).interval()
-    wild = after(rng.choice([0.0, 1.0], 300).tolist()).interval()
-    assert calm.high - calm.low < 0.4 * (wild.high - wild.low)
-
-
 def test_only_failures_and_only_successes_reach_the_edge() -> None:
     assert after([0.0] * 400).interval().high < 0.03
     assert after([0.0] * 400).interval().low == 0.0
@@ -123,23 +100,6 @@ def test_another_range_is_the_same_sequence_stretched() -> None:
     found = wide.interval()
     assert found.value == pytest.approx(2 * plain.value - 1)
     assert (found.low, found.high) == pytest.approx((2 * plain.low - 1, 2 * plain.high - 1))
-
-
-def test_more_confidence_is_wider() -> None:
-    values = np.random.default_rng(3).uniform(0, 1, 200).tolist()
-    sure, unsure = after(values, 0.99).interval(), after(values, 0.8).interval()
-    assert sure.low < unsure.low < unsure.high < sure.high
-
-
-def test_many_streams_bet_as_each_alone() -> None:
-    values = np.random.default_rng(3).uniform(0, 1, (30, 4))
-    together, alone = Stakes(0.95, streams=4), [Stakes(0.95, streams=1) for _ in range(4)]
-    for row in values:
-        bets = np.concatenate([one.next() for one in alone])
-        assert together.next().tolist() == bets.tolist()
-        together.learn(row)
-        for one, value in zip(alone, row, strict=True):
-            one.learn(np.array([value]))
 
 
 def test_looking_after_every_query_is_wrong_as_rarely_as_it_says() -> None:
@@ -162,15 +122,6 @@ def test_looking_after_every_query_is_wrong_as_rarely_as_it_says() -> None:
 def test_a_value_out_of_range_is_refused(value: float) -> None:
     with pytest.raises(EvidenceError, match="outside"):
         after([0.5, value])
-
-
-def test_what_cannot_be_a_sequence_is_refused() -> None:
-    with pytest.raises(EvidenceError, match="no sequence"):
-        BettingSequence(confidence=0.95, least=1, most=1)
-    with pytest.raises(EvidenceError, match="no sequence"):
-        BettingSequence(confidence=1.0, least=0, most=1)
-    with pytest.raises(EvidenceError, match="no value"):
-        after([]).interval()
 
 
 STREAM = st.lists(st.tuples(st.sampled_from([0.0, 0.5, 1.0]), st.integers(0, 9)), max_size=60)
@@ -228,21 +179,6 @@ def test_the_capital_is_the_product_by_hand() -> None:
     assert found.interval(at).low == pytest.approx(low)
 
 
-def test_the_interval_of_what_is_turned_around_is_turned_around() -> None:
-    rng = np.random.default_rng(1)
-    sizes, period = rng.integers(1, 9, 40), np.repeat([0, 1], 20)
-    sums, slot = sizes * rng.random(40), np.tile(np.arange(20), 2)
-    up = Blocks(sums, sizes, period, slot, 2).interval(0.9)
-    down = Blocks(sizes - sums, sizes, period, slot, 2).interval(0.9)
-    assert (down.low, down.high) == pytest.approx((1 - up.high, 1 - up.low))
-    assert up.low < up.value < up.high
-
-
-def test_a_block_counts_by_its_values() -> None:
-    busy = Blocks(np.array([0.0, 90.0]), np.array([10, 90]), np.zeros(2, int), np.arange(2), 1)
-    assert busy.mean == 0.9
-
-
 def test_a_larger_block_later_ends_who_stakes_too_much() -> None:
     """A stake beyond the capital would be a debt, and no bound."""
     sizes = np.array([1] * 60 + [9] * 2)
@@ -288,11 +224,6 @@ def test_memory_is_of_bursts_and_not_of_the_course_of_a_day() -> None:
     assert memory(np.zeros((3, 4))) == (0.0, 0.0)
 
 
-def test_a_value_that_is_no_share_is_refused() -> None:
-    with pytest.raises(EvidenceError, match=r"1\.5 lies outside"):
-        cut(np.array([1.5]), np.zeros(1, dtype=np.int64))
-
-
 UNIT, DIFFERENCES = ValueRange(0.0, 1.0), ValueRange(-1.0, 1.0)
 SHARES = (1.0, 0.5, 0.25, 0.125, 0.0625, 0.03125)
 VALUES = st.lists(st.sampled_from([0.0, 0.1, 0.5, 0.9, 1.0]), min_size=2, max_size=60)
@@ -327,28 +258,6 @@ def test_an_end_is_where_the_gamblers_get_rich(values: list[float]) -> None:
         assert mixed_capital(turned, (1 - estimate.high) * 0.999) >= 40
 
 
-@given(VALUES, st.randoms(use_true_random=False))
-def test_the_order_of_the_queries_changes_nothing(values: list[float], dice: random.Random) -> None:
-    shuffled = list(values)
-    dice.shuffle(shuffled)
-    one, other = interval(values), interval(shuffled)
-    assert (one.low, one.high) == pytest.approx((other.low, other.high), abs=1e-9)
-
-
-@given(VALUES)
-def test_the_mean_lies_within(values: list[float]) -> None:
-    estimate = interval(values)
-    assert estimate.low <= estimate.value <= estimate.high
-    assert estimate.value == pytest.approx(np.mean(values))
-    assert estimate.n == len(values)
-
-
-def test_another_span_is_the_same_stretched() -> None:
-    values = np.random.default_rng(1).uniform(0, 1, 200)
-    plain, wide = interval(values.tolist()), interval((2 * values - 1).tolist(), DIFFERENCES)
-    assert (wide.low, wide.high) == pytest.approx((2 * plain.low - 1, 2 * plain.high - 1))
-
-
 def test_no_difference_at_all_leaves_room_for_what_was_not_seen() -> None:
     assert interval([0.0] * 260, DIFFERENCES).low < -0.02 < interval([0.0] * 280, DIFFERENCES).low
 
@@ -370,13 +279,6 @@ def test_a_large_bad_cluster_does_not_hide_behind_many_small_ones() -> None:
     assert estimate.low <= estimate.value
 
 
-def test_columns_do_not_see_each_other() -> None:
-    values = np.random.default_rng(3).uniform(-1, 1, (50, 7))
-    together = evalues_each(values, span=DIFFERENCES, confidence=0.95, clusters=None)
-    for at, found in enumerate(together):
-        assert found == interval(values[:, at].tolist(), DIFFERENCES)
-
-
 def test_the_p_value_is_below_the_level_where_the_low_end_is_above_the_bound() -> None:
     values = np.random.default_rng(4).uniform(-0.2, 0.3, 150)
     low = interval(values.tolist(), DIFFERENCES).low
@@ -396,15 +298,6 @@ def test_as_many_queries_as_are_needed_are_enough_and_fewer_are_not() -> None:
         assert enough.low > bound if bound < 0 else enough.high < bound
     same = np.array([0.1, -0.1] * 10)
     assert times_needed(same, 0.0, span=DIFFERENCES, confidence=0.95, clusters=None) is None
-
-
-@pytest.mark.parametrize(
-    ("values", "says"),
-    [([0.5], "1 independent query has no spread"), ([0.5, 1.5], "are not all within 0 and 1")],
-)
-def test_what_has_no_interval_is_refused(values: list[float], says: str) -> None:
-    with pytest.raises(EvidenceError, match=says):
-        interval(values)
 
 
 def test_large_clusters_that_lose_count_by_their_queries() -> None:
@@ -445,58 +338,6 @@ def test_no_family_passes_or_fails_a_gate_at_its_bound_too_often(
             assert found.failed.value <= chance(LEVEL, trials), found
 
 
-@pytest.mark.slow
-@pytest.mark.simulation
-def test_families_have_the_mean_that_is_asked_for() -> None:
-    rng = np.random.default_rng(3)
-    for family in FAMILIES:
-        for mean in (-0.1, -0.02, 0.0, 0.03, 0.6):
-            drawn = family.sample(rng, 400, 1_000, mean)
-            if drawn is not None:
-                values, clusters = drawn
-                assert np.abs(values).max() <= 1
-                assert values.mean() == pytest.approx(mean, abs=0.012), (family.name, mean)
-                assert (clusters is None) is (family.size == 1)
-
-
-@pytest.mark.slow
-@pytest.mark.simulation
-def test_the_simulated_gate_is_the_gate() -> None:
-    """Column by column, the rule itself says the same."""
-    rng = np.random.default_rng(5)
-    asked = GateCase("non_inferior", -0.1, "above", 0.0)
-    settings = non_inferior.NonInferiorSettings(measure="nDCG@10", margin=0.1)
-    rules = Rules(confidence=0.95, resamples=1_000, seed=20_261_122, power=0.8)
-    said = set()
-    for mean in (0.0, -0.1, -0.3):
-        values = rare(rng, (60, 12), mean, part=max(0.02, -mean))
-        assert values is not None
-        each = zip(passes(asked, values, None), fails(asked, values, None), strict=True)
-        for at, (passed, failed) in enumerate(each):
-            found = non_inferior.judge("Q", settings, scored(values[:, at]), rules).verdict
-            assert (found is Verdict.PASS, found is Verdict.FAIL) == (passed, failed)
-            said.add(found)
-    assert said == set(Verdict)
-
-
-@pytest.mark.slow
-@pytest.mark.simulation
-def test_more_queries_pass_more_often() -> None:
-    asked = GATES[0]
-    few, many = (power(asked, queries, 100, 0.1) for queries in (100, 800))
-    assert few is not None
-    assert many is not None
-    assert few < 0.3
-    assert many > 0.9
-
-
-@pytest.mark.slow
-@pytest.mark.simulation
-def test_a_mean_that_a_family_cannot_have_is_left_out() -> None:
-    rng = np.random.default_rng(1)
-    assert Family("few move", partial(steps, moved=0.1)).sample(rng, 50, 5, 0.6) is None
-
-
 RARE = next(one for one in FAMILIES_VERDICTS if one.name == "rare total losses")
 
 
@@ -517,51 +358,3 @@ def test_a_family_that_keeps_its_level_is_not_above_and_a_lie_is() -> None:
         "T", "a gain", Mean(), lambda _, of: Sample(np.full((of.n, of.trials), 0.1))
     )
     assert verdicts.cell(lie, 200, 12, "test").broken
-
-
-def test_a_batch_that_is_not_the_gate_is_refused() -> None:
-    class Wrong(Mean):
-        def passes(self, drawn: Sample) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-            return np.ones(drawn.values.shape[1], dtype=bool)
-
-    with pytest.raises(AssertionError, match="the gate itself says inconclusive, the batch True"):
-        verdicts.cell(replace(RARE, question=Wrong()), 30, 12, "test")
-
-
-def test_cells_on_disk_are_kept_while_the_code_is_the_same(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    out = tmp_path / "verdicts.json"
-
-    def made(families: Sequence[VerdictsFamily]) -> list[verdicts.Cell]:
-        return verdicts.cells(families, (30,), 12, out, 1)
-
-    first = made([RARE])
-    assert made([RARE]) == first
-    monkeypatch.setattr(verdicts, "code_digest", lambda: "other")
-    (again,) = made([RARE])
-    assert (again.code, again.false) == ("other", first[0].false)
-
-
-def test_a_broken_premise_holds_where_it_is_undeclared_and_not_where_nobody_asks() -> None:
-    lie = VerdictsFamily(
-        "T", "a gain", Mean(), lambda _, of: Sample(np.full((of.n, of.trials), 0.1))
-    )
-    held = verdicts.cell(replace(lie, premise="drawn"), 200, 12, "test")
-    assert (held.false, held.declared, held.premise) == (0.0, 1.0, "premise: drawn")
-    assert not held.broken
-    assert verdicts.cell(replace(lie, premise="moon"), 200, 12, "test").broken
-
-
-def test_draws_are_those_of_their_seed() -> None:
-    one, same = (
-        RARE.draw(np.random.default_rng(1), VerdictsDraws(30, 4, equal=True)) for _ in range(2)
-    )
-    assert (one.values == same.values).all()
-
-
-def test_the_table_names_what_is_above() -> None:
-    cell = replace(verdicts.cell(RARE, 30, 12, "test"), false=0.5, low=0.3, high=0.7)
-    *_, line = verdicts.lines([cell])
-    assert "| 30 | 50.00% |" in line
-    assert "**above**" in line
