@@ -193,9 +193,7 @@ def test_every_pattern_takes_time_in_proportion_to_its_text() -> None:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("stopped")
-@pytest.mark.parametrize(
-    "pattern", [r"[ \t]+(?=\n)", r"\s*\n\s*\n\s*", r"<b>.*?</b>", r"(a|a)*b", r"\w+@\w"]
-)
+@pytest.mark.parametrize("pattern", [r"<b>.*?</b>", r"(a|a)*b"])
 def test_what_is_slow_is_noticed(pattern: str) -> None:
     assert slow([Found(re.compile(pattern), "here", pattern, "search")])
 

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
-from pydantic import ValidationError
 
-import harness.gates
 from benchmarks.verdict_families import losing as losing_registry
 from harness.core.engine import Hit
-from harness.core.errors import EvidenceError, UnknownName
 from harness.core.evidence import ArmResult, Evidence, Sample, Samples
 from harness.core.gate import Cause, Finding, Verdict
 from harness.core.records import Qrels
@@ -21,7 +17,7 @@ from harness.core.run import Row, Run, Status
 from harness.core.scores import Estimate, Scores
 from harness.gates.base import rules
 from harness.gates.base.differences import Looks
-from harness.gates.base.rules import GateSettings, Margin, MinQueries, Rules, above, below, within
+from harness.gates.base.rules import Margin, MinQueries, above, below, within
 from harness.measures import missing_judgements
 from harness.measures.missing_judgements import missing
 from harness.measures.quality import score
@@ -112,12 +108,6 @@ def test_what_the_card_calls_complete_needs_no_more_judgements() -> None:
     control, candidate, judged, _ = losing()
     said = evidence(control, candidate, judged, complete="known items")
     assert ask(said).verdict is Verdict.PASS
-
-
-def test_evidence_without_judgements_is_refused() -> None:
-    control, candidate, judged, _ = losing(60)
-    with pytest.raises(EvidenceError, match="judgements of toy were not handed on"):
-        ask(evidence(control, candidate, judged, qrels=None))
 
 
 MEASURE = "RR@2"
@@ -270,7 +260,7 @@ def test_the_sample_estimates_the_mean_over_all_that_is_relevant() -> None:
         for judged in (of.qrels.grades, whole)
     ]
     before, after = (candidate - control for control, candidate in values)
-    found = np.array([*changes(of, truth, range(400), 40)])
+    found = np.array([*changes(of, truth, range(150), 40)])
     truly = float((after - before).mean())
     error = float(found.std() / np.sqrt(len(found)))
     assert abs(found.mean() - truly) < 4 * error
@@ -305,35 +295,6 @@ def test_sample_and_queries_share_one_error() -> None:
     assert finding.estimate.low == pytest.approx(sum(both))
 
 
-def test_a_gate_on_a_slice_names_a_sample_of_all_queries() -> None:
-    """A sample is drawn from all queries, so of twice the queries twice the hits are named."""
-    of, _ = alike(0.0, 1)
-    half = frozenset(gate_inputs.ids(COUNT)[::2])
-    sizes = []
-    for queries in (frozenset(gate_inputs.ids(COUNT)), half):
-        sliced = replace(of, slices={"some": queries})
-        remedy = ask(sliced, slice="some", margin=0.04).remedy
-        assert "--order sample --size " in remedy
-        sizes.append(int(remedy.split("--size ")[1].split()[0]))
-    assert sizes[1] > 1.5 * sizes[0]
-
-
-def test_every_module_of_the_folder_is_a_rule() -> None:
-    folder = Path(next(iter(harness.gates.__path__)))
-    files = {path.stem for path in folder.glob("*.py")} - {"__init__"}
-    assert files <= set(rules.names())
-    assert len(files) >= 8
-
-
-@pytest.mark.parametrize("name", rules.names())
-def test_a_rule_has_settings_and_a_judge(name: str) -> None:
-    rule = rules.load(name)
-    assert issubclass(rule.settings, GateSettings)
-    assert callable(rule.judge)
-    assert rule.settings.__doc__
-    assert rule.judge.__doc__
-
-
 @pytest.mark.parametrize("name", rules.names())
 def test_no_number_has_a_default(name: str) -> None:
     for key, field in rules.load(name).settings.model_fields.items():
@@ -347,22 +308,6 @@ def test_no_number_has_a_default(name: str) -> None:
             Mapping[str, Margin],
             Looks,
         }, key
-
-
-@pytest.mark.parametrize("name", rules.names())
-def test_an_unknown_key_is_refused(name: str) -> None:
-    with pytest.raises(ValidationError, match="Extra inputs"):
-        rules.load(name).settings.model_validate({"tolerance": 1})
-
-
-def test_an_unknown_rule_lists_what_there_is() -> None:
-    with pytest.raises(UnknownName, match=r"no rule named 'base'; there is .*non_inferior"):
-        rules.load("base")
-
-
-def test_rules_have_no_default() -> None:
-    with pytest.raises(TypeError, match="4 required"):
-        Rules()  # type: ignore[call-arg]
 
 
 NAN = float("nan")
@@ -383,12 +328,6 @@ def test_nan_at_the_deciding_end_never_passes(
     verdict: Callable[[Estimate, float], Verdict], ends: tuple[float, float]
 ) -> None:
     assert verdict(Estimate(0.0, *ends, 5), 1.0) is Verdict.INCONCLUSIVE
-
-
-def test_a_verdict_has_no_truth_value() -> None:
-    for verdict in Verdict:
-        with pytest.raises(TypeError, match="neither true nor false"):
-            bool(verdict)
 
 
 def test_an_interval_that_touches_the_bound_is_on_neither_side() -> None:
@@ -467,23 +406,15 @@ def test_queries_of_one_cluster_count_once() -> None:
 
 @pytest.mark.slow
 def test_queries_added_until_it_passes_promote_falsely_as_rarely_as_it_says() -> None:
-    """A look each 25 queries at a mean on the margin; a single one errs in 2.5 % of the cases."""
+    """A look each 50 queries at a mean on the margin; a single one errs in 2.5 % of the cases."""
     span = ValueRange(-1.0, 1.0)
-    values = losing_registry(np.random.default_rng(3), (1_000, 300), 0.4)
-    once, ever = np.zeros(300, bool), np.zeros(300, bool)
-    for size in range(100, 1_001, 25):
+    values = losing_registry(np.random.default_rng(3), (600, 200), 0.4)
+    once, ever = np.zeros(200, bool), np.zeros(200, bool)
+    for size in range(100, 601, 50):
         once |= chance_above(values[:size], -0.02, span=span, clusters=None) < 0.025
         each = sequential.evalues_each(values[:size], span=span, confidence=0.95, clusters=None)
         ever |= np.array([one.low > -0.02 for one in each])
     assert once.mean() > 0.035, "the fault that e-values are against is not there"
-    assert ever.mean() <= chance(0.025, 300)
+    assert ever.mean() <= chance(0.025, 200)
     sure = sequential.evalues_each(values[:, :20] / 4, span=span, confidence=0.95, clusters=None)
     assert all(one.low > -0.1 for one in sure)
-
-
-def test_the_gamblers_are_those_of_the_statistics(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sequential, "EVALUE_SHARES", np.array([1e-9]))
-    control = gate_inputs.levels(800)
-    evidence = gate_inputs.scored(control, gate_inputs.shifted(control, 0.05))
-    found = gate_inputs.judge("non_inferior", evidence, looks="anytime", **SETTINGS["non_inferior"])
-    assert found.verdict is Verdict.INCONCLUSIVE

@@ -12,14 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.core.errors import BadFile, UnknownName
 from harness.core.records import Qrels
 from harness.core.run import Row, Run, Status
 from harness.corpus import runs, trec
 from harness.measures import kernels
 from harness.measures.columns import EncodedQrels
-from harness.measures.kernels import Graded, MeasureSpec, running
-from harness.measures.missing_judgements import condense
+from harness.measures.kernels import Graded, MeasureSpec
 from harness.measures.name import COMMON, parse
 from harness.measures.partitions import joined, partial_scores
 from harness.measures.quality import oracle, score
@@ -40,18 +38,12 @@ WHOLE = (
 )  # fmt: skip
 CUTOFFS = (1, 3, 10, 100)
 NAMES = (*(f"{name}@{k}" for name, k in product((*CUT, *EITHER), CUTOFFS)), *EITHER, *WHOLE)
-REAL = ("adi", "cacm", "cosqa", "cranfield", "r-mailing-lists", "scifact", "ubuntu-irc", "vaswani")
+REAL = ("cranfield", "r-mailing-lists", "scifact")
 
 
 @pytest.mark.slow
 def test_there_is_a_kernel_for_each() -> None:
     assert [name for name in NAMES if MeasureSpec.of(parse(name)) is None] == []
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["ERR@10", "SetP", "IPrec@0.5", "infAP", "NumRel"])
-def test_others_go_to_ir_measures(name: str) -> None:
-    assert MeasureSpec.of(parse(name)) is None
 
 
 @pytest.mark.slow
@@ -102,21 +94,6 @@ def test_equals_ir_measures_on_real_judgements(name: str, datasets: Path, tmp_pa
         assert ours[measure].by_query == theirs[measure].by_query, measure
 
 
-@pytest.mark.slow
-@settings(deadline=None, max_examples=60)
-@given(
-    grades=st.dictionaries(st.sampled_from("abcdefgh"), st.integers(-2, 4), min_size=1),
-    shown=st.permutations("abcdefghxyz"),
-    length=st.integers(1, 11),
-)
-def test_values_are_shares(grades: dict[str, int], shown: list[str], length: int) -> None:
-    graded = Graded.of(run_of({"q": shown[:length]}), EncodedQrels.of(qrels_of({"q": grades})))
-    for name in NAMES:
-        asked = MeasureSpec.of(parse(name))
-        if asked is not None and asked.name != "NumRet" and "-1" not in name:
-            assert 0 <= kernels.evaluate(graded, asked)[0] <= 1 + 1e-12, name
-
-
 def triples(graded: Graded) -> set[tuple[str, int, int]]:
     ids = graded.qrels.query_ids
     columns = (graded.row.tolist(), graded.rank.tolist(), graded.grade.tolist())
@@ -133,7 +110,7 @@ def by_hand(run: Run, qrels: Qrels) -> set[tuple[str, int, int]]:
     }
 
 
-@pytest.mark.parametrize("block", [1, 7, 100_000])
+@pytest.mark.parametrize("block", [1, 7])
 def test_judged_hits_stand_at_their_ranks(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kernels, "BLOCK", block)
     run, qrels = random_case(4)
@@ -152,34 +129,10 @@ def test_who_was_not_answered_or_not_asked_shows_nothing() -> None:
     assert found.lengths.tolist() == [0, 0, 2]
 
 
-def test_one_vocabulary_needs_no_translation() -> None:
-    qrels = EncodedQrels.of(qrels_of({"q": {"a": 1, "b": 2}}))
-    code = qrels.translation(("b", "x", "a"))
-    docs = np.where(code < 0, 7, code).astype(np.int32)
-    found = Graded.of_rows(qrels, np.array([0]), np.array([0, 3]), docs)
-    assert triples(found) == {("q", 0, 2), ("q", 2, 1)}
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_condensed_is_the_condensed_run(seed: int) -> None:
-    run, qrels = random_case(seed)
-    coded = EncodedQrels.of(qrels)
-    short = Graded.of(run, coded).condensed()
-    assert triples(short) == by_hand(condense(run, qrels), qrels)
-    positive = Graded.of(run, coded).condensed(lowest=0)
-    assert positive.grade.min() == 0
-    assert positive.lengths.sum() == len(positive.rank) < len(short.rank)
-
-
-def test_running_counts_within_a_row() -> None:
-    assert running(np.array([4, 4, 1, 1, 1, 9])).tolist() == [0, 1, 0, 1, 2, 0]
-    assert running(np.empty(0, dtype=np.int64)).tolist() == []
-
-
 EVERY = (*COMMON, "NumRet", "Bpref", "R(rel=2)@10", "nDCG(gains={1: 0, 2: 5})@10")
 
 
-@pytest.mark.parametrize("size", [1, 7, 100])
+@pytest.mark.parametrize("size", [1, 7])
 def test_parts_say_what_the_whole_says(
     size: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -208,27 +161,6 @@ def test_parts_say_what_the_whole_says(
         "not_asked",
         "negative_query",
     }
-
-
-def test_part_keeps_the_judgements_of_some_queries() -> None:
-    _, qrels = random_case(2)
-    coded = EncodedQrels.of(qrels)
-    part = coded.part(np.array([1, 5, 6]))
-    chosen = {query: qrels.grades[query] for query in part.query_ids}
-    alone = EncodedQrels.of(qrels_of(chosen))
-    assert part.query_ids == alone.query_ids == tuple(coded.query_ids[at] for at in (1, 5, 6))
-    assert part.rows.tolist() == alone.rows.tolist()
-    assert part.grades.tolist() == alone.grades.tolist()
-    assert [part.vocabulary[d] for d in part.docs] == [alone.vocabulary[d] for d in alone.docs]
-
-
-def test_what_is_no_run_is_named(tmp_path: Path) -> None:
-    coded = EncodedQrels.of(qrels_of({"q": {"a": 1}}))
-    (tmp_path / "bad").write_bytes(b"no")
-    with pytest.raises(BadFile, match="not a run"):
-        partial_scores(tmp_path / "bad", coded, ("nDCG@10",))
-    with pytest.raises(UnknownName, match="no kernel named 'ERR@10'"):
-        partial_scores(tmp_path / "bad", coded, ("ERR@10",))
 
 
 NAMES_TIES = (*(f"{name}@{k}" for name, k in product((*CUT, *EITHER), (1, 2, 4))), *EITHER, *WHOLE)
@@ -348,11 +280,3 @@ def test_the_three_means_of_a_tie() -> None:
     assert spread.expected.by_query == {"q": pytest.approx((1 + 1 / 2 + 1 / 3) / 3), "p": 1.0}
     assert spread.most.by_query == {"q": 1.0, "p": 1.0}
     assert spread.most.undefined == {"negative_query": ("negative",)}
-
-
-def test_without_ties_there_is_nothing_between() -> None:
-    run, qrels = random_case(2)
-    value = score(run, qrels, ("nDCG@10",), run.query_ids)["nDCG@10"].by_query
-    spread = tie_sensitivity(run, qrels, ("nDCG@10",), run.query_ids)["nDCG@10"]
-    assert spread.least.by_query == spread.most.by_query == value
-    assert spread.expected.by_query == pytest.approx(value, abs=1e-12)

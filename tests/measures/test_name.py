@@ -15,7 +15,7 @@ from harness.core.engine import Hit
 from harness.core.errors import DatasetError, HarnessError, UnknownName
 from harness.core.records import Qrels
 from harness.core.run import Row, Run, Status
-from harness.measures.columns import EMPTY, SPARSE, UNKNOWN, EncodedQrels, Lookup, repeats
+from harness.measures.columns import UNKNOWN, EncodedQrels, Lookup, repeats
 from harness.measures.decompose import decompose, decompose_way
 from harness.measures.name import (
     COMMON,
@@ -53,27 +53,15 @@ def test_reads_what_ir_measures_writes(name: str, wanted: ir_measures.Measure | 
     assert parse(name).params == wanted.params
 
 
-def test_reads_every_common_name() -> None:
-    assert {parse(name).NAME for name in COMMON} == {"nDCG", "RR", "P", "R", "AP", "Judged"}
-
-
 @pytest.mark.parametrize(
     "name",
     [
         "",
-        "nDGC@10",
-        "nDCG@",
         "nDCG@0",
         "nDCG@True",
-        "nDCG@'ten'",
-        "nDCG@-1",
-        "P(5)",
         "P(relevance=2)@5",
         "AP(rel=0)@10",
         "nDCG(gains={0: 0.5})@10",
-        "nDCG(dcg='exp-log2', gains={0: 0})@10",
-        "'nDCG'@10",
-        "nDCG@10; print()",
         "__import__('os').getcwd()",
     ],
 )
@@ -90,9 +78,6 @@ def test_an_unknown_name_lists_the_common_ones_and_a_hint(name: str) -> None:
     ("name", "meant"),
     [
         ("ndcg@10", "nDCG@10"),
-        ("NDCG(dcg='exp-log2')@7x", "nDCG(dcg='exp-log2')@7x"),
-        ("judged@5", "Judged@5"),
-        ("rr@10", "RR@10"),
         ("nDGC@10", "nDCG@10"),
     ],
 )
@@ -100,15 +85,6 @@ def test_a_name_that_is_nearly_one_is_suggested(name: str, meant: str) -> None:
     with pytest.raises(UnknownName) as caught:
         parse(name)
     assert str(caught.value).endswith(f"Did you mean {meant}?")
-
-
-@pytest.mark.parametrize(
-    ("name", "wanted"), [("P", "cutoff. Write P@10"), ("SDCG@10", "max_rel. Write SDCG(max_rel=")]
-)
-def test_a_parameter_that_is_missing_is_named(name: str, wanted: str) -> None:
-    with pytest.raises(HarnessError) as told:
-        parse(name)
-    assert str(told.value).startswith(f"{name}: lacks its {wanted}")
 
 
 @pytest.mark.parametrize(
@@ -128,11 +104,6 @@ def test_exponential_gains_are_written_out() -> None:
 def test_given_gains_are_kept_and_never_negative() -> None:
     measure = as_gains(ir_measures.nDCG(gains={1: 5, 2: -3}), (0, 1, 2, 3))
     assert measure.params == {"gains": {0: 0, 1: 5, 2: 0, 3: 3}}
-
-
-@pytest.mark.parametrize("measure", [ir_measures.nDCG @ 10, ir_measures.AP @ 100])
-def test_linear_measures_are_returned_as_they_are(measure: ir_measures.Measure) -> None:
-    assert as_gains(measure, (0, 1, 2)) is measure
 
 
 @pytest.mark.parametrize(
@@ -248,64 +219,14 @@ def test_a_count_has_no_greatest_value(measure: str) -> None:
 JUDGED = {"q": {"a": 0, "b": 3, "c": -1}, "p": {"b": 1, "d": 2}}
 
 
-def test_columns_are_by_query_with_the_best_grade_first() -> None:
-    coded = EncodedQrels.of(qrels_of(JUDGED))
-    found = [
-        (coded.query_ids[row], coded.vocabulary[doc], grade, place)
-        for row, doc, grade, place in zip(
-            coded.rows.tolist(),
-            coded.docs.tolist(),
-            coded.grades.tolist(),
-            coded.place.tolist(),
-            strict=True,
-        )
-    ]
-    assert found == [
-        ("p", "d", 2, 0), ("p", "b", 1, 1),
-        ("q", "b", 3, 0), ("q", "a", 0, 1), ("q", "c", -1, 2),
-    ]  # fmt: skip
-    assert len(coded) == 2
-    assert coded.relevant(1).tolist() == [2, 1]
-    assert coded.relevant(0).tolist() == [2, 2]
-
-
-def test_every_judgement_is_kept() -> None:
-    _, qrels = random_case(3)
-    coded = EncodedQrels.of(qrels)
-    rows = zip(coded.rows.tolist(), coded.docs.tolist(), coded.grades.tolist(), strict=True)
-    kept = {(coded.query_ids[row], coded.vocabulary[doc], grade) for row, doc, grade in rows}
-    assert kept == {tuple(judgement) for judgement in qrels.rows()}
-
-
-def test_another_vocabulary_is_translated() -> None:
-    coded = EncodedQrels.of(qrels_of(JUDGED))
-    ours = coded.translation(("x", "b", "c"))
-    assert ours[0] == UNKNOWN
-    assert [coded.vocabulary[code] for code in ours[1:]] == ["b", "c"]
-
-
 def test_a_pair_that_comes_twice_is_refused() -> None:
     ones = np.ones(2, dtype=np.int32)
     with pytest.raises(DatasetError, match="b is judged twice for query p"):
         EncodedQrels.of_columns(("q", "p"), ("a", "b"), np.array([1, 1]), ones, ones)
 
 
-def test_no_judgement_is_no_query() -> None:
-    assert len(EncodedQrels.of(Qrels.of(()))) == 0
-
-
-def test_judgements_are_coded_once_and_other_ones_anew() -> None:
-    qrels, same = qrels_of(JUDGED), qrels_of(JUDGED)
-    first = EncodedQrels.of(qrels)
-    assert EncodedQrels.of(qrels) is first
-    assert EncodedQrels.of(same) is not first
-    other = EncodedQrels.of(qrels_of({"q": {"a": 1}}))
-    assert (other.query_ids, other.grades.tolist()) == (("q",), [1])
-    assert EncodedQrels.of(qrels).query_ids == first.query_ids
-
-
-@pytest.mark.parametrize("documents", [3, 50, 100_000])
-@pytest.mark.parametrize("queries", [1, 7, 400])
+@pytest.mark.parametrize("documents", [3, 100_000])
+@pytest.mark.parametrize("queries", [1, 400])
 def test_finds_what_a_dictionary_finds(queries: int, documents: int) -> None:
     """Also where one query has most of the pairs, so that slots run out at every level."""
     rng = np.random.default_rng(queries + documents)
@@ -325,26 +246,6 @@ def test_finds_what_a_dictionary_finds(queries: int, documents: int) -> None:
     assert found.tolist() == [pair for pair in wanted if pair is not None]
 
 
-def test_an_empty_slot_is_nobody() -> None:
-    nothing = np.empty(0, dtype=np.int64)
-    empty = Lookup.of(nothing, nothing.astype(np.int32), 2)
-    asked = np.array([0, 1]), np.array([0, UNKNOWN], dtype=np.int32)
-    assert empty.find(*asked)[0].tolist() == []
-    one = Lookup.of(np.array([1]), np.array([0], dtype=np.int32), 2)
-    assert EMPTY in one.levels[0].docs
-    assert one.find(*asked)[0].tolist() == []
-    assert one.find(np.array([1]), np.array([0], dtype=np.int32))[1].tolist() == [0]
-
-
-def test_pairs_without_a_slot_are_searched_for() -> None:
-    docs = np.arange(3000, dtype=np.int32)
-    lookup = Lookup.of(np.zeros(3000, dtype=np.int64), docs, 900)
-    assert len(lookup.keys) > 0
-    asked = np.array([2999, 5, 4000, 17], dtype=np.int32)
-    place, pair = lookup.find(np.array([0, 0, 0, 1]), asked)
-    assert (place.tolist(), pair.tolist()) == ([0, 1], [2999, 5])
-
-
 ROWS = st.lists(st.lists(st.integers(0, 12), max_size=9), max_size=9)
 
 
@@ -356,15 +257,6 @@ def asked(rows: list[list[int]]) -> bool:
 @given(ROWS)
 def test_it_says_what_sets_say(rows: list[list[int]]) -> None:
     assert asked(rows) == any(len(set(row)) < len(row) for row in rows)
-
-
-@pytest.mark.parametrize("again", [False, True])
-@pytest.mark.parametrize("short", [0, 1, 100 * SPARSE])
-def test_rows_of_one_length_of_two_and_of_very_different_ones(short: int, again: bool) -> None:  # noqa: FBT001  a case
-    long = list(range(50))
-    rows = [long[:-1] if short else long] * 3 + [long, *([[7]] * short)]
-    rows[1] = [*long[1:-1], long[1]] if again else rows[1]
-    assert asked(rows) is again
 
 
 MEASURES = ("nDCG@10", "RR@10", "P@5", "AP@10", "R@20", "nDCG", "nDCG(dcg='exp-log2')@10")
@@ -473,14 +365,3 @@ def test_the_step_that_did_it_is_named() -> None:
     way = [run_of({"q": docs}) for docs in ("ac", "ab", "ba")]
     parts = decompose_way(run_of({"q": "ba"}), way, qrels, "RR@2", ["q"])
     assert [(part.shown[0], part.order[0]) for part in parts] == [(-1, 0), (0.5, 0), (0, 0.5)]
-
-
-@pytest.mark.parametrize("name", ["RBP(p=0.8)", "SDCG(max_rel=3)@10"])
-def test_a_measure_of_a_package_that_is_not_installed_names_the_package(
-    name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for provider in ir_measures.DefaultPipeline.providers:
-        if provider.NAME == "cwl_eval":
-            monkeypatch.setattr(provider, "is_available", lambda: False)
-    with pytest.raises(HarnessError, match=r"cwl_eval computes it, .* pip install ir-measures\["):
-        parse(name)

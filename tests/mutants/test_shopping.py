@@ -14,20 +14,17 @@ from harness.core.engine import Answer, Searcher
 from harness.core.errors import BadFile, EvidenceError
 from harness.core.gate import Outcome, Verdict
 from harness.core.records import Query
-from harness.pipeline.compare import compare
-from harness.pipeline.evidence import evidence_of, measured, pairs_of
-from harness.pipeline.gate import decide_again
+from harness.pipeline.evidence import evidence_of, measured
 from harness.pipeline.pins import of_decision, pin
 from harness.pipeline.prepare import prepare
 from harness.pipeline.replay import replay
 from harness.pipeline.verify import verify
-from harness.policy.load import load_policy
 from harness.replay import drive
 from harness.replay.drive import TimedOutcome, observe
 from harness.report.page.custody import lines
 from harness_engines.stacks.text.tantivy import TantivySearcher
-from tests.make.forging import HONEST, blocking, measure
-from tests.make.toy import CANDIDATE, GATES, HEAD, NAME, RACED, STEP, Toy
+from tests.make.planted import HONEST, blocking, measure
+from tests.make.toy import CANDIDATE, GATES, HEAD, NAME, STEP, Toy
 from tests.mutants.listed import mutants
 from tests.source import ROOT
 
@@ -109,18 +106,6 @@ def test_deleted_judgements_hold_the_step_where_they_were_pinned(losing: Toy) ->
 
 
 @pytest.mark.slow
-@pytest.mark.whole("test_the_same_pin_stands_for_the_same_evidence")
-def test_another_policy_meets_the_same_pin(losing: Toy) -> None:
-    file = losing.project.policy_file
-    pin(losing.layout, file, at=NOW, by="me")
-    trim(losing)
-    (said,) = decide_again(
-        losing.layout, losing.project.policy(), file, control="", now=datetime.now(UTC)
-    )
-    assert [finding.rule for finding in said.blocking] == ["pinned"]
-
-
-@pytest.mark.slow
 def test_attempts_beyond_the_error_budget_hold_the_step(losing: Toy) -> None:
     """The policy plans one attempt; judging the same evidence again is none."""
     trim(losing)
@@ -130,48 +115,6 @@ def test_attempts_beyond_the_error_budget_hold_the_step(losing: Toy) -> None:
         assert (found.rule, found.timed) == ("error_budget", True)
         assert "this is attempt 2 and 1 were planned" in found.reason
     verify(losing.layout)
-
-
-@pytest.mark.slow
-@pytest.mark.whole("test_a_new_race_alone_does_not_change_what_was_found")
-def test_a_race_until_it_is_fast_is_counted(project: Toy) -> None:
-    """A race that no gate judged may have been looked at all the same."""
-    project.policy(HEAD + STEP + WIDE + RACED)
-    project.decide()
-    assert kept(project)[-2:] == (
-        "Every step is judged for the first time.",
-        "Earlier in the experiment log, of which this is line 3: race.",
-    )
-    for _ in range(2):
-        project.race()
-    project.decide(later_s=1)
-    said = kept(project)[-1]
-    assert (
-        "tantivy: third look (1 at results, 3 at times, 1 of them races that no gate judged;"
-        in said
-    )
-    assert said.endswith("Changed since the last look: another race.")
-
-
-@pytest.mark.slow
-def test_judging_by_another_policy_is_an_attempt_too(losing: Toy) -> None:
-    loose = losing.root / "policy" / "other.toml"
-    loose.write_text(HEAD.replace('"toy"', '"other"') + STEP + LOOSE)
-    trim(losing)
-    decide_again(losing.layout, load_policy(loose), loose, control="", now=datetime.now(UTC))
-    losing.decide(later_s=5)
-    assert "tantivy: second look" in kept(losing)[-1]
-
-
-@pytest.mark.slow
-def test_a_blank_after_the_name_of_the_policy_hides_no_look(losing: Toy) -> None:
-    name = losing.project.policy().name
-    text = losing.project.policy_file.read_text()
-    losing.project.policy_file.write_text(text.replace(f'"{name}"', f'"{name} "', 1))
-    trim(losing)
-    losing.decide(later_s=5)
-    assert "tantivy: second look" in kept(losing)[-1]
-    assert "hold (policy" in kept(losing)[-1]
 
 
 def cut(text: list[str]) -> list[str]:
@@ -219,35 +162,11 @@ def test_a_new_race_alone_does_not_change_what_was_found(project: Toy) -> None:
 
 
 @pytest.mark.slow
-def test_other_race_settings_are_named(project: Toy) -> None:
-    project.policy(HEAD + STEP + WIDE + RACED)
-    pin(project.layout, project.project.policy_file, at=NOW, by="me")
-    params = project.root / "params.yaml"
-    params.write_text(params.read_text().replace("processes: 3", "processes: 4"))
-    project.race()
-    (drift,) = project.decide().blocking
-    assert drift.reason == "since the pin of 2026-03-01: race processes is 4, pinned 3"
-
-
-@pytest.mark.slow
 def test_the_same_pin_stands_for_the_same_evidence(planted: Toy) -> None:
     planted.policy(HEAD + STEP + WIDE)
     pin(planted.layout, planted.project.policy_file, at=NOW, by="me")
     assert planted.decide().outcome is Outcome.PROMOTE
     verify(planted.layout)
-
-
-DEMANDS = "\n[policy.evidence]\n"
-
-
-@pytest.mark.slow
-def test_a_candidate_that_is_asked_for_half_as_many_hits(planted: Toy) -> None:
-    half = planted.params.replay.model_copy(update={"k": planted.params.replay.k // 2})
-    replay(planted.layout, CANDIDATE, planted.cache, half)
-    planted.judge_again()
-    found = blocking(planted.decide())
-    assert found["Quality"].verdict is Verdict.INCONCLUSIVE
-    assert "fts5: 50 hits within 10 s; tantivy: 25 hits" in found["Quality"].reason
 
 
 @pytest.mark.slow
@@ -260,18 +179,6 @@ def test_a_harness_that_asks_for_half_of_what_it_says(
     monkeypatch.setattr(drive, "observe", half)
     with pytest.raises(EvidenceError, match=r"for 25 hits a query.* but replay\.k is 50"):
         replay(planted.layout, CANDIDATE, planted.cache, planted.params.replay)
-
-
-@pytest.mark.slow
-def test_agreements_of_another_depth_than_the_policy_demands(planted: Toy) -> None:
-    planted.policy(HEAD + DEMANDS + "k = 50\ntime_limit_s = 10\ndepth = 50\n" + STEP + GATES)
-    assert not planted.decide().blocking
-    params = planted.params
-    shallow = params.compare.model_copy(update={"depths": (10, 20)})
-    pairs = tuple(pairs_of(planted.project.policy()).values())
-    compare(planted.layout, pairs, shallow, params.score.inference())
-    found = blocking(planted.decide())
-    assert "computed at a depth of 20; the policy demands 50" in found["Order"].reason
 
 
 PAGE = (ROOT / "docs" / "trust.md").read_text("utf-8")

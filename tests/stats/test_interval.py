@@ -160,13 +160,10 @@ def test_what_misleads_is_refused() -> None:
 
 @pytest.mark.slow
 @pytest.mark.simulation
-@pytest.mark.parametrize("moved", [None, 0.1, 0.03])
-@pytest.mark.parametrize("size", [60, 150])
-def test_intervals_contain_the_mean_of_the_whole_log(
-    size: int, moved: float | None, draws: Draws
-) -> None:
+@pytest.mark.parametrize("moved", [None, 0.03])
+def test_intervals_contain_the_mean_of_the_whole_log(moved: float | None, draws: Draws) -> None:
     trials = draws(150, 2_000)
-    covered = traffic_means(size, trials, moved=moved)
+    covered = traffic_means(60, trials, moved=moved)
     assert 0.95 - 3.1 * (0.05 * 0.95 / trials) ** 0.5 <= covered.traffic
     assert covered.width < 0.5
     if moved is None:
@@ -426,12 +423,11 @@ def test_halving_looks_at_few_queries_first_and_finds_what_is_plainly_best() -> 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("first", [QUERIES, 15])
-def test_what_is_expected_is_near_the_truth_where_the_best_looks_too_good(first: int) -> None:
+def test_what_is_expected_is_near_the_truth_where_the_best_looks_too_good() -> None:
     """All candidates are equally good in truth, so what the best shows above that is optimism."""
     rng, truth, seen, expected = np.random.default_rng(11), 0.4, [], []
-    for _ in range(400):
-        found = chosen(truth + rng.normal(0, 0.3, (QUERIES, CANDIDATES)), rows_of(QUERIES), first)
+    for _ in range(200):
+        found = chosen(truth + rng.normal(0, 0.3, (QUERIES, CANDIDATES)), rows_of(QUERIES), 15)
         seen.append(found.apparent)
         expected.append(found.expected)
     error = np.std(expected) / len(expected) ** 0.5

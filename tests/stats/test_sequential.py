@@ -341,15 +341,6 @@ def test_no_family_passes_or_fails_a_gate_at_its_bound_too_often(
 RARE = next(one for one in FAMILIES_VERDICTS if one.name == "rare total losses")
 
 
-@pytest.mark.slow
-@pytest.mark.simulation
-@pytest.mark.sampled(3)
-@pytest.mark.parametrize("family", FAMILIES_VERDICTS, ids=lambda one: one.name)
-def test_a_sample_of_each_cell_is_judged_by_the_gate_itself(family: VerdictsFamily) -> None:
-    found = verdicts.cell(family, 75, 12, "test")
-    assert 0 <= found.low <= found.false <= found.high <= 1
-
-
 def test_a_family_that_keeps_its_level_is_not_above_and_a_lie_is() -> None:
     kept = verdicts.cell(RARE, 400, 400, "test")
     assert not kept.broken
