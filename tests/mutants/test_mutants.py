@@ -35,7 +35,7 @@ from harness.replay.drive import TimedOutcome, observe
 from harness_engines import registry as arms
 from harness_engines.stacks.text.tantivy import TantivySearcher
 from tests.make.decisions import held_to
-from tests.make.planted import HONEST, Search, blocking, check_kernels, measure
+from tests.make.forging import HONEST, Search, blocking, check_kernels, measure
 from tests.make.toy import CANDIDATE, CONTROL, GATES, HEAD, NAME, STEP, Toy
 
 pytestmark = pytest.mark.slow

@@ -23,7 +23,7 @@ from harness.replay import drive
 from harness.replay.drive import TimedOutcome, observe
 from harness.report.page.custody import lines
 from harness_engines.stacks.text.tantivy import TantivySearcher
-from tests.make.planted import HONEST, blocking, measure
+from tests.make.forging import HONEST, blocking, measure
 from tests.make.toy import CANDIDATE, GATES, HEAD, NAME, STEP, Toy
 from tests.mutants.listed import mutants
 from tests.source import ROOT
