@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from harness.core.errors import BadFile, DatasetError
 from harness.core.evidence import Sample
 from harness.core.records import Document, Judgement, Qrels, Query
-from harness.corpus import judgements, trec
+from harness.corpus import judgements
 from harness.corpus.beir import Beir
 from harness.corpus.exchange import RATED as RATED_FORMATS
 from harness.corpus.exchange import (
@@ -323,17 +323,6 @@ def test_what_was_written_is_read_again(tmp_path: Path) -> None:
     assert graded.open == (0, 2)
     assert graded.judgements == (Judgement("q1", "b", 2),)
     assert graded.graded(1, None) == made
-
-
-def test_the_file_is_one_of_judgements_once_it_is_filled_in(tmp_path: Path) -> None:
-    path = tmp_path / "p.qrels"
-    made = written_judgements(path)
-    with pytest.raises(BadFile, match=r":1: the pair is not judged yet. Judge it: harness judge"):
-        trec.qrels(path)
-    for at in made.open:
-        made = made.graded(at, at)
-    judgements.write_grades(path, made)
-    assert tuple(trec.qrels(path).rows()) == made.judgements
 
 
 def test_a_pool_may_be_filled_in_by_hand_and_sorted(tmp_path: Path) -> None:

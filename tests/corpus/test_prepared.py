@@ -60,18 +60,6 @@ def test_the_same_data_gives_the_same_bytes(tmp_path: Path) -> None:
         assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
 
 
-def test_a_failed_write_leaves_the_old_data(tmp_path: Path) -> None:
-    prepared.write(tmp_path / "data", "toy", "test", DOCUMENTS, QUERIES, QRELS)
-
-    def broken() -> list[Document]:
-        raise BadFile("corpus", "it broke", "Mend it.")
-
-    with pytest.raises(BadFile):
-        prepared.write(tmp_path / "data", "new", "test", (d for d in broken()), QUERIES, QRELS)
-    assert Prepared.open(tmp_path / "data").manifest.name == "toy"
-    assert [path.name for path in tmp_path.iterdir()] == ["data"]
-
-
 # Cards: what a dataset must contain
 
 QUERIES_CARD = (Query("q", "text", ("b", "a")), Query("r", "text", ("a",)))

@@ -20,7 +20,7 @@ from harness.core.errors import BadFile
 from harness.core.records import Document, Judgement, Qrels, Query
 from harness.core.run import Conditions, Row, Run, Status
 from harness.core.scores import Scores
-from harness.corpus import beir, exchange, judgements, prepared, runs, trec
+from harness.corpus import beir, exchange, judgements, prepared, trec
 from harness.corpus.cells import (
     FILE,
     Ids,
@@ -94,17 +94,6 @@ def test_any_run_goes_in_and_out_with_the_same_bytes(
     assert same(read, run)
     write_run(read, two)
     assert two.read_bytes() == one.read_bytes()
-
-
-def test_more_queries_than_a_row_group_holds(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(runs, "PARTITION", 2)
-    hits = [tuple(Hit(f"d{(at + j) % 7}", 1.0, float(j)) for j in range(at)) for at in range(7)]
-    run = Run.of("arm", [Row(f"q{at}", Status.ANSWERED, hits[at]) for at in range(7)])
-    write_run(run, tmp_path / "run.parquet")
-    assert pq.ParquetFile(tmp_path / "run.parquet").num_row_groups == 4
-    assert same(read_run(tmp_path / "run.parquet"), run)
 
 
 def refused(path: Path, why: str) -> None:

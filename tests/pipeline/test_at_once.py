@@ -12,7 +12,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import date
 from functools import partial
-from importlib import import_module
 from pathlib import Path
 from threading import Barrier, BrokenBarrierError, local
 from time import sleep
@@ -26,10 +25,10 @@ from harness.corpus import card, judgements, trec
 from harness.corpus.judgements import JudgingPair, Pool
 from harness.corpus.runs import RUN_PART
 from harness.judge.judge import Merged, merge
-from harness.load.stage import LoadRequest, load
 from harness.migrate import ledger
 from harness.migrate import moves as migrate
 from harness.pipeline.prepare import prepare
+from harness.pipeline.race import read_part
 from harness.pipeline.receipts import check_run
 from harness.pipeline.replay import replay
 from harness.pipeline.score import read, score
@@ -166,26 +165,10 @@ def test_two_who_replay_an_arm_take_turns_with_the_parts(
     check_run(one, "fts5")
 
 
-def raced(project: Toy) -> None:
-    project.race()
-
-
-def loaded(project: Toy) -> None:
-    wanted = LoadRequest(("fts5", "tantivy"), (40.0,), None, {}, None, "harness load")
-    load(project.layout, wanted, project.cache, project.params.load, 10.0)
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("timed", "late"),
-    [(raced, "harness.pipeline.race.read_part"), (loaded, "harness.load.stage._curve")],
-)
-def test_two_who_time_take_turns(
-    project: Toy, timed: Callable[[Toy], None], late: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_two_who_race_take_turns(project: Toy, monkeypatch: pytest.MonkeyPatch) -> None:
     """They timed each other's work, and whoever was first removed the other's parts."""
-    module, name = late.rsplit(".", 1)
-    seen, inside = getattr(import_module(module), name), []
+    seen, inside = read_part, []
 
     def alone(*given: Any) -> Any:  # noqa: ANN401  as the function
         inside.append(1)
@@ -196,9 +179,9 @@ def test_two_who_time_take_turns(
         return found
 
     most: list[int] = []
-    monkeypatch.setattr(late, alone)
+    monkeypatch.setattr("harness.pipeline.race.read_part", alone)
     with ThreadPoolExecutor(2) as threads:
-        for found in [threads.submit(timed, project) for _ in range(2)]:
+        for found in [threads.submit(project.race) for _ in range(2)]:
             found.result()
     assert max(most) == 1
 

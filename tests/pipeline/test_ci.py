@@ -6,6 +6,7 @@ import os
 import subprocess
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -30,7 +31,10 @@ def git(folder: Path, *words: str) -> None:
 
 
 @pytest.fixture
-def repository(tmp_path: Path) -> Path:
+def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Make a repository, and let one package be installed: to look for all takes a second."""
+    installed = SimpleNamespace(metadata={"Name": "numpy"}, version="2")
+    monkeypatch.setattr("harness.pipeline.ci.distributions", lambda: [installed])
     for name, text in FILES.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text)

@@ -195,17 +195,6 @@ def test_the_steps_of_a_policy_name_their_arms_and_are_judged_in_order(
 
 
 @pytest.mark.slow
-def test_steps_after_the_last_one_asked_for_need_no_arm(shot: Shot, project: Toy) -> None:
-    chosen = {"arms": (), "control": "", "by_steps": True, "policy_file": steps(project)}
-    (found,) = shot.fire(**chosen, until="first")
-    assert found.step == "first"
-    scores = json.loads((shot.out / "scores.json").read_text())
-    assert set(scores) == {"fts5", "tantivy", "hash-hybrid"}
-    with pytest.raises(UnknownName, match="no step named 'third'; there is first, second"):
-        shot.fire(**chosen, until="third")
-
-
-@pytest.mark.slow
 def test_an_arm_of_one_s_own_stands_for_the_one_that_the_policy_names(
     shot: Shot, project: Toy
 ) -> None:
@@ -292,16 +281,6 @@ def test_a_step_that_was_taken_is_rolled_back(project: Toy) -> None:
     text = HEAD + STEP.replace("taken = false", f"taken = true\nbaseline = '{own}'")
     project.policy(text + GATES.replace("floor = 0.6", "floor = 0.995"))
     assert project.decide().outcome is Outcome.ROLLBACK
-
-
-@pytest.mark.slow
-def test_an_old_decision_does_not_stand_for_a_failed_one(project: Toy) -> None:
-    project.decide()
-    project.layout.again(CONTROL).unlink()
-    with pytest.raises(EvidenceError, match=r"again\.parquet: is gone"):
-        project.decide()
-    assert not project.layout.decision.exists()
-    assert not project.layout.junit.exists()
 
 
 @pytest.mark.slow

@@ -15,7 +15,6 @@ from harness.core.errors import DatasetError, IndexNotReady, InvalidArm
 from harness.corpus import card
 from harness.corpus.card import DatasetCard, Digests
 from harness.corpus.prepared import Prepared
-from harness.pipeline.imports import convert
 from harness.pipeline.index import check_index, check_settings, index, sources
 from harness.pipeline.layout import FILES, NOTES, Layout
 from harness.pipeline.oneshot import Built
@@ -286,15 +285,3 @@ def test_an_index_that_a_failing_disk_left_more_in_is_built_again(
     assert Built(project.layout).has(arm)
     (project.layout.index("fts5") / ".lock").touch()
     assert not Built(project.layout).has(arm)
-
-
-def test_prepared_data_are_written_with_their_documents(measured: Toy, tmp_path: Path) -> None:
-    data = Prepared.open(measured.layout.data)
-    files = convert(data, "toy", "beir", tmp_path)
-    assert [path.relative_to(tmp_path).as_posix() for path in files] == [
-        "corpus.jsonl",
-        "qrels/test.tsv",
-        "queries.jsonl",
-    ]
-    judgements = sum(1 for _ in data.qrels().rows())
-    assert len((tmp_path / "qrels" / "test.tsv").read_text().splitlines()) == judgements + 1

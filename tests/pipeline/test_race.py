@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable
-from itertools import count
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +18,6 @@ from harness.core.errors import EvidenceError, InvalidArm
 from harness.core.evidence import Race
 from harness.corpus.runs import read_run, write_run
 from harness.gates.base.rules import Rules
-from harness.pipeline import experiments
 from harness.pipeline.evidence import latency
 from harness.pipeline.index import index
 from harness.pipeline.prepare import prepare
@@ -35,7 +33,7 @@ from harness.replay.machine import Advance, Work
 from harness.stats.times import seen_ratio
 from harness_engines.stacks.text.fts5 import Fts5Searcher
 from tests.make import toy
-from tests.make.toy import CANDIDATE, CONTROL, NAME, Toy, here
+from tests.make.toy import CANDIDATE, CONTROL, NAME, Toy
 
 
 @pytest.mark.slow
@@ -212,7 +210,6 @@ def test_a_memo_of_the_whole_process_gains_nothing_on_first_answers(project: Toy
 
 
 THINKS_NS = 20_000_000
-Begin = Callable[..., None]
 
 
 def ratios(found: Race) -> tuple[float, float]:
@@ -253,41 +250,6 @@ def test_answers_that_an_engine_kept_on_disk_are_found_in_every_race(
         assert np.median(found.unseen_ns["kept"]) >= THINKS_NS
         kept_ratio, honest = ratios(found)
         assert kept_ratio < 0.5 < honest
-
-
-@pytest.fixture
-def begin(project: Toy) -> Begin:
-    """Begin a race that is stopped in this process, where a number is given."""
-
-    def raced(stops_in: int = -1) -> None:
-        numbers = count()
-
-        def run(part: Work, advance: Advance) -> None:
-            if next(numbers) == stops_in:
-                raise KeyboardInterrupt
-            here(part, advance)
-
-        race(project.layout, [CONTROL, CANDIDATE], project.cache, project.params.race, 10, run=run)
-
-    return raced
-
-
-def kinds(project: Toy) -> list[str]:
-    return [line.kind for line in experiments.read(project.layout).experiments]
-
-
-@pytest.mark.slow
-@pytest.mark.sampled(1)
-@pytest.mark.parametrize(("stops_in", "goes_on"), [(0, "begun"), (1, "resumed")])
-def test_a_race_that_was_stopped_is_in_the_log(
-    project: Toy, begin: Begin, stops_in: int, goes_on: str
-) -> None:
-    before = kinds(project)
-    with pytest.raises(KeyboardInterrupt):
-        begin(stops_in)
-    assert kinds(project) == [*before, "race begun"]
-    begin()
-    assert kinds(project) == [*before, "race begun", f"race {goes_on}", "race"]
 
 
 RULES = Rules(confidence=0.95, resamples=1_000, seed=7, power=0.8)

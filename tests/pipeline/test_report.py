@@ -13,16 +13,13 @@ from pathlib import Path
 import pytest
 
 from harness.core import digest
-from harness.core.errors import BadFile, EvidenceError
+from harness.core.errors import EvidenceError
 from harness.core.folders import HISTORY, set_mark
 from harness.load import stage as loading
-from harness.load.evidence import last_load
-from harness.load.files import TRIALS
-from harness.load.paths import history_of, receipt_of
+from harness.load.paths import receipt_of
 from harness.load.trial import LoadReport
 from harness.pipeline import report as report_history
 from harness.pipeline.evidence import assemble, evidence_of
-from harness.pipeline.receipts import read_manifest
 from harness.pipeline.report import report
 from harness.pipeline.verify import verify_pages
 from harness.report import trends
@@ -157,43 +154,6 @@ def done(
         patched.setattr(loading, "run_pool", in_here)
         patched.setattr(loading, "LOOK_S", 0.01)
         yield project, loaded(project)
-
-
-def fingerprints(project: Toy) -> dict[str, str]:
-    return {arm: read_manifest(project.layout, arm).fingerprint for arm in ("fts5", "tantivy")}
-
-
-@pytest.mark.slow
-def test_a_load_run_again_takes_the_place_of_the_one_before(
-    done: tuple[Toy, LoadReport], tmp_path: Path
-) -> None:
-    project = done[0].copied(tmp_path / "project")
-    history = history_of(project.layout)
-    before = TRIALS.read(history)
-    later = [replace(r, about={**r.about, "at": "2099-01-01T00:00:00+00:00"}) for r in before]
-    TRIALS.append(history, later)
-    load_report = last_load(project.layout, fingerprints(project))
-    assert load_report is not None
-    assert load_report.loaded_at == "2099-01-01T00:00:00+00:00"
-    assert sum(len(p.records) + len(p.objections) for p in load_report.points) == len(before)
-
-
-@pytest.mark.slow
-def test_another_load_or_another_index_is_none(
-    done: tuple[Toy, LoadReport], tmp_path: Path
-) -> None:
-    project = done[0].copied(tmp_path / "project")
-    known = fingerprints(project)
-    assert last_load(project.layout, {**known, "tantivy": "other"}) is None
-    assert last_load(project.layout, {"fts5": known["fts5"]}) is None
-    receipt = json.loads(receipt_of(project.layout).read_text())
-    receipt_of(project.layout).write_text(json.dumps({**receipt, "rates": [1.0]}))
-    assert last_load(project.layout, known) is None
-    receipt_of(project.layout).write_text("{")
-    with pytest.raises(BadFile, match="Run: harness load"):
-        last_load(project.layout, known)
-    receipt_of(project.layout).unlink()
-    assert last_load(project.layout, known) is None
 
 
 @pytest.mark.slow

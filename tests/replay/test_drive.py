@@ -11,10 +11,10 @@ import pytest
 
 from harness.core.engine import Answer, Manifest
 from harness.core.records import Query
-from harness.core.run import Conditions, Run, Status
+from harness.core.run import Conditions, Run
 from harness.replay import drive as module
 from harness.replay.drive import drive
-from tests.make.arms import Table, hits, queries, raising
+from tests.make.arms import Table, queries, raising
 
 TEN = queries(10)
 
@@ -144,22 +144,3 @@ def test_a_part_that_cannot_be_read_is_asked_again(tmp_path: Path, damage: bytes
     third = Table()
     replay(third, tmp_path)
     assert third.diary == []
-
-
-def test_every_end_outlives_a_part(tmp_path: Path) -> None:
-    answers = {
-        "question 01": raising(ValueError("broken")),
-        "question 02": lambda: Answer((), "me"),
-        "question 03": lambda: Answer(hits("a", "b", "a"), "me"),
-        "question 04": lambda: Answer(hits("a", "b", "c", "d"), "me"),
-    }
-    arm = Table(answers=answers)
-    for _ in range(2):
-        run = replay(arm, tmp_path)
-        found = {row.query_id: row for row in run.rows()}
-        assert (found["q01"].status, found["q01"].error) == (Status.FAILED, "ValueError: broken")
-        assert (found["q02"].status, found["q02"].hits) == (Status.ANSWERED, ())
-        assert (found["q03"].duplicates, run.ranking("q03")) == (1, ("a", "b"))
-        assert found["q04"].status is Status.FAILED
-        assert run.count(Status.ANSWERED) == 8
-    assert len(arm.diary) == 10

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import gc
 import mmap
 import os
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import accumulate, chain
 from pathlib import Path
@@ -23,8 +22,6 @@ from harness.replay.machine import (
     in_fresh_process,
     noise,
     pressure_s,
-    quiet,
-    setting_aside,
     throttled_s,
 )
 
@@ -191,44 +188,3 @@ def test_one_stall_is_the_slowest() -> None:
 
 
 # The collector looks again at what was set aside, but at what others had set aside before
-
-
-@pytest.fixture
-def thawed(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Begin with nothing set aside; looking at all that the tests hold takes a second."""
-    monkeypatch.setattr(gc, "collect", lambda: 0)
-    frozen = gc.get_freeze_count() > 0
-    gc.unfreeze()
-    yield
-    if frozen:
-        gc.freeze()
-
-
-@pytest.mark.usefixtures("thawed")
-def test_what_was_set_aside_is_looked_at_again() -> None:
-    with setting_aside() as set_aside:
-        assert gc.get_freeze_count() == 0
-        set_aside()
-        assert gc.get_freeze_count() > 0
-    assert gc.get_freeze_count() == 0
-
-
-@pytest.mark.usefixtures("thawed")
-def test_what_others_set_aside_stays_so() -> None:
-    gc.freeze()
-    with quiet():
-        pass
-    assert gc.get_freeze_count() > 0
-
-
-@pytest.mark.usefixtures("thawed")
-def test_it_is_back_after_an_exception() -> None:
-    def broken_off() -> None:
-        with quiet():
-            assert not gc.isenabled()
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        broken_off()
-    assert gc.isenabled()
-    assert gc.get_freeze_count() == 0
