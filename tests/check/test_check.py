@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import errno
-import io
-import json
 import shutil
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import count
@@ -20,16 +16,12 @@ from harness.check import answers, checks
 from harness.check.checks import CONTRACT_CHECKS, CheckSample, check
 from harness.check.subject import (
     LISTED,
-    LONGEST,
     Check,
     CheckFinding,
     CheckOutcome,
     CheckSubject,
     Named,
-    NotChecked,
     examine,
-    examine_all,
-    quoted,
     standing,
 )
 from harness.core.engine import Answer, Engine, Hit
@@ -161,18 +153,6 @@ def test_an_engine_that_breaks_a_promise_is_named(
     assert len(finding.violations) <= LISTED
 
 
-def test_each_check_finds_an_engine_that_breaks_it() -> None:
-    elsewhere = {"opened again", "empty corpus", "processes"}
-    assert {name for name, *_ in BROKEN} | elsewhere == set(BY_NAME)
-    assert len(BY_NAME) == len(CONTRACT_CHECKS)
-    assert (
-        *answers.ANSWER_CHECKS,
-        *answers.SAMENESS_CHECKS,
-        *answers.PROCESS_CHECKS,
-        *checks.INDEX_CHECKS,
-    ) == CONTRACT_CHECKS
-
-
 def test_an_index_that_answers_otherwise_when_it_is_opened_again(tmp_path: Path) -> None:
     turn = count()
 
@@ -193,89 +173,11 @@ def test_an_engine_that_cannot_index_nothing(tmp_path: Path) -> None:
     assert finding.violations == ("raised ZeroDivisionError: integer division or modulo by zero",)
 
 
-def test_where_no_query_is_answered_the_rest_is_not_checked(tmp_path: Path) -> None:
-    with standing(Toy(raises(bool)), tmp_path) as subject:
-        found = {
-            one.check.name: one for one in examine_all(CONTRACT_CHECKS, subject, own_documents=True)
-        }
-    assert found["answers"].broken
-    assert found["answers"].count == len(subject.texts)
-    assert "and 10 more" in str(found["answers"])
-    assert found["ties"].outcome is CheckOutcome.NOT_CHECKED
-    assert found["ties"].reason == "no query was answered"
-
-
-def test_checks_of_the_sample_documents_wait_for_them(sound: CheckSubject) -> None:
-    found = list(examine_all(CONTRACT_CHECKS, sound, own_documents=False))
-    left = {one.check.name for one in found if one.outcome is CheckOutcome.NOT_CHECKED}
-    assert left == {check.name for check in CONTRACT_CHECKS if check.own_documents or check.by_name}
-    left -= {"processes"}
-    assert all("--dataset" in str(one) for one in found if one.check.name in left)
-
-
-@pytest.mark.parametrize("exit_by", [KeyboardInterrupt, GeneratorExit])
-def test_an_interrupt_is_no_violation(tmp_path: Path, exit_by: type[BaseException]) -> None:
-    def interrupted(*_: object) -> Answer:
-        raise exit_by
-
-    with standing(Toy(interrupted), tmp_path) as subject, pytest.raises(exit_by):
-        examine(BY_NAME["answers"], subject)
-
-
-@pytest.mark.parametrize(
-    "full",
-    [
-        OSError(errno.ENOSPC, "No space left on device"),
-        shutil.Error([("a", "b", "[Errno 28] No space left on device: 'b'")]),
-    ],
-    ids=["written", "copied"],
-)
-def test_a_full_disk_is_no_violation(sound: CheckSubject, full: Exception) -> None:
-    def violations(_: CheckSubject) -> Iterator[str]:
-        raise full
-        yield ""
-
-    with pytest.raises(OSError, match="No space left"):
-        examine(replace(CONTRACT_CHECKS[0], violations=violations), sound)
-
-
-def test_an_exit_of_the_engine_is_a_violation(tmp_path: Path) -> None:
-    with standing(Toy(lambda *_: sys.exit(0)), tmp_path) as subject:
-        finding = examine(BY_NAME["answers"], subject)
-        with pytest.raises(NotChecked):
-            subject.answered()
-    assert "raised SystemExit: 0" in finding.violations[0]
-
-
-def test_a_long_query_is_quoted_by_its_beginning() -> None:
-    assert quoted("x" * 100) == repr("x" * 40 + "…")
-    assert quoted("\0") == "'\\x00'"
-
-
-def test_what_is_quoted_of_an_engine_is_short_and_printable(tmp_path: Path) -> None:
-    """An id of a million characters filled a message with a line of a million."""
-    strange = "\x1b[31m\u202e" + "x" * 1_000_000
-    with standing(Toy(lambda *_: sys.exit(strange)), tmp_path) as subject:
-        (said,) = examine(BY_NAME["answers"], subject).violations[:1]
-    assert len(said) <= LONGEST
-    assert said.isprintable()
-
-
 def test_the_page_lists_every_check_with_its_promise() -> None:
     text = page("docs/how-to/check-engine.md").section("What is checked")
     for known in CONTRACT_CHECKS:
         assert f"| `{known.name}` | {known.promise} |\n" in text
     assert text.count("\n| `") == len(CONTRACT_CHECKS)
-
-
-def test_an_engine_that_answers_nothing_is_told_so_once(tmp_path: Path) -> None:
-    with standing(Toy(raises(lambda _: True)), tmp_path) as subject:
-        first, *rest = examine_all(CONTRACT_CHECKS, subject, own_documents=True)
-    assert first.broken
-    assert "raised ValueError: fts5: syntax error" in str(first)
-    assert {(one.outcome, one.reason) for one in rest} == {
-        (CheckOutcome.NOT_CHECKED, "no query was answered")
-    }
 
 
 SAMPLE = CheckSample(DOCUMENTS, ("red cone", "blue cone", "green ball"), own=False)
@@ -344,39 +246,6 @@ def test_what_is_wrong_is_said_in_words(
         assert said in str(broken)
 
 
-@pytest.mark.slow
-def test_ids_that_the_data_set_lacks_are_named(served: Served, tmp_path: Path) -> None:
-    served.change = lambda answer: [hit.update(id=f"x{hit['id']}") for hit in answer["hits"]]
-    kept = findings(served, tmp_path, unknown_ids='"keep"')["ids"]
-    assert "no hit is a document of the data set, the first has the id 'xd0'" in kept.violations[0]
-    refused = findings(served, tmp_path)["answers"]
-    assert "is the id of no document of the data set. Correct id" in refused.violations[0]
-
-
-@pytest.mark.slow
-def test_a_number_of_hits_that_is_ignored_is_named(served: Served, tmp_path: Path) -> None:
-    sent = """'{"text": "${text}", "limit": "${k}"}'"""
-    broken = findings(served, tmp_path, body=sent)["k"]
-    assert "4 hits were shown, 1 were requested" in broken.violations[0]
-    assert "such as size, limit or rows" in broken.check.hint
-
-
-@pytest.mark.slow
-def test_without_a_data_set_ids_are_not_checked(served: Served, tmp_path: Path) -> None:
-    found = findings(served, tmp_path, None)
-    assert found["ids"].outcome is CheckOutcome.NOT_CHECKED
-    assert "--dataset" in found["ids"].reason
-    assert found["processes"].outcome is CheckOutcome.NOT_CHECKED
-    assert "queries of the harness has a hit" in str(found["finds"])
-
-
-@pytest.mark.slow
-def test_what_the_file_does_not_read_is_not_checked(served: Served, tmp_path: Path) -> None:
-    found = findings(served, tmp_path, score=None, total=None)
-    assert found["total"].reason == "the file reads no total"
-    assert found["descending scores"].reason == "the file reads no score"
-
-
 (CHECK,) = answers.PROCESS_CHECKS
 RETURN = "return Answer(by_best(named, k), self.manifest.fingerprint)"
 HASHED = (
@@ -412,32 +281,3 @@ def test_an_engine_whose_answers_rest_on_hashes_is_named(tmp_path: Path) -> None
     assert finding.broken
     assert finding.violations[0].endswith(", in another process")
     assert "To fix: Sort what comes out of a set" in str(finding)
-
-
-@pytest.mark.slow
-def test_a_process_that_fails_is_a_violation(tmp_path: Path) -> None:
-    finding = examined(tmp_path, RETURN, later="return ((")
-    assert finding.violations[0].startswith("the other process failed: ")
-    assert "own.py cannot be imported: SyntaxError" in finding.violations[0]
-
-
-@pytest.mark.slow
-def test_an_engine_that_is_an_object_is_not_checked(tmp_path: Path) -> None:
-    with standing(Toy(), tmp_path) as subject:
-        finding = examine(CHECK, subject)
-    assert (finding.outcome, "TOML file" in finding.reason) == (CheckOutcome.NOT_CHECKED, True)
-
-
-@pytest.mark.slow
-def test_the_other_end_answers_what_stands_on_its_input(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    arm = Named("fts5", tmp_path / "cache")
-    with standing(registry.load(*arm), tmp_path) as subject:
-        given = {"arm": "fts5", "cache": str(arm.cache), "index": str(subject.index)}
-        asked = {**given, "queries": [["honey bees hive", 2], ["zzz", 2]]}
-        monkeypatch.setattr("sys.stdin", io.StringIO(json.dumps(asked)))
-        answers.answer()
-    found, nothing = json.loads(capsys.readouterr().out)
-    assert found == ["", [["bees", 1.0]]]
-    assert nothing == ["", []]

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import ast
-import errno
 import io
 import json
 import os
-import re
-import shlex
 import signal
-import stat
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -25,7 +20,7 @@ import typer
 import harness
 from harness.cli import exit_codes
 from harness.cli.command import out
-from harness.cli.exit_codes import ENDING, FAILED, PIPED, ended
+from harness.cli.exit_codes import FAILED, PIPED, ended
 from harness.cli.project import PACKAGED, Project
 from harness.core.errors import BadFile, HarnessError
 from harness.core.files import NO_ROOM, replacing
@@ -38,14 +33,11 @@ from tests.cli import broken_engine
 from tests.cli.broken_engine import ENDLESS, FAILURES, MOMENTS, stamped
 from tests.cli.conftest import Harness
 from tests.docs.pages import ROOT
-from tests.docs.test_reference import parse
 from tests.make.toy import Toy
 from tests.programs import PYTHON, Program
 from tests.source import ROOT as ROOT_OF_PROJECT
 
 ASK = ("ask", "--dataset", "toy", "balo", "--json", "--arm")
-
-
 NOISY = """
 import os, subprocess, sys
 print("loading a model")
@@ -53,8 +45,6 @@ sys.stdout.write("written\\n")
 os.write(1, b"by a library\\n")
 subprocess.run(["echo", "by a program"])
 """
-
-
 SLOW = """
 import sys, time
 print("ready", file=sys.stderr, flush=True)
@@ -104,38 +94,6 @@ def test_an_engine_that_is_no_python_is_named_with_its_line(project: Toy, harnes
     assert "own: " in said
     assert "own.py cannot be imported: SyntaxError: " in said
     assert "line 1" in said
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("how", FAILURES)
-def test_an_engine_that_fails_while_it_is_asked_ends_by_two(
-    broken: Callable[[str, str], Path], harness: Harness, how: str
-) -> None:
-    arm = broken("search", FAILURES[how])
-    for words in (("stage", "replay", "--dataset", "toy", "--arm", arm), (*ASK, arm)):
-        said = harness(*words)
-        assert said.code == 2, (words, said)
-        assert said.err.splitlines()[-1].startswith("error: "), said
-
-
-@pytest.mark.slow
-@pytest.mark.sampled(1)
-@pytest.mark.parametrize("moment", ["open", "search", "stages"])
-def test_an_engine_that_leaves_is_no_verdict_in_any_command(
-    broken: Callable[[str, str], Path], harness: Harness, moment: str
-) -> None:
-    arm = broken(moment, "raise SystemExit(1)")
-    pair = ("--dataset", "toy", "--control", "fts5", "--candidate", str(arm))
-    settings = ("--shadow-settings", ROOT / "policy" / "shadow.toml")
-    commands: dict[str, tuple[str | Path, ...]] = {
-        "ask": (*ASK, arm),
-        "decompose": ("decompose", *pair),
-        "load": ("load", "--dataset", "toy", "--arm", arm, "--rate", "50"),
-        "replay": ("stage", "replay", "--dataset", "toy", "--arm", arm),
-        "shadow run": ("shadow", "run", *pair, "--out", "log", "--count", "2", *settings),
-    }
-    for name, words in commands.items():
-        assert harness(*words).code != 1, name
 
 
 @pytest.mark.slow
@@ -194,21 +152,6 @@ def test_an_output_of_another_encoding_takes_every_character(
 
 
 @pytest.mark.slow
-def test_a_file_that_the_system_refuses_is_named_with_what_to_check(
-    project: Toy, harness: Harness
-) -> None:
-    card = project.root / "datasets" / "toy" / "card.toml"
-    card.unlink()
-    os.mknod(card, stat.S_IFSOCK | 0o600)
-    for words in (
-        ("stage", "prepare", "--dataset", "toy"),
-        ("stage", "prepare", "--dataset", "toy", "--update"),
-    ):
-        said = harness(*words).error
-        assert f"{card}: it cannot be used (No such device or address). Check that" in said
-
-
-@pytest.mark.slow
 def test_a_full_disk_is_told_with_the_file_and_what_to_do(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -242,26 +185,6 @@ def test_memory_that_ran_out_has_a_remedy(
     """It was an unforeseen failure, without a word of what to do."""
     monkeypatch.setattr("harness.pipeline.gate.gate", mock.Mock(side_effect=MemoryError))
     assert "memory ran out. End other programs or raise the limit" in harness("gate").error
-
-
-@pytest.mark.slow
-def test_where_no_words_have_room_it_is_still_no_verdict(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(exit_codes, "_said", mock.Mock(side_effect=MemoryError))
-    assert exit_codes.failed(ValueError("large"), debug=False) == 2
-    assert capsys.readouterr().err.startswith("error: memory ran out. End other")
-
-
-@pytest.mark.slow
-def test_a_failure_without_better_words_is_printed_as_it_is(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """With a package missing, a newcomer was told that memory ran out."""
-    missing = ModuleNotFoundError("No module named 'typer'", name="typer")
-    monkeypatch.setattr(exit_codes, "_said", mock.Mock(side_effect=missing))
-    assert exit_codes.failed(ValueError("large"), debug=False) == 2
-    assert capsys.readouterr().err == "error: ValueError: large\n"
 
 
 @pytest.mark.parametrize(
@@ -314,28 +237,6 @@ def test_an_error_of_our_own_is_two_and_its_traceback_is_shown_where_it_is_asked
         assert shown.code == 2
         assert "Traceback (most recent call last)" in shown.err
         assert shown.err.splitlines()[-1].startswith("error: ZeroDivisionError")
-
-
-@pytest.mark.slow
-def test_a_full_disk_has_its_remedy_whoever_was_told(
-    harness: Harness, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def broken(*_: object, **__: object) -> None:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    monkeypatch.setattr("harness.pipeline.score.score", broken)
-    said = harness("stage", "score", "--dataset", "toy").error
-    assert said.startswith("a disk refused a file (No space left on device)")
-    assert said.endswith("Free some space on that disk, then run the same command again")
-
-
-@pytest.mark.slow
-def test_an_end_of_input_while_somebody_is_asked_is_an_interrupt(
-    harness: Harness, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("harness.cli.oneshot.on_terminal", lambda: True)
-    monkeypatch.setattr(sys, "stdin", io.StringIO())
-    assert harness("init", "mine").code == 130
 
 
 def typed(project: Toy, *words: str | Path, stdout: int | None = subprocess.PIPE) -> Program:
@@ -402,117 +303,12 @@ def test_what_ends_a_program_ends_as_a_ctrl_c_does(project: Toy, number: signal.
     assert not list(project.root.rglob(".*.partial"))
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("second", [signal.SIGHUP, signal.SIGTERM, signal.SIGINT])
-def test_signals_at_once_are_one(project: Toy, second: signal.Signals) -> None:
-    """A supervisor sends two at once; the second was called memory that ran out."""
-    arm = broken_engine.spoken(project.root / "broken", SLOW)
-    with typed(project, "stage", "index", "--dataset", "toy", "--arm", arm) as running:
-        assert running.stderr is not None
-        assert running.stderr.readline() == "ready\n"
-        running.send_signal(signal.SIGTERM)
-        running.send_signal(second)
-        assert running.stderr.read() == "interrupted; rerun to resume\n"
-    assert running.returncode == 130
-
-
-@pytest.mark.slow
-def test_a_second_signal_changes_nothing(project: Toy) -> None:
-    arm = broken_engine.spoken(project.root / "broken", SLOW)
-    with typed(project, "stage", "index", "--dataset", "toy", "--arm", arm) as running:
-        assert running.stderr is not None
-        assert running.stderr.readline() == "ready\n"
-        running.send_signal(signal.SIGTERM)
-        assert running.stderr.readline() == "interrupted; rerun to resume\n"
-        running.send_signal(signal.SIGTERM)
-        assert running.stderr.read() == ""
-    assert running.returncode == 130
-
-
-CURE = re.compile(r": harness ([^.:,;()`\n]+)")
-
-
-ANYTHING = "1"
-"""Stands where a message puts in a name or a number."""
-
-
-READERS = {"arm", "control", "key", "log", "logs", "policy", "reason", "serving", "to"}
-"""What a command cannot do without, and only the reader can say."""
-
-
-def cures() -> Iterator[tuple[str, str]]:
-    """Walk over the texts of the code that name a command after a colon, with their file."""
-    for path in sorted((ROOT / "harness").rglob("*.py")):
-        tree = ast.parse(path.read_text(encoding="utf-8"))
-        for text in _texts(tree):
-            for words in CURE.findall(text):
-                if words.startswith(ANYTHING) or "{" in words:  # put together elsewhere
-                    continue
-                yield str(path.relative_to(ROOT)), words
-
-
-def _texts(node: ast.AST) -> Iterator[str]:
-    for child in ast.iter_child_nodes(node):
-        if isinstance(child, ast.JoinedStr):
-            parts = (
-                one.value if isinstance(one, ast.Constant) else ANYTHING for one in child.values
-            )
-            yield "".join(map(str, parts))
-        elif isinstance(child, ast.Constant) and isinstance(child.value, str):
-            yield child.value
-        elif not (isinstance(child, ast.Expr) and isinstance(child.value, ast.Constant)):
-            yield from _texts(child)
-
-
-def fault(words: str) -> str:
-    """Say why a cure cannot be typed; empty where it can."""
-    try:
-        parse(shlex.split(words))
-    except Exception as exc:  # noqa: BLE001  typer brings its own click, whose errors it hides
-        name = getattr(getattr(exc, "param", None), "name", "")
-        return "" if type(exc).__name__ == "MissingParameter" and name in READERS else repr(exc)
-    return ""
-
-
-FOUND = sorted(set(cures()))
-
-
-@pytest.mark.parametrize(("path", "words"), FOUND)
-def test_a_cure_can_be_typed(path: str, words: str) -> None:
-    assert not fault(words), path
-
-
-def test_there_are_cures_of_many_files() -> None:
-    assert len({path for path, _ in FOUND}) > 20
-
-
-@pytest.mark.parametrize("words", ["race --data toy", "racing", "label"])
-def test_a_cure_that_cannot_be_typed_is_noticed(words: str) -> None:
-    assert fault(words)
-
-
 def test_a_closed_output_is_a_failure_and_no_verdict(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with (tmp_path / "out").open("w", encoding="utf-8") as closed:
         monkeypatch.setattr(sys, "stdout", closed)
     assert ended(lambda: None) == FAILED
-
-
-def test_an_output_that_is_none_is_a_failure_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "stdout", 5)
-    assert ended(lambda: None) == 2
-    sys.stdout.flush()
-
-
-def test_an_interrupt_while_words_are_looked_for_is_an_interrupt(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """It was told as memory that ran out, with exit code 2."""
-    monkeypatch.setattr(exit_codes, "_said", mock.Mock(side_effect=KeyboardInterrupt))
-    assert exit_codes.failed(ValueError("large"), debug=False) == 130
-    assert capsys.readouterr().err == f"{exit_codes.AGAIN}\n"
-    assert {signal.getsignal(one) for one in ENDING} == {signal.SIG_IGN}
 
 
 @pytest.fixture
@@ -536,13 +332,6 @@ def test_a_folder_above_is_the_project(installed: Path, monkeypatch: pytest.Monk
     assert Project.own().place == Path.cwd()
 
 
-def test_in_a_clone_the_clone_is_the_project(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    assert Project.here() == Project(ROOT_OF_PROJECT)
-
-
 def test_outside_of_one_the_package_is_read_and_the_folder_written_to(installed: Path) -> None:
     found = Project.here()
     assert found == Project(installed / PACKAGED, packaged=True)
@@ -554,73 +343,14 @@ def test_outside_of_one_the_package_is_read_and_the_folder_written_to(installed:
 
 
 FINDING = Finding(
-    gate="Speed [p95]",
-    rule="latency_ratio",
-    verdict=Verdict.INCONCLUSIVE,
-    cause=Cause.OPEN,
-    reason="ratio [0.5, 4.0]",
-    bound="less than 3",
-    estimate=None,
-    limit=3.0,
-    unit="ratio",
-    remedy="a quiet machine",
-)
-
-
+    "Speed [p95]", "latency_ratio", Verdict.INCONCLUSIVE, Cause.OPEN, reason="ratio [0.5, 4.0]",
+    bound="less than 3", estimate=None, limit=3.0, unit="ratio", remedy="a quiet machine",
+)  # fmt: skip
 STEP = StepDecision("tantivy", "fts5", "tantivy", taken=False, findings=(FINDING,))
 
 
 def show(dataset: str, decisions: list[StepDecision]) -> None:
     out.print(render_terminal(section(dataset, decisions)))
-
-
-def test_what_stands_in_the_way_is_shown_whole(capsys: pytest.CaptureFixture[str]) -> None:
-    long = replace(FINDING, reason="word " * 60 + "[end]")
-    show("toy", [replace(STEP, findings=(long,))])
-    lines = capsys.readouterr().out.splitlines()
-    assert lines[0] == "toy"
-    assert lines[1] == "  tantivy    HOLD (inconclusive)  fts5 -> tantivy"
-    assert lines[2].strip().startswith("INCONCLUSIVE: Speed [p95]: word word")
-    assert lines[2].endswith("[end]")
-    assert lines[3].strip() == "to reach a decision: a quiet machine"
-    assert len(lines) == 4
-
-
-def test_what_was_measured_stands_before_what_is_required(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    slow = replace(
-        FINDING, verdict=Verdict.FAIL, cause=OF_VERDICT[Verdict.FAIL], remedy="",
-        estimate=Estimate(18.2517, 17.2954, 19.2625, 400), reason="p95 of 400 queries",
-    )  # fmt: skip
-    show("toy", [replace(STEP, findings=(slow,))])
-    assert [line.strip() for line in capsys.readouterr().out.splitlines()[2:]] == [
-        "FAIL: Speed [p95]: 18.3 times [17.3, 19.3]; required: less than 3",
-        "p95 of 400 queries",
-    ]
-
-
-def test_one_cause_of_many_gates_is_said_once(capsys: pytest.CaptureFixture[str]) -> None:
-    busy = replace(FINDING, reason="machine too busy")
-    measured = replace(busy, estimate=Estimate(2.0, 1.0, 4.0, 400))
-    rows = (busy, replace(busy, gate="Mean"), measured, replace(measured, gate="p99"), FINDING)
-    show("toy", [replace(STEP, findings=rows)])
-    assert [line.strip() for line in capsys.readouterr().out.splitlines()[2:]] == [
-        "what remains: a quiet machine",
-        *(
-            line
-            for gate in ("Speed [p95]", "p99")
-            for line in (
-                f"INCONCLUSIVE: {gate}: 2.00 times [1.00, 4.00]; required: less than 3",
-                "machine too busy",
-                "to reach a decision: a quiet machine",
-            )
-        ),
-        "INCONCLUSIVE: Speed [p95], Mean: machine too busy",
-        "to reach a decision: a quiet machine",
-        "INCONCLUSIVE: Speed [p95]: ratio [0.5, 4.0]",
-        "to reach a decision: a quiet machine",
-    ]
 
 
 @pytest.mark.parametrize(
@@ -640,11 +370,6 @@ def test_the_outcome_is_one_word(
     found = replace(FINDING, verdict=verdict, cause=OF_VERDICT[verdict])
     show("toy", [replace(STEP, taken=taken, findings=(found,))])
     assert f"tantivy    {word}  fts5 -> tantivy" in capsys.readouterr().out
-
-
-def test_a_step_that_waits_says_for_what(capsys: pytest.CaptureFixture[str]) -> None:
-    show("toy", [replace(STEP, blocked_by="shadow")])
-    assert "waits for the step shadow" in capsys.readouterr().out
 
 
 def test_the_best_arm_comes_first_and_no_value_is_a_dash(

@@ -7,8 +7,9 @@ import os
 import random
 import shlex
 import shutil
+import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,9 @@ from unittest import mock
 
 import pytest
 
-from harness.core.folders import EXPERIMENT_LOG, REPORT, RUN, mark
+from harness.cli.command import PANELS
+from harness.cli.exit_codes import PIPED
+from harness.core.folders import REPORT, RUN, mark
 from harness.corpus.beir import Beir
 from tests.cli import click_log
 from tests.cli.conftest import Harness
@@ -39,11 +42,11 @@ from tests.cli.owned import NEW as NEW_OWNED
 from tests.cli.test_inspect import SPACE
 from tests.docs.pages import COMMAND, ROOT
 from tests.docs.shell import Said, Shell
-from tests.make import shadow_log as live_log
-from tests.make.damage import NAMES, PLANTED, holding
 from tests.make.desk import OVERLAP, make_panel, write_pool
-from tests.make.shadow_records import WATCH
+from tests.make.secrets import NAMES, PLANTED, holding
+from tests.make.shadow import live_log
 from tests.make.toy import Toy
+from tests.programs import PYTHON, Program
 
 pytestmark = pytest.mark.slow
 DATA = ("--dataset", "toy")
@@ -200,31 +203,59 @@ def cases() -> list[tuple[str, int, str]]:
     return found
 
 
-def test_every_command_has_words_that_work() -> None:
+def test_every_command_has_words_that_work_and_a_group_of_the_help() -> None:
     assert {name for name, _ in leaves(command_tree())} == set(WORKS) | NO_OPTION
+    assert {name for names in PANELS.values() for name in names} == set(command_tree().commands)
+
+
+@pytest.mark.parametrize("name", [*WORKS, *NO_OPTION])
+def test_a_command_and_each_of_its_options_says_what_it_is_for(shell: Shell, name: str) -> None:
+    command = dict(leaves(command_tree()))[name]
+    assert command.help
+    for param in command.params:
+        assert getattr(param, "help", ""), param.name
+    said = call(shell, *name.split(), "--help")
+    assert (said.code, f"harness {name}" in said.text) == (0, True)
+    assert call(shell, *name.split(), "--no-such-option").code == 2
+
+
+def test_help_imports_nothing_heavy_and_a_command_no_module_of_another() -> None:
+    homes = {name: f"harness.{home}" for of in PANELS.values() for name, home in of.items()}
+    for asked, heavy in (
+        ("parser()", {"matplotlib", "numpy", "pandas", "pyarrow", "pydantic", "scipy"}),
+        ("parser('run')", {*homes.values()} - {homes["run"]}),
+    ):
+        script = f"import sys; from harness.cli import parser; {asked}; print(*sys.modules)"
+        words = [sys.executable, "-c", script]
+        done = subprocess.run(words, capture_output=True, text=True, check=True)
+        assert not heavy & {*done.stdout.split()}
 
 
 @pytest.fixture(scope="module")
-def shell(measured: Toy, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
-    """Make a project in which the words work; servers serve nothing, and secrets are planted."""
+def world(measured: Toy, tmp_path_factory: pytest.TempPathFactory) -> Toy:
+    """Make a project with all that a command of the tables reads."""
     project = measured.copied(tmp_path_factory.mktemp("fuzzed") / "project")
-    root = project.root
+    root, policy = project.root, ROOT / "policy"
     for name in ("watch.toml", "shadow.toml", "regress.toml"):
-        shutil.copy(ROOT / "policy" / name, root / "policy" / name)
-    (root / "policy" / "accepted.toml").write_text("")
-    shutil.copy(ROOT / "policy" / "mail.toml", root / "mail.toml")
-    shutil.copy(ROOT / "policy" / "shadow.toml", root / "shadow.toml")
+        shutil.copy(policy / name, root / "policy" / name)
+    for name in ("mail.toml", "shadow.toml", "watch.toml"):
+        shutil.copy(policy / name, root / name)
     shutil.copy(ROOT / "examples" / "shadow" / "http.toml", root / "reading.toml")
     shutil.copy(root / "qrels" / "toy" / "test.qrels", root / "toy.qrels")
-    (root / "topics.tsv").write_text("q00\tbalo\n")
+    for name, text in {
+        "policy/accepted.toml": "",
+        "topics.tsv": "q00\tbalo\n",
+        "case.csv": "query,docid,rating\nbalo,d00,1\n",
+        "toy.mbox": "From a\nMessage-ID: <d00>\nSubject: words\n\nwords\n",
+        "fifth.json": "[1, 2",
+        "kept/balo.md": "# balo\n",
+    }.items():
+        (root / name).parent.mkdir(exist_ok=True)
+        (root / name).write_text(text)
     click_log.write(root / "clicks", Beir(root / "beir", "test").queries()[0].text)
-    (root / "case.csv").write_text("query,docid,rating\nbalo,d00,1\n")
-    (root / "toy.mbox").write_text("From a\nMessage-ID: <d00>\n\nwords\n")
-    (root / "loop").symlink_to("loop")
-    (root / "kept").mkdir()
-    (root / "kept" / "balo.md").write_text("# balo\n")
-    (root / "fifth.json").write_text("[1, 2")
     live_log.write(project, root / "log")
+    write_pool(root)
+    make_panel(root)
     made = Shell(root)
     made.harness("gate", "--exit-zero")
     made.harness("report")
@@ -234,6 +265,14 @@ def shell(measured: Toy, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S
         "queries", "from-log", "beir/queries.jsonl", "--size", "20", "--out", "sample.jsonl"
     )
     made.harness("migrate", "begin", "--serving", "fts5", "--at", "moved", "--policy", "mail.toml")
+    return project
+
+
+@pytest.fixture(scope="module")
+def shell(world: Toy, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
+    """Type in a copy of it; servers serve nothing, and secrets are planted."""
+    made = Shell(world.copied(tmp_path_factory.mktemp("shell") / "project").root)
+    (made.folder / "loop").symlink_to("loop")
     with (
         mock.patch("harness.core.server.server"),
         mock.patch("harness.shadow.receiver.server"),
@@ -242,7 +281,7 @@ def shell(measured: Toy, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S
         mock.patch.dict(os.environ, {name: f"{PLANTED}-{name}" for name in SECRETS}),
     ):
         yield made
-        assert holding(root) == []
+        assert holding(made.folder) == []
 
 
 def call(shell: Shell, *words: str) -> Said:
@@ -325,6 +364,25 @@ def test_the_json_of_a_command_can_be_read(shell: Shell, tmp_path: Path, name: s
         json.loads(said.text)
 
 
+@pytest.mark.sampled(6)
+@pytest.mark.parametrize("name", sorted(set(WORKS) - SERVES))
+def test_a_reader_that_leaves_ends_a_command_in_silence(
+    shell: Shell, tmp_path: Path, name: str
+) -> None:
+    if name.endswith(" serve"):
+        return
+    copied = shutil.copytree(shell.folder, tmp_path / "project", symlinks=True)
+    reads, writes = os.pipe()
+    os.close(reads)
+    words = [*PYTHON, *name.split(), *filled(WORKS[name])]
+    with Program(words, cwd=copied, stdout=writes, stderr=subprocess.PIPE) as running:
+        os.close(writes)
+        _, said = running.communicate()
+    assert "Traceback" not in said
+    assert "roken pipe" not in said
+    assert running.returncode == PIPED or "error: " in said, said
+
+
 def ends_well(shell: Shell, name: str, words: list[str], *, verdict: bool) -> Said:
     """Call a command, and see that it ends by its verdict, by 2 with a message, or well."""
     said = call(shell, *name.split(), *words)
@@ -351,33 +409,11 @@ def test_every_path_of_every_command_is_known_to_be_read_or_written() -> None:
     assert not written & read
 
 
-@pytest.fixture(scope="module")
-def ready_once(measured: Toy, tmp_path_factory: pytest.TempPathFactory) -> Toy:
-    """Make all that a command of the tables reads."""
-    project = measured.copied(tmp_path_factory.mktemp("ready") / "project")
-    root = project.root
-    Shell(root).harness("gate", "--exit-zero")
-    write_pool(project.root)
-    make_panel(project.root)
-    live_log.write(project, root / "log")
-    mail = "From a\nMessage-ID: <d00>\nSubject: words\n\nwords\n"
-    (root / "toy.mbox").write_text(mail)
-    (root / "watch.toml").write_text(WATCH.read_text(encoding="utf-8"))
-    (root / "policy" / "accepted.toml").write_text("")
-    shutil.copy(WATCH.parent / "shadow.toml", root / "shadow.toml")
-    click_log.write(root / "clicks", Beir(root / "beir", "test").queries()[0].text)
-    shutil.copy(WATCH.parent / "mail.toml", root / "mail.toml")
-    shutil.copy(WATCH.parent / "regress.toml", root / "policy" / "regress.toml")
-    examples = WATCH.parents[1] / "examples" / "shadow"
-    shutil.copy(examples / "http.toml", root / "reading.toml")
-    return project
-
-
 @pytest.fixture
-def ready(ready_once: Toy, project: Toy) -> Toy:
+def ready(world: Toy, project: Toy) -> Toy:
     """Make a copy for a test, in the folder that its commands are called in."""
     shutil.rmtree(project.root)
-    return ready_once.copied(project.root)
+    return world.copied(project.root)
 
 
 @pytest.fixture
@@ -420,22 +456,6 @@ def test_a_folder_is_ours_or_nothing_is_written(
         assert "which is read" in call(to), to
     assert seen(root) == before
     assert seen(foreign)["index.html"] == b"my own"
-
-
-@pytest.mark.sampled(3)
-@pytest.mark.parametrize("name", [name for name, owns in OWNED.items() if owns.runs])
-def test_a_folder_of_its_own_is_made_and_written_into_again(
-    ready: Toy, harness: Harness, name: str
-) -> None:
-    owns = OWNED[name]
-    (ready.root / "empty").mkdir()
-    for to in ("new", "empty"):
-        words = (*words_of(name, to), owns.option, to)
-        said = harness(*words)
-        assert said.code == 0, said
-        assert mark(ready.root / to, owns.owner).is_file()
-        again = harness(*words)
-        assert again.code == 0 or "began already" in again.error
 
 
 @pytest.mark.sampled(3)
@@ -482,6 +502,7 @@ def test_a_file_of_somebodys_own_is_never_replaced(
 
 def test_the_pages_of_a_project_never_replace_anothers(ready: Toy, harness: Harness) -> None:
     harness("history", "add", "--dataset", "toy")
+    shutil.rmtree(ready.root / "reports")
     (ready.root / "reports").mkdir()
     (ready.root / "reports" / "index.html").write_text("my own")
     for words in (("report",), ("history", "page")):
@@ -490,70 +511,16 @@ def test_the_pages_of_a_project_never_replace_anothers(ready: Toy, harness: Harn
     assert seen(ready.root / "reports") == {"index.html": b"my own"}
 
 
-@pytest.mark.parametrize("words", [("advance",), ("observe",), ("mend",), ("rollback",),
-                                   ("rollback", "--without-ledger", "fts5")])  # fmt: skip
-def test_a_move_of_a_migration_writes_nowhere_else(
-    ready: Toy, harness: Harness, foreign: Path, words: tuple[str, ...]
-) -> None:
-    (foreign / "switch.env").unlink()
-    before = seen(foreign)
-    more = ("--policy", "mail.toml") if words[0] in {"advance", "observe"} else ()
-    said = harness("migrate", *words, *more, "--at", "site")
-    assert said.error
-    assert seen(foreign) == before
-    assert ready
-
-
-@pytest.mark.sampled(4)
-@pytest.mark.parametrize("words", [("begin", "--serving", "fts5"), ("advance",), ("observe",),
-                                   ("mend",), ("rollback",),
-                                   ("rollback", "--without-ledger", "fts5")])  # fmt: skip
-def test_a_ledger_and_a_switch_of_somebody_elses_stay(
-    ready: Toy, harness: Harness, foreign: Path, words: tuple[str, ...]
-) -> None:
-    """A file named switch.env was replaced, and a folder with a ledger.json was marked as ours."""
-    (foreign / "ledger.json").write_text("my own")
-    before = seen(foreign)
-    more = ("--policy", "mail.toml") if words[0] in {"begin", "advance", "observe"} else ()
-    assert harness("migrate", *words, *more, "--at", "site").error
-    now = {name: text for name, text in seen(foreign).items() if not name.endswith(".lock")}
-    assert now == before
-    if words[0] != "begin":
-        assert harness("migrate", *words, *more, "--at", "nowhere").error
-        assert not (ready.root / "nowhere").exists()
-
-
-def test_what_is_no_file_is_no_page_of_ours(ready: Toy, harness: Harness) -> None:
-    harness("history", "add", "--dataset", "toy")
-    (ready.root / "gone").symlink_to("nowhere")
-    for place, says in (("/dev/null", "already exists"), ("gone", "is a link to nothing")):
-        assert says in harness("history", "page", "--out", place).error
-
-
-def test_a_run_whose_log_is_refused_makes_no_folder(
-    ready: Toy, harness: Harness, foreign: Path
-) -> None:
-    words = ("run", "--dataset", "toy", "--arms", "fts5", "--out", "new", "--log", "site")
-    assert f"holds what {EXPERIMENT_LOG} did not write" in harness(*words).error
-    assert not (ready.root / "new").exists()
-    assert (foreign / "index.html").read_text() == "my own"
-
-
 def test_a_data_set_is_never_the_place_of_its_own_run(ready: Toy, harness: Harness) -> None:
     """Sixty queries of a user's became forty where ``--out`` was the data set."""
     folder = ready.root / "beir"
     before = seen(folder)
     words = ("run", "--arms", "fts5", "--dataset")
-    elsewhere: list[Callable[[], tuple[str, str]]] = [
-        lambda: ("beir", "beir"),
-        lambda: ("beir", "beir/out"),
-        lambda: ("beir", "."),
-        lambda: ("beir", "link/out"),
-        lambda: ("link", "beir/out"),
-    ]
     (ready.root / "link").symlink_to("beir")
-    for place in elsewhere:
-        dataset, to = place()
+    for dataset, to in (
+        ("beir", "beir"), ("beir", "beir/out"), ("beir", "."), ("beir", "link/out"),
+        ("link", "beir/out"),
+    ):  # fmt: skip
         assert "which is read" in harness(*words, dataset, "--out", to).error, (dataset, to)
     assert seen(folder) == before
     (ready.root / "out" / "runs").mkdir(parents=True)

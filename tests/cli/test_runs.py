@@ -5,23 +5,19 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from subprocess import DEVNULL
 
 import pytest
-import typer
+from harness.pipeline.dvc import LOCK, RECORD, _md5
 
 from harness.cli import oneshot
-from harness.cli.project import Project
 from harness.core.folders import RUN as RUN_TO_KILL
 from harness.core.folders import mark
 from harness.corpus.runs import read_run, write_run
-from harness.pipeline.receipts import LOCK, RECORD, _md5, note_replayed, read_manifest
+from harness.pipeline.receipts import read_manifest
 from harness.trust.reproduce import record
 from tests.cli.conftest import Harness
 from tests.make.search_server import Served, collection, serving, status
@@ -42,23 +38,6 @@ def test_a_data_set_by_name_or_by_folder(project: Toy, harness: Harness, dataset
     scores = json.loads((project.root / "out" / "scores.json").read_text())
     expected = json.loads(project.layout.scores.read_text())
     assert scores == {arm: expected[arm] for arm in ("fts5", "tantivy")}
-
-
-@pytest.mark.slow
-def test_the_report_names_the_command(project: Toy, harness: Harness) -> None:
-    harness(*RUN, "--dataset", "toy", "--control", "fts5")
-    (about,) = json.loads((project.root / "out" / "decision.json").read_text())["datasets"]
-    assert about["provenance"]["commands"] == [
-        "harness run --arms 'fts5, tantivy' --out out --dataset toy --control fts5"
-    ]
-    assert about["provenance"]["licence"] == "CC0-1.0"
-
-
-@pytest.mark.slow
-def test_a_race_is_run_where_it_is_asked_for(project: Toy, harness: Harness) -> None:
-    harness(*RUN, "--dataset", "toy", "--control", "fts5", "--race")
-    (about,) = json.loads((project.root / "out" / "decision.json").read_text())["datasets"]
-    assert set(about["latency"]["percentiles"]) == {"fts5", "tantivy"}
 
 
 @pytest.mark.slow
@@ -92,16 +71,6 @@ def test_a_policy_of_steps_needs_neither_control_nor_arms(project: Toy, harness:
 
 
 @pytest.mark.slow
-def test_both_a_control_and_a_policy_of_steps_are_one_too_many(
-    project: Toy, harness: Harness
-) -> None:
-    two = (project.root / "policy" / "toy.toml").read_text()
-    (project.root / "two.toml").write_text(two + STEP.replace('"tantivy"', '"again"', 1) + GATES)
-    said = harness(*RUN, "--dataset", "toy", "--control", "fts5", "--policy", "two.toml")
-    assert "has 2 steps, which name their own arms: leave --control out" in said.error
-
-
-@pytest.mark.slow
 def test_a_page_says_what_was_searched(project: Toy, harness: Harness) -> None:
     chosen = ("--dataset", "beir", "--fields", "text", "--forms", "--control", "fts5")
     assert harness(*RUN, *chosen).code == 0
@@ -114,45 +83,6 @@ def test_a_page_says_what_was_searched(project: Toy, harness: Harness) -> None:
     )
     corpus = project.root / "out" / "work" / "build" / "beir" / "data" / "corpus.jsonl"
     assert {json.loads(line)["title"] for line in corpus.read_text().splitlines()} == {""}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("words", [("--fields", "text"), ("--forms",)])
-def test_a_registered_set_is_taken_as_its_card_says(
-    harness: Harness, words: tuple[str, ...]
-) -> None:
-    said = harness(*RUN, "--dataset", "toy", *words)
-    assert "toy: --fields and --forms are for folders" in said.error
-
-
-@pytest.mark.slow
-def test_an_unknown_field_is_named(harness: Harness) -> None:
-    said = harness(*RUN, "--dataset", "beir", "--fields", "body")
-    assert "no field of a document named 'body'; there is title, text" in said.error
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["cache", "perf"])
-def test_a_data_set_may_have_any_name(project: Toy, harness: Harness, name: str) -> None:
-    folder = project.root / "mine" / name
-    folder.parent.mkdir()
-    (project.root / "beir").rename(folder)
-    assert harness(*RUN, "--dataset", folder).code == 0
-    work = project.root / "out" / "work"
-    assert {path.name for path in work.iterdir()} == {"build", "cache", "perf"}
-
-
-@pytest.mark.slow
-def test_a_run_of_another_engine_with_no_number_is_refused(project: Toy, harness: Harness) -> None:
-    (project.root / "x.trec").write_text("q00 Q0 d00 1 1.5 x\nq00 Q0 d01 2 nan x\n")
-    said = harness(*RUN, "--dataset", "toy", "--trec-run", "x=x.trec", "--control", "fts5")
-    assert "x.trec:2: the score 'nan' is not a finite number" in said.error
-    assert not (project.root / "out" / "decision.json").exists()
-
-
-@pytest.mark.slow
-def test_an_unknown_split_is_named(harness: Harness) -> None:
-    assert "dev.tsv" in harness(*RUN, "--dataset", "beir", "--split", "dev").error
 
 
 REPRO = ("repro", "--no-run-cache")
@@ -181,59 +111,6 @@ def test_the_decision_is_printed(asked: list[tuple[str, ...]], harness: Harness)
     assert "Nothing to do: everything is up to date." in said.out
     assert "reports/index.html" in said.out
     assert REPRO in asked
-
-
-def test_without_git_dvc_is_told_so(
-    project: Toy, asked: list[tuple[str, ...]], harness: Harness
-) -> None:
-    harness("demo")
-    assert asked[0] == ("config", "--local", "core.no_scm", "true")
-    asked.clear()
-    (project.root / ".git").mkdir()
-    harness("demo")
-    assert asked == [REPRO]
-
-
-@pytest.mark.parametrize("name", ["times", "decision_receipt"])
-def test_what_dvc_does_not_track_is_made_again(
-    project: Toy, asked: list[tuple[str, ...]], harness: Harness, name: str
-) -> None:
-    getattr(project.layout, name).unlink()
-    said = harness("demo")
-    assert asked[-1] == (*REPRO, "--force", "--downstream", "race")
-    assert "Nothing to do" not in said.out
-
-
-@pytest.mark.parametrize("days", [None, 3])
-def test_runs_that_nobody_knows_the_age_of_are_made_again(
-    project: Toy, asked: list[tuple[str, ...]], harness: Harness, days: int | None
-) -> None:
-    note = project.layout.replayed("hash-hybrid")
-    note.unlink()
-    if days:
-        note_replayed(project.layout, "hash-hybrid", datetime.now(UTC) - timedelta(days=days))
-    said = harness("demo")
-    assert asked[-1] == (*REPRO, "--force", "--downstream", "replay")
-    assert "Nothing to do" not in said.out
-
-
-@pytest.mark.parametrize(("code", "leaves"), [(0, None), (1, 2)])
-def test_a_pipeline_that_fails_is_no_success(
-    project: Toy, monkeypatch: pytest.MonkeyPatch, code: int, leaves: int | None
-) -> None:
-    class Fake(subprocess.Popen[str]):
-        def __init__(self, command: list[str], **settings: object) -> None:
-            assert command[:3] == [sys.executable, "-m", "dvc"]
-            script = f"print('stage failed'); raise SystemExit({code})"
-            super().__init__([sys.executable, "-c", script], **settings)  # type: ignore[call-overload]
-
-    monkeypatch.setattr(subprocess, "Popen", Fake)
-    if leaves is None:
-        assert oneshot._dvc(project.root, "repro") == "stage failed\n"  # noqa: SLF001
-    else:
-        with pytest.raises(typer.Exit) as left:
-            oneshot._dvc(project.root, "repro")  # noqa: SLF001
-        assert left.value.exit_code == leaves
 
 
 @pytest.mark.parametrize("other", [False, True], ids=["the same", "another"])
@@ -273,33 +150,7 @@ def test_the_record_is_compared_with_and_the_verdict_comes_last(
     assert {*(root / RECORD).rglob("*.*")} == tracked.keys() - {root / LOCK}
 
 
-@pytest.mark.parametrize(
-    ("line", "shown"),
-    [
-        ("Running stage 'gate@toy':", True),
-        ("> harness gate --dataset toy", True),
-        ("To track the changes with git, run:", False),
-        ("\tgit add dvc.lock", False),
-        ("To enable auto staging, run:", False),
-        ("\tdvc config core.autostage true", False),
-        ("Use `dvc push` to send your updates to remote storage.", False),
-    ],
-)
-def test_what_dvc_advises_is_left_out(line: str, shown: bool) -> None:  # noqa: FBT001  a parameter
-    assert (oneshot.HINTS.search(line) is None) == shown
-
-
-SECOND = STEP.replace('name = "tantivy"', 'name = "hybrid"').replace(
-    'candidate = "tantivy"', 'candidate = "hash-hybrid"'
-)
-
-
-ONE_GATE = '\n[[step.gate]]\nname = "Who answers"\nrule = "identity"\n'
-
-
 UNSURE = GATES.replace("margin = 0.15", "margin = 0.15\nslice = 'identifier'")
-
-
 FAILS = GATES.replace("floor = 0.6", "floor = 0.999")
 
 
@@ -320,27 +171,6 @@ def test_every_stage_by_its_command(project: Toy, harness: Harness) -> None:
         assert said.err == ""
     assert (project.root / "reports" / "index.html").is_file()
     assert json.loads(project.layout.decision.read_text())["summary"]["verdict"] == "pass"
-
-
-@pytest.mark.slow
-def test_a_stage_takes_all_that_the_settings_name(project: Toy, harness: Harness) -> None:
-    stages = ("prepare", "index", "replay", "score", "compare", "race", "gate", "report")
-    for stage in stages:
-        said = harness(*(["stage"] if stage in stages[:5] else []), stage)
-        assert said.code == 0, (stage, said)
-    assert all(project.layout.run(arm).is_file() for arm in project.params.arms)
-    assert json.loads(project.layout.decision.read_text())["summary"]["verdict"] == "pass"
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("words", [(), ("--arm", CONTROL), ("--dataset", "toy")])
-def test_one_index_is_named_that_follows_its_messages(
-    words: tuple[str, ...], project: Toy, harness: Harness
-) -> None:
-    assert project.root
-    said = harness("stage", "index", "--follow", *words)
-    assert said.code == 2
-    assert "name --dataset and --arm" in " ".join(said.err.split())
 
 
 @pytest.mark.slow
@@ -366,59 +196,11 @@ def test_gate_exits_by_the_verdict(
 
 
 @pytest.mark.slow
-def test_gate_prints_what_stands_in_the_way(project: Toy, harness: Harness) -> None:
-    project.untimed()
-    project.policy(HEAD + STEP + FAILS)
-    said = harness("gate")
-    assert "tantivy    HOLD  fts5 -> tantivy" in said.out
-    assert "FAIL: Overlap: 0.9727 Jaccard@10 [" in said.out
-    project.policy(HEAD + STEP + UNSURE)
-    said = harness("gate")
-    assert "HOLD (inconclusive)" in said.out
-    assert "to reach a decision: judge 9 more independent queries" in said.out
-
-
-@pytest.mark.slow
-def test_a_step_that_is_named_decides_the_code_alone(project: Toy, harness: Harness) -> None:
-    project.untimed()
-    project.policy(HEAD + STEP + FAILS + SECOND + ONE_GATE)
-    project.judge_again()
-    assert harness("gate").code == 1
-    said = harness("gate", "--step", "hybrid")
-    assert said.code == 3
-    assert "waits for the step tantivy" in said.out
-
-
-@pytest.mark.slow
 def test_a_bad_input_is_two_and_leaves_no_decision(project: Toy, harness: Harness) -> None:
     assert harness("gate").code == 0
     project.layout.run("tantivy").unlink()
     assert "tantivy.parquet: is gone" in harness("gate").error
     assert not project.layout.decision.exists()
-
-
-@pytest.mark.slow
-def test_a_project_is_found_from_within(project: Toy, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(project.root / "datasets" / "toy")
-    assert Project.here().root == project.root
-
-
-@pytest.mark.slow
-def test_arms_that_take_part_in_a_step_are_raced(project: Toy) -> None:
-    project.policy(HEAD + STEP + GATES + SECOND + ONE_GATE)
-    assert project.project.raced() == ("fts5", "tantivy", "hash-hybrid")
-
-
-@pytest.mark.slow
-def test_doctor_finds_what_is_missing(project: Toy, harness: Harness) -> None:
-    said = harness("doctor")
-    assert said.code == 0
-    assert "dataset   toy" in said.out
-    assert "arm       fts5:" in said.out
-    (project.root / "datasets" / "toy" / "card.toml").unlink()
-    said = harness("doctor")
-    assert said.code == 2
-    assert "problem   no dataset named 'toy'" in said.out
 
 
 @pytest.fixture
@@ -453,37 +235,6 @@ def test_a_run_judges_a_server_and_tells_its_retries(
     assert "2 attempts repeated, 1 of them rate-limited" in page
     decided = json.loads((tmp_path / "out" / "decision.json").read_text("utf-8"))
     assert "2 attempts repeated, 1 of them rate-limited" in json.dumps(decided)
-
-
-def test_an_index_that_moves_is_never_scored(
-    served: Served, harness: Harness, tmp_path: Path
-) -> None:
-    served.after = 2
-    said = harness(*run(tmp_path, mine(tmp_path, served)))
-    assert said.code == 2
-    assert "the index moved while queries ran" in said.err
-    assert not (tmp_path / "out" / "decision.json").exists()
-
-
-def test_a_server_that_is_not_there_is_no_lower_score(
-    served: Served, harness: Harness, tmp_path: Path
-) -> None:
-    path = mine(tmp_path, served, probe_url='"http://127.0.0.1:9/about"', retries="0")
-    said = harness(*run(tmp_path, path))
-    assert said.code == 2
-    assert "127.0.0.1:9/about: cannot connect" in said.err
-    assert not (tmp_path / "out" / "decision.json").exists()
-
-
-def test_a_server_that_fails_every_query_is_not_scored(
-    served: Served, harness: Harness, tmp_path: Path
-) -> None:
-    served.faults, served.forever = [status(500)], True
-    said = harness(*run(tmp_path, mine(tmp_path, served)))
-    assert said.code == 2
-    assert "mine: not one of 4 queries was answered; the first error is: NoAnswer: HTTP 500" in (
-        said.err
-    )
 
 
 SLOW = '''

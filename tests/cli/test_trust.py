@@ -14,32 +14,22 @@ from pathlib import Path
 import pytest
 import yaml
 
-from harness.check.checks import CONTRACT_CHECKS
-from harness.cli.check import BROWSERS, WITHOUT
-from harness.cli.project import Project
-from harness.core import errors
-from harness.core.errors import BadFile, EvidenceError, ModelNotReady, NotInstalled
+from harness.core.errors import EvidenceError, ModelNotReady
 from harness.corpus.runs import read_run, write_run
 from harness.pipeline.layout import left_by_run
 from harness.pipeline.receipts import RECORD, check_recorded, read_manifest
 from harness.pipeline.verify import _answers, verify
 from harness.replay import machine
 from harness.replay.machine import MachineNoise
-from harness_engines import registry
 from harness_engines.vector.embedder import ModelFile
-from tests.browser.conftest import NAMES
-from tests.cli import broken_engine
 from tests.cli.conftest import Harness
 from tests.docs.pages import ROOT
 from tests.make.forging import forge
-from tests.make.toy import ARMS, CANDIDATE, CONTROL, GATES, HEAD, NAME, STEP, Toy
+from tests.make.toy import ARMS, CANDIDATE, CONTROL, NAME, Toy
 from tests.pipeline.test_custody import allowed, key
 
 pytestmark = pytest.mark.slow
-
 OTHERS = ("harness-run.txt", "ci.md")
-
-
 DATA = ("corpus.jsonl", "queries.jsonl", "qrels.trec", "manifest.json", "clusters.json")
 
 
@@ -94,12 +84,6 @@ def test_one_byte_of_any_file_is_missed_and_named(decided: Toy) -> None:
     verify(decided.layout)
 
 
-def test_a_byte_of_the_judgements_is_exit_code_two(project: Toy, harness: Harness) -> None:
-    project.decide()
-    flipped(project.layout.data / "qrels.trec", 20)
-    assert "qrels.trec: was changed since" in harness("verify", "--dataset", NAME).error
-
-
 def test_the_projects_own_judgements_are_held(project: Toy, harness: Harness) -> None:
     project.decide()
     (path,) = (project.root / "qrels" / NAME).glob("*.qrels")
@@ -109,19 +93,6 @@ def test_the_projects_own_judgements_are_held(project: Toy, harness: Harness) ->
     said = json.loads((project.layout.data / "manifest.json").read_text())["qrels_sha256"]
     card.write_text(card.read_text().replace(said, "0" * 64))
     assert "card.toml: names other qrels" in harness("verify").error
-
-
-def test_nothing_decided_is_nothing_to_verify(harness: Harness) -> None:
-    assert "nothing was decided yet" in harness("verify").error
-
-
-def test_a_receipt_that_says_less_is_refused(project: Toy, harness: Harness) -> None:
-    """Whoever changes a file and takes it out of the receipt is told."""
-    project.decide()
-    path = project.layout.decision_receipt
-    noted = json.loads(path.read_text())
-    path.write_text(json.dumps({k: v for k, v in noted.items() if "qrels.trec" not in k}))
-    assert "does not list" in harness("verify").error
 
 
 def test_one_answer_of_another_engine_is_missed(project: Toy) -> None:
@@ -193,25 +164,6 @@ def test_what_harness_run_left_is_verified_too(
         assert path.name in harness("verify", "--from", left).error
         path.write_bytes(whole)
     assert project.root.is_dir()
-
-
-def test_counts_of_ties_are_made_again(project: Toy, harness: Harness, tmp_path: Path) -> None:
-    run = read_run(project.layout.run(CANDIDATE))
-    hits, left = tmp_path / "tied.trec", tmp_path / "left"
-    lines = [f"{q} Q0 {d} 1 1.0 tied" for q in run.query_ids for d in run.ranking(q, 3)]
-    hits.write_text("\n".join(lines) + "\n")
-    words = ("run", "--dataset", NAME, "--arms", "fts5", "--trec-run", f"tied={hits}")
-    assert harness(*words, "--control", "fts5", "--out", left).code == 0
-    assert f"13 files in {left}" in harness("verify", "--from", left).out
-    counts = json.loads((left / "ties.json").read_text())
-    counts["tied"]["tied"] = 0
-    (left / "ties.json").write_text(json.dumps(counts))
-    assert "ties.json: is not what its evidence gives" in harness("verify", "--from", left).error
-
-
-def test_a_folder_of_something_else_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(BadFile, match="holds the evidence of none"):
-        left_by_run(tmp_path)
 
 
 def test_a_sample_of_queries_is_run_again(project: Toy, harness: Harness, tmp_path: Path) -> None:
@@ -292,11 +244,6 @@ def test_a_verdict_that_moved_is_an_exit_code(project: Toy, harness: Harness) ->
     assert "the cause is elsewhere" not in said.out
 
 
-def test_without_a_record_the_message_says_how_to_make_one(project: Toy, harness: Harness) -> None:
-    project.decide()
-    assert "harness reproduce --record" in harness("reproduce").error
-
-
 FEW = ("--trials", "40")
 
 
@@ -311,34 +258,6 @@ def test_the_worst_rate_is_said_first_with_what_it_rests_on(project: Toy, harnes
     assert "Computed twice: 492 values, the second time by ir-measures." in said.out
     assert harness("selftest", *FEW).out == said.out
     assert {path for path in project.root.rglob("*") if path.is_file()} == before
-
-
-def test_a_control_that_is_named_chooses_the_steps(project: Toy, harness: Harness) -> None:
-    assert "tantivy: Quality" in harness("selftest", *FEW, "--control", CONTROL).out
-    said = harness("selftest", *FEW, "--control", "none")
-    assert "no control of a comparison named 'none'; there is fts5" in said.error
-    later = STEP.replace('"tantivy"', '"hash-hybrid"')
-    project.policy(HEAD + STEP + GATES + later + GATES)
-    project.judge_again()
-    assert "hash-hybrid:" in harness("selftest", *FEW, "--control", CONTROL).out
-    two = (project.root / "policy" / "toy.toml").read_text().replace('"fts5"', '"tantivy"')
-    project.policy(two.replace('candidate = "tantivy"', 'candidate = "fts5"'))
-    assert "no control of a step named" in harness("selftest", *FEW, "--control", CONTROL).error
-
-
-def test_what_harness_run_left_is_tried_too(project: Toy, harness: Harness, tmp_path: Path) -> None:
-    left = tmp_path / "left"
-    words = ("run", "--dataset", NAME, "--arms", "fts5,tantivy", "--control", CONTROL)
-    assert harness(*words, "--out", left).code == 0
-    policy = project.root / "policy" / "pairwise.toml"
-    said = harness("selftest", "--from", left, "--policy", policy, "--control", CONTROL, *FEW)
-    assert said.code == 0, said
-    assert "tantivy: Quality" in said.out
-
-
-def test_a_policy_without_gates_on_means_says_so(project: Toy, harness: Harness) -> None:
-    project.policy(HEAD + STEP + '[[step.gate]]\nname = "Who"\nrule = "identity"\n')
-    assert "No gate on means has enough queries" in harness("selftest", *FEW).out
 
 
 OWN = ROOT / "examples" / "own_engine"
@@ -358,16 +277,6 @@ def broken(own: Path, before: str, after: str) -> Path:
     assert before in text
     path.write_text(text.replace(before, after), "utf-8")
     return own
-
-
-def test_an_engine_that_keeps_the_contract(own: Path, harness: Harness) -> None:
-    said = harness("arm", "check", own)
-    assert said.code == 0
-    assert said.out.startswith(
-        f"own: keeps the contract. {len(CONTRACT_CHECKS)} of {len(CONTRACT_CHECKS)} promises"
-    )
-    assert all(check.name in said.out for check in CONTRACT_CHECKS)
-    assert "To fix" not in said.out
 
 
 def test_an_engine_that_breaks_it_and_how_to_fix_it(own: Path, harness: Harness) -> None:
@@ -395,59 +304,8 @@ def test_json_for_machines_whatever_an_engine_prints(own: Path, harness: Harness
     assert {one["outcome"] for one in told["checks"]} == {"holds", "broken"}
 
 
-@pytest.mark.parametrize("dataset", [NAME, "beir"])
-def test_a_data_set_in_place_of_the_sample(own: Path, harness: Harness, dataset: str) -> None:
-    said = harness("arm", "check", own, "--dataset", dataset, "--json")
-    assert said.code == 0, said
-    told = json.loads(said.out)
-    assert told["documents"] > 15
-    left = {one["name"] for one in told["checks"] if one["outcome"] == "not checked"}
-    assert left == {check.name for check in CONTRACT_CHECKS if check.own_documents}
-
-
-def test_what_is_wrong_with_the_file_is_an_error(own: Path, harness: Harness) -> None:
-    own.write_text(own.read_text("utf-8") + "k9 = 1\n", "utf-8")
-    assert "settings.k9" in harness("arm", "check", own).error
-    assert "absent.toml: no such file" in harness("arm", "check", "absent.toml").error
-    assert "own.py: an arm is a .toml file" in harness("arm", "check", "own.py").error
-    assert "no dataset named" in harness("arm", "check", "fts5", "--dataset", "absent").error
-
-
-def test_an_index_that_cannot_be_built_is_an_error(own: Path, harness: Harness) -> None:
-    broken(own, "doc_ids: list[str] = []", "doc_ids: list[str] = []\n            1 / 0")
-    said = harness("arm", "check", own)
-    assert said.error == "own: its index cannot be built: ZeroDivisionError: division by zero"
-
-
-def test_nothing_is_left_in_the_project(own: Path, harness: Harness, project: Toy) -> None:
-    before = {path for path in project.root.rglob("*") if ".cache" not in path.parts}
-    assert harness("arm", "check", own).code == 0
-    after = {path for path in project.root.rglob("*") if ".cache" not in path.parts}
-    assert {path for path in after - before if "__pycache__" not in path.parts} == set()
-
-
 def steady(by: float) -> MachineNoise:
     return MachineNoise(150, 1.0, by, by * 2)
-
-
-def test_the_machine_is_described(
-    project: Toy, harness: Harness, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(machine, "vector_flags", lambda: ("avx2", "f16c"))
-    monkeypatch.setattr(machine, "free_bytes", lambda folder: 12.34e9 * (folder == project.cache))
-    monkeypatch.setattr(machine, "load_of_core", lambda: 0.5)
-    monkeypatch.setattr(machine, "noise", lambda _: steady(1.25))
-    said = harness("doctor")
-    assert said.code == 0
-    for line in (
-        "vectors   avx2, f16c",
-        "room      12.3 GB free for .cache",
-        "load      0.50 of each core in the last minute",
-        "noise     the same work against itself: p50 1.00, p95 1.25 times; the slowest 2.5 times",
-        "model     splade-tiny: tokenizer.json is the pinned one",
-    ):
-        assert line in said.out
-    assert "noisy" not in said.out
 
 
 @pytest.mark.parametrize(("by", "noisy"), [(100.0, False), (100.1, True)])
@@ -458,38 +316,6 @@ def test_noise_is_held_to_what_the_policy_allows(
     said = harness("doctor")
     assert ("the policy's gates on time allow 100: a race now may end" in said.out) is noisy
     assert said.code == 0
-
-
-def test_a_folder_is_a_data_set(project: Toy, harness: Harness) -> None:
-    shutil.rmtree(project.root / "datasets")
-    params = project.root / "params.yaml"
-    params.write_text(params.read_text().replace("datasets: [toy]", "datasets: [beir]"))
-    said = harness("doctor")
-    assert "dataset   beir: a folder, for harness run --dataset beir" in said.out
-    assert said.code == 0
-
-
-def test_extras_are_those_of_the_project() -> None:
-    assert list(WITHOUT) == list(errors.EXTRAS)
-    assert BROWSERS == NAMES
-
-
-@pytest.mark.parametrize("there", [True, False])
-def test_what_is_optional_is_told_and_is_no_problem(
-    harness: Harness, monkeypatch: pytest.MonkeyPatch, *, there: bool
-) -> None:
-    names = ("json",) if there else ("json", "no_such_module")
-    monkeypatch.setitem(errors.EXTRAS, "serve", names)
-    monkeypatch.setattr(shutil, "which", lambda name: f"/bin/{name}" if there else None)
-    said = harness("doctor")
-    assert said.code == 0
-    told = (
-        ("extra     serve: installed", "browser   /bin/chromium")
-        if there
-        else ("extra     serve: no_such_module not installed, so", "browser   none on the")
-    )
-    for line in (*told, "well      nothing that is needed is missing", "memory    "):
-        assert line in said.out
 
 
 def test_a_model_that_is_missing_is_a_problem(
@@ -505,32 +331,9 @@ def test_a_model_that_is_missing_is_a_problem(
     assert "well" not in said.out
 
 
-@pytest.mark.parametrize("packaged", [True, False])
-def test_arms_of_an_extra_are_a_problem_where_the_project_names_them(
-    harness: Harness, monkeypatch: pytest.MonkeyPatch, project: Toy, *, packaged: bool
-) -> None:
-    def without(*_: object) -> None:
-        raise NotInstalled("tantivy: the package tantivy is not installed")
-
-    monkeypatch.setattr(registry, "load", without)
-    monkeypatch.setitem(errors.EXTRAS, "engines", ("no_such_module",))
-    here = Project(project.root, packaged=packaged)
-    monkeypatch.setattr(Project, "here", lambda: here)
-    said = harness("doctor")
-    assert said.code == (0 if packaged else 2)
-    assert ("problem   tantivy: the package tantivy is not" in said.out) is not packaged
-    assert ("project   none here" in said.out) is packaged
-    assert "model     " not in said.out
-    assert " need an extra: code-blend, " in said.out
-
-
 PRINTED = re.compile(r"[Rr]un: harness (.+?)(?:\.$|, and|; |$)")
-
-
 MOST = 6
 """Steps to a command that works: one for each stage of the pipeline."""
-
-
 ASK = ("ask", "balo", "--dataset", NAME, "--arm", CONTROL)
 
 
@@ -574,43 +377,3 @@ def test_what_is_missing_is_made_by_the_remedy(state: str, project: Toy, harness
     assert harness("gate").code == 0
     gone(path(project))
     assert helped(harness, *words)[0] == first
-
-
-def test_data_of_an_imported_set_that_no_setting_names(project: Toy, harness: Harness) -> None:
-    """``harness stage prepare`` prepared the sets of params.yaml, and this one was none of them."""
-    assert harness("import", "beir", "beir", "--name", "mine").code == 0
-    said = harness("ask", "balo", "--dataset", "mine", "--arm", CONTROL).error
-    assert said.endswith("Run: harness stage prepare --dataset mine"), said
-    printed = helped(harness, "ask", "balo", "--dataset", "mine", "--arm", CONTROL)
-    assert printed == [
-        "stage prepare --dataset mine", f"stage index --dataset mine --arm {CONTROL}",
-    ]  # fmt: skip
-    assert project.root
-
-
-def test_the_index_of_an_arm_from_a_file(project: Toy, harness: Harness) -> None:
-    """``stage index --arm own`` knew no arm of this name."""
-    arm = broken_engine.write(project.root / "mine")
-    printed = helped(harness, "ask", "balo", "--dataset", NAME, "--arm", str(arm))
-    assert printed == [f"stage index --dataset {NAME} --arm {arm}"]
-
-
-def test_queries_of_an_arm_from_a_file_are_run_again(project: Toy, harness: Harness) -> None:
-    arm = broken_engine.write(project.root / "mine")
-    words = ("run", "--dataset", NAME, "--arms", f"{CONTROL},{arm}", "--control", CONTROL)
-    assert harness(*words, "--out", "out").code == 0
-    again = ("verify", "--from", "out", "--requery", "2")
-    assert (
-        "own: is an arm from a file. Name its TOML file beside --requery" in harness(*again).error
-    )
-    assert harness(*again, "--arm", arm).code == 0
-
-
-def test_what_a_run_wrote_is_made_by_the_run(project: Toy, harness: Harness) -> None:
-    words = ("run", "--dataset", NAME, "--arms", CONTROL, "--out", "out")
-    assert harness(*words).code == 0
-    gone(project.root / "out" / "work" / "build" / NAME / "data" / "queries.jsonl")
-    asked = ("ask", "balo", "--from", "out", "--arm", CONTROL)
-    assert "Repeat the harness run that wrote this folder" in harness(*asked).error
-    assert harness(*words).code == 0
-    assert harness(*asked).code == 0

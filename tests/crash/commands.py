@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from harness.corpus import judgements
 from harness.corpus.judgements import JudgingPair, Pool
-from harness.judge.panel import read, second_look, settle
 from harness.migrate import moves as migrate
 from harness.migrate.standing import CurrentDecision
 from harness.policy.load import load_policy
 from harness.policy.model import Policy
 from tests.crash.server import NOW
-from tests.make.desk import OVERLAP, make_panel
 from tests.make.toy import GATES, HEAD, NAME, STEP, Toy
 
 HYBRID = """
@@ -53,8 +50,6 @@ class Command:
     typed: str = ""
     left_out: tuple[str, ...] = ()
     """Folders that hold the hour, or what may be made again."""
-    decided: bool = False
-    """Whether it reads a decision."""
 
 
 def as_is(project: Toy) -> None:
@@ -72,34 +67,10 @@ def unjudged(project: Toy) -> None:
     judgements.begin(project.root / "pool.qrels", Pool(_pairs(1), (None,) * 4))
 
 
-def by_machine(project: Toy) -> None:
-    """Write a pool, the file of a judge, and what it said of another pool of the same texts."""
-    unjudged(project)
-    (project.root / "judge.toml").write_text(OVERLAP.replace("0.4, 0.8", "0.5"))
-
-
-def disagreed(project: Toy) -> None:
-    """Let two people judge four pairs, one of them differently, and settle that."""
-    files, to = make_panel(project.root), project.root / "settled.qrels"
-    first = judgements.read_pool(files["a"]).pairs[0]
-    judgements.regrade(files["a"], first, 1, 2)
-    settle(read([*files.values()]), to, [*files.values()])
-    judgements.regrade(second_look(to), first, None, 2)
-
-
 def _pairs(first: int) -> tuple[JudgingPair, ...]:
-    return tuple(
-        JudgingPair(
-            query_id="q99",
-            doc_id=f"d{at:02}",
-            query="",
-            title="",
-            snippet="",
-            narrows=0.1,
-            scale=(0, 1),
-        )
-        for at in range(first, first + 4)
-    )
+    text = {"query": "", "title": "", "snippet": "", "narrows": 0.1, "scale": (0, 1)}
+    pairs = ({"query_id": "q99", "doc_id": f"d{at:02}", **text} for at in range(first, first + 4))
+    return tuple(map(JudgingPair.model_validate, pairs))
 
 
 def changed(project: Toy) -> None:
@@ -110,11 +81,6 @@ def changed(project: Toy) -> None:
         (project.root / "beir" / "qrels" / "test.tsv", "q99\td05\t1\n"),
     ):
         path.write_text(path.read_text() + line)
-
-
-def unprepared(project: Toy) -> None:
-    """Take prepared data away."""
-    shutil.rmtree(project.layout.data)
 
 
 def two_steps(project: Toy) -> None:
@@ -128,13 +94,6 @@ def begun(project: Toy) -> None:
     _begin(project)
 
 
-def noting(project: Toy) -> None:
-    """Have a decision that was not noted yet."""
-    project.policy(HEAD + SWITCHED + GATES)
-    project.decide()
-    _begin(project)
-
-
 def under_way(project: Toy) -> None:
     """Take both steps against the rules."""
     begun(project)
@@ -142,12 +101,6 @@ def under_way(project: Toy) -> None:
     for _ in policy.steps:
         nothing = CurrentDecision(None, "", "")
         migrate.advance(folder, policy, nothing, now=NOW, by="me", reason="a test")
-
-
-def adrift(project: Toy) -> None:
-    """Set the switch by hand."""
-    under_way(project)
-    (_folder(project) / "switch.env").write_text("SEARCH_ENGINE=fts5\n")
 
 
 def _begin(project: Toy) -> None:
@@ -163,78 +116,32 @@ def _policy(project: Toy) -> Policy:
 
 
 LEDGER, SWITCH = "migration/ledger.json", "migration/switch.env"
-CARD, QRELS, JUDGED = (
-    "datasets/toy/card.toml",
-    "qrels/toy/test.qrels",
-    "qrels/toy/test.judged.jsonl",
-)
-CACHED = (".cache",)
-"""What verification scores is kept there until it is whole, and removed by the next if not."""
+CARD, QRELS = "datasets/toy/card.toml", "qrels/toy/test.qrels"
 TIMED = ("out/work", "out/index.html", "out/explore.html", "out/report.md", ".cache")
 COMMANDS = {
     "import": Command(
-        ("import", "beir", "beir", "--name", "new"),
-        as_is,
-        ("datasets/new", "qrels/new/test.qrels"),
-        known="exists",
+        ("import", "beir", "beir", "--name", "new"), as_is,
+        ("datasets/new", "qrels/new/test.qrels"), known="exists",
     ),
     "import --force": Command(REPLACE, changed, ("datasets/toy", QRELS), told="imported toy"),
-    "prepare": Command(("stage", "prepare", "--dataset", NAME), unprepared, told="prepared"),
     "prepare --update": Command(UPDATE, changed, (CARD, QRELS), told="prepared"),
-    "merge": Command(MERGE, pooled, (CARD, QRELS, JUDGED)),
-    "a machine": Command(
-        ("judge", "pool.qrels", "--machine", "judge.toml", "--out", "labels.jsonl"),
-        by_machine,
-        ("labels.jsonl",),
-    ),
-    "panel settle": Command(
-        (
-            "panel",
-            "settle",
-            "judged/pool.a.qrels",
-            "judged/pool.b.qrels",
-            "--out",
-            "settled.qrels",
-        ),
-        disagreed,
-        ("settled.qrels",),
-        known="already exists",
-    ),
-    "history": Command(
-        ("history", "add", "--dataset", NAME),
-        as_is,
-        ("history/toy.jsonl",),
-        told="toy: added",
-        left_out=CACHED,
-        decided=True,
-    ),
-    "begin": Command(
-        ("migrate", "begin", "--serving", "fts5"), two_steps, (LEDGER, SWITCH), told="begun"
-    ),
-    "observe": Command(("migrate", "observe"), noting, (LEDGER,), left_out=CACHED, decided=True),
+    "merge": Command(MERGE, pooled, (CARD, QRELS, "qrels/toy/test.judged.jsonl")),
     "advance": Command(OVERRIDE, begun, (LEDGER, SWITCH), told="in force"),
     "rollback": Command(("migrate", "rollback"), under_way, (LEDGER, SWITCH), told="back to"),
-    "mend": Command(("migrate", "mend"), adrift, (SWITCH,), told="SEARCH_ENGINE="),
     "accept": Command(
         (*ACCEPT, "Ada", "--class", "tie_order"), as_is, ("policy/accepted.toml",), "is accepted"
     ),
     "run": Command(
-        ("run", "--dataset", NAME, "--arms", "fts5", "--out", "out"),
-        as_is,
-        told="The page",
+        ("run", "--dataset", NAME, "--arms", "fts5", "--out", "out"), as_is, told="The page",
         left_out=TIMED,
     ),
-}
+}  # fmt: skip
 QUICK = ("import --force", "merge", "advance", "rollback")
 """Commands that the suite crashes."""
 PAIRS = {
     "two merges": ("merge", MERGE_SECOND),
     "a step and the way back": ("advance", ("migrate", "rollback")),
-    "a merge and an update": ("merge", UPDATE),
     "an update and a merge": ("prepare --update", MERGE_SECOND),
-    "two steps": ("advance", OVERRIDE),
-    "the way back and a step": ("rollback", OVERRIDE),
     "two who accept": ("accept", (*ACCEPT, "Bea", "--class", "reorder")),
-    "one import twice": ("import --force", REPLACE),
 }
 QUICK_PAIRS = ("two merges", "a step and the way back")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -18,8 +17,6 @@ from typing import NamedTuple
 from tests.crash.server import Attempt
 
 HERE = Path(__file__).parent
-BESIDE = re.compile(r"/\.[0-9a-f]{16}\.partial")
-"""What is written beside has a name of chance."""
 
 
 class Ended(NamedTuple):
@@ -30,11 +27,6 @@ class Ended(NamedTuple):
     err: str
     calls: tuple[str, ...]
     """Names and paths of what was counted."""
-
-    def named(self) -> Ended:
-        """Give the same, with one name for all that is written beside."""
-        calls = (BESIDE.sub("/.beside.partial", call) for call in self.calls)
-        return self._replace(calls=tuple(calls))
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,7 @@
 
 It is run with ``interpose.c`` preloaded, reads an ``Attempt`` as a line of JSON, and answers with
 one exit code a command: minus the signal where it was killed. The clock and the user's name stand
-still, so that the same command leaves the same bytes. An attempt may also start Python anew, which
-is the control of those that are forked.
+still, so that the same command leaves the same bytes.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ import sys
 import tempfile
 import time
 import traceback
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from unittest import mock
@@ -52,8 +51,6 @@ class Attempt:
     """A second command, which is run while the first one is stopped."""
     temporary: str = ""
     """Its TMPDIR, below which calls are counted then."""
-    anew: bool = False
-    """Whether Python is started for it, and nothing is imported before."""
     now: str = NOW.isoformat()
     """What its clock says."""
 
@@ -119,10 +116,6 @@ def _forked(attempt: Attempt, said: str) -> int:
     for stream, end in ((1, "out"), (2, "err")):
         os.dup2(os.open(f"{said}.{end}", flags), stream)
     log = os.open(f"{said}.log", flags | os.O_APPEND)
-    if attempt.anew:
-        os.set_inheritable(log, True)  # noqa: FBT003  the system's own
-        words = [__file__, json.dumps(asdict(attempt)), str(log)]
-        os.execv(sys.executable, [sys.executable, *words])  # noqa: S606  this file
     os._exit(_run(attempt, log))
 
 
@@ -152,8 +145,4 @@ def _serve(said: str) -> None:
 
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).parents[2]))
-    match sys.argv[1:]:
-        case [said]:
-            _serve(said)
-        case [attempt, log]:
-            os._exit(_run(Attempt(**json.loads(attempt)), int(log)))
+    _serve(sys.argv[1])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import re
 import runpy
 import shutil
@@ -15,27 +14,27 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-import httpx
 import pytest
 from typer.testing import CliRunner
 
 import harness.gates
 from harness.cli import application
-from harness.core.engine import Answer, Engine
-from harness.core.errors import BadPolicy, IndexNotReady
+from harness.core.engine import Engine
 from harness.core.gate import Finding, Verdict
 from harness.core.records import Document
-from harness.core.run import Run, Status
+from harness.core.run import Run
+from harness.corpus import judgements
 from harness.corpus.beir import Beir
 from harness.corpus.runs import read_run
 from harness.gates.base import rules
 from harness.policy.load import load_policy
 from harness_engines import registry as arms
-from tests.docs.conftest import OWN
 from tests.docs.pages import ROOT, page, pages
 from tests.make import gate_inputs
 
+pytestmark = pytest.mark.slow
 EXAMPLE = ROOT / "examples" / "http_engine"
+OTHER = ROOT / "examples" / "other_engine"
 GATE = "empty_answers"
 DOCUMENTS = (Document("a", "", "red cone"), Document("b", "cone", "blue"), Document("c", "", "x"))
 
@@ -68,7 +67,6 @@ def judged(empty: int, count: int) -> Finding:
     return gate_inputs.judge(GATE, evidence, max_share=0.02)
 
 
-@pytest.mark.slow
 @pytest.mark.usefixtures("read_once", "none_drawn")
 @pytest.mark.usefixtures("own_gate")
 @pytest.mark.parametrize(
@@ -82,20 +80,6 @@ def test_the_gate_of_the_guide_has_three_answers(empty: int, count: int, verdict
     assert bool(finding.remedy) is (verdict is Verdict.INCONCLUSIVE)
 
 
-@pytest.mark.slow
-@pytest.mark.usefixtures("read_once", "none_drawn")
-@pytest.mark.usefixtures("own_gate")
-def test_the_gate_of_the_guide_does_not_count_failures_as_empty() -> None:
-    lost = dict.fromkeys(gate_inputs.ids(40), Status.FAILED)
-    side = gate_inputs.side("new", 400)
-    failed = type(side)(
-        side.arm, side.manifest, gate_inputs.run("new", gate_inputs.ids(400), lost), side.scores
-    )
-    found = gate_inputs.judge(GATE, gate_inputs.evidence(400, candidate=failed), max_share=0.02)
-    assert found.verdict is Verdict.PASS
-
-
-@pytest.mark.slow
 @pytest.mark.usefixtures("read_once", "none_drawn")
 def test_a_policy_may_name_the_gate_of_the_guide(own_gate: Path) -> None:
     text = (ROOT / "policy" / "pairwise.toml").read_text("utf-8")
@@ -114,11 +98,9 @@ def serving(tmp_path: Path) -> Iterator[Any]:
     yield from served(corpus)
 
 
-def served(corpus: Path) -> Iterator[Any]:
-    toy = arms.load(str(EXAMPLE / "over_http.toml"), corpus.parent)
-    assert toy.summary
+def served(corpus: Path, example: Path = EXAMPLE) -> Iterator[Any]:
     made: dict[str, Any] = {"__name__": "server"}
-    exec(compile((EXAMPLE / "server.py").read_text("utf-8"), "server.py", "exec"), made)  # noqa: S102  the example is a script
+    exec(compile((example / "server.py").read_text("utf-8"), "server.py", "exec"), made)  # noqa: S102  the example is a script
     with made["server"](corpus, 0) as listening:
         thread = threading.Thread(target=listening.serve_forever, args=(0.01,), daemon=True)
         thread.start()
@@ -140,7 +122,6 @@ def engine(folder: Path, serving: Any) -> Engine:  # noqa: ANN401  of a class ma
     return arms.load(str(arm(folder, serving.server_address[1])), folder).engine
 
 
-@pytest.mark.slow
 @pytest.mark.usefixtures("read_once", "none_drawn")
 def test_the_http_arm_keeps_the_servers_order(tmp_path: Path, serving: Any) -> None:  # noqa: ANN401  as above
     over = engine(tmp_path, serving)
@@ -157,42 +138,6 @@ def test_the_http_arm_keeps_the_servers_order(tmp_path: Path, serving: Any) -> N
         assert searcher.search("nothing of that", 10).hits == ()
 
 
-@pytest.mark.slow
-@pytest.mark.usefixtures("read_once", "none_drawn")
-def test_another_version_of_the_server_is_another_engine(tmp_path: Path, serving: Any) -> None:  # noqa: ANN401  as above
-    over = engine(tmp_path, serving)
-    index = tmp_path / "index"
-    index.mkdir()
-    made = over.build(DOCUMENTS, index)
-    with over.open(index) as searcher:
-        serving.RequestHandlerClass.version = "tomorrow"
-        assert searcher.search("cone", 10).served_by != made.fingerprint
-    with pytest.raises(IndexNotReady, match="tomorrow"), over.open(index):
-        pass
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("read_once", "none_drawn")
-def test_a_server_that_fails_gives_no_empty_answer(tmp_path: Path, serving: Any) -> None:  # noqa: ANN401  as above
-    over = engine(tmp_path, serving)
-    index = tmp_path / "index"
-    index.mkdir()
-    over.build(DOCUMENTS, index)
-    with over.open(index) as searcher:
-        serving.RequestHandlerClass.do_GET = lambda self: self.send_error(500)
-        with pytest.raises(httpx.HTTPStatusError):
-            searcher.search("cone", 10)
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("read_once", "none_drawn")
-def test_a_server_that_is_not_there_is_named(tmp_path: Path) -> None:
-    over = arms.load(str(arm(tmp_path, 9)), tmp_path).engine
-    with pytest.raises(IndexNotReady, match=r"127\.0\.0\.1:9: .*Start the server"):
-        over.build(DOCUMENTS, tmp_path)
-
-
-@pytest.mark.slow
 @pytest.mark.usefixtures("read_once", "none_drawn")
 def test_a_run_judges_a_server(tmp_path: Path, collection: Path) -> None:
     """``docs/how-to/engine-elsewhere.md``: words alone, without weights, lose against fts5."""
@@ -208,13 +153,13 @@ def test_a_run_judges_a_server(tmp_path: Path, collection: Path) -> None:
     assert "over_http" in decided["datasets"][0]["evidence"]["unprobed"]
 
 
-@pytest.mark.slow
 @pytest.mark.usefixtures("read_once", "none_drawn")
-def test_a_server_is_judged_by_its_file(tmp_path: Path, collection: Path) -> None:
-    for listening in served(collection / "corpus.jsonl"):
-        text = (EXAMPLE / "http.toml").read_text("utf-8")
-        path = tmp_path / "http.toml"
-        path.write_text(re.sub(r":\d+/", f":{listening.server_address[1]}/", text), "utf-8")
+@pytest.mark.parametrize("file", [EXAMPLE / "http.toml", OTHER / "bm25s.toml"])
+def test_a_server_is_judged_by_its_file(tmp_path: Path, collection: Path, file: Path) -> None:
+    for listening in served(collection / "corpus.jsonl", file.parent):
+        path = tmp_path / file.name
+        port = f":{listening.server_address[1]}/"
+        path.write_text(re.sub(r":\d+/", port, file.read_text("utf-8")), "utf-8")
         words = ["arm", "check", str(path), "--dataset", str(collection)]
         said = CliRunner().invoke(application(), words)
         assert said.exit_code == 0, said.output
@@ -222,18 +167,6 @@ def test_a_server_is_judged_by_its_file(tmp_path: Path, collection: Path) -> Non
         words += ["--control", "fts5", "--out", str(tmp_path / "out")]
         said = CliRunner().invoke(application(), words)
         assert said.exit_code == 0, said.output
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("read_once", "none_drawn")
-def test_messages_that_a_guide_explains_are_messages_of_the_code() -> None:
-    """Words in backticks of the first column; numbers and dots stand for anything."""
-    sources = [path for name in ("harness", "engines") for path in (ROOT / name).rglob("*.py")]
-    joined = "\n".join(path.read_text("utf-8") for path in sources)
-    code = re.sub(r'"\s*\n\s*f?"', "", joined)
-    for said in page("docs/how-to/own-engine.md").keys("When it does not work"):
-        for part in re.split(r"\d+|\.\.\.", said):
-            assert part.strip() in code, said
 
 
 TEMPLATE = ROOT / "harness" / "pipeline" / "template"
@@ -262,7 +195,6 @@ def found_by(source: str, folder: Path, text: str) -> list[str]:
         return [hit.doc_id for hit in searcher.search(text, 10).hits]
 
 
-@pytest.mark.slow
 @pytest.mark.usefixtures("read_once", "none_drawn")
 @pytest.mark.parametrize(
     ("at", "text", "found"), [(0, "csv", ["a"]), (1, "omega", []), (1, "alpha", ["b"])]
@@ -273,26 +205,6 @@ def test_a_step_of_the_tutorial_changes_the_engine_so(
     assert found_by(changed(at), tmp_path, text) == found
 
 
-@pytest.mark.slow
-@pytest.mark.usefixtures("read_once", "none_drawn")
-def test_the_engine_of_the_tutorial_begins_without_them(tmp_path: Path) -> None:
-    source = (TEMPLATE / "engine.py").read_text("utf-8")
-    assert found_by(source, tmp_path, "csv") == []
-    assert found_by(source, tmp_path / "again", "omega") == ["b"]
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("read_once", "none_drawn")
-def test_the_bound_of_the_tutorial_is_another_one_than_before() -> None:
-    (after,) = re.findall(r"^margin = ([\d.]+)", block("docs/tutorial.md", "toml"), re.MULTILINE)
-    gates = load_policy(TEMPLATE / "policy" / "pairwise.toml").steps[0].gates
-    before = {gate.settings.limit for gate in gates if gate.rule.name == "non_inferior"}
-    assert {abs(limit or 0) for limit in before} == {0.02}
-    assert "less than 0.02" in page("docs/tutorial.md").text
-    assert float(after) > max(abs(limit or 0) for limit in before)
-
-
-@pytest.mark.slow
 @pytest.mark.usefixtures("read_once", "none_drawn")
 def test_a_folder_of_texts_becomes_a_collection(tmp_path: Path) -> None:
     folder, to = tmp_path / "texts", tmp_path / "to"
@@ -316,7 +228,6 @@ def test_a_folder_of_texts_becomes_a_collection(tmp_path: Path) -> None:
         assert query.text not in documents[doc_id]
 
 
-@pytest.mark.slow
 @pytest.mark.usefixtures("read_once", "none_drawn")
 def test_every_guide_is_in_the_index() -> None:
     index = {link.partition("#")[0] for link in page("docs/README.md").links()}
@@ -327,91 +238,6 @@ def test_every_guide_is_in_the_index() -> None:
             assert index & inside, f"docs/README.md does not lead to {guide.name}"
 
 
-DOCUMENTS_OWN_ENGINE = (
-    Document("b", "", "read csv"),
-    Document("a", "", "read csv"),
-    Document("c", "table", "read_csv reads a table"),
-)
-
-
-def arm_own_engine(folder: Path, **settings: str) -> Engine:
-    """Copy the example and change settings of its TOML file."""
-    for file in (ROOT / OWN).parent.glob("own.*"):
-        shutil.copy(file, folder)
-    file = folder / "own.toml"
-    lines = file.read_text(encoding="utf-8").splitlines()
-    kept = [line for line in lines if line.split(" = ")[0] not in settings]
-    changed = [f"{key} = {value}" for key, value in settings.items()]
-    file.write_text("\n".join([*kept, *changed]) + "\n", encoding="utf-8")
-    return arms.load(str(file), folder).engine
-
-
-def ask(folder: Path, text: str, k: int = 10, **settings: str) -> Answer:
-    engine = arm_own_engine(folder, **settings)
-    index = folder / "index"
-    index.mkdir()
-    engine.build(DOCUMENTS_OWN_ENGINE, index)
-    with engine.open(index) as searcher:
-        return searcher.search(text, k)
-
-
-def test_equal_scores_go_by_id_also_where_the_list_is_cut(tmp_path: Path) -> None:
-    assert [hit.doc_id for hit in ask(tmp_path, "read csv", k=1).hits] == ["a"]
-
-
-def test_the_score_is_bm25(tmp_path: Path) -> None:
-    """``table`` stands once in the text and once, counted twice, in the title of one of three."""
-    (hit,) = ask(tmp_path, "table").hits
-    norm = 1.2 * (1 - 0.75 + 0.75 * 6 / ((2 + 2 + 6) / 3))
-    assert hit.doc_id == "c"
-    assert hit.raw_score == pytest.approx(math.log(1 + 2.5 / 1.5) * 3 * 2.2 / (3 + norm))
-    assert hit.score == 1.0
-
-
-@pytest.mark.parametrize(("joined", "found"), [('"whole"', ["c"]), ('"split"', ["a", "b", "c"])])
-def test_a_joined_word_is_one_or_two(tmp_path: Path, joined: str, found: list[str]) -> None:
-    assert sorted(hit.doc_id for hit in ask(tmp_path, "read_csv", joined=joined).hits) == found
-
-
-def test_each_answer_names_who_answered(tmp_path: Path) -> None:
-    engine = arm_own_engine(tmp_path)
-    index = tmp_path / "index"
-    index.mkdir()
-    made = engine.build(DOCUMENTS_OWN_ENGINE, index)
-    with engine.open(index) as searcher:
-        assert searcher.manifest == made
-        assert searcher.search("nothing of that", 10) == Answer((), made.fingerprint)
-
-
-def test_another_setting_is_another_engine(tmp_path: Path) -> None:
-    prints: set[str] = set()
-    for name, joined in (("one", '"whole"'), ("two", '"split"')):
-        folder = tmp_path / name
-        folder.mkdir()
-        prints.add(ask(folder, "table", joined=joined).served_by)
-    assert len(prints) == 2
-
-
-def test_a_broken_index_is_refused(tmp_path: Path) -> None:
-    ask(tmp_path, "table")
-    (tmp_path / "index" / "postings.json").write_text("{", encoding="utf-8")
-    with pytest.raises(IndexNotReady), arm_own_engine(tmp_path).open(tmp_path / "index"):
-        pass
-
-
-def test_an_index_of_other_settings_is_refused(tmp_path: Path) -> None:
-    ask(tmp_path, "table")
-    changed = arm_own_engine(tmp_path, joined='"split"')
-    with pytest.raises(IndexNotReady, match="settings"), changed.open(tmp_path / "index"):
-        pass
-
-
-def test_an_unknown_setting_is_named_with_its_line(tmp_path: Path) -> None:
-    with pytest.raises(BadPolicy, match=r"own\.toml:8: settings\.k2"):
-        arm_own_engine(tmp_path, k2="1")
-
-
-@pytest.mark.slow
 def test_a_run_with_it_is_judged_against_the_control(run: Path) -> None:
     step = json.loads((run / "decision.json").read_text("utf-8"))["datasets"][0]["steps"][0]
     scores: dict[str, Any] = json.loads((run / "scores.json").read_text("utf-8"))
@@ -420,3 +246,48 @@ def test_a_run_with_it_is_judged_against_the_control(run: Path) -> None:
     assert scores["own"]["nDCG@10"]["mean"] == pytest.approx(0.8)
     assert step["outcome"] == "hold"
     assert read_run(run / "runs" / "own.parquet").ranking("q-blue-cone", 1) == ("blue-cone",)
+
+
+SCRIPT = ROOT / "examples" / "from_a_log" / "judge.py"
+QUERIES = ("red shoes", "boots", "a hat")
+PAIR = {"title": "", "snippet": "", "narrows": 1.0, "scale": (0, 1)}
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Path:
+    """Write a pool of three queries, and judgements of two of them in two files."""
+    pairs = [
+        judgements.JudgingPair.model_validate({
+            **PAIR,
+            "query_id": f"q{at}",
+            "doc_id": f"d{doc}",
+            "query": text,
+        })
+        for at, text in enumerate(QUERIES)
+        for doc in range(2)
+    ]
+    judgements.begin(tmp_path / "first.qrels", judgements.Pool(tuple(pairs), (None,) * len(pairs)))
+    rows = "".join(
+        f'{{"_id": "k{at}", "text": "{text.title()}"}}\n' for at, text in enumerate(QUERIES)
+    )
+    (tmp_path / "queries.jsonl").write_text(rows)
+    for name, row in (("dev", "k0\td1\t2"), ("train", "k1\td0\t1")):
+        (tmp_path / f"{name}.tsv").write_text(f"query-id\tcorpus-id\tscore\n{row}\n")
+    return tmp_path
+
+
+def judge(files: Path, monkeypatch: pytest.MonkeyPatch, *qrels: str) -> None:
+    words = [str(SCRIPT), str(files / "first.qrels"), "--queries", str(files / "queries.jsonl")]
+    words += ["--qrels", *(str(files / name) for name in qrels)]
+    monkeypatch.setattr(sys, "argv", words)
+    runpy.run_path(str(SCRIPT), run_name="__main__")
+
+
+def test_a_query_that_is_not_judged_stays_open(
+    files: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    judge(files, monkeypatch, "dev.tsv")
+    assert judgements.read_pool(files / "first.qrels").grades == (0, 1, None, None, None, None)
+    judge(files, monkeypatch, "dev.tsv", "train.tsv")
+    assert judgements.read_pool(files / "first.qrels").grades == (0, 1, 1, 0, None, None)
+    assert "4 of 6 pairs are judged" in capsys.readouterr().out

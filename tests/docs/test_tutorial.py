@@ -12,8 +12,7 @@ import pytest
 from tests.docs.pages import page
 from tests.docs.shell import Shell
 from tests.docs.tables import ELSEWHERE
-from tests.docs.test_run_commands import check
-from tests.docs.typed import Filling, row
+from tests.docs.test_run_commands import Filling, check, row
 from tests.docs.world import World
 
 pytestmark = [

@@ -46,8 +46,7 @@ from harness_engines.stacks.agent_mail.mcp_tools.arguments import (
 )
 from harness_engines.stacks.agent_mail.mcp_tools.server import SUBJECT, Switched
 from harness_engines.stacks.agent_mail.pipeline.scope import Scope, Visibility, viewer
-from tests.docs.contract import rows
-from tests.docs.reached import TOOL
+from tests.docs.contract import TOOL, rows
 from tests.engines.agent_mail.fakes import message, service
 from tests.engines.agent_mail.tools import SETTINGS, Names, Tools, over
 
