@@ -21,11 +21,7 @@ PUBLIC = "harness.api"
 
 
 def __getattr__(name: str) -> object:
-    """Return a public name of ``harness.api``, or the version that is installed.
-
-    Raises:
-        AttributeError: it has no such name.
-    """
+    """Return a public name of ``harness.api``, or the version that is installed."""
     if name == "__version__":
         from importlib.metadata import version
 

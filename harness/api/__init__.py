@@ -32,56 +32,24 @@ if TYPE_CHECKING:
     from harness.tables.stage import Table, table
 
 __all__ = [
-    "Collection",
-    "Decided",
-    "Difference",
-    "Drawing",
-    "EngineCheck",
-    "EngineComparison",
-    "Inference",
-    "Interleaver",
-    "Interleaving",
-    "Leaderboard",
-    "Scored",
-    "Sides",
-    "Table",
-    "Watched",
-    "compare",
-    "compare_engines",
-    "decide",
-    "draw_differences",
-    "draw_forest",
-    "draw_sequences",
-    "engine_contract",
-    "leaderboard",
-    "load_clicks",
-    "load_collection",
-    "load_qrels",
-    "load_run",
-    "load_shadow_log",
-    "log_to_mlflow",
-    "near_duplicates",
-    "save_collection",
-    "score",
-    "table",
-]
+    "Collection", "Decided", "Difference", "Drawing", "EngineCheck", "EngineComparison",
+    "Inference", "Interleaver", "Interleaving", "Leaderboard", "Scored", "Sides", "Table",
+    "Watched", "compare", "compare_engines", "decide", "draw_differences", "draw_forest",
+    "draw_sequences", "engine_contract", "leaderboard", "load_clicks", "load_collection",
+    "load_qrels", "load_run", "load_shadow_log", "log_to_mlflow", "near_duplicates",
+    "save_collection", "score", "table",
+]  # fmt: skip
 HOMES = {
     "comparison": (
-        "Difference",
-        "Inference",
-        "Leaderboard",
-        "Scored",
-        "compare",
-        "leaderboard",
-        "near_duplicates",
-        "score",
+        "Difference", "Inference", "Leaderboard", "Scored", "compare", "leaderboard",
+        "near_duplicates", "score",
     ),
     "contract": ("EngineCheck", "engine_contract"),
     "data": ("Collection", "load_collection", "load_qrels", "load_run", "save_collection"),
     "decision": ("Decided", "decide", "log_to_mlflow"),
     "drawing": ("Drawing", "draw_differences", "draw_forest"),
     "search": ("EngineComparison", "compare_engines"),
-}
+}  # fmt: skip
 """Names by the module of this package that has them."""
 SLICES = {
     "clicks.api": ("Interleaver", "Interleaving", "load_clicks"),
@@ -94,11 +62,7 @@ _SLICE_OF = {name: home for home, names in SLICES.items() for name in names}
 
 
 def __getattr__(name: str) -> object:
-    """Return a public name, from the module that has it.
-
-    Raises:
-        AttributeError: there is no such name.
-    """
+    """Return a public name, from the module that has it."""
     if name in _HOME_OF:
         return getattr(import_module(f"{__name__}.{_HOME_OF[name]}"), name)
     if name in _SLICE_OF:

@@ -345,7 +345,8 @@ def _rows(what: str, frame: pd.DataFrame, columns: tuple[str, ...]) -> Iterator[
     cells = (frame[name].tolist() if name in frame.columns else empty for name in columns)
     seen: set[str] = set()
     for number, (given, *texts) in enumerate(zip(*cells, strict=True)):
-        key = _cell_id(what, number, given)
+        kind = QRELS._replace(name=what)
+        key = _foreign_id(given, columns[0].removesuffix("_id"), f" row {number}", kind)
         if key in seen:
             raise DatasetError(f"{what} row {number}: the id {key!r} comes twice; keep one row")
         seen.add(key)
@@ -355,13 +356,3 @@ def _rows(what: str, frame: pd.DataFrame, columns: tuple[str, ...]) -> Iterator[
                     f"{what} row {number}: {text!r} is not a text; fill it: frame.fillna('')"
                 )
         yield key, *texts
-
-
-def _cell_id(what: str, number: int, given: Any) -> str:  # noqa: ANN401  a cell
-    named = str(given)
-    if not isinstance(given, str | int) or not named or any(one in named for one in UNCARRIED):
-        raise DatasetError(
-            f"{what} row {number}: the id {given!r} is not a text without white space; use ids that"
-            " a TREC file can carry"
-        )
-    return named

@@ -7,18 +7,15 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, Field
-
 from harness.api.comparison import ABSENT, HIGHER, LOWER, Leaderboard, ranked
 from harness.api.drawing import KINDS, draw_differences, draw_forest
 from harness.core import digest
-from harness.core.errors import BadFile, HarnessError, UnknownName
-from harness.core.files import REMEDIES, replacing_folder, write_json, write_text
+from harness.core.errors import HarnessError, UnknownName
+from harness.core.files import replacing_folder, write_json, write_text
 from harness.core.folders import EXPORT, check_free, mark, set_mark
-from harness.core.formats import to_csv
+from harness.core.formats import json_file, to_csv
 from harness.core.printable import one_line
 from harness.core.scores import Scores
-from harness.core.store import Artifact, Json
 from harness.corpus import trec
 from harness.corpus.prepared import Prepared
 from harness.corpus.runs import read_run
@@ -32,16 +29,6 @@ FORMAT = 1
 HINT = "Move it away, or name another folder"
 
 
-class ExportedFiles(BaseModel):
-    """``export.json``."""
-
-    model_config = ConfigDict(frozen=True, strict=True)
-
-    version: int = Field(alias="format", ge=FORMAT, le=FORMAT)
-    sha256: Mapping[str, str]
-    """Of each file, by its path in the folder."""
-
-
 @contextmanager
 def exported(
     to: Path, about: Mapping[str, object], *, reads: Sequence[Path] = (), project: str = ""
@@ -49,29 +36,17 @@ def exported(
     """Return an empty folder to fill; without an error it becomes ``to``, with a list of its files.
 
     ``about`` describes the export, in that list.
-
-    Raises:
-        HarnessError: ``to`` has files that are not of an earlier export, is an input (``reads``),
-            or cannot be written.
     """
     check(to, reads)
-    try:
-        with replacing_folder(to.resolve()) as beside:
-            yield beside
-            of_files = {name: digest.of_file(path) for name, path in _files(beside).items()}
-            write_json(beside / LIST, {"format": FORMAT, "of": dict(about), "sha256": of_files})
-            set_mark(beside, EXPORT, project)
-    except OSError as exc:
-        remedy = REMEDIES.get(exc.errno or 0, HINT)
-        raise HarnessError(f"{to}: cannot be written ({exc.strerror}). {remedy}") from exc
+    with replacing_folder(to.resolve()) as beside:
+        yield beside
+        of_files = {name: digest.of_file(path) for name, path in _files(beside).items()}
+        write_json(beside / LIST, {"format": FORMAT, "of": dict(about), "sha256": of_files})
+        set_mark(beside, EXPORT, project)
 
 
 def check(to: Path, reads: Sequence[Path] = ()) -> None:
-    """Accept a missing or empty folder, or an unchanged earlier export.
-
-    Raises:
-        HarnessError: the folder is anything else.
-    """
+    """Refuse a folder that is neither missing, empty nor an unchanged earlier export."""
     check_free(to, EXPORT, reads=reads, known=lambda folder: (folder / LIST).is_file())
     found = _files(to.resolve())
     found.pop(mark(to, EXPORT).name, None)
@@ -89,19 +64,13 @@ def _files(folder: Path) -> dict[str, Path]:
     return {path.relative_to(folder).as_posix(): path for path in sorted(found)}
 
 
-LISTS: Artifact[ExportedFiles] = Json("a list of an export", ExportedFiles)
-
-
 def _listed(name: Path, path: Path) -> Mapping[str, str]:
-    """Read a list.
-
-    Raises:
-        HarnessError: it is somebody else's file of this name.
-    """
-    try:
-        return LISTS.read(path).sha256
-    except BadFile as exc:
-        raise HarnessError(f"{name}: is not of an earlier export. {HINT}") from exc
+    """Read a list; a file of this name that is none is somebody else's."""
+    found = json_file(path)
+    if not isinstance(found, dict) or not isinstance(found.get("sha256"), dict):
+        raise HarnessError(f"{name}: is not of an earlier export. {HINT}")
+    listed: Mapping[str, str] = found["sha256"]
+    return listed
 
 
 LATEX = str.maketrans({
@@ -167,7 +136,8 @@ def export(
     scores = _scores(layout, wanted)
     together = Prepared.open(layout.data).clusters()
     board = ranked(scores, wanted.control, wanted.measures, sure, together)
-    about = _about(layout, wanted, sure, board)
+    named = {"arms": tuple(board.scores), "data": layout.root.name}
+    about = {**asdict(wanted), **asdict(sure), **named}
     with exported(to, about, reads=reads, project=project) as beside:
         _tables(board, beside)
         _per_query(board, beside / PER_QUERY)
@@ -186,14 +156,6 @@ def _scores(layout: Layout, wanted: ExportRequest) -> Mapping[str, Mapping[str, 
             raise UnknownName("arm that was scored", arm, found)
     check_scores(layout, tuple(found))
     return {arm: found[arm] for arm in dict.fromkeys(named)}
-
-
-def _about(
-    layout: Layout, wanted: ExportRequest, sure: Inference, board: Leaderboard
-) -> dict[str, object]:
-    """Describe what is exported and how sure it was to be."""
-    named = {"arms": tuple(board.scores), "data": layout.root.name}
-    return {**asdict(wanted), **asdict(sure), **named}
 
 
 def _tables(board: Leaderboard, to: Path) -> None:

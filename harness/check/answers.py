@@ -377,8 +377,6 @@ SAMENESS_CHECKS = (
         _threads,
     ),
 )
-
-
 CODE = "from harness.check.answers import answer; answer()"
 PATIENCE_S = 600.0
 """How long the other process may take."""

@@ -202,8 +202,6 @@ INDEX_CHECKS = (
         own_documents=True,
     ),
 )
-
-
 FEW = 3
 """Hits asked for where a server has more."""
 LEFT_OUT = {
@@ -337,16 +335,13 @@ def _total(subject: CheckSubject) -> Iterator[str]:
             yield f"{one}: total is {read.total}, and {many(len(read.hits), 'hit is')} shown"
 
 
-KEPT = tuple(
-    check
-    for check in (
-        *answers.ANSWER_CHECKS,
-        *answers.SAMENESS_CHECKS,
-        *answers.PROCESS_CHECKS,
-        *INDEX_CHECKS,
-    )
-    if check.name not in LEFT_OUT | {"ids", "k"}
+CONTRACT_CHECKS: tuple[Check, ...] = (
+    *answers.ANSWER_CHECKS,
+    *answers.SAMENESS_CHECKS,
+    *answers.PROCESS_CHECKS,
+    *INDEX_CHECKS,
 )
+KEPT = tuple(one for one in CONTRACT_CHECKS if one.name not in LEFT_OUT | {"ids", "k"})
 MAPPING_CHECKS = (
     Check(
         "answers",
@@ -404,14 +399,6 @@ MAPPING_CHECKS = (
         _hostile,
     ),
     *KEPT,
-)
-
-
-CONTRACT_CHECKS: tuple[Check, ...] = (
-    *answers.ANSWER_CHECKS,
-    *answers.SAMENESS_CHECKS,
-    *answers.PROCESS_CHECKS,
-    *INDEX_CHECKS,
 )
 OF_MAPPING = {"answers", "finds", "ids", "descending scores", "k", "total"}
 """Checks whose violations are of what the file maps, where answers came at all."""

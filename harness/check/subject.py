@@ -46,7 +46,6 @@ DOCUMENTS = tuple(
         ("untitled", "", "Only a body: gravel, lantern, umbrella."),
     )
 )
-
 OBVIOUS: Mapping[str, str] = {
     "bread flour salt": "bread",
     "honey bees hive": "bees",
@@ -65,16 +64,12 @@ EQUAL = ("twin-a", "twin-b")
 EQUAL_TEXT = "same words in two places"
 COMMON = ("the water of a day", "words", EQUAL_TEXT)
 """Queries whose words stand in several documents."""
-
-
 K = 20
 """Hits asked for; all sample documents, so that every tie is seen."""
 QUOTED = 40
 """Characters of a query that a message quotes."""
 LONG = 1_000
 """Words of the long texts, unless another number is named."""
-
-
 ShownHits = list[tuple[str, float]]
 """Ids and scores in order: what a comparison of two answers rests on."""
 

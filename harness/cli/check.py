@@ -9,19 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from harness.cli import options
 from harness.cli.command import Result, app, command, group, said, shown
-from harness.cli.options import (
-    AnyArms,
-    Control,
-    Engine,
-    EvidencePlace,
-    PolicyFile,
-    Seed,
-    SetOrFolder,
-    Split,
-    function_of,
-    policy_of,
-)
 from harness.cli.project import Project
 from harness.core.files import scratch
 from harness.core.parts import part
@@ -49,9 +38,9 @@ def check(
         str,
         typer.Argument(help="An arm's name, its TOML file, or a function as MODULE:FUNCTION."),
     ] = "",
-    dataset: SetOrFolder = "",
-    split: Split = "test",
-    engine: Engine = "",
+    dataset: options.SetOrFolder = "",
+    split: options.Split = "test",
+    engine: options.Engine = "",
 ) -> Result:
     """Check that an engine keeps the contract that every engine here keeps.
 
@@ -74,7 +63,7 @@ def check(
 
     project = Project.here()
     with _sample(project, dataset, split) as sample:
-        found = check(arm or function_of(engine)[0], project.cache, sample)
+        found = check(arm or options.function_of(engine)[0], project.cache, sample)
     code = 0 if found.holds else BROKEN
     return Result(shown(*_checked(found)).doc, code, found.told())
 
@@ -307,9 +296,9 @@ def _steady(policy: Policy) -> Iterator[str]:
 
 @command(app)
 def selftest(
-    of: EvidencePlace,
-    policy: PolicyFile = None,
-    control: Control = "",
+    of: options.EvidencePlace,
+    policy: options.PolicyFile = None,
+    control: options.Control = "",
     trials: Annotated[int, typer.Option(min=1, help="How often each truth is tried.")] = 400,
 ) -> Result:
     """Measure how often the gates on means would pass wrongly, and rightly, on runs that are there.
@@ -325,7 +314,7 @@ def selftest(
     from harness.pipeline.verify import check_values, try_gates
     from harness.report.doc import Section, Text
 
-    judged_by, _ = policy_of(policy)
+    judged_by, _ = options.policy_of(policy)
     sections = []
     for layout in of.layouts(adds=True):
         chosen = _steps(layout, judged_by, control)
@@ -396,13 +385,13 @@ SEED_BITS = 32
 
 @command(app)
 def verify(
-    of: EvidencePlace,
+    of: options.EvidencePlace,
     *,
     requery: Annotated[
         int, typer.Option(min=0, help="Run so many queries of each arm again; opens the indexes.")
     ] = 0,
-    seed: Seed = None,
-    arm: AnyArms = None,
+    seed: options.Seed = None,
+    arm: options.AnyArms = None,
     signed_by: Annotated[
         Path | None,
         typer.Option(help="Who may have signed: a name and a public key a line, as ssh has it."),

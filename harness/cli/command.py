@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
 NO_CODE = "--no-code"
 QUIET = ("--quiet", "-q")
-TYPED = frozenset({"text", "query"})
-"""Arguments that hold what a person types."""
 PANELS = {
     "Start": {
         "init": "cli.oneshot", "demo": "cli.oneshot", "doctor": "cli.check",
@@ -55,15 +53,6 @@ PANELS = {
     },
 }  # fmt: skip
 """Commands as the help groups and orders them, each with its module."""
-RENAMED = {
-    **{name: f"stage {name}" for name in ("prepare", "index", "replay", "score")},
-    "decide": "gate --policy FILE",
-    "assisted": "labels FILE --machine FILE",
-    "traffic": "shadow traffic",
-}
-"""Commands of the release before, and what each is now."""
-MOVED = {"--run": "--from", "--to": "--out", "--out": "--from"}
-"""Options of the release before, and what each is now."""
 CODES = {"pass": 0, "fail": 1, "inconclusive": 3}
 """Exit codes by verdict."""
 REFUSED: type[Exception] = next(
@@ -84,19 +73,12 @@ class CommandGroup(TyperGroup):
         rest = [word for word in args[:end] if word not in own]
         return super().parse_args(ctx, [*own, *rest, *args[end:]])
 
-    def resolve_command(self, ctx: typer.Context, args: list[str]) -> Any:  # type: ignore[override]  # noqa: ANN401
-        """Find a command by its name; a name of the release before is answered with the new one."""
-        if (now := RENAMED.get(args[0])) and args[0] not in self.commands:
-            raise HarnessError(f"{args[0]} has another name. Run: {COMMAND} {now}")
-        return super().resolve_command(ctx, args)
-
     def invoke(self, ctx: typer.Context) -> Any:  # type: ignore[override]  # noqa: ANN401
         err.quiet = bool(ctx.params.get("quiet"))
         try:
             with _without_code() if ctx.params.get("no_code") else nullcontext():
                 return super().invoke(ctx)
         except REFUSED as exc:
-            _hinted(exc)
             told_as_json(exc, str(getattr(exc, "message", exc)))
             raise
         except typer.Exit:
@@ -105,19 +87,6 @@ class CommandGroup(TyperGroup):
             raise typer.Exit(failed(exc, debug=bool(ctx.params.get("debug")))) from None
         finally:
             err.quiet = False
-
-
-def _hinted(exc: Exception) -> None:
-    """Add to what a wrong command line is told: where a text with a hyphen stands, a new name."""
-    named = str(getattr(exc, "option_name", "--"))
-    params = getattr(getattr(getattr(exc, "ctx", None), "command", None), "params", ())
-    said = ""
-    if {one.name for one in params} & TYPED and not named.startswith("--"):
-        said = ". A text that begins with a hyphen stands after --"
-    elif (now := MOVED.get(named)) and any(now in one.opts for one in params):
-        said = f". It is {now} now"
-    if said:
-        exc.message = f"{getattr(exc, 'message', exc)}{said}"  # type: ignore[attr-defined]
 
 
 def _without_code() -> AbstractContextManager[None]:

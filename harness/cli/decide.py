@@ -9,20 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from harness.cli import options
 from harness.cli.command import CODES, Result, app, command, decided, group, said, shown
-from harness.cli.options import (
-    Arms,
-    Control,
-    EvidencePlace,
-    Forms,
-    PolicyFile,
-    SetOrFolder,
-    Split,
-    Step,
-    Top,
-    listed,
-    policy_of,
-)
 from harness.cli.project import Project, by, now
 from harness.core.errors import HarnessError, UnknownName
 from harness.core.printable import many
@@ -31,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from harness.gates.base.rules import Rules
+    from harness.pipeline.layout import Layout
     from harness.pipeline.pins import Ground
     from harness.pipeline.regress import Regression
     from harness.policy.model import Policy
@@ -49,12 +38,12 @@ TONES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Of(EvidencePlace):
+class Of(options.EvidencePlace):
     """Evidence, or the queries of a folder in BEIR layout."""
 
-    dataset: SetOrFolder = ""
-    split: Split = "test"
-    forms: Forms = False
+    dataset: options.SetOrFolder = ""
+    split: options.Split = "test"
+    forms: options.Forms = False
 
     def folder(self) -> Path | None:
         """Return the folder that is named as a data set; None where none is."""
@@ -65,8 +54,8 @@ class Of(EvidencePlace):
 @command(app)
 def plan(
     of: Of,
-    policy: PolicyFile = None,
-    control: Control = "",
+    policy: options.PolicyFile = None,
+    control: options.Control = "",
     *,
     gain: Annotated[
         float | None,
@@ -92,7 +81,7 @@ def plan(
     from harness.policy.plan import Assumed
     from harness.policy.plan import plan as planned
 
-    whole, _ = policy_of(policy)
+    whole, _ = options.policy_of(policy)
     about = None
     if control:
         layout = of.layout()
@@ -211,7 +200,7 @@ def pin(
 
     if not (of.dataset or of.source):
         raise HarnessError("name what is pinned: --dataset, or --from what a harness run wrote")
-    policy_of(policy)
+    options.policy_of(policy)
     if place := of.folder():
         folder = BeirFolder(place, of.split, forms=of.forms)
         made = pin_folder(folder, policy, at=now(), by=by())
@@ -230,10 +219,10 @@ def pin(
 
 @command(app)
 def gate(
-    of: EvidencePlace,
-    policy: PolicyFile = None,
-    control: Control = "",
-    step: Step = "",
+    of: options.EvidencePlace,
+    policy: options.PolicyFile = None,
+    control: options.Control = "",
+    step: options.Step = "",
     *,
     exit_zero: Annotated[
         bool, typer.Option(help="Exit 0 whatever the verdict, so that a pipeline goes on.")
@@ -241,11 +230,12 @@ def gate(
 ) -> Result:
     """Judge every step of the policy, write the decision, and exit by it.
 
-    With --policy or --from, evidence that is there is judged by another policy: no index is
-    opened and no decision is written; the experiment log gets a line. With --control, a policy of
-    one step judges every other arm. With --step, that step alone decides the exit code. Exit
-    codes: 0 every step may be taken, 1 a gate failed (hold, or roll back), 2 bad input or an arm
-    that did not run, 3 inconclusive. The page says what would settle it.
+    With --policy or --from, evidence that is there is judged again, by the policy that is named,
+    or that of the run. No index is opened, no decision is written, and the experiment log gets a
+    line. With --control, a policy of one step judges every other arm. With --step, that step alone
+    decides the exit code. Exit codes: 0 every step may be taken, 1 a gate failed (hold, or roll
+    back), 2 bad input or an arm that did not run, 3 inconclusive. The page says what would settle
+    it.
 
     Example: harness gate --policy policy/stricter.toml --dataset python-docs
     """
@@ -254,8 +244,8 @@ def gate(
 
     at, found = datetime.now(UTC), {}
     if policy or of.source or control:
-        judged_by, file = policy_of(policy)
         for layout in of.layouts():
+            judged_by, file = _judging(layout, of, policy, control)
             decisions = decide_again(layout, judged_by, file, control=control, now=at)
             _known(step, [one.step for one in decisions])
             found[layout.root.name] = decisions
@@ -266,6 +256,20 @@ def gate(
             subject = project.subject(name)
             found[name] = write(project.layout(name), subject, now=at).decisions
     return decided(found, step=step, exits=not exit_zero)
+
+
+def _judging(
+    layout: Layout, of: options.EvidencePlace, policy: Path | None, control: str
+) -> tuple[Policy, Path]:
+    """Return the policy that is named; of a run that was decided its own, else the project's."""
+    from harness.pipeline.verify import judged_in
+
+    if policy or not (of.source and layout.decision.is_file()):
+        return options.policy_of(policy)
+    _, subject = judged_in(layout)
+    if control or not subject.policy:
+        return options.policy_of(subject.policy_file)
+    return subject.policy, subject.policy_file or layout.decision
 
 
 def _known(step: str, names: list[str]) -> None:
@@ -282,10 +286,10 @@ def regress(
             " build folder, or what a harness run wrote."
         ),
     ],
-    of: EvidencePlace,
-    policy: PolicyFile = None,
-    arms: Arms = "",
-    top: Top = 10,
+    of: options.EvidencePlace,
+    policy: options.PolicyFile = None,
+    arms: options.Arms = "",
+    top: options.Top = 10,
 ) -> Result:
     """Compare every arm with an earlier release of itself, and exit by it.
 
@@ -303,7 +307,7 @@ def regress(
     from harness.policy.decision import worst
 
     project = Project.here()
-    judged_by, _ = policy_of(policy or project.root / "policy" / "regress.toml")
+    judged_by, _ = options.policy_of(policy or project.root / "policy" / "regress.toml")
     codes: list[int] = []
     blocks: list[Block] = []
     for layout in of.layouts():
@@ -312,7 +316,9 @@ def regress(
                 then = of_folder(Path(baseline), layout.root.name)
             else:
                 then = of_revision(project.root, baseline, layout.root.name, brought)
-            found = compare(layout, then, judged_by, project.params.compare, arms=listed(arms))
+            found = compare(
+                layout, then, judged_by, project.params.compare, arms=options.listed(arms)
+            )
         blocks += _regressed(found, baseline, top)
         codes.append(CODES[found.verdict.value])
     return shown(*blocks, code=worst(codes))

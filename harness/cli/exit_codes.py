@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import codecs
 import errno
 import json
-import math
 import os
 import re
 import shlex
@@ -16,10 +14,9 @@ import traceback
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, redirect_stdout, suppress
 from functools import cache
-from io import StringIO, TextIOWrapper
+from io import TextIOWrapper
 from pathlib import Path
 from shutil import which
-from time import monotonic
 from types import FrameType
 from typing import TextIO
 
@@ -95,8 +92,6 @@ def _commands(names: frozenset[str]) -> re.Pattern[str]:
     return re.compile(rf"{noun}(?<![\w./-]){COMMAND}(?= (?:{either})\b)")
 
 
-TOGETHER_S = 1.0
-"""Signals that come within this time are one: a supervisor sends SIGTERM and SIGHUP at once."""
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -116,14 +111,11 @@ def terminable() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    process, came = os.getpid(), -math.inf
+    process = os.getpid()
 
     def interrupt(number: int, _: FrameType | None) -> None:
-        nonlocal came
         if os.getpid() == process:
-            if monotonic() - came < TOGETHER_S:
-                return
-            came = monotonic()
+            deafen()
             raise KeyboardInterrupt
         signal.signal(number, signal.SIG_DFL)
         signal.raise_signal(number)
@@ -147,8 +139,6 @@ WORDS = re.compile(r"(?<=[a-z])(?=[A-Z])")
 """Where the name of an exception becomes a code: BadFile is bad_file."""
 AGAIN = "interrupted; rerun to resume"
 REFUSED = "Check that it is there, that it is a regular file, and that you may read and write it"
-ESCAPED = "harness.escaped"
-"""How a character is written that the encoding of the output lacks."""
 LONGEST, LONGEST_TOLD = 300, 1_500
 """Characters of a failure that was not foreseen, and of one that was, with its remedy."""
 
@@ -187,11 +177,6 @@ def failed(exc: BaseException, *, debug: bool) -> int:
         if _interrupt(exc):
             deafen()
         text, code = (AGAIN, INTERRUPTED) if _interrupt(exc) else (as_called(_said(exc)), FAILED)
-    except KeyboardInterrupt:
-        deafen()
-        text, code = AGAIN, INTERRUPTED
-    except MemoryError:
-        text, code = f"error: {MEMORY_RAN_OUT}", FAILED
     except BaseException:  # noqa: BLE001  better words are not to be had, as without a package
         text, code = f"error: {type(exc).__name__}: {exc}", FAILED
     with suppress(OSError, ValueError, AttributeError, MemoryError):
@@ -254,7 +239,7 @@ def _said(exc: BaseException) -> str:
     """Write an error as it is: ours with its remedy, a file's with its name, any other by kind."""
     from harness.core.errors import hint
     from harness.core.files import REMEDIES, refusal
-    from harness.core.printable import one_line
+    from harness.core.printable import between, one_line
     from harness.core.reading import Malformed
 
     if isinstance(exc, Malformed) and exc.path:
@@ -268,19 +253,11 @@ def _said(exc: BaseException) -> str:
         remedy = REMEDIES.get(refused.errno or 0, REFUSED)
         exc = HarnessError(f"a disk refused a file ({refused.strerror}){_place(exc)}. {remedy}")
     if isinstance(exc, HarnessError):
-        return f"error: {_both_ends(one_line(str(exc)))}"
+        return f"error: {between(one_line(str(exc)), LONGEST_TOLD)}"
     if isinstance(exc, ModuleNotFoundError) and (missing := hint(exc)):
         return f"error: {missing}"
     what = one_line(f"{type(exc).__name__}: {exc}", LONGEST)
     return f"error: {what}{_place(exc)}. {DEBUG} shows the traceback"
-
-
-def _both_ends(text: str) -> str:
-    """Cut the middle out of a text that is too long: its end is the remedy."""
-    if len(text) <= LONGEST_TOLD:
-        return text
-    half = LONGEST_TOLD // 2
-    return f"{text[:half]} … {text[-half:]}"
 
 
 def _place(exc: BaseException) -> str:
@@ -320,34 +297,13 @@ def _opened() -> None:
 
 
 def _encodable() -> None:
-    """Make the output accept any character: one that its encoding lacks is escaped as in JSON.
-
-    A minus or an arrow of ours ended a command otherwise where the encoding is ASCII or Latin-1.
-    """
-    out = sys.stdout
-    if not isinstance(out, TextIOWrapper) or out.errors != "strict":
-        return
-    if codecs.lookup(out.encoding).name != "utf-8":
-        codecs.register_error(ESCAPED, _escaped)
-        out.reconfigure(errors=ESCAPED)
-
-
-def _escaped(exc: UnicodeError) -> tuple[str, int]:
-    if not isinstance(exc, UnicodeEncodeError):
-        raise exc
-    return json.dumps(exc.object[exc.start : exc.end])[1:-1], exc.end
+    """Escape what the encoding of the output lacks: an arrow ends no command in ASCII."""
+    if isinstance(sys.stdout, TextIOWrapper) and sys.stdout.errors == "strict":
+        with suppress(ValueError):
+            sys.stdout.reconfigure(errors="backslashreplace")
 
 
 def _into_nothing() -> None:
     """Discard what is still to be written, for Python tries again when it ends."""
-    try:
-        out = sys.stdout.fileno()
-    except AttributeError:
-        sys.stdout = StringIO()  # an engine put something else in its place
-        return
-    except (OSError, ValueError):
-        return
-    with suppress(OSError):
-        nothing = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nothing, out)
-        os.close(nothing)
+    with suppress(OSError, ValueError, AttributeError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

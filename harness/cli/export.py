@@ -9,20 +9,8 @@ from typing import Annotated
 
 import typer
 
+from harness.cli import options
 from harness.cli.command import CODES, Result, app, command, said, shown
-from harness.cli.options import (
-    Arms,
-    Control,
-    EvidencePlace,
-    MayWrite,
-    Measures,
-    Ran,
-    ToFolder,
-    Top,
-    WorkerOptions,
-    listed,
-    policy_of,
-)
 from harness.cli.project import Project
 
 ON_GITHUB, SUMMARY = "GITHUB_ACTIONS", "GITHUB_STEP_SUMMARY"
@@ -30,12 +18,12 @@ ON_GITHUB, SUMMARY = "GITHUB_ACTIONS", "GITHUB_STEP_SUMMARY"
 
 @command(app)
 def export(
-    control: Control,
-    to: ToFolder,
-    of: EvidencePlace,
+    control: options.Control,
+    to: options.ToFolder,
+    of: options.EvidencePlace,
     *,
-    arms: Arms = "",
-    measures: Measures = "",
+    arms: options.Arms = "",
+    measures: options.Measures = "",
     figures: Annotated[
         str, typer.Option(help="Formats with commas between: png, svg, pdf. None by default.")
     ] = "",
@@ -58,9 +46,9 @@ def export(
     params = project.params.score
     wanted = ExportRequest(
         control=control,
-        arms=listed(arms),
-        measures=listed(measures) or params.measures,
-        figures=listed(figures),
+        arms=options.listed(arms),
+        measures=options.listed(measures) or params.measures,
+        figures=options.listed(figures),
     )
     reads = (of.source or layout.root, *project.sources)
     how = params.inference()
@@ -77,7 +65,7 @@ class Open(StrEnum):
 
 @command(app)
 def ci(
-    left: Ran,
+    left: options.Ran,
     queries: Annotated[
         Path | None,
         typer.Option(help="The queries.jsonl in your repository, whose lines are noted."),
@@ -97,7 +85,7 @@ def ci(
     report: Annotated[
         str, typer.Option(help="Address of the report. [on GitHub and GitLab: of the artifact]")
     ] = "",
-    top: Top = 5,
+    top: options.Top = 5,
     github: Annotated[
         bool | None,
         typer.Option(
@@ -132,7 +120,7 @@ def ci(
     if summary and Path(summary).exists() and not Path(summary).is_file():
         raise BadFile(Path(summary), "is not a file", f"Name a file in {SUMMARY}, or unset it")
     project = Project.here()
-    judged_by, _ = policy_of(policy or project.root / "policy" / "regress.toml")
+    judged_by, _ = options.policy_of(policy or project.root / "policy" / "regress.toml")
     params, address = project.params.compare, report or _artifact()
     checked = check(left, baseline, queries, policy=judged_by, params=params, report=address)
     check_held(left, RUN)
@@ -165,9 +153,9 @@ def measure(
     ],
     qrels: Annotated[Path, typer.Option(help="TREC judgements.")],
     *,
-    measures: Measures = "nDCG@10,RR@10",
-    to: MayWrite = None,
-    shares: WorkerOptions,
+    measures: options.Measures = "nDCG@10,RR@10",
+    to: options.MayWrite = None,
+    shares: options.WorkerOptions,
 ) -> Result:
     """Score a run that does not fit in memory, file by file.
 
@@ -186,7 +174,7 @@ def measure(
     from harness.pipeline.score import measure as stage
 
     project = Project.here()
-    names = tuple(dict.fromkeys(listed(measures)))
+    names = tuple(dict.fromkeys(options.listed(measures)))
     for name in names:
         parse(name)
     if to:

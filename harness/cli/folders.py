@@ -15,7 +15,8 @@ from urllib.parse import unquote
 
 import typer
 
-from harness.cli.command import app, err, out
+from harness.cli import options
+from harness.cli.command import Json, app, err, out
 from harness.cli.exit_codes import as_called, aside
 from harness.cli.project import Project
 from harness.core.printable import counted, one_line
@@ -86,16 +87,10 @@ def _folder(typed: str) -> Path:
 ALL = "Read build output, copies of others' work and what .gitignore names too."
 All = Annotated[bool, typer.Option("--all", help=ALL)]
 Folder = Annotated[Path, typer.Argument(help="The folder that holds the files.", parser=_folder)]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
 FOLLOW = "Bring the index up to date first; without, ask it as it is."
 Follow = Annotated[bool, typer.Option("--update/--no-update", help=FOLLOW)]
-HTTP = "Speak HTTP on this port, 0 for a free one."
-Port = Annotated[int | None, typer.Option("--http", min=0, max=65535, help=HTTP)]
-Host = Annotated[str, typer.Option(help="A loopback address; no other is served.")]
-Token = Annotated[bool, typer.Option("--token/--no-token", help="Ask for a token over HTTP.")]
 SET = "A setting in place of the arm's own, such as fields.name=5."
 Settings = Annotated[list[str], typer.Option("--set", help=SET)]
-LOCALHOST = "127.0.0.1"
 MAX_ALIKE = 3
 """Files with the same fault that are named one by one."""
 
@@ -132,7 +127,7 @@ def _put(group: FolderCommands) -> FolderCommands:
         *,
         settings: Settings = [],  # noqa: B006  as Typer takes it
         everything: All = False,
-        as_json: AsJson = False,
+        as_json: Json = False,
     ) -> None:
         followed = live(folder, arm, settings)
         with aside(), followed.now(everything=everything) as (_, done):
@@ -147,7 +142,7 @@ def _put(group: FolderCommands) -> FolderCommands:
         *,
         settings: Settings = [],  # noqa: B006  as above
         follow: Follow = True,
-        as_json: AsJson = False,
+        as_json: Json = False,
         **given: Any,  # noqa: ANN401  what the kit takes
     ) -> None:
         from harness.core.errors import HarnessError
@@ -174,9 +169,9 @@ def _put(group: FolderCommands) -> FolderCommands:
         arm: str = kit.arm,
         *,
         settings: Settings = [],  # noqa: B006  as above
-        http: Port = None,
-        host: Host = LOCALHOST,
-        token: Token = True,
+        http: options.Http = None,
+        host: options.Host = options.LOCALHOST,
+        token: options.Token = True,
     ) -> None:
         app = kit.application(live(folder, arm, settings), folder.resolve().name)
         _serve(app, http, host, token=token)

@@ -9,17 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from harness.cli import options
 from harness.cli.command import Result, app, command, group, said, shown
-from harness.cli.options import (
-    At,
-    Candidate,
-    Control,
-    EvidencePlace,
-    MayWrite,
-    Measure,
-    SomeArms,
-    Top,
-)
 from harness.cli.project import Project, own
 from harness.core.errors import HarnessError, InvalidArm
 from harness.core.printable import json_text, many, one_line
@@ -42,8 +33,8 @@ FOLDER = "history"
 
 @command(app)
 def ask(
-    arm: SomeArms,
-    of: EvidencePlace,
+    arm: options.SomeArms,
+    of: options.EvidencePlace,
     text: Annotated[str, typer.Argument(help="What a person types.")] = "",
     *,
     query: Annotated[
@@ -152,13 +143,13 @@ def _told(asked: ArmAnswer) -> dict[str, object]:
 
 @command(app)
 def decompose(
-    control: Control,
-    candidate: Candidate,
-    of: EvidencePlace,
+    control: options.Control,
+    candidate: options.Candidate,
+    of: options.EvidencePlace,
     *,
-    measure: Measure = "nDCG@10",
-    top: Top = 20,
-    to: MayWrite = None,
+    measure: options.Measure = "nDCG@10",
+    top: options.Top = 20,
+    to: options.MayWrite = None,
 ) -> Result:
     """Take the difference of two arms apart by the stages of the candidate, query by query.
 
@@ -234,7 +225,7 @@ history = group("history", "A rolling history of decisions, and a page of its tr
 
 
 @command(history)
-def add(of: EvidencePlace, at: At = None) -> Result:
+def add(of: options.EvidencePlace, at: options.At = None) -> Result:
     """Add the decision that is there to the history of its data set, once.
 
     It is derived again from its raw evidence first (harness verify). Kept are verdicts, means with
@@ -271,7 +262,7 @@ def add(of: EvidencePlace, at: At = None) -> Result:
 
 
 @command(history)
-def page(at: At = None, to: MayWrite = None) -> Result:
+def page(at: options.At = None, to: options.MayWrite = None) -> Result:
     """Write the page of trends, reports/trends.html without --out: one file that loads nothing.
 
     Measures with their intervals from decision to decision, what was decided, ratios of times,

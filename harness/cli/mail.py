@@ -16,19 +16,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from harness.cli import options
 from harness.cli.command import Result, app, command, group, said, tell
 from harness.cli.exit_codes import aside
-from harness.cli.options import (
-    LOCALHOST,
-    ArmName,
-    Dataset,
-    From,
-    Host,
-    Http,
-    ShadowSettings,
-    ToFolder,
-    Token,
-)
 from harness.cli.project import Project, name_of, own
 from harness.core.errors import HarnessError
 from harness.core.parts import has, part
@@ -44,8 +34,6 @@ if TYPE_CHECKING:
     from harness_engines.stacks.agent_mail.pipeline.scope import Scope
 
 SHORTEST_TOKEN = 16
-
-
 ARM = "mail-tantivy"
 Mailbox = Annotated[
     Path | None, typer.Option(help="A folder that `harness mail index` wrote, not a data set.")
@@ -94,8 +82,8 @@ class Lines(logging.Formatter):
 @command(mail)
 def index(
     files: Annotated[list[Path], typer.Argument(help="mbox files; each becomes a project.")],
-    to: ToFolder = Path("mailbox"),
-    arm: ArmName = ARM,
+    to: options.ToFolder = Path("mailbox"),
+    arm: options.ArmName = ARM,
 ) -> Result:
     """Index mail for `harness mail-server --mailbox`; no queries or judgements are needed.
 
@@ -115,7 +103,10 @@ def index(
 
 @command(mail, "drop-fts5")
 def drop_fts5(
-    dataset: Dataset = "", mailbox: Mailbox = None, arm: ArmName = ARM, out: From = None
+    dataset: options.Dataset = "",
+    mailbox: Mailbox = None,
+    arm: options.ArmName = ARM,
+    out: options.From = None,
 ) -> Result:
     """Remove FTS5 and its triggers from an index for good, once Tantivy alone serves it.
 
@@ -134,13 +125,13 @@ def drop_fts5(
 
 @command(app, serves=True)
 def mail_server(
-    dataset: Dataset = "",
-    arm: ArmName = ARM,
-    out: From = None,
+    dataset: options.Dataset = "",
+    arm: options.ArmName = ARM,
+    out: options.From = None,
     *,
     mailbox: Mailbox = None,
-    http: Http = None,
-    host: Host = LOCALHOST,
+    http: options.Http = None,
+    host: options.Host = options.LOCALHOST,
     search_engine: Annotated[
         str,
         typer.Option(
@@ -164,7 +155,7 @@ def mail_server(
             " [default: out/shadow-log/ARM]",
         ),
     ] = None,
-    shadow_settings: ShadowSettings = None,
+    shadow_settings: options.ShadowSettings = None,
     budget_ms: Annotated[
         float,
         typer.Option(
@@ -191,7 +182,7 @@ def mail_server(
     log_json: Annotated[
         bool, typer.Option("--log-json", help="Log one JSON object a line, for programs.")
     ] = False,
-    token: Token = True,
+    token: options.Token = True,
     token_file: Annotated[
         Path | None,
         typer.Option(
@@ -259,13 +250,7 @@ def mail_server(
             **({} if secret is None else {digest(secret): None}),
         }
         shown = f"?token={secret}" if secret is not None and token_file is None else ""
-        serve_http(
-            app,
-            host,
-            http,
-            lambda url: tell(f"serving {url}{shown}"),
-            tokens or None,
-        )
+        serve_http(app, host, http, lambda url: tell(f"serving {url}{shown}"), tokens or None)
 
 
 def _viewers(

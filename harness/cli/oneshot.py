@@ -14,25 +14,9 @@ from typing import Annotated
 
 import typer
 
+from harness.cli import options
 from harness.cli.command import Result, app, command, decided, said, tell
 from harness.cli.exit_codes import COMMAND, called, called_from_anywhere
-from harness.cli.options import (
-    Arms,
-    AskedTwice,
-    Control,
-    Engine,
-    Fields,
-    Forms,
-    PolicyFile,
-    Record,
-    SetOrFolder,
-    Split,
-    ToFolder,
-    WorkerOptions,
-    function_of,
-    listed,
-    prepare,
-)
 from harness.cli.project import Project, missing_rule, name_of, own
 from harness.core.errors import HarnessError, UnknownName
 from harness.core.parts import has, part
@@ -40,18 +24,18 @@ from harness.core.parts import has, part
 
 @command(app)
 def run(
-    dataset: SetOrFolder,
-    to: ToFolder,
-    control: Control = "",
-    split: Split = "test",
+    dataset: options.SetOrFolder,
+    to: options.ToFolder,
+    control: options.Control = "",
+    split: options.Split = "test",
     *,
-    arms: Arms = "",
-    engine: Engine = "",
+    arms: options.Arms = "",
+    engine: options.Engine = "",
     trec_run: Annotated[
         list[str] | None,
         typer.Option(help="NAME=FILE: a TREC run of another engine, as an arm. May come again."),
     ] = None,
-    policy: PolicyFile = None,
+    policy: options.PolicyFile = None,
     until: Annotated[str, typer.Option(help="Judge the steps of the policy up to this one.")] = "",
     missing: Annotated[
         str,
@@ -60,10 +44,10 @@ def run(
             " `empty`: the engine found nothing, and its writer leaves out such queries."
         ),
     ] = "lost",
-    aa: AskedTwice = "",
-    shares: WorkerOptions,
-    fields: Fields = "title,text",
-    forms: Forms = False,
+    aa: options.AskedTwice = "",
+    shares: options.WorkerOptions,
+    fields: options.Fields = "title,text",
+    forms: options.Forms = False,
     timed: Annotated[
         bool, typer.Option("--race", help="Time the arms against each other.")
     ] = False,
@@ -104,7 +88,7 @@ def run(
 
     project = Project.here()
     runs = _named(trec_run or [])
-    files = (Path(name) for name in listed(arms) if name.endswith(".toml"))
+    files = (Path(name) for name in options.listed(arms) if name.endswith(".toml"))
     reads = (*filter(Path.is_dir, [Path(dataset)]), policy, *files, *runs.values())
     if log:
         check_free(log, EXPERIMENT_LOG, reads=(*filter(None, reads), *project.sources))
@@ -118,9 +102,9 @@ def run(
         if log:
             own(log, EXPERIMENT_LOG, *reads)
         layout = with_log(layout, _log_of(project, dataset, name, log))
-        licence, source = prepare(project, dataset, layout.data, split, fields, forms=forms)
+        licence, source = options.prepare(project, dataset, layout.data, split, fields, forms=forms)
         wanted = RunRequest(
-            arms=(*listed(arms), *function_of(engine)),
+            arms=(*options.listed(arms), *options.function_of(engine)),
             runs=runs,
             control=control,
             policy_file=policy or _pairwise(project),
@@ -187,7 +171,7 @@ HINTS = re.compile(rf"^(?:{re.escape(NOTHING_DONE)}|To (?:track|enable) |Use `dv
 
 
 @command(app)
-def demo(*, record: Record = False) -> Result:
+def demo(*, record: options.Record = False) -> Result:
     """Run the whole pipeline on the embedded data and print the decision.
 
     Harvests documents, queries and judgements from the documentation of installed packages,
@@ -323,25 +307,23 @@ def _dvc(root: Path, *args: str) -> str:
 PROJECT = Path("search-eval")
 
 
-@command(app, talks=True)
+@command(app)
 def init(
     folder: Annotated[
         Path, typer.Argument(help="The folder to make; . for the current one.")
     ] = PROJECT,
-    control: Control = "",
+    control: options.Control = "",
     *,
-    engine: Engine = "",
+    engine: options.Engine = "",
     dataset: Annotated[
         Path | None, typer.Option(help="A folder of yours in BEIR layout. [a sample is written]")
     ] = None,
     github: Annotated[
-        str | None,
-        typer.Option(help="OWNER/REPO@REF of the harness, for a workflow there."),
-    ] = None,
+        str, typer.Option(help="OWNER/REPO@REF of the harness, for a workflow there.")
+    ] = "",
     gitlab: Annotated[
-        str | None,
-        typer.Option(help="GROUP/PROJECT@REF of the harness, for a pipeline there."),
-    ] = None,
+        str, typer.Option(help="GROUP/PROJECT@REF of the harness, for a pipeline there.")
+    ] = "",
     dvc: Annotated[
         bool, typer.Option("--dvc", help="Write a dvc.yaml that runs the script.")
     ] = False,
@@ -349,41 +331,18 @@ def init(
     """Begin a project that tells of each change whether search is worse than on the main branch.
 
     Writes data, judgements, an engine, a policy and ci.sh, which a build server runs on every
-    change. With --control each change is compared with that arm too. On a terminal, the places of
-    the harness on GitHub and GitLab are prompted for. Nothing is overwritten. In a git repository
-    the folder may hold files, and workflow files go to the root of the repository.
+    change. With --control each change is compared with that arm too. Nothing is overwritten. In a
+    git repository the folder may hold files, and workflow files go to the root of the repository.
 
     Example: harness init --engine shop.search:search --github acme/search-harness@v1
     """
     from harness.pipeline.init import NewProject, begin_project
     from harness_engines import registry as arms
 
-    if on_terminal():
-        github = (
-            _asked("The harness on GitHub, OWNER/REPO@REF (empty for none)", "")
-            if github is None
-            else github
-        )
-        gitlab = (
-            _asked("The harness on GitLab, GROUP/PROJECT@REF (empty for none)", "")
-            if gitlab is None
-            else gitlab
-        )
     if control and control not in arms.names():
         raise UnknownName("arm", control, arms.names())
-    wanted = NewProject(folder, control, engine, dataset, github or "", gitlab or "", dvc)
-    made = begin_project(wanted)
+    made = begin_project(NewProject(folder, control, engine, dataset, github, gitlab, dvc))
     by = called_from_anywhere()
     with_harness = "" if by == COMMAND else f"HARNESS={shlex.quote(by)} "
     go = "" if folder.resolve() == Path.cwd() else f"cd {shlex.quote(str(folder))} && "
     return said(*(f"  {file}" for file in made), f"\nNext: {go}{with_harness}./ci.sh")
-
-
-def on_terminal() -> bool:
-    """Return whether somebody is there to answer."""
-    return sys.stdin.isatty() and sys.stdout.isatty()
-
-
-def _asked(what: str, default: str) -> str:
-    given: str = typer.prompt(what, default=default, show_default=bool(default))
-    return given.strip()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -12,10 +12,6 @@ from harness.cli.command import app, command, tell
 from harness.cli.exit_codes import called
 from harness.cli.options import LOCALHOST, Host, Port
 from harness.cli.project import Project
-
-if TYPE_CHECKING:
-    pass
-
 
 USUAL = ("reports", "perf", "out")
 """Folders of a project that are served where none is named."""

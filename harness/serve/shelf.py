@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 from harness.core.errors import BadFile, HarnessError
 from harness.core.formats import json_file, moment_of
 from harness.core.gate import StepDecision
-from harness.core.reading import Malformed
 from harness.corpus import judgements
 from harness.report.decision import from_json
 
@@ -87,11 +86,7 @@ class Sheet:
     def content(self) -> bytes | None:
         """Read the file; None where it is gone, or became a link that leads elsewhere."""
         try:
-            if self.path.resolve() != self.path:
-                return None
-            opened = os.open(self.path, os.O_RDONLY | os.O_NOFOLLOW)
-            with open(opened, "rb") as file:  # noqa: PTH123  by its number, not by its name
-                return file.read()
+            return self.path.read_bytes() if self.path.resolve() == self.path else None
         except OSError:
             return None
 
@@ -140,7 +135,7 @@ def _files(folder: ServedFolder, within: Path, depth: int) -> Iterator[Sheet]:
     except OSError:
         return
     for one in listed:
-        if one.name.startswith(".") or not _is_text(one.name):
+        if one.name.startswith("."):
             continue
         if one.is_dir(follow_symlinks=False):
             if depth and one.name not in INSIDE:
@@ -150,11 +145,6 @@ def _files(folder: ServedFolder, within: Path, depth: int) -> Iterator[Sheet]:
     load = within / LOADED / LOAD
     if load.parent.resolve() == load.parent and (sheet := _sheet(folder, load)):
         yield sheet
-
-
-def _is_text(name: str) -> bool:
-    """Return whether a name can stand in an address: bytes beyond UTF-8 are surrogates here."""
-    return not any("\ud800" <= letter <= "\udfff" for letter in name)
 
 
 def _sheet(folder: ServedFolder, path: Path) -> Sheet | None:
@@ -264,17 +254,9 @@ def _entry(key: str, sheets: tuple[Sheet, ...], now: datetime) -> PageFolder:
 def _decided(sheet: Sheet, now: datetime) -> tuple[DatasetOutcome, ...]:
     """Return what was decided, and what of it no longer counts."""
     return tuple(
-        one._replace(expired=bool(one.expires_at) and _passed(sheet, one.expires_at, now))
+        one._replace(expired=bool(one.expires_at) and moment_of(one.expires_at) < now)
         for one in _read(sheet.path, sheet.signature)
     )
-
-
-def _passed(sheet: Sheet, expires_at: str, now: datetime) -> bool:
-    try:
-        return moment_of(expires_at) < now
-    except Malformed as exc:
-        problem = f"{expires_at!r} is not a time with its zone"
-        raise BadFile(sheet.path, problem, "Run: harness report") from exc
 
 
 @lru_cache(REMEMBERED)
@@ -298,8 +280,7 @@ def _read(path: Path, signature: str) -> tuple[DatasetOutcome, ...]:  # noqa: AR
 
 def _headline(sheet: Sheet) -> str:
     found = _json(sheet.path)
-    said = found.get("headline") if isinstance(found, dict) else None
-    return said if isinstance(said, str) else ""
+    return str(found.get("headline", "")) if isinstance(found, dict) else ""
 
 
 def _json(path: Path) -> Any:  # noqa: ANN401  whatever a file holds

@@ -27,8 +27,6 @@ ABOUT, SCORES, FIRST, FINDINGS = "about.json", "scores.parquet", "first.parquet"
 FIRST_HITS = 10
 REPRODUCE_HINT = "Bring it back from git, or record anew: harness reproduce --record"
 DIGEST_BYTES = 4
-
-
 TOLD = pa.schema([("arm", pa.string()), ("query_id", pa.string()), ("told", pa.int64())])
 
 
@@ -91,11 +89,11 @@ def record(root: Path, layout: Layout, arms: tuple[str, ...]) -> Path:
 def reproduce(root: Path, layout: Layout) -> Reproduced:
     """Compare the files below ``layout`` with the project's record of the data set."""
     folder, name = root / RECORD / layout.root.name, layout.root.name
-    about, findings = (
-        _json(folder / ABOUT, REPRODUCE_HINT),
-        _json(folder / FINDINGS, REPRODUCE_HINT),
-    )
-    now = _json(layout.findings, "Run: harness demo")
+    try:
+        about, findings = json_file(folder / ABOUT), json_file(folder / FINDINGS)
+    except OSError as exc:
+        raise BadFile(folder, f"cannot be read ({exc.strerror})", REPRODUCE_HINT) from exc
+    now = json_file(layout.findings)
     known = outputs(root, name)
     return Reproduced(
         dataset=name,
@@ -145,7 +143,7 @@ def _first(layout: Layout, arm: str) -> dict[str, int]:
 
 def _first_hits(path: Path, layout: Layout) -> Iterator[tuple[str, tuple[int, int]]]:
     then: dict[str, dict[str, int]] = {}
-    for row in _rows(path, TOLD):
+    for row in table_of(path, TOLD).to_pylist():
         then.setdefault(row["arm"], {})[row["query_id"]] = row["told"]
     for arm, told in then.items():
         now = _first(layout, arm) if layout.run(arm).is_file() else {}
@@ -157,7 +155,7 @@ def _values(path: Path) -> dict[tuple[str, str, str], float]:
     """Value by measure, arm and query."""
     return {
         (row["measure"], row["arm"], row["query_id"]): row["value"]
-        for row in _rows(path, score_columns(["arm"]), ("value", "undefined"))
+        for row in table_of(path, score_columns(["arm"]), ("value", "undefined")).to_pylist()
         if row["value"] is not None
     }
 
@@ -191,19 +189,3 @@ def _verdicts(findings: Mapping[str, Any]) -> dict[str, str]:
         for found in step["findings"]
         if not found["timed"]
     }
-
-
-def _rows(path: Path, wanted: pa.Schema, nullable: tuple[str, ...] = ()) -> list[dict[str, Any]]:
-    try:
-        rows: list[dict[str, Any]] = table_of(path, wanted, nullable).to_pylist()
-    except (OSError, ValueError) as exc:
-        raise BadFile(path, f"cannot be read ({exc})", REPRODUCE_HINT) from exc
-    return rows
-
-
-def _json(path: Path, hint: str) -> dict[str, Any]:
-    try:
-        read: dict[str, Any] = json_file(path)
-    except (OSError, ValueError) as exc:
-        raise BadFile(path, f"cannot be read ({exc})", hint) from exc
-    return read

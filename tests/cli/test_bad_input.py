@@ -19,9 +19,9 @@ from harness.pipeline.layout import Layout
 from harness.shadow.http import check_address
 from tests.cli.conftest import Harness
 from tests.cli.offline import can_forbid
+from tests.make.damage import NAMES as NAMES_OF_SECRETS
+from tests.make.damage import PLANTED, holding
 from tests.make.decisions import of_gate
-from tests.make.secrets import NAMES as NAMES_OF_SECRETS
-from tests.make.secrets import PLANTED, holding
 from tests.make.toy import Toy
 from tests.source import ROOT
 

@@ -16,7 +16,7 @@ from harness.pipeline.receipts import read_manifest
 from harness.shadow.log import LogWriter
 from harness.shadow.record import Observation
 from tests.cli.conftest import Harness
-from tests.make.shadow.records import SEEN, observation
+from tests.make.shadow_records import SEEN, observation
 from tests.make.toy import GATES, HEAD, NAME, STEP, Toy
 
 pytestmark = pytest.mark.slow

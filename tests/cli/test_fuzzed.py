@@ -42,9 +42,9 @@ from tests.cli.owned import NEW as NEW_OWNED
 from tests.cli.test_inspect import SPACE
 from tests.docs.pages import COMMAND, ROOT
 from tests.docs.shell import Said, Shell
+from tests.make import shadow_log as live_log
+from tests.make.damage import NAMES, PLANTED, holding
 from tests.make.desk import OVERLAP, make_panel, write_pool
-from tests.make.secrets import NAMES, PLANTED, holding
-from tests.make.shadow import live_log
 from tests.make.toy import Toy
 from tests.programs import PYTHON, Program
 

@@ -11,13 +11,12 @@ from pathlib import Path
 from subprocess import DEVNULL
 
 import pytest
-from harness.pipeline.dvc import LOCK, RECORD, _md5
 
 from harness.cli import oneshot
 from harness.core.folders import RUN as RUN_TO_KILL
 from harness.core.folders import mark
 from harness.corpus.runs import read_run, write_run
-from harness.pipeline.receipts import read_manifest
+from harness.pipeline.receipts import LOCK, RECORD, _md5, read_manifest
 from harness.trust.reproduce import record
 from tests.cli.conftest import Harness
 from tests.make.search_server import Served, collection, serving, status
