@@ -36,6 +36,7 @@ from harness.report.doc import (
     Text,
 )
 from harness.report.page.remains import listed
+from harness.report.rounding import interval, signed
 from harness.report.rounding import number as number_text
 from harness.report.svg import ARMS, LINE, MARKS, MUTED, draw, label, logarithmic, quiet
 
@@ -72,6 +73,8 @@ class StepKept(_Kept):
     gates: dict[str, Verdict]
     ratios: dict[str, Interval]
     """Time of the candidate over that of the control: p50, p95 and mean; empty without a race."""
+    gain: Interval | None = None
+    """Candidate - control in the first measure; earlier versions kept none."""
 
 
 class TrendEntry(_Kept):
@@ -106,8 +109,9 @@ ENTRIES: Journal[TrendEntry] = JsonLines("an entry of a history", TrendEntry, re
 
 def entry_of(about: Json, *, decision_sha256: str, commit: str) -> TrendEntry:
     """Keep what ``decision.json`` says of one data set."""
-    of, latency = about["provenance"], about["latency"]
+    of, latency, measure = about["provenance"], about["latency"], about["quality"]["measure"]
     ratios = latency["ratios"] if latency else {}
+    gains = {one["name"]: one["differences"].get(measure) for one in about["comparisons"]}
     return TrendEntry(
         decision_sha256=decision_sha256,
         decided_at=of["decided_at"],
@@ -118,7 +122,7 @@ def entry_of(about: Json, *, decision_sha256: str, commit: str) -> TrendEntry:
         packages=of["packages"],
         data=of["sha256"],
         policy=PolicyPart(**about["policy"]) if about["policy"] else None,
-        measure=about["quality"]["measure"],
+        measure=measure,
         steps=tuple(
             StepKept(
                 step=step["step"],
@@ -128,6 +132,7 @@ def entry_of(about: Json, *, decision_sha256: str, commit: str) -> TrendEntry:
                 outcome=step["outcome"],
                 gates={finding["gate"]: finding["verdict"] for finding in step["findings"]},
                 ratios=_intervals(ratios.get(step["step"], {})),
+                gain=gains.get(step["step"]),
             )
             for step in about["steps"]
         ),
@@ -422,7 +427,9 @@ def _card(entries: Sequence[TrendEntry], step: StepKept) -> Card:
     known = [number_text(one.value) for one in row if one]
     blocks: list[Block] = [Text(f"{step.control} → {step.candidate}", "arms")]
     if len(known) == len(row):
-        blocks.append(Text(f"{last.measure} {' → '.join(known)}", "measured"))
+        found = _estimate(step.gain) if step.gain else None
+        more = f": {signed(found.value)} {interval(found)}" if found else ""
+        blocks.append(Text(f"{last.measure} {' → '.join(known)}{more}", "measured"))
     if p95 := step.ratios.get("p95"):
         time = Num.of(_estimate(p95), "ratio")
         blocks.append(Text(f"p95 {time.text} {time.note}", "measured"))

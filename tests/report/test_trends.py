@@ -44,6 +44,7 @@ def about(number: int = 0, **of: object) -> dict[str, Any]:
             }
         ],
         "latency": {"ratios": {"tantivy": {"p95": {**interval, "high": None}, "p50": None}}},
+        "comparisons": [{"name": "tantivy", "differences": {"nDCG@10": {**interval, "low": -0.1}}}],
         "quality": {
             "measure": "nDCG@10",
             "means": {"fts5": {"nDCG@10": interval}, "tantivy": {"nDCG@10": interval}},
@@ -73,6 +74,8 @@ def test_an_entry_keeps_ratios_and_no_time() -> None:
     assert ratio.low == pytest.approx(0.41)
     assert (ratio.value, ratio.high, ratio.n) == (0.51, None, 9)
     assert set(step.ratios) == {"p95"}
+    assert step.gain
+    assert (step.gain.value, step.gain.low) == (0.51, -0.1)
     assert step.gates == {"Quality": "pass", "Speed <b>": "fail"}
     bare = {**about(), "latency": None, "policy": None}
     without = trends.entry_of(bare, decision_sha256="0" * 64, commit="")

@@ -20,7 +20,7 @@ from harness.measures.missing_judgements import condense, judged_by_relevance, m
 from harness.measures.name import span_of
 from harness.measures.quality import score
 from harness.measures.ties import count_ties
-from harness.report.doc import NOT_MEASURED, Cell, Num, TableBlock, Value, measured, table
+from harness.report.doc import NOT_MEASURED, Cell, Num, TableBlock, Value, measured, row, table
 from harness.report.inputs import ReportInput
 from harness.report.page.cards import paired
 from harness.report.rounding import percent, share, signed
@@ -194,14 +194,12 @@ def _between(times: Iterable[str]) -> str:
 
 def manifests(report: ReportInput) -> TableBlock:
     """Return who each arm is."""
-    return table(
-        "What each arm is made from",
-        ("arm", "engine", "documents", "settings sha256", "fingerprint"),
-        (
-            (arm, f"{of.engine} {of.version}", of.documents, of.settings_sha256, of.fingerprint)
-            for arm, of in sorted(report.provenance.manifests.items())
-        ),
+    header = ("arm", "engine", "documents", "settings sha256", "fingerprint")
+    rows = (
+        row(arm, f"{of.engine} {of.version}", of.documents, of.settings_sha256, of.fingerprint)
+        for arm, of in sorted(report.provenance.manifests.items())
     )
+    return TableBlock("What each arm is made from", header, tuple(rows), "facts")
 
 
 def by_slice(report: ReportInput) -> TableBlock:
