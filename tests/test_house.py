@@ -85,12 +85,6 @@ def test_the_settings_are_strict() -> None:
     assert SETTINGS["pytest"]["ini_options"]["filterwarnings"] == ["error"]
 
 
-def test_no_rule_is_left_out_for_our_packages() -> None:
-    ignored = SETTINGS["ruff"]["lint"]["per-file-ignores"]
-    assert not [pattern for pattern in ignored if pattern.startswith("harness")]
-    assert ignored["engines/harness_engines/stacks/*"] == ["D101"]
-
-
 def test_docstrings_of_functions_begin_with_a_verb_of_the_field() -> None:
     """Return, Compute, Read, Write, Check, Raise and their like: never "Give" or "Say"."""
     found = [
@@ -162,29 +156,6 @@ def test_no_file_names(what: str) -> None:
     assert found == []
 
 
-@pytest.mark.parametrize(
-    ("what", "line"),
-    [
-        ("a host of a package registry", "https://py" + "pi.org/simple"),
-        ("a host of a package registry", "files.py" + "thonhosted.org"),
-        ("a path of one machine", "see /ro" + "ot/x"),
-        ("a path of one machine", '"/wo' + 'rk/main"'),
-        ("a number of an issue", "as in iss" + "ue #12"),
-        ("a number of an issue", "clo" + "ses #123"),
-        ("who wrote it", "in an earlier ses" + "sion"),
-    ],
-)
-def test_what_is_looked_for_would_be_found(what: str, line: str) -> None:
-    assert re.search(FORBIDDEN[what], line)
-
-
-@pytest.mark.parametrize(
-    "line", ['scope="session"', "the framework/rooted", "a#12", "https://x/work"]
-)
-def test_what_is_harmless_is_left_alone(line: str) -> None:
-    assert not [what for what, pattern in FORBIDDEN.items() if re.search(pattern, line)]
-
-
 def test_the_lock_pins_with_hashes_and_names_no_address() -> None:
     text = LOCK.read_text()
     assert "://" not in text
@@ -200,18 +171,3 @@ def test_the_lock_pins_with_hashes_and_names_no_address() -> None:
 def test_the_lock_has_one_version_on_every_python(name: str) -> None:
     versions = re.findall(rf"^{re.escape(name)}==(\S+)", LOCK.read_text(), re.MULTILINE)
     assert len(versions) == 1, versions
-
-
-def test_what_is_generated_is_not_tracked() -> None:
-    ignored = (ROOT / ".gitignore").read_text().split()
-    assert {".venv", ".cache/", "build/", "perf/", "reports/*", "__pycache__/"} <= set(ignored)
-    names = [path.relative_to(ROOT).parts[0] for path in files()]
-    assert not GENERATED & set(names)
-
-
-def test_the_ci_runs_the_tests_and_stops_at_the_first_error() -> None:
-    path = ROOT / ".ci" / "run"
-    assert path.stat().st_mode & 0o111
-    lines = path.read_text().splitlines()
-    assert lines[:2] == ["#!/usr/bin/env bash", "set -euo pipefail"]
-    assert lines[-1] == "python3 run.py test --most-skipped 10"

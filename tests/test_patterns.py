@@ -196,8 +196,3 @@ def test_every_pattern_takes_time_in_proportion_to_its_text() -> None:
 @pytest.mark.parametrize("pattern", [r"<b>.*?</b>", r"(a|a)*b"])
 def test_what_is_slow_is_noticed(pattern: str) -> None:
     assert slow([Found(re.compile(pattern), "here", pattern, "search")])
-
-
-@pytest.mark.slow
-def test_bounded_patterns_are_there() -> None:
-    assert {(one.module, one.name) for one in patterns()} >= BOUNDED.keys()

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import ir_measures
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -224,26 +223,6 @@ NEW = run_of(
 )
 
 
-def test_every_query_has_a_class_and_a_value_or_a_reason() -> None:
-    found = agree(OLD, NEW, depths=(5, 10), p=0.9)
-    assert found.query_ids == OLD.query_ids
-    assert found.classes == (
-        "exact",
-        "both_empty",
-        "shadow_empty",
-        "serving_empty",
-        "overlap",
-        "error",
-        "timeout",
-    )
-    assert set(found.scores) == NAMES
-    for name, scores in found.scores.items():
-        assert scores.measure == name
-        reasons = [q for ids in scores.undefined.values() for q in ids]
-        assert sorted([*scores.query_ids, *reasons]) == sorted(OLD.query_ids)
-        assert np.isfinite(scores.values).all()
-
-
 def test_values_and_reasons_of_the_worked_example() -> None:
     scores = agree(OLD, NEW, depths=(5, 10), p=0.9).scores
     left_out = {"both_empty": ("none",), "error": ("broke",), "timeout": ("slow",)}
@@ -266,17 +245,6 @@ def test_shed_and_stale_queries_have_no_value() -> None:
     counts = tally(found.classes)
     assert (counts.attempted, counts.compared, counts.errored) == (7, 4, 1)
     assert (counts.skipped, counts.shed) == (1, 1)
-
-
-def test_other_queries_no_query_and_no_depth_are_refused() -> None:
-    with pytest.raises(MismatchedQueries):
-        agree(OLD, run_of({"same": "abc"}), depths=(10,), p=0.9)
-    with pytest.raises(EvidenceError, match="no query to compare"):
-        agree(run_of({}), run_of({}), depths=(10,), p=0.9)
-    with pytest.raises(HarnessError, match="no depth"):
-        agree(OLD, NEW, depths=(), p=0.9)
-    with pytest.raises(HarnessError, match="holds no rank"):
-        agree(OLD, NEW, depths=(0, 10), p=0.9)
 
 
 @settings(deadline=None)
@@ -378,17 +346,6 @@ def test_is_the_formula_both_ways_and_symmetric(a: list[str], b: list[str], dept
     assert ours.values[0] == pytest.approx(wanted, abs=1e-12)
     assert swapped.values[0] == pytest.approx(wanted, abs=1e-12)
     assert -1 - 1e-12 <= ours.values[0] <= 1
-
-
-def test_many_queries_are_what_each_is_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    from harness import agreement
-    from harness.agreement import RankPair
-    from tests.make.runs import random_case
-
-    control, candidate = random_case(1)[0], random_case(2)[0]
-    whole = tau_ap(RankPair.of(control, candidate), 20).values.tolist()
-    monkeypatch.setattr(agreement, "BLOCK", 50)
-    assert tau_ap(RankPair.of(control, candidate), 20).values.tolist() == whole
 
 
 @settings(deadline=None)

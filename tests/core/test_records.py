@@ -27,10 +27,9 @@ from harness.core.errors import (
     HarnessError,
     MismatchedQueries,
     RunError,
-    UnknownName,
 )
 from harness.core.gate import OF_VERDICT, Cause, Finding, Outcome, StepDecision, Verdict
-from harness.core.names import LONGEST, Label, Name, check_distinct, checked, labelled
+from harness.core.names import LONGEST, Name, check_distinct, checked
 from harness.core.progress import progress
 from harness.core.records import Judgement, Qrels, Query
 from harness.core.run import Row, Run, Status
@@ -107,14 +106,6 @@ def test_names_that_differ_by_their_case_are_one() -> None:
         check_distinct("an arm", "fts5", ["FTS5"])
 
 
-@pytest.mark.parametrize("text", ["", "  ", "a\nb", "\x1b[31m", "x" * 201])
-def test_what_is_no_label_is_refused(text: str) -> None:
-    with pytest.raises(BadName, match="not a name of who judged"):
-        labelled("who judged", text)
-    with pytest.raises(ValidationError):
-        TypeAdapter(Label).validate_python(text)
-
-
 # Runs keep what was shown, and refuse what cannot be
 
 FEW = [
@@ -141,15 +132,6 @@ def test_views_of_one_query() -> None:
     assert run.hits("q1", 1) == (Hit("b", 1.0, 9.0),)
     with pytest.raises(KeyError):
         run.ranking("q9")
-
-
-@given(rows())
-def test_rankings_of_many_are_those_of_each(given_rows: Sequence[Row]) -> None:
-    run = Run.of("arm", given_rows)
-    for k in (None, 0, 1, 3):
-        assert run.rankings(run.query_ids, k) == {q: run.ranking(q, k) for q in run.query_ids}
-    with pytest.raises(KeyError):
-        run.rankings(["nobody asked this"])
 
 
 def test_a_second_showing_is_taken_out_and_counted() -> None:
@@ -436,13 +418,6 @@ def test_a_message_is_one_printable_line_of_some_length() -> None:
     long = str(HarnessError("x" * 10_000 + " the remedy"))
     assert (len(long), long[-10:]) == (LONGEST_ERRORS, "the remedy")
     assert len(str(BadFile("file", "x" * 10_000, "the remedy"))) < PROBLEM + 30
-
-
-def test_an_unknown_name_says_what_there_is() -> None:
-    assert str(UnknownName("arm", "x", ["a", "b"])) == "no arm named 'x'; there is a, b"
-    assert str(UnknownName("arm", "x", [])).endswith("there is none")
-    near = UnknownName("arm", "fts4", ["dense", "fts5", "fts5-porter"])
-    assert str(near).endswith("fts5-porter. Did you mean fts5?")
 
 
 # A bar for people, and a line now and then for a log

@@ -77,14 +77,6 @@ def test_what_was_written_and_edited_since_is_read(
     assert kind.read(path) == [Mean("fts5", 0.25)]
 
 
-def test_the_same_value_gives_the_same_bytes_and_is_read_again(tmp_path: Path) -> None:
-    value = [Mean("fts5", 0.5), Mean("tantivy", 1e-300, 3)]
-    for name in ("one", "two"):
-        means().write(tmp_path / name, value)
-    assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
-    assert means().read(tmp_path / "one") == value
-
-
 @pytest.mark.parametrize(
     ("text", "said"),
     [

@@ -8,13 +8,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from harness.agreement import Class
 from harness.core.engine import Hit
 from harness.core.errors import EvidenceError
 from harness.core.evidence import ArmResult, Evidence
 from harness.core.gate import Cause, Finding, Verdict
 from harness.core.run import Row, Run, Status
-from harness.gates.base.queries import class_of, share_of
+from harness.gates.base.queries import class_of
 from tests.make import gate_inputs
 
 FLOOR = {"measure": "Jaccard@50", "floor": 0.8, "min_queries": 20}
@@ -65,19 +64,6 @@ def test_queries_of_one_cluster_fail_together_and_are_no_more_witnesses() -> Non
     assert finding.estimate
     assert alone.estimate
     assert alone.estimate.high < finding.estimate.high < 1.1 * alone.estimate.high
-
-
-@pytest.mark.slow
-def test_a_cluster_that_fails_whole_counts_by_its_size() -> None:
-    """Where two groups of eight fail whole, an effective number of queries passed 13 %."""
-    rng = np.random.default_rng(7)
-    codes = np.repeat(np.arange(186), [8] * 2 + [1] * 184)
-    bound, passed = 0.05, 0
-    for _ in range(400):
-        fails = np.zeros(186, dtype=bool)
-        fails[:2] = rng.random(2) < bound * 200 / 16
-        passed += share_of(fails[codes], codes, gate_inputs.RULES).high < bound
-    assert passed <= 0.045 * 400
 
 
 @pytest.mark.slow
@@ -159,17 +145,6 @@ def test_queries_that_were_never_compared_are_refused() -> None:
         class_of(replace(gate_inputs.evidence(100), agreement=few))
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("status", [Status.FAILED, Status.TIMED_OUT, Status.NOT_ASKED])
-def test_what_an_arm_did_not_answer_is_a_failure_and_no_missing_comparison(status: Status) -> None:
-    compared = classed([Class.ERROR] * 50 + [Class.EXACT] * 950)
-    given = replace(failing(50, how=status), agreement=compared.agreement)
-    assert len(class_of(given)) == 1_000
-    finding = gate_inputs.judge("failure_rate", given, max_share=0.01)
-    assert finding.verdict is Verdict.FAIL
-    assert "50 of 1000" in finding.reason.replace(",", "")
-
-
 def agreeing(mean: float, spread: float = 0.05, noise: float = 1.0) -> Evidence:
     count = 100
     values = np.clip(gate_inputs.shifted(np.full(count, mean), 0.0, spread), 0, 1)
@@ -224,11 +199,6 @@ def served(by: Mapping[str, str], count: int = 20) -> Evidence:
         row._replace(served_by=by.get(row.query_id, own)) for row in evidence.candidate.run.rows()
     ]
     return replace(evidence, candidate=replace(evidence.candidate, run=Run.of("new", rows)))
-
-
-@pytest.mark.slow
-def test_identity_passes_where_each_arm_answered_for_itself() -> None:
-    assert gate_inputs.judge("identity", served({})).verdict is Verdict.PASS
 
 
 @pytest.mark.slow
@@ -309,15 +279,6 @@ def test_the_same_ranking_gains_nothing(count: int) -> None:
     assert not finding.remedy
 
 
-@pytest.mark.slow
-def test_other_lists_of_equal_value_may_still_gain() -> None:
-    values = gate_inputs.levels(30)
-    finding = gate_inputs.judge(
-        "superior", gate_inputs.scored(values, values), measure="nDCG@10", margin=0
-    )
-    assert finding.verdict is Verdict.INCONCLUSIVE
-
-
 SETTINGS = {"measure": "nDCG@10", "margin": 0.1}
 
 
@@ -381,13 +342,6 @@ def test_a_small_slice_is_named_with_the_queries_that_it_lacks() -> None:
     assert "kind" not in finding.remedy
 
 
-def test_fewer_than_the_policy_asks_for_is_not_green() -> None:
-    finding = gate_inputs.judge("no_slice_harmed", sliced(0.0, 0.0), **SETTINGS, min_queries=61)
-    assert finding.verdict is Verdict.INCONCLUSIVE
-    assert "2 slices, none with 61 independent queries" in finding.reason
-    assert finding.cause is Cause.TOO_FEW
-
-
 def test_a_slice_may_have_a_margin_of_its_own() -> None:
     evidence = losing(0, 0, size=40)
     tight = gate_inputs.judge("no_slice_harmed", evidence, **SETTINGS | {"margin": 0.05})
@@ -423,15 +377,6 @@ def test_harm_by_failures_alone_is_left_open() -> None:
     finding = gate_inputs.judge("no_slice_harmed", lossy, **SETTINGS)
     assert finding.verdict is Verdict.INCONCLUSIVE
     assert "new has no value for 10 queries" in finding.reason
-
-
-def test_only_the_slices_that_are_named_are_looked_at() -> None:
-    evidence = sliced(0.0, -0.3)
-    first = gate_inputs.judge("no_slice_harmed", evidence, **SETTINGS, slices=["kind0"])
-    both = gate_inputs.judge("no_slice_harmed", evidence, **SETTINGS, slices=["kind0", "kind1"])
-    assert first.verdict is Verdict.PASS
-    assert "kind1" not in first.reason
-    assert both.verdict is Verdict.FAIL
 
 
 def test_a_named_slice_that_nobody_has_is_not_green() -> None:
@@ -491,13 +436,3 @@ def test_a_failure_is_not_silence() -> None:
     finding = judged([5] * NEGATIVE, [5] * (NEGATIVE - 8) + [None] * 8)
     assert finding.verdict is Verdict.INCONCLUSIVE
     assert "new has no value for 8 queries" in finding.reason
-
-
-def test_a_set_that_asks_nothing_unanswerable_passes_nothing() -> None:
-    found = gate_inputs.judge(
-        "negatives",
-        gate_inputs.scored(gate_inputs.levels(60), gate_inputs.levels(60)),
-        **EMPTY,
-    )
-    assert found.verdict is Verdict.INCONCLUSIVE
-    assert found.cause is Cause.TOO_FEW

@@ -157,13 +157,6 @@ def test_failures_count_as_the_worst_before_a_pass(rule: str, by: float, loser: 
     assert "q0190" in finding.remedy
 
 
-def test_a_pass_that_survives_its_failures_stays_a_pass() -> None:
-    finding = gate_inputs.judge("superior", with_losses(0.2, 1, "new"), **SUPERIOR)
-    assert finding.verdict is Verdict.PASS
-    assert "counted as -1" in finding.reason
-    assert finding.cause is Cause.KEPT
-
-
 def test_equivalence_must_survive_failures_both_ways() -> None:
     for by in (-0.025, 0.025):
         sound = gate_inputs.judge("equivalent", with_losses(by, 0, "old"), **EQUIVALENT)
@@ -172,11 +165,6 @@ def test_equivalence_must_survive_failures_both_ways() -> None:
         assert finding.verdict is Verdict.INCONCLUSIVE
         assert finding.cause is Cause.UNANSWERED
         assert "as +1 each" in finding.reason
-
-
-def test_a_fail_does_not_need_the_failures() -> None:
-    finding = gate_inputs.judge("non_inferior", with_losses(-0.1, 5, "new"), **NON_INFERIOR)
-    assert finding.verdict is Verdict.FAIL
 
 
 def test_superior_to_another_arm() -> None:
@@ -237,15 +225,6 @@ def test_a_margin_as_wide_as_all_that_the_control_has_passes_nothing(rule: str, 
     assert gate_inputs.judge(rule, lost, **settings).verdict is Verdict.FAIL
 
 
-@pytest.mark.parametrize("rule", ["non_inferior", "no_slice_harmed"])
-def test_a_sure_gain_passes_whatever_the_control_has(rule: str) -> None:
-    given = gate_inputs.scored(
-        np.full(400, 0.06), np.full(400, 0.5), slices={"all": frozenset(gate_inputs.ids(400))}
-    )
-    found = gate_inputs.judge(rule, given, measure="nDCG@10", margin=0.09, min_queries=20)
-    assert found.verdict is Verdict.PASS
-
-
 BAD, ASKED = 52, 1500
 
 
@@ -268,14 +247,3 @@ def without(arms: str) -> Evidence:
         for name, arm, v in (("control", "old", control), ("candidate", "new", candidate))
     }
     return gate_inputs.evidence(ASKED, **sides)
-
-
-@pytest.mark.parametrize("rule", ["non_inferior", "equivalent"])
-@pytest.mark.parametrize("arms", ["control", "candidate", "control and candidate"])
-def test_queries_that_an_arm_leaves_out_never_earn_a_pass(rule: str, arms: str) -> None:
-    settings = {**SETTINGS[rule], "margin": 0.02}
-    assert gate_inputs.judge(rule, without(""), **settings).verdict is not Verdict.PASS
-    found = gate_inputs.judge(rule, without(arms), **settings)
-    assert found.verdict is Verdict.INCONCLUSIVE
-    assert "has no value for 52 queries" in found.reason
-    assert found.remedy.startswith("answers of both arms: find out why q0000")

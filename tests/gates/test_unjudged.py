@@ -14,7 +14,7 @@ from harness.core.evidence import ArmResult, Evidence, Sample, Samples
 from harness.core.gate import Cause, Finding, Verdict
 from harness.core.records import Qrels
 from harness.core.run import Row, Run, Status
-from harness.core.scores import Estimate, Scores
+from harness.core.scores import Estimate
 from harness.gates.base import rules
 from harness.gates.base.differences import Looks
 from harness.gates.base.rules import Margin, MinQueries, above, below, within
@@ -203,18 +203,6 @@ def test_a_judged_sample_settles_it_in_a_sentence() -> None:
     assert "that were drawn and judged by ada none is, so at most" in finding.reason
 
 
-def test_a_larger_sample_draws_what_a_smaller_one_did() -> None:
-    of, _ = alike(0.0, 1)
-    assert of.qrels is not None
-    open_ = missing(of.control.run, of.candidate.run, of.qrels, "nDCG@10")
-    few, many = (
-        missing_judgements.draw(open_, missing_judgements.rate_of(open_, size), 1)
-        for size in (50, 200)
-    )
-    assert few.taken.sum() < many.taken.sum()
-    assert not (few.taken & ~many.taken).any()
-
-
 def test_a_sample_of_which_some_was_left_out_says_nothing() -> None:
     of, truth = alike(0.0, 1)
     whole = sampled(of, truth, 300)
@@ -359,49 +347,6 @@ def test_the_right_and_the_wrong_side_of_the_bound(rule: str, by: float, verdict
     assert found.estimate.high > once.estimate.high
     assert found.p_value is not None
     assert (found.p_value <= 0.025) is (verdict is Verdict.PASS)
-
-
-def test_near_the_bound_it_says_how_many_queries_would_settle_it() -> None:
-    control = gate_inputs.levels(200)
-    evidence = gate_inputs.scored(control, gate_inputs.shifted(control, 0.0))
-    found = gate_inputs.judge("non_inferior", evidence, looks="anytime", **SETTINGS["non_inferior"])
-    assert found.verdict is Verdict.INCONCLUSIVE
-    assert "they may be added in any number of steps" in found.remedy
-    count = int(found.remedy.split()[1])
-    for queries, verdict in ((count - 20, Verdict.INCONCLUSIVE), (count + 20, Verdict.PASS)):
-        control = gate_inputs.levels(queries)
-        more = gate_inputs.scored(control, gate_inputs.shifted(control, 0.0))
-        said = gate_inputs.judge("non_inferior", more, looks="anytime", **SETTINGS["non_inferior"])
-        assert said.verdict is verdict
-
-
-def test_a_lost_query_counts_as_the_worst() -> None:
-    control = gate_inputs.levels(800)
-    evidence = gate_inputs.scored(control, gate_inputs.shifted(control, 0.0))
-    asked = {"looks": "anytime", **SETTINGS["non_inferior"]}
-    assert gate_inputs.judge("non_inferior", evidence, **asked).verdict is Verdict.PASS
-    side = evidence.candidate
-    kept = side.scores["nDCG@10"]
-    gone = Scores("nDCG@10", kept.query_ids[40:], kept.values[40:], {"failed": kept.query_ids[:40]})
-    lost = replace(evidence, candidate=replace(side, scores={"nDCG@10": gone}))
-    found = gate_inputs.judge("non_inferior", lost, **asked)
-    assert found.verdict is Verdict.INCONCLUSIVE
-    assert "with these counted as -1 each -0.05" in found.reason
-
-
-def test_queries_of_one_cluster_count_once() -> None:
-    control = gate_inputs.levels(1_200)
-    noise = np.repeat(np.random.default_rng(5).normal(0, 0.05, 300), 4)
-    evidence = gate_inputs.scored(control, control + noise - noise.mean())
-    asked = {"looks": "anytime", **SETTINGS["non_inferior"]}
-    groups = {q: f"like {at // 4}" for at, q in enumerate(gate_inputs.ids(1_200))}
-    alone, together = (
-        gate_inputs.judge("non_inferior", replace(evidence, clusters=clusters), **asked).estimate
-        for clusters in ({}, groups)
-    )
-    assert alone is not None
-    assert together is not None
-    assert together.low < alone.low
 
 
 @pytest.mark.slow

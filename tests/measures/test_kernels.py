@@ -110,17 +110,6 @@ def by_hand(run: Run, qrels: Qrels) -> set[tuple[str, int, int]]:
     }
 
 
-@pytest.mark.parametrize("block", [1, 7])
-def test_judged_hits_stand_at_their_ranks(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kernels, "BLOCK", block)
-    run, qrels = random_case(4)
-    fewer = Qrels({q: docs for q, docs in qrels.grades.items() if q not in {"q3", "q17"}})
-    found = Graded.of(run, EncodedQrels.of(fewer))
-    assert triples(found) == by_hand(run, fewer)
-    lengths = dict(zip(found.qrels.query_ids, found.lengths.tolist(), strict=True))
-    assert lengths == {q: len(run.ranking(q)) for q in fewer.query_ids}
-
-
 def test_who_was_not_answered_or_not_asked_shows_nothing() -> None:
     run = run_of({"broke": ["a"], "good": ["x", "a"]}, ended={"broke": Status.FAILED})
     qrels = qrels_of({q: {"a": 2} for q in ("absent", "broke", "good")})
@@ -221,18 +210,6 @@ def test_queries_do_not_touch_each_other() -> None:
         found = dict(zip(qrels.query_ids, expected(tied, asked).tolist(), strict=True))
         assert [found[q] for q in "pqr"] == pytest.approx([wanted] * 3, abs=1e-12)
         assert found["absent"] == found["none"] == 0
-
-
-def test_without_ties_all_three_are_the_value() -> None:
-    run = run_of({"q": "abcdefg"})
-    graded = Graded.of(run, EncodedQrels.of(qrels_of({"q": {"b": 1, "e": 3, "f": 0, "z": 2}})))
-    tied = Tied.of(run, graded)
-    for asked in ASKED.values():
-        seen = tied.condensed(lowest=0) if asked.judged_only else tied
-        value = kernels.evaluate(graded, asked)[0]
-        assert expected(tied, asked)[0] == pytest.approx(value, abs=1e-12)
-        for best in (False, True):
-            assert kernels.evaluate(seen.ordered(asked, best=best), asked)[0] == value
 
 
 def test_a_thousand_tied_documents() -> None:

@@ -9,7 +9,6 @@ import pytest
 import pytrec_eval
 
 from harness.core.errors import EvidenceError, InvalidArm
-from harness.core.records import Qrels
 from harness.core.run import Status
 from harness.measures import quality
 from harness.measures.name import COMMON, SHARE, parse
@@ -132,12 +131,6 @@ def test_ids_may_hold_blanks_dashes_and_any_letter() -> None:
     assert found["ERR@10"].by_query == {"day-1 a": 0.0625, "day-2 a": 0.03125}
 
 
-def test_queries_come_in_the_order_asked_and_others_are_left_out() -> None:
-    run, qrels = random_case(3)
-    asked = tuple(reversed(run.query_ids[:7]))
-    assert score(run, qrels, ("P@10",), asked)["P@10"].query_ids == asked
-
-
 def test_one_call_says_what_many_calls_say() -> None:
     """Given together, ir-measures 0.4.3 may score a plain nDCG with the gains of another."""
     run, qrels = random_case(8)
@@ -147,14 +140,6 @@ def test_one_call_says_what_many_calls_say() -> None:
     for name in names:
         alone = score(run, qrels, (name,), run.query_ids)[name]
         assert alone.by_query == together[name].by_query
-
-
-def test_no_judgement_at_all_gives_no_value() -> None:
-    run = run_of({"q": ["a"]})
-    found = score(run, Qrels.of(()), ("nDCG@10", "Judged@10"), ("q",))
-    for scores in found.values():
-        assert scores.mean is None
-        assert scores.undefined == {"unjudged": ("q",)}
 
 
 RUN = run_of(
@@ -218,15 +203,6 @@ def test_many_are_summarised_as_each_alone() -> None:
     alone = [summarise(of, **{**SURE, "span": span}, clusters=clusters) for of, span in asked]
     assert estimates == tuple(alone)
     assert len({(one.low, one.high) for one in estimates}) == len(asked)
-
-
-def test_a_measure_without_kernel_is_the_same_either_way() -> None:
-    run, qrels = random_case(6, lowest=0)
-    names = ("ERR@10", "nDCG@10", "IPrec@0.5", "SetP")
-    ours, theirs = (f(run, qrels, names, run.query_ids) for f in (score, oracle))
-    assert {n: dict(s.by_query) for n, s in ours.items()} == {
-        n: dict(s.by_query) for n, s in theirs.items()
-    }
 
 
 def test_only_judged_and_counts_rest_on_judging_alone() -> None:

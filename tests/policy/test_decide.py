@@ -16,7 +16,7 @@ from harness.core.errors import EvidenceError
 from harness.core.evidence import ArmResult, Evidence
 from harness.core.gate import OF_VERDICT, Cause, Finding, Outcome, StepDecision, Verdict
 from harness.core.run import Conditions, Row, Run, Status
-from harness.gates import agreement_floor, latency_ratio, negatives, non_inferior
+from harness.gates import agreement_floor, negatives, non_inferior
 from harness.gates.base.rules import GateSettings
 from harness.policy.age import check_age
 from harness.policy.decision import Unmet, decide, exit_code, judge_over, unmet, worst
@@ -268,15 +268,6 @@ def test_steps_of_a_policy_that_is_not_chained_wait_for_nobody(tmp_path: Path) -
 
 
 @pytest.mark.slow
-def test_inconclusive_holds_and_says_what_would_settle_it(tmp_path: Path) -> None:
-    step_decisions = decided(tmp_path, [(False, OPEN)])
-    assert outcomes(step_decisions) == [Outcome.HOLD]
-    assert step_decisions[0].verdict is Verdict.INCONCLUSIVE
-    assert step_decisions[0].blocking[0].remedy
-    assert exit_code(step_decisions) == 3
-
-
-@pytest.mark.slow
 def test_a_step_without_evidence_is_left_open_in_every_gate(tmp_path: Path) -> None:
     found = decide(policy(tmp_path, [False, False]), {"step1": moved(GOOD)}, now=NOW)
     assert [finding.verdict for finding in found[0].findings] == [Verdict.INCONCLUSIVE] * 2
@@ -359,18 +350,6 @@ def test_one_engine_in_both_arms_is_refused_unless_declared(tmp_path: Path) -> N
 
 
 @pytest.mark.slow
-def test_a_further_arm_that_is_the_candidate_is_refused(tmp_path: Path) -> None:
-    found = policy(tmp_path, [False])
-    gate = found.steps[0].gates[1]
-    reads = replace(gate, settings=gate.settings.model_copy(update={"also": ("hybrid",)}))
-    found = replace(found, steps=(replace(found.steps[0], gates=(reads,)),))
-    evidence = moved(GOOD)
-    disguised = replace(evidence.candidate, arm="hybrid")
-    with pytest.raises(EvidenceError, match="new and hybrid are the same engine"):
-        decide(found, {"step0": replace(evidence, others={"hybrid": disguised})}, now=NOW)
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize(("engine", "refused"), [("another", True), ("old", False)])
 def test_two_engines_have_two_indexes_and_two_settings_may_share_one(
     tmp_path: Path, engine: str, *, refused: bool
@@ -418,14 +397,6 @@ def said(settings: GateSettings, evidence: Evidence, demands: Demands = NOTHING)
     return f"{found.reason}. {found.remedy}" if found else ""
 
 
-def test_arms_that_were_asked_alike_and_deep_enough_may_be_judged() -> None:
-    demands = Demands(k=100, time_limit_s=10.0, depth=50)
-    for settings in (QUALITY, FOUND, OVERLAP):
-        assert not said(settings, measured())
-        assert not said(settings, measured(), demands)
-        assert not said(settings, measured(None, None))
-
-
 @pytest.mark.parametrize(
     "other", [Conditions(k=50, time_limit_s=10.0), Conditions(k=100, time_limit_s=1.0)]
 )
@@ -456,13 +427,6 @@ def test_no_gate_looks_deeper_than_the_arms_were_asked() -> None:
 )
 def test_what_a_policy_demands_must_be_met(demands: Demands, words: str) -> None:
     assert words in said(QUALITY, measured(), demands)
-
-
-def test_times_are_measured_otherwise() -> None:
-    speed = latency_ratio.LatencyRatioSettings(
-        percent="p50", max_ratio=2, max_noise=1.5, max_stolen=0.02
-    )
-    assert unmet(speed, measured(None, None), Demands(k=100)) is None
 
 
 def listed(side: ArmResult, length: int, natural: int = 0) -> ArmResult:

@@ -10,24 +10,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness.core.errors import EvidenceError
-from harness.core.gate import Outcome
 from harness.core.records import Qrels
 from harness.core.scores import Scores
 from harness.load.rates import fewest_rounds, median_of
 from harness.migrate.standing import (
     START,
     Action,
-    Advanced,
     CurrentDecision,
     Day,
     DecisionRecord,
-    Drilled,
     MigrationState,
-    Observed,
-    RolledBack,
     StepInForce,
-    applied,
     standing,
 )
 from harness.policy.decision import asked_means
@@ -46,10 +39,8 @@ from harness.policy.plan import (
     plan,
 )
 from harness.stats.bounded import ValueRange, chance_above
-from harness.stats.inference import Inference
-from harness.stats.interval import interval_each
 from harness_engines.stacks.agent_mail.pipeline.plan import KillSwitch
-from tests.make.decisions import GATE, POLICY, SETUP, day, decision
+from tests.make.decisions import GATE, POLICY, day, decision
 from tests.make.decisions import evidence as evidence_migration
 from tests.policy.test_load import GOOD, MAIL
 from tests.policy.tried import RULES, evidence, gate, step
@@ -154,38 +145,6 @@ def test_each_slice_is_planned_with_its_margin() -> None:
 
 
 @pytest.mark.slow
-def test_a_gain_is_assumed_and_said() -> None:
-    (twice,) = planned(gate("superior", margin=0.05), pilot=True)
-    assert twice.need.forecast is not None
-    assert twice.need.forecast.said.startswith("a true gain of 0.1, spread 0.")
-    (more,) = planned(gate("superior", margin=0.05), pilot=True, gain=0.2)
-    assert more.queries < twice.queries
-    for assume in ({}, {"gain": 0.0}):
-        (none,) = planned(gate("superior", margin=0.0), pilot=True, **assume)
-        assert none.alone is None
-        assert "name one with --gain" in none.need.note
-
-
-@pytest.mark.slow
-def test_the_planned_number_passes_with_its_power() -> None:
-    asked = gate("non_inferior", margin=0.02)
-    (found,) = planned(asked, pilot=True)
-    forecast = found.need.forecast
-    assert isinstance(forecast, MeanForecast)
-    assert found.alone is not None
-    centred = forecast.values - forecast.values.mean()
-    drawn = np.random.default_rng(1).choice(centred, (found.alone, 300))
-    ends = interval_each(
-        drawn,
-        span=forecast.span,
-        inference=Inference(confidence=0.95, resamples=1_000, seed=1),
-        clusters=None,
-    )
-    power = float(np.mean([one.low > -0.02 for one in ends]))
-    assert 0.8 - 0.05 < power < 0.95
-
-
-@pytest.mark.slow
 def test_gates_that_must_all_pass_ask_for_more_than_one() -> None:
     asked = gate("non_inferior", margin=0.02)
     (alone,) = planned(asked, pilot=True)
@@ -194,16 +153,6 @@ def test_gates_that_must_all_pass_ask_for_more_than_one() -> None:
     assert first.together is not None
     assert first.together > (first.alone or 0)
     assert first.lacks == first.queries - 50
-
-
-@pytest.mark.slow
-def test_a_spread_stands_in_for_a_pilot() -> None:
-    (without,) = planned(gate("non_inferior"))
-    assert without.alone is None
-    assert "--spread" in without.need.note
-    assert without.queries == without.need.least
-    sizes = [planned(gate("non_inferior"), spread=spread)[0].queries for spread in (0.1, 0.4)]
-    assert sizes[0] < sizes[1]
 
 
 @pytest.mark.slow
@@ -384,24 +333,6 @@ def test_days_of_other_arms_or_before_the_step_do_not_count() -> None:
     assert sorted(one.day for one in twice.shadow_days(step)) == [2, 3, 4, 5]
 
 
-def test_a_control_that_changed_is_refused_unless_the_step_before_passes_with_it() -> None:
-    """The decision for hybrid is against another Tantivy than the one that was accepted."""
-    changed = {
-        "steps": tuple(
-            one.model_copy(update={"control_setup": SETUP["mail-hash"]})
-            if one.step == "hybrid"
-            else one
-            for one in decision(20).steps
-        )
-    }
-    newer = decision(20).model_copy(update=changed)
-    assert in_the_way(SERVING, evidence_migration(newer)) == ()
-    without = newer.model_copy(update={"steps": newer.steps[2:]})
-    (line,) = in_the_way(SERVING, evidence_migration(without))
-    assert "mail-tantivy is another engine, version or setting than when tantivy was taken" in line
-    assert in_the_way(SERVING, evidence_migration(decision(20))) == ()
-
-
 @pytest.mark.parametrize(
     ("today", "noted", "to"),
     [
@@ -444,32 +375,6 @@ def test_the_last_step_has_no_next_and_one_without_a_switch_cannot_be_taken() ->
     short = replace(POLICY, steps=POLICY.steps[:3])
     found = standing(state, short, evidence_migration(decision(20)), now=NOW)
     assert (found.next, found.asks[-1].action) == (None, Action.DONE)
-
-
-def test_events_add_up() -> None:
-    late = Observed(at=NOW, by=BY, decision=decision(3), days=days(3, 3))
-    state = applied(SERVING, late)
-    assert [one.decided_at for one in state.decisions] == [
-        day(2, 6), day(3, 6), day(20, 6),
-    ]  # fmt: skip
-    assert len(state.days) == len(SERVING.days) + 1
-    over = Advanced(
-        at=NOW, by=BY, step="hybrid", switch="hybrid", decision=None, overridden=("x",), reason="r"
-    )
-    state = applied(state, over)
-    assert (state.step, state.switch, state.before) == ("hybrid", "hybrid", "tantivy")
-    back = applied(state, RolledBack(at=NOW, by=BY, to="shadow", switch="shadow", reason="r"))
-    assert (back.step, back.since) == ("shadow", day(2))
-    assert set(back.turned_back) == {"tantivy", "hybrid"}
-    assert back.overrides == (over,)
-    failed = Drilled(
-        at=NOW, by=BY, step="tantivy", old="shadow", new="tantivy", passed=False, said="x",
-        questions=1, back_ns=0, forth_ns=0,
-    )  # fmt: skip
-    assert applied(SERVING, failed).step == "shadow"
-    with pytest.raises(EvidenceError, match="a drill of tantivy, where hybrid"):
-        applied(state, failed)
-    assert decision(20).steps[1].outcome is Outcome.PROMOTE
 
 
 def written(folder: Path, keys: str) -> Path:

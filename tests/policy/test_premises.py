@@ -19,18 +19,17 @@ from harness.core.names import Experiment, ExperimentInputs, Kind
 from harness.core.records import Qrels, Query
 from harness.corpus.prepared import Inventory
 from harness.gates.base.differences import compare
-from harness.policy.decision import asked_means, decide, not_as_pinned, open_premises, over_budget
+from harness.policy.decision import asked_means, decide, open_premises, over_budget
 from harness.policy.load import load_policy
 from harness.policy.looks import Looks, looked, looks, told
 from harness.policy.model import UNDECLARED, Policy
 from harness.policy.pins import path_of, pin, read
-from harness.policy.selftest import GROUP, Pattern, Values, draw, passed, selftest
+from harness.policy.selftest import Pattern, Values, draw, passed, selftest
 from tests.make import gate_inputs
-from tests.make.decisions import held_to
 from tests.make.toy import GATES, HEAD, RACED, STEP
 from tests.policy import test_decide
 from tests.policy.test_decide import NOW
-from tests.policy.tried import MARGIN, RULES, evidence, gate, judged, step
+from tests.policy.tried import RULES, evidence, gate, judged, step
 
 STARTS = 7
 """Processes of which all are alike: enough for a median, at the level of the policy."""
@@ -81,35 +80,6 @@ def test_declared_premises_hold_nothing_and_undeclared_ones_are_named(tmp_path: 
     assert all(f"{key} (" in found.reason for key in keys)
 
 
-def test_a_gate_on_identity_alone_takes_none_for_granted(tmp_path: Path) -> None:
-    alone = GATES.split("\n\n")[0]
-    assert premise(policy(tmp_path, undeclared("drawn", "needs"), alone), given()) is None
-
-
-def test_a_model_or_intents_check_for_unlike_words_but_not_where_texts_do_not_count(
-    tmp_path: Path,
-) -> None:
-    compared = given(unlike_words="a model")
-    known = policy(tmp_path, undeclared("needs"))
-    found = premise(known, given())
-    assert found is not None
-    assert "harness stage prepare --similar" in found.remedy
-    assert premise(known, compared) is None
-    assert premise(replace(known, clusters="none"), compared) is not None
-
-
-def test_a_sample_needs_a_judge_that_the_policy_names(tmp_path: Path) -> None:
-    known, sample = policy(tmp_path, undeclared("judges")), gate_sample("nDCG@10")
-    assert premise(known, given()) is None
-    assert (
-        premise(known, given(kinds={Samples: Samples({(*sample.key[:2], "RR@10"): sample})}))
-        is None
-    )
-    found = premise(known, given(kinds={Samples: Samples({sample.key: sample})}))
-    assert found is not None
-    assert found.reason.startswith("judges (")
-
-
 def test_a_sample_of_a_machine_holds_the_step_whatever_is_declared(tmp_path: Path) -> None:
     known = policy(tmp_path)
     people = gate_sample("nDCG@10")
@@ -151,26 +121,12 @@ def test_a_cluster_that_is_surely_too_large_refutes_the_key(
         assert "one need has 12 of 300 queries, and largest_cluster is 0.01%" in found.reason
 
 
-DRIFT = not_as_pinned(["1 query added (b)"], pinned_at="2026-03-01", again="harness policy pin p")
-
-
 @pytest.fixture
 def kept(tmp_path: Path) -> Policy:
     later = STEP.replace('name = "tantivy"', 'name = "later"')
     path = tmp_path / "p.toml"
     path.write_text(HEAD + STEP + GATES + later + GATES)
     return load_policy(path)
-
-
-def test_every_step_has_it_and_the_policy_is_still_kept(kept: Policy) -> None:
-    decisions = decide(kept, {}, now=NOW, reservations=[DRIFT])
-    held_to(kept, decisions)
-    for one, decision in zip(kept.steps, decisions, strict=True):
-        assert decision.findings[-1] == DRIFT
-        assert [found.gate for found in decision.findings[:-1]] == [gate.name for gate in one.gates]
-        assert decision.outcome is Outcome.HOLD
-    assert DRIFT.cause is Cause.PINNED
-    assert DRIFT.reason == "since the pin of 2026-03-01: 1 query added (b)"
 
 
 def spent(by: float, attempts: int = 1) -> Looks:
@@ -347,28 +303,6 @@ def test_a_race_that_was_begun_and_dropped_counts(policy_looks: Policy) -> None:
     assert told([begun, begun, ended]) == ("race that was dropped", "race")
 
 
-def test_a_race_that_was_stopped_and_gone_on_with_is_told_and_is_no_look(
-    policy_looks: Policy,
-) -> None:
-    now = inputs(times=of_json("b"))
-    begun = line(policy_looks, inputs(times=None), "race begun")
-    resumed = line(policy_looks, inputs(times=None), "race resumed")
-    ended = line(policy_looks, now, "race")
-    seen = looks([begun, resumed, resumed, ended], policy_looks, policy_looks.steps[0], now)
-    assert (seen.attempts, seen.unjudged, seen.resumed) == (1, 0, 2)
-    assert told([begun, resumed, ended]) == ("race that was stopped and resumed", "race")
-    strange = line(policy_looks, inputs(runs={"fts5": of_json("fts5")}), "race resumed")
-    assert looks([strange], policy_looks, policy_looks.steps[0], now).resumed == 0
-
-
-def test_a_policy_without_timed_gates_does_not_count_races(tmp_path: Path) -> None:
-    path = tmp_path / "untimed.toml"
-    path.write_text(HEAD + STEP + GATES)
-    policy = load_policy(path)
-    races = [line(policy, inputs(times=of_json(at)), "race") for at in ("a", "b")]
-    assert count(policy, races, inputs()) == (1, 1, 0)
-
-
 @pytest.mark.parametrize("name", ["toy ", "exploring"])
 def test_a_look_by_another_name_of_the_policy_counts(policy_looks: Policy, name: str) -> None:
     log = [line(policy_looks, inputs(), name=name)]
@@ -424,18 +358,6 @@ def test_another_control_has_a_budget_of_its_own(policy_looks: Policy) -> None:
     other = replace(policy_looks, steps=(replace(step, control="dense"),))
     now = inputs(runs={"dense": of_json("dense"), "tantivy": of_json("tantivy")})
     assert count(other, [line(policy_looks, inputs())], now) == (1, 1, 1)
-
-
-def test_a_control_by_another_name_is_known_by_what_it_showed(policy_looks: Policy) -> None:
-    was = shown("tantivy")
-    now = was.model_copy(
-        update={
-            "runs": {"serving": of_json("x"), "tantivy": of_json("new")},
-            "shown": {"serving": of_json("fts5"), "tantivy": of_json("new")},
-        }
-    )
-    other = replace(policy_looks, steps=(replace(policy_looks.steps[0], control="serving"),))
-    assert count(other, [line(policy_looks, was)], now) == (2, 2, 2)
 
 
 def test_each_attempt_costs_the_level_of_its_day(policy_looks: Policy) -> None:
@@ -503,15 +425,6 @@ def test_the_true_mean_is_the_one_that_is_asked_for(pattern: Pattern, truth: flo
     assert means.mean() == pytest.approx(truth, abs=4 * means.std() / TRIALS**0.5)
 
 
-def test_queries_of_one_cluster_are_lost_together() -> None:
-    given = values(60)._replace(clusters=np.repeat(np.arange(15), 4))
-    whole = draw(Pattern.CLUSTERED, given, -0.1, trials=5, seed=7)
-    assert whole is not None
-    assert whole.clusters is not None
-    assert np.bincount(whole.clusters).max() == 4 * GROUP
-    assert (whole.clusters.reshape(15, 4) == whole.clusters.reshape(15, 4)[:, :1]).all()
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("asked", GATES_SELFTEST, ids=lambda asked: asked.name)
 @pytest.mark.parametrize("given", [evidence(), evidence(clusters=3), evidence(lost=3)])
@@ -537,11 +450,3 @@ def test_a_gate_errs_rarely_under_every_pattern() -> None:
     assert all(rate.low <= 0.025 for rate in rates.values())
     assert found.fine is not None
     assert found.fine.value > 0.8
-
-
-def test_a_gate_on_slices_is_as_wrong_as_its_worst_slice() -> None:
-    (found,) = tried(gate("no_slice_harmed", margins={"odd": 0.2}))
-    assert (found.what, found.limit) in {
-        ("nDCG@10 on slice even", -MARGIN),
-        ("nDCG@10 on slice odd", -0.2),
-    }

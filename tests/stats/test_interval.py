@@ -53,13 +53,6 @@ def test_within_a_span_it_is_the_bound_alone() -> None:
     assert estimates[0].low == pytest.approx(-0.061, abs=0.001)
 
 
-def test_no_verdict_depends_on_a_seed_or_on_the_resamples() -> None:
-    values = np.random.default_rng(2).uniform(-0.9, 0.9, 40)
-    other = Inference(confidence=0.95, resamples=1_000, seed=8)
-    found = interval(values, span=DIFFERENCES, inference=other, clusters=None)
-    assert found == interval(values, span=DIFFERENCES, **SURE)
-
-
 def test_one_cluster_has_the_widest_interval_instead_of_none() -> None:
     values = np.full(12, 0.1)
     found = interval(values, span=DIFFERENCES, **SURE | {"clusters": np.zeros(12, dtype=np.int64)})
@@ -141,23 +134,6 @@ def test_a_sample_without_a_difference_says_nothing_of_what_was_not_sampled() ->
         assert low == pytest.approx(-0.0362 * tail * (1 - inclusion) ** 0.5, rel=0.03)
 
 
-def test_equal_weights_have_the_bound_of_a_plain_mean() -> None:
-    values = np.random.default_rng(1).random(40)
-    found = of(values.tolist(), [Drawn("s", 1e-9, 3)] * 40)
-    ends = bounded_each(values.reshape(-1, 1), span=SHARE, level=0.025, clusters=None)
-    assert found is not None
-    assert found.estimate.low == pytest.approx(float(ends.low[0]))
-    assert found.estimate.high == pytest.approx(float(ends.high[0]))
-
-
-def test_what_misleads_is_refused() -> None:
-    drawn = [Drawn("s", 0.5, 1), Drawn("s", 0.4, 1)]
-    with pytest.raises(EvidenceError, match="stratum s have different inclusion probabilities"):
-        of([1.0, 1.0], drawn)
-    with pytest.raises(EvidenceError, match="not all within 0 and 1"):
-        of([1.0, 2.0], [Drawn("s", 0.5, 1)] * 2)
-
-
 @pytest.mark.slow
 @pytest.mark.simulation
 @pytest.mark.parametrize("moved", [None, 0.03])
@@ -231,15 +207,6 @@ def test_no_human_judgement_of_other_queries_is_used() -> None:
     assert found[0] == found[1]
 
 
-def test_clusters_widen_the_interval() -> None:
-    shown, _ = world()
-    twins = shown._replace(human=np.where(shown.query % 2, np.roll(shown.human, 10), shown.human))
-    people = np.arange(400) < 80
-    alone = assisted(twins, people, clusters=None, inference=RULES_ASSISTED).human
-    paired = assisted(twins, people, clusters=np.arange(400) // 2, inference=RULES_ASSISTED).human
-    assert paired.high - paired.low > 1.2 * (alone.high - alone.low)
-
-
 def test_kappa_by_hand() -> None:
     one = np.array([1.0] * 20 + [1] * 5 + [0] * 10 + [0] * 15)
     other = np.array([1.0] * 20 + [0] * 5 + [1] * 10 + [0] * 15)
@@ -296,19 +263,6 @@ def test_a_disagreement_weighs_as_far_as_it_is_apart(weights: Weights, value: fl
     )  # fmt: skip
     assert found.value == pytest.approx(value)
     assert found.n == 4
-
-
-def test_judgements_of_one_query_are_one_piece_of_evidence() -> None:
-    rng = np.random.default_rng(2)
-    one = rng.integers(0, 3, 60)
-    other = np.where(rng.random(60) < 0.7, one, 2 - one)
-    many = np.tile(one, 10), np.tile(other, 10)
-    apart, together = (
-        kappa(many[0], many[1], clusters, confidence=0.95, weights="linear")
-        for clusters in (np.arange(600), np.tile(np.arange(60), 10))
-    )
-    assert apart.value == together.value
-    assert together.high - together.low > 2.5 * (apart.high - apart.low)
 
 
 ROWS = (
