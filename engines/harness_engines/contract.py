@@ -104,11 +104,7 @@ Row = tuple[str, str, str]
 
 
 def sort_by_id(rows: Iterable[Row]) -> Iterator[Row]:
-    """Yield rows in code point order of their ids, then of title and text.
-
-    SQLite sorts them in a temporary database, which it writes to disk where it outgrows the cache,
-    and raises its own error where that cannot be written.
-    """
+    """Yield rows in code point order of their ids, then of title and text."""
     with closing(sqlite3.connect("")) as scratch:
         scratch.execute("PRAGMA journal_mode = OFF")
         scratch.execute("CREATE TABLE document (id TEXT, title TEXT, text TEXT)")
@@ -170,10 +166,7 @@ def opened_whole(engine: Engine, index: Path) -> Iterator[Searcher]:
 
 @contextmanager
 def _stays(index: Path) -> Iterator[Callable[[], bool]]:
-    """Return what tells whether the folder is still the one that it was, or still not there.
-
-    The folder is kept open, so that no other one gets its number.
-    """
+    """Return what tells whether the folder is still the one that it was, or still not there."""
     try:
         folder = os.open(index, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
@@ -227,11 +220,7 @@ def check_made_by(
     version: str,
     settings: Any,  # noqa: ANN401  whatever json can write
 ) -> None:
-    """Compare an index's manifest with the engine that wants to open it, or raise IndexNotReady.
-
-    An index that answers with other settings, or by other software, than it was built with would
-    show a fingerprint that is not its own.
-    """
+    """Compare an index's manifest with the engine that wants to open it, or raise IndexNotReady."""
     opens = replace(manifest, engine=engine, version=version, settings_sha256=of_json(settings))
     ours, built = asdict(opens), asdict(manifest)
     differ = [
@@ -429,10 +418,7 @@ def imported(file: Path) -> ModuleType:
 
 
 def module_of(arm: Path, stack: str) -> ModuleType:
-    """Import the Python file that an arm names.
-
-    BadPolicy where it is missing or has no ``engine``, InvalidArm where it cannot be imported.
-    """
+    """Import the Python file that an arm names."""
     file = arm.parent / stack
     if not file.is_file():
         raise BadPolicy(arm, f"stack: no file {file}", "Name a Python file beside this one")
@@ -451,15 +437,7 @@ def named(
     but: type[Exception] = HarnessError,
     only: type[BaseException] = BaseException,
 ) -> Iterator[None]:
-    """Make whatever an engine raises an error that names its arm; its own exit is one too.
-
-    ``but`` is a kind of error that says enough by itself. Of other kinds than ``only`` none is
-    changed.
-
-    Raises:
-        InvalidArm: the engine raised anything but an error of the harness or an interrupt.
-        NotInstalled: it needs a package of an extra.
-    """
+    """Make whatever an engine raises an error that names its arm; its own exit is one too."""
     try:
         yield
     except (but, HarnessError, KeyboardInterrupt, GeneratorExit):

@@ -68,12 +68,7 @@ class FunctionSearcher:
     function: Search
 
     def search(self, text: str, k: int) -> Answer:
-        """Call the function; pairs of equal score are ordered by document id.
-
-        Raises:
-            TypeError: a hit is neither an id nor a pair of id and score.
-            ValueError: a score is not finite, or is higher than the one before it.
-        """
+        """Call the function; pairs of equal score are ordered by document id."""
         found = [_pair(one, place) for place, one in enumerate(self.function(text, k), start=1)]
         scores = [score for _, score in found]
         if scores != sorted(scores, reverse=True):
@@ -93,11 +88,7 @@ def _pair(hit: object, place: int) -> tuple[str, float]:
 
 
 def load(place: Place) -> tuple[FunctionEngine, Path]:
-    """Import the function, and find its file.
-
-    Raises:
-        InvalidArm: code is forbidden, the module cannot be imported, or has no such function.
-    """
+    """Import the function, and find its file."""
     written = f"{place.module}:{place.function}"
     contract.check_code(written, place.name, written)
     with contract.named(place.name, f"{place.module} cannot be imported"):

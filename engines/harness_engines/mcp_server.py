@@ -51,10 +51,7 @@ class RefusalCode(StrEnum):
 
 
 class ToolRefusal(Exception):
-    """The arguments contradict each other, cannot be read, or name what there is not.
-
-    What was given may be quoted, and may be long: the middle of the message is left out then.
-    """
+    """The arguments contradict each other, cannot be read, or name what there is not."""
 
     def __init__(self, problem: str, code: RefusalCode = RefusalCode.INVALID_ARGUMENT) -> None:
         super().__init__(f"{code}: {between(problem, LONGEST)}")
@@ -228,10 +225,7 @@ def serve_http(
     ready: Callable[[str], object],
     tokens: Mapping[str, Any] | None,
 ) -> None:
-    """Speak streamable HTTP until interrupted; port 0 takes a free one, ``ready`` is told the URL.
-
-    ``tokens`` are those of ``admitted``: None answers every program of this machine.
-    """
+    """Speak streamable HTTP until interrupted; port 0 takes a free one, which ``ready`` is told."""
     from harness.core.server import bound, server
 
     check_loopback(host)

@@ -190,10 +190,7 @@ def known_stacks() -> Mapping[str, str]:
 
 
 def _written(settings: Mapping[str, Any], loc: Sequence[str | int]) -> list[str]:
-    """Reduce a place in the settings to keys as they are written, and a last that may be missing.
-
-    Where a table may be of several kinds, pydantic puts the kind's name between the keys.
-    """
+    """Reduce a place in settings to keys as they are written, and a last that may be missing."""
     found: list[str] = []
     within: Any = settings
     for at, part in enumerate(loc, start=1):

@@ -143,10 +143,7 @@ class MaskedWords:
         return cls(held, layers, heads)
 
     def strongest(self, ids: NDArray[np.int64]) -> Single:
-        """Highest logit of each term over the tokens of one text; shape (terms,).
-
-        ``ids`` has the shape (tokens,), with at least one.
-        """
+        """Highest logit of each term over the tokens of one text; shape (terms,)."""
         places = self.tensors["bert.embeddings.position_embeddings.weight"][: len(ids)]
         kind = self.tensors["bert.embeddings.token_type_embeddings.weight"][0]
         x = self._normed("bert.embeddings", self.tensors[WORDS][ids] + (places + kind))
@@ -223,10 +220,7 @@ class SparseStore:
         return len(self.offsets) - 1
 
     def dots(self, query: Terms, rows: Ints) -> NDArray[np.float64]:
-        """Dot product of ``query`` with each of ``rows``, shape (rows,), not bounded above.
-
-        Rounded to ``COSINE_DIGITS``, below which processors differ.
-        """
+        """Dot product of ``query`` with each of ``rows``, shape (rows,), not bounded above."""
         asked = np.zeros(self.vocabulary)
         asked[query.terms] = query.weights
         starts, lengths = self.offsets[rows], np.diff(self.offsets)[rows]
@@ -257,10 +251,7 @@ class SparseEncoder(Protocol):
 def encode_all(
     texts: Sequence[str], encoder: SparseEncoder, vocabulary: int, cache: Path
 ) -> SparseStore:
-    """Weigh the terms of ``texts``, in half precision; row n is that of text n.
-
-    Only texts never seen before cost anything.
-    """
+    """Weigh the terms of ``texts``, in half precision; row n is that of text n."""
     folder = cache / SPARSE / hashlib.sha256(encoder.identity.encode()).hexdigest()[:16]
     keys = [bulk.key_of(text) for text in texts]
     wanted = frozenset(keys)

@@ -374,7 +374,7 @@ def _nothing(text: str, tokens: Sequence[int], budget: int) -> str:
 def _show_notes(answer: Mapping[str, Any], given: Mapping[str, Any], search: Retriever) -> None:
     told = answer["diagnostics"]
     if not answer["items"]:
-        from harness_engines.stacks.writing.service import context_of
+        from harness_engines.stacks.writing.arm import context_of
 
         text = given["queryText"]
         found = search.find(text, context_of(given)).ranked

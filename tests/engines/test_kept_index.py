@@ -20,15 +20,14 @@ from harness_engines.kept import index, listing
 from harness_engines.kept.index import LiveFolder, Updated
 from harness_engines.kept.listing import UnreadFile
 from harness_engines.stacks.code.arm import Code
+from harness_engines.stacks.code.arm import follow as code
 from harness_engines.stacks.code.ranking import CodeSettings
-from harness_engines.stacks.code.service import follow as code
 from harness_engines.stacks.documents.arm import Documents
+from harness_engines.stacks.documents.arm import follow as documents
 from harness_engines.stacks.documents.library import DocumentSettings
-from harness_engines.stacks.documents.service import follow as documents
-from harness_engines.stacks.writing.arm import Writing
+from harness_engines.stacks.writing.arm import Writing, reader
+from harness_engines.stacks.writing.arm import follow as notes
 from harness_engines.stacks.writing.retrieval import WritingSettings as NoteSettings
-from harness_engines.stacks.writing.service import follow as notes
-from harness_engines.stacks.writing.service import reader
 from harness_engines.stacks.writing.store import rows
 from tests.make.code import SETTINGS as CODE
 from tests.make.models import NOTES_SETTINGS as NOTES
@@ -115,7 +114,7 @@ def update(root: Path, tmp_path: Path) -> Callable[[], Updated]:
     return lambda: index.update(root, tmp_path / "kept", reader(note_settings()))
 
 
-ROWS = "harness_engines.stacks.writing.service.rows"
+ROWS = "harness_engines.stacks.writing.arm.rows"
 """What is called once for each note that is taken in."""
 
 

@@ -16,19 +16,18 @@ from mcp import Client
 
 from harness.core.errors import HarnessError, ModelNotReady, UnknownName
 from harness_engines.kept.kit import NOTES
-from harness_engines.stacks.code.arm import Code
+from harness_engines.stacks.code.arm import NEAREST as NO_UNIT
+from harness_engines.stacks.code.arm import NOT_AS_TYPED, Code
+from harness_engines.stacks.code.arm import follow as code
 from harness_engines.stacks.code.ranking import CodeSettings
 from harness_engines.stacks.code.search import CodeVectors
-from harness_engines.stacks.code.service import NEAREST as NO_UNIT
-from harness_engines.stacks.code.service import NOT_AS_TYPED
-from harness_engines.stacks.code.service import follow as code
 from harness_engines.stacks.code.units import Mode
 from harness_engines.stacks.code.words import ScoredUnit
 from harness_engines.stacks.documents import models
 from harness_engines.stacks.documents.arm import Documents
+from harness_engines.stacks.documents.arm import follow as documents
 from harness_engines.stacks.documents.library import DocumentSettings
 from harness_engines.stacks.documents.models import Loaded
-from harness_engines.stacks.documents.service import follow as documents
 from tests.engines.test_kept_index import BY_WORDS, FORMULA, STACKS, ask, live, write
 from tests.make.code import SETTINGS as CODE
 from tests.make.code import write_shop

@@ -419,5 +419,5 @@ def test_a_note_is_shown_once_by_its_best_chunk(searcher: WritingSearcher) -> No
 
 
 def test_a_search_by_words_alone_does_not_load_what_vectors_need() -> None:
-    said = "import sys, harness_engines.stacks.writing.service; print('numpy' in sys.modules)"
+    said = "import sys, harness_engines.stacks.writing.arm; print('numpy' in sys.modules)"
     assert run([sys.executable, "-c", said], capture_output=True, check=True).stdout == b"False\n"

@@ -21,7 +21,7 @@ from harness.replay.drive import observe
 from harness_engines import registry
 from harness_engines.lexical.grammar import parse
 from harness_engines.stacks import keeper
-from harness_engines.stacks.postgres import arm, embedded
+from harness_engines.stacks.postgres import arm
 from harness_engines.stacks.postgres.arm import Postgres, PostgresSearcher, PostgresSettings
 from tests.source import ROOT
 
@@ -41,7 +41,7 @@ def settings(**changed: Any) -> PostgresSettings:  # noqa: ANN401  any value of 
 def dsn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """Run a server as somebody else's, which arms reach by a variable."""
     (tmp_path / "server").mkdir()
-    with embedded.server(tmp_path / "server") as found:
+    with arm.server(tmp_path / "server") as found:
         monkeypatch.setenv(NAME, found)
         yield found
 
@@ -166,8 +166,8 @@ def test_a_connection_that_is_cut_is_opened_again_and_counted(dsn: str, tmp_path
 SCRIPT = """
 import sys, time
 from pathlib import Path
-from harness_engines.stacks.postgres import embedded
-with embedded.server(Path(sys.argv[1])) as dsn:
+from harness_engines.stacks.postgres import arm
+with arm.server(Path(sys.argv[1])) as dsn:
     print(dsn, flush=True)
     time.sleep(600)
 """

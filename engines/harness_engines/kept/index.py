@@ -339,10 +339,7 @@ class LiveFolder(Generic[Opened]):
     def now(
         self, *, follow: bool = True, everything: bool | None = None
     ) -> Iterator[tuple[Opened, Updated | None]]:
-        """Return what answers for the folder as it is; with ``follow`` off, as it was indexed.
-
-        ``everything`` is that of ``update``.
-        """
+        """Return what answers for the folder as it is; with ``follow`` off, as it was indexed."""
         with self._lock:
             given = self._root, self._place, self._reader
             done = update(*given, everything=everything) if follow else None

@@ -115,7 +115,7 @@ EXPLAIN = "Show what every leg says of each hit."
 NOTES = Kit(
     "notes",
     "writing",
-    "harness_engines.stacks.writing.service",
+    "harness_engines.stacks.writing.arm",
     "writing-notes",
     "rag_retrieve",
     "Retrieve snippets of notes for a writer, with diagnostics.",
@@ -132,7 +132,7 @@ NOTES = Kit(
 DOCUMENTS = Kit(
     "docs",
     "documents",
-    "harness_engines.stacks.documents.service",
+    "harness_engines.stacks.documents.arm",
     "documents-free-words",
     "search_collection",
     "Search the documents of a folder; each result cites its place.",
@@ -174,7 +174,7 @@ FILTERS = (
 CODE = Kit(
     "code",
     "code",
-    "harness_engines.stacks.code.service",
+    "harness_engines.stacks.code.arm",
     "code-mixed",
     "search_code",
     "Search code, prose and records of a folder; filters hold before ranking.",

@@ -111,10 +111,7 @@ def listed(root: Path, suffixes: frozenset[str], *, everything: bool = False) ->
 
 @dataclass(frozen=True, slots=True)
 class _Walk:
-    """Lists in no order; it runs before each query, so it looks at names without paths.
-
-    What is removed, or becomes a link, while it is listed is left out.
-    """
+    """Lists in no order; it runs before each query, so it looks at names without paths."""
 
     suffixes: frozenset[str]
     everything: bool

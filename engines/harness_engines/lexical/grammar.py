@@ -269,10 +269,7 @@ def _spliced(parts: Iterable[Node], *, either: bool) -> tuple[Node, ...]:
 
 
 def _simplified(node: Node, *, either: bool) -> tuple[Node, ...]:
-    """Return parts that mean the same, where they stand, as the group around them.
-
-    ``either`` says whether an OR stands there: some engines want all words where none does.
-    """
+    """Return parts that mean the same, where they stand, as the group around them."""
     if isinstance(node, Clause):
         return (node,)
     kinds, occur = {part.occur for part in node.parts}, node.occur
@@ -362,10 +359,7 @@ def refuses(text: str) -> bool:
 
 
 def positive(text: str) -> str:
-    """Write the text that is looked for, without operators and what must not be there.
-
-    A text without operators stays as it is, its white space collapsed.
-    """
+    """Write the text that is looked for, without operators and what must not be there."""
     found = parse(text)
     if all(isinstance(p, Clause) and p.occur is Occur.SHOULD and not p.quoted for p in found.parts):
         return normalise(text)

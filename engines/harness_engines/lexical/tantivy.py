@@ -46,10 +46,7 @@ OCCURS = {
 def compiled(
     tree: ClauseGroup, one: Callable[[Clause], tantivy.Query | None]
 ) -> tantivy.Query | None:
-    """Make a query of a tree, each clause by ``one``; None where no clause has a term.
-
-    The parser of Tantivy is not used, so nothing typed is syntax. What only refuses lists the rest.
-    """
+    """Make a query of a tree, each clause by ``one``; None where no clause has a term."""
     made = (
         (part.occur, one(part) if isinstance(part, Clause) else compiled(part, one))
         for part in tree.parts

@@ -115,10 +115,7 @@ class Normal:
 
 
 def _clusters_of(text: str) -> Iterator[re.Match[str]]:
-    """Yield clusters beside characters beyond ASCII alone; each mark is one of them.
-
-    The classes of ``_clusters`` are large, and slow where they are tried behind every character.
-    """
+    """Yield clusters beside characters beyond ASCII alone; each mark is one of them."""
     clusters, end = _clusters(), 0
     for run in _BEYOND_ASCII.finditer(text):
         for cluster in clusters.finditer(text, max(end, run.start() - 1), run.end()):

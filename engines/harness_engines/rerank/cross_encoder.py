@@ -39,11 +39,7 @@ class Reranker(Protocol):
         ...
 
     def rerank(self, text: str, ids: Sequence[int], fused: Sequence[float]) -> Sequence[Reranked]:
-        """Judge each candidate of the window.
-
-        ``ids`` come best first; ``fused``, in [0, 1], are the scores that brought them there. A
-        cross-encoder does not look at them, late interaction blends with them.
-        """
+        """Judge each candidate of the window."""
         ...
 
 
@@ -135,11 +131,7 @@ class CrossEncoder:
         )
 
     def logits(self, query: str, texts: Sequence[str]) -> NDArray[np.float64]:
-        """Judge ``texts`` for ``query``; shape (texts,).
-
-        Texts are taken by length, so that a text's company depends on the texts and not on the
-        order they come in.
-        """
+        """Judge ``texts`` for ``query``; shape (texts,)."""
         pairs = self.tokenizer.encode_batch([(query, text) for text in texts])
         order = sorted(range(len(texts)), key=lambda at: (len(pairs[at].ids), texts[at]))
         found = np.empty(len(texts))

@@ -110,11 +110,7 @@ class TokenStore:
 def write(
     path: Path, embedder_id: str, dimension: int, ids: Ids, lengths: Ids, *, fill: Fill
 ) -> None:
-    """Write vectors of texts of ascending ``ids`` and so many tokens; an older file is replaced.
-
-    The slab is mapped while it is filled, so no more of it need be in memory than the system
-    keeps there.
-    """
+    """Write vectors of texts of ascending ``ids`` and so many tokens; an older file is replaced."""
     if ids.shape != lengths.shape or (lengths < 0).any() or (ids[1:] <= ids[:-1]).any():
         raise ValueError("ids must ascend and each have the number of its tokens")
     embedder = embedder_id.encode()
@@ -162,12 +158,7 @@ def write_tokens(
     *,
     one_bit: bool = False,
 ) -> None:
-    """Write the token vectors of ``texts`` into ``path``, or their signs; ``ids`` ascend.
-
-    Only texts never seen before are read by the model, and the one pass keeps both their tokens and
-    their pooled vectors, so that ``vector.bulk.embed_all`` finds those made. One part
-    file at a time is in memory.
-    """
+    """Write the token vectors of ``texts`` into ``path``, or their signs; ``ids`` ascend."""
     folder = bulk.folder_of(cache, CACHE_FOLDER, embedder)
     rows: dict[bytes, list[int]] = {}
     for row, text in enumerate(texts):

@@ -39,10 +39,7 @@ def running(
     gently: bool = False,
     keep: bool = False,
 ) -> Iterator[tuple[int, ...]]:
-    """Run servers while the block runs, logs beside them, and yield their process ids.
-
-    Where we are root, they run as ``uid``.
-    """
+    """Run servers while the block runs, logs beside them, and yield their process ids."""
     how = ["gently" if gently else "hard", "keep" if keep else "remove"]
     keeper = subprocess.Popen(  # noqa: S603  this project's own file
         [sys.executable, "-I", "-S", __file__, folder, str(uid), *how],

@@ -174,10 +174,7 @@ def header_of(path: Path) -> str:
 
 
 def write_amvi(path: Path, embedder_id: str, message_ids: Ids, vectors: Half) -> None:
-    """Write vectors of length 1 (or 0, which are like nothing), shape (messages, dimension).
-
-    Messages may come in any order. An older file is replaced when the new one is whole.
-    """
+    """Write vectors of length 1 (or 0, which are like nothing), shape (messages, dimension)."""
     order = _order(message_ids, vectors)
     chunks = (vectors[rows] for rows in _pieces(order))
     _write(path, embedder_id, message_ids[order], vectors.shape[1], chunks)
@@ -186,11 +183,7 @@ def write_amvi(path: Path, embedder_id: str, message_ids: Ids, vectors: Half) ->
 def updated(
     index: AmviIndex, path: Path, message_ids: Ids, vectors: Half, deleted: Iterable[int]
 ) -> None:
-    """Write ``index`` with some messages put in or replaced and some left out.
-
-    Nothing is embedded anew. ``path`` may be the file that ``index`` was opened from. Deleting
-    what is not there changes nothing.
-    """
+    """Write ``index`` with some messages put in or replaced and some left out."""
     _order(message_ids, vectors)
     dimension = index.vectors.shape[1]
     if vectors.shape[1] != dimension:
@@ -280,11 +273,7 @@ class VectorStore:
     """Shape (documents, dimension), mapped from the file."""
 
     def nearest(self, query: NDArray[np.float32], k: int) -> list[tuple[str, float]]:
-        """Find the ``k`` documents of highest positive cosine; shape of ``query``: (dimension,).
-
-        Ordered by (-cosine, document id). A document at a right angle or beyond has nothing in
-        common with the query and is not shown.
-        """
+        """Find the ``k`` documents of highest positive cosine; shape of ``query``: (dimension,)."""
         rows, cosines = nearest(self.vectors, query, k)
         best = zip(rows.tolist(), cosines.tolist(), strict=True)
         return [(self.doc_ids[row], cosine) for row, cosine in best if cosine > 0]

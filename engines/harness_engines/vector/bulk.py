@@ -105,10 +105,7 @@ def _gathered(keys: Sequence[bytes], dimension: int, folder: Path) -> Half:
 
 
 def _rows(count: int, dimension: int) -> Half:
-    """Make room for vectors: in memory, or in a file without a name where they take much.
-
-    Its blocks are taken at once: where a disk has none for a mapped page, the process is killed.
-    """
+    """Make room for vectors: in memory, or in a file without a name where they take much."""
     if count * dimension * HALF_BYTES <= IN_MEMORY:
         return np.empty((count, dimension), dtype=np.float16)
     folder = above()
@@ -207,10 +204,7 @@ def batches(part: Part) -> Iterator[Part]:
 
 
 def _stored(folder: Path) -> Iterator[tuple[list[bytes], Half]]:
-    """Yield keys and vectors, file by file, the recorded ones last.
-
-    What a broken file held is embedded again.
-    """
+    """Yield keys and vectors, file by file, the recorded ones last."""
     for keys, (vectors,) in parts_of(folder, "vectors"):
         if len(keys) == len(vectors):
             yield keys, vectors
@@ -221,10 +215,7 @@ def _stored(folder: Path) -> Iterator[tuple[list[bytes], Half]]:
 def parts_of(
     folder: Path, *columns: str, wanted: Collection[bytes] | None = None
 ) -> Iterator[tuple[list[bytes], list[NDArray[Any]]]]:
-    """Yield keys and columns of the part files that hold wanted texts (None: all).
-
-    What a broken one held is not there.
-    """
+    """Yield keys and columns of the part files that hold wanted texts (None: all)."""
     for path in sorted(folder.glob("*.npz")):
         try:
             with path.open("rb") as file, np.load(file) as part:
@@ -240,10 +231,7 @@ def parts_of(
 def rows_of(
     folder: Path, *columns: str, wanted: Collection[bytes]
 ) -> Iterator[tuple[bytes, tuple[NDArray[Any], ...]]]:
-    """Yield keys with their stretch of each column, in part files that hold wanted texts.
-
-    A part file has beside its columns the ``lengths`` of all stretches.
-    """
+    """Yield keys with their stretch of each column, in part files that hold wanted texts."""
     for keys, (lengths, *found) in parts_of(folder, "lengths", *columns, wanted=wanted):
         ends = np.cumsum(lengths)
         if len(ends) == len(keys) and all(len(column) == ends[-1] for column in found):
@@ -319,10 +307,7 @@ def write(folder: Path, embedder: Embedder, cache: Path, texts: Sequence[str]) -
 def take(
     folder: Path, embedder: Embedder, cache: Path, texts: Sequence[str]
 ) -> VectorAgreement | None:
-    """Copy the record's vectors into the cache, if fresh ones of a sample of ``texts`` agree.
-
-    None where the record has no file of this embedder, or not all of the sample.
-    """
+    """Copy the record's vectors into the cache, if fresh ones of a sample of ``texts`` agree."""
     path = _file(folder, embedder, cache)
     known = read_recorded(path)
     sample = sorted(set(texts), key=key_of)[:SAMPLE]

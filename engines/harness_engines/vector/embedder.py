@@ -188,11 +188,7 @@ def session(
 
 
 def eight_bit_session(weights: Path) -> onnxruntime.InferenceSession:
-    """Open the graph over the pinned file of all-MiniLM-L6-v2.
-
-    It takes ``input_ids``, shape (1, tokens), and gives the last hidden states, shape (1, tokens,
-    384).
-    """
+    """Open the graph over the pinned file of all-MiniLM-L6-v2."""
     held = whole(weights)
     arrays = {
         name: np.frombuffer(held, kind, int(np.prod(shape)), first).reshape(shape).copy()

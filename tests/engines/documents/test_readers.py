@@ -9,7 +9,7 @@ import pytest
 
 from harness_engines.stacks.documents import texts
 from harness_engines.stacks.documents.formats import joined
-from harness_engines.stacks.writing.service import title_of
+from harness_engines.stacks.writing.arm import title_of
 from tests.make.files import Made, files
 from tests.source import ROOT
 

@@ -1,4 +1,4 @@
-"""Code search as a stack under test: documents in, what it shows for a text and its filters out."""
+"""Code search as a stack under test, and in a folder of code that is kept searchable."""
 
 from __future__ import annotations
 
@@ -6,24 +6,56 @@ import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from pathlib import Path
+from itertools import islice
+from pathlib import Path, PurePosixPath
+from sqlite3 import Connection
 from typing import Any, ClassVar
 
+import numpy as np
+
 from harness.core.engine import Answer, Engine, Explained, Hit, Manifest, Searcher
-from harness.core.errors import IndexNotReady
+from harness.core.errors import BadFile, IndexNotReady, ModelNotReady, UnknownName
+from harness.core.reading import Malformed
 from harness.core.records import Document, Scalar
 from harness_engines import contract
 from harness_engines.contract import FileEngine
 from harness_engines.kept import cached
 from harness_engines.kept import index as tables
+from harness_engines.kept.cached import vectors_of
+from harness_engines.kept.index import FileReader, LiveFolder
+from harness_engines.lexical.grammar import exact_clauses
+from harness_engines.lexical.query import LIKE, Like
+from harness_engines.lexical.terms import Occur
 from harness_engines.stacks.code import ranking, store, units, words
-from harness_engines.stacks.code.ranking import CodeSettings, UnitGraph
+from harness_engines.stacks.code.ranking import (
+    CodeSettings,
+    ContextSettings,
+    GraphSettings,
+    ScoreBreakdown,
+    UnitGraph,
+)
 from harness_engines.stacks.code.reading import syntax
-from harness_engines.stacks.code.reading.documents import embedded
-from harness_engines.stacks.code.search import CodeSearch, Ranker
+from harness_engines.stacks.code.reading.documents import (
+    BIGGEST,
+    READ,
+    embedded,
+    is_code,
+    module_of,
+    of_file,
+)
+from harness_engines.stacks.code.reading.python import decoded
+from harness_engines.stacks.code.search import CodeHit, CodeHits, CodeSearch, Ranker
 from harness_engines.stacks.code.store import Entries, StoredWords
-from harness_engines.stacks.code.units import Catalog
-from harness_engines.stacks.code.words import OpenBackend
+from harness_engines.stacks.code.units import (
+    NAMES,
+    Catalog,
+    Filters,
+    InvalidFilter,
+    Mode,
+    folded,
+    parse,
+)
+from harness_engines.stacks.code.words import OpenBackend, wanted
 from harness_engines.vector.embedder import Embedder, embedder_of, identity_of_embedder
 
 REVISION = 4
@@ -140,3 +172,226 @@ def searcher(opened: Searcher) -> CodeSearch:
     if not isinstance(opened, CodeSearcher):
         raise TypeError(f"{type(opened).__name__} is not an open index of code search")
     return opened.code
+
+
+VERSION = "6"
+PACKAGE = "__init__.py"
+
+
+def reader(arm: Code, root: Path, embedder: Embedder | None) -> FileReader:
+    """Read files of code, prose and records; what is kept of one are its units."""
+    language = arm.settings.language
+
+    def put(db: Connection, path: str, data: bytes) -> str:
+        try:
+            found = list(of_file(path, _module(root, path), data))
+        except Malformed as exc:
+            what, _, hint = str(exc).partition(". ")
+            raise BadFile(path, what, hint or "Save it as UTF-8") from exc
+        inside = {"", *(line.strip() for one in found for line in one.text.splitlines())}
+        lines = enumerate(decoded(data).split("\n"), start=1) if is_code(path) else ()
+        outside = ((path, at, line) for at, line in lines if line.strip() not in inside)
+        db.executemany("INSERT INTO outside VALUES (?, ?, ?)", outside)
+        for document in found:
+            store.put(db, path, document, language, with_words=True)
+        return ""
+
+    def complete(db: Connection) -> None:
+        if embedder is not None:
+            texts = [row[0] for row in db.execute("SELECT text FROM unit")]
+            cached.complete(db, [vectors_of(embedder, arm.cache)], texts)
+
+    return FileReader(
+        suffixes=frozenset(f".{ext}" for ext in READ),
+        biggest=BIGGEST,
+        identity=f"code {VERSION} {arm.read_by('no vectors')} {language}",
+        models=embedder.identity if embedder else "",
+        tables=store.TABLES,
+        put=put,
+        drop=store.drop,
+        complete=complete,
+    )
+
+
+def _module(root: Path, path: str) -> str:
+    """Name a module as it is imported: from the topmost folder that is a package."""
+    folders = PurePosixPath(path).parent.parts
+    within = [root.joinpath(*folders[: at + 1], PACKAGE).is_file() for at in range(len(folders))]
+    parts = module_of(f"/{path}").removeprefix(".").split(".")
+    if not all(within):
+        return ".".join(parts[len(within) - within[::-1].index(False) :])
+    folder = root.resolve()
+    while (folder / PACKAGE).is_file():
+        parts.insert(0, folder.name)
+        folder = folder.parent
+    return ".".join(parts)
+
+
+TOP = 10
+PREFIX = 300
+"""Characters of a unit that an answer shows."""
+GRAPH = GraphSettings(degree=0.05, proximity=0.1, seedSelection="top1")
+"""As the arm code-graph has it."""
+LISTED = ("lang", "type")
+"""Filters with few values: one that no unit has is a slip, and is refused with those there are."""
+OUTSIDE = 3
+"""Lines in no unit in an answer at most."""
+NOT_AS_TYPED = "none of these contains the text as it was typed"
+NEAREST = "no unit contains a word of the query; these are the nearest by meaning"
+TOTAL = 20
+"""Units of context in an answer at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class CodeFolderSearch:
+    """Code as it is in an open index."""
+
+    ranker: Ranker
+    entries: Entries
+    missing: str
+    """Why vectors do not take part; empty where they do, or none are wanted."""
+
+    def search(
+        self,
+        text: str,
+        *,
+        top: int = TOP,
+        filters: Filters | None = None,
+        mode: Mode | None = None,
+        context: int = 0,
+        graph: bool = False,
+        explain: bool = False,
+    ) -> Mapping[str, Any]:
+        """Answer with hits, each with its place, its first lines and its properties."""
+        filters = filters or {}
+        self._check(filters)
+        given = self.ranker.settings
+        mode = mode or Mode(given.mode)
+        changed = {
+            "context": ContextSettings(per_hit=context, total=TOTAL) if context else None,
+            "graph": GRAPH if graph else given.graph,
+        }
+        settings = given.model_copy(update=changed)
+        wants_graph = settings.context is not None or settings.graph is not None
+        beside = UnitGraph([one.unit for one in self.entries]) if wants_graph else None
+        search = CodeSearch(self.ranker, beside, settings, self.entries.named)
+        found = search.search(text, top, filters, mode)
+        like, by, nearest = Like.of(text), "", ""
+        if text.strip() and not (found.hits and self._has_a_word(text)):
+            last = self._containing(like, top, filters, mode)
+            nearest = NEAREST if found.hits and like.wanted and not last.hits else ""
+            found, by = (last, LIKE) if last.hits or not found.hits else (found, "")
+        hits = [self._shown(hit, explain=explain) for hit in found.hits]
+        is_there = any(like.has(self._text(hit["id"])) for hit in hits)
+        if hits and len(like.wanted) == 1 and not is_there:
+            nearest = nearest or NOT_AS_TYPED
+        is_of_code = mode in {Mode.CODE, Mode.MIXED} and not filters
+        if is_of_code and not is_there:
+            lines = (_line(*row) for row in self.entries.outside() if like.has(row[2]))
+            if outside := list(islice(lines, min(top, OUTSIDE))):
+                hits = [*hits[: top - len(outside)], *outside]
+                by, nearest = by or ("" if found.hits else LIKE), ""
+        notes = {"missing": self.missing, "fallback": by if hits else "", "nearest": nearest}
+        return {
+            "query": text,
+            "mode": mode.value,
+            "hits": hits,
+            "context": [self._shown(hit, explain=False) for hit in found.context],
+            "truncated": found.truncated,
+            **{key: value for key, value in notes.items() if value},
+        }
+
+    def _check(self, filters: Filters) -> None:
+        """Refuse a type or a language that no unit has; a folder without units answers nothing."""
+        for name in (one for one in LISTED if one in filters):
+            value, known = filters[name], self.ranker.catalog.values(name)
+            if known and folded(value, name) not in known:
+                raise InvalidFilter(
+                    f"{name}: is {value!r}, which nothing in this folder has;"
+                    f" name {', '.join(known)}"
+                )
+
+    def _has_a_word(self, text: str) -> bool:
+        """Return whether a unit has any word of a query, or the query only refuses some."""
+        clauses = exact_clauses(text)
+        asked = [one for one in clauses if one.occur is not Occur.NOT]
+        if clauses and not asked:
+            return True
+        wanted_words = wanted(asked, self.ranker.settings.language)
+        return bool(wanted_words and self.ranker.words.search(wanted_words, 1, None))
+
+    def _containing(self, like: Like, top: int, filters: Filters, mode: Mode) -> CodeHits:
+        """List units that contain what was typed, in the order of their ids."""
+        allowed = self.ranker.catalog.allowed(mode, filters)
+        rows = np.arange(len(self.entries)) if allowed is None else allowed
+        why = ScoreBreakdown({"type": LIKE, "score": 0.0})
+        has = (row for row in rows.tolist() if like.has(self.entries.text(row)))
+        return CodeHits(
+            tuple(CodeHit(self.entries[row].unit, 0.0, why) for row in islice(has, top))
+        )
+
+    def _text(self, doc_id: str) -> str:
+        return self.entries.text(self.ranker.catalog.doc_ids.index(doc_id))
+
+    def _shown(self, hit: CodeHit, *, explain: bool) -> Mapping[str, Any]:
+        unit, facts = hit.unit, hit.unit.facts
+        shown: dict[str, Any] = {
+            "id": unit.doc_id,
+            "path": unit.path,
+            "lines": unit.lines,
+            "type": facts.type,
+            "name": facts.full or unit.texts.name,
+            "signature": facts.signature,
+            "mode": unit.mode.value,
+            "score": hit.score,
+            "prefix": self._text(unit.doc_id)[:PREFIX],
+        }
+        if hit.beside is not None:
+            of = self.entries[hit.beside.of].unit.doc_id
+            shown |= {"reason": hit.beside.reason.name.lower(), "of": of}
+        if explain and hit.why is not None:
+            shown["scoreBreakdown"] = hit.why.as_dict()
+        return shown
+
+
+def answer(search: CodeFolderSearch, given: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Answer what a command or a tool was given."""
+    mode = given["mode"]
+    if mode not in {"", *Mode}:
+        raise UnknownName("mode", mode, list(Mode))
+    filters = parse({name: given[name] for name in NAMES if given[name] is not None})
+    named = {name: given[name] for name in ("top", "context", "graph", "explain")}
+    mode = Mode(mode) if mode else None
+    return search.search(given["query"], filters=filters, mode=mode, **named)
+
+
+def _line(path: str, line: int, text: str) -> Mapping[str, Any]:
+    """Show a line that is in no unit as a hit."""
+    shown: dict[str, Any] = {"id": f"{path}:{line}", "path": path, "lines": f"{line}-{line}"}
+    shown |= dict.fromkeys(("name", "signature"), "")
+    return shown | {
+        "type": "line", "mode": Mode.CODE.value, "score": 0.0, "prefix": text[:PREFIX],
+    }  # fmt: skip
+
+
+def follow(arm: Code, root: Path, place: Path) -> LiveFolder[CodeFolderSearch]:
+    """Follow a folder of code with the settings of an arm of this stack."""
+    embedder, missing = None, ""
+    try:
+        embedder = arm.embedder()
+    except ModelNotReady as exc:
+        missing = f"MODEL_NOT_READY: {exc}"
+
+    @contextmanager
+    def opened(db: Connection) -> Iterator[CodeFolderSearch]:
+        entries = Entries(db)
+        catalog = Catalog(entries, entries.modes, entries.doc_ids)
+        dense, why = None, missing
+        if embedder is not None and (dense := entries.dense(embedder, arm.cache)) is None:
+            why = "vectors are not made yet; index the folder to the end"
+        weights = arm.settings.fields.model_dump()
+        words = StoredWords(db, entries.ids, "doc_id", weights)
+        ranker = Ranker(catalog, words, dense, entries.signatures(), arm.settings, "sqlite")
+        yield CodeFolderSearch(ranker, entries, why)
+
+    return LiveFolder(root, place, reader(arm, root, embedder), opened)

@@ -343,10 +343,7 @@ class Placed(NamedTuple):
 def reordered(
     scored: Sequence[tuple[int, float]], graph: UnitGraph, settings: GraphSettings
 ) -> list[Placed]:
-    """Order (row, score in [0, 1]) pairs, best first, with the graph; ties by row.
-
-    Every row that is given comes back, once, and no other.
-    """
+    """Order (row, score in [0, 1]) pairs, best first, with the graph; ties by row."""
     seeds = [row for row, _ in scored[: _seeds(settings)]]
     near = distances(graph, seeds)
     most = 1.0 + settings.degree + settings.proximity

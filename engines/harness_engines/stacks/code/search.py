@@ -128,10 +128,7 @@ class Ranker:
         return sorted(ranked, key=lambda one: (-one.score, one.row))
 
     def gate(self, question: CodeQuestion, allowed: Rows | None) -> Rows | None:
-        """Narrow ``allowed`` to what has all that must be there and nothing that must not.
-
-        It holds for every source: vectors and near duplicates know no operators.
-        """
+        """Narrow ``allowed`` to what has all that must be there and nothing that must not."""
         demands = held(question.text)
         if not demands.parts:
             return allowed
@@ -244,10 +241,7 @@ class ContextUnit(NamedTuple):
 def expanded(
     hits: Sequence[int], graph: UnitGraph, settings: ContextSettings, allowed: Rows | None
 ) -> tuple[list[ContextUnit], bool]:
-    """Look beside each hit, the strongest reason first; return also whether a cap left some out.
-
-    No unit comes twice, none that is a hit, and none that the filters do not allow.
-    """
+    """Look beside each hit, the strongest reason first; return also whether a cap left some out."""
     passing = None if allowed is None else frozenset(allowed.tolist())
     shown = set(hits)
     context_units: list[ContextUnit] = []

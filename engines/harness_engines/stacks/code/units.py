@@ -295,10 +295,7 @@ class IndexedUnit:
 
 
 class Catalog:
-    """Entries in byte order of their documents' ids; an entry's row is its number everywhere.
-
-    ``modes`` and ``doc_ids`` spare reading the entries where nothing else is needed.
-    """
+    """Entries in byte order of their documents' ids; an entry's row is its number everywhere."""
 
     def __init__(
         self,
@@ -337,10 +334,7 @@ class Catalog:
         return tuple(sorted(value for of, value in self._rows if of == name))
 
     def allowed(self, mode: Mode, filters: Filters) -> Rows | None:
-        """Rows, ascending, of a mode that pass the filters; None where every unit does.
-
-        The lists of values and of characters narrow, and what they leave is looked at one by one.
-        """
+        """Rows, ascending, of a mode that pass the filters; None where every unit does."""
         nothing = np.zeros(0, dtype=np.int64)
         narrow = [] if mode is Mode.MIXED else [self._by_mode.get(mode, nothing)]
         for name, value in filters.items():

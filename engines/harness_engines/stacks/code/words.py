@@ -93,10 +93,7 @@ class OpenBackend(Protocol):
     def search(
         self, wanted: Sequence[TermClause], depth: int, allowed: Rows | None
     ) -> Sequence[ScoredUnit]:
-        """Return the ``depth`` best of the ``allowed`` rows (None: all), ties by row.
-
-        Scores do not depend on ``allowed``.
-        """
+        """Return the ``depth`` best of the ``allowed`` rows (None: all), ties by row."""
         ...
 
 

@@ -43,10 +43,7 @@ def build(
     cache: Path,
     clock: Clock = cached.now,
 ) -> None:
-    """Cut, index and embed documents into the empty folder ``folder``.
-
-    What models make of a text is kept below ``cache`` and not made twice.
-    """
+    """Cut, index and embed documents into the empty folder ``folder``."""
     loaded = Loaded.of(settings, cache)
     if loaded.missing:
         raise ModelNotReady(loaded.missing[0].why)
@@ -61,10 +58,7 @@ def build(
 
 @contextmanager
 def opened(folder: Path, settings: DocumentSettings, name: str) -> Iterator[DocumentCollection]:
-    """Open what ``build`` wrote with the same settings; ``name`` is shown in answers.
-
-    A model that is missing is named in every answer, and its stage is left out.
-    """
+    """Open what ``build`` wrote with the same settings; ``name`` is shown in answers."""
     with index.opened(folder) as db:
         found = of(db, Loaded.of(settings, folder), settings, folder, name)
     yield found
@@ -95,11 +89,7 @@ class DocumentCollection:
         return ChunkGraph(Entities.of(self.library.named), dense.vectors if dense else None)
 
     def search(self, query: str, top_k: int, document_filter: str | None = None) -> Response:
-        """Show at most ``top_k`` chunks, and never more than the 100 that stage 2 keeps.
-
-        ``document_filter`` is the id of the only document to search; one that is not known has
-        no hits.
-        """
+        """Show at most ``top_k`` chunks, and never more than the 100 that stage 2 keeps."""
         if top_k < 1:
             raise ValueError(f"top_k is {top_k}; ask for one result at least")
         began = self.clock_ns()
@@ -122,10 +112,7 @@ class DocumentCollection:
         return self.pipeline.rank(query, gate(lambda: self.library.texts, query, allowed))
 
     def expand(self, response: Response, most: int) -> list[Edge]:
-        """Find what is related to an answer and not in it (specification 004, section 6).
-
-        At most ``most`` chunks, the strongest edges first.
-        """
+        """Find what is related to an answer and not in it (specification 004, section 6)."""
         if not 0 <= most <= RANKED:
             raise ValueError(f"{most} expansions were requested; 0 to {RANKED} can be had")
         places = [result.provenance for result in response.results]
@@ -159,10 +146,7 @@ class DocumentCollection:
 
 
 def gate(texts: Callable[[], Sequence[str]], query: str, allowed: Mask | None) -> Mask | None:
-    """Narrow ``allowed``, shape (chunks,), by the constraints of a query.
-
-    ``None`` allows all. A query without operators gives ``allowed`` back and reads no text.
-    """
+    """Narrow ``allowed``, shape (chunks,), by the constraints of a query."""
     demands = held(query)
     if not demands.parts:
         return allowed

@@ -140,10 +140,7 @@ _CHARSET = re.compile(
 
 
 def text_of_page(path: Path, data: bytes) -> str:
-    """Decode a page as browsers do, and return its text.
-
-    A byte order mark goes before what the page says, and without either it is UTF-8.
-    """
+    """Decode a page as browsers do, and return its text."""
     said = _CHARSET.search(_COMMENT.sub(b"", data[:HEAD_BYTES]))
     label = webencodings.lookup(said[1].decode("ascii", "replace")) if said else None
     if label is not None and label.name.startswith("utf-16"):

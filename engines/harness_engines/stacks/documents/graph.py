@@ -91,12 +91,7 @@ class ChunkGraph:
     """Unit vectors, shape (chunks, dimension); None leaves edges by likeness out."""
 
     def expand(self, found: Sequence[int], most: int) -> list[Edge]:
-        """Follow the edges of ``found`` to at most ``most`` chunks that are not among them.
-
-        Each chunk found is left by at most ``most`` edges of either kind, so never more than
-        2 * most * (chunks found) edges are held. Entities lead from one to no more than
-        ``MOST_OF_A_CHUNK`` * ``MOST_CHUNKS`` others, whatever the collection.
-        """
+        """Follow the edges of ``found`` to at most ``most`` chunks that are not among them."""
         if most < 1:
             return []
         primary = frozenset(found)
@@ -109,10 +104,7 @@ class ChunkGraph:
         return sorted(strongest.values(), key=_strongest_first)[:most]
 
     def _naming(self, row: int, primary: frozenset[int], most: int) -> list[Edge]:
-        """Edges by entities: the share of a chunk's entities, by weight, that another has.
-
-        The share is brought to (0.5, 1], so that chunks which only read alike come after.
-        """
+        """Edges by entities: the share of a chunk's entities, by weight, that another has."""
         own = self.entities.of_chunk.get(row, ())
         whole = sum(self.entities.weight(entity) for entity in own)
         if whole <= 0:

@@ -216,11 +216,7 @@ class Loaded:
     def complete(
         self, db: Connection, texts: Sequence[str], folder: Path, clock: Clock = now
     ) -> None:
-        """Embed, by the models that are there, the texts that they have not read yet.
-
-        Tokens come first: the pass that makes them makes the vectors of E1. Until they are
-        projected they take 768 bytes each beside the index in ``folder``.
-        """
+        """Embed, by the models that are there, the texts that they have not read yet."""
         said = [read_by_models(text) for text in texts]
         if self.is_late and self.embedder is not None:
             _write_late(self.embedder, said, folder, self.cache)

@@ -207,10 +207,7 @@ def clean(scores: Scores) -> Scores:
 
 
 def ranks(scores: Scores) -> Scores:
-    """Rank of each candidate from 1; equal scores share the best of their ranks.
-
-    What is not a number comes last.
-    """
+    """Rank of each candidate from 1; equal scores share the best of their ranks."""
     known = np.where(np.isnan(scores), -np.inf, scores)
     return np.searchsorted(np.sort(-known), -known).astype(np.float64) + 1.0
 

@@ -112,11 +112,7 @@ class Bm25:
         return cls(numbers, offsets, of[order], counts[order], lengths)
 
     def search(self, text: str, limit: int, allowed: NDArray[np.bool_] | None = None) -> Ints:
-        """Find the ``limit`` best chunks that share a word with ``text``, best first.
-
-        Equal scores go by the chunk's number. ``allowed``, shape (chunks,), says which may be
-        found; None allows all. What a word weighs is counted over all chunks either way.
-        """
+        """Find the ``limit`` best chunks that share a word with ``text``, best first."""
         scores = self.scores(text)
         if allowed is not None:
             scores[~allowed] = 0.0
@@ -160,8 +156,5 @@ class Recall(Protocol):
     def search(
         self, text: str, limit: int, allowed: NDArray[np.bool_] | None = None
     ) -> NDArray[np.int64]:
-        """Positions of at most ``limit`` chunks, best first, equal ones by position.
-
-        ``allowed``, shape (chunks,), says which may be found; None allows all.
-        """
+        """Positions of at most ``limit`` chunks, best first, equal ones by position."""
         ...

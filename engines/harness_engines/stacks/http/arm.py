@@ -247,10 +247,7 @@ class HttpSearcher:
     def _exchange(
         self, text: str, k: int, params: Mapping[str, Scalar]
     ) -> tuple[AnswerReading, Got]:
-        """Send one query.
-
-        Half a surrogate pair, which no request can carry, is sent as U+FFFD.
-        """
+        """Send one query."""
         given = self.to.settings
         extra = {f"{PARAM}{name}": one for name, one in params.items() if one is not None}
         if extra and (strange := sorted(extra.keys() - given.places)):

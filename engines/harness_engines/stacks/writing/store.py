@@ -31,11 +31,7 @@ def source_ref(doc_id: str, chunk: int) -> str:
 
 
 def chunks(text: str, most: int) -> Iterator[str]:
-    """Cut a text between paragraphs into chunks of at most ``most`` characters.
-
-    A longer paragraph is cut between words, and a longer word within. 0 stands for one chunk. A
-    text without a word is one empty chunk, so that its title can be found.
-    """
+    """Cut a text between paragraphs into chunks of at most ``most`` characters."""
     if not most or len(text) <= most:
         yield text.strip()
         return
@@ -157,10 +153,7 @@ class Store:
         return int(self.db.execute(asked, (query,)).fetchone()[0])
 
     def find(self, query: str, most: int) -> dict[int, float]:
-        """Return the best chunks of a query with their BM25; ties in the order of their notes.
-
-        Keys are rowids, best first.
-        """
+        """Return the best chunks of a query with their BM25; ties in the order of their notes."""
         rows = self.db.execute(
             "SELECT search.rowid, -rank FROM search JOIN chunk ON chunk.id = search.rowid"
             " WHERE search MATCH ? AND rank MATCH ? ORDER BY rank, doc_id, number LIMIT ?",
@@ -199,10 +192,7 @@ class Store:
         return NoteChunk(rowid, doc_id, number, title, text[max(0, begin(text) - BEFORE) :])
 
     def chunks(self, rowids: Iterable[int], query: str) -> dict[int, NoteChunk]:
-        """Read the chunks among ``rowids`` that ``query`` found, in one pass over its matches.
-
-        One statement for each would look every word up again; the plus keeps SQLite from that.
-        """
+        """Read the chunks among ``rowids`` that ``query`` found, in one pass over its matches."""
         given = {
             "many": MANY,
             "mark": MARK,

@@ -195,10 +195,7 @@ def _word(about: Mapping[str, Scalar], key: str) -> str:
 
 
 def read_snippet(text: str, *, name: str, kind: str) -> tuple[UnitTexts, Facts]:
-    """Find the first definition, its parameters, what is called, imported and commented.
-
-    No types, no risks: a rule that reads signs would guess.
-    """
+    """Find the first definition, its parameters, what is called, imported and commented."""
     first = _DEFINITION.search(text)
     symbol = name.rpartition(".")[2] or (first[2] if first else "")
     params = _PARAM.findall(first[3]) if first and first[3] and first[1] == "def" else []

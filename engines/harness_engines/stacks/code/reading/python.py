@@ -102,10 +102,7 @@ Dotted = Callable[[ast.AST], str]
 
 
 def _namer(known: Mapping[str, str]) -> Dotted:
-    """Make what names a node: ``np.linalg`` is ``numpy.linalg`` where np is known as numpy.
-
-    Of a method of a result it gives the name alone; of what has none, nothing.
-    """
+    """Make what names a node: ``np.linalg`` is ``numpy.linalg`` where np is known as numpy."""
 
     def dotted(node: ast.AST) -> str:
         behind: list[str] = []
@@ -120,10 +117,7 @@ def _namer(known: Mapping[str, str]) -> Dotted:
 
 
 def imported(nodes: Iterable[ast.AST], package: str = "") -> dict[str, str]:
-    """Return what each name that an import binds stands for.
-
-    Relative names are resolved against ``package``; without one they keep their leading dots.
-    """
+    """Return what each name that an import binds stands for."""
     found: dict[str, str] = {}
     for node in nodes:
         if isinstance(node, ast.Import):
@@ -346,10 +340,7 @@ class FileStretch(NamedTuple):
 
 
 def decoded(data: bytes) -> str:
-    """Decode a file of Python as Python does: by its mark or its first lines, else as UTF-8.
-
-    What cannot be decoded becomes U+FFFD. Line ends become line feeds.
-    """
+    """Decode a file of Python as Python does: by its mark or its first lines, else as UTF-8."""
     try:
         encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
         known = codecs.lookup(encoding).name

@@ -191,10 +191,7 @@ def is_name(node: Node) -> bool:
 
 
 def dotted(node: Node | None, known: Mapping[str, str]) -> str:
-    """Name a node with dots, its first part by what ``known`` says that it stands for.
-
-    Of a method of a result it is the name alone, of anything else nothing.
-    """
+    """Name a node with dots, its first part by what ``known`` says that it stands for."""
     behind: list[str] = []
     while node is not None and node.type in MEMBER_TYPES:
         if behind and node.type == "method_invocation":
