@@ -17,7 +17,7 @@ from harness.shadow.pair import Generation, ServedQuery
 from harness_engines import registry as arms
 from harness_engines.stacks.agent_mail.arm import Mail, MailSearcher, params_of
 from harness_engines.stacks.agent_mail.contract import SearchMode, SearchQuery, SearchResponse
-from harness_engines.stacks.agent_mail.mcp_tools.results import Signal, diagnose
+from harness_engines.stacks.agent_mail.mcp_tools.arguments import Signal, diagnose
 from harness_engines.stacks.agent_mail.mcp_tools.search import ServedIndex
 from harness_engines.stacks.agent_mail.mcp_tools.server import under
 from harness_engines.stacks.agent_mail.pipeline.plan import KillSwitch

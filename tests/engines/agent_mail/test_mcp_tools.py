@@ -24,12 +24,15 @@ from harness_engines.stacks.agent_mail.contract import (
 from harness_engines.stacks.agent_mail.ingest import Ingest
 from harness_engines.stacks.agent_mail.mcp_tools import arguments
 from harness_engines.stacks.agent_mail.mcp_tools.arguments import (
+    HINTS,
+    DidYouMean,
     InProduct,
     InProject,
+    Signal,
     earliest,
     latest,
+    pathless,
 )
-from harness_engines.stacks.agent_mail.mcp_tools.results import HINTS, DidYouMean, Signal, pathless
 from harness_engines.stacks.agent_mail.mcp_tools.search import (
     ServedIndex,
     Surface,

@@ -305,10 +305,7 @@ class Mail(FileEngine[MailSearcher]):
         return embedder_of(named, self.settings.max_tokens) if named else None
 
     def version(self, made: Manifest | None = None) -> str:
-        """Return what answers depend on beside settings and messages.
-
-        Without its model an index is opened on its own word: it compares no vector.
-        """
+        """Return what answers depend on beside settings and messages; without a model, as made."""
         try:
             embedder = self.embedder()
             vectors = embedder.identity if embedder else "no vectors"

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import logging
 import os
-import weakref
-from collections import deque
+from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import Future
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from queue import SimpleQueue
-from threading import Lock, Thread
+from threading import Event, Lock, Thread
 from time import perf_counter_ns
-from typing import NamedTuple, TypeVar, cast
+from typing import NamedTuple, TypeVar
 
 from harness.core.errors import BadFile, UnknownName
 from harness.core.reading import Malformed, text_of
@@ -64,89 +63,46 @@ CURRENT: ContextVar[Deadline | None] = ContextVar("deadline", default=None)
 """The deadline of the work that a thread does; None where no one would leave it."""
 
 
-@dataclass(slots=True)
-class _Job:
-    part: _Part
-    work: Callable[[], object]
-    until: Deadline
-    done: Future[object] = field(default_factory=Future)
-    left: bool = False
-
-
-Jobs = SimpleQueue[_Job | None]
-
-
-def _work(jobs: Jobs) -> None:
-    """Do one job after the other, until there is none; whoever waits raises what one raised."""
-    while (job := jobs.get()) is not None:
-        CURRENT.set(job.until)
-        value, error = None, None
-        try:
-            value = job.work()
-        except BaseException as exc:  # noqa: BLE001
-            error = exc
-        with job.part.lock:
-            job.part.late -= job.left
-            job.part.idle.append(jobs)
-            if error is None:
-                job.done.set_result(value)
-            else:
-                job.done.set_exception(error)
-        del job, value, error
-
-
-def _dismiss(idle: deque[Jobs]) -> None:
-    for jobs in idle:
-        jobs.put(None)
-
-
-class _Part:
-    """The daemon threads of one part; they end when nobody holds it any longer."""
-
-    def __init__(self) -> None:
-        self.lock = Lock()
-        self.idle: deque[Jobs] = deque()
-        self.late = 0
-        """Calls that were left and still run."""
-        weakref.finalize(self, _dismiss, self.idle)
-
-    def call(self, work: Callable[[], object], until: Deadline) -> object:
-        with self.lock:
-            if self.late:
-                raise EngineError("still busy with an earlier query")
-            jobs = self.idle.pop() if self.idle else None
-        if until.is_past():
-            raise EngineError("nothing is left of the query's budget")
-        if jobs is None:
-            jobs = SimpleQueue()
-            Thread(target=_work, args=(jobs,), name="within a budget", daemon=True).start()
-        job = _Job(self, work, until)
-        jobs.put(job)
-        try:
-            return job.done.result(max(0.0, until.left_s))
-        except TimeoutError:
-            with self.lock:
-                if not job.done.done():
-                    job.left = True
-                    self.late += 1
-                    raise until.passed from None
-            return job.done.result()
-        finally:
-            del job
-
-
 @dataclass(frozen=True, slots=True)
 class ServiceParts:
     """Parts of a service that may be late, by name; each is left apart from the others."""
 
-    _known: dict[str, _Part] = field(default_factory=dict)
+    _late: Counter[str] = field(default_factory=Counter)
+    """Calls of a part that were left and still run."""
+    _lock: Lock = field(default_factory=Lock)
 
     def call(self, name: str, work: Callable[[], Result], until: Deadline | None) -> Result:
-        """Do ``work`` within its share; without one it is done here, and costs no thread."""
+        """Do ``work`` within its share, on a daemon; without one it is done here."""
         if until is None:
             return work()
-        part = self._known.get(name) or self._known.setdefault(name, _Part())
-        return cast("Result", part.call(work, until))
+        if self._late[name]:
+            raise EngineError("still busy with an earlier query")
+        if until.is_past():
+            raise EngineError("nothing is left of the query's budget")
+        done: Future[Result] = Future()
+        left = Event()
+
+        def run() -> None:
+            CURRENT.set(until)
+            end: Callable[[], None]
+            try:
+                end = partial(done.set_result, work())
+            except BaseException as exc:  # noqa: BLE001  raised where it is waited for
+                end = partial(done.set_exception, exc)
+            with self._lock:
+                self._late[name] -= left.is_set()
+                end()
+
+        Thread(target=run, name="within a budget", daemon=True).start()
+        try:
+            return done.result(max(0.0, until.left_s))
+        except TimeoutError:
+            with self._lock:
+                if not done.done():
+                    left.set()
+                    self._late[name] += 1
+                    raise until.passed from None
+            return done.result()
 
 
 SWITCH_LOG = logging.getLogger("engines.mail.switch")

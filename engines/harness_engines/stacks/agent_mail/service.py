@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from operator import attrgetter
 from time import perf_counter_ns
-from typing import Protocol, runtime_checkable
+from typing import Protocol
 
 from harness_engines.contract import FeatureUnavailable, InvalidQuery, SearchError
 from harness_engines.lexical.terms import normalise
@@ -21,7 +21,6 @@ from harness_engines.stacks.agent_mail.contract import (
     Event,
     Filters,
     Message,
-    MessageCandidate,
     Payload,
     QueryExplain,
     RankingMode,
@@ -54,6 +53,7 @@ from harness_engines.stacks.agent_mail.pipeline.plan import (
 )
 from harness_engines.stacks.agent_mail.pipeline.retrievers import TierQuery, Tiers, digits_of
 from harness_engines.stacks.agent_mail.pipeline.scope import Scope, Visibility, unrestricted
+from harness_engines.stacks.agent_mail.tantivy.engine import TantivyMailEngine
 from harness_engines.stacks.agent_mail.views import View, nothing, plain
 
 LOG = logging.getLogger("engines.mail")
@@ -68,15 +68,6 @@ class ShadowObserver(Protocol):
         ``elapsed_ns`` is what the serving engine took. A query with a scope is not told: what a
         viewer may see is a function, which no one elsewhere can be given.
         """
-        ...
-
-
-@runtime_checkable
-class Completes(Protocol):
-    """An engine that has the beginnings of words in its index."""
-
-    def typeahead(self, prefix: str, filters: Filters, k: int) -> Sequence[MessageCandidate]:
-        """Return at most ``k`` messages in whose subject a word begins so, best first."""
         ...
 
 
@@ -132,7 +123,7 @@ class MailSearch:
         if self.view is None and scope is not None and not scope.audited:
             return self.within(self.view_of(scope)).beginning(prefix, project_id, most)
         engine = self.tiers.lexical.get(FallbackTier.TANTIVY)
-        if not isinstance(engine, Completes) or self.switch is KillSwitch.FTS5:
+        if not isinstance(engine, TantivyMailEngine) or self.switch is KillSwitch.FTS5:
             raise FeatureUnavailable("beginnings of subjects are in the index of Tantivy alone")
         seen_as = self.view.scope if self.view else scope or unrestricted()
         with faults.known():

@@ -17,14 +17,12 @@ from harness_engines.stacks.agent_mail.contract import DocKind, Importance
 from harness_engines.stacks.agent_mail.ingest import Draft, Ingest, IngestedMessages
 from harness_engines.stacks.agent_mail.mcp_tools.arguments import (
     Beginning,
+    Changed,
     DeleteMessage,
     EditMessage,
     InProduct,
     InProject,
     InsertMessage,
-)
-from harness_engines.stacks.agent_mail.mcp_tools.results import (
-    Changed,
     ResultModel,
     SearchResult,
     SubjectsFound,
@@ -37,69 +35,6 @@ from harness_engines.stacks.agent_mail.pipeline.scope import Scope
 LOG = logging.getLogger("engines.mail.surface")
 NAME = "agent-mail-search"
 MESSAGES, PRODUCT, SUBJECT = "search_messages", "search_messages_product", "complete_subject"
-
-
-@dataclass(frozen=True, slots=True)
-class MessageEditor:
-    """Changes messages for whoever sees all of them."""
-
-    box: Ingest
-
-    def insert(self, surface: Surface, args: InsertMessage) -> Changed:
-        """Write a new message; every search that begins after the answer finds it."""
-        _check_operator(surface)
-        draft = Draft(
-            project_called(args.project_key, surface.directory),
-            args.subject,
-            args.body,
-            args.sender,
-            _names(args.recipients),
-            args.thread_id,
-            _importance(args.importance),
-            args.ack_required,
-            args.created_ts,
-        )
-        return _changed(lambda: self.box.insert(draft))
-
-    def edit(self, surface: Surface, args: EditMessage) -> Changed:
-        """Write parts of a message anew."""
-        _check_operator(surface)
-        new = args.model_dump(exclude={"id"}, exclude_none=True)
-        if args.recipients is not None:
-            new["recipients"] = _names(args.recipients)
-        if args.importance is not None:
-            new["importance"] = _importance(args.importance)
-        return _changed(lambda: self.box.edit(args.id, **new))
-
-    def delete(self, surface: Surface, args: DeleteMessage) -> Changed:
-        """Remove a message."""
-        _check_operator(surface)
-        return _changed(lambda: self.box.delete(args.id))
-
-
-def _check_operator(surface: Surface) -> None:
-    if surface.scope is not None:
-        raise ToolRefusal("only an operator may change messages", RefusalCode.FORBIDDEN)
-
-
-def _names(said: str) -> tuple[str, ...]:
-    return tuple(name for one in said.split(",") if (name := one.strip()))
-
-
-def _importance(said: str) -> Importance:
-    try:
-        return Importance(said)
-    except ValueError as exc:
-        known = ", ".join(level.value for level in Importance)
-        raise ToolRefusal(f"importance is {said!r}, give one of {known}") from exc
-
-
-def _changed(change: Callable[[], IngestedMessages]) -> Changed:
-    try:
-        done = change()
-    except InvalidQuery as exc:
-        raise ToolRefusal(str(exc), RefusalCode.NOT_FOUND) from exc
-    return Changed(id=done.message_ids[0], generation=done.generation)
 
 
 class Offered(NamedTuple):
@@ -127,14 +62,68 @@ TOOLS: Mapping[str, Offered] = {
 }
 
 
+def _names(said: str) -> tuple[str, ...]:
+    return tuple(name for one in said.split(",") if (name := one.strip()))
+
+
+def _importance(said: str) -> Importance:
+    try:
+        return Importance(said)
+    except ValueError as exc:
+        known = ", ".join(level.value for level in Importance)
+        raise ToolRefusal(f"importance is {said!r}, give one of {known}") from exc
+
+
 def writing(box: Ingest) -> Mapping[str, Offered]:
-    """Return the tools that change messages."""
-    changes = MessageEditor(box)
+    """Return the tools that change messages, for whoever sees all of them."""
+
+    def insert(surface: Surface, args: InsertMessage) -> IngestedMessages:
+        draft = Draft(
+            project_called(args.project_key, surface.directory),
+            args.subject,
+            args.body,
+            args.sender,
+            _names(args.recipients),
+            args.thread_id,
+            _importance(args.importance),
+            args.ack_required,
+            args.created_ts,
+        )
+        return box.insert(draft)
+
+    def edit(_: Surface, args: EditMessage) -> IngestedMessages:
+        new = args.model_dump(exclude={"id"}, exclude_none=True)
+        if args.recipients is not None:
+            new["recipients"] = _names(args.recipients)
+        if args.importance is not None:
+            new["importance"] = _importance(args.importance)
+        return box.edit(args.id, **new)
+
+    def delete(_: Surface, args: DeleteMessage) -> IngestedMessages:
+        return box.delete(args.id)
+
     return {
-        "insert_message": Offered("Write a new message.", InsertMessage, Changed, changes.insert),
-        "edit_message": Offered("Change a message.", EditMessage, Changed, changes.edit),
-        "delete_message": Offered("Delete a message.", DeleteMessage, Changed, changes.delete),
+        "insert_message": Offered("Write a new message.", InsertMessage, Changed, _changed(insert)),
+        "edit_message": Offered("Change a message.", EditMessage, Changed, _changed(edit)),
+        "delete_message": Offered("Delete a message.", DeleteMessage, Changed, _changed(delete)),
     }
+
+
+def _changed(
+    change: Callable[[Surface, Any], IngestedMessages],
+) -> Callable[[Surface, Any], Changed]:
+    """Let operators alone change a message."""
+
+    def answer(surface: Surface, args: ToolArguments) -> Changed:
+        if surface.scope is not None:
+            raise ToolRefusal("only an operator may change messages", RefusalCode.FORBIDDEN)
+        try:
+            done = change(surface, args)
+        except InvalidQuery as exc:
+            raise ToolRefusal(str(exc), RefusalCode.NOT_FOUND) from exc
+        return Changed(id=done.message_ids[0], generation=done.generation)
+
+    return answer
 
 
 def application(surface: Surface | Switched, box: Ingest | None = None) -> Server[Any]:

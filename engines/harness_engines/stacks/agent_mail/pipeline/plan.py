@@ -241,13 +241,7 @@ MODE_OF = {
 def engine_chain(
     mode: SearchMode, switch: KillSwitch | None, kind: DocKind = DocKind.MESSAGE
 ) -> tuple[FallbackTier, ...]:
-    """List what is tried for ``mode``, best first (section 1.2), under the kill switch.
-
-    ``fts5`` and ``shadow`` serve FTS5 whatever was requested; ``hybrid`` and ``hybrid_rerank``
-    lift a lexical query to that pipeline; ``tantivy`` and no value leave the mode's own chain.
-    Tantivy and vectors hold only messages, so for agents and projects there is FTS5 in every
-    mode.
-    """
+    """List what is tried for ``mode``, best first (section 1.2), under the kill switch."""
     if kind is not DocKind.MESSAGE or switch in {KillSwitch.FTS5, KillSwitch.SHADOW}:
         return WITHOUT_TANTIVY
     return CHAINS[wanted(mode, switch, kind)]

@@ -154,12 +154,7 @@ _STARRED = re.compile(_TOKEN.pattern + r"\*?")
 
 
 def sanitize_fts_query(text: str) -> str | None:
-    """Reduce ``text`` to quoted words joined by OR, which FTS5 refuses for no text.
-
-    Operators, what must not match, and all signs but those that join a word are dropped. A joined
-    word is the phrase of its parts, a star at the end of a single word asks for the prefix. None
-    where no letter or digit is left.
-    """
+    """Reduce ``text`` to quoted words joined by OR, which FTS5 refuses for no text; or None."""
     found = [word for c in _wanted(text) for word in _STARRED.findall(coded(c.text))]
     kept = [word for word in found if word.rstrip("*").upper() not in OPERATORS]
     asked = (
@@ -170,13 +165,7 @@ def sanitize_fts_query(text: str) -> str | None:
 
 
 def extract_like_terms(text: str) -> tuple[str, ...]:
-    """Choose at most five terms of ``text``.
-
-    Joined words stay whole, and so do phrases; what must not match is left out, and of a text that
-    only refuses nothing stays. Operators and single ASCII characters are dropped where something
-    better is there. A text without a letter or digit gives its pieces between white space, for
-    LIKE can find what no index holds.
-    """
+    """Choose at most five terms of ``text``: phrases, joined words and words, then any piece."""
     found: list[str] = []
     if refuses(text):
         return ()

@@ -262,11 +262,7 @@ NO_WORD = "no word to search for"
 
 @dataclass(slots=True)
 class TantivyMailEngine:
-    """A lexical engine and its index in the folder ``root``.
-
-    The index is opened again whenever a commit, of this process or another, lies in the folder.
-    An index of another schema is rebuilt when it is first asked, and until that is done every
-    other query raises IndexUnavailable, so callers fall back.
+    """A lexical engine and its index in the folder ``root``, rebuilt where its schema changed.
 
     Scores after a deletion or an edit count the old text until Tantivy merges it away or
     ``rebuild`` is called. Which messages are found never depends on it, their order may.
