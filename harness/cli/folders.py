@@ -492,10 +492,10 @@ GROUPS = tuple(map(_put, (
         "Keep a folder of code searchable, and say why a hit is one.",
         """Index a folder of code, or bring its index up to date.
 
-    Python, Markdown, reStructuredText, text, TOML, JSON and CSV files are read; nothing is
-    imported or run. With the extra "languages" JavaScript, TypeScript, Go, Rust and Java are read
-    too. A file that did not change is not read again. Vectors take most of the time: --arm
-    code-words does without.
+    Python, Markdown, reStructuredText, text, TOML, JSON, CSV, TSV, JSON Lines and YAML files
+    are read; nothing is imported or run. With the extra "languages" JavaScript, TypeScript, Go,
+    Rust and Java are read too. A file that did not change is not read again. Vectors take most of
+    the time: --arm code-words does without.
 
     Example: harness code index src
     """,

@@ -54,7 +54,9 @@ def test_what_a_text_finds(english: Arm, tmp_path: Path, text: str, wanted: list
     index.mkdir()
     english.build(DOCUMENTS, index)
     with english.open(index) as searcher:
-        assert [hit.doc_id for hit in searcher.search(text, 10).hits] == wanted
+        answer = searcher.search(text, 10)
+        assert [hit.doc_id for hit in answer.hits] == wanted
+        assert answer.note.startswith("only stop words") == (text == "the")
 
 
 @live

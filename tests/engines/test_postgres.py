@@ -82,6 +82,9 @@ def test_equal_scores_come_by_bytes_of_the_id(tmp_path: Path) -> None:
     with opened(Postgres(settings(), tmp_path), tmp_path / "words") as searcher:
         assert ids(searcher, "red cone") == ["B", "b"]
         assert ids(searcher, "cube -blue") == []
+    with opened(Postgres(settings(config="english"), tmp_path), tmp_path / "stems") as searcher:
+        assert searcher.search("to be", 9).note.startswith("only stop words")
+        assert not searcher.search("pyramid", 9).note
     hybrid = settings(mode="hybrid", vectors=VECTORS)
     with opened(Postgres(hybrid, tmp_path), tmp_path / "hybrid") as searcher:
         assert ids(searcher, "red cone") == ["B", "b", "c"]

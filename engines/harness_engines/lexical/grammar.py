@@ -353,6 +353,12 @@ def note_refusals(text: str) -> str:
     return ", ".join(f"without {one}" for one in refused(text)) if _STRUCTURE.search(text) else ""
 
 
+def note_nothing(text: str, *, has_stop_words: bool = False) -> str:
+    """Write why nothing of a query can be looked for, where an index may leave out stop words."""
+    only = has_stop_words and exact_clauses(text)
+    return "only stop words, which this index leaves out" if only else "no word to search for"
+
+
 def refuses(text: str) -> bool:
     """Return whether a query only says what must not be there."""
     return ("-" in text or "NOT" in text) and parse(text).refuses

@@ -11,7 +11,13 @@ from harness.core.records import Document
 from harness_engines.lexical.terms import terms
 from harness_engines.stacks.code.ranking import UnitGraph, UnitRelation
 from harness_engines.stacks.code.reading import python, risk
-from harness_engines.stacks.code.reading.documents import embedded, of_file, read_record, understand
+from harness_engines.stacks.code.reading.documents import (
+    READ,
+    embedded,
+    of_file,
+    read_record,
+    understand,
+)
 from harness_engines.stacks.code.reading.python import absolute, decoded
 from harness_engines.stacks.code.reading.python import documents as of_module
 from harness_engines.stacks.code.units import (
@@ -241,6 +247,16 @@ def test_a_page_is_cut_at_headings_of_three_levels() -> None:
     found = {one.title: one.text for one in of_file("a.md", "a", text.encode())}
     assert list(found) == ["", "A", "B", "C", "E"]
     assert found["C"].endswith("Inside.")
+
+
+@pytest.mark.parametrize("name", ["a.tsv", "a.jsonl", "a.yaml", "b/a.YML"])
+def test_other_records_are_read_as_lines(name: str) -> None:
+    data = b"\r\n".join(b"port: %d" % at for at in range(1, 46))
+    found = [understand(one) for one in of_file(name, "a", data)]
+    assert [one.lines for one in found] == ["1-20", "21-40", "41-45"]
+    assert {one.mode for one in found} == {Mode.RECORDS}
+    assert found[2].texts.doc.splitlines()[0] == "port: 41"
+    assert name.rpartition(".")[2].lower() in READ
 
 
 def test_a_package_becomes_symbols_pages_and_records(tmp_path: Path) -> None:

@@ -333,6 +333,11 @@ def shown_named(named: Searcher, text: str) -> list[str]:
     return [hit.doc_id for hit in named.search(text, 30).hits]
 
 
+def test_stop_words_alone_are_found_or_said_to_be_left_out(named: Searcher) -> None:
+    answer = named.search("is at", 9)
+    assert answer.hits or answer.note.startswith("only stop words")
+
+
 @pytest.mark.parametrize("typed", FIRST)
 def test_a_name_is_found_first_where_it_stands_as_typed(named: Searcher, typed: str) -> None:
     assert shown_named(named, typed)[:1] == [FIRST[typed]]

@@ -23,7 +23,7 @@ from harness_engines.kept import cached
 from harness_engines.kept import index as tables
 from harness_engines.kept.cached import vectors_of
 from harness_engines.kept.index import FileReader, LiveFolder
-from harness_engines.lexical.grammar import exact_clauses
+from harness_engines.lexical.grammar import exact_clauses, note_nothing
 from harness_engines.lexical.query import LIKE, Like
 from harness_engines.lexical.terms import Occur
 from harness_engines.stacks.code import ranking, store, units, words
@@ -152,7 +152,14 @@ class CodeSearcher:
         hits = tuple(
             Hit(hit.unit.doc_id, hit.score, hit.score) for hit in found.hits if hit.beside is None
         )
-        return Answer(hits, self.manifest.fingerprint)
+        return Answer(hits, self.manifest.fingerprint, "" if hits else self._note(text))
+
+    def _note(self, text: str) -> str:
+        """Write why nothing was found where no word of a text can be looked for."""
+        language = self.code.settings.language
+        if not text.strip() or wanted(exact_clauses(text), language):
+            return ""
+        return note_nothing(text, has_stop_words=language == "english")
 
     def explain(self, text: str, k: int, params: Mapping[str, Scalar]) -> Explained:
         """Return ``scoreBreakdown`` of each hit."""
@@ -174,7 +181,7 @@ def searcher(opened: Searcher) -> CodeSearch:
     return opened.code
 
 
-VERSION = "6"
+VERSION = "7"
 PACKAGE = "__init__.py"
 
 

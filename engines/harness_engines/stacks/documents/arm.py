@@ -19,7 +19,7 @@ from harness_engines import contract
 from harness_engines.contract import FileEngine
 from harness_engines.kept.cached import now
 from harness_engines.kept.index import FileReader, LiveFolder
-from harness_engines.lexical.grammar import positive
+from harness_engines.lexical.grammar import note_nothing, positive
 from harness_engines.lexical.query import LIKE, Like
 from harness_engines.stacks.documents import collection, library, models, texts
 from harness_engines.stacks.documents.collection import DocumentCollection
@@ -27,10 +27,12 @@ from harness_engines.stacks.documents.formats import of_document
 from harness_engines.stacks.documents.library import DocumentSettings
 from harness_engines.stacks.documents.models import Loaded
 from harness_engines.stacks.documents.ranking import RankedChunks, Response
-from harness_engines.stacks.documents.recall import unbroken
+from harness_engines.stacks.documents.recall import unbroken, words
 
 OWN_VERSION = "3"
 """Of chunking, BM25, fusion and projection; raised when one of them answers otherwise."""
+
+NO_CHUNK = "no word that a chunk has"
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +79,7 @@ class DocumentsSearcher:
             best.setdefault(self.collection.library.chunks[row].provenance.document_id, score)
         ordered = sorted(best.items(), key=lambda item: (-item[1], item[0]))[:k]
         hits = tuple(Hit(doc_id, score, score) for doc_id, score in ordered)
-        return Answer(hits, self._who(), self._note(ranked))
+        return Answer(hits, self._who(), self._note(ranked, text))
 
     def explain(self, text: str, k: int, params: Mapping[str, Scalar]) -> Explained:
         """Return which stages ran, and which chunk a document stands for, with its citation."""
@@ -97,10 +99,11 @@ class DocumentsSearcher:
             return self.manifest.fingerprint
         return of_json([self.manifest.fingerprint, [one.part for one in missing]])
 
-    def _note(self, ranked: RankedChunks) -> str:
+    def _note(self, ranked: RankedChunks, text: str) -> str:
         said = [f"{one.part}: {one.reason}" for one in self.collection.pipeline.models.missing]
         if not len(ranked.rows):
-            said.append("no word that a chunk has")
+            known = words(positive(text))
+            said.append(NO_CHUNK if known else note_nothing(text, has_stop_words=True))
         return "; ".join(said)
 
 

@@ -20,7 +20,7 @@ from harness.core.printable import one_line
 from harness.core.records import Document
 from harness_engines import contract
 from harness_engines.contract import FileEngine
-from harness_engines.lexical.grammar import ClauseGroup, note_refusals, parse
+from harness_engines.lexical.grammar import ClauseGroup, note_nothing, note_refusals, parse
 from harness_engines.lexical.query import Weighed
 from harness_engines.lexical.terms import Clause, Occur
 from harness_engines.ranking import by_best
@@ -168,7 +168,8 @@ class LuceneSearcher:
     def search(self, text: str, k: int) -> Answer:
         asked = self.making.query(parse(text))
         if asked is None:
-            return Answer((), self.manifest.fingerprint, "no word to search for")
+            why = note_nothing(text, has_stop_words=self.making.has_stop_words)
+            return Answer((), self.manifest.fingerprint, why)
         if not self.ids:
             return Answer((), self.manifest.fingerprint)
         found = self.searcher.search(asked, min(k, len(self.ids))).scoreDocs
@@ -196,6 +197,7 @@ class QueryMaker:
             Occur.SHOULD: occur.SHOULD, Occur.MUST: occur.MUST, Occur.NOT: occur.MUST_NOT,
         }  # fmt: skip
         self._weights = settings.weights
+        self.has_stop_words = settings.analyzer == "english"
         classes("search.BooleanQuery").setMaxClauseCount(MAX_CLAUSES)
 
     def query(self, tree: ClauseGroup) -> Any | None:  # noqa: ANN401  a Java object

@@ -31,7 +31,7 @@ from harness.core.printable import one_line
 from harness.core.records import Document
 from harness_engines import contract
 from harness_engines.contract import StackSettings
-from harness_engines.lexical.grammar import ClauseGroup, Dialect, note_refusals, parse
+from harness_engines.lexical.grammar import ClauseGroup, Dialect, note_nothing, note_refusals, parse
 from harness_engines.lexical.terms import Clause, holdable, normalise
 from harness_engines.ranking import by_best
 from harness_engines.stacks.keeper import has_ended, lent_to, log_of, running
@@ -192,7 +192,7 @@ class PostgresSearcher:
         values: dict[str, object] = {"k": k}
         asked = tsquery(parse(text), self.settings.config, values)
         if not typed or (self.settings.mode == "words" and not asked):
-            return Answer((), self.manifest.fingerprint, "no word to search for")
+            return Answer((), self.manifest.fingerprint, note_nothing(text))
         values["depth"] = k if self.settings.mode == "words" else max(k, self.settings.depth)
         if self.embedder:
             values["vector"] = written(self.embedder.embed([typed])[0].tolist())
@@ -202,6 +202,9 @@ class PostgresSearcher:
         else:
             hits = by_best(rows, k)
         note = "" if self.settings.mode == "vectors" else note_refusals(text)
+        if not rows and self.settings.config == "english":
+            ((left,),), _ = self.to.rows(f"SELECT numnode({asked})", values)
+            note = note if left else note_nothing(text, has_stop_words=True)
         return Answer(hits, self.manifest.fingerprint, note, retries)
 
 

@@ -15,7 +15,7 @@ from harness.core.engine import Answer, Engine, Manifest
 from harness.core.records import Document
 from harness_engines import contract
 from harness_engines.contract import FileEngine, StackSettings, sort_by_id
-from harness_engines.lexical.grammar import FTS5, leaves, note_refusals, parse
+from harness_engines.lexical.grammar import FTS5, leaves, note_nothing, note_refusals, parse
 from harness_engines.lexical.terms import FORM, Clause, Occur, clause_terms, indexed
 from harness_engines.ranking import by_best
 
@@ -83,7 +83,7 @@ class Fts5Searcher:
         tree = parse(text)
         expression, complement = FTS5.select(tree, self._one)
         if not expression:
-            return Answer((), self.manifest.fingerprint, "no word to search for")
+            return Answer((), self.manifest.fingerprint, note_nothing(text))
         if complement:
             may = " OR ".join(self._one(c) for c in leaves(tree) if c.occur is not Occur.NOT)
             found = self._lacking(expression, may, k)

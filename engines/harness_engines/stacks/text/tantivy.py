@@ -19,7 +19,7 @@ from harness.core.records import Document
 from harness_engines import contract
 from harness_engines.contract import FileEngine, sort_by_id
 from harness_engines.lexical import query
-from harness_engines.lexical.grammar import note_refusals, parse
+from harness_engines.lexical.grammar import note_nothing, note_refusals, parse
 from harness_engines.lexical.tantivy import Language, analyzer, begun, best, compiled
 from harness_engines.lexical.terms import FORM, Clause, clause_terms, indexed
 from harness_engines.ranking import by_best
@@ -103,7 +103,8 @@ class TantivySearcher:
     def search(self, text: str, k: int) -> Answer:
         query = compiled(parse(text), self._clause)
         if query is None:
-            return Answer((), self.manifest.fingerprint, "no word to search for")
+            why = note_nothing(text, has_stop_words=self.settings.language == "english")
+            return Answer((), self.manifest.fingerprint, why)
         hits = best(self.searcher, query, k, schema=self.schema, ids="id")
         found = ((self.doc_ids[hit.document], hit.key) for hit in hits)
         return Answer(by_best(found, k), self.manifest.fingerprint, note_refusals(text))

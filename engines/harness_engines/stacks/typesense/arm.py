@@ -26,7 +26,7 @@ from harness.core.formats import json_file, json_of
 from harness.core.printable import one_line
 from harness.core.records import Document
 from harness_engines import contract
-from harness_engines.lexical.grammar import parse
+from harness_engines.lexical.grammar import note_nothing, parse
 from harness_engines.lexical.terms import Clause, Occur, holdable
 from harness_engines.stacks.http import connection
 from harness_engines.stacks.http.settings import Headers, address, filled
@@ -138,7 +138,7 @@ class TypesenseSearcher:
         wanted = [part for part in tree.parts if isinstance(part, Clause) and not part.begun]
         untaken, words = len(wanted) < len(tree.parts) or tree.refuses, query(wanted)
         if untaken or not words:
-            note = UNTAKEN if untaken else "no word to search for"
+            note = UNTAKEN if untaken else note_nothing(text)
             return Answer((), self.manifest.fingerprint, note)
         asked = {
             "collection": self.what.collection,

@@ -22,11 +22,15 @@ from harness_engines.stacks.code.units import Facts, Mode, Unit, UnitTexts
 
 PYTHON = frozenset({"py", "pyi"})
 PROSE_ENDINGS, RECORDS = frozenset({"md", "rst", "txt"}), frozenset({"toml", "json", "csv"})
+LINES = {"tsv": "tsv", "jsonl": "jsonl", "yaml": "yaml", "yml": "yaml"}
+"""Records that are read as lines of text, and what each is called."""
 OTHERS = frozenset(syntax.LANGUAGES)
 """Endings of languages that the extra ``languages`` reads."""
-READ = PYTHON | PROSE_ENDINGS | RECORDS | OTHERS
+READ = PYTHON | PROSE_ENDINGS | RECORDS | LINES.keys() | OTHERS
 BIGGEST = 2 << 20
 """Bytes; a bigger file is data, not something that people wrote."""
+MOST_LINES = 20
+"""Of a document of lines."""
 LEVELS = 3
 """Headings below this level are within a section."""
 
@@ -35,7 +39,8 @@ def of_file(path: str, module: str, data: bytes) -> Iterator[Document]:
     """Make the documents of one file.
 
     A function, method or class is a document, a class without its methods. So is a constant, what
-    a module does beside, its docstring, a section of Markdown, and a file of TOML, JSON or CSV.
+    a module does beside, its docstring, a section of Markdown, a file of TOML, JSON or CSV, and so
+    many lines of TSV, JSON Lines or YAML.
     """
     ext = extension(path)
     if ext in OTHERS:
@@ -50,6 +55,8 @@ def of_file(path: str, module: str, data: bytes) -> Iterator[Document]:
         raise Malformed(f"is not UTF-8 ({exc.reason})") from exc
     if ext in PROSE_ENDINGS:
         yield from _of_page(path, text)
+    elif ext in LINES:
+        yield from _of_lines(path, text, LINES[ext])
     else:
         about: dict[str, Scalar] = {"path": path, "mode": Mode.RECORDS.value}
         yield Document(path, path.rpartition("/")[2].rpartition(".")[0], text, about)
@@ -76,6 +83,19 @@ def extension(path: str) -> str:
 def module_of(path: str) -> str:
     """Name the module of a file by its path."""
     return path.rpartition(".")[0].removesuffix("/__init__").replace("/", ".")
+
+
+def _of_lines(path: str, text: str, language: str) -> Iterator[Document]:
+    """Cut a file after every ``MOST_LINES`` lines; what is blank is left out."""
+    every = io.StringIO(text, newline=None).read().split("\n")
+    for at in range(0, len(every), MOST_LINES):
+        part = every[at : at + MOST_LINES]
+        if any(map(str.strip, part)):
+            about: dict[str, Scalar] = {
+                "path": path, "kind": "lines", "mode": Mode.RECORDS.value, "language": language,
+                "lines": f"{at + 1}-{at + len(part)}",
+            }  # fmt: skip
+            yield Document(f"{path}#{at}", path.rpartition("/")[2], "\n".join(part), about)
 
 
 def _of_page(path: str, text: str) -> Iterator[Document]:
