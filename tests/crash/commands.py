@@ -136,7 +136,7 @@ COMMANDS = {
         left_out=TIMED,
     ),
 }  # fmt: skip
-QUICK = ("import --force", "merge", "advance", "rollback")
+QUICK = ("merge", "advance", "rollback")
 """Commands that the suite crashes."""
 PAIRS = {
     "two merges": ("merge", MERGE_SECOND),

@@ -154,6 +154,7 @@ def test_no_row_has_lost_its_line(table: dict[str, object]) -> None:
 LIKE_IT = pytest.mark.whole("test_every_command_of_a_page_runs")
 
 
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=[LIKE_IT] * (name in LONGER)) for name in PAGES]
 )
@@ -277,7 +278,7 @@ TOLD = sorted(told(), key=lambda case: case[1] != FIRST)
 
 
 @pytest.mark.simulation
-@pytest.mark.sampled(1)
+@pytest.mark.whole("test_every_command_of_a_page_runs")
 @pytest.mark.parametrize(("page", "part", "trials"), TOLD, ids=[case[1] for case in TOLD])
 def test_each_line_that_the_command_prints_stands_on_the_page(
     page: Path, part: str, trials: int
@@ -296,6 +297,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.filterwarnings("ignore:::mkdocs", "ignore:::markdown")
+@pytest.mark.whole("tests/docs/test_reference.py::test_a_link_leads_somewhere")
 @pytest.mark.parametrize("wanted", ["negative queries", "nDCG gain", "no judgements"])
 def test_the_search_has_every_word_on_one_page(site: Path, wanted: str) -> None:
     index = json.loads((site / "search" / "search_index.json").read_text(encoding="utf-8"))

@@ -62,31 +62,16 @@ def test_another_package_adds_evidence_a_gate_a_line_and_a_command(
     harness(project, packages, "gate", *of)
     assert found(project)[:2] == ("pass", "kept")
     assert "cost.json" in project.layout.decision_receipt.read_text()
-    done = harness(project, packages, "report")
-    assert done.returncode == 0, done.stderr
-    page = (project.root / "reports" / "index.html").read_text()
-    assert "tantivy costs 0.12 dollars" in page
     done = harness(project, packages, "verify", *of)
     assert done.returncode == 0, done.stderr
     (project.layout.root / "cost.json").write_text('{"fts5": 0.1, "tantivy": 0.11}')
     assert "was changed" in harness(project, packages, "verify", *of).stderr
 
 
-COMMANDS = {
-    "clicks": ("clicks",),
-    "judge": ("pool", "judge", "panel", "labels"),
-    "load": ("load",),
-    "logs": ("queries",),
-    "migrate": ("migrate",),
-    "serve": ("serve",),
-    "services": ("compare",),
-    "shadow": ("shadow",),
-    "tables": ("table",),
-    "trust": ("sign", "reproduce"),
-    "tune": ("tune",),
-}
-QUICK = ("tests/measures", "tests/gates/test_latency.py", "tests/gates/test_quality.py")
-"""Tests of the core that take seconds."""
+SLICES = (
+    "clicks", "judge", "load", "logs", "migrate", "serve", "services", "shadow", "tables", "trust",
+    "tune",
+)  # fmt: skip
 GATE_DELETED = """
 [[step.gate]]
 name = "Answers"
@@ -112,7 +97,7 @@ def run(copy: Path, *words: str, at: Path | None = None) -> subprocess.Completed
     )
 
 
-FIRST = sorted(COMMANDS, key=lambda name: (name not in RULES.values(), name))
+FIRST = sorted(SLICES, key=lambda name: (name not in RULES.values(), name))
 """Slices, those with rules of gates first: a run without ``--all`` takes the first."""
 
 
@@ -125,23 +110,11 @@ def slice_(request: pytest.FixtureRequest) -> str:
 def copy(slice_: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Copy the code without one folder."""
     to = tmp_path_factory.mktemp("copy")
-    kept = shutil.ignore_patterns("__pycache__", "golden*", "oracle", "browser", "mutants")
-    for name in ("harness", "engines", "tests", "policy"):
-        shutil.copytree(ROOT / name, to / name, ignore=kept)
-    for name in ("pyproject.toml", "params.yaml"):
-        shutil.copy(ROOT / name, to / name)
+    for name in ("harness", "engines", "policy"):
+        shutil.copytree(ROOT / name, to / name, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "params.yaml", to)
     shutil.rmtree(to / "harness" / slice_)
-    shutil.rmtree(to / "tests" / slice_, ignore_errors=True)
     return to
-
-
-@pytest.mark.sampled(1)
-def test_help_does_not_name_it(copy: Path, slice_: str) -> None:
-    done = run(copy, "harness", "--help")
-    assert done.returncode == 0, done.stderr
-    named = {line.split()[1] for line in done.stdout.splitlines() if line.startswith("│ ")}
-    assert named.isdisjoint(COMMANDS[slice_])
-    assert {"run", "gate", "verify", "report"} <= named
 
 
 @pytest.mark.sampled(1)
@@ -161,10 +134,3 @@ def test_a_step_is_decided_and_verified(
         found = about["steps"][0]["findings"][-1]
         assert (found["verdict"], found["cause"]) == ("inconclusive", "no_evidence")
         assert "pip install" in found["settle"]
-
-
-@pytest.mark.sampled(1)
-def test_quick_tests_of_the_core_pass(copy: Path) -> None:
-    words = ("pytest", "-q", "-x", "-n0", "-p", "no:cacheprovider", "-m", "not slow", *QUICK)
-    done = run(copy, *words)
-    assert done.returncode == 0, done.stdout[-4_000:]
