@@ -101,11 +101,7 @@ def score(
 
 
 def check_ids(run: Run, qrels: Qrels) -> None:
-    """Refuse a run and judgements that write the same ids in two ways.
-
-    Raises:
-        DatasetError: they do; the message has an example.
-    """
+    """Refuse a run and judgements that write the same ids in two ways."""
     judged = {doc_id for of in qrels.grades.values() for doc_id in of}
     found = {
         "query": written_otherwise(frozenset(run.query_ids), frozenset(qrels.grades)),
@@ -246,11 +242,7 @@ def compare(
 def difference(
     paired: Paired, arms: tuple[str, str], sure: Inference, intents: Mapping[str, str]
 ) -> Difference:
-    """Return the mean difference with interval and p-value; ``arms`` are control and candidate.
-
-    Raises:
-        EvidenceError: as ``compare``.
-    """
+    """Return the mean difference with interval and p-value; ``arms`` are control and candidate."""
     estimate = summarise(
         Scores(paired.measure, paired.query_ids, paired.difference, {}),
         span=span_of_difference(paired.measure),

@@ -72,12 +72,7 @@ class Value(NamedTuple):
 
 
 def values(given: object, kind: DataKind) -> tuple[Iterator[Value], tuple[str, ...]]:
-    """Read values, and the queries without any.
-
-    Raises:
-        HarnessError: as ``kind.error``: the object has another shape, lacks a column, or has an
-            invalid id.
-    """
+    """Read values, and the queries without any."""
     pandas = sys.modules.get("pandas")
     if pandas is not None and isinstance(given, pandas.DataFrame):
         return _of_frame(given, kind), ()

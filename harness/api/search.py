@@ -171,11 +171,7 @@ def compare_engines(
 
 
 def shown_by(search: Search, queries: Mapping[str, str], name: str) -> Run:
-    """Run every query on a function; an exception becomes the error of that query.
-
-    Raises:
-        RunError: it returns anything but documents in order.
-    """
+    """Run every query on a function; an exception becomes the error of that query."""
     return Run.of(name, [_row(search, query_id, text, name) for query_id, text in queries.items()])
 
 
@@ -203,11 +199,7 @@ def _raised(exc: Exception) -> str:
 
 
 def _hits(given: Sequence[object], where: str) -> list[Hit]:
-    """Read a ranking; ids without scores score by their rank.
-
-    Raises:
-        RunError: an item is neither an id nor a pair, or scores more than the one before it.
-    """
+    """Read a ranking; ids without scores score by their rank."""
     hits: list[Hit] = []
     for rank, item in enumerate(given, start=1):
         pair = (item, 1.0 / rank) if isinstance(item, str) else item

@@ -400,8 +400,6 @@ MAPPING_CHECKS = (
     ),
     *KEPT,
 )
-OF_MAPPING = {"answers", "finds", "ids", "descending scores", "k", "total"}
-"""Checks whose violations are of what the file maps, where answers came at all."""
 QUERIES = 50
 """Queries of a data set that are run, taken evenly from all."""
 
@@ -438,19 +436,6 @@ class CheckResult:
     def holds(self) -> bool:
         """Whether no promise is broken."""
         return not any(found.broken for found in self.findings)
-
-    @property
-    def mapped_wrong(self) -> bool:
-        """Whether the server answers, and the arm's file alone is what breaks promises."""
-        broken = [found for found in self.findings if found.broken]
-        read = all(
-            "Malformed" in said
-            for found in broken
-            if found.check.name == "answers"
-            for said in found.violations
-        )
-        mapping = {one.name for one in MAPPING_CHECKS} <= {one.check.name for one in self.findings}
-        return mapping and read and {found.check.name for found in broken} <= OF_MAPPING
 
     def told(self) -> Mapping[str, Any]:
         """Return it as JSON."""

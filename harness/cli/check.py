@@ -109,8 +109,7 @@ def _headline(found: CheckResult) -> str:
     from harness.check.subject import CheckOutcome
 
     outcomes = [one.outcome for one in found.findings]
-    wrong = "ITS FILE MAPS ANSWERS WRONGLY" if found.mapped_wrong else "BREAKS THE CONTRACT"
-    verdict = "keeps the contract" if found.holds else wrong
+    verdict = "keeps the contract" if found.holds else "BREAKS THE CONTRACT"
     left = outcomes.count(CheckOutcome.NOT_CHECKED)
     return (
         f"{found.arm}: {verdict}. {outcomes.count(CheckOutcome.HOLDS)} of {len(outcomes)} promises"
@@ -127,24 +126,6 @@ def _said(found: CheckFinding) -> str:
 ROUNDS = 150
 """Of the A/A check: under half a second."""
 GB = 1e9
-WITHOUT = {
-    "engines": "fts5 and engines of your own run, the other arms do not",
-    "documents": "Word files and the paragraphs of a PDF are not read",
-    "pipeline": "`harness demo` and dvc.yaml do not run",
-    "frames": "`.frame()` and `load_collection` do not run; commands do",
-    "notebooks": "the notebooks do not open",
-    "serve": "`harness serve` and `harness shadow receive` do not run",
-    "http": "engines over HTTP and Typesense do not run",
-    "mcp": "engines and shadow runs over MCP, and the mail server, do not run",
-    "postgres": "the arms over PostgreSQL do not run",
-    "lucene": "the arms over Lucene do not run",
-    "nearest": "the stack `nearest` does not run; `dense` does",
-    "cluster": "`--cluster` does not run; `--workers` does",
-    "opentelemetry": "`to_opentelemetry` does not run",
-    "ir-datasets": "`harness import ir-datasets` does not run",
-    "languages": "code search reads Python alone",
-}
-"""What is so without an extra of pyproject.toml."""
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 
 
@@ -248,12 +229,11 @@ def _plans(project: Project, problems: list[str]) -> Iterator[str]:
 
 
 def _extras() -> Iterator[str]:
-    from harness.core.errors import install, missing_from
+    from harness.core.errors import EXTRAS, install, missing_from
 
-    for name, without in WITHOUT.items():
+    for name in EXTRAS:
         if missing := missing_from(name):
-            packages = f"{', '.join(missing)} not installed"
-            yield f"extra     {name}: {packages}, so {without}. To add: {install(name)}"
+            yield f"extra     {name}: {', '.join(missing)} not installed. To add: {install(name)}"
         else:
             yield f"extra     {name}: installed"
 
