@@ -217,15 +217,3 @@ def test_old_traffic_is_stale(project: Toy, harness: Harness, tmp_path: Path) ->
     log = written(tmp_path / "log", pairs(project, 300, at_s=time.time() - 3 * 86_400))
     assert harness("shadow", "traffic", log, *WORDS).code == 0
     assert "is 3 days old" in harness("gate", "--policy", policy(project)).error
-
-
-def test_the_pipeline_is_exported(project: Toy, harness: Harness) -> None:
-    said = harness(
-        "export", "--dataset", "toy", "--control", "fts5", "--out", "paper", "--figures", "pdf, png"
-    )
-    assert said.code == 0
-    files = said.out.split()
-    assert {"paper/table.tex", "paper/runs/tantivy.trec", "paper/forest.pdf"} <= set(files)
-    assert all((project.root / file).stat().st_size for file in files)
-    tex = (project.root / "paper" / "table.tex").read_text()
-    assert "nDCG@10 & RR@10 & R@50 & Judged@10" in tex

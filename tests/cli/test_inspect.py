@@ -13,7 +13,6 @@ from harness.core.engine import Stage
 from harness.core.errors import BadFile
 from harness.corpus.prepared import Prepared
 from harness.corpus.runs import read_run, read_scores
-from harness.corpus.trec import write_run
 from harness.corpus.tuning import read
 from harness.load.files import TRIALS
 from harness.load.paths import history_of, page_of
@@ -96,24 +95,6 @@ def test_every_query_is_in_the_file_and_its_parts_sum_to_its_difference(
     assert any(row["semantic_alone"] != row["candidate"] for row in found)
     (for_the_explorer,) = kept(project.layout)
     assert list(for_the_explorer.steps) == [row["query_id"] for row in found]
-
-
-def test_an_arm_without_stages_and_an_imported_run_have_one_step(
-    project: Toy, harness: Harness, tmp_path: Path
-) -> None:
-    words = ("decompose", "--dataset", NAME, "--control", "fts5", "--candidate", "tantivy")
-    assert harness(*words, "--out", tmp_path / "one.csv").code == 0
-    assert {"answer_shown", "answer_order"} < set(rows(tmp_path / "one.csv")[0])
-    from harness.corpus.runs import read_run
-
-    write_run(tmp_path / "other.trec", read_run(project.layout.run("tantivy")))
-    left = tmp_path / "left"
-    run = ("run", "--dataset", NAME, "--arms", "fts5", "--control", "fts5", "--out", left)
-    imported = ("--trec-run", f"other={tmp_path / 'other.trec'}", "--missing", "empty")
-    assert harness(*run, *imported).code == 0
-    said = harness(*WORDS_DECOMPOSE[:-1], "other", "--from", left, "--out", tmp_path / "two.csv")
-    assert said.code == 0, said
-    assert rows(tmp_path / "two.csv") == rows(tmp_path / "one.csv")
 
 
 def test_stages_that_are_not_of_this_answer_are_refused(
@@ -239,17 +220,7 @@ def test_another_id_and_one_query_of_many_hide_nothing(split: Toy, harness: Harn
     ("old", "new", "told"),
     [
         ("folds = 4", "folds = 40", "21 independent queries make no 40 folds"),
-        ("folds = 4", "", "search.folds: Field required"),
         ("title_weight", "title", "space.toml: no setting of the arm named 'title'"),
-        (
-            "5.0]",
-            '"much"]',
-            "space.toml: title_weight = much, joined = both: settings.title_weight",
-        ),
-        ("[space]", "[space]\nb = []", "values.b"),
-        ('"nDCG@10"', '"nDGC@10"', "nDGC@10"),
-        ('"nDCG@10"', '"P(rel=99)@5"', "beir: has no judged query with a value of P(rel=99)@5"),
-        ("confidence = 0.95", "confidence = 0.9999999999999999", "less than or equal to 0.999999"),
         ("[search]", "[search", "space.toml:1: not the file of a search"),
     ],
 )

@@ -27,7 +27,6 @@ SWITCHED = STEP + 'switch = "tantivy"\n'
 STEPS = HEAD + SWITCHED + GATES + HYBRID + GATES
 ACCEPT = ("shadow", "accept", "--until", "2099-01-31", "--reason", "why", "--by")
 MERGE = ("judge", "pool.qrels", "--merge", NAME, "--by", "me")
-MERGE_SECOND = ("judge", "second.qrels", "--merge", NAME, "--by", "you")
 UPDATE = ("stage", "prepare", "--dataset", NAME, "--update")
 REPLACE = ("import", "beir", "beir", "--name", NAME, "--force")
 OVERRIDE = ("migrate", "advance", "--override", "--reason", "the disk is full")
@@ -57,9 +56,8 @@ def as_is(project: Toy) -> None:
 
 
 def pooled(project: Toy) -> None:
-    """Write two pools of pairs that the data set does not judge."""
-    for name, first in (("pool.qrels", 1), ("second.qrels", 11)):
-        judgements.begin(project.root / name, Pool(_pairs(first), (1, 0, 1, None)))
+    """Write a pool of pairs that the data set does not judge."""
+    judgements.begin(project.root / "pool.qrels", Pool(_pairs(1), (1, 0, 1, None)))
 
 
 def unjudged(project: Toy) -> None:
@@ -138,10 +136,3 @@ COMMANDS = {
 }  # fmt: skip
 QUICK = ("merge", "advance", "rollback")
 """Commands that the suite crashes."""
-PAIRS = {
-    "two merges": ("merge", MERGE_SECOND),
-    "a step and the way back": ("advance", ("migrate", "rollback")),
-    "an update and a merge": ("prepare --update", MERGE_SECOND),
-    "two who accept": ("accept", (*ACCEPT, "Bea", "--class", "reorder")),
-}
-QUICK_PAIRS = ("two merges", "a step and the way back")

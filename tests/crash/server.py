@@ -12,10 +12,8 @@ import importlib
 import json
 import os
 import pkgutil
-import signal
 import sys
 import tempfile
-import time
 import traceback
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -27,9 +25,7 @@ PACKAGES = (
     "harness.cli", "harness.pipeline", "harness.corpus", "harness.report",
     "harness.shadow",
 )  # fmt: skip
-KILL, STOP = 0, -1
-HELD_UP_S = 0.3
-"""How long a second command has to finish while the first one is stopped."""
+KILL = 0
 
 
 @dataclass(frozen=True)
@@ -44,11 +40,9 @@ class Attempt:
     at: int = 0
     """Which call, from 1; 0 for none."""
     how: int = KILL
-    """The errno that the call fails with, ``KILL`` or ``STOP``."""
+    """The errno that the call fails with, or ``KILL``."""
     for_good: bool = False
     """Whether later calls fail too."""
-    meanwhile: list[str] | None = None
-    """A second command, which is run while the first one is stopped."""
     temporary: str = ""
     """Its TMPDIR, below which calls are counted then."""
     now: str = NOW.isoformat()
@@ -120,20 +114,8 @@ def _forked(attempt: Attempt, said: str) -> int:
 
 
 def _done(attempt: Attempt, said: str) -> list[int]:
-    child = _forked(attempt, said)
-    _, status = os.waitpid(child, os.WUNTRACED)
-    if not os.WIFSTOPPED(status):
-        return [os.waitstatus_to_exitcode(status)]
-    second = _forked(Attempt(attempt.folder, attempt.meanwhile or []), f"{said}.second")
-    until, ended = time.monotonic() + HELD_UP_S, (0, 0)
-    while not ended[0] and time.monotonic() < until:
-        ended = os.waitpid(second, os.WNOHANG)
-        time.sleep(0.01)
-    os.kill(child, signal.SIGCONT)
-    _, status = os.waitpid(child, 0)
-    if not ended[0]:
-        ended = os.waitpid(second, 0)
-    return [os.waitstatus_to_exitcode(status), os.waitstatus_to_exitcode(ended[1])]
+    _, status = os.waitpid(_forked(attempt, said), 0)
+    return [os.waitstatus_to_exitcode(status)]
 
 
 def _serve(said: str) -> None:

@@ -17,9 +17,9 @@ from harness.core.folders import cut_off
 from harness.corpus import judgements
 from harness.migrate import ledger as migrate_ledger
 from harness_engines.stacks.agent_mail.budget import value_in
-from tests.crash.commands import COMMANDS, PAIRS, QUICK, QUICK_PAIRS, Command, unjudged
+from tests.crash.commands import COMMANDS, QUICK, Command, unjudged
 from tests.crash.crashing import Crashing, Ended, everything, left_over, synced
-from tests.crash.server import KILL, STOP, Attempt
+from tests.crash.server import KILL, Attempt
 from tests.make.toy import NAME, Toy
 
 pytestmark = [
@@ -54,11 +54,10 @@ class CrashTrial:
         how: int = KILL,
         *,
         for_good: bool = False,
-        meanwhile: list[str] | None = None,
     ) -> Ended:
         words, folder = list(self.command.words), str(self.crashing.root)
         typed = self.command.typed
-        return self.crashing.attempt(Attempt(folder, words, typed, at, how, for_good, meanwhile))
+        return self.crashing.attempt(Attempt(folder, words, typed, at, how, for_good))
 
     def told(self, ended: Ended) -> bool:
         """Whether a person saw that it was done."""
@@ -123,38 +122,6 @@ def test_a_key_that_was_answered_is_in_the_pool(crashing: Crashing, template: To
         assert grades == [1, 0, 1, 0][: len(grades)], at
         shown = ended.err.count(" open   grade")
         assert len(grades) in {shown, shown - 1}, (at, ended)
-
-
-@pytest.mark.whole(
-    "tests/core/test_durable.py::test_what_is_read_and_written_by_many_processes_loses_nothing"
-)
-@pytest.mark.sampled(1)
-@pytest.mark.parametrize("template", [False], indirect=True, ids=[""])
-@pytest.mark.parametrize("pair", PAIRS if EVERY else QUICK_PAIRS)
-def test_two_at_once_leave_what_one_after_the_other_leaves(
-    crashing: Crashing, template: Toy, pair: str
-) -> None:
-    name, meanwhile = PAIRS[pair]
-    trial = CrashTrial(crashing, COMMANDS[name], template)
-    serial = [one_by_one(trial, meanwhile, first=first) for first in (True, False)]
-    for at in trial.points():
-        crashing.put_back(trial.template)
-        ended = trial.again(at, STOP, meanwhile=list(meanwhile))
-        where = (at, trial.straight.calls[at - 1], ended)
-        assert (ended.codes, trial.seen()) in serial, where
-        assert left_over(crashing.root) == trial.left, where
-
-
-def one_by_one(
-    trial: CrashTrial, second: tuple[str, ...], *, first: bool
-) -> tuple[tuple[int, ...], dict[str, str]]:
-    """Run the command before the other one, or after it; give both codes and the files."""
-    crashing = trial.crashing
-    codes: list[int] = []
-    crashing.put_back(trial.template)
-    for words in [trial.command.words, second][:: 1 if first else -1]:
-        codes += crashing.attempt(Attempt(str(crashing.root), list(words))).codes
-    return tuple(codes[:: 1 if first else -1]), trial.seen()
 
 
 MAIL = """\

@@ -58,22 +58,6 @@ def test_the_job_is_a_command_of_the_harness(words: Sequence[str]) -> None:
     assert str(given["cluster"]).endswith("scheduler:8786")
 
 
-def test_whoever_is_named_listens() -> None:
-    (service,) = kind("Service")
-    address = f"tcp://{service['metadata']['name']}:{service['spec']['ports'][0]['port']}"
-    chosen = [
-        labels for labels, _ in pods() if service["spec"]["selector"].items() <= labels.items()
-    ]
-    assert [labels["part"] for labels in chosen] == ["scheduler"]
-    in_cluster = [word for one in containers() for word in one["command"] + one.get("args", [])]
-    assert [word for word in in_cluster if word.startswith("tcp:")] == [address] * 2
-    here = [
-        *COMPOSE["services"]["worker"]["entrypoint"],
-        *COMPOSE["services"]["harness"]["command"],
-    ]
-    assert [word for word in here if word.startswith("tcp:")] == ["tcp://scheduler:8786"] * 2
-
-
 def test_nothing_runs_as_root_or_writes_into_the_image() -> None:
     user = re.findall(r"^USER (\d+)$", CONTAINERFILE, re.MULTILINE)
     assert user == ["10001"]

@@ -123,22 +123,6 @@ def engine(folder: Path, serving: Any) -> Engine:  # noqa: ANN401  of a class ma
 
 
 @pytest.mark.usefixtures("read_once", "none_drawn")
-def test_the_http_arm_keeps_the_servers_order(tmp_path: Path, serving: Any) -> None:  # noqa: ANN401  as above
-    over = engine(tmp_path, serving)
-    index = tmp_path / "index"
-    index.mkdir()
-    made = over.build(DOCUMENTS, index)
-    assert made.documents == len(DOCUMENTS)
-    with over.open(index) as searcher:
-        found = searcher.search("a blue CONE & more", 10)
-        assert [hit.doc_id for hit in found.hits] == ["b", "a"]
-        assert [hit.score for hit in found.hits] == [1.0, 0.5]
-        assert found.served_by == made.fingerprint
-        assert searcher.search("cone", 1).hits[0].doc_id == "a"
-        assert searcher.search("nothing of that", 10).hits == ()
-
-
-@pytest.mark.usefixtures("read_once", "none_drawn")
 def test_a_run_judges_a_server(tmp_path: Path, collection: Path) -> None:
     """``docs/how-to/engine-elsewhere.md``: words alone, without weights, lose against fts5."""
     for listening in served(collection / "corpus.jsonl"):

@@ -39,42 +39,32 @@ SECTIONS = {
 }
 
 
-@pytest.mark.parametrize("name", rules.names())
-def test_each_rule_has_its_settings_and_no_other(name: str) -> None:
-    assert sorted(PARAMS.keys(f"`{name}`")) == sorted(rules.load(name).settings.model_fields)
+def stack_of(name: str) -> type[BaseModel]:
+    return reference.settings_of(pkgutil.resolve_name(f"{stacks.__name__}.{STACKS[name]}"))
 
 
-def test_params_yaml_is_described_key_by_key() -> None:
-    assert PARAMS.keys("`params.yaml`") == list(Params.model_fields)
+DESCRIBED: list[tuple[Page, str, type[BaseModel]]] = [
+    (PARAMS, "`params.yaml`", Params),
+    (PARAMS, "`[policy]`", Header),
+    (PARAMS, "`[policy.evidence]`", Demands),
+    (PARAMS, "`[policy.premises]`", Premises),
+    (PARAMS, "`[[step]]`", StepTable),
+    (PARAMS, "`[[step.gate]]`", GateHead),
+    *((PARAMS, f"`{name}`", model) for name, model in SECTIONS.items()),
+    *((PARAMS, f"`{name}`", rules.load(name).settings) for name in rules.names()),
+    *((ENGINES, f"`{name}`", stack_of(name)) for name in STACKS),
+]
 
 
-@pytest.mark.parametrize("section", sorted(SECTIONS))
-def test_each_section_of_params_yaml_is_described_key_by_key(section: str) -> None:
-    assert PARAMS.keys(f"`{section}`") == list(SECTIONS[section].model_fields)
-
-
-@pytest.mark.parametrize(
-    ("heading", "model"),
-    [
-        ("`[policy]`", Header),
-        ("`[policy.evidence]`", Demands),
-        ("`[policy.premises]`", Premises),
-        ("`[[step]]`", StepTable),
-        ("`[[step.gate]]`", GateHead),
-    ],
-)
-def test_policy_tables_are_described_key_by_key(heading: str, model: type[BaseModel]) -> None:
-    assert PARAMS.keys(heading) == list(model.model_fields)
+@pytest.mark.parametrize(("page", "heading", "model"), DESCRIBED)
+def test_each_key_is_described_and_no_other(
+    page: Page, heading: str, model: type[BaseModel]
+) -> None:
+    assert sorted(page.keys(heading)) == sorted(model.model_fields)
 
 
 def test_every_arm_has_a_row() -> None:
     assert sorted(ENGINES.keys("The arms")) == sorted(arms.names())
-
-
-@pytest.mark.parametrize("stack", STACKS)
-def test_each_stack_has_its_settings_and_no_other(stack: str) -> None:
-    settings = reference.settings_of(pkgutil.resolve_name(f"{stacks.__name__}.{STACKS[stack]}"))
-    assert sorted(ENGINES.keys(f"`{stack}`")) == sorted(settings.model_fields)
 
 
 def test_every_decision_is_in_the_list() -> None:

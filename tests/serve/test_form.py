@@ -281,14 +281,6 @@ def test_a_verdict_that_its_own_findings_do_not_give_is_not_shown(site: Path) ->
     assert entry.said.startswith("No verdict can be shown. reports/decision.json: step ")
 
 
-def test_the_page_of_a_load_is_listed_with_its_run(site: Path) -> None:
-    found = listed(site)
-    assert set(found) == {"reports", "out/mine"}
-    assert [sheet.key for sheet in found["out/mine"].sheets] == [
-        "out/mine/index.html", "out/mine/work/perf/load.html",
-    ]  # fmt: skip
-
-
 def test_pools_are_listed_with_how_far_they_are(site: Path) -> None:
     path = site / "out" / "pool.qrels"
     judgements.regrade(path, judgements.read_pool(path).pairs[2], None, 3)
