@@ -80,16 +80,14 @@ def values(given: object, kind: DataKind) -> tuple[Iterator[Value], tuple[str, .
         given = given.to_dict()
     if isinstance(given, Mapping):
         empty = tuple(
-            _foreign_id(q, "query", f"[{q!r}]", kind) for q, of in given.items() if _is_empty(of)
+            _foreign_id(query, "query", f"[{query!r}]", kind)
+            for query, of in given.items()
+            if isinstance(of, Mapping) and not of
         )
         return _of_mapping(given, kind), empty
     if isinstance(given, Iterable) and not isinstance(given, str | bytes):
         return _of_items(given, kind), ()
     raise _shape(kind, type(given).__name__)
-
-
-def _is_empty(of: object) -> bool:
-    return isinstance(of, Mapping) and not of
 
 
 def _of_mapping(given: Mapping[Any, Any], kind: DataKind) -> Iterator[Value]:

@@ -139,7 +139,10 @@ def export(
     named = {"arms": tuple(board.scores), "data": layout.root.name}
     about = {**asdict(wanted), **asdict(sure), **named}
     with exported(to, about, reads=reads, project=project) as beside:
-        _tables(board, beside)
+        rows = board.rows()
+        write_text(beside / f"{TABLE}.csv", to_csv([*rows[0]], rows))
+        write_text(beside / f"{TABLE}.md", to_markdown(board))
+        write_text(beside / f"{TABLE}.tex", to_latex(board))
         _per_query(board, beside / PER_QUERY)
         trec.write_qrels(beside / QRELS, Prepared.open(layout.data).qrels())
         for arm in board.scores:
@@ -156,13 +159,6 @@ def _scores(layout: Layout, wanted: ExportRequest) -> Mapping[str, Mapping[str, 
             raise UnknownName("arm that was scored", arm, found)
     check_scores(layout, tuple(found))
     return {arm: found[arm] for arm in dict.fromkeys(named)}
-
-
-def _tables(board: Leaderboard, to: Path) -> None:
-    rows = board.rows()
-    write_text(to / f"{TABLE}.csv", to_csv([*rows[0]], rows))
-    write_text(to / f"{TABLE}.md", to_markdown(board))
-    write_text(to / f"{TABLE}.tex", to_latex(board))
 
 
 def _per_query(board: Leaderboard, to: Path) -> None:

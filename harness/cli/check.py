@@ -18,8 +18,6 @@ from harness.core.printable import many
 
 if TYPE_CHECKING:
     from harness.check.checks import CheckResult, CheckSample
-    from harness.check.subject import CheckFinding
-    from harness.core.scores import Estimate
     from harness.pipeline.layout import Layout
     from harness.pipeline.verify import Verified
     from harness.policy.model import Policy
@@ -93,15 +91,12 @@ def _checked(found: CheckResult) -> Iterator[Block]:
 
     yield Text(_headline(found))
     yield from (Text(f"\n{one}") for one in found.findings if one.broken)
-    rows = [
-        (one.check.name, Cell(_word(one), tone=TONES[one.outcome]), _said(one))
-        for one in found.findings
-    ]
+    rows = []
+    for one in found.findings:
+        word = Cell(one.outcome.upper() if one.broken else one.outcome, tone=TONES[one.outcome])
+        why = f" ({one.reason})" if one.reason else ""
+        rows.append((one.check.name, word, f"{one.check.promise}{why}"))
     yield table("", ("check", "outcome", "promise"), rows)
-
-
-def _word(found: CheckFinding) -> str:
-    return found.outcome.upper() if found.broken else str(found.outcome)
 
 
 def _headline(found: CheckResult) -> str:
@@ -117,10 +112,6 @@ def _headline(found: CheckResult) -> str:
         f"{f', {left} are not checked' if left else ''}"
         f" (documents: {found.manifest.documents:,})"
     )
-
-
-def _said(found: CheckFinding) -> str:
-    return f"{found.check.promise} ({found.reason})" if found.reason else found.check.promise
 
 
 ROUNDS = 150
@@ -152,6 +143,7 @@ def doctor() -> Result:
 def _machine(project: Project) -> Iterator[str]:
     import platform
     import sqlite3
+    from shutil import which
     from time import get_clock_info
 
     import psutil
@@ -168,7 +160,8 @@ def _machine(project: Project) -> Iterator[str]:
     yield f"packages  {', '.join(' '.join(one) for one in versions().items())}"
     yield f"sqlite    {sqlite3.sqlite_version}"
     yield from _extras()
-    yield _browser()
+    browser = next((path for name in BROWSERS if (path := which(name))), "none on the path")
+    yield f"browser   {browser}"
 
 
 def _models(problems: list[str]) -> Iterator[str]:
@@ -236,13 +229,6 @@ def _extras() -> Iterator[str]:
             yield f"extra     {name}: {', '.join(missing)} not installed. To add: {install(name)}"
         else:
             yield f"extra     {name}: installed"
-
-
-def _browser() -> str:
-    from shutil import which
-
-    found = next((path for name in BROWSERS if (path := which(name))), None)
-    return f"browser   {found or 'none on the path, so the tests of the pages are skipped'}"
 
 
 def _dataset(project: Project, name: str) -> str:
@@ -331,7 +317,7 @@ def _steps(layout: Layout, policy: Policy, control: str) -> Policy:
 
 
 def _tried(tried: Sequence[Tried], level: float) -> Iterator[Block]:
-    from harness.report.doc import Text, table
+    from harness.report.doc import Text, measured, table
     from harness.report.rounding import interval
 
     named = [(one, planted) for one in tried for planted in one.planted]
@@ -350,14 +336,9 @@ def _tried(tried: Sequence[Tried], level: float) -> Iterator[Block]:
         truths = [(f"{one.limit:+g}: {it.pattern}", it.passed) for it in one.planted]
         for truth, passed in [*truths, (fine, one.fine)]:
             about = f"{one.what}, {many(one.queries, 'query')}"
-            rows.append((f"{one.step}: {one.gate}", about, truth, _rate(passed)))
+            rate_of = measured(passed, "share", instead="too large to be planted")
+            rows.append((f"{one.step}: {one.gate}", about, truth, rate_of))
     yield table("", ("gate", "measure", "truth", "passes"), rows)
-
-
-def _rate(estimate: Estimate | None) -> Value:
-    from harness.report.doc import measured
-
-    return measured(estimate, "share", instead="too large to be planted")
 
 
 SEED_BITS = 32

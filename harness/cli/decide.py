@@ -118,17 +118,13 @@ def _planned(policy: Policy, about: Ground | None, steps: tuple[PlannedStep, ...
         step = planned.step
         yield f"\nstep {step.name}: {step.candidate} against {step.control}"
         for one in planned.needs:
-            yield f"  {one.gate.name}: {_bound(one)}"
+            means = f" ({one.need.means})" if one.need.means else ""
+            yield f"  {one.gate.name}: {one.gate.settings.bound}{means}"
             yield from (f"    {line}" for line in _lines(one, rules))
         if planned.lacking:
             yield f"  step {step.name} lacks: {', '.join(planned.lacking)}"
         elif about:
             yield f"  step {step.name} lacks no query that is planned"
-
-
-def _bound(one: PlannedNeed) -> str:
-    means = f" ({one.need.means})" if one.need.means else ""
-    return f"{one.gate.settings.bound}{means}"
 
 
 def _lines(one: PlannedNeed, rules: Rules) -> Iterator[str]:

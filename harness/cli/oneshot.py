@@ -186,7 +186,8 @@ def demo(*, record: options.Record = False) -> Result:
     from harness.report.doc import Text
 
     project = _with_all_that_is_needed(Project.here())
-    _without_git(project.root)
+    if not (project.root / ".git").exists():  # the code came as a tarball
+        _dvc(project.root, "config", "--local", "core.no_scm", "true")
     with nullcontext() if record else local_lock(project.root):
         idle = _run(project)
     before = [*_compared(project, record=record), f"The page: {project.root / PAGE}"]
@@ -249,12 +250,6 @@ def _compared(project: Project, *, record: bool) -> Iterator[str]:
         elif has("trust") and (project.root / RECORD / name).is_dir():
             found = part("trust", "reproduce").reproduce(project.root, layout)
             yield from part("trust", "commands").reproduced(found)
-
-
-def _without_git(root: Path) -> None:
-    """Describe DVC that there is no git, where the code came as a tarball."""
-    if not (root / ".git").exists():
-        _dvc(root, "config", "--local", "core.no_scm", "true")
 
 
 def _replayed(project: Project) -> list[bool]:
