@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
+import ast
 import io
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 from unittest import mock
 
 import pytest
 import typer
 
 import harness
-from harness.cli import exit_codes
-from harness.cli.command import out
-from harness.cli.exit_codes import FAILED, PIPED, ended
+from harness.cli import application, exit_codes, parser
+from harness.cli.command import Plain, out
+from harness.cli.exit_codes import CALLED, FAILED, PIPED, as_called, ended, failed
 from harness.cli.project import PACKAGED, Project
 from harness.core.errors import BadFile, HarnessError
 from harness.core.files import NO_ROOM, replacing
@@ -36,7 +38,9 @@ from tests.docs.pages import ROOT
 from tests.make.toy import Toy
 from tests.programs import PYTHON, Program
 from tests.source import ROOT as ROOT_OF_PROJECT
+from tests.source import Module, known
 
+pytestmark = pytest.mark.slow
 ASK = ("ask", "--dataset", "toy", "balo", "--json", "--arm")
 NOISY = """
 import os, subprocess, sys
@@ -67,7 +71,6 @@ def broken(project: Toy, harness: Harness) -> Callable[[str, str], Path]:
     return make
 
 
-@pytest.mark.slow
 @pytest.mark.sampled
 @pytest.mark.parametrize("how", FAILURES)
 @pytest.mark.parametrize("moment", MOMENTS[:4])
@@ -87,7 +90,6 @@ def test_an_engine_that_fails_in_a_run_is_named(
     assert not (project.root / "out" / "decision.json").exists()
 
 
-@pytest.mark.slow
 def test_an_engine_that_is_no_python_is_named_with_its_line(project: Toy, harness: Harness) -> None:
     arm = broken_engine.spoken(project.root / "broken", "def engine(settings, cache:\n    pass\n")
     said = harness("stage", "index", "--dataset", "toy", "--arm", arm).error
@@ -96,7 +98,6 @@ def test_an_engine_that_is_no_python_is_named_with_its_line(project: Toy, harnes
     assert "line 1" in said
 
 
-@pytest.mark.slow
 def test_hits_that_never_end_are_a_failure_and_no_wait(
     broken: Callable[[str, str], Path], project: Toy, harness: Harness
 ) -> None:
@@ -107,7 +108,6 @@ def test_hits_that_never_end_are_a_failure_and_no_wait(
     assert read_manifest(project.layout, "own").documents == 60
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("raised", [BrokenPipeError(32, "Broken pipe"), MemoryError(), OSError(),
                                     RuntimeError("x" * 10_000), HarnessError("\x1b[2Jgone\n"),
                                     SystemExit("in words"), typer.Abort(), KeyboardInterrupt(),
@@ -130,7 +130,6 @@ def test_whatever_is_raised_is_one_line_and_no_verdict(
     assert "\x1b" not in line
 
 
-@pytest.mark.slow
 def test_what_is_no_python_is_told_with_its_line(capsys: pytest.CaptureFixture[str]) -> None:
     def fails() -> NoReturn:
         raise SyntaxError("invalid syntax", ("mine/own.py", 7, 1, "def", 7, 2))
@@ -151,7 +150,6 @@ def test_an_output_of_another_encoding_takes_every_character(
     assert raw.getvalue().decode(encoding) == f"{minus} 5 %"
 
 
-@pytest.mark.slow
 def test_a_full_disk_is_told_with_the_file_and_what_to_do(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -164,7 +162,6 @@ def test_a_full_disk_is_told_with_the_file_and_what_to_do(
     assert f"{tmp_path / 'runs.parquet'}: it cannot be used (No space left on device). Free" in said
 
 
-@pytest.mark.slow
 def test_an_output_that_a_shell_closed_is_nothing_and_no_file_of_ours(project: Toy) -> None:
     """``ask`` ended in an unforeseen failure, and an index was opened under the number of it."""
     script = "import os, stat, sys; os.close(1); sys.stdout = None;"
@@ -178,7 +175,6 @@ def test_an_output_that_a_shell_closed_is_nothing_and_no_file_of_ours(project: T
     assert (done.returncode, done.stderr) == (0, "True")
 
 
-@pytest.mark.slow
 def test_memory_that_ran_out_has_a_remedy(
     monkeypatch: pytest.MonkeyPatch, harness: Harness
 ) -> None:
@@ -210,7 +206,6 @@ def test_an_error_is_json_where_json_is_wanted(
     assert said["message"] in shown.err
 
 
-@pytest.mark.slow
 def test_an_interrupt_says_how_to_go_on(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
@@ -221,7 +216,6 @@ def test_an_interrupt_says_how_to_go_on(harness: Harness, monkeypatch: pytest.Mo
     assert "rerun to resume" in said.err
 
 
-@pytest.mark.slow
 def test_an_error_of_our_own_is_two_and_its_traceback_is_shown_where_it_is_asked_for(
     harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -251,7 +245,6 @@ def full() -> Iterator[int]:
     os.close(opened)
 
 
-@pytest.mark.slow
 def test_an_answer_that_cannot_be_written_is_no_success(project: Toy, full: int) -> None:
     with typed(project, *ASK, "fts5", stdout=full) as running:
         _, said = running.communicate()
@@ -260,7 +253,6 @@ def test_an_answer_that_cannot_be_written_is_no_success(project: Toy, full: int)
     assert "Traceback" not in said
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("words", [("--help",), (*ASK, "fts5")])
 def test_a_reader_that_leaves_ends_it_in_silence(project: Toy, words: tuple[str, ...]) -> None:
     reads, writes = os.pipe()
@@ -271,7 +263,6 @@ def test_a_reader_that_leaves_ends_it_in_silence(project: Toy, words: tuple[str,
     assert (running.returncode, said) == (PIPED, "")
 
 
-@pytest.mark.slow
 def test_what_an_engine_prints_does_not_spoil_an_answer(
     broken: Callable[[str, str], Path], project: Toy
 ) -> None:
@@ -289,7 +280,6 @@ def test_what_an_engine_prints_does_not_spoil_an_answer(
         assert line in said
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_what_ends_a_program_ends_as_a_ctrl_c_does(project: Toy, number: signal.Signals) -> None:
     signal.signal(number, signal.SIG_DFL)  # a suite under nohup would hand on its deafness
@@ -393,3 +383,101 @@ def test_the_best_arm_comes_first_and_no_value_is_a_dash(
         ["worse", "0.2500", "-"],
         ["none", "-", "-"],
     ]
+
+
+BY = "python3 ../run.py"
+
+
+@pytest.fixture(autouse=True)
+def _put_together() -> None:
+    """Before that no word is known to be a command."""
+    application()
+
+
+@pytest.fixture
+def by_run_py(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(CALLED, BY)
+
+
+@pytest.mark.parametrize(
+    ("written", "installed", "cloned"),
+    [
+        ("Run: harness demo", "Run: harness demo", f"Run: {BY} harness demo"),
+        ("Run: pip install x", "Run: pip install x", f"Run: {BY} pip install x"),
+        ("python3 run.py demo", "harness demo", f"{BY} harness demo"),
+        ("python3 run.py harness gate", "harness gate", f"{BY} harness gate"),
+        (
+            "see `harness run --out x`",
+            "see `harness run --out x`",
+            f"see `{BY} harness run --out x`",
+        ),
+        ("the --out of a harness run", *["the --out of a harness run"] * 2),
+        ("HARNESS=x/harness run", *["HARNESS=x/harness run"] * 2),
+    ],
+)
+def test_a_command_is_named_as_it_was_called(
+    monkeypatch: pytest.MonkeyPatch, written: str, installed: str, cloned: str
+) -> None:
+    assert as_called(written) == installed
+    monkeypatch.setenv(CALLED, BY)
+    assert as_called(written) == cloned
+    assert as_called(cloned) == cloned
+
+
+@pytest.mark.usefixtures("by_run_py")
+def test_messages_and_errors_pass_through_and_data_does_not(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    out = Plain(highlight=False, soft_wrap=True)
+    out.print("Next: harness gate")
+    out.data('{"command": "harness gate"}')
+    assert failed(HarnessError("x: no runs. Run: harness stage replay"), debug=False) == 2
+    shown = capsys.readouterr()
+    assert shown.out == f'Next: {BY} harness gate\n{{"command": "harness gate"}}\n'
+    assert shown.err == f"error: x: no runs. Run: {BY} harness stage replay\n"
+
+
+NAMED = re.compile(r"\bharness ([a-z][a-z-]+(?: (?!then\b)[^.;,`'\"\n]*)?)")
+PROSE = {
+    "on", "reads", "that", "and", "as", "in", "from", "where", "writes", "they", "or", "for", "has",
+}  # fmt: skip
+"""What follows the word where it is the program that is spoken of."""
+
+
+def messages(module: Module) -> Iterator[str]:
+    """Yield the strings of a module; a value in one is a word in capitals."""
+    nodes = list(ast.walk(module.tree))
+    within = {id(part) for one in nodes if isinstance(one, ast.JoinedStr) for part in one.values}
+    for one in nodes:
+        if isinstance(one, ast.JoinedStr):
+            yield "".join(v.value if isinstance(v, ast.Constant) else "X" for v in one.values)  # type: ignore[misc]
+        elif isinstance(one, ast.Constant) and isinstance(one.value, str) and id(one) not in within:
+            yield one.value
+
+
+def missing(typed: str) -> str:
+    """Name what of a command line is not there."""
+    one: Any = parser()
+    words = typed.split()
+    while words and words[0] in getattr(one, "commands", {}):
+        one, words = one.commands[words[0]], words[1:]
+    if one is parser():
+        return words[0]
+    taken = {name for each in one.params for name in (*each.opts, *each.secondary_opts)}
+    asked = (word.rstrip(":)") for word in words if word.startswith("--"))
+    return "" if hasattr(one, "commands") else " ".join(word for word in asked if word not in taken)
+
+
+def test_every_command_of_a_message_is_there() -> None:
+    found = {
+        (module.name, typed): said
+        for module in known().values()
+        for text in messages(module)
+        for typed in NAMED.findall(text)
+        if typed.split()[0] not in PROSE and " wrote" not in typed
+        if (said := missing(typed))
+    }
+    assert found == {}
+
+    assert missing("decide")
+    assert missing("gate --loud")
