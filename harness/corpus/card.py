@@ -104,7 +104,7 @@ def refused(path: Path, error: ValidationError) -> BadFile:
     """Return what is wrong first with a card, or with its table ``[make]``."""
     first = error.errors()[0]
     key = ".".join(str(part) for part in first["loc"]) or "the card"
-    return BadFile(path, f"{key}: {first['msg']}", _hint(first["type"], key))
+    return BadFile(path, f"{key}: {first['msg']}", f"Correct {key!r}.")
 
 
 def installed(packages: Iterable[str]) -> dict[str, str]:
@@ -170,16 +170,6 @@ def slices(queries: Iterable[Query]) -> dict[str, int]:
 def of_qrels(qrels: Qrels) -> str:
     """Digest of judgements, by query and then document."""
     return digest.of_json([list(row) for row in qrels.rows()])
-
-
-def _hint(kind: str, key: str) -> str:
-    match kind:
-        case "missing":
-            return f"Add {key!r}."
-        case "extra_forbidden":
-            return f"Take {key!r} out, or correct its name."
-        case _:
-            return f"Correct {key!r}."
 
 
 def _lines(table: Mapping[str, object], path: tuple[str, ...]) -> list[str]:

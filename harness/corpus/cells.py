@@ -64,7 +64,6 @@ FILE = "ids.json"
 OwnDocuments = Literal["drop", "keep"]
 EXAMPLES = 3
 LONGEST = 60
-"""Characters of an id in a message."""
 
 
 def normal(name: str) -> str:
@@ -130,9 +129,7 @@ class OwnWatch:
     rule: OwnDocuments | None = None
     """None decides by the texts: the hit goes only where id and text are equal."""
     same: set[str] = field(default_factory=set)
-    """Queries that have the id and the text of a document."""
     strangers: set[str] = field(default_factory=set)
-    """Queries that have the id of a document and another text."""
 
     def watch(self, documents: Iterable[Document]) -> Iterator[Document]:
         """Pass documents on."""

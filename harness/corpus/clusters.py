@@ -62,7 +62,6 @@ class Wording(NamedTuple):
     """The words of a text that carry its content."""
 
     words: frozenset[str]
-    """Stems, and the names."""
     names: tuple[str, ...]
     """Numbers, models, identifiers and single letters, in their order."""
     negated: bool
@@ -160,7 +159,6 @@ class _Need(NamedTuple):
 
     wording: Wording
     judged: set[frozenset[str]]
-    """Distinct sets of relevant documents."""
 
     def spelt(self, wording: Wording) -> _Need:
         """Keep the capital letters that every text has."""
@@ -399,7 +397,6 @@ class QueryClusters:
     queries_sha256: str
     qrels_sha256: str
     similar: Similar
-    """Pairs that a model found, as they were recorded."""
     near_duplicates: Groups
     parted: Sequence[str]
     """Ids of queries of one need that intents part (``parted``)."""

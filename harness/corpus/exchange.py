@@ -30,7 +30,6 @@ class Ratings:
     queries: tuple[Query, ...]
     qrels: Qrels
     unrated: int
-    """Pairs that the file lists without a grade."""
 
 
 @dataclass(slots=True)
@@ -107,7 +106,6 @@ def rows_of(qrels: Qrels, queries: Sequence[Query]) -> list[tuple[Query, list[tu
 
 HEAD = re.compile(r"#\s*qid:(\S+):\s*(.*\S)\s*", re.ASCII)
 WEIGHTED = re.compile(r"(.*\S)\s*\*\s*[0-9]+(?:\.[0-9]+)?", re.ASCII)
-"""A text of the head with its weight."""
 ROW = re.compile(
     r"\s*+(\S++)\s++qid:(\S++)\s++(?:[^#\s]\S*+\s++)*+#\s*+(\S++)(?:\s++(.*\S))?\s*+", re.ASCII
 )
@@ -461,7 +459,6 @@ WRITE: Mapping[str, Callable[[Path, Data], None]] = {
     "ir-datasets": _ir_datasets,
     **{name: rated.write for name, rated in RATED.items()},
 }
-"""Writes the files of a format into a folder."""
 
 
 def reader(name: str) -> Callable[[Path, str], Ratings]:

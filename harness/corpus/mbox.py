@@ -16,15 +16,12 @@ from harness.core.records import Document
 
 MAX_MAIL_BYTES = 64 << 20
 """Of one mail; what is longer is cut, and told."""
-ENDLESS_BYTES = 1 << 30
-"""Most bytes of one mail; a longer one is taken for a file that may have no end."""
 
 
 class MailOddity(NamedTuple):
     """Warning about a malformed mail, which is imported."""
 
     number: int
-    """Of the mail in the file, from 1."""
     doc_id: str
     problem: str
 
@@ -136,8 +133,6 @@ def _mails(file: IO[bytes]) -> Iterator[tuple[bytes, bool]]:
             lines, size = [], 0
         elif lines is not None:
             size += len(line)
-            if size > ENDLESS_BYTES:
-                raise Malformed(f"a mail of it has more than {ENDLESS_BYTES} bytes")
             if size <= MAX_MAIL_BYTES:
                 lines.append(line)
     if lines is not None:

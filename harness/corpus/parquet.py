@@ -33,7 +33,6 @@ class _File(NamedTuple):
     parquet: pq.ParquetFile
     schema: pa.Schema
     most: int
-    """Bytes that its values may take."""
 
 
 def table_of(

@@ -110,7 +110,6 @@ class InventoryChanges:
     judgements: IdChanges
     """Queries whose judgements are new, are gone, or are others."""
     judged: tuple[int, int]
-    """Number of judgements before and after."""
 
     def __bool__(self) -> bool:
         """Return whether anything changed."""
@@ -184,7 +183,6 @@ class DataManifest:
     queries_sha256: str
     qrels_sha256: str
     slices: dict[str, int]
-    """Queries of each slice."""
     fields: tuple[str, ...] = FIELDS
     """Parts of a document that were kept to be searched."""
     left_out: int = 0

@@ -77,8 +77,7 @@ def _run_bytes(run: Run) -> bytes:
 def _run_in(path: Path) -> Run:
     table = table_of(path, COLUMNS, coded=True)
     about = {key.decode(): value.decode() for key, value in (table.schema.metadata or {}).items()}
-    if "arm" not in about:
-        raise Malformed("lacks the name of its arm")
+    asked = bool(about.keys() & {"k", "time_limit_s"})
     status, names = _coded(table, "status")
     unknown = set(names) - {status.name.lower() for status in Status}
     if unknown:
@@ -104,27 +103,10 @@ def _run_in(path: Path) -> Run:
         served_by=_texts(*_coded(table, "served_by")),
         errors=_texts(*_coded(table, "error")),
         duplicates=numbers(table.column("duplicates")).astype(np.int32),
-        conditions=_conditions(about),
-        retries=_count(about, "retries"),
-        rate_limited=_count(about, "rate_limited"),
+        conditions=Conditions(int(about["k"]), float(about["time_limit_s"])) if asked else None,
+        retries=int(about.get("retries", "0")),
+        rate_limited=int(about.get("rate_limited", "0")),
     )
-
-
-def _conditions(about: Mapping[str, str]) -> Conditions | None:
-    """Return how the queries were asked, where the file says so."""
-    if not about.keys() & {"k", "time_limit_s"}:
-        return None
-    try:
-        return Conditions(int(about["k"]), float(about["time_limit_s"]))
-    except (KeyError, ValueError) as exc:
-        raise Malformed(f"does not say how its queries were run ({exc!r})") from exc
-
-
-def _count(about: Mapping[str, str], name: str) -> int:
-    told = about.get(name, "0")
-    if not told.isdecimal():
-        raise Malformed(f"says {told!r} {name}")
-    return int(told)
 
 
 def _refuse_repeats(
@@ -154,7 +136,6 @@ def _flat(table: pa.Table, name: str) -> np.ndarray[tuple[int], np.dtype[np.floa
 Key = tuple[str, ...]
 """What the scores are of: an arm, or a control and a candidate."""
 ScoreTable = Mapping[Key, Mapping[str, Scores]]
-"""By key, then by measure."""
 ARM, PAIR = ("arm",), ("control", "candidate")
 
 
@@ -265,7 +246,6 @@ DEPTH = "depth"
 
 
 ByQuery = tuple[tuple[str, ...], tuple[str, ...]]
-"""Query ids, and the class of each."""
 
 
 class Classes(NamedTuple):
@@ -317,6 +297,5 @@ def _row_of_mean(mean: Estimate) -> dict[str, float | int]:
 
 Mean = Annotated[Estimate, PlainValidator(_means_row), PlainSerializer(_row_of_mean)]
 Means = Mapping[str, Mapping[str, Mean]]
-"""By arm (or ``control~candidate``), then by measure."""
 MEANS: Artifact[Means] = Json("means", Means)
 SLICE_MEANS: Artifact[Mapping[str, Means]] = Json("means by slice", Mapping[str, Means])

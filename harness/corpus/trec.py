@@ -213,7 +213,6 @@ class ScoredDocuments:
 
     def __init__(self, queries: Iterable[str] = ()) -> None:
         self.queries: dict[str, int] = {}
-        """Place of each query in the run."""
         for query_id in queries:
             self.ask(query_id)
         self._documents: dict[str, int] = {}

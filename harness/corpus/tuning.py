@@ -45,7 +45,6 @@ class Elsewhere(_Kept):
     settings: dict[str, Scalar]
     value: float
     gain: TuningDifference
-    """Less the arm as it was given."""
 
 
 class SeenJudgements(_Kept):
@@ -59,7 +58,6 @@ class SeenJudgements(_Kept):
     words: tuple[Short, ...]
     """Digest of the words of each judged query (``digest_of``), in byte order."""
     left_out: Elsewhere | None
-    """None for a single collection."""
 
 
 class TuningRecord(_Kept):
@@ -79,7 +77,6 @@ class TuningRecord(_Kept):
     keep: float
     space: dict[str, tuple[Scalar, ...]]
     settings: dict[str, Scalar]
-    """What was chosen of the space."""
     candidates: int
     failed: dict[str, str]
     """Candidates that failed at a query, and how."""
@@ -90,7 +87,6 @@ class TuningRecord(_Kept):
     expected: float
     """Mean of the same choice on queries that had no part in it (nested cross-validation)."""
     gain: TuningDifference
-    """``expected`` less ``given``."""
     collections: tuple[SeenJudgements, ...]
 
     @property
@@ -109,9 +105,7 @@ class Leak(NamedTuple):
 
     arm: str
     seen: int
-    """Of the decision's judged queries."""
     judged: int
-    """Judged queries of the decision."""
     collections: tuple[str, ...]
     """What the arm was tuned on: data set and split."""
 

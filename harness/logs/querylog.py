@@ -124,16 +124,13 @@ class Fields:
     session: str = ""
 
 
-class LogLine:
+class LogLine(NamedTuple):
     """One line of a log: its entry, or None where it has none or is broken."""
 
-    __slots__ = ("broken", "entry", "foreign", "number")
-
-    def __init__(self, number: int, entry: LogEntry | None, *, broken: bool, foreign: bool) -> None:
-        self.number = number
-        self.entry = entry
-        self.broken = broken
-        self.foreign = foreign
+    number: int
+    entry: LogEntry | None
+    broken: bool
+    foreign: bool
 
 
 def format_of(path: Path, given: str) -> str:
@@ -410,7 +407,6 @@ class QueryRequests(NamedTuple):
     key: str
     """Its words, caseless: queries of one key are the same."""
     text: str
-    """As it came first, masked."""
     masked: bool
     requests: int
     known: int
@@ -435,7 +431,7 @@ class QueryTally:
     @contextmanager
     def open(cls) -> Iterator[Self]:
         """Begin an empty one on disk, gone after the block; only its user can read it."""
-        with scratch() as folder, closing(sqlite3.connect(_made(folder / "tally.db"))) as db:
+        with scratch() as folder, closing(sqlite3.connect(folder / "tally.db")) as db:
             db.execute("PRAGMA journal_mode = OFF")
             db.execute("PRAGMA synchronous = OFF")
             db.execute("PRAGMA temp_store = FILE")
@@ -469,9 +465,3 @@ class QueryTally:
         self.flush()
         found = self._db.execute("SELECT requests FROM query WHERE key = ?", (key,)).fetchone()
         return int(found[0]) if found else 0
-
-
-def _made(path: Path) -> Path:
-    """Make a file that is empty; where that is refused, SQLite would not say why."""
-    path.touch()
-    return path

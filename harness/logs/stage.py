@@ -6,7 +6,7 @@ import hashlib
 import heapq
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 from typing import Annotated, NamedTuple
@@ -49,7 +49,6 @@ from harness.shadow import log
 from harness.shadow.record import Divergence, Observation, query_key
 
 SHADOW = "shadow"
-"""Format of a folder that a live comparison wrote."""
 
 
 @dataclass(slots=True)
@@ -59,9 +58,7 @@ class LogCounts:
     format: str
     lines: int = 0
     requests: int = 0
-    """Lines that count."""
     foreign: int = 0
-    """Lines that are not UTF-8."""
     sessions: int = 0
     left: Counter[Left] = field(default_factory=Counter)
     masked: Counter[str] = field(default_factory=Counter)
@@ -333,15 +330,6 @@ FORMAT = 1
 REMEDY = "Make the sample anew: harness queries from-log."
 
 
-class StratumRow(BaseModel):
-    """A stratum, as the card has it."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
-    queries: Annotated[int, Field(ge=1)]
-    requests: Annotated[int, Field(ge=1)]
-    sampled: Annotated[int, Field(ge=1)]
-
-
 class SampleCard(BaseModel):
     """What a sample is of, and how it was drawn; the file beside it."""
 
@@ -359,7 +347,7 @@ class SampleCard(BaseModel):
     left_out: dict[str, int]
     masked: dict[str, int]
     mask_limits: list[str]
-    strata: dict[str, StratumRow]
+    strata: dict[str, Stratum]
     near_duplicates: int
     """Sampled queries with nearly the words of another."""
     queries_sha256: str
@@ -427,7 +415,7 @@ def _card(
         left_out={str(why): number for why, number in sorted(counts.left.items())},
         masked=dict(sorted(counts.masked.items())),
         mask_limits=list(LIMITS),
-        strata={name: StratumRow(**asdict(one)) for name, one in parts.items()},
+        strata=dict(parts),
         near_duplicates=sum(map(len, near_duplicates(queries))),
         queries_sha256=digest.of_queries(queries),
     )
@@ -441,7 +429,6 @@ class Drift:
     """By form, and by whether results were found where both logs tell."""
     now: Mapping[str, float]
     requests: int
-    """Of the later log."""
     carried: float
     """Estimated share of the later requests whose query the earlier log has too."""
 

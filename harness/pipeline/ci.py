@@ -211,7 +211,6 @@ def lost(before: Scores, now: Scores, texts: Mapping[str, Query]) -> tuple[Loss,
 
 FILE = "inputs.json"
 NAMED = 4
-"""Most files and packages that are named of each kind."""
 SETTINGS = frozenset({
     ".cfg",
     ".env",

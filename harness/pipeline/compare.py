@@ -170,10 +170,7 @@ def _files(layout: Layout, pairs: Sequence[Pair]) -> Iterable[Path]:
 
 
 def differences(
-    layout: Layout,
-    pairs: Sequence[Pair],
-    inference: Inference,
-    clusters: Mapping[str, str],
+    layout: Layout, pairs: Sequence[Pair], inference: Inference, clusters: Mapping[str, str]
 ) -> dict[Pair, dict[str, Estimate]]:
     """Mean of candidate - control of each measure, with its interval."""
     scores = layout.read(Layout.per_query)

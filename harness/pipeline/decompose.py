@@ -34,7 +34,6 @@ from harness.stats.significance import fdr_adjusted, sign_flip_each
 from harness_engines import registry as arms
 
 NO_LIMIT_NS = 1 << 62
-"""A person who asks one query waits."""
 STAGE_DEPTH = 100
 """Hits asked of each stage at least: a hit that one stage has far below is still told of."""
 
@@ -62,13 +61,10 @@ class ShownHit:
 
     hit: Hit
     document: Document | None
-    """None where the corpus has none of this id."""
     grade: int | None
-    """None where no one judged it for this query."""
     ranks: Mapping[str, int | None]
     """By stage of the stack; None where it was not among the stage's first hundred."""
     why: Mapping[str, Any] | None
-    """What the stack says of it; None where it says nothing."""
 
 
 class Side(NamedTuple):
@@ -185,7 +181,6 @@ def kept(layout: Layout) -> tuple[Apart, ...]:
 
 
 ALL = "all"
-"""Of the slices: every query."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +189,6 @@ class DecomposeRequest:
 
     control: str
     candidate: str
-    """Names of arms, or paths to their TOML files."""
     measure: str
     k: int
     """Hits asked of each stage: as many as were replayed."""

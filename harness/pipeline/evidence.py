@@ -130,24 +130,18 @@ class ReportSubject:
     """What a report is about, beside what the stages measured."""
 
     pairs: Mapping[str, Pair]
-    """Control and candidate by name of the comparison."""
     arms: tuple[str, ...]
-    """Every arm measured."""
     rules: Rules
-    """How sure the numbers beside the gates must be."""
     licence: str
     source: str
     commands: tuple[str, ...]
-    """What to type to make the numbers again."""
     score: ScoreParams
     """What was measured, and how the intervals of means were drawn."""
     compare: CompareParams
     policy: Policy | None
     policy_file: Path | None
     pin: str = ""
-    """What to type to pin these data to the policy."""
     place: str = ""
-    """Options that name these data on a command line."""
 
     @property
     def measures(self) -> tuple[str, ...]:

@@ -64,19 +64,15 @@ class Measured:
     """All that a decision follows from, beside its policy and its time."""
 
     evidence: Mapping[str, Evidence]
-    """By step."""
     ends: tuple[Mapping[str, Evidence], ...]
     """The same, with ties of imported runs settled otherwise."""
     replayed: Mapping[str, Replayed]
-    """By arm of the policy."""
     accepted: Mapping[str, Accepting]
     """What the decisions said by which steps were taken, by step."""
     pinned: Pinned | None
     pin: str
-    """What to type to pin the evidence."""
     tuned: tuple[Leak, ...]
     looks: Mapping[str, Looks]
-    """By step, this one included."""
 
 
 def decide(measured: Measured, policy: Policy, now: datetime) -> tuple[StepDecision, ...]:
@@ -90,10 +86,7 @@ def decide(measured: Measured, policy: Policy, now: datetime) -> tuple[StepDecis
         measured.evidence,
         now=now,
         ends=measured.ends,
-        reservations=(
-            *drifted(measured.pinned, measured.pin),
-            *tuned_on(policy, measured.tuned),
-        ),
+        reservations=(*drifted(measured.pinned, measured.pin), *tuned_on(policy, measured.tuned)),
         looks=measured.looks,
     )
 

@@ -32,9 +32,7 @@ OURS = {card.FILE, "corpus.jsonl", "queries.jsonl", LEFT_OUT}
 """What an import writes into the folder of a data set; the lines may be packed later."""
 NOT_STATED = "not stated"
 SHOWN = 5
-"""Ids that a message lists; the report has all."""
 LONGEST = 100
-"""Characters of an id in a message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +64,6 @@ class ImportReport:
     dangling_queries: tuple[str, ...]
     """Judged, and not among the queries; their judgements are kept."""
     empty_documents: tuple[str, ...]
-    """In the corpus with neither title nor text."""
     empty_queries: tuple[str, ...]
     own: tuple[str, ...] = ()
     """What was found of queries that are themselves documents."""
@@ -197,17 +194,11 @@ class ImportTarget:
     split: str
     about: About = NOTHING_STATED
     allow_dangling: bool = False
-    """Whether judgements may name unknown documents or queries."""
     force: bool = False
-    """Whether a data set of this name that an import wrote is replaced."""
 
 
 def import_beir(
-    path: Path,
-    to: ImportTarget,
-    *,
-    fields: tuple[str, ...] = FIELDS,
-    forms: bool = False,
+    path: Path, to: ImportTarget, *, fields: tuple[str, ...] = FIELDS, forms: bool = False
 ) -> ImportReport:
     """Register one split of a BEIR folder.
 
@@ -222,11 +213,7 @@ def import_beir(
 
 
 def import_trec(
-    to: ImportTarget,
-    *,
-    topics_file: Path,
-    qrels_file: Path,
-    corpus_file: Path,
+    to: ImportTarget, *, topics_file: Path, qrels_file: Path, corpus_file: Path
 ) -> ImportReport:
     """Register TREC topics and judgements over a corpus of JSON lines.
 
@@ -239,11 +226,7 @@ def import_trec(
 
 
 def import_jsonl(
-    to: ImportTarget,
-    *,
-    corpus_file: Path,
-    queries_file: Path,
-    qrels_file: Path,
+    to: ImportTarget, *, corpus_file: Path, queries_file: Path, qrels_file: Path
 ) -> ImportReport:
     """Register JSON lines with judgements.
 
@@ -258,12 +241,7 @@ def import_jsonl(
 
 
 def load_folder(
-    path: Path,
-    split: str,
-    out: Path,
-    *,
-    fields: tuple[str, ...] = FIELDS,
-    forms: bool = False,
+    path: Path, split: str, out: Path, *, fields: tuple[str, ...] = FIELDS, forms: bool = False
 ) -> ImportReport:
     """Write one split of a BEIR folder as prepared data into ``out``, registering nothing."""
     read = beir.Beir(path, split, fields)
@@ -492,10 +470,7 @@ def import_ratings(
     if found.unrated:
         about = replace(about, warnings=(*about.warnings, odd))
     given = ImportedFiles(
-        lambda: beir.documents(corpus_file),
-        found.queries,
-        found.qrels,
-        (ratings_file, corpus_file),
+        lambda: beir.documents(corpus_file), found.queries, found.qrels, (ratings_file, corpus_file)
     )
     return register(given, replace(to, about=about))
 

@@ -100,7 +100,6 @@ class Opener:
     """A value that a new process can be sent."""
 
     arm: str
-    """Name of the arm or path to its TOML file."""
     index: Path
     cache: Path
     fingerprint: str
@@ -121,7 +120,6 @@ class Opener:
 
 
 VECTORS = Path("reports") / "vectors"
-"""Tracked, below the project: a file a model."""
 
 
 def keep_vectors(root: Path, layout: Layout, names: Iterable[str], cache: Path) -> None:

@@ -90,11 +90,9 @@ ALWAYS = {
     SCRIPT: SCRIPT,
     "gitignore": IGNORED,
 }
-"""Where each file of the template goes."""
 SOMETIMES = {PAIRWISE: PAIRWISE, ENGINE: ENGINE, PIPELINE: PACKAGED_PIPELINE}
 """With a control; without an engine of the reader's own; for DVC."""
 BESIDE = "SEARCH.md"
-"""The README of a project in a folder that has one."""
 FILLED = {README, "params.yaml", SCRIPT, PIPELINE}
 WORKFLOW, INIT_PIPELINE = ".github/workflows/search.yml", ".gitlab-ci.yml"
 """Where GitHub and GitLab read what to run: from the root of the repository."""
@@ -118,7 +116,6 @@ class NewProject:
     gitlab: str = ""
     """``GROUP/PROJECT@REF`` of the harness on the same GitLab; empty for no pipeline."""
     dvc: bool = False
-    """Whether DVC runs the script."""
 
 
 def begin_project(wanted: NewProject) -> tuple[str, ...]:

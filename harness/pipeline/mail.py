@@ -30,7 +30,6 @@ from harness_engines.stacks.agent_mail.tantivy.engine import TantivyMailEngine
 
 ARM = "mail-tantivy"
 PAUSE_S = 0.2
-"""Between two looks at the journal."""
 
 
 Observed = Callable[[MailSearcher, arms.Arm, Path, Path], AbstractContextManager[ShadowObserver]]

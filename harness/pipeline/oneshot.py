@@ -119,24 +119,18 @@ class RunRequest:
     """Names, or paths to TOML files. Those that ``policy_file`` names come beside them, where it
     is judged step by step."""
     runs: Mapping[str, Path]
-    """TREC runs of other engines, by the name of the arm that they stand for."""
     control: str
     """Name of an arm among them, against which the one step of the policy judges every other."""
     policy_file: Path
     by_steps: bool
     """Without a control: whether the policy's own steps are judged in their order, or nothing."""
     until: str
-    """The last step to be judged; empty for all of them."""
     timed: bool
-    """Whether to race the arms too."""
     licence: str
     source: str
     command: str
-    """The command line, for the report."""
     aa: str = ""
-    """Queries of the second replay; empty for those of ``params``."""
     missing: trec.MissingQuery = trec.MissingQuery.LOST
-    """What a query without a line in ``runs`` is."""
 
 
 def oneshot(
@@ -174,13 +168,7 @@ def oneshot(
         write_json(out / TIES, ends)
         for name, of in tied.items():
             tell(f"{name}: {of.said}")
-    compare(
-        layout,
-        list(pairs.values()),
-        params.compare,
-        template.rules,
-        how=template.clusters,
-    )
+    compare(layout, list(pairs.values()), params.compare, template.rules, how=template.clusters)
     if wanted.timed:
         tell("racing")
         racing = {arm for pair in pairs.values() for arm in pair} or set(given)

@@ -215,7 +215,6 @@ class Accepting(NamedTuple):
     candidate: str
     outcome: str
     fingerprint: str
-    """Of the candidate's index."""
 
 
 def accepted_in(policy: Policy, dataset: str) -> dict[str, Accepting]:
@@ -340,7 +339,6 @@ class Ground(NamedTuple):
     at_hand: AtHand
     inventory: Inventory
     pilots: Mapping[str, Evidence]
-    """By step."""
 
 
 def ground(layout: Layout, policy: Policy, race: Raced | None) -> Ground:

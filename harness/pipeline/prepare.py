@@ -22,7 +22,6 @@ from harness.corpus.clusters import SIMILAR, SIMILAR_FILE, Similar, read_similar
 from harness.corpus.trec import LEFT_OUT, either
 
 MAKE = "make.py"
-"""Program beside the card of a set that is made."""
 MODEL, MAX_TOKENS, BATCH = "all-MiniLM-L6-v2", 128, 64
 """Which model compares queries, how much of one it reads, and how many at once."""
 

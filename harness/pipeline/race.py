@@ -100,10 +100,7 @@ def write_part(path: Path, lap: Lap, process: int, began_at: str, order: str = "
 def read_part(path: Path) -> ProcessPart:
     """Read what ``write_part`` wrote."""
     table = table_of(path, COLUMNS)
-    try:
-        return ProcessPart(table, json_of((table.schema.metadata or {})[b"about"].decode()))
-    except KeyError:
-        raise Malformed("no part of a race") from None
+    return ProcessPart(table, json_of(table.schema.metadata[b"about"].decode()))
 
 
 def write_times(
@@ -130,7 +127,6 @@ class Times(NamedTuple):
     """What a file of times says."""
 
     columns: Mapping[str, Column]
-    """Each of shape (calls,)."""
     about: Mapping[str, str]
     processes: Sequence[Mapping[str, Any]]
     queries: tuple[str, ...]
@@ -196,16 +192,12 @@ def read_times(path: Path) -> Times:
     about = {key.decode(): value.decode() for key, value in (table.schema.metadata or {}).items()}
     if about.get("format") != FORMAT or table.schema.names != COLUMNS.names:
         raise Malformed(f"the times are not of format {FORMAT}")
-    try:
-        processes, queries = json_of(about["processes"]), tuple(json_of(about["queries"]))
-    except (KeyError, TypeError) as exc:
-        raise Malformed(f"it does not say of which processes and queries it is ({exc!r})") from exc
+    processes, queries = json_of(about["processes"]), tuple(json_of(about["queries"]))
     return Times({n: table.column(n).to_numpy() for n in COLUMNS.names}, about, processes, queries)
 
 
 TIMES = Artifact("times of a race", read_times, keep=1)
 Run = Callable[[Work, Advance], None]
-"""Does the work of one process, and comes back when it is done."""
 
 
 def race(
@@ -309,11 +301,9 @@ def _expected(layout: Layout, arm: str, texts: RaceTexts, k: int) -> dict[str, E
 
 
 def _strays(parts: Sequence[ProcessPart]) -> dict[str, list[str]]:
-    found: dict[str, set[str]] = {}
-    for part in parts:
-        for arm, ids in part.about["strays"].items():
-            found.setdefault(arm, set()).update(ids)
-    return {arm: sorted(ids) for arm, ids in found.items()}
+    astray = [part.about["strays"] for part in parts]
+    arms = dict.fromkeys(arm for one in astray for arm in one)
+    return {arm: sorted({q for one in astray for q in one.get(arm, ())}) for arm in arms}
 
 
 def read_race(layout: Layout) -> Race | None:
@@ -375,12 +365,10 @@ class RacePart:
     """A value that a new process can be sent; calling it runs the part."""
 
     openers: Mapping[str, Opener]
-    """By arm."""
     expected: Mapping[str, Mapping[str, Expected]]
     """By arm and query: what the arm's run has."""
     texts: RaceTexts
     order: str
-    """What the variants among ``texts`` were drawn by."""
     k: int
     seed: int
     process: int

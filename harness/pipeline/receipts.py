@@ -122,7 +122,6 @@ class Replayed(NamedTuple):
     run: Path
     note: Path
     at: str | None
-    """In ISO 8601; None where it was not noted."""
     hint: str
 
     def check(self, now: datetime, evidence_days: int) -> None:
@@ -209,12 +208,7 @@ def check_run(layout: Layout, arm: str) -> None:
 
 
 def _files(layout: Layout, arm: str) -> tuple[Path, ...]:
-    return (
-        layout.data / QUERIES,
-        layout.manifest(arm),
-        layout.run(arm),
-        layout.again(arm),
-    )
+    return (layout.data / QUERIES, layout.manifest(arm), layout.run(arm), layout.again(arm))
 
 
 PACKAGES = (
@@ -247,7 +241,6 @@ READ = ("datasets/", "qrels/")
 BESIDE = (".lock", ".journal")
 """Of names that begin with a dot: what lies beside a thing while it is changed."""
 FOLDER = ".dir"
-"""How DVC marks the digest of a folder."""
 SAVED = Path(".dvc") / "tmp" / f"{LOCK}.record"
 """The tracked record while DVC works; left behind only by a process that was killed."""
 
@@ -355,7 +348,6 @@ def local_lock(root: Path) -> Iterator[None]:
 
 
 RECORD = Path("reports") / "record"
-"""Tracked, below the project: a folder a data set."""
 
 
 def git(root: Path, *words: str, given: str = "") -> str:

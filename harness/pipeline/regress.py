@@ -161,9 +161,7 @@ class Regression:
     verdicts: tuple[Verdicts, ...]
     """Steps of the migration's policy whose verdict is another one; empty where none was made."""
     same: frozenset[str]
-    """Arms whose answers are the same, hit for hit."""
     gone: tuple[str, ...]
-    """Arms that only the earlier release has."""
     new: tuple[str, ...]
 
     @property

@@ -58,7 +58,6 @@ class CountingSearcher:
         self.manifest: Manifest = searcher.manifest
         self.asked = 0
         self.depths: set[int] = set()
-        """How many hits were requested."""
 
     def search(self, text: str, k: int) -> Answer:
         self._note(k)
@@ -308,7 +307,6 @@ class OpenedIndex:
 
     layout: Layout
     arm: Path
-    """The arm's file."""
     cache: Path
     manifest: Manifest
 
@@ -344,7 +342,6 @@ class AcceptedRun(NamedTuple):
 
     run: Run
     strange: tuple[str, ...]
-    """Queries of the file that the data set does not know at all."""
 
     @property
     def said(self) -> tuple[str, ...]:

@@ -122,7 +122,6 @@ def _read(path: Path) -> FileValues:
 
 
 FEWEST = 2
-"""An interval needs at least two queries."""
 
 
 def score(layout: Layout, arms: Sequence[str], params: ScoreParams) -> Means:
@@ -203,9 +202,7 @@ def slices(queries: Iterable[Query]) -> dict[str, frozenset[str]]:
 
 
 def estimates(
-    scores: Mapping[str, Mapping[str, Scores]],
-    clusters: Mapping[str, str],
-    inference: Inference,
+    scores: Mapping[str, Mapping[str, Scores]], clusters: Mapping[str, str], inference: Inference
 ) -> dict[str, dict[str, Estimate]]:
     """Mean with interval of each measure that has a value for two queries or more."""
     sure = [
@@ -234,7 +231,6 @@ class ScoringTarget(NamedTuple):
     """What all arms are scored against."""
 
     asked: tuple[str, ...]
-    """Queries in their order."""
     qrels: Qrels
 
 

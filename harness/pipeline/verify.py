@@ -61,7 +61,6 @@ from harness.report.inputs import ReportInput
 
 DECISION = "decision.json"
 OWN = (".", mark(Path(), RUN).name)
-"""What the program keeps for itself."""
 SHOWN = 5
 """Files that were not checked and are named; the others are counted."""
 
@@ -380,7 +379,6 @@ class Derived(NamedTuple):
     """What was computed again, and found equal."""
 
     values: int
-    """Values by query, of quality and of agreement."""
     findings: int
 
 

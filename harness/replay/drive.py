@@ -13,7 +13,7 @@ from numbers import Real
 from pathlib import Path
 from time import perf_counter, perf_counter_ns
 
-from harness.core.batches import Batch, Executor, Inline, current, map_batches, using
+from harness.core.batches import Batch, Inline, current, map_batches, using
 from harness.core.digest import of_json, of_queries
 from harness.core.engine import Answer, Hit, Searcher, Stage, Staged, TakesParams, surplus
 from harness.core.errors import BadFile, EvidenceError, InvalidArm
@@ -30,7 +30,6 @@ class TimedOutcome:
     elapsed_ns: int
     """From the text that a person typed to plain hits; also of a failure."""
     retries: int = 0
-    """Attempts that failed before the answer."""
     rate_limited: int = 0
     """Of these, attempts that a server refused to limit the rate."""
 
@@ -51,13 +50,14 @@ def observe(searcher: Searcher, query: Query, k: int, time_limit_ns: int) -> Tim
         else:
             answer = copied(with_params.search_with(query.text, k, query.params), k)
     except BrokenAnswer as exc:
-        error = str(exc).encode(errors="backslashreplace").decode()
+        error = str(exc)
     except (KeyboardInterrupt, SystemExit, GeneratorExit):
         raise
     except BaseException as exc:  # noqa: BLE001  a panic of a Rust engine is no Exception
-        error = _told(exc)
+        error = f"{type(exc).__name__}: {exc}"
     elapsed_ns = perf_counter_ns() - start
     if answer is None:
+        error = error.encode(errors="backslashreplace").decode()  # what a file can hold
         return TimedOutcome(Row(query.query_id, Status.FAILED, error=error), elapsed_ns)
     if elapsed_ns > time_limit_ns:
         late = f"answered after {elapsed_ns / 1e9:.3f} s, the limit is {time_limit_ns / 1e9:.3f} s"
@@ -65,11 +65,6 @@ def observe(searcher: Searcher, query: Query, k: int, time_limit_ns: int) -> Tim
         return TimedOutcome(late_row, elapsed_ns, answer.retries, answer.rate_limited)
     row = Row(query.query_id, Status.ANSWERED, answer.hits, answer.served_by)
     return TimedOutcome(row, elapsed_ns, answer.retries, answer.rate_limited)
-
-
-def _told(exc: BaseException) -> str:
-    """Name an exception and what it says, in characters that a file can hold."""
-    return f"{type(exc).__name__}: {exc}".encode(errors="backslashreplace").decode()
 
 
 class Noted:
@@ -240,20 +235,9 @@ def _ends_in(way: Sequence[Run], shown: Run) -> None:
 MUCH_TOO_LATE = 1.5
 """Of the time limit: beyond it, no pause between two clocks explains an answer."""
 PART = 500
-"""Queries a part file holds."""
 
 Opener = Callable[[], AbstractContextManager[Searcher]]
 """Gives the open arm; for another process it is a value that can be pickled."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Open:
-    """Gives an arm that this process has open."""
-
-    searcher: Searcher
-
-    def __call__(self) -> AbstractContextManager[Searcher]:
-        return nullcontext(self.searcher)
 
 
 @dataclass(frozen=True, slots=True)
@@ -299,13 +283,10 @@ def drive(
         some = order[at : at + PART]
         name = of_json([*own, of_queries(some), k, time_limit_s])[:32]
         batches.append(Batch(some, parts / f"{name}.parquet", len(some)))
-    executor: Executor = Inline()
-    if opener is not None and current().folder is not None:
-        executor = current()
-    else:
-        opener = _Open(searcher)
-    asking = RunWriter(opener, arm, k, time_limit_s)
-    with using(executor):
+    here: Opener = lambda: nullcontext(searcher)  # noqa: E731  as others open it
+    shared = current().folder is not None
+    asking = RunWriter(opener if opener and shared else here, arm, k, time_limit_s)
+    with using(current() if opener and shared else Inline()):
         map_batches(asking, batches, advance=advance, whole=_is_run)
     rows: dict[str, Row] = {}
     retries = limited = 0

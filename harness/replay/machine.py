@@ -257,10 +257,7 @@ def noise(rounds: int, clock: Callable[[], int] = perf_counter_ns) -> MachineNoi
     tails = [statistics.quantiles(one, n=100, method="inclusive")[P95 - 1] for one in times]
     median = statistics.median((*times[0], *times[1]))
     return MachineNoise(
-        rounds,
-        max(medians) / min(medians),
-        max(tails) / min(tails),
-        max(map(max, times)) / median,
+        rounds, max(medians) / min(medians), max(tails) / min(tails), max(map(max, times)) / median
     )
 
 

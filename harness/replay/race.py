@@ -187,10 +187,8 @@ class Lap:
     strays: Mapping[str, tuple[str, ...]]
     """Queries whose answer was not the one in the arm's run, by arm."""
     reference_ns: tuple[int, ...]
-    """One time of the reference work beside each text."""
     surroundings: Surroundings
     counts: str
-    """What ``CallCost.waited_ns`` is on this system."""
     beside_ns: Mapping[str, int]
     """Processor time of other threads after the answers of an arm, before the next call; by arm."""
 
@@ -284,7 +282,6 @@ class ProcessCounters(NamedTuple):
     """Counters of this process so far."""
 
     waits_ns: Mapping[str, int]
-    """By thread; empty where the system does not count them."""
     cpu_ns: int
     preempted: int
     others_ns: int = 0
@@ -297,7 +294,6 @@ class Beside:
     def __init__(self, names: Sequence[str]) -> None:
         self.ns = dict.fromkeys(names, 0)
         self.ended: tuple[str, ProcessCounters] | None = None
-        """The arm that answered last, and the counters then."""
 
     def until(self, now: ProcessCounters) -> None:
         """Count what was used since the last answer."""
@@ -313,9 +309,7 @@ class CallCost(NamedTuple):
     waited_ns: int
     """Ready and not running, all threads together; more than the call's time where several were."""
     cpu_ns: int
-    """Of all threads."""
     preempted: int
-    """How often a thread was taken off its processor."""
 
 
 class Meter:
@@ -325,7 +319,6 @@ class Meter:
         self._tasks = tasks
         self._files: dict[str, int] = {}
         self.counts = RUN_QUEUE if self._waits() else IDLE
-        """Which of the two ``waited_ns`` is."""
 
     def close(self) -> None:
         """Close the files."""

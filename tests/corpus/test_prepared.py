@@ -114,8 +114,8 @@ def test_a_card_comes_back_as_it_was(tmp_path: Path, changed: dict[str, object])
 @pytest.mark.parametrize(
     ("old", "new", "says"),
     [
-        ('licence = "CC0-1.0"\n', "", "licence: Field required. Add 'licence'"),
-        ("split =", 'colour = "red"\nsplit =', "colour: Extra inputs.*Take 'colour' out"),
+        ('licence = "CC0-1.0"\n', "", "licence: Field required. Correct 'licence'"),
+        ("split =", 'colour = "red"\nsplit =', "colour: Extra inputs.*Correct 'colour'"),
         ('kind = "files"', 'kind = "made"', r"the card: .*a table \[make\] belongs to"),
         ("documents = 1", "documents = ", "it is not TOML"),
     ],

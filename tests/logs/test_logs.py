@@ -185,6 +185,10 @@ def test_drift_is_none_of_the_same_log_and_all_of_another(tmp_path: Path) -> Non
     assert moved([text for text in requests() if text.endswith("x1")])[0] > 0.3
     half = ["utterly new words here"] * 1_000 + requests(size=1_000)
     assert moved(half)[1] == pytest.approx(0.5, abs=0.02)
+    few = make(tmp_path / "log.jsonl", "few.jsonl", size=60)
+    found = drift(tmp_path / "few.jsonl", tmp_path / "log.jsonl", kind="", fields=Fields())
+    assert few.queries == 60
+    assert found.carried == pytest.approx(1, abs=0.1), "each query stands for those not drawn"
 
 
 def test_a_shadow_log_tells_the_texts_of_divergences(measured: Toy, tmp_path: Path) -> None:

@@ -20,12 +20,12 @@ from harness.core.engine import Hit
 from harness.core.errors import EvidenceError, IndexNotReady
 from harness.core.evidence import Agreement
 from harness.core.run import Row, Run, Status
-from harness.corpus.prepared import Prepared
+from harness.corpus.prepared import QRELS, Prepared
 from harness.corpus.runs import read_run, write_run
-from harness.pipeline import receipts
+from harness.pipeline import experiments, receipts
 from harness.pipeline.gate import decide_again, first_difference
 from harness.pipeline.layout import Layout
-from harness.pipeline.pins import sign, signed_by
+from harness.pipeline.pins import custody, sign, signed_by
 from harness.pipeline.receipts import (
     LOCK,
     SAVED,
@@ -117,6 +117,14 @@ def test_a_replay_notes_when_it_began_beside_files_that_do_not_move(project: Toy
     assert datetime.fromisoformat(replayed_at(layout, CONTROL) or "") >= began
     assert [path.read_bytes() for path in tracked] == before
     assert layout.replayed(CONTROL).is_relative_to(layout.today)
+
+
+def test_what_is_judged_is_counted_of_the_queries_that_are_asked(project: Toy) -> None:
+    with (project.layout.data / QRELS).open("a") as out:
+        out.write("stranger 0 d00 1\n")
+    log = experiments.read(project.layout)
+    found = custody(project.layout, project.project.subject(NAME), {}, log).coverage
+    assert (found.queries, found.judged, found.strangers) == (QUERIES + 1, QUERIES + 1, 1)
 
 
 def test_the_oldest_answer_counts(tmp_path: Path) -> None:
