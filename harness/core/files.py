@@ -109,10 +109,7 @@ def _swept(left: Path) -> None:
 
 
 def _surely_removed(place: Path) -> None:
-    """Remove a temporary folder if it can be; over a network a signal may break that off.
-
-    One that a mask of permissions closed to its user too is empty, and goes all the same.
-    """
+    """Remove a temporary folder if it can be; over a network a signal may break that off."""
     for _ in range(_TRIES):
         try:
             _removed(place)
@@ -170,8 +167,6 @@ NO_ROOM = "Free some space on that disk, then run the same command again"
 READ_ONLY = "Name a place on a disk that can be written, or make this one writable"
 FAILING = "Check that disk and any limit of a file's size, then run the same command again"
 REMEDIES = {**dict.fromkeys(FULL, NO_ROOM), errno.EROFS: READ_ONLY, errno.EIO: FAILING}
-ROOM = 1 << 20
-"""Bytes that are left on a disk with room; SQLite calls a full one a failing one at times."""
 PRIMARY = 0xFF
 """The part of SQLite's code that says what kind of error it is."""
 BY_SQLITE = {
@@ -193,22 +188,12 @@ def naming(path: Path) -> Iterator[None]:
     try:
         yield
     except Exception as exc:
-        told = refusal(exc) or _not_made(exc, path)
+        told = refusal(exc)
         named = isinstance(exc, BadFile) or (told and told.filename and not _passing(told.filename))
         if told is None or named:
             raise
         number = told.errno or errno.EIO
-        if number == errno.EIO and not _has_room(path):
-            number = errno.ENOSPC
-        place = path
-        if number in FULL and not told.filename and _has_room(path) and not _has_room(temporary()):
-            place = temporary()
-        raise OSError(number, os.strerror(number), str(place)) from exc
-
-
-def temporary() -> Path:
-    """Return the folder that SQLite and others sort in; they do not say that it is full."""
-    return Path(gettempdir())
+        raise OSError(number, os.strerror(number), str(path)) from exc
 
 
 def refusal(exc: BaseException) -> OSError | None:
@@ -238,24 +223,9 @@ def _as_os_error(exc: BaseException) -> OSError:
     return OSError(int(by_words[1]) if by_words else None, str(exc))
 
 
-def _not_made(exc: Exception, path: Path) -> OSError | None:
-    """Return whether SQLite could not make a file because the disk is full; it does not say why."""
-    codes = (getattr(one, "sqlite_errorcode", None) or 0 for one in _causes(exc))
-    if all(code & PRIMARY != sqlite3.SQLITE_CANTOPEN for code in codes) or _has_room(path):
-        return None
-    return OSError(errno.ENOSPC, str(exc))
-
-
 def _passing(named: object) -> bool:
     """Return whether a file has no lasting name yet: it is written beside its place."""
     return any(part.endswith(LEFT_OVER) for part in Path(str(named)).parts)
-
-
-def _has_room(path: Path) -> bool:
-    """Return whether the disk of a path, or of the nearest folder above it, has room."""
-    there = next(one for one in (path, *path.absolute().parents) if one.exists())
-    about = os.statvfs(there)
-    return about.f_bavail * about.f_frsize >= ROOM
 
 
 PATIENCE_S = 600.0
@@ -275,12 +245,10 @@ def held(thing: Path, *, patience_s: float = PATIENCE_S) -> Iterator[None]:
     """
     check_leads(thing)
     whole = thing.resolve()
-    if not whole.name:
-        raise BadFile(thing, "is the root of the file system", "Name a file or a folder in it")
     whole.parent.mkdir(parents=True, exist_ok=True)
     path = whole.with_name(f".{whole.name}.lock")
     until, pause = monotonic() + patience_s, PAUSE_S[0]
-    while (lock := _tried(path)) is None:
+    while (lock := claimed(path, os.O_RDWR | os.O_CREAT)) is None:
         if monotonic() >= until:
             raise Locked(thing, patience_s)
         sleep(pause)
@@ -295,18 +263,14 @@ def held(thing: Path, *, patience_s: float = PATIENCE_S) -> Iterator[None]:
         let_go(lock)
 
 
-def _tried(path: Path) -> int | None:
-    return claimed(path, os.O_RDWR | os.O_CREAT)
-
-
 def _empty(lock: int) -> bool:
     """Return whether it is a file without content, as ours are; another one is somebody else's."""
     found = os.fstat(lock)
     return stat.S_ISREG(found.st_mode) and not found.st_size
 
 
-OWN, OTHERS = 0o700, 0o077
-"""Permissions of the user, which a mask may have taken from a new folder, and of anyone else."""
+OTHERS = 0o077
+"""Permissions of anyone but the user."""
 REMEDY = "Free some space there, or set TMPDIR to a folder with room"
 
 
@@ -316,8 +280,6 @@ def place() -> Path:
     with told(folder):
         folder.mkdir(mode=0o700, exist_ok=True)
     found = folder.lstat()
-    if stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and OWN & ~found.st_mode:
-        folder.chmod(OWN | stat.S_IMODE(found.st_mode))
     private = stat.S_ISDIR(found.st_mode) and not found.st_mode & OTHERS
     if not private or found.st_uid != os.getuid():
         raise HarnessError(

@@ -307,8 +307,6 @@ def completed(thing: Path, *, within: Sequence[Path]) -> None:
 def journal_of(thing: Path) -> Path:
     """Return where the journal of ``thing`` is while a change of it is under way."""
     whole = thing.resolve()
-    if not whole.name:
-        raise BadFile(thing, "is the root of the file system", "Name a file or a folder in it")
     return whole.with_name(f".{whole.name}.journal")
 
 

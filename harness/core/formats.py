@@ -11,6 +11,7 @@ import tomllib
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, NoReturn
 
@@ -147,8 +148,6 @@ def yaml_file(path: Path, *, most: int = MAX_YAML_BYTES) -> Any:  # noqa: ANN401
 
 def yaml_of(text: str) -> Any:  # noqa: ANN401  any YAML
     """Read YAML of plain values."""
-    import yaml
-
     try:
         found = yaml.load(text, Loader)  # noqa: S506  a safe loader of ours
     except yaml.MarkedYAMLError as exc:
@@ -214,15 +213,10 @@ def _refuse_deep(found: object) -> list[object]:
         nested = [one for one in level if isinstance(one, dict | list)]
         if not nested:
             return held
-        level = [one for each in nested for one in _within(each)]
+        flat = (chain(*one.items()) if isinstance(one, dict) else one for one in nested)
+        level = [*chain.from_iterable(flat)]
         held += level
     raise Malformed(f"it is nested more than {MAX_DEPTH} deep")
-
-
-def _within(found: dict[object, object] | list[object]) -> Iterable[object]:
-    if isinstance(found, dict):
-        return (one for pair in found.items() for one in pair)
-    return found
 
 
 def _refuse_halves(text: str) -> None:

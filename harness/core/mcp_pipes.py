@@ -132,9 +132,6 @@ class Streams:
         except OSError as exc:
             if _is_gone(exc, self._reads):
                 return b""
-            if exc.errno == errno.EBADF:
-                what = "the input is open for writing alone. Open it for reading, as by < FILE"
-                raise HarnessError(what) from exc
             raise
 
     async def _passes(self, line: bytes, end: bytes) -> bool:

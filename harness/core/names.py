@@ -175,11 +175,7 @@ class Place:
 
     @classmethod
     def required(cls, written: str) -> Place:
-        """Read ``module:function``.
-
-        Raises:
-            InvalidArm: it is written otherwise.
-        """
+        """Read ``module:function``."""
         if found := cls.of(written):
             return found
         raise InvalidArm(

@@ -164,10 +164,7 @@ def _bounded(file: IO[bytes], most: int) -> bytes:
 
 
 def _problem(file: int) -> str:
-    """Describe why an open file is not read; empty where nothing is wrong.
-
-    A file system that does not count blocks says 0 of every file.
-    """
+    """Describe why an open file is not read; empty where nothing is wrong."""
     about = os.fstat(file)
     if not stat.S_ISREG(about.st_mode):
         return f"it is {_kind(about.st_mode)}, and no regular file"

@@ -186,11 +186,7 @@ class EncodedQrels:
         docs: NDArray[np.int32],
         grades: NDArray[np.int32],
     ) -> EncodedQrels:
-        """Sort pairs; the columns have shape (pairs,).
-
-        Raises:
-            DatasetError: a pair comes twice.
-        """
+        """Sort pairs; the columns have shape (pairs,)."""
         order = _best_first(rows, grades)
         rows, docs, grades = rows[order], docs[order], grades[order]
         first = np.searchsorted(rows, np.arange(len(query_ids) + 1))
@@ -254,10 +250,7 @@ class EncodedQrels:
 
 
 def _best_first(rows: NDArray[np.int64], grades: NDArray[np.int32]) -> NDArray[np.int64]:
-    """Order by row, the best grade first, equal ones as they came; shape (pairs,).
-
-    Where row, grade and place fit into one number, numbers are sorted, which is many times quicker.
-    """
+    """Order by row, the best grade first, equal ones as they came; shape (pairs,)."""
     worse = grades.max(initial=0) - grades.astype(np.int64)
     place = len(rows).bit_length()
     grade = int(worse.max(initial=0)).bit_length()

@@ -90,11 +90,7 @@ class Bounding:
 
     @classmethod
     def of(cls, measure: str, grades: Iterable[int]) -> Bounding:
-        """Read a measure; ``grades`` are all that the judgements hold.
-
-        Raises:
-            UnknownName: the measure is unknown, or has no bounds here.
-        """
+        """Read a measure; ``grades`` are all that the judgements hold."""
         scale = sorted({0, *(grade for grade in grades if grade > 0)})
         asked = MeasureSpec.of(as_gains(parse(measure), scale))
         if asked is None or asked.judged_only or asked.name not in {*RATIOS, "RR", "AP"}:

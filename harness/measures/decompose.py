@@ -49,11 +49,6 @@ def decompose(
     """Take the difference of ``measure`` apart for queries that both arms have a value for.
 
     k is the measure's cutoff; without one, whole rankings are taken apart.
-
-    Raises:
-        UnknownName: the measure is unknown.
-        KeyError: a query was not asked.
-        EvidenceError: no query is given, or one twice.
     """
     k = parse(measure).params.get("cutoff")
     words = tuple(sorted({*control.vocabulary, *candidate.vocabulary}))
@@ -84,9 +79,6 @@ def decompose_way(
     """Take the difference of ``measure`` apart along the stages of the candidate, one step each.
 
     ``way`` are the runs of its stages that follow from each other, the last one what it shows.
-
-    Raises:
-        UnknownName, KeyError, EvidenceError: as ``decompose``.
     """
     steps = pairwise((control, *way))
     return tuple(decompose(*step, qrels, measure, query_ids) for step in steps)

@@ -176,11 +176,7 @@ Values = NDArray[np.float64]
 
 
 def evaluate(graded: Graded, asked: MeasureSpec) -> Values:
-    """Compute one measure.
-
-    Raises:
-        KeyError: missing kernel for the measure.
-    """
+    """Compute one measure."""
     seen = graded.condensed(lowest=0) if asked.judged_only else graded
     return KERNELS[asked.name](seen, asked)
 

@@ -29,22 +29,14 @@ T = TypeVar("T")
 
 
 def bounding(measure: str, qrels: Qrels) -> Bounding:
-    """Read a measure, on the scale of all the judgements.
-
-    Raises:
-        UnknownName: the measure is unknown, or has no bounds here.
-    """
+    """Read a measure, on the scale of all the judgements."""
     return Bounding.of(measure, {g for docs in qrels.grades.values() for g in docs.values()})
 
 
 def cases(
     control: Run, candidate: Run, qrels: Qrels, query_ids: Sequence[str], depth: int | None
 ) -> Iterator[tuple[str, Case]]:
-    """Yield both lists of each query, at most ``depth`` documents of each arm.
-
-    Raises:
-        EvidenceError: a query was not asked, or has no judgement.
-    """
+    """Yield both lists of each query, at most ``depth`` documents of each arm."""
     for query_id in query_ids:
         if any(query_id not in of for of in (qrels.grades, control.positions, candidate.positions)):
             raise EvidenceError(
@@ -158,11 +150,7 @@ class MissingJudgements:
         return not len(self.query) or bool(np.isfinite(self.loss).all())
 
     def of(self, query_ids: Sequence[str]) -> MissingJudgements:
-        """Keep some queries, in this order.
-
-        Raises:
-            EvidenceError: a query was not asked, or has no value.
-        """
+        """Keep some queries, in this order."""
         if self.query_ids == tuple(query_ids):
             return self
         place = {query_id: at for at, query_id in enumerate(self.query_ids)}

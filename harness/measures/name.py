@@ -23,10 +23,6 @@ def as_gains(measure: Measure, grades: Iterable[int]) -> Measure:
     ``nDCG(dcg='exp-log2')`` gains 2^grade - 1 (Burges et al. 2005). ir-measures hands that name
     to a program that rounds to five places; as a mapping it is computed in full. No grade gains
     less than 0. Other measures are returned as they are.
-
-    Raises:
-        ValueError: a gain is not an integer, or gains are given together with another formula.
-        DatasetError: a gain is above ``LARGEST``.
     """
     grades = tuple(grades)
     _small(max(grades, default=0), "grade")
@@ -81,10 +77,6 @@ def parse(name: str) -> Measure:
 
     The grammar is that of ``ir_measures.parse_measure``, which leans on parts of ``ast`` that
     newer Pythons have dropped.
-
-    Raises:
-        UnknownName: the measure is unknown, or no installed provider computes it.
-        HarnessError: the measure needs subtopics, or a package that is not installed.
     """
     try:
         measure = _read(name)

@@ -40,12 +40,7 @@ class FileValues(NamedTuple):
 
 
 def partial_scores(path: Path, qrels: EncodedQrels, measures: Sequence[str]) -> FileValues:
-    """Score the judged queries of one run file.
-
-    Raises:
-        BadFile: the file is missing, damaged or not a run.
-        UnknownName: missing kernel for a measure.
-    """
+    """Score the judged queries of one run file."""
     asked = [_asked(name, qrels) for name in measures]
     values = np.zeros((len(asked), len(qrels)))
     shown: pa.Array | None = None
@@ -73,11 +68,7 @@ def partial_scores(path: Path, qrels: EncodedQrels, measures: Sequence[str]) -> 
 def joined(
     parts: Iterable[tuple[Path, FileValues]], qrels: EncodedQrels, measures: Sequence[str]
 ) -> Mapping[str, Scores]:
-    """Assemble what the files of one run say.
-
-    Raises:
-        BadFile: a query is in two of them.
-    """
+    """Assemble what the files of one run say."""
     values = np.zeros((len(measures), len(qrels)))
     ended = np.full(len(qrels), Status.NOT_ASKED, dtype=np.uint8)
     for path, part in parts:

@@ -50,12 +50,7 @@ class Coverage:
 
 
 def coverage(run: Run, qrels: Qrels, asked: Sequence[str]) -> Coverage:
-    """Group the queries of ``asked`` by outcome and by judgement.
-
-    Raises:
-        EvidenceError: ``asked`` is empty, or repeats a query.
-        InvalidArm: the run answers none of them.
-    """
+    """Group the queries of ``asked`` by outcome and by judgement."""
     if not asked:
         raise EvidenceError(f"{run.arm}: the query set is empty; nothing can be scored")
     if len(set(asked)) != len(asked):
@@ -112,10 +107,6 @@ def summarise(
 
     ``clusters`` names the cluster of a query by its id; queries of one cluster are drawn together,
     and a query that is not in there is drawn alone.
-
-    Raises:
-        EvidenceError: no query has a value, or one is not within ``span``; without a span, fewer
-            than two queries, or clusters, have one.
     """
     (found,) = summarise_each([(scores, span)], inference=inference, clusters=clusters)
     return found
@@ -127,11 +118,7 @@ def summarise_each(
     inference: Inference,
     clusters: Mapping[str, str],
 ) -> tuple[Estimate, ...]:
-    """Do as ``summarise`` for each, in order; those of the same queries and span share one draw.
-
-    Raises:
-        EvidenceError: as ``summarise``.
-    """
+    """Do as ``summarise`` for each, in order; those of the same queries and span share one draw."""
     together = defaultdict[tuple[tuple[str, ...], ValueRange | None], list[int]](list)
     for at, (scores, span) in enumerate(spanned):
         together[scores.query_ids, span].append(at)
@@ -172,12 +159,6 @@ def score(
     in ``Scores.undefined`` by the first reason that fits. Reasons are ``unjudged``,
     ``negative_query`` (no relevant document), ``failed``, ``timed_out`` and ``not_asked`` (missing
     from the run). ``Judged``, ``NumRet`` and ``NumQ`` have a value for negative queries too.
-
-    Raises:
-        UnknownName: a measure that ir-measures cannot parse or compute here.
-        EvidenceError: ``asked`` is empty, or repeats a query.
-        InvalidArm: the run answers none of them.
-        HarnessError: ir-measures fails at a measure, as at Accuracy where all hits are relevant.
     """
     return score_by(run, qrels, measures, asked, _by_kernel)
 
@@ -310,9 +291,6 @@ def values(run: Run, qrels: Qrels, shown: Sequence[str], measures: Sequence[Meas
     grades of a query are negative, trec_eval ends the process. So a query without a grade above 0
     takes part only in measures that use no grade, with grade 0. Each measure is called alone: in
     one call, ir-measures 0.4.3 may give a plain nDCG the gains of another.
-
-    Raises:
-        HarnessError: ir-measures fails at a measure, as at Accuracy where all hits are relevant.
     """
     found: dict[str, dict[str, float]] = {repr(measure): {} for measure in measures}
     number = {doc_id: str(at) for at, doc_id in enumerate(run.vocabulary)}

@@ -95,11 +95,7 @@ def _worth(graded: Graded, asked: MeasureSpec) -> NDArray[np.int64]:
 
 
 def expected(tied: Tied, asked: MeasureSpec) -> Values:
-    """Mean of a measure over all orders of equal scores, shape (judged queries,).
-
-    Raises:
-        KeyError: missing kernel for the measure.
-    """
+    """Mean of a measure over all orders of equal scores, shape (judged queries,)."""
     seen = tied.condensed(lowest=0) if asked.judged_only else tied
     return _EXPECTED[asked.name](seen, asked)
 
@@ -321,9 +317,6 @@ def tie_sensitivity(
 
     Expected is the mean over the orders, each as likely (McSherry and Najork 2008). Measures for
     which we have no kernel are left out. Queries without a value are those of ``score``.
-
-    Raises:
-        UnknownName, EvidenceError, InvalidArm: as ``score``.
     """
     with_kernel = [name for name in measures if MeasureSpec.of(parse(name)) is not None]
     least, mean, most = (

@@ -289,11 +289,7 @@ def open_premises(policy: Policy, step: Step, evidence: Evidence) -> tuple[Findi
 
 
 def _checked(policy: Policy, evidence: Evidence, starts: int) -> Iterator[str]:
-    """Yield the premises that the evidence or another key of the policy settles.
-
-    Of so many starts that are all alike, too few others are slow to move a percentile; and gates
-    on time refuse starts that differ by more than their noise.
-    """
+    """Yield the premises that the evidence or another key of the policy settles."""
     if evidence.unlike_words and policy.clusters == BY_TEXT:
         yield "needs"
     if policy.rules.largest_cluster:
@@ -304,10 +300,7 @@ def _checked(policy: Policy, evidence: Evidence, starts: int) -> Iterator[str]:
 
 
 def _too_large(policy: Policy, evidence: Evidence) -> str:
-    """State that a cluster refutes ``largest_cluster``; empty where none surely does.
-
-    One of the needs that may be as large has so many queries with less than the level, by chance.
-    """
+    """State that a cluster refutes ``largest_cluster``; empty where none surely does."""
     asked, share = evidence.control.run.query_ids, policy.rules.largest_cluster
     seen = Counter(evidence.clusters[one] for one in asked if one in evidence.clusters)
     most = max(seen.values(), default=0)
@@ -426,7 +419,7 @@ def _findings(
     found = judged(1)
     if not _open(found) or not _show_the_same(evidence):
         return found
-    first = policy.attempts > 2 and left > policy.alpha - policy.level / 2
+    first = policy.attempts > 2 and left > policy.alpha - policy.level / 2  # noqa: PLR2004  of three
     return _of_the_same(len(evidence.control.run), judged, policy.level, 2 if first else 1)
 
 
@@ -535,10 +528,7 @@ MADE_AT: Mapping[type, Callable[[Any], str]] = {
 
 
 def _check_two_engines(step: Step, evidence: Evidence) -> None:
-    """Refuse arms of one fingerprint, and two engines with one index, unless declared A/A.
-
-    Two releases of one arm have one name, and need no word.
-    """
+    """Refuse arms of one fingerprint, and two engines with one index, unless declared A/A."""
     if step.same_engine or step.control == step.candidate:
         return
     further = (evidence.others[arm] for arm in step.also if arm in evidence.others)

@@ -160,10 +160,7 @@ def _levels(attempts: Iterable[tuple[str | None, float]]) -> Mapping[str, float]
 def _at_control(
     known: Sequence[Experiment], step: Step, inputs: ExperimentInputs
 ) -> Iterator[tuple[Experiment, Looked]]:
-    """Yield the looks at the control of ``step``, whatever policy, step and candidate it was.
-
-    The log is of one data set. It is the same control by its name, or by what it showed.
-    """
+    """Yield the looks at the control of ``step``, whatever policy, step and candidate it was."""
     shown = inputs.shown.get(step.control)
     for line in known:
         for one in line.steps:
@@ -184,10 +181,7 @@ def _called(line: Experiment, one: Looked, policy: Policy, step: Step) -> str:
 
 
 def _unjudged(known: Iterable[Experiment], step: Step, judged: Sequence[ExperimentInputs]) -> int:
-    """Count the races and load tests of the step's arms that its gates on time might have seen.
-
-    A race that was begun and not ended is one: who dropped it may have read its first times.
-    """
+    """Count the races and load tests of the step's arms that its gates on time might have seen."""
     mine = _of_arms(known, step, judged[-1])
     races = {one.inputs.times for one in mine if one.kind == "race"}
     loads = {one.inputs.load for one in mine if one.kind == "load"}

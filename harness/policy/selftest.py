@@ -221,10 +221,7 @@ def draw(
 
 
 def _rare(values: Values, truth: float, trials: int, rng: np.random.Generator) -> Trials | None:
-    """Draw differences above ``truth``, of the best queries rarely a total loss.
-
-    Below a limit for losses nothing else differs; above one for gains all others gain twice it.
-    """
+    """Draw differences above ``truth``, of the best queries rarely a total loss."""
     base = 0.0 if truth < 0 else max(2 * truth, LIFT)
     taken = np.bincount(values.clusters, weights=values.control + base)
     wanted = len(values.control) * (base - truth)

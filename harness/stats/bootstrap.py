@@ -116,11 +116,7 @@ def _by_bytes(
     resamples: int,
     seed: int,
 ) -> Columns:
-    """Sum of the units, each times one of ``levels``, all alike probable.
-
-    A few units share a random byte, which picks one of the 256 sums that they can have; units
-    are taken in slabs whose sums stay in the processor's cache.
-    """
+    """Sum of the units, each times one of ``levels``, all alike probable."""
     found = np.zeros((resamples, columns.shape[1]))
     units = LINE_BYTES * _units_a_byte(levels)
     for slab, first in enumerate(range(0, len(columns), units)):
@@ -138,10 +134,7 @@ def _units_a_byte(levels: tuple[float, ...]) -> int:
 
 
 def _sums_by_byte(columns: Columns, levels: tuple[float, ...]) -> Columns:
-    """Return the sums of each byte's units under each byte, shape (bytes * 256, columns).
-
-    The first unit has the lowest bits.
-    """
+    """Return the sums of each byte's units under each byte, shape (bytes * 256, columns)."""
     units = _units_a_byte(levels)
     groups = -(-len(columns) // units)
     padded = np.zeros((groups * units, columns.shape[1]))
@@ -155,10 +148,7 @@ def _sums_by_byte(columns: Columns, levels: tuple[float, ...]) -> Columns:
 
 
 def _summed(named: NDArray[np.int32], columns: Columns) -> Columns:
-    """Add up the ``columns`` that each row of ``named`` names, in the order in which it names them.
-
-    A row is one of a sparse matrix of ones.
-    """
+    """Add up the ``columns`` that each row of ``named`` names, in its order."""
     rows, width = named.shape
     ends = np.arange(0, named.size + 1, width, dtype=np.int32)
     parts = np.ones(named.size), named.reshape(-1), ends
@@ -227,9 +217,6 @@ def bca_each(
     together, and the mean is the ratio of the drawn sums to the drawn sizes. A column without
     spread gives an interval of width 0, so callers must require enough queries first. All columns
     share one draw. A column's interval does not depend on the other columns.
-
-    Raises:
-        EvidenceError: fewer than two queries (or clusters), or a value is not finite.
     """
     if not np.isfinite(values).all():
         raise EvidenceError("a value is NaN or infinite; nothing may be said of its mean")

@@ -92,9 +92,6 @@ def bounded_each(
     cluster, and the mean is that over queries. ``largest`` is the share of the queries that one
     cluster may have, even if none so large was seen (``unseen_size``). ``times`` counts each value
     so often, for the ends of that many similar queries.
-
-    Raises:
-        EvidenceError: no value, or one is not within ``span``.
     """
     low, high = (
         low_ends(each, span=of, level=level, clusters=clusters, largest=largest, times=times)
@@ -112,11 +109,7 @@ def low_ends(
     largest: float = 0.0,
     times: float = 1.0,
 ) -> Floats:
-    """Return the low ends of ``bounded_each``; for the high ones, negate values, span and ends.
-
-    Raises:
-        EvidenceError: no value, or one is not within ``span``.
-    """
+    """Return the low ends of ``bounded_each``; for the high ones, negate values, span and ends."""
     samples = (_sample(block, span, clusters, largest, times) for block in _blocks(values))
     return np.concatenate([_low_end(sample, level) for sample in samples])
 
@@ -127,9 +120,6 @@ def weighted_ends(
     """Return both ends for the mean of ``values``, shape (queries,), with unequal ``weights``.
 
     The unseen value has the largest weight.
-
-    Raises:
-        EvidenceError: no value, or one is not within ``span``.
     """
     check_span(values, span)
     sizes = weights / weights.mean()
@@ -149,9 +139,6 @@ def chance_above(
 
     It is below a level where the low end of ``bounded_each`` at that level lies above ``bound``.
     For the other side, negate values, bound and span.
-
-    Raises:
-        EvidenceError: no value, or one is not within ``span``.
     """
     found = []
     for block in _blocks(values):
@@ -187,11 +174,7 @@ def _sample(
 
 
 def check_span(values: Floats, span: ValueRange) -> None:
-    """Check values of any shape.
-
-    Raises:
-        EvidenceError: no value, or one is not within ``span``.
-    """
+    """Check values of any shape."""
     if not len(values):
         raise EvidenceError("no value, and so nothing to be said of their mean")
     least, most = float(values.min()), float(values.max())

@@ -20,11 +20,7 @@ from harness.stats.inference import Inference
 
 
 def share(count: int, of: int, *, confidence: float) -> Estimate:
-    """Share ``count / of`` with its exact interval (Clopper and Pearson, Biometrika 26, 1934).
-
-    Raises:
-        EvidenceError: ``of`` is 0, or ``count`` does not lie between 0 and ``of``.
-    """
+    """Share ``count / of`` with its exact interval (Clopper and Pearson, Biometrika 26, 1934)."""
     if of <= 0 or not 0 <= count <= of:
         raise EvidenceError(f"{count} of {of} is not a share; count at least one query")
     tail = (1 - confidence) / 2
@@ -35,11 +31,7 @@ def share(count: int, of: int, *, confidence: float) -> Estimate:
 
 
 def size_for(count: int, *, ceiling: float, confidence: float) -> int:
-    """Fewest queries for which ``count`` hits give an interval wholly below ``ceiling``.
-
-    Raises:
-        EvidenceError: ``ceiling`` does not lie between 0 and 1, so that no number is enough.
-    """
+    """Fewest queries for which ``count`` hits give an interval wholly below ``ceiling``."""
     if not 0 < ceiling < 1:
         raise EvidenceError(f"no number of queries shows a share below {ceiling}")
     low, high = count, max(1, math.ceil((count + 1) / ceiling))
@@ -78,10 +70,6 @@ def traffic_mean_each(
     ``spans`` has the least and the greatest value of each column. A value that is NaN is of a query
     without one, such as one without a relevant document: the mean is over the requests of the
     others. None where fewer than two queries have a value, or the span is unknown.
-
-    Raises:
-        EvidenceError: queries of one stratum have different inclusion probabilities, or a value is
-            not within its span.
     """
     inclusion: dict[str, float] = {}
     for one in drawn:
@@ -136,9 +124,6 @@ def interval_each(
     Values within ``span`` have the finite-sample bound of Gaffke, and gates decide by nothing else
     (docs/decisions/0013). Where no span is known (None) it is the BCa bootstrap, which describes
     a sample and promotes nothing.
-
-    Raises:
-        EvidenceError: no value, or one is not within ``span``; as ``bca_each`` without a span.
     """
     if span is None:
         return bca_each(

@@ -106,10 +106,6 @@ def assisted(
     """Estimate the mean difference over all queries, of which people judged ``judged``.
 
     ``judged`` has shape (queries,); every document of these queries has a human judgement.
-
-    Raises:
-        EvidenceError: fewer than ten independent queries that people judged differ, or people
-            judged all queries.
     """
     groups = np.arange(len(judged)) if clusters is None else clusters
     known = judged[shown.query]

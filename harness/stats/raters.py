@@ -30,9 +30,6 @@ def kappa(
     A disagreement weighs by the distance of the grades, or by its square, or 1 without ``weights``.
     ``n`` counts judgements. Where both give one and the same grade to all, it is 0 with an interval
     of 0 to 1: nothing was told apart.
-
-    Raises:
-        EvidenceError: there are fewer than three clusters.
     """
     grades, code = np.unique(np.concatenate([one, other]), return_inverse=True)
     names, of = np.unique(clusters, return_inverse=True)
@@ -62,9 +59,6 @@ def jackknifed(
 
     None where it is not defined. Where it is not defined without a cluster, the value of all stands
     for it.
-
-    Raises:
-        EvidenceError: there are fewer than three clusters.
     """
     count = len(tables)
     if count < FEWEST:
@@ -88,9 +82,6 @@ def alpha(units: Sequence[Sequence[int]], clusters: Codes, *, confidence: float)
 
     ``units`` has the grades of each unit, two at least; ``clusters``, shape (units,), says which
     units depend on each other. None where all grades are one.
-
-    Raises:
-        EvidenceError: there are fewer than three clusters.
     """
     counts = _counts(units)
     of = counts.sum(axis=1)
@@ -114,12 +105,7 @@ def alpha(units: Sequence[Sequence[int]], clusters: Codes, *, confidence: float)
 def fleiss(
     units: Sequence[Sequence[int]], clusters: Codes, *, confidence: float
 ) -> Estimate | None:
-    """Return Fleiss' kappa of units that equally many judged; None where all grades are one.
-
-    Raises:
-        ValueError: units have different numbers of grades.
-        EvidenceError: there are fewer than three clusters.
-    """
+    """Return Fleiss' kappa of units that equally many judged; None where all grades are one."""
     raters = {len(unit) for unit in units}
     if len(raters) > 1:
         raise ValueError(f"units have {sorted(raters)} grades; Fleiss' kappa needs one number")

@@ -24,9 +24,6 @@ def dependence(values: NDArray[np.float64], clusters: NDArray[np.int64] | None) 
 
     Values without spread say nothing about their clusters; the design effect is then the worst:
     that of clusters whose queries are one and the same.
-
-    Raises:
-        EvidenceError: values are missing.
     """
     if not len(values):
         raise EvidenceError("no value came; nothing may be said of how much many are worth")
@@ -63,10 +60,6 @@ def min_queries(
     """Count the queries that it takes for a low end above ``bound``, were each of one ``value``.
 
     For no difference at all (0), a margin of 0.02 and a level of 2.5 % it is 188.
-
-    Raises:
-        EvidenceError: the bound is not below the value, or the value not within the span; or
-            clusters of the share ``largest`` may hide the bound.
     """
     if not span.least <= bound < value <= span.most:
         raise EvidenceError(f"no number of queries with {value:g} shows a mean above {bound:g}")
@@ -91,11 +84,7 @@ def min_queries(
 
 
 def min_queries_at_every_look(value: float, bound: float, *, span: ValueRange, level: float) -> int:
-    """Count the same for an interval that holds at every look while queries are added.
-
-    Raises:
-        EvidenceError: as ``min_queries``; or more are needed than anybody can judge.
-    """
+    """Count the same for an interval that holds at every look while queries are added."""
     if not span.least <= bound < value <= span.most:
         raise EvidenceError(f"no number of queries with {value:g} shows a mean above {bound:g}")
     alike = np.full(ALIKE, value)
@@ -140,11 +129,7 @@ class Pilot(NamedTuple):
     def of(
         cls, values: Floats, *, span: ValueRange, clusters: Codes | None, largest: float = 0.0
     ) -> Pilot:
-        """Measure mean and spread.
-
-        Raises:
-            EvidenceError: fewer than two independent queries.
-        """
+        """Measure mean and spread."""
         sums, sizes = by_cluster(values, clusters)
         units = len(sums)
         if units < FEWEST:
@@ -196,9 +181,6 @@ def queries_needed(
 
     ``values`` has shape (queries,) and lies within ``span``. None where all values are the bound,
     or the bound lies outside of the span: then no number settles it.
-
-    Raises:
-        EvidenceError: fewer than two independent queries.
     """
     pilot = Pilot.of(values, span=span, clusters=clusters, largest=largest)
     if not span.least < bound < span.most:
@@ -284,9 +266,6 @@ def assumed(spread: float, *, truth: float, span: ValueRange) -> Floats:
 
     Every query that moves, moves as far as ``span`` allows. Of all samples of that spread these
     leave the most room for unseen losses. Shape (queries,).
-
-    Raises:
-        EvidenceError: no values within the span have such a spread.
     """
     far = min(span.most - truth, truth - span.least)
     share = (spread / far) ** 2 if far > 0 else math.inf
@@ -322,9 +301,6 @@ def planned(
 
     ``values``, shape (queries,), are the pilot's. Only their form and the upper limit of their
     spread are used; the spread itself where it is ``known``. None where no number would do.
-
-    Raises:
-        EvidenceError: fewer than two independent queries; or clusters may hide the bound.
     """
     pilot = Pilot.of(values, span=span, clusters=clusters, largest=largest)
     spread = pilot.spread if known else upper_spread(pilot)

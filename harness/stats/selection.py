@@ -138,9 +138,6 @@ def select(values: Values, over: Rows, search: Search, folds: int) -> Selection:
     """Choose on all rows, and again without each fold and without each collection.
 
     A cluster lies in one fold as a whole.
-
-    Raises:
-        EvidenceError: a collection has fewer clusters than folds.
     """
     if over.clusters < folds:
         raise EvidenceError(

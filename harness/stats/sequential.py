@@ -87,11 +87,7 @@ class BettingSequence:
         self._count = 0
 
     def update(self, value: float) -> None:
-        """Take one value.
-
-        Raises:
-            EvidenceError: the value lies outside the range, or is not a number.
-        """
+        """Take one value."""
         unit = (value - self._least) / self._width
         if not 0 <= unit <= 1:
             raise EvidenceError(
@@ -112,11 +108,7 @@ class BettingSequence:
         self._last = min(self._last, too_high)
 
     def interval(self) -> Estimate:
-        """Mean of the values so far, with its interval: the means that are not excluded.
-
-        Raises:
-            EvidenceError: no value was given yet.
-        """
+        """Mean of the values so far, with its interval: the means that are not excluded."""
         if not self._count:
             raise EvidenceError("no value came yet; ask for an interval after the first")
         low, high = (
@@ -243,9 +235,6 @@ def blocks(values: Floats, at_ns: Ints, *, block_s: float, period_s: float) -> B
 
     Periods count from the first value; a period is whole where a value came after its end.
     ``at_ns``, shape (values,), ascends.
-
-    Raises:
-        EvidenceError: a value does not lie between 0 and 1.
     """
     if wrong := values[~((values >= 0) & (values <= 1))].tolist():
         raise EvidenceError(f"a value of {wrong[0]} lies outside [0, 1]; give shares")
@@ -292,9 +281,6 @@ def evalues_each(
     (queries,), a cluster of S queries is one bet of S times the stake of one query. The largest
     cluster has the whole stake: one that was seen, or of the share ``largest`` of the queries.
     The mean is that over queries, as long as no larger cluster comes after the first look.
-
-    Raises:
-        EvidenceError: fewer than two queries (or clusters), or a value is not within ``span``.
     """
     units, stakes = _units(values, span, clusters, largest)
     wealth = math.log(2 / (1 - confidence))
@@ -314,9 +300,6 @@ def p_above(
     """Return the p-value of "the mean is ``bound`` or less", shape (queries,), valid at every look.
 
     It is one over what the gamblers made of 1.
-
-    Raises:
-        EvidenceError: as ``evalues_each``.
     """
     units, stakes = _units(values.reshape(-1, 1), span, clusters, largest)
     mean = np.array([(bound - span.least) / (span.most - span.least)])
@@ -335,9 +318,6 @@ def times_needed(
     """Return how many times as many queries like these, shape (queries,), would clear ``bound``.
 
     None where ``MOST_TIMES`` would not do, as where their mean lies on the bound.
-
-    Raises:
-        EvidenceError: as ``evalues_each``.
     """
     units, stakes = _units(values.reshape(-1, 1), span, clusters, largest)
     mean = np.array([(bound - span.least) / (span.most - span.least)])

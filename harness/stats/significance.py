@@ -63,9 +63,6 @@ def sign_flip_each(
     times, with one added to both counts (Phipson and Smyth, 2010), so that no p-value is 0. Nothing
     but zeros: p is 1. All columns share the signs, and a column's p-value is the same beside any
     others.
-
-    Raises:
-        EvidenceError: differences are missing, or one is not finite.
     """
     if not len(differences) or not np.isfinite(differences).all():
         raise EvidenceError("a randomization test needs differences, all of them finite")
@@ -112,9 +109,6 @@ def adjusted(p_values: NDArray[np.float64]) -> NDArray[np.float64]:
     Holm, "A simple sequentially rejective multiple test procedure", Scandinavian Journal of
     Statistics 6 (1979). The k-th smallest of m is multiplied by m - k + 1, never below the ones
     before it, at most 1.
-
-    Raises:
-        EvidenceError: one is not between 0 and 1.
     """
     _check(p_values)
     order = np.argsort(p_values, kind="stable")
@@ -130,9 +124,6 @@ def fdr_adjusted(p_values: NDArray[np.float64]) -> NDArray[np.float64]:
     multiplied by m / k, never above the ones after it, at most 1. Of those at or below a
     level, no greater share is expected to be false, where the tests are independent or rise and
     fall together. It is for looking around; a decision over several slices takes ``adjusted``.
-
-    Raises:
-        EvidenceError: one is not between 0 and 1.
     """
     _check(p_values)
     count = len(p_values)

@@ -75,9 +75,6 @@ def repeat_ratio(
 
     Shapes (processes, queries) and (processes, repeated), whose texts are the first of the
     queries. None where fewer than two texts came again.
-
-    Raises:
-        EvidenceError: times are missing, or one is not above 0.
     """
     again = np.log(checked(repeated_ns))
     first = np.log(checked(first_ns[:, : again.shape[1]]))
@@ -92,9 +89,6 @@ def seen_ratio(
     Shapes (processes, queries) and (processes, unseen), whose texts are variants of the first of
     the queries; each process has variants of its own. Far below 1, the arm stored answers. None
     with fewer than two variants.
-
-    Raises:
-        EvidenceError: times are missing, or one is not above 0.
     """
     if not unseen_ns.size:
         return None
@@ -110,9 +104,6 @@ def shared_ratio(
 
     Shapes (processes, queries). Far below 1, arms of one process share a cache. None where fewer
     than two texts came both ways.
-
-    Raises:
-        EvidenceError: times are missing, or one is not above 0.
     """
     times = np.log(checked(first_ns))
     after, before = (np.ma.array(times, mask=mask).mean(axis=0) for mask in (turns == 0, turns > 0))
@@ -137,9 +128,6 @@ def percentile(elapsed_ns: Nanoseconds, percent: float, *, confidence: float) ->
 
     An end is missing (0, infinity) with too few queries (``fewest_for``), and both with one
     process.
-
-    Raises:
-        EvidenceError: times are missing, or one is not above 0.
     """
     return _estimate(checked(elapsed_ns), percent, confidence)
 
@@ -147,11 +135,7 @@ def percentile(elapsed_ns: Nanoseconds, percent: float, *, confidence: float) ->
 def slowdown(
     candidate_ns: Nanoseconds, control_ns: Nanoseconds, percent: float, *, confidence: float
 ) -> Estimate:
-    """Percentile of the candidate's time over the control's for the same query and process.
-
-    Raises:
-        EvidenceError: the shapes differ, times are missing, or one is not above 0.
-    """
+    """Percentile of the candidate's time over the control's for the same query and process."""
     above, below = _checked(candidate_ns, control_ns)
     return _estimate(above / below, percent, confidence)
 
@@ -163,9 +147,6 @@ def ratio(
 
     The arms share the level: each has its interval over queries at half of it, and the ends are
     divided. So the interval is valid however the two arms' times depend on each other.
-
-    Raises:
-        EvidenceError: the shapes differ, times are missing, or one is not above 0.
     """
     above, below = _checked(candidate_ns, control_ns)
     tail = (1 - confidence) / 4
@@ -182,9 +163,6 @@ def mean_ratio(
     """Candidate's mean over control's, with its interval over processes for these queries alone.
 
     It tells nothing of other queries: no sample bounds the mean of times that have no limit.
-
-    Raises:
-        EvidenceError: the shapes differ, times are missing, or one is not above 0.
     """
     above, below = _checked(candidate_ns, control_ns)
     value = float(above.mean() / below.mean())
@@ -196,9 +174,6 @@ def aa_ratio(elapsed_ns: Nanoseconds, percent: float) -> Estimate:
     """Divide an arm's percentile by that of its fastest process: 1 if all processes are alike.
 
     Each process opened the index anew, so this is the A/A control. ``high`` is the slowest process.
-
-    Raises:
-        EvidenceError: there are fewer than two processes, or a time is not above 0.
     """
     if len(elapsed_ns) <= 1:
         raise EvidenceError("one process has no other to be compared with; race in two or more")
@@ -237,10 +212,7 @@ def _estimate(values: Floats, percent: float, confidence: float) -> Estimate:
 def _widened(
     value: float, ends: tuple[float, float], own: Floats, queries: int, confidence: float
 ) -> Estimate:
-    """Widen an interval over queries by the error of the processes, on the scale of logarithms.
-
-    ``own`` is the value of each process by itself, shape (processes,).
-    """
+    """Widen an interval over queries by the error of the processes, on the scale of logarithms."""
     processes, reach = len(own), math.inf
     if processes > 1:
         student = -float(stdtrit(processes - 1, (1 - confidence) / 2))
@@ -269,14 +241,7 @@ def series_interval(
     The interval is that of a binomial with the effective sample size of the series, applied to the
     sorted times (Woodruff, JASA 47, 1952). ``n`` counts the times. None if the effective sample
     size is too small for this percentile.
-
-    Raises:
-        EvidenceError: times are missing, one is not above 0, or they have no order.
     """
-    if elapsed_ns.ndim != 1:
-        raise EvidenceError(
-            f"times of shape {elapsed_ns.shape} are in no one order; give one series of times"
-        )
     value = percentile_ns(elapsed_ns, percent)
     share = percent / 100
     beyond = min(share, 1 - share)

@@ -191,10 +191,7 @@ class Completions:
         )
 
     def _size(self, bound: Bound, interval: Interval, rules: Rules) -> int:
-        """Count the hits that settle it where none is relevant; all, where no sample does.
-
-        A sample is drawn from all queries, also for a gate on a slice of them.
-        """
+        """Count the hits that settle it where none is relevant; all, where no sample does."""
         every = self.every
         if self.judged:
             return missing_judgements.expected_size(every, 2 * self.rate)

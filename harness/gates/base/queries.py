@@ -157,16 +157,11 @@ NEVER_TRIED = "never tried"
 def class_of(evidence: Evidence) -> Mapping[str, str]:
     """Class of each query that was tried (method, section 3).
 
-    A query is refused that has two classes, an unknown one, or an agreement without a comparison.
-    So is one that counts as compared although an arm did not answer it, or the reverse.
+    A query is refused that has an agreement without a comparison, and one that counts as compared
+    although an arm did not answer it, or the reverse.
     """
     agreement = evidence.agreement
     found = dict(zip(agreement.query_ids, agreement.classes, strict=True))
-    if len(found) != len(agreement.query_ids):
-        raise EvidenceError("a query was compared twice; compare the two runs once more")
-    unknown = set(found.values()) - frozenset(Class)
-    if unknown:
-        raise EvidenceError(f"no such class of agreement: {some(tuple(sorted(unknown)))}")
     compared = {query_id for query_id, named in found.items() if named in COMPARED}
     for run in (evidence.control.run, evidence.candidate.run):
         unanswered = compress(run.query_ids, (run.status != Status.ANSWERED).tolist())

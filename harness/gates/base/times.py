@@ -127,11 +127,7 @@ def judge_times(name: str, settings: TimedSettings, evidence: Evidence, rules: R
 def _steadfast(
     race: Race, judge: Callable[[Times], tuple[Verdict, Estimate]]
 ) -> tuple[Verdict, Estimate, str, Cause | None]:
-    """Judge times as measured, once more without the waiting, and a PASS by texts never given.
-
-    If a verdict differs from the first, the result is INCONCLUSIVE with that reason. Of a FAIL the
-    texts are no excuse: what was given to an engine makes no answer slower.
-    """
+    """Judge times as measured, once more without the waiting, and a PASS by texts never given."""
     verdict, found = judge(race.elapsed_ns)
     if verdict is Verdict.INCONCLUSIVE:
         return verdict, found, "", None
