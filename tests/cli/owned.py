@@ -1,7 +1,7 @@
 """Tables of what each command writes, keeps and reads; its options that take a path.
 
 The commands are those of the program: a new path among their options is in one of the tables, or
-``test_owned.py`` is red.
+``test_fuzzed.py`` is red.
 """
 
 from __future__ import annotations
@@ -88,6 +88,7 @@ ADDS = {
     "shadow traffic": ("log", "--control", "fts5", "--candidate", "tantivy", *LEFT),
 }  # fmt: skip
 """Commands that add to what ``harness run`` wrote, named by ``--from``."""
+ASKED = ("beir/queries.jsonl", "beir/corpus.jsonl")
 NEW = {
     "pool": ("--measure", "nDCG@10", "--size", "5", *PAIR),
     "decompose": PAIR,
@@ -95,25 +96,12 @@ NEW = {
     "panel settle": ("judged/pool.a.qrels", "judged/pool.b.qrels"),
     "history page": (),
     "queries from-log": ("beir/queries.jsonl", "--size", "20"),
-    "queries pool": (
-        "beir/queries.jsonl",
-        "beir/corpus.jsonl",
-        "--arms",
-        "fts5",
-        "--depth",
-        "2",
-    ),
+    "queries pool": (*ASKED, "--arms", "fts5", "--depth", "2"),
     "tune": ("fts5", "--dataset", "beir", "--split", "test", "--search", "space.toml"),
     "measure": ("build/toy/runs/fts5.parquet", "--qrels", "build/toy/data/qrels.trec"),
     "table": ("build/toy/runs/fts5.parquet", "--qrels", "build/toy/data/qrels.trec"),
 }
-"""Commands that write a file, and its option."""
-FILE_OPTION = {
-    "pool": "--out", "decompose": "--out", "judge": "--out", "history page": "--out",
-    "panel settle": "--out", "queries pool": "--out",
-    "queries from-log": "--out", "tune": "--out",
-    "measure": "--out", "table": "--out",
-}  # fmt: skip
+"""Commands that write a file, ``--out``."""
 AGAIN = {"history page", "judge", "tune"}
 """Of them, those that replace a file of their own."""
 IN_PLACE = {

@@ -26,7 +26,6 @@ from tests.cli.conftest import Harness
 from tests.cli.owned import (
     ADDS,
     AGAIN,
-    FILE_OPTION,
     IN_PLACE,
     OWNED,
     READ,
@@ -399,7 +398,7 @@ def ends_well(shell: Shell, name: str, words: list[str], *, verdict: bool) -> Sa
 def test_every_path_of_every_command_is_known_to_be_read_or_written() -> None:
     written = {(owns.command or name, owns.option) for name, owns in OWNED.items()}
     written |= {(name, "--from") for name in ADDS}
-    written |= set(FILE_OPTION.items()) | IN_PLACE
+    written |= {(name, "--out") for name in NEW_OWNED} | IN_PLACE
     read = {(name, "--from") for name in READ_LEFT} | {(name, "--at") for name in READ_AT}
     found = paths()
     assert written | read <= found
@@ -481,7 +480,7 @@ def test_a_file_of_somebodys_own_is_never_replaced(
     harness("history", "add", "--dataset", "toy")
     (ready.root / "space.toml").write_text(SPACE)
     (ready.root / "judge.toml").write_text(OVERLAP)
-    words = (*name.split(), *NEW_OWNED[name], FILE_OPTION[name])
+    words = (*name.split(), *NEW_OWNED[name], "--out")
     before = seen(ready.root)
     assert "already exists" in harness(*words, "site/index.html").error
     assert "is a folder" in harness(*words, "site").error
