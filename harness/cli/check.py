@@ -397,7 +397,7 @@ def _requeried(
     from harness.pipeline.verify import Verified, judged_arms
     from harness_engines import registry
 
-    trust = part("trust", "requery")
+    trust = part("trust", "reproduce")
     sample = trust.QuerySample(count, randbits(SEED_BITS) if seed is None else seed)
     given = {registry.load(file, cache).name: file for file in files}
     arms = {name: given.get(name, name) for name in judged_arms(layout)}

@@ -24,7 +24,7 @@ from harness.pipeline.verify import verify
 from harness.replay import drive
 from harness.replay.drive import TimedOutcome, observe
 from harness.replay.machine import Advance, Work
-from harness.trust.requery import QuerySample, requery
+from harness.trust.reproduce import QuerySample, requery
 from harness_engines import registry as arms
 from harness_engines.stacks.text.tantivy import TantivySearcher
 from tests.make.forging import HONEST, check_kernels, measure, replace_in, restamp

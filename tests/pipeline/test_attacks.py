@@ -30,7 +30,7 @@ from harness.pipeline.pins import pin
 from harness.pipeline.receipts import note_replayed, note_run
 from harness.pipeline.report import report
 from harness.pipeline.verify import verify, verify_exports, verify_pages
-from harness.trust.requery import QuerySample, requery
+from harness.trust.reproduce import QuerySample, requery
 from tests.make.forging import chain, forge, promoted, replace_in, restamp
 from tests.make.toy import ARMS, CANDIDATE, CONTROL, GATES, HEAD, NAME, QUERIES, RACED, STEP, Toy
 

@@ -41,7 +41,7 @@ from harness.pipeline.receipts import (
 )
 from harness.pipeline.replay import replay
 from harness.policy.load import load_policy
-from harness.trust.requery import QuerySample, Requeried, requery
+from harness.trust.reproduce import QuerySample, Requeried, requery
 from tests.make.forging import crosscheck, forge
 from tests.make.toy import CANDIDATE, CONTROL, NAME, QUERIES, Toy
 
