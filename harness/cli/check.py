@@ -234,7 +234,7 @@ def _extras() -> Iterator[str]:
 def _dataset(project: Project, name: str) -> str:
     """Find a data set by its card, or as a folder in BEIR layout, as ``harness init`` makes it."""
     if (project.root / name / "corpus.jsonl").is_file():
-        return f"{name}: a folder, for harness run --dataset {name}"
+        return f"{name}: a folder, for harness run --dataset {name} --out out/{name}"
     project.layout(name)
     return name
 

@@ -228,7 +228,8 @@ def imported(report: ImportReport, *before: str) -> Result:
         *before,
         f"imported {report.name} ({report.split}): {', '.join(counts)}",
         *(f"  note: {line}" for line in report.warnings),
-        f"Add {report.name} to datasets in params.yaml, or: harness run --dataset {report.name}",
+        f"Add {report.name} to datasets in params.yaml, or:"
+        f" harness run --dataset {report.name} --out out/{report.name}",
     )
 
 

@@ -167,7 +167,10 @@ class Traffic:
 
     absent: ClassVar[tuple[str, str]] = (
         "no live traffic of {candidate} beside {control} is there",
-        "compare the two on live queries, and take their log in: harness shadow traffic",
+        (
+            "compare the two on live queries, and take their log in:"
+            " harness shadow traffic LOG --control {control} --candidate {candidate}"
+        ),
     )
 
     attempted: int
@@ -240,7 +243,13 @@ class Sample:
 class Samples(dict[Key, Sample]):
     """Judged samples of unjudged hits, by what each is of; never part of ``qrels``."""
 
-    absent = "no unjudged hit was judged", "run: harness pool"
+    absent = (
+        "no unjudged hit was judged",
+        (
+            "run: harness pool --control {control} --candidate {candidate}"
+            " --measure MEASURE --size N --out FILE"
+        ),
+    )
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -120,7 +120,7 @@ def _named(judges: Sequence[tuple[str, str, str]]) -> str:
     return ", ".join(f"{by} ({model}, template {template[:8]})" for by, model, template in judges)
 
 
-HINT = "Make the pool again: harness pool."
+HINT = "Make the pool again (harness pool)."
 PUT_BACK = "Put the lines back, with ? where nothing is judged, or restore the file"
 GUIDELINES = "guidelines.md"
 """File beside a pool with what a grade means; it is shown to those who judge."""

@@ -22,7 +22,7 @@ from harness.corpus.clusters import normalised
 SUFFIX = ".tuning.json"
 DIGITS = 16
 """Of a digest: 64 bits tell the queries of one collection apart."""
-HINT = "Tune again: harness tune"
+HINT = "Tune again (harness tune)"
 Sha256 = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 Short = Annotated[str, Field(pattern=f"^[0-9a-f]{{{DIGITS}}}$")]
 

@@ -106,7 +106,7 @@ def pairs_of(data: Prepared, chosen: Chosen, scale: Sequence[int]) -> tuple[Judg
     return tuple(pairs)
 
 
-HINT = "Make a new pool: harness pool --order sample"
+HINT = "Make a new pool with --order sample (harness pool)"
 
 
 class PoolDrawing(BaseModel):

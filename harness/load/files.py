@@ -21,7 +21,7 @@ from harness.pipeline.layout import Layout, drop_older
 from harness.pipeline.params import LoadParams
 from harness.pipeline.receipts import read_manifest
 
-AGAIN = "Run: harness load"
+AGAIN = "Run: harness load --arm ARM"
 CURVE = "curve"
 """Purpose of a trial that was requested, and not made by a search."""
 LOAD_KEY = 16

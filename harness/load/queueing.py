@@ -113,7 +113,7 @@ def _hindered(settings: QueueingSettings, load: Load, rounds: AtRate) -> Hindran
             Cause.TOO_FEW,
             f"a round had {rounds.arrivals} arrivals, fewer than the {settings.min_arrivals} that"
             " the policy asks for",
-            f"longer trials: harness load --seconds"
+            f"longer trials: harness load --arm ARM --seconds"
             f" {settings.min_arrivals / settings.rate * 1.2:.0f}",
         )
     return None

@@ -327,7 +327,7 @@ def _query(counted: QueryRequests, name: str, of: Stratum) -> Query:
 
 
 FORMAT = 1
-REMEDY = "Make the sample anew: harness queries from-log."
+REMEDY = "Make the sample anew (harness queries from-log)."
 
 
 class SampleCard(BaseModel):

@@ -280,7 +280,9 @@ def state_of(events: Iterable[Event]) -> MigrationState:
             check_past(event.decision.newest, now=event.at)
         state = applied(state, event)
     if state is None:
-        raise EvidenceError("the migration has not begun. Run: harness migrate begin")
+        raise EvidenceError(
+            "the migration has not begun. Run: harness migrate begin --serving VALUE"
+        )
     return state
 
 
@@ -291,7 +293,9 @@ def applied(state: MigrationState | None, event: Event) -> MigrationState:
             raise EvidenceError(f"the migration began already, on {state.begun_at.date()}")
         return MigrationState(event.policy, event.at, event.switch)
     if state is None:
-        raise EvidenceError("the migration has not begun. Run: harness migrate begin")
+        raise EvidenceError(
+            "the migration has not begun. Run: harness migrate begin --serving VALUE"
+        )
     if isinstance(event, Observed):
         noted = (event.decision,) if event.decision else ()
         decisions = tuple(sorted((*state.decisions, *noted), key=lambda one: one.decided_at))

@@ -299,7 +299,9 @@ def signed_by(layout: Layout, allowed: Path) -> str:
     """Return who signed the decision in ``layout``, of those in the file ``allowed``."""
     receipt = _receipt(layout)
     if not layout.signature.is_file():
-        raise EvidenceError(f"{layout.signature}: the decision is unsigned. Run: harness sign")
+        raise EvidenceError(
+            f"{layout.signature}: the decision is unsigned. Run: harness sign --key FILE"
+        )
     if not allowed.is_file():
         raise BadFile(allowed, "missing file", "Write a name and a public key a line")
     about = ("-f", str(allowed), "-s", str(layout.signature))
@@ -312,7 +314,7 @@ def signed_by(layout: Layout, allowed: Path) -> str:
     if _ssh_keygen(*words, given=text).returncode:
         raise EvidenceError(
             f"{layout.signature}: does not fit {receipt}, which was written anew since it was"
-            " signed. Look at what changed, and sign again: harness sign"
+            " signed. Look at what changed, and sign again: harness sign --key FILE"
         )
     return names[0]
 

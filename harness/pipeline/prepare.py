@@ -102,7 +102,7 @@ def _made(dataset: Path, about: DatasetCard) -> _Found | None:
         return None
     program = dataset / MAKE
     if not program.is_file():
-        raise BadFile(program, "missing file", "Bring it back, or import data: harness import.")
+        raise BadFile(program, "missing file", "Bring it back, or import data (harness import).")
     try:
         made = runpy.run_path(str(program))["make"](about)
     except ValidationError as exc:

@@ -18,7 +18,7 @@ from harness.core.store import Artifact, Json
 from harness.corpus.prepared import Inventory, changes
 
 SUFFIX = ".pins.json"
-HINT = "Bring the file back (git), or remove it and pin anew: harness policy pin"
+HINT = "Bring the file back (git), or remove it and pin anew: harness policy pin FILE"
 
 
 class _Kept(BaseModel):

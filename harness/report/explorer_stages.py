@@ -19,7 +19,7 @@ from harness.report.html import named
 from harness.report.inputs import Apart, QueryStage, ReportInput
 from harness.report.rounding import for_json
 
-HINT = "Run again: harness decompose"
+HINT = "Run again: harness decompose --control ARM --candidate ARM"
 
 
 def from_json(written: Mapping[str, Any], path: Path) -> Apart:

@@ -59,7 +59,7 @@ def read_traffic(layout: Layout, control: ArmResult, candidate: ArmResult) -> Tr
         same = written.pop("by") == by
         found = _from_json(written)
     except (ValueError, TypeError, KeyError) as exc:
-        hint = "Take the log in again: harness shadow traffic"
+        hint = "Take the log in again (harness shadow traffic)"
         raise BadFile(path, f"is not imported traffic ({exc})", hint) from exc
     return found if same else None
 

@@ -267,7 +267,9 @@ def _card(shadowed: LogState) -> doc.Card:
     if shadowed.raised:
         needs.append(f"look at {counted(len(shadowed.raised), 'alarm')}: see Alarms")
     if open_:
-        needs.append(f"look at {counted(len(open_), 'query')}, and accept: harness shadow accept")
+        needs.append(
+            f"look at {counted(len(open_), 'query')}, accept what is known (harness shadow accept)"
+        )
     if shadowed.early:
         needs.append("more traffic: an alarm has too little to go by")
     words = {"hold": "ALARM", "unsure": "NOT YET", "promote": "QUIET"}

@@ -1,0 +1,244 @@
+"""Every command that a message, a gate or a page prints can be typed as it is printed."""
+
+from __future__ import annotations
+
+import ast
+import re
+import shlex
+import shutil
+import sys
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+import typer
+
+import harness_engines
+from harness.cli import application
+from harness.corpus import judgements
+from tests.cli.conftest import Harness, Said
+from tests.make.toy import CONTROL, GATES, HEAD, NAME, STEP, Toy
+from tests.source import ROOT
+
+PRINTED = re.compile(r"(?<=: )harness ((?:[a-z][a-z-]*)(?: [^\n;()`]*)?)")
+ENDS = re.compile(r"(?:, (?:and|then)|\. |: | and | or |, |$|\.$)")
+
+
+class Remedy(NamedTuple):
+    """A command as it stands in the source; what is filled in is ``X``."""
+
+    place: str
+    words: tuple[str, ...]
+
+
+def strings(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """Yield what may be printed: strings that are neither docstrings nor parts of another."""
+    bodies = (body for node in ast.walk(tree) if isinstance(body := getattr(node, "body", 0), list))
+    beside = {id(one.value) for body in bodies for one in body if isinstance(one, ast.Expr)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.JoinedStr):
+            beside |= {id(part) for part in ast.walk(node)}
+            parts = (v.value if isinstance(v, ast.Constant) else "X" for v in node.values)
+            yield node.lineno, "".join(map(str, parts))
+        elif isinstance(node, ast.Constant) and id(node) not in beside:
+            yield node.lineno, str(node.value)
+
+
+@cache
+def group() -> Any:  # noqa: ANN401  click's command, which typer brings along
+    return typer.main.get_command(application())
+
+
+def found() -> Iterator[Remedy]:
+    for folder in ("harness", "engines"):
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            place = path.relative_to(ROOT).as_posix()
+            for line, text in strings(ast.parse(path.read_text(encoding="utf-8"))):
+                for match in PRINTED.finditer(text):
+                    said = ENDS.split(match[1], maxsplit=1)[0].split()
+                    if said and said[0] in group().commands:
+                        yield Remedy(f"{place}:{line}", tuple(said))
+
+
+REMEDIES = tuple(found())
+
+
+def wrong(words: tuple[str, ...]) -> list[str]:
+    """Name what the command line does not take of a printed command, and what it lacks."""
+    at, rest = group(), list(words)
+    while rest and hasattr(at, "commands") and rest[0] in at.commands:
+        at = at.commands[rest.pop(0)]
+    if hasattr(at, "commands"):
+        return [f"no such command: {' '.join(words)}"]
+    options = {name: one for one in at.params for name in (*one.opts, *one.secondary_opts)}
+    given, plain = [], []
+    while rest:
+        word = rest.pop(0)
+        if word.startswith("--"):
+            name = word.split("=")[0]
+            given.append(name)
+            if name in options and not options[name].is_flag and rest and "=" not in word:
+                rest.pop(0)
+        elif word != "...":
+            plain.append(word)
+    missing = [
+        one.opts[0] for one in at.params
+        if one.required and one.param_type_name == "option" and not {*one.opts} & {*given}
+    ]  # fmt: skip
+    asked = [one for one in at.params if one.required and one.param_type_name == "argument"]
+    return [
+        *(f"no option {name}" for name in given if name not in options),
+        *(f"lacks {name}" for name in missing),
+        *(f"lacks {one.name}" for one in asked[len(plain) :]),
+    ]
+
+
+@pytest.mark.parametrize("remedy", REMEDIES, ids=lambda one: f"{one.place} {' '.join(one.words)}")
+def test_a_printed_command_can_be_typed(remedy: Remedy) -> None:
+    assert not wrong(remedy.words)
+
+
+TYPED = re.compile(r": harness (.+?)(?:, and|; |\.?$)", re.MULTILINE)
+SWITCHED = """\
+control = "fts5"
+candidate = "tantivy"
+taken = false
+switch = "tantivy"
+"""
+
+
+def printed(said: Said) -> list[str]:
+    """List the commands that were printed, as a person would type them."""
+    return TYPED.findall(said.out + said.err)
+
+
+def typed(harness: Harness, command: str, **values: str) -> Said:
+    """Type a printed command, with values for its names in capitals."""
+    said = harness(*(values.get(word, word) for word in shlex.split(command)))
+    assert said.code != 2, (command, said)
+    return said
+
+
+def unjudged(project: Toy, harness: Harness) -> None:
+    """Take judgements away, and ask for a margin that the rest alone would keep."""
+    judged = project.root / "qrels" / NAME / "test.qrels"
+    lines = judged.read_text().splitlines(keepends=True)
+    left = (line for line in lines if not re.match(r"q0\d 0 d[0-2]\d 0$", line))
+    judged.write_text("".join(left))
+    policy = HEAD.replace("confidence = 0.5", "confidence = 0.9") + STEP + GATES
+    project.policy(policy.replace("margin = 0.15", "margin = 0.125"))
+    harness("stage", "prepare", "--dataset", NAME, "--update")
+    harness("stage", "score")
+    harness("stage", "compare")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("arm", [CONTROL, "mine.toml"])
+def test_an_arm_is_indexed_and_replayed_by_the_remedies(
+    project: Toy, harness: Harness, arm: str
+) -> None:
+    mine = Path(harness_engines.__file__).parent / "arms" / f"{CONTROL}.toml"
+    (project.root / "mine.toml").write_text(mine.read_text())
+    shutil.rmtree(project.layout.index(CONTROL))
+    for words in (("ask", "balo", "--dataset", NAME), ("stage", "replay", "--dataset", NAME)):
+        (index,) = printed(harness(*words, "--arm", arm)) or [""]
+        if index:
+            typed(harness, index)
+        assert harness(*words, "--arm", arm).code == 0
+
+
+@pytest.mark.slow
+def test_a_run_that_is_missing_is_made_by_the_remedy(project: Toy, harness: Harness) -> None:
+    project.layout.run(CONTROL).unlink()
+    (again,) = printed(harness("stage", "score", "--dataset", NAME))
+    typed(harness, again)
+    assert harness("stage", "score", "--dataset", NAME).code == 0
+
+
+@pytest.mark.slow
+def test_a_race_that_is_missing_is_run_by_the_remedy(project: Toy, harness: Harness) -> None:
+    project.layout.race_receipt.unlink()
+    assert printed(harness("gate")) == ["race"]
+    typed(harness, "race")
+    assert "no race was run" not in harness("gate").out
+
+
+@pytest.mark.slow
+def test_what_remains_is_drawn_judged_and_taken_in(project: Toy, harness: Harness) -> None:
+    unjudged(project, harness)
+    (pool,) = [one for one in printed(harness("gate")) if one.startswith("pool ")]
+    (judge,) = printed(typed(harness, pool))
+    assert judge == "judge pool.qrels"
+    path = project.root / "pool.qrels"
+    pairs = judgements.read_pool(path).pairs
+    judgements.write_grades(path, judgements.Pool(pairs, (0,) * len(pairs)))
+    (labels,) = [one for one in printed(typed(harness, judge)) if one.startswith("labels ")]
+    typed(harness, labels, NAME="Ada", POOL="pool.qrels")
+    assert "PROMOTE" in harness("gate").out
+
+
+@pytest.mark.slow
+def test_a_decision_is_pinned_reported_and_kept_by_what_is_printed(
+    project: Toy, harness: Harness
+) -> None:
+    assert harness("gate").code == 0
+    typed(harness, "report")
+    page = (project.root / "reports" / "report.md").read_text()
+    (pin,) = re.findall(r"Pin it: harness (policy pin .+)", page.replace("\\", ""))
+    typed(harness, pin)
+    assert harness("gate").code == 0
+    (write,) = printed(harness("history", "add"))
+    typed(harness, write)
+    (add,) = printed(harness("history", "page"))
+    typed(harness, add)
+    assert harness("history", "page").code == 0
+
+
+def test_a_migration_is_begun_by_the_remedy(project: Toy, harness: Harness) -> None:
+    text = (project.root / "policy" / "toy.toml").read_text()
+    project.policy(text.replace(STEP.split("\n", 3)[3], SWITCHED))
+    (begin,) = printed(harness("migrate", "status"))
+    typed(harness, begin, VALUE=CONTROL)
+    assert harness("migrate", "status").code == 0
+
+
+EXECUTED = {
+    **dict.fromkeys(
+        ("stage prepare", "stage index", "stage score", "stage compare", "gate"),
+        ("the file that it makes is missing", "test_what_is_missing_is_made_by_the_remedy"),
+    ),
+    "stage replay": ("an arm has no run", "test_a_run_that_is_missing_is_made_by_the_remedy"),
+    "race": ("no race was run", "test_a_race_that_is_missing_is_run_by_the_remedy"),
+    **dict.fromkeys(
+        ("pool", "judge", "labels"),
+        ("unjudged hits leave a gate open", "test_what_remains_is_drawn_judged_and_taken_in"),
+    ),
+    **dict.fromkeys(
+        ("policy pin", "report", "history add"),
+        ("a decision without a pin, a page or a history",
+         "test_a_decision_is_pinned_reported_and_kept_by_what_is_printed"),
+    ),
+    "migrate begin": ("no migration", "test_a_migration_is_begun_by_the_remedy"),
+    "sign": ("a decision is unsigned", "test_who_signed_is_told"),
+}  # fmt: skip
+"""State in which a printed command is executed, and the test that does."""
+
+
+def table() -> Iterator[str]:
+    """Yield each command that is printed, the state in which it is executed, and by what test."""
+    for command in sorted({" ".join(one.words) for one in REMEDIES}):
+        known = (of for name, of in EXECUTED.items() if f"{command} ".startswith(f"{name} "))
+        state, test = next(known, ("", "checked against the command line alone"))
+        yield f"harness {command} | {state} | {test}"
+
+
+def test_each_test_of_the_table_is_there() -> None:
+    folder = (ROOT / "tests" / "cli").glob("test_*.py")
+    whole = "".join(path.read_text(encoding="utf-8") for path in folder)
+    assert not [test for _, test in EXECUTED.values() if f"def {test}(" not in whole]
+
+
+if __name__ == "__main__":
+    sys.stdout.write("".join(f"{line}\n" for line in table()))
