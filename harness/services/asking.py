@@ -110,7 +110,7 @@ def settings_of(address: str, like: str = "") -> HttpSettings:
 
     An address without ``{query}`` has the parameters of ``like``.
     """
-    parts, other = (_split(one, address) for one in (address, like))
+    parts, other = urlsplit(address), urlsplit(like)
     pairs = parse_qsl(parts.query, keep_blank_values=True)
     if "{query}" not in {value for _, value in pairs}:
         pairs += parse_qsl(other.query, keep_blank_values=True)
@@ -121,8 +121,11 @@ def settings_of(address: str, like: str = "") -> HttpSettings:
             raise HarnessError(
                 f"{address}: {name} holds more than {inside}. Write an arm's TOML file and name it"
             )
-        given = PLACES.get(value, value)
-        query[name] = [*_several(query[name]), given] if name in query else given
+        given: Any = PLACES.get(value, value)
+        if name in query:
+            known = query[name]
+            given = [*(known if isinstance(known, list) else [known]), given]
+        query[name] = given
     if "${text}" not in query.values():
         raise HarnessError(
             f"{address}: no parameter is {{query}}. Write it as http://HOST/search?q={{query}}"
@@ -135,17 +138,6 @@ def settings_of(address: str, like: str = "") -> HttpSettings:
     except ValidationError as exc:
         said = exc.errors()[0]["msg"].removeprefix("Value error, ")
         raise HarnessError(f"{address}: {said}") from exc
-
-
-def _split(text: str, address: str) -> Any:  # noqa: ANN401  a SplitResult
-    try:
-        return urlsplit(text)
-    except ValueError as exc:
-        raise HarnessError(f"{address}: not an address ({exc}). Correct it") from exc
-
-
-def _several(value: Any) -> list[str]:  # noqa: ANN401  a text or a list of them
-    return value if isinstance(value, list) else [value]
 
 
 def read_settings(file: Path, cache: Path) -> HttpSettings:

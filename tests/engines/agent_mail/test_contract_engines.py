@@ -221,15 +221,6 @@ def guarded(post: Whole, *tiers: FallbackTier) -> Whole:
     return replace(post, service=replace(post.service, tiers=changed))
 
 
-@pytest.mark.parametrize("mode", SearchMode)
-def test_phase_1_fts5_alone_serves(mail: Whole, mode: SearchMode) -> None:
-    served = guarded(mail, FallbackTier.TANTIVY).under(KillSwitch.FTS5)
-    found = served.ask(replace(QUERY, mode=mode))
-    assert found.explain.engine == "fts5"
-    assert "asked" not in found.explain.note
-    assert found.hits
-
-
 def test_phase_2_both_are_asked_and_fts5_serves(mail: Whole) -> None:
     found = mail.under(KillSwitch.SHADOW).ask(QUERY)
     assert found.explain.engine == "fts5"

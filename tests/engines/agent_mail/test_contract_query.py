@@ -53,7 +53,7 @@ from harness_engines.vector import amvi
 from harness_engines.vector.embedder import Embedder, HashEmbedder, OnnxEmbedder
 from tests.engines.agent_mail.fakes import CHAINS
 from tests.engines.agent_mail.tools import SETTINGS
-from tests.engines.agent_mail.whole import EMBEDDER, MAIL, ByLength, Whole, build, whole
+from tests.engines.agent_mail.whole import MAIL, ByLength, Whole, build, whole
 from tests.make.mail_engines import NONE, Case, built, upsert
 from tests.make.mail_messages import NOON, one, some_filters, some_mail, some_text
 
@@ -124,15 +124,6 @@ def test_every_field_but_the_text_has_the_default_of_v2() -> None:
 def test_bounds_of_numbers(name: str, asked: int | None, held: int) -> None:
     query = SearchQuery("x", **{name: asked})  # type: ignore[arg-type]
     assert getattr(query, f"effective_{name}") == held
-
-
-def test_a_query_with_only_a_text_is_the_one_that_spells_the_defaults_out(post: Whole) -> None:
-    names = SearchMode.LEXICAL, DocKind.MESSAGE
-    spelt = SearchQuery(TEXT, *names, limit=50, rerank_top_k=100, rrf_k=60, min_score=None)
-    assert spelt.ranking is RankingMode.RELEVANCE
-    assert post.ask(SearchQuery(TEXT)).hits == post.ask(spelt).hits != ()
-    shown = [len(post.ids(SearchQuery("", ack_required=True, limit=k))) for k in (None, 1_000)]
-    assert shown[0] == 50 < shown[1]
 
 
 def scores(post: Whole, query: SearchQuery) -> list[tuple[int, float]]:
@@ -448,18 +439,6 @@ def test_bm25_is_turned_so_that_higher_is_better(post: Whole) -> None:
     assert min(found_by(post, FallbackTier.TANTIVY).values()) > 0
 
 
-def test_a_semantic_score_is_the_cosine(post: Whole) -> None:
-    embedded = EMBEDDER.embed([f"{m.subject} {m.body}" for m in MAIL.messages]).astype(float)
-    (asked,) = EMBEDDER.embed([TEXT]).astype(float)
-    cosines = dict(zip((m.message_id for m in MAIL.messages), embedded @ asked, strict=True))
-    shown = hits(post, SearchQuery(TEXT, mode=SearchMode.SEMANTIC, limit=ALL))
-    for hit in shown:
-        assert hit.score == pytest.approx(cosines[hit.message_id], abs=1e-3)
-        assert hit.raw_score == hit.score > 0
-    near = {at for at, cosine in cosines.items() if cosine > 1e-3}
-    assert near <= {hit.message_id for hit in shown}
-
-
 def ranks(shown: tuple[SearchHit, ...]) -> dict[int, int]:
     return {hit.message_id: rank for rank, hit in enumerate(shown, start=1)}
 
@@ -578,35 +557,6 @@ def test_a_worked_example_of_a_comparison() -> None:
         "serving_only": 1,
         "shadow_only": 2,
     }
-
-
-@pytest.mark.parametrize("mode", SearchMode)
-@pytest.mark.parametrize("ranking", RankingMode)
-def test_fts5_alone_answers(post: Whole, mode: SearchMode, ranking: RankingMode) -> None:
-    query = SearchQuery(TEXT, mode=mode, ranking=ranking, limit=7)
-    alone = post.under(KillSwitch.FTS5).ask(query)
-    shadowed = post.under(KillSwitch.SHADOW).ask(query)
-    assert shadowed.hits == alone.hits != ()
-    assert shadowed.next_cursor == alone.next_cursor
-    assert shadowed.explain.engine == "fts5"
-    own = {"timing", "shadow", "downgrade_reason", "note"}
-    for name in {field.name for field in fields(QueryExplain)} - own:
-        assert getattr(shadowed.explain, name) == getattr(alone.explain, name)
-
-
-def test_both_ran_and_the_comparison_is_logged_and_explained(post: Whole) -> None:
-    query = SearchQuery(TEXT, limit=7)
-    post.log.events.clear()
-    told = post.under(KillSwitch.SHADOW).ask(query).explain.shadow
-    assert told is not None
-    assert post.log.events == [(Event.SHADOW_COMPARISON, asdict(told))]
-    by_hand = compare_with_shadow(
-        "fts5",
-        post.under(KillSwitch.FTS5).ids(query),
-        "tantivy",
-        post.under(KillSwitch.TANTIVY).ids(query),
-    )
-    assert told == by_hand
 
 
 MB = 1_000_000

@@ -129,16 +129,6 @@ def test_a_failing_tier_gives_way(kind: type[SearchError], mode: SearchMode, at:
     ]
 
 
-@pytest.mark.parametrize("mode", SearchMode)
-@pytest.mark.parametrize("kind", FALLS)
-def test_a_failure_of_all_names_each(kind: type[SearchError], mode: SearchMode) -> None:
-    errors = dict.fromkeys(("reranker", "vectors", *LEXICAL), kind("gone"))
-    found = broken(errors, Log()).search(SearchQuery("deploy", mode=mode))
-    assert (found.hits, found.next_cursor) == ((), None)
-    assert found.explain.note.endswith("like: gone; nothing could answer")
-    assert found.explain.note.count("gone") == len(CHAINS[mode])
-
-
 @pytest.mark.parametrize(
     ("raised", "kind", "said"),
     [

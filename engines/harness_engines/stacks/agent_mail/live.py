@@ -68,12 +68,7 @@ class LiveIndexes:
         if not named:
             return ""
         try:
-            with faults.known():
-                now = schema.generation(self.store)
-                behind = [one for one in named if self.indexes[one].reached != now]
-                if behind:
-                    work = partial(self._catch_up, behind, now)
-                    self.parts.call(CATCHING_UP, work, until and until.share())
+            self._follow(named, until and until.share())
         except SearchError as exc:
             if self.view is None:
                 return f"{STALE}{exc}"
@@ -88,11 +83,14 @@ class LiveIndexes:
 
     def catch_up(self) -> int:
         """Bring every index up to the table as it is now, and give its generation."""
+        return self._follow([*self.indexes], None)
+
+    def _follow(self, named: Sequence[str], until: Deadline | None) -> int:
         with faults.known():
             now = schema.generation(self.store)
-            behind = [name for name in self.indexes if self.indexes[name].reached != now]
+            behind = [one for one in named if self.indexes[one].reached != now]
             if behind:
-                self._catch_up(behind, now)
+                self.parts.call(CATCHING_UP, partial(self._catch_up, behind, now), until)
         return now
 
     def seen_by(self, view: View) -> LiveIndexes:

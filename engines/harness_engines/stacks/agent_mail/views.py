@@ -89,15 +89,10 @@ def nothing(scope: Scope) -> View:
 
 def plain(exc: SearchError) -> str:
     """Describe to a viewer what kind of thing went wrong: details may name hidden things."""
-    match exc:
-        case InvalidQuery():
-            return str(exc)
-        case FeatureUnavailable():
-            return "not available"
-        case IndexUnavailable():
-            return "its index is not ready"
-        case _:
-            return "failed"
+    if isinstance(exc, InvalidQuery):
+        return str(exc)
+    kinds = {FeatureUnavailable: "not available", IndexUnavailable: "its index is not ready"}
+    return kinds.get(type(exc), "failed")
 
 
 MAX_VIEWS = 32

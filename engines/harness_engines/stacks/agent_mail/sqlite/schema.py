@@ -368,16 +368,11 @@ def create_index(db: sqlite3.Connection, table: str) -> None:
 
 
 def drop_index(db: sqlite3.Connection, table: str) -> None:
-    """Remove the index and its triggers, also an index so broken that SQLite cannot drop it."""
+    """Remove the index of a table and its triggers."""
     fts, view, *triggers = index_of(table)
     for name in triggers:
         db.execute(f"DROP TRIGGER IF EXISTS {name}")
-    try:
-        db.execute(f"DROP TABLE IF EXISTS {fts}")
-    except sqlite3.DatabaseError:
-        db.execute("PRAGMA writable_schema = ON")
-        db.execute("DELETE FROM sqlite_master WHERE name = ?", (fts,))
-        db.execute("PRAGMA writable_schema = RESET")
+    db.execute(f"DROP TABLE IF EXISTS {fts}")
     for shadow in _SHADOWS:
         db.execute(f"DROP TABLE IF EXISTS {fts}_{shadow}")
     db.execute(f"DROP VIEW IF EXISTS {view}")
