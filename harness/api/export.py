@@ -143,7 +143,7 @@ def export(
         write_text(beside / f"{TABLE}.csv", to_csv([*rows[0]], rows))
         write_text(beside / f"{TABLE}.md", to_markdown(board))
         write_text(beside / f"{TABLE}.tex", to_latex(board))
-        _per_query(board, beside / PER_QUERY)
+        write_values(board, beside / PER_QUERY)
         trec.write_qrels(beside / QRELS, Prepared.open(layout.data).qrels())
         for arm in board.scores:
             trec.write_run(beside / "runs" / f"{arm}.trec", read_run(layout.run(arm)))
@@ -161,7 +161,7 @@ def _scores(layout: Layout, wanted: ExportRequest) -> Mapping[str, Mapping[str, 
     return {arm: found[arm] for arm in dict.fromkeys(named)}
 
 
-def _per_query(board: Leaderboard, to: Path) -> None:
+def write_values(board: Leaderboard, to: Path) -> None:
     """Write a row an arm, measure and query; a query without a value is left empty, with why."""
     names = ("arm", "measure", "query_id", "value", "undefined")
     rows = (

@@ -15,7 +15,7 @@ from harness.api.comparison import Inference, Leaderboard, compare, leaderboard,
 from harness.api.data import load_qrels, load_run
 from harness.api.decision import decide
 from harness.api.drawing import Drawing, draw_differences, draw_forest
-from harness.api.export import LIST, ExportRequest, export, exported
+from harness.api.export import LIST, ExportRequest, export, exported, write_values
 from harness.core.errors import EvidenceError, HarnessError
 from harness.core.folders import EXPORT, mark
 from harness.core.run import Status
@@ -224,6 +224,18 @@ def test_the_table_has_the_means_and_differences_of_the_pipeline(
         assert float(row["difference"]) == apart[measure]["mean"]
         assert float(row["low"]) == apart[measure]["low"]
         assert float(row["p_holm"]) >= float(row["p"])
+
+
+def test_a_query_without_a_value_stands_there_with_its_reason(
+    small: Small, sure: Inference, tmp_path: Path
+) -> None:
+    broken = run_of({q: ["a"] for q in QUERIES}, "broken", ended={"q07": Status.FAILED})
+    board = leaderboard(small.control, [broken], small.qrels, ["RR@10"], sure=sure)
+    write_values(board, tmp_path / "values.csv")
+    found = rows(tmp_path / "values.csv")
+    assert len(found) == 2 * len(QUERIES)
+    (lost,) = (row for row in found if not row["value"])
+    assert (lost["arm"], lost["query_id"], lost["undefined"]) == ("broken", "q07", "failed")
 
 
 def test_a_run_that_was_changed_since_is_refused(project: Toy, tmp_path: Path) -> None:

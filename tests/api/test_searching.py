@@ -25,10 +25,10 @@ from harness.migrate.ledger import interleave
 from harness.policy.load import load_policy
 from harness.shadow.api import Watched
 from harness.shadow.log import LogWriter
-from harness.shadow.record import Degradation, Divergence, Observation, ProblemKind
+from harness.shadow.record import Degradation, Observation, ProblemKind
 from tests.docs.pages import ROOT
 from tests.make.arms import Toy, ToySearcher, keeps
-from tests.make.shadow_records import START, WATCH, attempt, divergence, seen, shed
+from tests.make.shadow_records import START, WATCH, attempt, seen, shed
 
 WORDS = ["ships", "cars", "trees", "birds", "stones", "rivers", "clouds", "sand", "bread", "glass"]
 QUERIES = {f"q{at}": " ".join([word] * 3) for at, word in enumerate(WORDS)}
@@ -202,41 +202,24 @@ OBSERVED = [
     shed(84),
     shed(85, reason=HOSTILE),
 ]  # fmt: skip
-DIVERGED = [
-    divergence(81, Class.DISJOINT, ["a", HOSTILE], ["c"], text=HOSTILE),
-    divergence(82, Class.TIE_ORDER, ["a", "b"], ["b", "a"], text="ties"),
-    replace(
-        divergence(83, Class.TIMEOUT, ["a"], [], text="slow"),
-        candidate=replace(
-            divergence(1, Class.TIMEOUT, [], []).candidate, status=Status.TIMED_OUT, error="late"
-        ),
-    ),
-]
 
 
-def written(
-    folder: Path, observed: list[Observation], diverged: list[Divergence], lost: int = 0
-) -> Path:
+def written(folder: Path, observed: list[Observation], lost: int = 0) -> Path:
     """Write a log; ``lost`` attempts at its end are known by a degradation alone."""
     with LogWriter(folder, rotate_bytes=10**7, sync_ns=10**12) as log:
         last = max((one.number for one in observed), default=0)
         note = Degradation(last + lost, log.writer, START, "candidate", ProblemKind.TIMEOUT, "late")
-        log.append(
-            [replace(one, writer=log.writer) for one in observed],
-            [replace(one, writer=log.writer) for one in diverged],
-            [note],
-        )
+        log.append([replace(one, writer=log.writer) for one in observed], [], [note])
     return folder
 
 
-def load(folder: Path, *more: Path, accepted: Path | None = None) -> Watched:
-    day = date(2026, 11, 22)
-    return load_shadow_log(folder, *more, bounds=WATCH, accepted=accepted, today=day)
+def load(*folders: Path) -> Watched:
+    return load_shadow_log(*folders, bounds=WATCH, today=date(2026, 11, 22))
 
 
 @pytest.fixture(scope="module")
 def log(tmp_path_factory: pytest.TempPathFactory) -> Watched:
-    return load(written(tmp_path_factory.mktemp("log"), OBSERVED, DIVERGED, lost=2))
+    return load(written(tmp_path_factory.mktemp("log"), OBSERVED, lost=2))
 
 
 def test_the_denominators_add_up_and_come_first(log: Watched) -> None:
@@ -269,9 +252,9 @@ def test_estimates_are_confidence_sequences_over_their_own_pairs(log: Watched) -
 
 
 def test_two_logs_are_read_as_one_and_one_log_not_as_two(tmp_path: Path) -> None:
-    folders = [written(tmp_path / "a", OBSERVED, DIVERGED)]
+    folders = [written(tmp_path / "a", OBSERVED)]
     later = [replace(one, at=one.at + 1) for one in OBSERVED]
-    folders.append(written(tmp_path / "b", later, DIVERGED))
+    folders.append(written(tmp_path / "b", later))
     assert load(*folders).tally.attempted == 170
     with pytest.raises(EvidenceError, match="give each log once"):
         load(folders[0], folders[0])

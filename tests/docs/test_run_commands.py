@@ -223,7 +223,7 @@ SAID = {
 from pathlib import Path
 from harness_engines.stacks.documents import collection, texts
 from harness_engines.stacks.documents.library import DocumentSettings
-from tests.make.pdf import pdf
+from tests.make.files import pdf
 Path("papers/q3.pdf").write_bytes(pdf([["Customer retention rose in the third quarter."]]))
 index, cache = Path("index"), Path("cache")
 settings = DocumentSettings(
