@@ -437,13 +437,10 @@ def test_csv_by_its_usual_names_or_by_those_given(tmp_path: Path) -> None:
     [
         ("q,n\na,1\n".encode("utf-16"), "csv", "it is UTF-16, and not UTF-8"),
         ("q,n\na,1\n".encode("utf-16-le"), "csv", "it holds a NUL byte"),
-        ('{"q": "a"}\n'.encode("utf-32"), "jsonl", "it is UTF-32, and not UTF-8"),
         (gzip.compress(b"q,n\na,1\n"), "csv", "it is packed by gzip"),
-        (b"q,n\ra,1\r", "csv", "its lines end by a carriage return alone"),
         (b"q,q\na,b\n", "csv", "the column q is there twice"),
-        (b"q,user,user\na,b,c\n", "csv", "the column user is there twice"),
     ],
-    ids=["UTF-16", "UTF-16 without a mark", "UTF-32", "gzip", "old lines", "twice", "twice, also"],
+    ids=["UTF-16", "UTF-16 without a mark", "gzip", "twice"],
 )
 def test_a_log_that_is_not_what_its_name_says_is_named(
     tmp_path: Path, content: bytes, kind: str, said: str

@@ -65,11 +65,6 @@ def test_judgements_come_back_as_they_were(grades: dict[str, dict[str, int]]) ->
         assert trec.qrels(path) == qrels
 
 
-def test_the_written_score_is_minus_the_rank(tmp_path: Path) -> None:
-    trec.write_run(tmp_path / "run", of({"q": ["b", "a"]}))
-    assert (tmp_path / "run").read_text() == "q Q0 b 1 -1 arm\nq Q0 a 2 -2 arm\n"
-
-
 TIED = ["9", "10", "z", "\u00e9", "\uffee", "\U00010000", "a", "A"]
 
 
@@ -130,8 +125,6 @@ def test_a_short_line_and_an_empty_run_are_refused(written: Written) -> None:
     [
         ("q 0 e", "the line has 3 fields, not 4. Write: query 0 document grade"),
         ("q 0 e 0.5", "the grade '0.5' is not an integer. Map the scale"),
-        ("q 0 e 1_0", "the grade '1_0' is not an integer"),
-        ("q 0 e \u0663", "the grade '\u0663' is not an integer"),
         ("q 0 d 1", "d is judged for query q on line 1 already. Keep one"),
     ],
 )
@@ -249,12 +242,9 @@ def test_columns_go_by_their_names_where_there_is_a_head(
     ("line", "says"),
     [
         ("q\td", "the line has 2 columns, not 3. Write: query<TAB>document<TAB>grade"),
-        ("q 0 d 1", "the line has 1 columns, not 3"),
         ("q\te\t1.5", "the grade '1.5' is not an integer"),
-        ("q\te\tscore", "the grade 'score' is not an integer"),
         ("q\td\t2", "d is judged for query q on line 1 already"),
         ("q\td e\t2", "the document id 'd e' is empty or holds white space"),
-        ("\te\t2", "the query id '' is empty"),
     ],
 )
 def test_a_bad_judgement_is_told_with_its_line_beir(written: Written, line: str, says: str) -> None:
@@ -269,16 +259,6 @@ def test_only_the_fields_asked_for_are_there(tmp_path: Path) -> None:
         for fields in (("title", "text"), ("text",), ("title",))
     )
     assert (both, text, title) == ([("head", "body")], [("", "body")], [("head", "")])
-
-
-def test_a_missing_split_names_those_there_are(tmp_path: Path) -> None:
-    assert beir.Beir(tmp_path, "test").qrels() == Qrels({})
-    (tmp_path / "qrels").mkdir()
-    with pytest.raises(BadFile, match=r"test\.tsv: unknown split 'test'\. Check the folder"):
-        beir.Beir(tmp_path, "test").qrels()
-    (tmp_path / "qrels" / "dev.tsv").touch()
-    with pytest.raises(BadFile, match="Choose one of: dev"):
-        beir.Beir(tmp_path, "test").qrels()
 
 
 # Documents and queries as JSON lines
@@ -329,16 +309,11 @@ def test_beir_names_and_other_keys(written: Written) -> None:
     ("line", "says"),
     [
         ('{"text": "t"}', "missing key 'doc_id' .keys: text.. Add 'doc_id'"),
-        ('{"doc_id": "2"}', "missing key 'text'"),
         ('{"doc_id": 2, "text": "t"}', "'doc_id' is 2, not a string. Write 'doc_id' as a string"),
-        ('{"doc_id": "2", "text": null}', "'text' is null, not a string"),
-        ('{"doc_id": "2", "text": "t", "title": 3}', "'title' is 3, not a string"),
-        ('{"doc_id": "2", "text": "t", "metadata": 3}', "'metadata' is 3, not an object"),
         ('{"doc_id": "2", "text": "t", "n": NaN}', "it is not JSON .NaN is not JSON"),
         ('{"doc_id": "2", "text": "t"', "it is not JSON .*one JSON object a line"),
         ('["2", "t"]', "the line is not a JSON object but '"),
         ('{"doc_id": "a b", "text": "t"}', "the doc id 'a b' is empty or holds white space"),
-        ('{"doc_id": "", "text": "t"}', "the doc id '' is empty"),
         ('{"doc_id": "2", "text": "\\ud800"}', "half of a surrogate pair"),
         ('{"doc_id": "1", "text": "t"}', "the id '1' is on line 1 already"),
     ],

@@ -12,13 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from harness.agreement import agree
 from harness.core.engine import Hit
 from harness.core.errors import EvidenceError, IndexNotReady
-from harness.core.evidence import Agreement
 from harness.core.run import Row, Run, Status
 from harness.corpus.prepared import QRELS, Prepared
 from harness.corpus.runs import read_run, write_run
@@ -42,15 +38,8 @@ from harness.pipeline.receipts import (
 from harness.pipeline.replay import replay
 from harness.policy.load import load_policy
 from harness.trust.reproduce import QuerySample, Requeried, requery
-from tests.make.forging import crosscheck, forge
+from tests.make.forging import forge
 from tests.make.toy import CANDIDATE, CONTROL, NAME, QUERIES, Toy
-
-DEPTHS = (3, 10)
-LISTS = st.lists(
-    st.tuples(*[st.lists(st.sampled_from("abcdefghijkl"), unique=True, max_size=12)] * 2),
-    min_size=1,
-    max_size=12,
-)
 
 
 def run(arm: str, rankings: Sequence[Sequence[str]], failed: frozenset[int] = frozenset()) -> Run:
@@ -63,20 +52,6 @@ def run(arm: str, rankings: Sequence[Sequence[str]], failed: frozenset[int] = fr
             for at, docs in enumerate(rankings)
         ],
     )
-
-
-def agreement(control: Run, candidate: Run) -> Agreement:
-    return agree(control, candidate, depths=DEPTHS, p=0.9)
-
-
-@given(LISTS, st.frozensets(st.integers(0, 11)))
-def test_the_kernels_and_the_textbook_agree(
-    lists: list[tuple[list[str], list[str]]], failed: frozenset[int]
-) -> None:
-    control = run("a", [left for left, _ in lists])
-    candidate = run("b", [right for _, right in lists], failed)
-    found = agreement(control, candidate)
-    crosscheck(control, candidate, found)
 
 
 STEP = {"step": "a", "findings": [{"gate": "g", "verdict": "pass", "n": 1}]}

@@ -143,17 +143,13 @@ def changed(folder: Path, old: str, new: str) -> Path:
     ("old", "new", "says"),
     [
         ("k: 50,", "", r"replay\.k: Field required"),
-        ("k: 50,", "k: 0,", r"replay\.k: .*greater than or equal to 1"),
         ("k: 50,", "k: '50',", r"replay\.k: .*integer"),
-        ("rbo_p: 0.9", "rbo_p: 1", r"compare\.rbo_p"),
         ("rbo_p: 0.9", "rbo_p: 0.9, p: 1", r"compare\.p: Extra inputs"),
         ("datasets: [toy]", "datasets: []", "datasets: "),
-        ("confidence: 0.95", "confidence: 95", r"score\.confidence"),
         ("resamples: 1000", "resamples: 10", r"score\.resamples"),
         ("depths: [10, 50]", "depths: [60]", r"compare\.depths 60 looks deeper than the 50 hits"),
         ("R@50", "R@51", r"score\.measures R@51 looks deeper"),
         ("k: 20,", "k: 51,", r"race\.k looks deeper"),
-        ("policy:", "selftest: {trials: 0}\npolicy:", "selftest: Extra inputs are not permitted"),
     ],
 )
 def test_what_is_wrong_is_named(tmp_path: Path, old: str, new: str, says: str) -> None:

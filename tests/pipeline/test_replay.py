@@ -24,7 +24,6 @@ from harness.pipeline.receipts import read_manifest
 from harness.pipeline.replay import CountingSearcher, check_served, check_turns, remarks, replay
 from harness.replay import drive
 from harness.replay.machine import Advance
-from harness_engines import registry
 from harness_engines.stacks.text.fts5 import FILE, Fts5Searcher
 from tests.make.arms import Table, hits
 from tests.make.toy import ARMS, Toy
@@ -156,22 +155,6 @@ def test_what_the_other_process_did_not_do_is_done_here(
     monkeypatch.setattr(replay_ahead, "partial", lambda *_: Dies())
     assert replayed(project) == before
     assert len(asked) == 2 * len(set(asked))
-
-
-@pytest.mark.parametrize(
-    ("stack", "shared"),
-    [
-        ("fts5", True),
-        ("mail", True),
-        ("http", False),
-        ("postgres", False),
-        ("typesense", False),
-        ("remote/mcp", False),
-    ],
-)
-def test_an_index_that_a_server_holds_is_asked_by_one_process(stack: str, *, shared: bool) -> None:
-    assert stack in registry.known_stacks()
-    assert registry.is_shared(stack) is shared
 
 
 def test_a_sample_is_asked_twice_and_compared_with_itself(
