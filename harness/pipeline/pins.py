@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -118,12 +119,7 @@ def of_decision(layout: Layout, subject: ReportSubject, arms: Mapping[str, ArmRe
 
 def before(layout: Layout) -> ExperimentLog:
     """Read the log as it was before the decision in ``layout``."""
-    try:
-        written = json_file(layout.decision)
-        number = int(written["datasets"][0]["record"]["number"])
-    except (OSError, ValueError, KeyError, TypeError) as exc:
-        hint = f"Decide anew: harness gate --dataset {layout.root.name}"
-        raise BadFile(layout.decision, f"names no line of the log ({exc!r})", hint) from exc
+    number = int(json_file(layout.decision)["datasets"][0]["record"]["number"])
     return experiments.before_decision(layout, number)
 
 
@@ -196,11 +192,16 @@ class BeirFolder(NamedTuple):
 
 def pin_folder(folder: BeirFolder, policy_file: Path, *, at: datetime, by: str) -> Pin:
     """Pin queries and judgements of a folder in BEIR layout, before anything was run on it."""
-    with scratch() as place:
-        load_folder(folder.path, folder.split, place / "data", forms=folder.forms)
-        data = Prepared.open(place / "data")
+    with _loaded(folder) as data:
         inventory = Inventory.of(data.queries(), data.qrels())
     return pin_beside(policy_file, folder.path.resolve().name, inventory, {}, at=at, by=by)
+
+
+@contextmanager
+def _loaded(folder: BeirFolder) -> Iterator[Prepared]:
+    with scratch() as place:
+        load_folder(folder.path, folder.split, place / "data", forms=folder.forms)
+        yield Prepared.open(place / "data")
 
 
 HINT = "Bring back the decision that the step was taken by, or take the step back in the policy"
@@ -356,13 +357,10 @@ def ground(layout: Layout, policy: Policy, race: Raced | None) -> Ground:
 
 def ground_of_folder(folder: BeirFolder, policy: Policy, race: Raced | None) -> Ground:
     """Read a query set in BEIR layout, before anything was run on it."""
-    with scratch() as place:
-        load_folder(folder.path, folder.split, place / "data", forms=folder.forms)
-        data = Prepared.open(place / "data")
+    with _loaded(folder) as data:
         inventory = Inventory.of(data.queries(), data.qrels())
-        return Ground(
-            folder.path.resolve().name, at_hand(data, policy.clusters, race), inventory, {}
-        )
+        known = at_hand(data, policy.clusters, race)
+        return Ground(folder.path.resolve().name, known, inventory, {})
 
 
 def at_hand(data: Prepared, how: Clustering, race: Raced | None) -> AtHand:

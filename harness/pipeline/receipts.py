@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from os.path import normpath, relpath
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from harness.core import digest
 from harness.core.engine import Manifest
@@ -253,55 +253,47 @@ def local(root: Path) -> Path:
     return root / ".dvc" / "tmp" / LOCK
 
 
+def _recorded(lock: Path) -> tuple[tuple[str, str, str, bool], ...]:
+    """List stage, path and digest of what stages read or wrote, and whether they wrote it."""
+    return tuple(
+        (name, entry["path"], entry["md5"], kind == "outs")
+        for name, stage in yaml_file(lock, most=MAX_LOCK_BYTES)["stages"].items()
+        for kind in ("deps", "outs")
+        for entry in stage.get(kind, ())
+        if kind == "outs" or entry["path"].startswith(READ)
+    )
+
+
+RECORDED = Artifact("what DVC writes", _recorded, remedy=LOCK_HINT)
+
+
 def outputs(root: Path, dataset: str) -> tuple[tuple[str, str, bool], ...]:
     """Stage, path and whether it is as recorded, of each output that the tracked record names."""
-    lock = root / LOCK
-    try:
-        stages = yaml_file(lock, most=MAX_LOCK_BYTES)["stages"]
-        return tuple(
-            (name, entry["path"], _is_recorded(root / entry["path"], entry["md5"]))
-            for name, stage in stages.items()
-            for entry in stage["outs"]
-            if _is_of(entry["path"], dataset)
-        )
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as exc:
-        raise BadFile(lock, f"is not what DVC writes ({exc!r})", LOCK_HINT) from exc
-
-
-def _is_recorded(path: Path, md5: str) -> bool:
-    return path.exists() and _md5(path) == md5
+    return tuple(
+        (name, path, (root / path).exists() and _md5(root / path) == md5)
+        for name, path, md5, written in RECORDED.read(root / LOCK)
+        if written and _is_of(path, dataset)
+    )
 
 
 def check_recorded(root: Path, dataset: str) -> tuple[Path, ...]:
     """Check all files of ``dataset`` against this machine's ``dvc.lock``, else the tracked one."""
-    lock = mine if (mine := local(root)).is_file() else root / LOCK
+    lock = local(root) if local(root).is_file() else root / LOCK
     if not lock.exists():
         return ()
     found: dict[Path, str] = {}
-    try:
-        for name, entry, md5 in _entries(yaml_file(lock, most=MAX_LOCK_BYTES)["stages"], dataset):
-            if found.setdefault(root / entry, md5) != md5:
-                problem = f"stage {name} speaks of another {entry} than an earlier one"
-                raise BadFile(lock, problem, LOCK_HINT)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as exc:
-        raise BadFile(lock, f"is not what DVC writes ({exc!r})", LOCK_HINT) from exc
-    for path, md5 in found.items():
-        if not path.exists():
-            raise EvidenceError(f"{path}: is gone, and {lock} records it. {LOCK_HINT}")
-        if _md5(path) != md5:
-            raise EvidenceError(f"{path}: is not what {lock} records. {LOCK_HINT}")
+    for name, path, md5, _ in RECORDED.read(lock):
+        item = name.partition("@")[2]
+        mine = item == dataset or item.startswith(f"{dataset}-")
+        if mine and _is_of(path, dataset) and found.setdefault(root / path, md5) != md5:
+            problem = f"stage {name} speaks of another {path} than an earlier one"
+            raise BadFile(lock, problem, LOCK_HINT)
+    for file, md5 in found.items():
+        if not file.exists():
+            raise EvidenceError(f"{file}: is gone, and {lock} records it. {LOCK_HINT}")
+        if _md5(file) != md5:
+            raise EvidenceError(f"{file}: is not what {lock} records. {LOCK_HINT}")
     return tuple(found)
-
-
-def _entries(stages: dict[str, Any], dataset: str) -> Iterator[tuple[str, str, str]]:
-    """Yield stage, path and digest of all data that the stages of one data set read or wrote."""
-    for name, stage in stages.items():
-        _, _, item = name.partition("@")
-        if item == dataset or item.startswith(f"{dataset}-"):
-            read = [entry for entry in stage["deps"] if entry["path"].startswith(READ)]
-            for entry in (*read, *stage["outs"]):
-                if _is_of(entry["path"], dataset):
-                    yield name, entry["path"], entry["md5"]
 
 
 def _is_of(path: str, dataset: str) -> bool:

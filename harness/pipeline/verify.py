@@ -221,10 +221,7 @@ def verify_pages(out: Path, layout: Layout) -> tuple[Verified, ...]:
     file = out / DECISION
     if not any((out / name).exists() for name in ("index.html", "report.md", DECISION)):
         return (Verified("pages", "none was written"),)
-    try:
-        names = [str(one["dataset"]) for one in json_file(file)["datasets"]]
-    except (OSError, ValueError, KeyError, TypeError) as exc:
-        raise BadFile(file, f"cannot be read ({exc})", "Write it again: harness report") from exc
+    names = [str(one["dataset"]) for one in json_file(file)["datasets"]]
     found = _check_pages(out, [_beside(layout, name) for name in names], "Run: harness report")
     of = f"of {', '.join(names)} in {out}, rebuilt and compared"
     return (Verified("pages", f"{many(len(found), 'file')} {of}"),)

@@ -14,11 +14,9 @@ from harness.corpus.card import DatasetCard, Digests
 from harness.corpus.prepared import IdChanges, Inventory, Prepared, changes
 from harness.corpus.tuning import (
     SeenJudgements,
-    TuningDifference,
     TuningRecord,
     digests_of,
     leak,
-    read,
 )
 
 # Prepared data
@@ -205,41 +203,11 @@ def test_judgements_that_came_went_and_changed(
 
 # The record of a tuning, and which queries of a decision it has seen
 
-SHA = "0" * 64
-
 
 def record(*texts: str) -> TuningRecord:
     seen = digests_of(Query(f"t{at}", text) for at, text in enumerate(texts))
-    one = SeenJudgements(
-        dataset="a",
-        split="train",
-        corpus=SHA,
-        queries=SHA,
-        qrels=SHA,
-        words=seen,
-        left_out=None,
-    )
-    return TuningRecord(
-        arm="own",
-        base=SHA,
-        measure="nDCG@10",
-        k=10,
-        seed=1,
-        folds=5,
-        confidence=0.95,
-        resamples=1000,
-        first=None,
-        keep=0.5,
-        space={"k1": (0.9, 1.2)},
-        settings={"k1": 0.9},
-        candidates=2,
-        failed={},
-        given=0.5,
-        apparent=0.75,
-        expected=0.625,
-        gain=TuningDifference(value=0.125, low=0.0, high=0.25),
-        collections=(one,),
-    )
+    one = SeenJudgements.model_construct(dataset="a", split="train", words=seen)
+    return TuningRecord.model_construct(collections=(one,))
 
 
 @pytest.mark.parametrize("text", ["Moving average?", "average, moving", "MOVING  average"])
@@ -247,10 +215,4 @@ def test_a_query_is_known_by_its_words_and_not_by_its_id_case_or_order(text: str
     found = leak("own", record("moving average", "heat"), [Query("x", text), Query("y", "cold")])
     assert (found.seen, found.judged, found.collections) == (1, 2, ("a/train",))
     assert found.said == "own was tuned on 1 of the 2 judged queries (a/train)"
-
-
-def test_what_is_written_is_read_and_optimism_is_what_the_choice_loses(tmp_path: Path) -> None:
-    (tmp_path / "r.json").write_text(record("heat").model_dump_json())
-    found = read(tmp_path / "r.json")
-    assert found == record("heat")
-    assert found.optimism == 0.125
+    assert leak("own", record("moving average"), [Query("t0", "moving averages")]).seen == 0
