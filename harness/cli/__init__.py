@@ -24,8 +24,20 @@ def application(typed: str = "") -> typer.Typer:
     introduce(homes)
     home = f"harness.{homes.get(typed)}"
     for found in [home] if home in walk() else walk():
-        import_module(found)
+        try:
+            import_module(found)
+        except ModuleNotFoundError as exc:
+            if _is_there(exc.name or ""):
+                raise
     return app
+
+
+def _is_there(module: str) -> bool:
+    """Return whether a module that was not found is not one of a slice that is absent."""
+    from harness.core.parts import has
+
+    package, _, rest = module.partition(".")
+    return package != "harness" or has(rest.partition(".")[0])
 
 
 def walk() -> Iterator[str]:

@@ -126,6 +126,10 @@ GUIDELINES = "guidelines.md"
 """File beside a pool with what a grade means; it is shown to those who judge."""
 
 
+TITLE, SNIPPET = 200, 600
+"""Longest texts of a document that are shown, in characters."""
+
+
 class JudgingPair(BaseModel):
     """One pair, with what a person must see; a line of the file beside the pool."""
 

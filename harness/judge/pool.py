@@ -20,7 +20,7 @@ from harness.core.records import Qrels
 from harness.core.run import Run, Status
 from harness.core.store import Artifact, Json
 from harness.corpus import judgements
-from harness.corpus.judgements import JudgingPair, Pool
+from harness.corpus.judgements import SNIPPET, TITLE, JudgingPair, Pool
 from harness.corpus.prepared import Prepared
 from harness.corpus.runs import read_run
 from harness.judge.evidence import folder_of
@@ -37,8 +37,6 @@ from harness.pipeline.layout import Layout
 from harness.pipeline.receipts import check_run
 from harness.report.rounding import snippet
 
-TITLE, SNIPPET = 200, 600
-"""Longest texts of a document, in characters."""
 Chosen = Mapping[tuple[str, str], float]
 """Pairs in their order, and what is expected of each."""
 

@@ -22,9 +22,8 @@ from harness.core.records import Document, Drawn, Qrels, Query
 from harness.core.store import Artifact, Json
 from harness.corpus import beir, judgements, prepared
 from harness.corpus.clusters import near_duplicates, normalised, stars
-from harness.corpus.judgements import JudgingPair, Pool
+from harness.corpus.judgements import SNIPPET, TITLE, JudgingPair, Pool
 from harness.corpus.prepared import form
-from harness.judge.pool import SNIPPET, TITLE
 from harness.logs.querylog import (
     FORMATS,
     LIMITS,

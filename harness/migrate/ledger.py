@@ -9,13 +9,12 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from pydantic import TypeAdapter, ValidationError
 
 from harness.agreement import UNCOMPARED
 from harness.core import digest
-from harness.core.digest import of_json
 from harness.core.errors import BadFile, EvidenceError, HarnessError
 from harness.core.files import json_text, write_text
 from harness.core.folders import changing
@@ -36,9 +35,10 @@ from harness.pipeline.gate import read_decision
 from harness.pipeline.layout import Layout
 from harness.policy.age import check_past
 from harness.policy.model import Step
-from harness.shadow.log import files, records
-from harness.shadow.record import Observation
 from harness_engines.stacks.agent_mail.budget import NAME, value_in
+
+if TYPE_CHECKING:
+    from harness.shadow.record import Observation
 
 SWITCH_FILE = "switch.env"
 
@@ -118,7 +118,7 @@ def _decided(
     decided_at: datetime,
 ) -> DecisionRecord:
     arms = {
-        name: of_json([row[key] for key in SETUP])
+        name: digest.of_json([row[key] for key in SETUP])
         for name, row in about["provenance"]["arms"].items()
     }
     compared = {
@@ -190,6 +190,9 @@ def replayed(decision: DecisionRecord) -> tuple[Day, ...]:
 
 def live(folders: Iterable[Path]) -> Iterator[Observation]:
     """Yield what the shadow streams in ``folders`` hold."""
+    from harness.shadow.log import files, records
+    from harness.shadow.record import Observation
+
     for folder in folders:
         if not files(folder, Observation):
             raise BadFile(folder, "holds no shadow streams", "Name a folder that a shadow wrote")
@@ -347,7 +350,7 @@ def _entry(number: int, previous: str, event: Event) -> dict[str, Any]:
 
 
 def _sha256(entry: Mapping[str, Any]) -> str:
-    return of_json([entry["number"], entry["previous"], entry["event"]])
+    return digest.of_json([entry["number"], entry["previous"], entry["event"]])
 
 
 def _wrong(path: Path, problem: str) -> NoReturn:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,8 +20,10 @@ from harness.core.parts import EvidenceKind
 from harness.core.run import Status
 from harness.pipeline.layout import Layout
 from harness.pipeline.receipts import read_manifest
-from harness.shadow.log import LogContents, read_logs
-from harness.shadow.record import SKIPPED, Observation, SideObservation
+
+if TYPE_CHECKING:
+    from harness.shadow.log import LogContents
+    from harness.shadow.record import Observation, SideObservation
 
 FOLDER = "traffic"
 FORMAT = 4
@@ -29,6 +31,8 @@ FORMAT = 4
 
 def traffic(layout: Layout, control: str, candidate: str, logs: Sequence[Path]) -> Traffic:
     """Write what the logs have of two arms, known by the fingerprints of their indexes here."""
+    from harness.shadow.log import read_logs
+
     first, *more = logs
     by = [read_manifest(layout, arm).fingerprint for arm in (control, candidate)]
     found = count_traffic(read_logs(first, *more), control=by[0], candidate=by[1])
@@ -157,6 +161,8 @@ def count_traffic(log: LogContents, *, control: str, candidate: str) -> Traffic:
 
 
 def _passed_over(seen: Observation, control: str) -> str:
+    from harness.shadow.record import SKIPPED
+
     if seen.outcome in SKIPPED:
         return seen.outcome.value
     if seen.control is None or seen.control.status is not Status.ANSWERED:

@@ -12,12 +12,12 @@ import pytest
 from harness.core.errors import DatasetError, EvidenceError
 from harness.core.formats import json_file
 from harness.corpus import card, judgements, trec
-from harness.corpus.judgements import Pool
+from harness.corpus.judgements import SNIPPET, Pool
 from harness.corpus.runs import read_run
 from harness.judge import pool
 from harness.judge.judge import judge, merge
 from harness.judge.panel import own_file
-from harness.judge.pool import SNIPPET, Compared
+from harness.judge.pool import Compared
 from harness.serve import pages
 from harness.stats.inference import Inference
 from tests.cli.conftest import Harness, Said
@@ -61,11 +61,17 @@ def piped(harness: Harness, monkeypatch: pytest.MonkeyPatch, keys: str, *words: 
     return harness("judge", *words)
 
 
-def test_a_pool_names_the_most_decisive_pairs_first(pooled: Path, project: Toy) -> None:
-    found = judgements.read_pool(pooled)
-    gains = [pair.narrows for pair in found.pairs]
+def test_a_pool_names_the_most_decisive_pairs_first(
+    pooled: Path, project: Toy, harness: Harness
+) -> None:
+    found, every = judgements.read_pool(pooled), project.root / "every.qrels"
+    words = ("--measure", "nDCG@10", "--size", "999", "--out", every)
+    assert harness("pool", "--dataset", "toy", *ARMS, *words).code == 0
+    whole = judgements.read_pool(every).pairs
+    gains = [pair.narrows for pair in whole]
     assert gains == sorted(gains, reverse=True)
-    assert min(gains) > 0
+    assert gains[0] > gains[-1] > 0
+    assert whole[:5] == found.pairs
     assert found.grades == (None,) * 5
     judged = trec.qrels(project.root / "qrels" / "toy" / "test.qrels").grades
     for pair in found.pairs:

@@ -50,7 +50,6 @@ ENVIRONMENT: Mapping[str, str] = {
     "MAIL_FILTER_CASES": "tests only: how many cases of a seeded stream every mail engine answers",
     "MAIL_PAGING_STEPS": "tests only: how many steps move messages between pages",
     "MAIL_SCOPE_STEPS": "tests only: how many searches compare what viewers see",
-    "NODE_FAILURES_KEY": "`benchmarks/node_failures.py` only: the key of the nodes it starts",
     "OPENAI_API_KEY": "the key of `harness judge --machine` with an endpoint",
     "OPENAI_BASE_URL": "its address, for example `http://127.0.0.1:11434/v1`",
     "OPENBLAS_NUM_THREADS": "threads of numpy's matrices; `run.py` makes it 1 where it is not set",

@@ -112,7 +112,6 @@ ELSEWHERE = {
     "harness run --dataset PATH/SET --arms tantivy,examples/typesense/typesense.toml": NODES,
     "harness arm check examples/typesense/typesense.toml": NODES,
     "harness run --dataset python-docs --arms tantivy,examples/typesense/typesense.toml": NODES,
-    "python benchmarks/node_failures.py": NODES,
     "harness measure FOLDER": "tests/pipeline/test_score.py",
     "mypy": SUITE,
     "pytest": SUITE,

@@ -113,8 +113,9 @@ def test_a_load_is_of_the_runs_and_indexes_at_hand(project: Toy) -> None:
     found = read_load(project.layout)
     assert found is not None
     assert set(found.at) == {"fts5", "tantivy"}
-    at = found.at["tantivy"][40.0]
-    assert at.system_ns["p99"].shape == at.busy.shape == (2,)
+    for arm in ("fts5", "tantivy"):
+        at = found.at[arm][40.0]
+        assert at.system_ns["p99"].shape == at.busy.shape == (2,), "its twin is not in it"
     assert (at.system_ns["p50"] <= at.system_ns["p99"]).all()
     assert found.noise[40.0].shape == (2,)
     assert found.reference_ns.min() > MS / 100

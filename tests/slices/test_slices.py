@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from harness.cli.command import PANELS
 from harness.core.parts import RULES
 from tests.make.toy import HEAD, NAME, STEP, Toy
 from tests.source import ROOT
@@ -72,6 +73,30 @@ SLICES = (
     "clicks", "judge", "load", "logs", "migrate", "serve", "services", "shadow", "tables", "trust",
     "tune",
 )  # fmt: skip
+NEED = {
+    "judge": {"serve"},
+    "logs": {"services"},
+    "migrate": {"clicks"},
+    "shadow": {"logs", "services"},
+}
+"""Slices that need a slice: without it their own commands end with exit code 2."""
+LEFT = """if True:
+    import sys
+    from importlib import import_module
+    from pathlib import Path
+    from harness.core.parts import kinds
+    for kind in kinds():
+        print(*(m for m in sys.modules if m.startswith(f"harness.{kind.name}.")), end=" ")
+    print()
+    for path in sorted(Path("harness").glob("*/[a-z]*.py")):
+        try:
+            import_module(".".join(path.with_suffix("").parts))
+        except ModuleNotFoundError:
+            print(path.parent.name, end=" ")
+    print(flush=True)
+    sys.argv = ["harness", "--help"]
+    import_module("harness.cli").main()
+"""
 GATE_DELETED = """
 [[step.gate]]
 name = "Answers"
@@ -88,7 +113,7 @@ max_ms = 5
 
 def run(copy: Path, *words: str, at: Path | None = None) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", *words],
+        [sys.executable, *words],
         env={**os.environ, "PYTHONPATH": f"{copy}:{copy / 'engines'}", "COLUMNS": "200"},
         cwd=at or copy,
         capture_output=True,
@@ -118,18 +143,32 @@ def copy(slice_: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.sampled(1)
+def test_the_others_are_imported_and_help_does_not_name_it(copy: Path, slice_: str) -> None:
+    done = run(copy, "-c", LEFT)
+    assert done.returncode == 0, done.stderr
+    of_kinds, lack, *lines = done.stdout.splitlines()
+    modules = {module.rpartition(".")[2] for module in of_kinds.split()}
+    assert modules <= {"evidence", "paths"}, "to list the kinds imports no more of a slice"
+    assert {*lack.split()} == NEED.get(slice_, set())
+    named = {line.split()[1] for line in lines if line.startswith("│ ")}
+    homes = {name: home for of in PANELS.values() for name, home in of.items()}
+    assert {"run", "gate", "verify", "report"} <= named
+    assert not {name for name in named if homes.get(name, "").startswith(f"{slice_}.")}
+
+
+@pytest.mark.sampled(1)
 def test_a_step_is_decided_and_verified(
     copy: Path, slice_: str, measured: Toy, tmp_path: Path
 ) -> None:
     project, of = measured.copied(tmp_path / "project"), ("--dataset", NAME)
     project.policy(HEAD + STEP + GATE_DELETED)
-    done = run(copy, "harness", "gate", *of, at=project.root)
+    done = run(copy, "-m", "harness", "gate", *of, at=project.root)
     assert done.returncode == 0, done.stdout + done.stderr
-    done = run(copy, "harness", "verify", *of, at=project.root)
+    done = run(copy, "-m", "harness", "verify", *of, at=project.root)
     assert done.returncode == 0, done.stdout + done.stderr
     for rule in (name for name, part in RULES.items() if part == slice_):
         project.policy(HEAD + STEP + GATE_DELETED + MISSING.format(rule))
-        assert run(copy, "harness", "gate", *of, at=project.root).returncode == 3
+        assert run(copy, "-m", "harness", "gate", *of, at=project.root).returncode == 3
         (about,) = json.loads(project.layout.decision.read_text())["datasets"]
         found = about["steps"][0]["findings"][-1]
         assert (found["verdict"], found["cause"]) == ("inconclusive", "no_evidence")
