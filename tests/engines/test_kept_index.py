@@ -227,13 +227,6 @@ def take_place(root: Path, what: str) -> None:
     one.unlink()
     if what == "a link to a file":
         one.symlink_to(outside / "three.txt")
-    if what == "a folder":
-        one.mkdir()
-    if what == "a pipe":
-        os.mkfifo(one)
-
-
-"""What takes a place between the listing of a folder and the reading, and what is said of it."""
 
 
 @pytest.mark.parametrize("what", TAKES)
@@ -317,6 +310,12 @@ def test_what_is_removed_while_a_folder_is_listed_ends_nothing(root: Path, name:
     assert left == ["one.md", "two.md"]
 
 
+@pytest.mark.parametrize("name", ["10.05\u202fPM.md", "so\xadft.md"])
+def test_a_name_may_have_any_space(root: Path, name: str) -> None:
+    write(root, name, "x")
+    assert name in {one.path for one in listing.listed(root, KINDS).files}
+
+
 def test_hidden_files_links_and_environments_are_left_out(root: Path, tmp_path: Path) -> None:
     for name in (".hidden.md", ".git/a.md", "node_modules/a.md", "env/pyvenv.cfg", "env/a.md"):
         write(root, name, "x")
@@ -329,17 +328,6 @@ def test_hidden_files_links_and_environments_are_left_out(root: Path, tmp_path: 
     (root / "link\n.md").symlink_to(root / "one.md")
     (root / "up\n").symlink_to(root)
     assert listing.listed(root, KINDS).unnamed == ()
-
-
-NAMES = (
-    "10.05\u202fPM.md", "so\xadft.md",
-)  # fmt: skip
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_a_name_may_have_any_space(root: Path, name: str) -> None:
-    write(root, name, "x")
-    assert name in {one.path for one in listing.listed(root, KINDS).files}
 
 
 def put_bytes(root: Path, name: bytes) -> None:

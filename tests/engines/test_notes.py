@@ -196,22 +196,12 @@ def test_a_text_is_embedded_once_a_model() -> None:
     assert letters.read == ["a", "b", "c", "b"]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("entries", [0, 7, 10_000])
-@pytest.mark.parametrize("size", [0, 2_000, 50_000])
-def test_random_snippets_never_exceed_its_bounds(entries: int, size: int) -> None:
-    rng = np.random.default_rng(1)
-    cache, letters = VectorCache(entries, size), Letters()
-    lengths = rng.zipf(1.5, 10_000).clip(max=3_000)
-    for at, length in enumerate(lengths.tolist()):
-        text = f"{at % 700} " + "é" * length
-        cache.vector(letters, text)
-        assert len(cache) <= entries
-        assert cache.held_bytes <= size
-    held = cache._held.items()  # noqa: SLF001  counted anew
-    told = sum(len("".join(key).encode()) + vector.nbytes for key, (vector, _) in held)
-    assert cache.held_bytes == told
-    assert bool(len(cache)) == (entries > 0 and size > 0)
+def test_the_bytes_that_are_held_have_a_bound() -> None:
+    cache, letters = VectorCache(10_000, 20_000), Letters()
+    for at in range(50):
+        cache.vector(letters, f"{at} " + "é" * 1_000)
+        assert cache.held_bytes <= 20_000
+    assert 0 < len(cache) < 50
 
 
 def order(

@@ -200,31 +200,6 @@ def test_no_server_is_left_behind(killed: str, tmp_path: Path) -> None:
     raise AssertionError(f"{folder} is still there")
 
 
-@pytest.mark.parametrize(
-    ("text", "asked", "values"),
-    [
-        ("red cone", "(w0) || (w1)", ["'red'", "'cone'"]),
-        (
-            "+red cone -blue",
-            "(((w1)) && ((w1) || (w0))) && !!((w2))",
-            ["'cone'", "'red'", "'blue'"],
-        ),
-        ("-blue", "!!((w0))", ["'blue'"]),
-        ("conf*", "(w0)", ["'conf':*"]),
-        ("'; DROP TABLE document; --", "", ["'DROP'", "'TABLE'"]),
-        ("!!!", "", []),
-    ],
-)
-def test_a_text_becomes_a_query_of_words(text: str, asked: str, values: list[str]) -> None:
-    found: dict[str, object] = {}
-    sql = arm.tsquery(parse(text), "simple", found)
-    for name in found:
-        sql = sql.replace(f"to_tsquery('simple', %({name})s)", f"({name})")
-    assert list(found.values())[: len(values)] == values
-    assert sql == asked or not asked
-    assert "DROP" not in sql
-
-
 def test_what_the_servers_parser_keeps_whole_is_asked_whole() -> None:
     found: dict[str, object] = {}
     sql = arm.tsquery(parse('jane.doe@corp.example "2.4.1"'), "english", found)

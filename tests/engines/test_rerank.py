@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import math
-import struct
 import threading
 from collections.abc import Sequence
 from pathlib import Path
@@ -38,7 +37,6 @@ from harness_engines.rerank.tokens import (
 from harness_engines.vector.embedder import ModelPass, OnnxEmbedder, model, unit
 from harness_engines.vector.scan import Half
 from tests.make import models as tiny_model
-from tests.make.damage import overwrite
 from tests.make.models import WORDS
 
 DIMENSION = 16
@@ -102,11 +100,6 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "tokens"
 
 
-def refused(path: Path, why: str, by: str = BY, dimension: int = WIDE) -> None:
-    with pytest.raises(IndexUnavailable, match=why):
-        TokenStore.open(path, by, dimension)
-
-
 @settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     by_id=st.dictionaries(st.integers(-(2**40), 2**40), st.integers(0, 9), max_size=8),
@@ -120,25 +113,6 @@ def test_what_was_written_is_read(tmp_path: Path, by_id: dict[int, int], by: str
     assert store.ids.tolist() == ids
     for one, expected in zip(ids, held, strict=True):
         assert np.array_equal(store.of(one), expected)
-
-
-def test_the_layout_is_the_one_that_is_described(path: Path, tmp_path: Path) -> None:
-    raw = path.read_bytes()
-    assert raw[:4] == b"TOKS"
-    assert struct.unpack_from("<HHIQQ", raw, 4) == (1, len(BY), WIDE, 3, 8)
-    assert raw[40:47] == BY.encode()
-    assert struct.unpack_from("<7q", raw, 48) == (4, 7, 90, 0, 3, 3, 8)
-    assert raw[128:] == np.concatenate([vectors(3, 1), vectors(5, 3)]).tobytes()
-    refused(path, "'another'", by="another")
-    refused(path, "dimension", dimension=WIDE + 1)
-    refused(tmp_path / "nowhere", "nowhere")
-    raw = path.read_bytes()
-    padding = {*range(28, 32), *range(36, 40)}  # of the header, beside what the digest covers
-    for at in sorted(set(range(len(raw))) - padding):
-        broken = bytearray(raw)
-        broken[at] ^= 1
-        overwrite(path, broken)
-        refused(path, "Build the token vectors anew")
 
 
 SIGNED, TOKENS = 32, 7

@@ -56,7 +56,6 @@ def test_documents_are_in_the_order_of_their_ids_and_hold_no_nul() -> None:
     ("lines", "says"),
     [
         ('nodes = ["127.0.0.1:8108"]\nkey_env = "K"', r"is not an address. Write http://HOST:PORT"),
-        ('nodes = ["http://host:1", "http://host:1"]\nkey_env = "K"', "stands here twice"),
         (NODES + "num_typos = 3", "settings.num_typos"),
     ],
 )

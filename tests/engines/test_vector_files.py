@@ -164,21 +164,6 @@ def test_only_allowed(path: Path, seed: int, stored: set[int], allowed: set[int]
     assert found == [(message_id, -cosine) for cosine, message_id in mine]
 
 
-@pytest.mark.parametrize(
-    ("query", "k", "allowed"),
-    [
-        (as_query(np.nan, 0), 1, None),
-        (as_query(1, 0, 0), 1, None),
-        (as_query(1, 0), 1, np.array([7, -3], dtype=np.int64)),
-    ],
-)
-def test_what_cannot_be_asked_is_an_engine_error(
-    path: Path, query: NDArray[np.float32], k: int, allowed: NDArray[np.int64] | None
-) -> None:
-    with pytest.raises(EngineError, match=EMBEDDER):
-        small(path).search(query, k, allowed)
-
-
 @ONE_FILE
 @given(
     st.sets(st.integers(-20, 20), max_size=30),

@@ -11,48 +11,13 @@ from hypothesis import strategies as st
 
 from harness_engines.lexical.grammar import exact_clauses
 from harness_engines.lexical.tantivy import Language, analyzer
-from harness_engines.lexical.terms import (
-    ClauseTerms,
-    Normal,
-    clause_terms,
-    folded,
-    identifiers,
-    indexed,
-    passage,
-    places,
-    spelled,
-    terms,
-)
+from harness_engines.lexical.terms import Normal, folded, identifiers, indexed, passage, terms
 
 ALPHABETS = (
     "aZé ßİﬁ½²™K-\n\u0301\xad\u200d\u200b가ᄀ\u1161\u11a8ｶﾞがハ\u3099東ไำ่क्षिन्दी"
     "שָאَأـ👍\U0001f3fd\ufe0f㎏ⅫαΣς"
 )
 texts = st.text(max_size=20) | st.text(ALPHABETS, max_size=20)
-
-
-@pytest.mark.parametrize(
-    ("text", "form"),
-    [
-        ("Read it: TO-DO, x_1", "Read it: TO-DO, x_1"),
-        ("naïve Café", "naive Cafe"),
-        ("nai\u0308ve", "naive"),
-        ("Straße", "Strasse"),
-        ("ﬁne \uff21\uff22\uff23\uff11", "fine ABC1"),
-        ("co\xadoper\xadate", "cooperate"),
-        ("ひらｶﾞﾅ", "ひらガナ"),
-        ("한국", "한국"),
-        ("हिन्दी", "हिन्दी"),
-        ("น้ำ", "น้ํา"),
-        ("שָׁלוֹם سَلَام", "שלום سلام"),
-        ("йод ЁЛКА", "иод елка"),
-        ("👍🏽 👩\u200d💻 ❤️", "👍 👩💻 ❤"),
-        ("Java™ 3½ 5㎏", "Java tm  3 1\u20442  5 kg "),
-        ("x² Ⅻ \u212a", "x2 XII K"),
-    ],
-)
-def test_what_looks_alike_has_one_form(text: str, form: str) -> None:
-    assert folded(text) == form
 
 
 @given(texts)
@@ -91,9 +56,6 @@ LIKE = (
     *("naïve", "ﬁne", "co\xadoperate", "x²", "3½", "Java™", "שָׁלוֹם", "ｶﾞｲﾄﾞ", "2020年"),
     *("👩\u200d💻", "-+"),
 )
-WORDS = (
-    *("东京大学", "แมวน้ำ", "हिन्दी", "가나다", "жизнь", "łđø", "tea", "read_csv", "猫", "β-catenin"),
-)
 
 
 def code(word: str) -> str:
@@ -125,40 +87,6 @@ def test_a_text_finds_itself(text: str) -> None:
     typed = [term for one in exact_clauses(text) for word in one.words for term in terms(word)]
     for term in typed:
         assert term.lower() in written
-
-
-@pytest.mark.parametrize(
-    ("text", "joined", "meant"),
-    [
-        ("salt", "both", ClauseTerms(("salt",), ())),
-        ("read_csv", "both", ClauseTerms(("read", "csv"), ("read", "csv"))),
-        ("read_csv", "words", ClauseTerms((), ("read", "csv"))),
-        ("read_csv", "phrase", ClauseTerms(("read", "csv"), ())),
-        ('"read csv"', "words", ClauseTerms(("read", "csv"), ())),
-        (
-            "一二三",
-            "phrase",
-            ClauseTerms((code("一二"), code("二三")), (code("一二"), code("二三"))),
-        ),
-        ("一二三", "words", ClauseTerms((), (code("一二"), code("二三")))),
-        ("+一二三", "words", ClauseTerms((code("一二"), code("二三")), ())),
-        ("-一二三", "both", ClauseTerms((code("一二"), code("二三")), ())),
-        ("\u0640", "both", ClauseTerms((), ())),
-    ],
-)
-def test_pairs_are_a_phrase_under_signs(text: str, joined: str, meant: ClauseTerms) -> None:
-    assert clause_terms(exact_clauses(text)[0], joined) == meant
-
-
-@given(st.lists(st.sampled_from((*LIKE, *WORDS))).map(" ".join))
-def test_each_term_has_its_place(text: str) -> None:
-    """What stands there is indexed as that term, and a passage of all is the whole."""
-    written = spelled(text).split()
-    found = list(places(text))
-    for term, (start, end) in zip(written, found, strict=True):
-        assert term in spelled(text[start:end]).split()
-    if found and not text.isascii():
-        assert passage(text, indexed(text)) == text
 
 
 def test_a_passage_is_of_the_text_itself() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -71,9 +70,6 @@ def joined(window: Sequence[Reranked], below: Sequence[float]) -> Joined:
     ``below`` are fused scores under 1; each becomes that share of the window's lowest score. A
     window that reaches down to less than ``LEAST`` is lifted into [``LEAST``, 1] first.
     """
-    for judged in window:
-        if not (0.0 <= judged.score <= 1.0 and math.isfinite(judged.raw_score)):
-            raise EngineError(f"the reranker scored {judged.score}, raw {judged.raw_score}")
     floor = min((judged.score for judged in window), default=1.0)
     if below and floor < LEAST:
         window = [judged._replace(score=LEAST + (1 - LEAST) * judged.score) for judged in window]
@@ -117,8 +113,6 @@ class CrossEncoder:
             opened = session(str(folder / MODEL))
         except Exception as exc:
             raise EngineError(f"{folder}: cannot be opened: {exc}") from exc
-        if unknown := sorted({one.name for one in opened.get_inputs()} - set(READS)):
-            raise EngineError(f"{folder / MODEL}: reads {', '.join(unknown)}, which is not known")
         return cls(folder, found, max_tokens, tokenizer, opened)
 
     @property

@@ -111,8 +111,6 @@ def write(
     path: Path, embedder_id: str, dimension: int, ids: Ids, lengths: Ids, *, fill: Fill
 ) -> None:
     """Write vectors of texts of ascending ``ids`` and so many tokens; an older file is replaced."""
-    if ids.shape != lengths.shape or (lengths < 0).any() or (ids[1:] <= ids[:-1]).any():
-        raise ValueError("ids must ascend and each have the number of its tokens")
     embedder = embedder_id.encode()
     offsets = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(lengths, dtype=np.int64)])
     shape = (int(offsets[-1]), dimension)

@@ -175,7 +175,7 @@ def header_of(path: Path) -> str:
 
 def write_amvi(path: Path, embedder_id: str, message_ids: Ids, vectors: Half) -> None:
     """Write vectors of length 1 (or 0, which are like nothing), shape (messages, dimension)."""
-    order = _order(message_ids, vectors)
+    order = np.argsort(message_ids)
     chunks = (vectors[rows] for rows in _pieces(order))
     _write(path, embedder_id, message_ids[order], vectors.shape[1], chunks)
 
@@ -184,13 +184,8 @@ def updated(
     index: AmviIndex, path: Path, message_ids: Ids, vectors: Half, deleted: Iterable[int]
 ) -> None:
     """Write ``index`` with some messages put in or replaced and some left out."""
-    _order(message_ids, vectors)
     dimension = index.vectors.shape[1]
-    if vectors.shape[1] != dimension:
-        raise ValueError(f"{vectors.shape[1]} dimensions to put in, the index has {dimension}")
     out = np.fromiter(deleted, dtype=np.int64)
-    if np.isin(message_ids, out).any():
-        raise ValueError("a message is both put in and deleted; say which came last")
     kept = np.flatnonzero(~np.isin(index.message_ids, np.concatenate([message_ids, out])))
     both = np.concatenate([index.message_ids[kept], message_ids])
     order = np.argsort(both)
@@ -203,19 +198,6 @@ def updated(
         return found
 
     _write(path, index.embedder_id, both[order], dimension, map(chunk, _pieces(order)))
-
-
-def _order(message_ids: Ids, vectors: Half) -> Rows:
-    """Order messages by id; refuses what cannot be written."""
-    if vectors.ndim != 2 or vectors.dtype != np.float16 or not vectors.shape[1]:  # noqa: PLR2004  rows and columns
-        raise ValueError(f"{vectors.dtype} of shape {vectors.shape} is not rows of half precision")
-    if message_ids.shape != (len(vectors),) or message_ids.dtype != np.int64:
-        raise ValueError(f"{len(vectors)} vectors need as many int64 ids, not {message_ids!r}")
-    order = np.argsort(message_ids)
-    in_order = message_ids[order]
-    if len(twice := in_order[1:][in_order[1:] == in_order[:-1]]):
-        raise ValueError(f"message {twice[0]} comes twice")
-    return order
 
 
 def _pieces(order: Rows) -> Iterator[Rows]:

@@ -5,15 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from harness_engines.stacks.code.ranking import UnitGraph, UnitRelation
-from harness_engines.stacks.code.reading import languages
 from harness_engines.stacks.code.reading.documents import of_file, understand
-from harness_engines.stacks.code.reading.syntax import GRAMMARS, LANGUAGES
 from harness_engines.stacks.code.units import Unit
-from tests.thinned import examples
 
 FILES: Mapping[str, str] = {
     "shop/prices.ts": """\
@@ -185,15 +180,3 @@ def test_calls_are_joined_by_identity(caller: str, callee: str) -> None:
         if one.reason is UnitRelation.CALL
     }
     assert beside & callees
-
-
-@pytest.mark.parametrize("language", GRAMMARS)
-@settings(max_examples=examples(50), deadline=None)
-@given(data=st.binary() | st.text().map(str.encode), at=st.integers(0, 400))
-def test_any_bytes_give_units_or_none(language: str, data: bytes, at: int) -> None:
-    grammar = GRAMMARS[language]
-    ending = next(ext for ext, named in LANGUAGES.items() if named == language)
-    like = next((text for path, text in FILES.items() if path.endswith(f".{ending}")), "")
-    whole = like.encode()[:at] + data + like.encode()[at:]
-    for one in languages.documents(f"a.{ending}", whole, grammar):
-        understand(one)

@@ -300,10 +300,10 @@ def test_modes_in_one_ranking_go_by_score(tmp_path: Path) -> None:
 FOUND = {
     "lang": {"PYTHON": "abcd", "json": "g", "java": ""},
     "ext": {".py": "abd", "pyi": "c", "json": "g"},
-    "file": {"util": "ad", "/^test_/": "d"},
+    "file": {"ut": "ad", "util": "ad", "/^test_/": "d"},
     "path": {"src/A": "ab", "/(app|lib)[/]/": "ac", "a+b": "c"},
     "type": {"Function": "abc", "method": "d", "section": "ef", "record": "g"},
-    "signature": {"(path": "a", "/-> (int|str)$/": "a", "str | none": "b"},
+    "signature": {"(p": "a", "(path": "a", "/-> (int|str)$/": "a", "str | none": "b"},
     "risk": {"low": "bd", "medium": "bd", "HIGH": "d"},
     "risk_tag": {"user-input": "d", "code-execution": "b"},
     "risk_source": {"input": "d"},

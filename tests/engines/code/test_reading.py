@@ -18,7 +18,7 @@ from harness_engines.stacks.code.reading.documents import (
     read_record,
     understand,
 )
-from harness_engines.stacks.code.reading.python import absolute, decoded
+from harness_engines.stacks.code.reading.python import decoded
 from harness_engines.stacks.code.reading.python import documents as of_module
 from harness_engines.stacks.code.units import (
     Facts,
@@ -369,20 +369,6 @@ def test_lines_are_those_of_python() -> None:
     ]
     big = b"def f():\n    return 1\n\nDATA = '" + b"x" * (3 << 19) + b"'\n"
     assert "m.py::f" in [one.doc_id for one in of_file("m.py", "m", big)]
-
-
-@pytest.mark.parametrize(
-    ("name", "package", "full"),
-    [
-        ("os.path", "a.b", "os.path"),
-        (".c.d", "a.b", "a.b.c.d"),
-        ("..c", "a.b", "a.c"),
-        (".c", "a", "a.c"),
-        ("....c", "a", "c"),
-    ],
-)
-def test_a_relative_name_is_made_absolute(name: str, package: str, full: str) -> None:
-    assert absolute(name, package) == full
 
 
 def test_calls_are_joined_by_full_names() -> None:

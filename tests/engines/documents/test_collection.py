@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from pydantic import ValidationError
 
 from harness.core.errors import IndexNotReady, ModelNotReady
 from harness_engines.kept import index
@@ -233,17 +232,3 @@ def test_a_broken_file_of_an_index_is_not_ready(name: str, cache: Path, tmp_path
         collection.opened(tmp_path, settings(), "broken"),
     ):
         pass
-
-
-@pytest.mark.parametrize(
-    ("changed", "said"),
-    [
-        ({"chunk_characters": 100, "chunk_overlap": 50}, "chunk_overlap"),
-        ({"embedder": ""}, "embedder"),
-        ({"recall_weight": 1.0}, "recall_weight"),
-        ({"tier": "gold"}, "tier"),
-    ],
-)
-def test_settings_that_do_not_fit_are_refused(changed: dict[str, object], said: str) -> None:
-    with pytest.raises(ValidationError, match=said):
-        settings(**changed)

@@ -11,10 +11,9 @@ from harness.check.subject import DOCUMENTS
 from harness.core.errors import IndexNotReady
 from harness.core.records import Document
 from harness_engines import registry as arms
-from harness_engines.lexical.grammar import FTS5, parse
 from harness_engines.stacks.agent_mail.contract import Filters, RankingMode
 from harness_engines.stacks.agent_mail.sqlite.search import ColumnWeights, Fts5Engine
-from harness_engines.stacks.text.fts5 import FILE, Fts5, Fts5Settings, written
+from harness_engines.stacks.text.fts5 import FILE, Fts5, Fts5Settings
 from tests.make.mail_messages import one, stored
 
 PLAIN = Fts5(Fts5Settings(tokenize="unicode61", title_weight=2.0, text_weight=1.0, joined="both"))
@@ -62,24 +61,6 @@ def test_what_is_shown(
     folder = tmp_path / "50% of a?b#c d"
     folder.mkdir()
     assert found(engine, documents, text, folder) == [*shown]
-
-
-@pytest.mark.parametrize(
-    ("text", "joined", "asked"),
-    [
-        ("salt water", "both", '"salt" OR "water"'),
-        ('"salt water"', "words", '"salt water"'),
-        ("read_csv", "both", '("read csv" OR "read" OR "csv")'),
-        ("read_csv", "words", '("read" OR "csv")'),
-        ("read_csv", "phrase", '"read csv"'),
-        ("salt -water", "both", '("salt") NOT ("water")'),
-        ("+salt +water", "both", '"salt" AND "water"'),
-        ("+salt water", "both", '("salt") AND ("salt" OR "water" OR "water")'),
-        ("", "both", ""),
-    ],
-)
-def test_what_fts5_is_asked(text: str, joined: str, asked: str) -> None:
-    assert FTS5.select(parse(text), lambda one: written(one, joined)).expression == asked
 
 
 TEXTS = ("see br-2tnl", "br 2tnl", "crash", "craze", "x y", "it doesn't", "C a b", "moss", "moss")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import tomllib
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -14,11 +13,9 @@ import pytest
 
 from harness.check.subject import DOCUMENTS, OBVIOUS
 from harness.core.engine import Searcher
-from harness.core.errors import IndexNotReady
 from harness.core.records import Document
 from harness_engines import registry as arms
 from harness_engines.ranking import combine, fuse
-from harness_engines.stacks.text import hybrid
 from harness_engines.stacks.text.blend import Blend, BlendSearcher, BlendSettings
 from harness_engines.stacks.text.hybrid import Hybrid, HybridSettings
 from harness_engines.stacks.text.rerank import FUSED, Rerank, RerankSettings
@@ -41,11 +38,6 @@ def built(engine: Hybrid, index: Path) -> Path:
     return index
 
 
-def refused(engine: Hybrid | Blend | Rerank, index: Path, why: str) -> None:
-    with pytest.raises(IndexNotReady, match=why), engine.open(index):
-        pass
-
-
 def test_it_shows_what_its_legs_show_fused(engine: Hybrid, built: Path) -> None:
     rankings = {}
     for name, leg in engine.engines().items():
@@ -59,24 +51,6 @@ def test_it_shows_what_its_legs_show_fused(engine: Hybrid, built: Path) -> None:
             by_leg = {name: shown[text] for name, shown in rankings.items()}
             expected = fuse(by_leg, weights, rrf_k=60, k=10)
             assert searcher.search(text, 10).hits == expected
-
-
-def test_a_leg_that_weighs_more_decides(tmp_path: Path) -> None:
-    shown = {}
-    documents = [
-        Document("phrase", "", "gravel lantern stone fern"),
-        Document("words", "", "lantern gravel"),
-    ]
-    for weight in (0.01, 100.0):
-        settings = given()
-        settings["legs"]["lexical"] = {**settings["legs"]["lexical"], "weight": weight}
-        engine = hybrid.engine(settings, tmp_path / "cache")
-        folder = tmp_path / str(weight)
-        folder.mkdir()
-        engine.build(documents, folder)
-        with engine.open(folder) as searcher:
-            shown[weight] = [hit.doc_id for hit in searcher.search("gravel_lantern", 4).hits]
-    assert shown == {0.01: ["words", "phrase"], 100.0: ["phrase", "words"]}
 
 
 def blended(**changed: object) -> dict[str, Any]:
@@ -231,33 +205,3 @@ def test_it_reorders_the_candidates_of_the_fused_stack(
     scores = [hit.score for hit in hits]
     assert scores == sorted(scores, reverse=True)
     assert "window" not in changed or scores[2] > scores[3] > scores[-1] > 0.0
-
-
-PARTS = [
-    *(("hybrid", leg) for leg in ("lexical", "semantic")),
-    *(("blend", part) for part in ("lexical", "semantic", "names")),
-    ("rerank", FUSED),
-]
-
-
-def compound(of: str, cache: Path, **changed: object) -> Hybrid | Blend | Rerank:
-    """Make a stack with parts, some of its settings changed."""
-    if of == "hybrid":
-        return Hybrid(HybridSettings.model_validate(given() | changed), cache)
-    if of == "blend":
-        return Blend(BlendSettings.model_validate(blended(**changed)), cache)
-    return Rerank(reranked(**changed), cache)
-
-
-@pytest.mark.parametrize(("of", "part"), PARTS)
-def test_a_foreign_part_is_refused(
-    of: str, part: str, cache: Path, index: Path, tmp_path: Path
-) -> None:
-    engine, other = compound(of, cache), tmp_path / "other"
-    engine.build(DOCUMENTS, index)
-    other.mkdir()
-    engine.build([Document(f"x{at}", "", "moss") for at in range(len(DOCUMENTS))], other)
-    shutil.rmtree(index / part)
-    refused(engine, index, "no index here")
-    (other / part).replace(index / part)
-    refused(engine, index, "version")

@@ -10,15 +10,11 @@ from typing import Any
 
 import pytest
 import tantivy
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from harness.check.subject import DOCUMENTS
 from harness.core.engine import Hit, Searcher
 from harness.core.errors import IndexNotReady
 from harness.core.records import Document
-from harness_engines.lexical import tantivy as lexical_tantivy
-from harness_engines.lexical.tantivy import Keyed, best
 from harness_engines.stacks.text.tantivy import Tantivy, TantivySettings
 from tests.make.damage import overwrite
 
@@ -202,25 +198,3 @@ def searcher(folder: Path, parts: Sequence[Sequence[tuple[int, int]]]) -> tantiv
                 writer.add_document(tantivy.Document.from_dict(row, index.schema))
     index.reload()
     return index.searcher()
-
-
-ALL = tantivy.Query.all_query()
-
-
-@given(data=st.data())
-@settings(max_examples=40, deadline=None)
-def test_a_long_tie_is_cut(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
-    """Segments overlap, and few hits are fetched beyond those wanted, so most are asked again."""
-    count = data.draw(st.integers(30, 120))
-    numbers = data.draw(st.permutations(range(-40, count - 40)))
-    times = [data.draw(st.sampled_from([1, 1, 1, 2, 3])) for _ in numbers]
-    pairs = list(zip(numbers, times, strict=True))
-    ends = sorted(data.draw(st.lists(st.integers(0, count), max_size=3)))
-    parts = [pairs[a:b] for a, b in zip([0, *ends], [*ends, count], strict=True)]
-    found = searcher(tmp_path_factory.mktemp("ties"), parts)
-    by, k = data.draw(st.sampled_from(["time", None])), data.draw(st.integers(1, count))
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(lexical_tantivy, "SLACK", data.draw(st.integers(1, 4)))
-        hits = best(found, ALL, k, schema=SCHEMA, ids="number", by=by)
-    keyed = [(-time if by else -1.0, number) for number, time in pairs]
-    assert hits == [Keyed(number, -key) for key, number in sorted(keyed)[:k]]

@@ -6,8 +6,6 @@ import ssl
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 from threading import Event, Lock, Thread
 from time import monotonic, sleep
@@ -76,8 +74,6 @@ def is_tls(exc: BaseException | None) -> bool:
 TRIED_AGAIN = frozenset({429, 502, 503, 504})
 MAX_BYTES = 64 << 20
 """Of an answer."""
-MAX_CODINGS = 4
-"""Ways in which an answer is packed one over the other; each takes memory before the first byte."""
 FIRST_WAIT_S = 0.1
 """Before the second attempt, where the server names no time; it doubles."""
 OK = range(200, 300)
@@ -117,9 +113,6 @@ def exchange(
     """Send a request, and read its answer whole."""
     response = client.send(request, stream=True)
     try:
-        coded = response.headers.get("content-encoding", "").count(",") + 1
-        if coded > MAX_CODINGS:
-            raise MalformedAnswer(f"{response.url}: the answer is packed {coded:,} times over")
         parts, size = [], 0
         for part in response.iter_bytes():
             parts.append(part)
@@ -190,7 +183,8 @@ class HttpConnections:
             why = self.headers.hide(of_status(status, url, location, told))
             if status not in TRIED_AGAIN:
                 raise NoAnswer(why)
-            wait_s = seconds(response.headers.get("retry-after", ""))
+            after = response.headers.get("retry-after", "").strip()
+            wait_s = float(after) if after.isdecimal() else None
             raise _Again(why, wait_s, limited=status == HTTPStatus.TOO_MANY_REQUESTS)
         try:
             return json_of(said.decode("utf-8"))
@@ -209,18 +203,6 @@ class HttpConnections:
                 raise TimeoutError(f"no turn within the time limit at rate_per_s = {rate:g}")
             self._next_s = turn + 1 / self.settings.rate_per_s
         sleep(max(turn - monotonic(), 0.0))
-
-
-def seconds(told: str) -> float | None:
-    """Read Retry-After: seconds, or a date; None where it is neither."""
-    if told.strip().isdecimal():
-        return float(told)
-    try:
-        at = parsedate_to_datetime(told)
-    except (ValueError, OverflowError):
-        return None
-    at = at if at.tzinfo else at.replace(tzinfo=UTC)
-    return max((at - datetime.now(UTC)).total_seconds(), 0.0)
 
 
 @contextmanager

@@ -287,9 +287,9 @@ class HttpSettings(StackSettings):
     """Of the address, percent-encoded; values may have places."""
     body: str = ""
     """A JSON object; its values may have places. Empty sends none."""
-    hits: str
+    hits: str = Field(min_length=1)
     """JMESPath of the list of hits in the answer; no match is a failed query."""
-    id: str
+    id: str = Field(min_length=1)
     """JMESPath of the document's id within a hit."""
     score: str = ""
     """JMESPath of the score within a hit; empty where the order alone counts."""
@@ -338,13 +338,6 @@ class HttpSettings(StackSettings):
         RequestTemplate(tree).check_params_apart()
         return body
 
-    @field_validator("hits", "id")
-    @classmethod
-    def _said(cls, text: str) -> str:
-        if not text:
-            raise ValueError("is empty. Write a JMESPath expression")
-        return text
-
     @model_validator(mode="after")
     def _whole(self) -> Self:
         if "text" not in self.places:
@@ -353,8 +346,6 @@ class HttpSettings(StackSettings):
             raise ValueError('method is "GET" and there is a body: write method = "POST"')
         if self.generation and not any(one.generation for one in self.probe):
             raise ValueError("generation needs a probe that reads generation too")
-        if self.ca_file and not self.verify:
-            raise ValueError("ca_file is not used where verify is false. Leave one of them out")
         return self
 
     @property

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import sys
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import (
@@ -16,7 +15,7 @@ from contextlib import (
 )
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, Self, TextIO
+from typing import Any, Literal, Self
 
 import anyio
 from anyio.from_thread import BlockingPortal, start_blocking_portal
@@ -160,9 +159,8 @@ def connected(command: Sequence[str], url: str, timeout_s: float) -> Iterator[Mc
     """Start ``command`` and speak to it over its pipes, or speak to ``url`` where that is given."""
     where = url.partition("?")[0] or " ".join(command)
     with ExitStack() as stack:
-        log = _log(stack)
         portal = stack.enter_context(start_blocking_portal())
-        opened = portal.wrap_async_context_manager(_opened(command, url, timeout_s, log))
+        opened = portal.wrap_async_context_manager(_opened(command, url, timeout_s))
         try:
             client = opened.__enter__()
         except Exception as exc:
@@ -184,13 +182,12 @@ def _close(opened: AbstractContextManager[Client]) -> None:
 
 
 @asynccontextmanager
-async def _opened(
-    command: Sequence[str], url: str, timeout_s: float, log: TextIO
-) -> AsyncIterator[Client]:
+async def _opened(command: Sequence[str], url: str, timeout_s: float) -> AsyncIterator[Client]:
     deadline = anyio.current_time() + timeout_s
     with anyio.CancelScope(deadline=deadline) as scope:
         started = url or stdio_client(
-            StdioServerParameters(command=command[0], args=list(command[1:])), errlog=log
+            StdioServerParameters(command=command[0], args=list(command[1:])),
+            errlog=sys.__stderr__ or sys.stderr,  # a test may have put another in place
         )
         async with Client(started, read_timeout_seconds=timeout_s, cache=None) as client:
             scope.deadline = math.inf
@@ -200,13 +197,6 @@ async def _opened(
                 scope.deadline = anyio.current_time() + timeout_s
     if scope.cancelled_caught:
         raise TimeoutError(f"not within {timeout_s:g} s")
-
-
-def _log(stack: ExitStack) -> TextIO:
-    """Return the real error stream for a server to log to; a test may have put another in place."""
-    if sys.__stderr__ is not None:
-        return sys.__stderr__
-    return stack.enter_context(open(os.devnull, "w", encoding="utf-8"))  # noqa: PTH123  not a path
 
 
 class MalformedResult(Exception):

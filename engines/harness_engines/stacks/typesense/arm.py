@@ -76,8 +76,6 @@ class TypesenseSettings(contract.StackSettings):
     @field_validator("nodes")
     @classmethod
     def _addresses(cls, given: list[str]) -> list[str]:
-        if len(set(given)) != len(given):
-            raise ValueError("a node stands here twice. Name each once")
         return [address(one).rstrip("/") for one in given]
 
 
