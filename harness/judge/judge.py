@@ -234,12 +234,7 @@ def one_sided(control: Sequence[str], candidate: Sequence[str]) -> dict[str, int
 
 
 def _judged(signs: Mapping[str, Mapping[str, int]], people: Qrels, path: Path, seed: int) -> Flags:
-    """Describe which queries people judged.
-
-    Where both arms show the same documents the difference is 0 without a judgement. Of these
-    queries as large a share is drawn as people judged of the others, so that all that are judged
-    remain a random part.
-    """
+    """Return which queries people judged; a like share of those without a difference is drawn."""
     lacking = {
         query_id: [d for d in docs if d not in people.grades.get(query_id, {})]
         for query_id, docs in signs.items()

@@ -40,7 +40,7 @@ from harness.pipeline.layout import Layout
 from harness.pipeline.params import LoadParams
 from harness.pipeline.receipts import check_run, read_manifest
 from harness.replay.machine import Reference, folder_bytes, machine
-from harness.replay.race import Expected, shown
+from harness.replay.race import shown
 from harness_engines import registry
 
 Place = tuple[str, bool, float | None]
@@ -202,15 +202,14 @@ class Loading:
         self._mix = Mix(self._queries, wanted.mix)
         self._recorded = recorded(wanted.arrivals, self._queries) if wanted.arrivals else None
         self._cache, self._limit_ns = cache, int(time_limit_s * 1e9)
-        self._expected = {name: self._shown(name) for name in self.arms}
+        self._expected = {
+            name: {r.query_id: shown(r, params.k) for r in read_run(layout.run(name)).rows()}
+            for name in self.arms
+        }
         self.receipt = self._receipt()
         key = digest.of_json([self.receipt, machine()])[:32]
         self._parts = TrialFiles(parts_of(layout) / key, params.resume_hours)
         self._records: dict[str, Record] = {}
-
-    def _shown(self, arm: str) -> dict[str, Expected]:
-        rows = read_run(self.layout.run(arm)).rows()
-        return {row.query_id: shown(row, self.params.k) for row in rows}
 
     def _receipt(self) -> dict[str, object]:
         arrivals = self.wanted.arrivals
@@ -273,7 +272,9 @@ class Loading:
             queries=self._queries,
             picks=tuple(arrivals.picks.tolist()),
             offsets_ns=None if rate is None else tuple(arrivals.offsets_ns.tolist()),
-            seconds=self._length(arrivals, rate),
+            seconds=float(arrivals.offsets_ns[-1]) / 1e9
+            if rate is not None and arrivals is self._recorded
+            else self.params.seconds,
             k=self.params.k,
             time_limit_ns=self._limit_ns,
             expected=self._expected[arm],
@@ -315,11 +316,6 @@ class Loading:
         seed = (self.params.seed, number, int(1000 * (rate or 0)), int(purpose == SEARCH))
         drawn_at = rate or max(ONCE_AROUND, len(self._queries)) / self.params.seconds
         return poisson(self._mix, drawn_at, self.params.seconds, seed)
-
-    def _length(self, arrivals: Arrivals, rate: float | None) -> float:
-        if rate is not None and arrivals is self._recorded:
-            return float(arrivals.offsets_ns[-1]) / 1e9
-        return self.params.seconds
 
     def report(self, highest: Mapping[str, Highest]) -> LoadReport:
         """Combine the trials."""

@@ -25,7 +25,7 @@ from harness.core.printable import many
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from datetime import date, datetime, timedelta
+    from datetime import date, datetime
 
     from harness.migrate.moves import Move
     from harness.migrate.standing import CurrentDecision, Drilled, MigrationDay, Observed
@@ -305,11 +305,7 @@ def _resumed(done: Move) -> Iterator[str]:
 
 
 def _noted(event: Observed) -> Iterator[str]:
-    """Yield what was noted: the decision, and the days on which each pair of arms was compared.
-
-    A day on which a pair was compared in two ways, or is noted again because more was compared on
-    it, is one day.
-    """
+    """Yield what was noted: the decision, and the days on which each pair of arms was compared."""
     decision = event.decision.sha256[:PREFIX] if event.decision else "none that is new"
     yield f"noted: decision {decision}"
     days: dict[str, set[date]] = {}
@@ -359,7 +355,7 @@ def _rests_on(standing: MigrationDay, policy: Policy) -> str:
         return "no decision"
     return (
         f"decision {rests_on.sha256[:PREFIX]} of {_when(rests_on.decided_at)};"
-        f" evidence {_days(age)} old, good for {policy.evidence_days}"
+        f" evidence {many(age.days, 'day')} old, good for {policy.evidence_days}"
     )
 
 
@@ -369,7 +365,3 @@ def _row(what: str, text: str) -> str:
 
 def _when(at: datetime) -> str:
     return at.strftime("%Y-%m-%d %H:%M")
-
-
-def _days(age: timedelta) -> str:
-    return many(age.days, "day")

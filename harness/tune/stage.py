@@ -90,7 +90,9 @@ class CandidateAnswers:
         lacking = [query for query in queries if query.query_id not in legs]
         failed: dict[str, Row] = {}
         if lacking:
-            with self._open(self._first_of(arm), at) as searcher:
+            wanted = before_last_step(arm)
+            first = next(one for one in self.arms if before_last_step(one) == wanted)
+            with self._open(first, at) as searcher:
                 for query in lacking:
                     noting = _Noting(arm.engine, searcher, searcher.manifest)
                     row = self._row(noting, query)
@@ -107,11 +109,6 @@ class CandidateAnswers:
 
     def _row(self, searcher: Searcher, query: Query) -> Row:
         return observe(searcher, query, self.k, round(self.time_limit_s * NS)).row
-
-    def _first_of(self, arm: Arm) -> Arm:
-        """Return the first candidate that differs from ``arm`` in the last step at most."""
-        wanted = before_last_step(arm)
-        return next(one for one in self.arms if before_last_step(one) == wanted)
 
     @contextmanager
     def _open(self, arm: Arm, at: TuningSplit) -> Iterator[Searcher]:

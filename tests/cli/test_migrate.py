@@ -85,18 +85,6 @@ def test_a_decision_written_by_hand_takes_no_step(begun: Toy, harness: Harness) 
     assert serves(begun) == "fts5"
 
 
-def test_one_changed_byte_below_the_decision_refuses_it(begun: Toy, harness: Harness) -> None:
-    path = begun.layout.run("tantivy")
-    whole = path.read_bytes()
-    path.write_bytes(whole[:-9] + bytes([whole[-9] ^ 1]) + whole[-8:])
-    said = harness("migrate", "advance")
-    assert said.code == 1
-    assert "not believed" in said.out
-    assert "tantivy.parquet: was changed since" in said.out
-    assert "tantivy.parquet: was changed" in harness("migrate", "observe").error
-    assert serves(begun) == "fts5"
-
-
 def test_an_override_is_done_and_shown_for_ever(begun: Toy, harness: Harness) -> None:
     begun.layout.decision.unlink()
     assert "--override asks for --reason" in harness("migrate", "advance", "--override").error

@@ -19,13 +19,11 @@ from harness.judge import machine
 from harness.judge.endpoint import read
 from harness.judge.label import Overlap, estimate, opened
 from harness.judge.machine import (
-    JudgeAnswer,
     JudgeChanged,
     OverBudget,
     PairToJudge,
     Purse,
     RequestPace,
-    Unlabelled,
     WordOverlapSettings,
     cumulative,
 )
@@ -207,10 +205,6 @@ def test_a_score_becomes_grades_at_stated_cuts() -> None:
     assert cumulative(1e9, (0.0, 2.0), 1.0) == (0.0, 0.0, 1.0)
 
 
-def test_of_equals_the_lowest_grade_is_given() -> None:
-    assert JudgeAnswer((0.4, 0.4, 0.2), "m").grade((0, 1, 2)) == 0
-
-
 def of_encoder(folder: Path, **changed: object) -> str:
     table = {
         "name": "encoder", "kind": "cross-encoder", "folder": folder.name, "max_tokens": 64,
@@ -322,14 +316,6 @@ def test_a_pair_without_an_answer_has_no_label(at: Desk) -> None:
     ((query_id, doc_id, why),) = done.lacking
     assert (query_id, doc_id) == ("q1", "d1")
     assert "the answer is not JSON: I would say it is quite relevant. (attempts: 3)" in why
-
-
-def test_three_pairs_without_an_answer_end_it(at: Desk) -> None:
-    at.answers(completion("prose"))
-    with pytest.raises(Unlabelled, match="the answer is not JSON"):
-        at.label()
-    assert len(at.server.seen) == 9
-    assert not at.to.exists()
 
 
 def test_what_failed_is_paid_too(at: Desk) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import count
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -126,16 +125,6 @@ def test_an_interrupted_load_goes_on(project: Toy, counted: list[str]) -> None:
     loaded(project)
     assert len(counted) == 6
     assert len(TRIALS.read(history_of(project.layout))) == 6
-
-
-def test_recorded_arrivals_are_asked_as_they_came(project: Toy, tmp_path: Path) -> None:
-    path = tmp_path / "day.jsonl"
-    path.write_text("".join(f'{{"at_s": {at / 50}, "query_id": "q{at:02}"}}\n' for at in range(21)))
-    report = loaded(project, replace(WANTED, arms=("fts5",), rates=(), arrivals=path))
-    assert report.rates[0] == pytest.approx(50.0)
-    point = report.point("fts5", report.rates[0])
-    assert point is not None
-    assert point.records[0].trial.arrivals == 21
 
 
 def test_an_answer_that_is_not_the_runs_stops_it(project: Toy) -> None:
