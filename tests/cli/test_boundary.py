@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-import ast
 import io
 import json
 import os
-import re
 import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 from unittest import mock
 
 import pytest
 import typer
 
 import harness
-from harness.cli import application, exit_codes, parser
+from harness.cli import application, exit_codes
 from harness.cli.command import Plain, out
 from harness.cli.exit_codes import CALLED, FAILED, PIPED, as_called, ended, failed
 from harness.cli.project import PACKAGED, Project
@@ -38,7 +36,6 @@ from tests.docs.pages import ROOT
 from tests.make.toy import Toy
 from tests.programs import PYTHON, Program
 from tests.source import ROOT as ROOT_OF_PROJECT
-from tests.source import Module, known
 
 pytestmark = pytest.mark.slow
 ASK = ("ask", "--dataset", "toy", "balo", "--json", "--arm")
@@ -435,49 +432,3 @@ def test_messages_and_errors_pass_through_and_data_does_not(
     shown = capsys.readouterr()
     assert shown.out == f'Next: {BY} harness gate\n{{"command": "harness gate"}}\n'
     assert shown.err == f"error: x: no runs. Run: {BY} harness stage replay\n"
-
-
-NAMED = re.compile(r"\bharness ([a-z][a-z-]+(?: (?!then\b)[^.;,`'\"\n]*)?)")
-PROSE = {
-    "on", "reads", "that", "and", "as", "in", "from", "where", "writes", "they", "or", "for", "has",
-}  # fmt: skip
-"""What follows the word where it is the program that is spoken of."""
-
-
-def messages(module: Module) -> Iterator[str]:
-    """Yield the strings of a module; a value in one is a word in capitals."""
-    nodes = list(ast.walk(module.tree))
-    within = {id(part) for one in nodes if isinstance(one, ast.JoinedStr) for part in one.values}
-    for one in nodes:
-        if isinstance(one, ast.JoinedStr):
-            yield "".join(v.value if isinstance(v, ast.Constant) else "X" for v in one.values)  # type: ignore[misc]
-        elif isinstance(one, ast.Constant) and isinstance(one.value, str) and id(one) not in within:
-            yield one.value
-
-
-def missing(typed: str) -> str:
-    """Name what of a command line is not there."""
-    one: Any = parser()
-    words = typed.split()
-    while words and words[0] in getattr(one, "commands", {}):
-        one, words = one.commands[words[0]], words[1:]
-    if one is parser():
-        return words[0]
-    taken = {name for each in one.params for name in (*each.opts, *each.secondary_opts)}
-    asked = (word.rstrip(":)") for word in words if word.startswith("--"))
-    return "" if hasattr(one, "commands") else " ".join(word for word in asked if word not in taken)
-
-
-def test_every_command_of_a_message_is_there() -> None:
-    found = {
-        (module.name, typed): said
-        for module in known().values()
-        for text in messages(module)
-        for typed in NAMED.findall(text)
-        if typed.split()[0] not in PROSE and " wrote" not in typed
-        if (said := missing(typed))
-    }
-    assert found == {}
-
-    assert missing("decide")
-    assert missing("gate --loud")

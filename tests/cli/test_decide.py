@@ -139,6 +139,7 @@ def test_a_fresh_folder_resets_no_count(
         True,
     ]
     assert "this is attempt 2 and 1 were planned" in pages[2]
+    assert (project.root / ("kept/beir.jsonl" if more else "beir.looks.jsonl")).is_file()
     (tmp_path / "c").rename(tmp_path / "moved")
     assert harness("verify", "--from", tmp_path / "moved").code == 0
 
