@@ -114,6 +114,13 @@ def test_what_diverged_can_be_asked_again_of_the_arms(log: LogContents, letters:
     assert not any(one.control_moved for one in found)
 
 
+@pytest.mark.parametrize(("given", "kept"), [(250.0, 250.0), (60_000.0, 30_000.0), (0.0, 30_000.0)])
+def test_a_served_query_has_a_deadline(letters: Project, given: float, kept: float) -> None:
+    layout = letters.layout(NAME)
+    with mail_service(layout, ARM, letters.cache, lambda: None, budget_ms=given) as service:
+        assert service.base.service.budget_ms == kept
+
+
 NEW = Draft(1, "zeppelin", "over the reservoir", "Ann", ("Bob",))
 
 

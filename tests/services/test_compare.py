@@ -168,6 +168,8 @@ def test_the_same_answers_are_a_pass_without_a_judgement(
     assert "takes 188 of them" in few.out, few.out[:400]
     assert many.out.splitlines()[1].startswith("PASS: the same answers, hit for hit, to 290")
     assert "Nothing is left to be judged" in many.out
+    pool = tmp_path / "cmp" / "traffic" / "qrels" / "test.qrels"
+    assert len(pool.read_text("utf-8").splitlines()) == 290, "the first hit of lists that agree"
 
 
 def failing(share: int, code: int = 500, body: bytes = b"{") -> Callable[..., bool]:

@@ -218,6 +218,14 @@ def test_every_page_of_a_search_is_the_same_bytes(
 
 
 @pytest.mark.slow
+def test_a_viewer_knows_agents_elsewhere_by_their_names_alone(worlds: tuple[World, ...]) -> None:
+    mail, query = worlds[-1].mail, SearchQuery("secret", doc_kind=DocKind.AGENT)
+    known = mail.ask(query, EYE).entities
+    assert {hit.entity.project_id for hit in known if "Amber" not in str(hit)} == {1}
+    assert len(mail.ask(query).entities) > len(known) > 0
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("said", [None, "deny", "allow", True, 0, "ALLOW", OSError("/etc/policy")])
 def test_whatever_is_not_allow_itself_denies(worlds: tuple[World, ...], said: object) -> None:
     def verdict(_: object) -> Visibility:
