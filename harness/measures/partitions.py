@@ -47,7 +47,9 @@ def partial_scores(path: Path, qrels: EncodedQrels, measures: Sequence[str]) -> 
     vocabulary = pa.array(qrels.vocabulary, pa.string())
     ended = np.full(len(qrels), Status.NOT_ASKED, dtype=np.uint8)
     for table in _row_groups(path):
-        found = _positions(qrels, table.column("query_id").to_pylist())
+        named = table.column("query_id").to_pylist()
+        places = (qrels.position.get(query_id, OTHER) for query_id in named)
+        found = np.fromiter(places, dtype=np.int64, count=len(named))
         known = found != OTHER
         status = _statuses(path, table.column("status"))
         ended[found[known]] = status[known]
@@ -58,7 +60,9 @@ def partial_scores(path: Path, qrels: EncodedQrels, measures: Sequence[str]) -> 
             shown = lists.values.dictionary
             seen = pc.index_in(shown, value_set=vocabulary)
             ours = seen.fill_null(UNKNOWN).to_numpy().astype(np.int32, copy=False)
-        graded = _graded(lists, part, _among(rising, found), ours)
+        offsets = lists.offsets.to_numpy().astype(np.int64)
+        hits = lists.values.indices.to_numpy()
+        graded = Graded.of_rows(part, _among(rising, found), offsets, hits, ours)
         for row, one in enumerate(asked):
             values[row, rising] = kernels.evaluate(graded, one)
     rows = np.flatnonzero(ended != Status.NOT_ASKED)
@@ -106,11 +110,6 @@ def _row_groups(path: Path) -> Iterator[pa.Table]:
         raise BadFile(path, f"not a run ({exc})", "Write it with write_run.") from exc
 
 
-def _positions(qrels: EncodedQrels, query_ids: Sequence[str]) -> NDArray[np.int64]:
-    at = (qrels.position.get(query_id, OTHER) for query_id in query_ids)
-    return np.fromiter(at, dtype=np.int64, count=len(query_ids))
-
-
 def _statuses(path: Path, column: pa.ChunkedArray) -> NDArray[np.uint8]:
     code = {status.name.lower(): status.value for status in Status}
     try:
@@ -124,10 +123,3 @@ def _among(rising: NDArray[np.int64], found: NDArray[np.int64]) -> NDArray[np.in
     at = np.searchsorted(rising, found)
     known = np.append(rising, OTHER)[at] == found
     return np.where(known & (found != OTHER), at, OTHER)
-
-
-def _graded(
-    lists: pa.ListArray, part: EncodedQrels, rows: NDArray[np.int64], ours: NDArray[np.int32]
-) -> Graded:
-    offsets = lists.offsets.to_numpy().astype(np.int64)
-    return Graded.of_rows(part, rows, offsets, lists.values.indices.to_numpy(), ours)
