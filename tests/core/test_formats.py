@@ -33,6 +33,7 @@ from harness.core.formats import (
     cell,
     json_of,
     moment_of,
+    to_csv,
     toml_of,
     yaml_of,
 )
@@ -287,6 +288,11 @@ SHOWN = ["", "a", "a=1", " =1", "-1.5", "+2e3", "'=1", -1.5, 0, None, True]
 @pytest.mark.parametrize("text", RUN)
 def test_what_a_spreadsheet_would_run_is_quoted(text: str) -> None:
     assert cell(text) == f"'{text}"
+
+
+def test_what_a_row_lacks_is_empty_in_a_table() -> None:
+    rows = [{"a": float("nan"), "b": None}, {"b": "=1"}]
+    assert to_csv(["a", "b"], rows) == "a,b\n,\n,'=1\n"
 
 
 @pytest.mark.parametrize("value", SHOWN)

@@ -134,6 +134,13 @@ def test_views_of_one_query() -> None:
         run.ranking("q9")
 
 
+def test_some_queries_keep_their_hits_and_scores() -> None:
+    before = Row("p", Status.ANSWERED, (Hit("z", 3.0, 30.0), Hit("b", 2.0, 20.0)), "me")
+    some = Run.of("arm", [before, *FEW]).only(["q3", "q1"])
+    assert some.vocabulary == ("a", "b")
+    assert [*some.rows()] == [FEW[0], FEW[2]]
+
+
 def test_a_second_showing_is_taken_out_and_counted() -> None:
     hits = [Hit("a", 1.0, 1.0), Hit("b", 0.9, 0.9), Hit("a", 0.8, 0.8), Hit("a", 0.7, 0.7)]
     run = Run.of("arm", [Row("q", Status.ANSWERED, hits, "me", duplicates=3)])

@@ -43,13 +43,8 @@ PYTHON = re.compile(r"\b\w[\w.()-]*(?: [\w.()@-]+)*, \d+ cores, \w+ \w+, Python 
 
 def plain(text: str, root: Path) -> str:
     """Take out of a text what is of this machine, folder or version."""
-    shared = ROOT.parent / "shared"
-    for real, name in (
-        (root, "TMP"),
-        (ROOT, "ROOT"),
-        (shared, "SHARED"),
-        (sys.executable, "PYTHON"),
-    ):
+    places = {root: "TMP", ROOT: "ROOT", ROOT.parent / "shared": "SHARED", sys.executable: "PYTHON"}
+    for real, name in places.items():
         text = text.replace(str(real), name)
     text = text.replace(f"in the project {ROOT.name} made", "in the project ROOT made")
     text = PYTHON.sub("MACHINE", HEX.sub("#", text))
@@ -101,13 +96,14 @@ def outputs(scenario: str) -> Iterator[tuple[str, str]]:
     from tests.oracle import golden_world
 
     golden_world.stand_still()
-    from tests.oracle import golden_folders, golden_mail, golden_scenes
+    from tests.oracle import golden_scenes, golden_tools
 
     with tempfile.TemporaryDirectory() as folder:
         (root := Path(folder).resolve() / "project").mkdir()
         os.chdir(root)
-        if answers := {"mail": golden_mail, "folders": golden_folders}.get(scenario):
-            yield from ((key, plain(text, root)) for key, text in answers.answers(root))
+        tools = {"mail": golden_tools.of_mail, "folders": golden_tools.of_folders}
+        if answers := tools.get(scenario):
+            yield from ((key, plain(text, root)) for key, text in answers(root))
             return
         begin, commands = golden_scenes.scenes()[scenario]
         begin(root)
@@ -115,11 +111,11 @@ def outputs(scenario: str) -> Iterator[tuple[str, str]]:
         list(written(root, seen))
         for number, line in enumerate(commands):
             words = line(root) if callable(line) else line
-            ended = golden_world.commanded(words.split())
+            code, out, err = golden_world.commanded(words.split())
             name = f"{number:02} {plain(words, root)}"
-            yield f"{name}: exit", str(ended.code)
-            yield f"{name}: output", plain(ended.out, root)
-            yield f"{name}: messages", plain(ended.err, root)
+            yield f"{name}: exit", str(code)
+            yield f"{name}: output", plain(out, root)
+            yield f"{name}: messages", plain(err, root)
             yield from ((f"{name}: {path}", text) for path, text in written(root, seen))
 
 

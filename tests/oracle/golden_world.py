@@ -22,7 +22,8 @@ import time
 from collections.abc import Callable, Iterable
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import NamedTuple, Self
+from types import SimpleNamespace
+from typing import Self
 from zoneinfo import ZoneInfo  # noqa: F401
 
 import numpy as np  # noqa: F401  what reads the clock in C is imported before it stands still
@@ -109,19 +110,6 @@ def _inherited(one: object) -> object:
     return Connection(os.dup(one.fileno()), readable=False) if isinstance(one, Connection) else one
 
 
-class Memory(NamedTuple):
-    """What a process takes, as psutil has it."""
-
-    rss: int
-
-
-class Usage(NamedTuple):
-    """The same, and how often it was interrupted."""
-
-    ru_nivcsw: int
-    ru_maxrss: int
-
-
 def stand_still() -> None:
     """Fix what differs from run to run; call it before the product is imported."""
     passing, drawn, born = _Passing(), itertools.count(), itertools.count(1)
@@ -162,24 +150,16 @@ def stand_still() -> None:
         (psutil, "cpu_percent", lambda *_: 1.0),
         (psutil, "cpu_times", lambda: idle),
         (psutil.Process, "create_time", lambda _: float(next(born))),
-        (psutil.Process, "memory_info", lambda _: Memory(RESIDENT)),
-        (resource, "getrusage", lambda _: Usage(0, RESIDENT)),
+        (psutil.Process, "memory_info", lambda _: SimpleNamespace(rss=RESIDENT)),
+        (resource, "getrusage", lambda _: SimpleNamespace(ru_nivcsw=0, ru_maxrss=RESIDENT)),
         (os, "scandir", scanned),
         (Path, "read_text", text),
     ):
         setattr(owner, name, still)
 
 
-class Ended(NamedTuple):
-    """How a command ended, and what it said."""
-
-    code: int
-    out: str
-    err: str
-
-
-def commanded(words: Iterable[str]) -> Ended:
-    """Run one command line in this process."""
+def commanded(words: Iterable[str]) -> tuple[int, str, str]:
+    """Run one command line in this process; return its exit code, output and messages."""
     from harness.cli import main
 
     said, wrong = io.StringIO(), io.StringIO()
@@ -190,4 +170,4 @@ def commanded(words: Iterable[str]) -> Ended:
             main()
         except SystemExit as left:
             code = left.code if isinstance(left.code, int) else 2
-    return Ended(code, said.getvalue(), wrong.getvalue())
+    return code, said.getvalue(), wrong.getvalue()

@@ -1,4 +1,4 @@
-"""What the tools of message search answer in a small mailbox, question by question."""
+"""What search of a small mailbox, and of a folder of notes, code and documents, answers."""
 
 from __future__ import annotations
 
@@ -8,12 +8,16 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from harness.core.errors import HarnessError
 from harness_engines.mcp_server import ToolRefusal, resolved
 from harness_engines.stacks.agent_mail.contract import SearchMode
 from harness_engines.stacks.agent_mail.mcp_tools.arguments import Beginning, InProduct, InProject
 from harness_engines.stacks.agent_mail.mcp_tools.search import Surface
 from harness_engines.stacks.agent_mail.pipeline.plan import FallbackTier, KillSwitch
+from harness_engines.stacks.code.units import WHOLE, InvalidFilter, Mode
 from tests.engines.agent_mail.whole import EYE, world
+from tests.engines.test_kept_index import STACKS, ask, live, write
+from tests.make.code import SHOP
 
 TEXTS = (
     *("review", "Review plan", '"migration plan" -noon', "+index failed", "br-2tnl", "read_csv"),
@@ -48,7 +52,7 @@ ASKED: tuple[Mapping[str, Any], ...] = (
 )
 
 
-def answers(root: Path) -> Iterator[tuple[str, str]]:
+def of_mail(root: Path) -> Iterator[tuple[str, str]]:
     """Ask as an operator and as a viewer, in each mode, under each switch, without each tier."""
     with world(root / "world", 7, 20) as here:
         mail, store, identity = here.mail, here.mail.store, here.identity
@@ -63,10 +67,8 @@ def answers(root: Path) -> Iterator[tuple[str, str]]:
                 begun = Beginning(project_key="*", prefix=prefix, limit=5)
                 yield f"{who} {prefix}", tried(partial(its.subjects, begun))
         ways = {f"switch {one}": mail.under(one) for one in KillSwitch}
-        for way, service in {
-            **ways,
-            **{f"no {one}": mail.without(one) for one in FallbackTier},
-        }.items():
+        ways |= {f"no {one}": mail.without(one) for one in FallbackTier}
+        for way, service in ways.items():
             for mode in SearchMode:
                 its = Surface(service.service, store, identity, mode)
                 both = {"query": "the review", "explain": True}
@@ -99,3 +101,68 @@ def tried(ask: Callable[[], Any]) -> str:
         return str(e)
     found.get("explain", {}).pop("timing", None)
     return json.dumps(found, sort_keys=True, ensure_ascii=False)
+
+
+FILES = {
+    "sea/salt.md": "---\ntitle: Salt\n---\n# Salt water\n\nThe harbour and boats.\n\n## Tides\n\n"
+    + "The moon moves the tide, and salt stays. " * 40,
+    "sea/moon.html": "<html><title>Moon</title><body><h1>Moon</h1><p>A tide &amp; the moon.</p>"
+    "<ul><li>boat</li></ul><script>no()</script></body></html>",
+    "app/cart.js": "// Adds what is in a cart.\nexport function total(cart) {\n"
+    "  return cart.map(price).reduce(add)\n}\nexport class Cart { add(item) { eval(item) } }\n",
+    "plain.txt": "Customers pay at the till. Der Preis des Tees ist hoch.\n\nLe thé coûte cher.\n",
+    "data.json": '{"tea": {"price": 4, "names": ["assam", "sencha"]}}',
+}
+PHRASES = (
+    *("salt water", '"salt water"', "tide -boat", "-sea", "+tide moon", "arbou", "nowhere", ""),
+    *("total price", "total_price", "PriceList.total_price", "load_prices", "cart OR till", "thé"),
+    *("a", "prices of tea", "(salt moon) tide", "read prices from a file", "the", "os.system", "%"),
+)
+VALUES = ("python", "py", "md", "function", "method", "class", "high", "load_prices", "path", "str")
+CODE: tuple[Mapping[str, Any], ...] = (
+    *({"text": "price", "mode": one, "explain": True} for one in Mode),
+    *({"text": "price", "filters": {name: one}} for name in WHOLE for one in VALUES),
+    *({"text": "", "filters": one} for one in ({"name": "total.*"}, {"file": "till"}, {"x": "y"})),
+    *({"text": "checkout", "top": one, "context": 3, "graph": True} for one in (1, 4)),
+)
+DOCS: tuple[Mapping[str, Any], ...] = (
+    *({"query": "tide", "document_filter": one} for one in ("sea/salt.md", "no.md")),
+    *({"query": "tea price", "top_k": one, "related": 2, "explain": True} for one in (1, 3)),
+)
+NOTES = tuple(
+    {"text": "tide", "limit": limit, "budget": budget, "explain": True}
+    for limit, budget in ((1, 2_000), (3, 20), (50, 100), (0, 10), (5, 0))
+)
+OF_STACK = {"notes": NOTES, "code": CODE, "docs": DOCS}
+
+
+def of_folders(root: Path) -> Iterator[tuple[str, str]]:
+    """Ask each stack, change its folder, and ask again."""
+    for stack in STACKS:
+        folder = root / stack
+        for name, text in {**SHOP, **FILES}.items():
+            write(folder, name, text)
+        followed = live(stack, folder, root / f"{stack}-kept")
+        for turn in ("first", "then"):
+            with followed.now() as (now, _):
+                for text in PHRASES:
+                    yield f"{turn} {stack} {text}", written(partial(ask, stack, now, text))
+                does = now.retrieve if stack == "notes" else now.search
+                for given in OF_STACK[stack]:
+                    yield f"{turn} {stack} {given}", written(partial(does, **given))
+            (folder / "plain.txt").unlink(missing_ok=True)
+            (folder / "shop/till.py").rename(folder / "shop/desk.py") if turn == "first" else None
+            write(folder, "sea/salt.md", "# Sea\n\nSalt and a new word.\n", 10**18 + 1)
+        followed.close()
+
+
+def written(do: Callable[[], Any]) -> str:
+    """Write an answer without its times, or why it was refused."""
+    try:
+        found = dict(do())
+    except (HarnessError, InvalidFilter) as e:
+        return str(e)
+    found.pop("search_time_ms", None)
+    for one in found.get("results", ()):
+        one["source"] = {k: v for k, v in one["source"].items() if not k.endswith("_at")}
+    return json.dumps(found, sort_keys=True, ensure_ascii=False, default=str)
