@@ -366,6 +366,7 @@ def test_each_attempt_costs_the_level_of_its_day(policy_looks: Policy) -> None:
     finer = replace(policy_looks, rules=replace(policy_looks.rules, confidence=0.99))
     seen = looks(log, finer, finer.steps[0], inputs())
     assert seen.spent == pytest.approx(2 * 0.025 + 0.005)
+    assert seen.elsewhere == pytest.approx(2 * 0.025)
     again = looks([*log, line(policy_looks, inputs())], finer, finer.steps[0], inputs())
     assert again.spent == pytest.approx(3 * 0.025)
 

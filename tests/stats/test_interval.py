@@ -28,7 +28,7 @@ from harness.stats.interval import (
 )
 from harness.stats.prediction import DIFFERENCES as DIFFERENCES_ASSISTED
 from harness.stats.prediction import UniqueHits, assisted, calibration, expected
-from harness.stats.raters import Weights, alpha, fleiss, kappa
+from harness.stats.raters import Weights, alpha, fleiss, jackknifed, kappa
 from harness.stats.selection import Floats, Ints, Rows, Search, Selection, Values, select
 
 DIFFERENCES = ValueRange(-1.0, 1.0)
@@ -250,6 +250,15 @@ def test_only_judged_documents_teach_and_a_grade_without_any_counts_as_all() -> 
     judged = ~np.isnan(shown.human)
     assert expected(shown, judged) == pytest.approx(np.array([2 / 3] * 4))
     assert expected(shown, np.zeros(4, dtype=bool)).tolist() == [0.0] * 4
+
+
+def test_the_jackknife_of_a_mean_is_students_interval() -> None:
+    values = np.array([0.1, 0.4, 0.35, 0.8])
+    tables = np.column_stack([values, np.ones(4)])
+    found = jackknifed(tables, lambda sums: float(sums[0] / sums[1]), confidence=0.95, n=4)
+    assert found is not None
+    reach = stats.t.ppf(0.975, 3) * values.std(ddof=1) / 2
+    assert (found.low, found.high) == pytest.approx((values.mean() - reach, values.mean() + reach))
 
 
 @pytest.mark.parametrize(
