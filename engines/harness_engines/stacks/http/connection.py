@@ -183,8 +183,7 @@ class HttpConnections:
             why = self.headers.hide(of_status(status, url, location, told))
             if status not in TRIED_AGAIN:
                 raise NoAnswer(why)
-            after = response.headers.get("retry-after", "").strip()
-            wait_s = float(after) if after.isdecimal() else None
+            wait_s = seconds(response.headers.get("retry-after", ""))
             raise _Again(why, wait_s, limited=status == HTTPStatus.TOO_MANY_REQUESTS)
         try:
             return json_of(said.decode("utf-8"))
@@ -203,6 +202,11 @@ class HttpConnections:
                 raise TimeoutError(f"no turn within the time limit at rate_per_s = {rate:g}")
             self._next_s = turn + 1 / self.settings.rate_per_s
         sleep(max(turn - monotonic(), 0.0))
+
+
+def seconds(told: str) -> float | None:
+    """Read Retry-After where it is in seconds."""
+    return float(told) if told.strip().isdecimal() else None
 
 
 @contextmanager
