@@ -45,24 +45,6 @@ class Without:
 sys.meta_path = [Without(finder) for finder in sys.meta_path]
 """
 """A ``sitecustomize`` that hides packages, so that only the core is installed."""
-TYPED = """\
-import harness
-from harness_engines.contract import StackSettings
-from harness import load_run
-from harness.core.run import Run
-
-
-class Settings(StackSettings):
-    depth: int
-
-
-def read(path: str) -> Run:
-    return load_run(path)
-
-
-reveal_type(Settings(depth=3).depth)
-reveal_type(harness.compare)
-"""
 
 
 def group(name: str) -> list[str]:
@@ -176,19 +158,3 @@ def test_the_demo_makes_its_project(site: Path, tmp_path: Path) -> None:
     assert (tmp_path / "demo" / "build" / "python-docs" / "data").is_dir()
     listed = run(tmp_path / "demo", "-m", "dvc", "dag", "report", path=(site,))
     assert "gate@python-docs" in listed.stdout, listed.stderr
-
-
-@pytest.mark.whole("tests/test_house.py::test_is_clean")
-@pytest.mark.slow
-def test_types_are_there_for_who_installs_it(site: Path, tmp_path: Path) -> None:
-    (tmp_path / "mine.py").write_text(TYPED)
-    env = {**os.environ, "MYPYPATH": "", "PYTHONPATH": str(site)}
-    assert (site / "harness" / "py.typed").is_file()
-    assert (site / "harness_engines" / "py.typed").is_file()
-    checked = subprocess.run(
-        [sys.executable, "-m", "mypy", "--strict", "mine.py"],
-        cwd=tmp_path, env=env, capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert checked.returncode == 0, checked.stdout
-    assert '"int"' in checked.stdout
-    assert "Success" in checked.stdout

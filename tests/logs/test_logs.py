@@ -162,12 +162,8 @@ def test_a_card_that_does_not_fit_is_named(tmp_path: Path) -> None:
     with pytest.raises(BadFile, match="it was changed since its card was written"):
         read_card(sample)
     sample.write_text(whole)
-    for spoilt, says in (("{", "not the card of a sample"), ("{}", "format: Field required")):
-        card.write_text(spoilt)
-        with pytest.raises(BadFile, match=says):
-            read_card(sample)
-    card.unlink()
-    with pytest.raises(BadFile, match="no such file"):
+    card.write_text("{}")
+    with pytest.raises(BadFile, match="format: Field required"):
         read_card(sample)
 
 

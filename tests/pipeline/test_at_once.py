@@ -203,14 +203,6 @@ def test_two_who_accept_are_both_in_the_register(tmp_path: Path, at_once: AtOnce
     assert set(read_suppressions(path).entries) == set(both)
 
 
-def test_two_who_note_evidence_are_both_in_the_ledger(tmp_path: Path, at_once: AtOnce) -> None:
-    folder = tmp_path / "migration"
-    migrate.begin(folder, POLICY, "fts5", now=day(1, 8), by="me")
-    found = [evidence(decision(number)) for number in (2, 3)]
-    at_once([partial(migrate.observe, folder, one, (), now=day(4), by="me") for one in found])
-    assert {one.decision for one in found} <= set(ledger.read(folder).state.decisions)
-
-
 def test_two_who_take_a_step_take_one_and_the_other_is_refused(
     tmp_path: Path, at_once: AtOnce
 ) -> None:
