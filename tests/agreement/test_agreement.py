@@ -348,6 +348,17 @@ def test_is_the_formula_both_ways_and_symmetric(a: list[str], b: list[str], dept
     assert -1 - 1e-12 <= ours.values[0] <= 1
 
 
+def test_many_queries_are_what_each_is_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    from harness import agreement
+    from harness.agreement import RankPair
+    from tests.make.runs import random_case
+
+    control, candidate = random_case(1)[0], random_case(2)[0]
+    whole = tau_ap(RankPair.of(control, candidate), 20).values.tolist()
+    monkeypatch.setattr(agreement, "BLOCK", 50)
+    assert tau_ap(RankPair.of(control, candidate), 20).values.tolist() == whole
+
+
 @settings(deadline=None)
 @given(control=found, candidate=rankings, depth=depths)
 def test_is_the_formula_between_0_and_1(

@@ -110,6 +110,14 @@ def by_hand(run: Run, qrels: Qrels) -> set[tuple[str, int, int]]:
     }
 
 
+def test_blocks_change_no_value(monkeypatch: pytest.MonkeyPatch) -> None:
+    run, qrels = random_case(4)
+    whole = score(run, qrels, NAMES, run.query_ids)
+    monkeypatch.setattr(kernels, "BLOCK", 7)
+    found = score(run, qrels, NAMES, run.query_ids)
+    assert all(found[name].by_query == whole[name].by_query for name in NAMES)
+
+
 def test_who_was_not_answered_or_not_asked_shows_nothing() -> None:
     run = run_of({"broke": ["a"], "good": ["x", "a"]}, ended={"broke": Status.FAILED})
     qrels = qrels_of({q: {"a": 2} for q in ("absent", "broke", "good")})

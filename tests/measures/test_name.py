@@ -15,7 +15,7 @@ from harness.core.engine import Hit
 from harness.core.errors import DatasetError, HarnessError, UnknownName
 from harness.core.records import Qrels
 from harness.core.run import Row, Run, Status
-from harness.measures.columns import EncodedQrels, repeats
+from harness.measures.columns import EncodedQrels, Lookup, repeats
 from harness.measures.decompose import decompose, decompose_way
 from harness.measures.name import (
     COMMON,
@@ -200,6 +200,15 @@ def test_a_pair_that_comes_twice_is_refused() -> None:
     ones = np.ones(2, dtype=np.int32)
     with pytest.raises(DatasetError, match="b is judged twice for query p"):
         EncodedQrels.of_columns(("q", "p"), ("a", "b"), np.array([1, 1]), ones, ones)
+
+
+def test_pairs_without_a_slot_are_searched_for() -> None:
+    docs = np.arange(3000, dtype=np.int32)
+    lookup = Lookup.of(np.zeros(3000, dtype=np.int64), docs, 900)
+    assert len(lookup.keys) > 0
+    asked = np.array([2999, 5, 4000, 17], dtype=np.int32)
+    place, pair = lookup.find(np.array([0, 0, 0, 1]), asked)
+    assert (place.tolist(), pair.tolist()) == ([0, 1], [2999, 5])
 
 
 ROWS = st.lists(st.lists(st.integers(0, 12), max_size=9), max_size=9)

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from harness.core.errors import EvidenceError
 from harness.core.records import Qrels
 from harness.core.run import Run
 from harness.measures.completion_bounds import (
@@ -16,6 +17,7 @@ from harness.measures.completion_bounds import (
     Case,
 )
 from harness.measures.missing_judgements import (
+    MissingJudgements,
     bounding,
     cases,
     condense,
@@ -204,6 +206,23 @@ def test_a_measure_without_bounds_may_be_anything() -> None:
     assert (found.worst.tolist(), found.best.tolist()) == ([-1.0, 0.0], [1.0, 0.0])
     assert not found.can_be_drawn
     assert missing(control, candidate, qrels, "ERR@1").counts.tolist() == [0, 0]
+
+
+def docs_of(found: MissingJudgements, row: int) -> set[str]:
+    return {doc for doc, of in zip(found.doc_ids, found.query, strict=True) if of == row}
+
+
+def test_some_queries_in_another_order() -> None:
+    control, candidate, qrels = random_pair(5)
+    every = missing(control, candidate, qrels, "nDCG@10")
+    ids = every.query_ids[4::-2]
+    found = every.of(ids)
+    assert isinstance(found, MissingJudgements)
+    np.testing.assert_array_equal(found.worst, every.worst[4::-2])
+    for at, query_id in enumerate(ids):
+        assert docs_of(found, at) == docs_of(every, every.query_ids.index(query_id))
+    with pytest.raises(EvidenceError, match="query q9 has no nDCG@10"):
+        every.of(["q9"])
 
 
 def test_measures_that_no_judgement_moves() -> None:

@@ -16,7 +16,7 @@ from harness.core.errors import EvidenceError
 from harness.core.evidence import ArmResult, Evidence
 from harness.core.gate import OF_VERDICT, Cause, Finding, Outcome, StepDecision, Verdict
 from harness.core.run import Conditions, Row, Run, Status
-from harness.gates import agreement_floor, negatives, non_inferior
+from harness.gates import agreement_floor, negatives, non_inferior, superior
 from harness.gates.base.rules import GateSettings
 from harness.policy.age import check_age
 from harness.policy.decision import Unmet, decide, exit_code, judge_over, unmet, worst
@@ -350,6 +350,18 @@ def test_one_engine_in_both_arms_is_refused_unless_declared(tmp_path: Path) -> N
 
 
 @pytest.mark.slow
+def test_a_further_arm_that_is_the_candidate_is_refused(tmp_path: Path) -> None:
+    found = policy(tmp_path, [False])
+    gate = found.steps[0].gates[1]
+    reads = replace(gate, settings=gate.settings.model_copy(update={"also": ("hybrid",)}))
+    found = replace(found, steps=(replace(found.steps[0], gates=(reads,)),))
+    evidence = moved(GOOD)
+    disguised = replace(evidence.candidate, arm="hybrid")
+    with pytest.raises(EvidenceError, match="new and hybrid are the same engine"):
+        decide(found, {"step0": replace(evidence, others={"hybrid": disguised})}, now=NOW)
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(("engine", "refused"), [("another", True), ("old", False)])
 def test_two_engines_have_two_indexes_and_two_settings_may_share_one(
     tmp_path: Path, engine: str, *, refused: bool
@@ -405,6 +417,14 @@ def test_a_candidate_that_was_asked_otherwise_is_not_judged(other: Conditions) -
     assert text.startswith("the arms were not asked alike (old: 100 hits within 10 s; new: ")
     assert f"new: {other.k} hits within {other.time_limit_s:g} s" in text
     assert said(QUALITY, measured(control=other))
+
+
+def test_a_further_arm_of_the_gate_must_have_been_asked_alike_too() -> None:
+    floor = asked(gate_inputs.side("floor", 20), Conditions(k=10, time_limit_s=10.0))
+    evidence = replace(measured(), others={"floor": floor})
+    gain = superior.SuperiorSettings(measure="nDCG@10", margin=0.0, versus="floor", min_queries=2)
+    assert "floor: 10 hits" in said(gain, evidence)
+    assert not said(QUALITY, evidence)
 
 
 def test_no_gate_looks_deeper_than_the_arms_were_asked() -> None:

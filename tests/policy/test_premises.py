@@ -80,6 +80,30 @@ def test_declared_premises_hold_nothing_and_undeclared_ones_are_named(tmp_path: 
     assert all(f"{key} (" in found.reason for key in keys)
 
 
+def test_a_model_or_intents_check_for_unlike_words_but_not_where_texts_do_not_count(
+    tmp_path: Path,
+) -> None:
+    compared = given(unlike_words="a model")
+    known = policy(tmp_path, undeclared("needs"))
+    found = premise(known, given())
+    assert found is not None
+    assert "harness stage prepare --similar" in found.remedy
+    assert premise(known, compared) is None
+    assert premise(replace(known, clusters="none"), compared) is not None
+
+
+def test_a_sample_needs_a_judge_that_the_policy_names(tmp_path: Path) -> None:
+    known, sample = policy(tmp_path, undeclared("judges")), gate_sample("nDCG@10")
+    assert premise(known, given()) is None
+    assert (
+        premise(known, given(kinds={Samples: Samples({(*sample.key[:2], "RR@10"): sample})}))
+        is None
+    )
+    found = premise(known, given(kinds={Samples: Samples({sample.key: sample})}))
+    assert found is not None
+    assert found.reason.startswith("judges (")
+
+
 def test_a_sample_of_a_machine_holds_the_step_whatever_is_declared(tmp_path: Path) -> None:
     known = policy(tmp_path)
     people = gate_sample("nDCG@10")
@@ -166,6 +190,13 @@ def test_what_differs_from_a_pin_is_told(tmp_path: Path) -> None:
     assert found.differences(FIRST, {"k": 20, "seed": 1}) == (
         "race k is 20, pinned 50", "race seed is 1, pinned not set",
     )  # fmt: skip
+
+
+def test_no_race_is_no_other_race(tmp_path: Path) -> None:
+    raced = pin(tmp_path / "p.toml", "toy", FIRST, {"k": 50}, at=AT, by="me")
+    assert raced.differences(FIRST, {}) == ()
+    never = pin(tmp_path / "q.toml", "toy", FIRST, {}, at=AT, by="me")
+    assert never.differences(FIRST, {"k": 50}) == ()
 
 
 def test_every_pin_is_kept_with_what_it_changed(tmp_path: Path) -> None:
@@ -358,6 +389,18 @@ def test_another_control_has_a_budget_of_its_own(policy_looks: Policy) -> None:
     other = replace(policy_looks, steps=(replace(step, control="dense"),))
     now = inputs(runs={"dense": of_json("dense"), "tantivy": of_json("tantivy")})
     assert count(other, [line(policy_looks, inputs())], now) == (1, 1, 1)
+
+
+def test_a_control_by_another_name_is_known_by_what_it_showed(policy_looks: Policy) -> None:
+    was = shown("tantivy")
+    now = was.model_copy(
+        update={
+            "runs": {"serving": of_json("x"), "tantivy": of_json("new")},
+            "shown": {"serving": of_json("fts5"), "tantivy": of_json("new")},
+        }
+    )
+    other = replace(policy_looks, steps=(replace(policy_looks.steps[0], control="serving"),))
+    assert count(other, [line(policy_looks, was)], now) == (2, 2, 2)
 
 
 def test_each_attempt_costs_the_level_of_its_day(policy_looks: Policy) -> None:

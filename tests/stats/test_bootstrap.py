@@ -186,6 +186,19 @@ def test_a_column_is_the_same_alone_and_beside_others(clusters: NDArray[np.int64
     assert len({each.low for each in together}) == 3
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("count", [90, 1_100])
+def test_no_block_changes_a_bit_of_the_interval(
+    count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    columns = few_columns(count)
+    rules: Any = {"confidence": 0.95, "resamples": 900, "seed": 3, "clusters": None}
+    whole = bca_each(columns, **rules)
+    for block in (97, 1_000, 90 * 333):
+        monkeypatch.setattr(bootstrap, "PICKS_AT_ONCE", block)
+        assert bca_each(columns, **rules) == whole
+
+
 def columns(units: int) -> NDArray[np.float64]:
     return np.random.default_rng(units).normal(size=(units, 3))
 
@@ -331,6 +344,17 @@ def test_the_p_value_and_the_end_agree() -> None:
     assert (np.diff(far, axis=0) >= 0).all()
     assert far[0].max() < 1e-6
     assert far[-1].min() == 1.0
+
+
+def test_a_column_is_the_same_beside_any_others() -> None:
+    values = np.random.default_rng(3).uniform(-1, 1, (33, 2_500))
+    values[:, 7] = 0.0
+    values[:, 8] = -1.0
+    beside = bounded_each(values, span=DIFFERENCES, level=LEVEL, clusters=None)
+    for at in (0, 7, 8, 2_400):
+        alone = bounded_each(values[:, [at]], span=DIFFERENCES, level=LEVEL, clusters=None)
+        assert (beside.low[at], beside.high[at]) == (alone.low[0], alone.high[0])
+    assert beside.low[8] == -1.0
 
 
 def test_so_many_like_queries_are_so_many_queries() -> None:
