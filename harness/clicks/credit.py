@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -54,12 +54,6 @@ def credits_of(mixed: Mixed, clicked: Collection[str], teams: int) -> tuple[int,
     for document, team in zip(mixed.documents, mixed.teams, strict=True):
         by_team[team] += document in clicked
     return tuple(by_team)
-
-
-def preference_of(found: Iterable[tuple[int, int]]) -> int:
-    """Return who wins over several lists: 1 the second team, -1 the first, 0 neither."""
-    apart = sum(second - first for first, second in found)
-    return (apart > 0) - (apart < 0)
 
 
 FILE = "clicks.jsonl"
@@ -317,9 +311,8 @@ def sentences(found: Preferences) -> Iterator[str]:
 
 def _signs(lists: Sequence[ShownList], found: Clicks) -> list[float]:
     each = [credits_of(one.mixed, _clicked(one, found), len(one.arms)) for one in lists]
-    return [
-        float(preference_of((one[0], one[at]) for one in each)) for at in range(1, len(each[0]))
-    ]
+    apart = (sum(one[at] - one[0] for one in each) for at in range(1, len(each[0])))
+    return [float((by > 0) - (by < 0)) for by in apart]
 
 
 def _robot(lists: Sequence[ShownList], found: Clicks) -> str:

@@ -18,7 +18,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from harness.core.errors import HarnessError
-from harness.core.server import FORBIDDEN, MISDIRECTED, UNAUTHORIZED, Admission
+from harness.core.server import FORBIDDEN, MISDIRECTED, UNAUTHORIZED, Admission, token_of
 from harness.corpus.judgements import Overtaken
 from harness.serve import pages
 from harness.serve import shelf as serve_shelf
@@ -96,7 +96,7 @@ class Guard:
     def _admits(self, request: HTTPConnection) -> ASGIApp | bool:
         if _same(request.cookies.get(self._name, ""), self._cookie):
             return True
-        token = request.query_params.get("token", "")
+        token = token_of(request)
         safe = Request(request.scope).method in {"GET", "HEAD"}
         if request.url.path != "/" or not safe or not _same(token, self._token):
             return False

@@ -256,11 +256,9 @@ def run(
         k=k or project.params.replay.k,
         per_second=rate,
     )
-    return Result(said(*_ran(ran, to)).doc, 0 if _compared(ran) else CODES["inconclusive"])
-
-
-def _compared(ran: Ran) -> int:
-    return ran.counts.attempted - sum(ran.counts.shed.values()) - ran.counts.lost
+    of = ran.counts
+    compared = of.attempted - sum(of.shed.values()) - of.lost
+    return Result(said(*_ran(ran, to)).doc, 0 if compared else CODES["inconclusive"])
 
 
 def _ran(ran: Ran, folder: Path) -> Iterator[str]:

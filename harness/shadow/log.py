@@ -51,17 +51,16 @@ def write(folder: Path, between: Between) -> None:
 
 def read_engines(folders: Sequence[Path]) -> Between:
     """Describe what the logs in ``folders`` compare; nothing where they differ or do not say."""
-    found = {_read_engines(folder / FILE) for folder in folders if (folder / FILE).is_file()}
+    found = set()
+    for file in (folder / FILE for folder in folders):
+        try:
+            found.add(TypeAdapter(Between).validate_python(json_file(file), strict=True))
+        except FileNotFoundError:
+            continue
+        except (OSError, ValueError) as exc:
+            hint = "Remove it: the pages then name no engine"
+            raise BadFile(file, f"does not name two engines ({type(exc).__name__})", hint) from exc
     return found.pop() if len(found) == 1 else Between()
-
-
-def _read_engines(file: Path) -> Between:
-    try:
-        known = TypeAdapter(dict[str, str]).validate_python(json_file(file), strict=True)
-        return Between(known["control"], known["candidate"])
-    except (OSError, ValueError, KeyError) as exc:
-        hint = "Remove it: the pages then name no engine"
-        raise BadFile(file, f"does not name two engines ({type(exc).__name__})", hint) from exc
 
 
 class Once:

@@ -121,8 +121,8 @@ class McpControl:
 KIND, PATH = "mcp", "/mcp"
 PASSED_ON_BYTES = 16 << 20
 """Of a message over pipes; the longest that is compared is set beside."""
-CALLS = 4
-"""Of one client at once; they wait for the control, and not for a processor."""
+CALLS = 2
+"""Of one client at once; to the control all clients are one, and more of one's wait before all."""
 Context = ServerRequestContext[Any]
 
 

@@ -58,11 +58,6 @@ def stated(digits: str, number: int | str | None) -> str:
     return digits if number == "" else f"{digits}:{number}"
 
 
-def answers_for(generation: str, served_by: str) -> bool:
-    """Whether the fingerprint ``served_by`` is of the index that ``generation`` is of."""
-    return served_by[:DIGITS] == generation[:DIGITS]
-
-
 SECRET = "secret:"  # noqa: S105  of a name
 """Begins the names of params that are handed on, and never written down."""
 LARGEST = 1e300

@@ -18,6 +18,7 @@ from harness.core.records import Scalar
 from harness.core.run import Row, Run, Status
 from harness.shadow import pair
 from harness.shadow.log import LogWriter
+from harness.shadow.pair import DIGITS
 from harness.shadow.record import (
     DIVERGING,
     Degradation,
@@ -193,7 +194,7 @@ def _degradations(both: _Both, outcome: Class, writer: str) -> list[Degradation]
     here = Degradation(attempt.number, writer, attempt.at, "shadow", ProblemKind.STALE, both.stale)
     found = [here] if outcome is Class.STALE else []
     for arm, side in (("control", both.control), ("candidate", both.candidate)):
-        if side.status is Status.ANSWERED and not pair.answers_for(side.before, side.served_by):
+        if side.status is Status.ANSWERED and side.before[:DIGITS] != side.served_by[:DIGITS]:
             cause = f"answered by {side.served_by[:SHORT] or 'nobody'}; {side.note}"
             found.append(replace(here, arm=arm, kind=ProblemKind.FALLBACK, cause=cause))
     return found

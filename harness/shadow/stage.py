@@ -33,11 +33,9 @@ from harness.shadow.log import Between, Follower, records
 from harness.shadow.page import document, side_by_side
 from harness.shadow.pair import clean
 from harness.shadow.record import Divergence, query_key
-from harness.shadow.recorder import Slices
 from harness.shadow.settings import (
     NS_PER_MS,
     NS_PER_S,
-    ComparisonSettings,
     read_bounds,
     read_suppressions,
 )
@@ -101,14 +99,21 @@ def shadow_run(
         raise EvidenceError(f"{control} would be compared with itself; name two different arms")
     if not queries:
         raise DatasetError("the query set is empty; name a file that holds some")
-    settings = log.settings if per_second else unhurried(log.settings)
+    settings = log.settings
+    slices_of = {query_key(clean(one.text), one.params): one.slices for one in queries}
+    if not per_second:  # no one is served meanwhile, so the candidate may have all of each minute
+        whole = {"budget_s": 2 * MINUTE_S * settings.limits.in_flight}
+        limits = settings.limits.model_copy(update=whole)
+        settings = settings.model_copy(update={"limits": limits})
     late_ns = round(settings.limits.late_ms * NS_PER_MS)
     with opened(layout, candidate, cache):
         opens = partial(opened, layout, candidate, cache)
     with (
         opened(layout, control, cache) as searcher,
         ShadowLog(log.folder, settings).compared(
-            opens, between=Between(*pair), slices=_slices(queries)
+            opens,
+            between=Between(*pair),
+            slices=lambda text, params: slices_of.get(query_key(clean(text), params), ()),
         ) as comparison,
         progress("asking", count) as advance,
     ):
@@ -127,18 +132,6 @@ def shadow_run(
         written = comparison.drain(RUN_DRAIN_S)
         comparison.check_written()
         return Ran(comparison.counts, perf_counter_ns() - start, times, written)
-
-
-def _slices(queries: Sequence[Query]) -> Slices:
-    found = {query_key(clean(one.text), one.params): one.slices for one in queries}
-    return lambda text, params: found.get(query_key(clean(text), params), ())
-
-
-def unhurried(settings: ComparisonSettings) -> ComparisonSettings:
-    """Allow the candidate all of each minute, where no one is served meanwhile."""
-    limits = settings.limits
-    whole = limits.model_copy(update={"budget_s": 2 * MINUTE_S * limits.in_flight})
-    return settings.model_copy(update={"limits": whole})
 
 
 class LogWatch:

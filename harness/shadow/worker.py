@@ -55,12 +55,6 @@ class CandidateWorker(Protocol):
         ...
 
 
-def hung(hang_ns: int) -> WorkerLost:
-    """State that a candidate was given up."""
-    cause = f"no answer after {hang_ns / 1e9:.3f} s; its worker is replaced"
-    return WorkerLost(ProblemKind.TIMEOUT, cause, pair.given_up(Status.TIMED_OUT, cause, hang_ns))
-
-
 MAX_ANSWER_BYTES = 16 << 20
 CHUNK_BYTES = 1 << 16
 _LENGTH = struct.Struct("!i")
@@ -195,7 +189,9 @@ class ProcessWorker:
             while not there:
                 spent_ns = perf_counter_ns() - start
                 if spent_ns >= limit_ns:
-                    raise hung(limit_ns)
+                    cause = f"no answer after {limit_ns / 1e9:.3f} s; its worker is replaced"
+                    side = pair.given_up(Status.TIMED_OUT, cause, limit_ns)
+                    raise WorkerLost(ProblemKind.TIMEOUT, cause, side)
                 left_s = (limit_ns - spent_ns) / 1e9
                 there = bool(wait([self._ours], timeout=min(LOOK_S, left_s)))
                 self._look_at_memory(spent_ns)
