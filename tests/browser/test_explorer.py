@@ -206,24 +206,6 @@ def page(tab: Watched, file: Path) -> Page:
     return at(tab, file, "")
 
 
-def test_light_and_dark_by_the_system_and_by_hand(page: Page) -> None:
-    def paper() -> str:
-        return str(page.evaluate("getComputedStyle(document.body).backgroundColor"))
-
-    light = paper()
-    page.emulate_media(color_scheme="dark")
-    dark = paper()
-    assert dark != light
-    page.click("#theme")
-    assert paper() == light
-    page.emulate_media(color_scheme="light")
-    page.click("#theme")
-    assert paper() == dark
-    page.click("#theme")
-    assert paper() == light
-    assert page.locator("#theme").inner_text() == "Theme: system"
-
-
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_axe_finds_nothing_grave(tab: Watched, page: Page, scheme: str) -> None:
     page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
@@ -354,18 +336,6 @@ def test_a_query_shows_what_nobody_shows_its_measures_its_parts_and_its_times(pa
     times = panel.get_by_role("region", name="Times of this query").inner_text()
     assert "old\t2.00\t1.00\t3.00\t2.50" in times
     assert "new\t4.00\t4.00\t7.00\tnot asked again" in times
-
-
-def test_a_failure_is_told_and_is_no_number(page: Page) -> None:
-    page.select_option("#outcome", "failed")
-    assert page.locator("#rows td").first.inner_text().startswith("failed")
-    page.locator("#rows a").first.click()
-    assert "new: failed: no such <table>." in page.locator("#panel .why").first.inner_text()
-    assert "failed: no such <table>" in page.locator(".ranking .instead").inner_text()
-    assert page.locator(".ranking li").count() == 10
-    assert page.locator(".ranking li .move").count() == 0
-    missing = page.get_by_role("region", name="Relevant documents that neither arm shows")
-    assert "not among the 12 hits kept\tfailed: no such <table>" in missing.inner_text()
 
 
 def test_the_worst_comes_first_and_all_are_counted(page: Page) -> None:

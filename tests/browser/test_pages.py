@@ -133,20 +133,6 @@ def test_tab_alone_reaches_everything_in_the_order_of_reading(
     assert reached == list(range(count))
 
 
-def test_a_gate_on_the_first_screen_leads_to_its_row(
-    watched: Watched, files: dict[str, Path]
-) -> None:
-    shown = watched.open(files["several"])
-    link = shown.locator(".strip .inconclusive a").first
-    gate = link.locator(".name").inner_text()
-    link.click()
-    row = shown.locator("tr:target")
-    assert row.locator("th").inner_text().startswith(gate)
-    assert "To reach a decision" in row.inner_text()
-    top: float = row.evaluate("row => row.getBoundingClientRect().top")
-    assert 0 <= top < WIDE["height"]
-
-
 def test_what_remains_is_in_sight_and_the_rest_one_key_away(
     watched: Watched, files: dict[str, Path]
 ) -> None:

@@ -123,23 +123,6 @@ def slow(seconds: float) -> Fault:
     return answer
 
 
-def drip(seconds: float, times: int) -> Fault:
-    """Send a byte at a time, so that no single wait is long."""
-
-    def answer(handler: BaseHTTPRequestHandler) -> None:
-        handler.send_response(200)
-        handler.send_header("Content-Length", str(times))
-        handler.end_headers()
-        for _ in range(times):
-            try:
-                handler.wfile.write(b" ")
-            except OSError:
-                return
-            time.sleep(seconds)
-
-    return answer
-
-
 def send(handler: BaseHTTPRequestHandler, code: int, said: bytes, **headers: str) -> None:
     """Answer whole."""
     handler.send_response(code)

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from pathlib import Path
 
-import jsonschema
 import pytest
 
 from harness.core.gate import Cause, Finding, Outcome, StepDecision, Verdict
 from harness.core.scores import Dependence, Estimate
 from harness.gates.base.rules import Where
-from harness.policy.load import load_policy
 from harness.policy.looks import Looks
-from harness.report.decision import EvidencePart, RecordPart, schema, to_json
-from harness.report.doc import Bar, Section, Strip
+from harness.report.doc import Bar
 from harness.report.page.cards import (
     BEYOND,
     EDGE,
@@ -25,28 +21,18 @@ from harness.report.page.cards import (
     bar,
     because,
     card,
-    counts,
     headline,
-    independence,
-    sides,
     tone,
 )
 from harness.report.page.custody import Custody, JudgementCoverage, Pinned, lines
 from harness.report.page.remains import HOPELESS, RemainingWork, remains
 from harness.report.rounding import MINUS
 from tests.make import report_inputs
-from tests.report.test_page import known
-from tests.source import ROOT
 
 PASS = Finding("g", "floor", Verdict.PASS, Cause.KEPT, "fine", "b", Estimate(1, 1, 1, 1), 0.0, "u")
 FAIL = replace(PASS, gate="h", verdict=Verdict.FAIL, cause=Cause.BROKEN, reason="harm")
 OPEN = replace(
-    PASS,
-    gate="i",
-    verdict=Verdict.INCONCLUSIVE,
-    cause=Cause.OPEN,
-    reason="unclear",
-    remedy="more",
+    PASS, gate="i", verdict=Verdict.INCONCLUSIVE, cause=Cause.OPEN, reason="unclear", remedy="more"
 )
 
 
@@ -76,18 +62,6 @@ def test_every_decision_has_its_tone_and_words(
     assert found.tone == expected.value
     assert words in answer(decision)
     assert (found.tone == Tone.PROMOTE.value) == (found.outcome == Outcome.PROMOTE.value.upper())
-
-
-def test_failures_are_named_first_and_the_rest_counted() -> None:
-    found = step(PASS, OPEN, replace(OPEN, gate="j"), FAIL)
-    assert [line[:3] for line in because(found.blocking, "a")] == ["✕ h", "? i", "? j"]
-    assert counts(found) == "4 gates: 1 pass, 1 fail, 2 inconclusive"
-    shown = card(report_inputs.report(), found, "d0-0")
-    inside = [one for one in shown.blocks if isinstance(one, Section)]
-    assert [one.title for one in inside] == [counts(found), "and 1 more"]
-    (strip,) = inside[0].blocks
-    assert isinstance(strip, Strip)
-    assert [one.name for one in strip.stripes] == ["g", "i", "j", "h"]
 
 
 GATE = Finding(
@@ -140,12 +114,6 @@ def test_the_answer_is_one_sentence(
         after = "x" if "after" in rest else ""
         made.append(StepDecision(str(name), "old", "new", "taken" in rest, findings, after))
     assert headline(made, {}) == says
-
-
-def test_a_yes_shows_what_was_measured_and_a_no_its_reason() -> None:
-    seen = {"v2": "nDCG@10 +0.0900 [0.0500, 0.1300], p95 12.1 → 9.30 ms"}
-    assert headline((step_remains(KEPT_GATE),), seen) == f"Yes to v2 ({seen['v2']})."
-    assert seen["v2"] not in headline((step_remains(GATE),), seen)
 
 
 def test_what_several_gates_say_is_said_once() -> None:
@@ -285,50 +253,7 @@ def test_the_side_that_passes_ends_at_the_bound(
     assert found == (pytest.approx(expected) if expected else None)
 
 
-def test_sides_are_those_of_the_policy() -> None:
-    policy = load_policy(ROOT / "policy" / "migration.toml")
-    assert sides(policy, "shadow") == {
-        "Engine identity": None,
-        "Unanswered queries": "below",
-        "Duplicate documents": "below",
-    }
-    assert not sides(policy, "another step")
-    assert not sides(None, "shadow")
-
-
 WORTH = Dependence(40, 25, 6, 1.6)
-
-
-def test_the_page_says_what_queries_are_worth() -> None:
-    report = replace(report_inputs.report(), dependence={"tantivy": {"nDCG@10": WORTH}})
-    says = "40 queries in 25 clusters (largest 6): design effect 1.60, effective sample size 25."
-    assert says in independence(report, "tantivy")
-    assert "clusters" not in independence(report, "hybrid")
-
-
-def test_the_decision_has_the_same_for_machines() -> None:
-    report = replace(report_inputs.report(), dependence={"tantivy": {"nDCG@10": WORTH}})
-    written = to_json([report])
-    jsonschema.validate(written, schema())
-    found = {one["name"]: one["dependence"] for one in written["datasets"][0]["comparisons"]}
-    assert found["tantivy"]["nDCG@10"] == {
-        "queries": 40, "clusters": 25, "largest": 6, "design_effect": 1.6, "effective": 25,
-    }  # fmt: skip
-    assert found["hybrid"] == {}
-    assert written["datasets"][0]["clusters"] == {
-        "how": "near-duplicates", "reason": "", "parted": 0,
-    }  # fmt: skip
-
-
-@pytest.mark.parametrize(("share", "most"), [(0.0, 6), (0.1, 6), (0.2, 8)])
-def test_the_page_says_how_large_an_intent_may_be(tmp_path: Path, share: float, most: int) -> None:
-    trust = known(tmp_path)
-    rules = replace(trust.policy.rules, largest_cluster=share)
-    trust = replace(trust, policy=replace(trust.policy, rules=rules))
-    worth = {"tantivy": {"nDCG@10": WORTH}}
-    report = replace(report_inputs.report(), trust=trust, dependence=worth)
-    says = f"declared or not, has more than {most} of these 40 queries ({most / 40:.2%})."
-    assert says in independence(report, "tantivy")
 
 
 FIRST = Looks(1, 1, 0, 0.025, (), ())
@@ -336,18 +261,6 @@ KEPT = Custody(
     JudgementCoverage(1600, 1440, 12, 0, {}), None, "harness policy pin p.toml", 1, "0" * 64, None,
     {"tantivy": FIRST},
 )  # fmt: skip
-
-
-def test_unjudged_queries_are_the_first_line() -> None:
-    assert (
-        lines(KEPT)[0]
-        == "1,600 queries: 160 (10.0 %) have no judgement; 12 have no relevant document."
-    )
-    more = JudgementCoverage(1600, 1600, 0, 3, {"tantivy": 2})
-    assert lines(replace(KEPT, coverage=more))[0] == (
-        "1,600 queries, all of them judged; 3 judged queries are not in the query set;"
-        " tantivy left 2 unanswered."
-    )
 
 
 @pytest.mark.parametrize(
@@ -378,13 +291,3 @@ def test_looks_are_the_last() -> None:
         " larger counts). Earlier outcomes: promote on 2026-02-01, hold 2 times, last on"
         " 2026-02-03. Changed since the last look: another race."
     )
-
-
-def test_the_same_for_machines() -> None:
-    found = replace(KEPT, pinned=Pinned("2026-03-01", 2, ("1 query added (b)",)))
-    said = EvidencePart.of(found).model_dump(mode="json")
-    assert (said["queries"], said["judged"], said["unjudged"]) == (1600, 1440, 160)
-    assert said["pin"]["differences"] == ["1 query added (b)"]
-    kept = RecordPart.model_validate(found).model_dump(mode="json")
-    assert (kept["number"], kept["since"]) == (1, None)
-    assert kept["steps"]["tantivy"]["looks"] == 1

@@ -7,8 +7,6 @@ import json
 import math
 import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -30,8 +28,7 @@ from harness.report.doc import (
     to_json,
     to_markdown,
 )
-from harness.report.rounding import markdown, minute, snippet
-from tests.source import ROOT
+from harness.report.rounding import minute, snippet
 
 LONG = "a text that is much wider than eighty columns, " * 4
 DOC = Section(
@@ -228,25 +225,7 @@ def test_a_moment_is_written_to_the_minute(moment: str, shown: str) -> None:
     assert minute(moment) == shown
 
 
-@given(st.text())
-def test_markdown_never_ends_a_cell(text: str) -> None:
-    escaped = markdown(text)
-    assert "\n" not in escaped
-    assert "<" not in escaped
-    assert all(escaped[at - 1] == "\\" for at, letter in enumerate(escaped) if letter == "|")
-
-
 HOMES = ("HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME")
-DRAWS = """
-import os, sys
-from harness.cli import main
-sys.argv = ["harness", "--help"]
-try:
-    main()
-finally:
-    import harness.report.svg
-    print(os.environ.get("MPLCONFIGDIR", ""))
-"""
 
 
 def settled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, **env: str) -> str:
@@ -258,15 +237,3 @@ def settled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, **env: str) -> str:
     monkeypatch.setattr("tempfile.tempdir", None)
     svg.settle()
     return os.environ.get(svg.FONTS, "")
-
-
-def test_a_command_settles_it_before_it_draws(tmp_path: Path) -> None:
-    """It was a warning of seven lines in each command, and a second of looking for fonts."""
-    kept = {name: value for name, value in os.environ.items() if name != svg.FONTS}
-    said = subprocess.run(
-        [sys.executable, "-c", DRAWS],
-        cwd=ROOT, env={**kept, "TMPDIR": str(tmp_path), "HOME": "/dev/null"},
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert said.stdout.splitlines()[-1].endswith("/matplotlib")
-    assert "Matplotlib" not in said.stderr

@@ -7,7 +7,6 @@ import hashlib
 import re
 from dataclasses import replace
 from itertools import accumulate, pairwise
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 from urllib.parse import parse_qs
@@ -15,16 +14,11 @@ from urllib.parse import parse_qs
 import numpy as np
 import pytest
 
-from harness.core.errors import BadFile
 from harness.core.run import Row, Run, Status
 from harness.core.scores import Paired
 from harness.measures.decompose import decompose
-from harness.report.explorer import (
-    hits,
-    to_explorer,
-    values,
-)
-from harness.report.explorer_stages import from_json, holds, stages
+from harness.report.explorer import hits, to_explorer, values
+from harness.report.explorer_stages import holds, stages
 from harness.report.html import explore_link
 from harness.report.inputs import Apart, QueryStage, ReportInput
 from harness.report.page.tables import DEPTH
@@ -40,19 +34,6 @@ def found() -> SimpleNamespace:
 
 def value(found: SimpleNamespace, code: int) -> Any:  # noqa: ANN401  of the page
     return found.reasons[-1 - code] if code < 0 else found.numbers[code]
-
-
-def test_every_value_of_every_arm_comes_back(found: SimpleNamespace) -> None:
-    report = report_inputs.report()
-    for arm, side in enumerate(report.arms.values()):
-        for at, measure in enumerate(found.measures):
-            column = found.scores[arm][at]
-            by_query = side.scores[measure].by_query
-            for query_id, code in zip(found.ids, column, strict=True):
-                if query_id in by_query:
-                    assert value(found, code) == for_json(by_query[query_id])
-                else:
-                    assert code < 0
 
 
 def test_the_parts_of_a_difference_are_those_of_decompose(found: SimpleNamespace) -> None:
@@ -143,24 +124,6 @@ def test_late_and_never_asked_are_not_the_same(report: ReportInput) -> None:
     ]
     assert len(shown.found) == len(report.queries)
     assert shown.deeper == []
-
-
-def test_times_are_medians_of_arms_that_were_verified(
-    report: ReportInput, found_hits: SimpleNamespace
-) -> None:
-    assert report.latency is not None
-    race = report.latency.race
-    assert [one.arm for one in found_hits.times] == [0, 1]
-    assert found_hits.unverified == [2]
-    first, second = found_hits.times
-    times = race.elapsed_ns["fts5-default"]
-    assert first.median == [int(value) for value in np.median(times, axis=0)]
-    assert first.low == times.min(axis=0).tolist()
-    assert first.high == times.max(axis=0).tolist()
-    again = [int(v) for v in np.median(race.repeated_ns["fts5-default"], axis=0)]
-    assert first.again == again + [0] * (len(first.median) - len(again))
-    assert len(second.again) == len(second.median)
-    assert first.processes == 4
 
 
 def test_a_raced_query_keeps_its_own_row(report: ReportInput) -> None:
@@ -257,10 +220,3 @@ def test_what_no_longer_holds_is_left_out(change: dict[str, Any]) -> None:
     assert holds(report, apart())
     assert not holds(report, apart(**change))
     assert stages(replace(report, apart=(apart(**change),))) == []
-
-
-def test_a_file_that_is_something_else_is_named() -> None:
-    wrong: tuple[dict[str, Any], ...] = ({}, {"steps": [], "queries": [{}]}, {"steps": 3})
-    for written in wrong:
-        with pytest.raises(BadFile, match=r"x\.json: not what harness decompose writes"):
-            from_json(written, Path("x.json"))

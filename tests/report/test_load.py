@@ -10,12 +10,7 @@ from harness.core.gate import Verdict
 from harness.core.run import Status
 from harness.core.scores import Estimate
 from harness.load.evidence import highest_shared
-from harness.load.page import (
-    headline,
-    notes,
-    tables,
-    to_page,
-)
+from harness.load.page import headline, notes, tables, to_page
 from harness.load.rates import Highest, RepeatNoise
 from harness.load.trial import Histogram, LoadReport, RatePoint, Record, Trial
 

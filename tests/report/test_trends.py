@@ -14,13 +14,7 @@ from harness.core.errors import BadFile
 from harness.core.gate import Verdict
 from harness.report import trends
 from harness.report.doc import Cell, Section, TableBlock
-from harness.report.trends import (
-    TrendEntry,
-    changed,
-    comparable,
-    document,
-    headline,
-)
+from harness.report.trends import TrendEntry, changed, comparable, document, headline
 
 FIRST = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
