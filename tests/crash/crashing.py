@@ -20,9 +20,10 @@ HERE = Path(__file__).parent
 
 
 class Ended(NamedTuple):
-    """What a command, and one beside it, came to."""
+    """What a command came to."""
 
-    codes: tuple[int, ...]
+    code: int
+    """Minus the signal where it was killed."""
     out: str
     err: str
     calls: tuple[str, ...]
@@ -43,12 +44,12 @@ class Crashing:
         assert self.server.stdout
         self.server.stdin.write(json.dumps(asdict(found)) + "\n")
         self.server.stdin.flush()
-        codes = json.loads(self.server.stdout.readline())
+        code = int(self.server.stdout.readline())
         out, err, log = (
             self.said.with_name(f"{self.said.name}.{end}").read_text()
             for end in ("out", "err", "log")
         )
-        return Ended(tuple(codes), out, err, tuple(log.splitlines()))
+        return Ended(code, out, err, tuple(log.splitlines()))
 
     def put_back(self, template: Path) -> None:
         shutil.rmtree(self.root, ignore_errors=True)

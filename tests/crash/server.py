@@ -1,7 +1,7 @@
 """A process that has loaded the harness, and forks for each command that is to be crashed.
 
 It is run with ``interpose.c`` preloaded, reads an ``Attempt`` as a line of JSON, and answers with
-one exit code a command: minus the signal where it was killed. The clock and the user's name stand
+its exit code: minus the signal where it was killed. The clock and the user's name stand
 still, so that the same command leaves the same bytes.
 """
 
@@ -100,10 +100,10 @@ def _run(attempt: Attempt, log: int) -> int:
 
 
 def _forked(attempt: Attempt, said: str) -> int:
-    """Start a command; what it prints and calls goes to ``said`` with .out, .err and .log."""
+    """Run a command; what it prints and calls goes to ``said`` with .out, .err and .log."""
     child = os.fork()
     if child:
-        return child
+        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     Path(f"{said}.in").write_text(attempt.typed, encoding="utf-8")
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
     os.dup2(os.open(f"{said}.in", os.O_RDONLY), 0)
@@ -113,15 +113,10 @@ def _forked(attempt: Attempt, said: str) -> int:
     os._exit(_run(attempt, log))
 
 
-def _done(attempt: Attempt, said: str) -> list[int]:
-    _, status = os.waitpid(_forked(attempt, said), 0)
-    return [os.waitstatus_to_exitcode(status)]
-
-
 def _serve(said: str) -> None:
     _prepared()
     for line in sys.stdin:
-        sys.stdout.write(json.dumps(_done(Attempt(**json.loads(line)), said)) + "\n")
+        sys.stdout.write(f"{_forked(Attempt(**json.loads(line)), said)}\n")
         sys.stdout.flush()
 
 
