@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -26,6 +27,7 @@ from harness.pipeline.imports import (
     import_beir,
     import_ir_datasets,
     import_jsonl,
+    import_mbox,
     import_ratings,
     import_trec,
     judgements,
@@ -184,6 +186,44 @@ ir_datasets: Any = pytest.importorskip("ir_datasets", reason="the extra ir-datas
 def target(tmp_path: Path) -> ImportTarget:
     to = tmp_path / "datasets", tmp_path / "qrels"
     return ImportTarget("mine", *to, split="test")
+
+
+MAIL_FILES = {"mbox": "box", "queries": "queries.jsonl", "qrels": "test.qrels"}
+
+
+def test_a_collection_of_ir_datasets_is_taken_with_its_titles(
+    target: ImportTarget, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    document = SimpleNamespace(doc_id="d1", title="Red", text="shoes")
+    plain = SimpleNamespace(doc_id="d2", default_text=lambda: "boots")
+    query = SimpleNamespace(query_id="q1", default_text=lambda: "red shoes")
+    found = SimpleNamespace(
+        docs_iter=lambda: iter((document, plain)),
+        queries_iter=lambda: iter((query,)),
+        qrels_iter=lambda: iter((SimpleNamespace(query_id="q1", doc_id="d1", relevance=2),)),
+        **{f"has_{part}": lambda: True for part in ("docs", "queries", "qrels")},
+    )
+    monkeypatch.setattr(ir_datasets, "load", lambda _: found)
+    report = import_ir_datasets(target, collection="own", download=False)
+    assert (report.documents, report.queries, report.judgements) == (2, 1, 1)
+    corpus = tuple(beir.documents(target.datasets / "mine" / "corpus.jsonl"))
+    assert corpus == (Document("d1", "Red", "shoes"), Document("d2", "", "boots"))
+    assert trec.qrels(target.qrels / "mine" / "test.qrels").grades == {"q1": {"d1": 2}}
+
+
+def test_mail_is_imported_and_what_is_odd_about_it_is_on_the_card(
+    target: ImportTarget, tmp_path: Path
+) -> None:
+    head = "From x Mon Jan  6 00:00:00 2025\nFrom: a@x\nMessage-ID: <{}@x>\n"
+    mails = f"{head.format(1)}Date: Mon, 06 Jan 2025 12:00:00 +0000\n\nfirst\n\n"
+    (tmp_path / "box").write_text(f"{mails}{head.format(2)}In-Reply-To: <1@x>\n\nsecond\n")
+    (tmp_path / "queries.jsonl").write_text('{"query_id": "q", "text": "first"}\n')
+    (tmp_path / "test.qrels").write_text("q 0 1@x 2\nq 0 2@x 1\n")
+    files = {f"{name}_file": tmp_path / file for name, file in MAIL_FILES.items()}
+    found = import_mbox(target, **files)
+    assert (found.report.documents, found.report.queries, found.report.judgements) == (2, 1, 2)
+    about = card.read(target.datasets / "mine")
+    assert about.warnings == ["1 of the mails: it has no date (mail 2: 2@x)."]
 
 
 def test_nothing_is_downloaded_unasked(

@@ -208,6 +208,14 @@ def test_an_arm_of_one_s_own_stands_for_the_one_that_the_policy_names(
     assert set(scores) == {"fts5", "tantivy", "hash-hybrid", "fts5-porter"}
 
 
+@pytest.mark.slow
+def test_only_arms_of_steps_race_in_a_migration(shot: Shot, project: Toy) -> None:
+    chosen = {"control": "", "by_steps": True, "policy_file": steps(project), "until": "first"}
+    shot.fire(**chosen, arms=(), timed=True)
+    latency = json.loads((shot.out / "decision.json").read_text())["datasets"][0]["latency"]
+    assert set(latency["percentiles"]) == {"fts5", "tantivy"}
+
+
 def steps(project: Toy) -> Path:
     """Two steps: the first fails, the second passes and waits; a gate names a fourth arm."""
     strict = GATES.replace("floor = 0.6", "floor = 0.999")
@@ -246,6 +254,10 @@ def test_the_decision_fits_its_schema_and_is_read_back(project: Toy) -> None:
     (read,), decided_at = read_decision(project.layout)
     assert (read.step, read.outcome, read.verdict) == (said.step, said.outcome, said.verdict)
     assert datetime.now(UTC) - decided_at < timedelta(minutes=5)
+    about = written["datasets"][0]["provenance"]
+    assert datetime.fromisoformat(about["expires_at"]) - decided_at == timedelta(days=2)
+    data = json.loads((project.layout.data / "manifest.json").read_text())
+    assert about["sha256"] == {kind: data[f"{kind}_sha256"] for kind in about["sha256"]}
 
 
 @pytest.mark.slow

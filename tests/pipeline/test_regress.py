@@ -73,6 +73,7 @@ def test_nothing_changed_is_no_worse_hit_for_hit(then: Toy, project: Toy) -> Non
         (),
     )
     assert {row.difference.value for row in regression.moved} == {0.0}
+    assert [one.step for one in judged(project, then.layout, ("tantivy",)).decisions] == ["tantivy"]
 
 
 def test_an_arm_that_lost_answers_fails_and_its_queries_are_named(then: Toy, project: Toy) -> None:
