@@ -22,15 +22,7 @@ from harness.core.formats import json_of
 from harness.core.printable import one_line
 from harness.core.reading import Malformed, text_of
 from harness.corpus import cells
-from harness.judge.machine import (
-    CostBound,
-    EndpointSettings,
-    JudgeAnswer,
-    PairToJudge,
-    Purse,
-    RequestPace,
-    Unlabelled,
-)
+from harness.judge import machine
 from harness_engines.stacks.http import connection
 from harness_engines.stacks.http.connection import seconds
 
@@ -53,7 +45,9 @@ class Reply(NamedTuple):
     note: str
 
 
-def request(model: str, instructions: str, seen: PairToJudge, max_tokens: int) -> dict[str, Any]:
+def request(
+    model: str, instructions: str, seen: machine.PairToJudge, max_tokens: int
+) -> dict[str, Any]:
     """Return the body of a request.
 
     The instructions are the system message, and never hold a word of a query or document. Those
@@ -182,12 +176,12 @@ class PromptTemplate(NamedTuple):
 class Endpoint:
     """Sends a pair a request."""
 
-    settings: EndpointSettings
+    settings: machine.EndpointSettings
     instructions: PromptTemplate
     client: httpx.Client
     url: str
-    purse: Purse
-    pace: RequestPace
+    purse: machine.Purse
+    pace: machine.RequestPace
 
     @property
     def name(self) -> str:
@@ -202,16 +196,16 @@ class Endpoint:
         stated = self.settings.model_dump(include={"name", "model", "max_tokens"})
         return digest.of_json([stated, self.template, self.url])
 
-    def bound(self, seen: PairToJudge) -> CostBound:
+    def bound(self, seen: machine.PairToJudge) -> machine.CostBound:
         body = self._body(seen)
         letters = sum(len(one["content"]) for one in body["messages"])
         sent = letters / LETTERS_A_TOKEN
         answered = self.settings.max_tokens
         # A token is a byte at least, so no request can have more of them than its body has bytes.
         most = len(json.dumps(body, ensure_ascii=False).encode())
-        return CostBound(sent, self._cost(sent, answered / 4), self._cost(most, answered))
+        return machine.CostBound(sent, self._cost(sent, answered / 4), self._cost(most, answered))
 
-    def judge(self, seen: PairToJudge) -> JudgeAnswer:
+    def judge(self, seen: machine.PairToJudge) -> machine.JudgeAnswer:
         body, most = self._body(seen), self.bound(seen).most
         cost, problem = 0.0, ""
         for attempt in range(self.settings.retries + 1):
@@ -226,11 +220,15 @@ class Endpoint:
                     self.pace.pause(attempt + 1, exc.wait_s)
                 continue
             self.purse.correct(most, paid)
-            return JudgeAnswer(found.probabilities, found.model, cost + paid, found.note, attempt)
+            return machine.JudgeAnswer(
+                found.probabilities, found.model, cost + paid, found.note, attempt
+            )
         tried = self.settings.retries + 1
-        raise Unlabelled(f"the judge {self.name}: {problem} (attempts: {tried})")
+        raise machine.Unlabelled(f"the judge {self.name}: {problem} (attempts: {tried})")
 
-    def _once(self, body: dict[str, Any], seen: PairToJudge, most: float) -> tuple[Reply, float]:
+    def _once(
+        self, body: dict[str, Any], seen: machine.PairToJudge, most: float
+    ) -> tuple[Reply, float]:
         """Send a request once."""
         said = self._answered(body, most)
         used = usage(said)
@@ -265,7 +263,7 @@ class Endpoint:
             quoted = one_line(content.decode("utf-8", "replace"), QUOTED)
             raise _Failed(self._hidden(f"the answer is not JSON: {quoted}"), most) from exc
 
-    def _body(self, seen: PairToJudge) -> dict[str, Any]:
+    def _body(self, seen: machine.PairToJudge) -> dict[str, Any]:
         of = self.settings
         return request(of.model, self.instructions.text, seen, of.max_tokens)
 
@@ -279,7 +277,7 @@ class Endpoint:
 
 
 @contextmanager
-def opened(settings: EndpointSettings, beside: Path, kept: Path) -> Iterator[Endpoint]:
+def opened(settings: machine.EndpointSettings, beside: Path, kept: Path) -> Iterator[Endpoint]:
     """Open a judge; nothing is sent yet. ``kept`` is the folder of what it answered and cost."""
     url, key = _address(), os.environ.get(KEY, "")
     if not key.strip() or not key.isascii() or not key.isprintable():
@@ -296,8 +294,8 @@ def opened(settings: EndpointSettings, beside: Path, kept: Path) -> Iterator[End
             _instructions(beside / settings.template),
             client,
             f"{url.rstrip('/')}/chat/completions",
-            Purse(kept / "spent.json", settings.budget),
-            RequestPace(settings.per_minute),
+            machine.Purse(kept / "spent.json", settings.budget),
+            machine.RequestPace(settings.per_minute),
         )
 
 

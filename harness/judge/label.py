@@ -15,21 +15,6 @@ from harness.core.progress import progress
 from harness.corpus import judgements
 from harness.corpus.judgements import JudgingPair, Label
 from harness.judge import machine
-from harness.judge.machine import (
-    FREE,
-    AnswerFolder,
-    CostBound,
-    EncoderSettings,
-    EndpointSettings,
-    Judge,
-    JudgeAnswer,
-    PairToJudge,
-    Settings,
-    Unlabelled,
-    WordOverlapSettings,
-    cumulative,
-    key_of,
-)
 from harness_engines.contract import SearchError
 from harness_engines.rerank.cross_encoder import CrossEncoder
 
@@ -65,33 +50,35 @@ class Estimated:
 
 
 @contextmanager
-def opened(path: Path, cache: Path) -> Iterator[tuple[Judge, AnswerFolder]]:
+def opened(path: Path, cache: Path) -> Iterator[tuple[machine.Judge, machine.AnswerFolder]]:
     """Open the judge of a file, with its answers below ``cache``."""
     found = machine.read(path)
-    answers = AnswerFolder(cache / found.name, found.name)
+    answers = machine.AnswerFolder(cache / found.name, found.name)
     with _judge(found, path.parent, answers.folder) as judge:
         yield judge, answers
 
 
 @contextmanager
-def _judge(found: Settings, beside: Path, kept: Path) -> Iterator[Judge]:
+def _judge(found: machine.Settings, beside: Path, kept: Path) -> Iterator[machine.Judge]:
     match found:
-        case WordOverlapSettings():
+        case machine.WordOverlapSettings():
             yield Overlap(found)
-        case EncoderSettings():
+        case machine.EncoderSettings():
             yield Encoder.load(found, beside)
-        case EndpointSettings():
+        case machine.EndpointSettings():
             from harness.judge.endpoint import opened as endpoint
 
             with endpoint(found, beside, kept) as judge:
                 yield judge
 
 
-def estimate(path: Path, judge: Judge, answers: AnswerFolder) -> Estimated:
+def estimate(path: Path, judge: machine.Judge, answers: machine.AnswerFolder) -> Estimated:
     """Return what judging a pool costs; nothing is sent."""
     pool = judgements.read_pool(path)
-    seen = [PairToJudge.of(pair) for pair in pool.pairs]
-    fresh = [one for one in dict.fromkeys(seen) if answers.known(key_of(judge, one)) is None]
+    seen = [machine.PairToJudge.of(pair) for pair in pool.pairs]
+    fresh = [
+        one for one in dict.fromkeys(seen) if answers.known(machine.key_of(judge, one)) is None
+    ]
     bounds = [judge.bound(one) for one in fresh]
     return Estimated(
         pairs=len(seen),
@@ -102,7 +89,7 @@ def estimate(path: Path, judge: Judge, answers: AnswerFolder) -> Estimated:
     )
 
 
-def label(path: Path, judge: Judge, answers: AnswerFolder, to: Path) -> Labelled:
+def label(path: Path, judge: machine.Judge, answers: machine.AnswerFolder, to: Path) -> Labelled:
     """Judge every pair of a pool, whatever people said of it, and write ``to``.
 
     Each answer is on the disk before the next request, so a command that is cut off goes on where
@@ -116,15 +103,17 @@ def label(path: Path, judge: Judge, answers: AnswerFolder, to: Path) -> Labelled
     pool = judgements.read_pool(path)
     found: list[Label] = []
     lacking: list[tuple[str, str, str]] = []
-    fresh: list[JudgeAnswer] = []
+    fresh: list[machine.JudgeAnswer] = []
     models: set[str] = set()
     row = 0
     with progress(f"judged by {judge.name}", len(pool.pairs)) as advance:
         for pair in pool.pairs:
-            seen = PairToJudge.of(pair)
+            seen = machine.PairToJudge.of(pair)
             try:
-                answer = answers.ask(key_of(judge, seen), partial(_asked, judge, seen, fresh))
-            except Unlabelled as exc:
+                answer = answers.ask(
+                    machine.key_of(judge, seen), partial(_asked, judge, seen, fresh)
+                )
+            except machine.Unlabelled as exc:
                 lacking.append((pair.query_id, pair.doc_id, str(exc)))
                 row += 1
                 if row == min(IN_A_ROW, len(pool.pairs)):
@@ -146,7 +135,9 @@ def label(path: Path, judge: Judge, answers: AnswerFolder, to: Path) -> Labelled
     )
 
 
-def _asked(judge: Judge, seen: PairToJudge, fresh: list[JudgeAnswer]) -> JudgeAnswer:
+def _asked(
+    judge: machine.Judge, seen: machine.PairToJudge, fresh: list[machine.JudgeAnswer]
+) -> machine.JudgeAnswer:
     found = judge.judge(seen)
     if len(found.probabilities) != len(seen.scale):
         raise DatasetError(
@@ -157,7 +148,7 @@ def _asked(judge: Judge, seen: PairToJudge, fresh: list[JudgeAnswer]) -> JudgeAn
     return found
 
 
-def _label(judge: Judge, pair: JudgingPair, answer: JudgeAnswer) -> Label:
+def _label(judge: machine.Judge, pair: JudgingPair, answer: machine.JudgeAnswer) -> Label:
     return Label(
         query_id=pair.query_id,
         doc_id=pair.doc_id,
@@ -176,7 +167,7 @@ def _label(judge: Judge, pair: JudgingPair, answer: JudgeAnswer) -> Label:
 class Overlap:
     """Scores a pair by the share of the query's words that title and text have."""
 
-    settings: WordOverlapSettings
+    settings: machine.WordOverlapSettings
     template: str = ""
 
     @property
@@ -187,28 +178,28 @@ class Overlap:
     def identity(self) -> str:
         return self.settings.model_dump_json()
 
-    def bound(self, seen: PairToJudge) -> CostBound:  # noqa: ARG002  a rule costs nothing
-        return FREE
+    def bound(self, seen: machine.PairToJudge) -> machine.CostBound:  # noqa: ARG002  a rule costs nothing
+        return machine.FREE
 
-    def judge(self, seen: PairToJudge) -> JudgeAnswer:
+    def judge(self, seen: machine.PairToJudge) -> machine.JudgeAnswer:
         asked = set(WORD.findall(seen.query.casefold()))
         has = set(WORD.findall(f"{seen.title} {seen.text}".casefold()))
         shared = len(asked & has) / len(asked) if asked else 0.0
-        found = cumulative(shared, self.settings.cuts, self.settings.slope)
+        found = machine.cumulative(shared, self.settings.cuts, self.settings.slope)
         note = f"{len(asked & has)} of {len(asked)} words"
-        return JudgeAnswer(found, "word overlap", note=note)
+        return machine.JudgeAnswer(found, "word overlap", note=note)
 
 
 @dataclass(frozen=True, slots=True)
 class Encoder:
     """Reads query and document together."""
 
-    settings: EncoderSettings
+    settings: machine.EncoderSettings
     model: CrossEncoder
     template: str = ""
 
     @classmethod
-    def load(cls, settings: EncoderSettings, beside: Path) -> Encoder:
+    def load(cls, settings: machine.EncoderSettings, beside: Path) -> Encoder:
         """Open the model; nothing is ever fetched."""
         folder = beside / settings.folder
         try:
@@ -225,13 +216,13 @@ class Encoder:
     def identity(self) -> str:
         return f"{self.settings.model_dump_json(exclude={'folder'})} {self.model.identity}"
 
-    def bound(self, seen: PairToJudge) -> CostBound:  # noqa: ARG002  it runs on this machine
-        return FREE
+    def bound(self, seen: machine.PairToJudge) -> machine.CostBound:  # noqa: ARG002  it runs on this machine
+        return machine.FREE
 
-    def judge(self, seen: PairToJudge) -> JudgeAnswer:
+    def judge(self, seen: machine.PairToJudge) -> machine.JudgeAnswer:
         try:
             logit = float(self.model.logits(seen.query, [f"{seen.title} {seen.text}".strip()])[0])
         except SearchError as exc:
             raise ModelNotReady(f"the judge {self.name}: {exc}") from exc
-        found = cumulative(logit, self.settings.cuts, self.settings.slope)
-        return JudgeAnswer(found, self.model.identity, note=f"logit {logit:.4f}")
+        found = machine.cumulative(logit, self.settings.cuts, self.settings.slope)
+        return machine.JudgeAnswer(found, self.model.identity, note=f"logit {logit:.4f}")

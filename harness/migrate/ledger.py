@@ -21,16 +21,7 @@ from harness.core.folders import changing
 from harness.core.formats import json_file, moment_of
 from harness.core.gate import StepDecision, Verdict
 from harness.core.reading import Malformed, opened
-from harness.migrate.standing import (
-    CurrentDecision,
-    Day,
-    DecisionRecord,
-    Event,
-    Interleaved,
-    MigrationState,
-    Said,
-    state_of,
-)
+from harness.migrate import standing
 from harness.pipeline.gate import read_decision
 from harness.pipeline.layout import Layout
 from harness.policy.age import check_past
@@ -78,26 +69,28 @@ SETUP = ("engine", "version", "settings_sha256")
 """Of a manifest, what an engine is beside its documents."""
 
 
-def evidence(layout: Layout, policy_file: Path, held: Callable[[], object]) -> CurrentDecision:
+def evidence(
+    layout: Layout, policy_file: Path, held: Callable[[], object]
+) -> standing.CurrentDecision:
     """Read the decision in ``layout``; ``held`` counts the digests below it again.
 
     Nothing is raised for a decision that is not to be believed: it is said why.
     """
     policy_sha256 = digest.of_file(policy_file)
     if not layout.decision.is_file():
-        return CurrentDecision(None, "", policy_sha256)
+        return standing.CurrentDecision(None, "", policy_sha256)
     refused = ""
     try:
         held()
     except HarnessError as exc:
         refused = str(exc)
     try:
-        return CurrentDecision(decided(layout), refused, policy_sha256)
+        return standing.CurrentDecision(decided(layout), refused, policy_sha256)
     except HarnessError as exc:
-        return CurrentDecision(None, refused or str(exc), policy_sha256)
+        return standing.CurrentDecision(None, refused or str(exc), policy_sha256)
 
 
-def decided(layout: Layout) -> DecisionRecord:
+def decided(layout: Layout) -> standing.DecisionRecord:
     """Read what the decision says of each step."""
     decisions, decided_at = read_decision(layout)
     about = json_file(layout.decision)["datasets"][0]
@@ -116,7 +109,7 @@ def _decided(
     about: Mapping[str, Any],
     decisions: Iterable[StepDecision],
     decided_at: datetime,
-) -> DecisionRecord:
+) -> standing.DecisionRecord:
     arms = {
         name: digest.of_json([row[key] for key in SETUP])
         for name, row in about["provenance"]["arms"].items()
@@ -129,7 +122,7 @@ def _decided(
     }
     replays = about["provenance"].get("replayed_at", {})
     raced_at = about["latency"]["raced_at"] if about["latency"] else None
-    return DecisionRecord(
+    return standing.DecisionRecord(
         sha256=digest.of_file(layout.decision),
         decided_at=decided_at,
         raced_at=moment_of(raced_at) if raced_at else None,
@@ -149,11 +142,11 @@ def _earlier(replays: Mapping[str, str], one: StepDecision) -> datetime | None:
 
 def _said(
     one: StepDecision, arms: Mapping[str, str], compared: int, replayed_at: datetime | None
-) -> Said:
+) -> standing.Said:
     def gates(verdict: Verdict) -> tuple[str, ...]:
         return tuple(finding.gate for finding in one.findings if finding.verdict is verdict)
 
-    return Said(
+    return standing.Said(
         step=one.step,
         control=one.control,
         candidate=one.candidate,
@@ -169,13 +162,13 @@ def _said(
     )
 
 
-def replayed(decision: DecisionRecord) -> tuple[Day, ...]:
+def replayed(decision: standing.DecisionRecord) -> tuple[standing.Day, ...]:
     """Return the day on which a decision was requested for each step's arms.
 
     Deciding once more on another day makes no day of it; nor does a replay that has no date.
     """
     found = {
-        (said.control, said.candidate): Day(
+        (said.control, said.candidate): standing.Day(
             day=said.replayed_at.astimezone(UTC).date(),
             control=said.control,
             candidate=said.candidate,
@@ -199,7 +192,7 @@ def live(folders: Iterable[Path]) -> Iterator[Observation]:
         yield from records(folder, Observation)
 
 
-def streamed(observations: Iterable[Observation], step: Step) -> tuple[Day, ...]:
+def streamed(observations: Iterable[Observation], step: Step) -> tuple[standing.Day, ...]:
     """Count the pairs that a shadow of live queries compared, by day (UTC), for ``step``."""
     pairs: Counter[date] = Counter()
     for seen in observations:
@@ -214,7 +207,7 @@ def streamed(observations: Iterable[Observation], step: Step) -> tuple[Day, ...]
             )
         pairs[datetime.fromtimestamp(seen.at // NANOSECONDS, UTC).date()] += 1
     return tuple(
-        Day(
+        standing.Day(
             day=day,
             control=step.control,
             candidate=step.candidate,
@@ -236,21 +229,21 @@ HINT = (
 HEAD = 1024
 """Bytes of the file that are looked at, to tell whether it is a ledger."""
 KEYS = {"number", "previous", "event", "sha256"}
-_EVENT: TypeAdapter[Event] = TypeAdapter(Event)
+_EVENT: TypeAdapter[standing.Event] = TypeAdapter(standing.Event)
 
 
 @dataclass(frozen=True, slots=True)
 class Ledger:
     """A ledger as it was read."""
 
-    events: tuple[Event, ...]
+    events: tuple[standing.Event, ...]
     head: str
     """Digest of the last entry; zeros where there is none."""
 
     @property
-    def state(self) -> MigrationState:
+    def state(self) -> standing.MigrationState:
         """What the events add up to."""
-        return state_of(self.events)
+        return standing.state_of(self.events)
 
 
 def read(folder: Path) -> Ledger:
@@ -274,7 +267,7 @@ def read(folder: Path) -> Ledger:
         _wrong(path, f"ends with entry {len(events)}, which is not its last: some were taken out")
     try:
         if events:
-            state_of(events)
+            standing.state_of(events)
             check_past(events[-1].at)
     except EvidenceError as exc:
         raise BadFile(path, str(exc), HINT) from exc
@@ -290,7 +283,7 @@ def is_ledger(folder: Path) -> bool:
         return False
 
 
-def _checked(path: Path, number: int, entry: Any, previous: str) -> Event:  # noqa: ANN401  of JSON
+def _checked(path: Path, number: int, entry: Any, previous: str) -> standing.Event:  # noqa: ANN401  of JSON
     """Return the event of an entry that holds the one before it."""
     if not isinstance(entry, dict) or set(entry) != KEYS:
         _wrong(path, f"entry {number} is invalid")
@@ -306,10 +299,10 @@ def _checked(path: Path, number: int, entry: Any, previous: str) -> Event:  # no
         _wrong(path, f"entry {number}: {where}: {first['msg']}")
 
 
-def added(known: Ledger, event: Event) -> Ledger:
+def added(known: Ledger, event: standing.Event) -> Ledger:
     """Return the ledger with one more event."""
     events = (*known.events, event)
-    state_of(events)
+    standing.state_of(events)
     return Ledger(events, _entry(len(events), known.head, event)["sha256"])
 
 
@@ -324,7 +317,11 @@ def ledger_text(ledger: Ledger) -> str:
 
 
 def add(
-    folder: Path, event: Event, *, after: str, before: Mapping[Path, str] = MappingProxyType({})
+    folder: Path,
+    event: standing.Event,
+    *,
+    after: str,
+    before: Mapping[Path, str] = MappingProxyType({}),
 ) -> Ledger:
     """Add an event to the ledger whose head was ``after`` when it was read.
 
@@ -344,7 +341,7 @@ def add(
         return made
 
 
-def _entry(number: int, previous: str, event: Event) -> dict[str, Any]:
+def _entry(number: int, previous: str, event: standing.Event) -> dict[str, Any]:
     entry = {"number": number, "previous": previous, "event": event.model_dump(mode="json")}
     return {**entry, "sha256": _sha256(entry)}
 
@@ -359,14 +356,14 @@ def _wrong(path: Path, problem: str) -> NoReturn:
 
 def interleave(
     folder: Path, arms: tuple[str, ...], *, reason: str, now: datetime, by: str
-) -> MigrationState:
+) -> standing.MigrationState:
     """Note in the ledger that lists are mixed from these arms, or from none."""
     if len(arms) == 1 or len({*arms}) != len(arms):
         raise EvidenceError("name two arms or more, each once, the one that serves first")
     if not folder.is_dir():
         _ = read(folder).state
     with changing(folder / LEDGER_FILE, within=[folder], what="interleave") as change:
-        event = Interleaved(at=now, by=by, arms=arms, reason=reason)
+        event = standing.Interleaved(at=now, by=by, arms=arms, reason=reason)
         made = added(read(folder), event)
         change.write(folder / LEDGER_FILE, ledger_text(made))
     return made.state

@@ -24,17 +24,7 @@ from harness.measures.quality import score
 from harness.report import doc
 from harness.report.rounding import markdown, number
 from harness.stats.inference import Inference
-from harness.tables.significance import (
-    CORRECTED,
-    CORRECTIONS,
-    NAMES,
-    TESTS,
-    Correction,
-    Test,
-    correct,
-    effect_size,
-    p_values,
-)
+from harness.tables import significance
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -78,8 +68,8 @@ class Table:
     pairs: tuple[SystemPair, ...]
     baseline: str
     """Empty where all pairs are tested."""
-    test: Test
-    correction: Correction
+    test: significance.Test
+    correction: significance.Correction
     sure: Inference
 
     @property
@@ -131,7 +121,7 @@ class Table:
         """Explain what marks mean, how they were tested, and what was left out."""
         drawn = self.test in {"permutation", "bootstrap"}
         resamples = f" ({self.sure.resamples:,} resamples, seed {self.sure.seed})"
-        how = f"{NAMES[self.test]}{resamples if drawn else ''}, two-sided"
+        how = f"{significance.NAMES[self.test]}{resamples if drawn else ''}, two-sided"
         marks = (
             f"{HIGHER} higher, {LOWER} lower than {self.baseline}"
             if self.baseline
@@ -139,7 +129,9 @@ class Table:
         )
         lost = [f"{system} {count:,}" for system, count in self.lost.items() if count]
         left = f" Queries without a value: {', '.join(lost)}." if lost else ""
-        family = f"after {CORRECTED[self.correction]} over {many(len(self.pairs), 'test')}"
+        family = (
+            f"after {significance.CORRECTED[self.correction]} over {many(len(self.pairs), 'test')}"
+        )
         if self.test == "tukey":
             family = "over all pairs of each measure, not corrected over measures"
         return f"{marks}: {how}, p below {self.sure.level:.3g} {family}.{left}"
@@ -247,8 +239,8 @@ def table(
     measures: Sequence[str | Measure] = ("nDCG@10", "RR@10"),
     *,
     baseline: str = "",
-    test: Test = "permutation",
-    correction: Correction = "holm",
+    test: significance.Test = "permutation",
+    correction: significance.Correction = "holm",
     missing: str = "left out",
     sure: Inference = USUAL,
 ) -> Table:
@@ -267,8 +259,8 @@ def table(
         BadFile, RunError, DatasetError, InvalidArm: as ``load_run``, ``load_qrels`` and ``score``.
     """
     for what, given, known in (
-        ("test", test, TESTS),
-        ("correction", correction, CORRECTIONS),
+        ("test", test, significance.TESTS),
+        ("correction", correction, significance.CORRECTIONS),
         ("rule of missing queries", missing, ("left out", "empty")),
     ):
         if given not in known:
@@ -297,7 +289,9 @@ def table(
     pairs = _tested(found, order, between if baseline else [*combinations(order, 2)], test, sure)
     if test == "tukey":
         correction = "none"
-    corrected = correct(np.array([one.p for one in pairs], dtype=np.float64), correction)
+    corrected = significance.correct(
+        np.array([one.p for one in pairs], dtype=np.float64), correction
+    )
     return Table(
         values={one: found[one] for one in order},
         lost=lost,
@@ -352,7 +346,7 @@ def _tested(
     found: Mapping[str, Mapping[str, Mapping[str, float]]],
     order: Sequence[str],
     pairs: Sequence[tuple[str, str]],
-    test: Test,
+    test: significance.Test,
     sure: Inference,
 ) -> list[SystemPair]:
     """Test every pair by every measure, over the queries that all systems of the table have."""
@@ -363,12 +357,12 @@ def _tested(
         shared = sorted(set.intersection(*(set(found[one][measure]) for one in order)))
         values = np.array([[found[one][measure][q] for one in order] for q in shared])
         try:
-            p = p_values(values, at, test, sure)
+            p = significance.p_values(values, at, test, sure)
         except EvidenceError as exc:
             raise EvidenceError(f"{measure}: {exc}") from exc
         for (one, other), (left, right), value in zip(pairs, at, p.tolist(), strict=True):
             apart = values[:, left] - values[:, right]
-            mean, size = float(apart.mean()), effect_size(apart)
+            mean, size = float(apart.mean()), significance.effect_size(apart)
             tested.append(SystemPair(one, other, measure, len(shared), mean, size, value, value))
     return tested
 

@@ -21,15 +21,8 @@ from harness.core.progress import progress
 from harness.core.records import Qrels, Query, Scalar
 from harness.core.run import Row, Run, Status
 from harness.core.scores import BY_TEXT
+from harness.corpus import tuning
 from harness.corpus.prepared import Prepared
-from harness.corpus.tuning import (
-    SUFFIX,
-    Elsewhere,
-    SeenJudgements,
-    TuningDifference,
-    TuningRecord,
-    digests_of,
-)
 from harness.measures.quality import score
 from harness.pipeline.index import sources
 from harness.pipeline.params import ReplayParams
@@ -249,7 +242,7 @@ class TuneRequest:
 class Tuned:
     """What came out."""
 
-    record: TuningRecord
+    record: tuning.TuningRecord
     path: Path
     """Of the record."""
 
@@ -260,7 +253,7 @@ def tune(wanted: TuneRequest) -> Tuned:
     given = registry.load(wanted.arm, wanted.cache)
     candidates = wanted.space.candidates
     arms = [_candidate(wanted, one) for one in candidates]
-    arm_text(given.path, candidates[0], wanted.to.stem + SUFFIX)
+    arm_text(given.path, candidates[0], wanted.to.stem + tuning.SUFFIX)
     collections = tuple(_collection(data, search.measure) for data in wanted.data)
     names = [one.data.manifest.name for one in collections]
     if twice := sorted({name for name in names if names.count(name) > 1}):
@@ -278,9 +271,9 @@ def tune(wanted: TuneRequest) -> Tuned:
             raise InvalidArm(f"{given.path}: fails as it is given, at {exc}") from exc
         left, found, failed = _selected(cells, rows, len(arms), search)
     chosen = [candidates[at] for at in left]
-    text = arm_text(given.path, chosen[found.best], wanted.to.stem + SUFFIX)
+    text = arm_text(given.path, chosen[found.best], wanted.to.stem + tuning.SUFFIX)
     gain = _difference(rows.weights() * (found.held_out - before), rows.cluster, search)
-    record = TuningRecord(
+    record = tuning.TuningRecord(
         arm=given.name,
         base=of_files(sources(given)),
         measure=search.measure,
@@ -304,7 +297,7 @@ def tune(wanted: TuneRequest) -> Tuned:
             for at, one in enumerate(collections)
         ),
     )
-    path = wanted.to.with_name(wanted.to.stem + SUFFIX)
+    path = wanted.to.with_name(wanted.to.stem + tuning.SUFFIX)
     write_text(path, record.model_dump_json(indent=2) + "\n")
     write_text(wanted.to, text)
     shutil.rmtree(indexes, ignore_errors=True)
@@ -383,7 +376,7 @@ def _elsewhere(  # noqa: PLR0917  all of it is the search
     left: Sequence[int],
     before: Floats,
     search: SearchTable,
-) -> Elsewhere | None:
+) -> tuning.Elsewhere | None:
     """Judge the choice of the other collections on collection ``at``; None for a single one."""
     if not found.elsewhere:
         return None
@@ -391,10 +384,10 @@ def _elsewhere(  # noqa: PLR0917  all of it is the search
     mine, choice = np.flatnonzero(rows.collection == code), found.elsewhere[code]
     values = cells(left[choice], mine)
     gain = _difference(values - before[mine], rows.cluster[mine], search)
-    return Elsewhere(settings=chosen[choice], value=float(values.mean()), gain=gain)
+    return tuning.Elsewhere(settings=chosen[choice], value=float(values.mean()), gain=gain)
 
 
-def _difference(values: Floats, clusters: Ints, search: SearchTable) -> TuningDifference:
+def _difference(values: Floats, clusters: Ints, search: SearchTable) -> tuning.TuningDifference:
     estimate = bca(
         values,
         confidence=search.confidence,
@@ -402,18 +395,20 @@ def _difference(values: Floats, clusters: Ints, search: SearchTable) -> TuningDi
         seed=search.seed,
         clusters=clusters,
     )
-    return TuningDifference(value=estimate.value, low=estimate.low, high=estimate.high)
+    return tuning.TuningDifference(value=estimate.value, low=estimate.low, high=estimate.high)
 
 
-def _seen(collection: TuningSplit, elsewhere: Elsewhere | None) -> SeenJudgements:
+def _seen(collection: TuningSplit, elsewhere: tuning.Elsewhere | None) -> tuning.SeenJudgements:
     of = collection.data.manifest
     judged = collection.qrels.grades.keys()
-    return SeenJudgements(
+    return tuning.SeenJudgements(
         dataset=of.name,
         split=of.split,
         corpus=of.corpus_sha256,
         queries=of.queries_sha256,
         qrels=of.qrels_sha256,
-        words=digests_of(query for query in collection.data.queries() if query.query_id in judged),
+        words=tuning.digests_of(
+            query for query in collection.data.queries() if query.query_id in judged
+        ),
         left_out=elsewhere,
     )
