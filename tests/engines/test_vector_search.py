@@ -11,7 +11,7 @@ from unittest import mock
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
@@ -54,6 +54,7 @@ def cut(scores: Floats, size: int) -> list[Floats]:
     st.integers(1, 65),
     st.integers(1, 61),
 )
+@example([0.25, 0.25, 0.25, 1.0], 3, 4)
 def test_as_a_plain_sort_finds_it_of_topk(values: list[float], k: int, size: int) -> None:
     scores = np.array(values, dtype=np.float64)
     assert pairs(best(cut(scores, size), k, DIGITS)) == sorted_plainly(scores, k)
