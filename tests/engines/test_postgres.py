@@ -14,11 +14,10 @@ import psutil
 import pytest
 
 from harness.check.checks import check
-from harness.core.errors import BadPolicy, IndexNotReady, InvalidArm
+from harness.core.errors import IndexNotReady, InvalidArm
 from harness.core.records import Document, Query
 from harness.core.run import Status
 from harness.replay.drive import observe
-from harness_engines import registry
 from harness_engines.lexical.grammar import parse
 from harness_engines.stacks import keeper
 from harness_engines.stacks.postgres import arm
@@ -210,23 +209,6 @@ def test_what_the_servers_parser_keeps_whole_is_asked_whole() -> None:
         "2.4.1",
         "('2' <-> '4' <-> '1')",
     }
-
-
-@pytest.mark.parametrize(
-    ("changed", "says"),
-    [
-        ({"mode": '"hybrid"'}, "vectors is needed in the modes"),
-        ({"ef_search": "10", "nearest": '"hnsw"'}, "ef_search is below depth"),
-        ({"rank": '"bm25"'}, "settings.rank"),
-    ],
-)
-def test_a_wrong_file_names_the_key(tmp_path: Path, changed: dict[str, str], says: str) -> None:
-    path = tmp_path / "mine.toml"
-    keys = {"mode": '"words"', "timeout_s": "5.0", **changed}
-    lines = "".join(f"{key} = {value}\n" for key, value in keys.items())
-    path.write_text(f'summary = "x"\nstack = "postgres"\n[settings]\n{lines}', "utf-8")
-    with pytest.raises(BadPolicy, match=says):
-        registry.load(str(path), tmp_path)
 
 
 @pytest.mark.parametrize("seconds", [0, 0.0009, 1e308, float("inf"), float("nan")])

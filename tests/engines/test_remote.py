@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -107,27 +107,17 @@ import os
 import time
 
 from mcp.server import MCPServer
-from mcp.server.mcpserver.exceptions import ToolError
 
 app = MCPServer("odd", version="7", log_level="ERROR")
 
 
 @app.tool()
 def act(what: str) -> dict[str, str]:
-    if what == "refuse":
-        raise ToolError("INVALID_ARGUMENT: not that")
-    if what == "crash":
-        raise RuntimeError("secret")
     if what == "hang":
         time.sleep(600)
     if what == "die":
         os._exit(3)
     return {"did": what}
-
-
-@app.tool(structured_output=False)
-def talk() -> str:
-    return "only words"
 
 
 app.run("stdio")
@@ -140,12 +130,6 @@ def command(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     path = tmp_path_factory.mktemp("odd") / "server.py"
     path.write_text(SERVER, encoding="utf-8")
     return [sys.executable, str(path)]
-
-
-@pytest.fixture(scope="module")
-def odd(command: list[str]) -> Iterator[McpConnection]:
-    with connected(command, "", PATIENCE_S) as to:
-        yield to
 
 
 @pytest.mark.slow

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from harness_engines.lexical.grammar import (
     MOST_REPEATS,
     MOST_WORDS,
-    binding,
     exact_clauses,
     leaves,
     mask,
@@ -93,23 +92,6 @@ def test_what_is_meant(text: str, meant: list[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "bound"),
-    [
-        ("salt water", ""),
-        ('"dead sea" salt', ""),
-        ('"dead sea"', '"dead sea"'),
-        ('"dead sea" -salt', '"dead sea" -salt'),
-        ("+salt sea", "+salt"),
-        ('-"dead sea" salt', '-"dead sea"'),
-        ("-salt", "-salt"),
-        ("", ""),
-    ],
-)
-def test_what_binds_whatever_finds(text: str, bound: str) -> None:
-    assert binding(text) == bound
-
-
-@pytest.mark.parametrize(
     ("text", "alone", "said"),
     [
         ("-salt NOT water", ["salt", "water"], "-salt -water"),
@@ -186,25 +168,3 @@ def test_what_is_written_of_a_query_means_the_same(text: str) -> None:
         assert mask(again, lambda one: has[one.words], True) == mask(  # noqa: B023, FBT003  at once
             tree, lambda one: has[one.words], True  # noqa: B023, FBT003
         )  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("text", "name"),
-    [
-        ("read_csv", True),
-        ("(read_csv)", True),
-        ("app.py:12", True),
-        ("12:30", True),
-        ("std::vector", True),
-        ("node->next", True),
-        ("jane.doe@corp.example", True),
-        ("title:Ticket", False),
-        ("importer(exit", False),
-        ("rows[0].name", False),
-        ("<b>salt</b>water", False),
-        ("東京\uff08大阪\uff09", False),
-    ],
-)
-def test_brackets_and_fields_make_no_name(text: str, name: bool) -> None:  # noqa: FBT001  of a table
-    (clause,) = exact_clauses(text)
-    assert clause.is_name is name

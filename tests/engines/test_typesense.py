@@ -10,18 +10,15 @@ from typing import Any
 
 import pytest
 
-from harness.core.errors import BadPolicy, IndexNotReady, InvalidArm
+from harness.core.errors import IndexNotReady, InvalidArm
 from harness.core.records import Document, Query
 from harness.core.run import Status
 from harness.replay.drive import TimedOutcome, observe
-from harness_engines import registry
 from harness_engines.lexical.grammar import exact_clauses as clauses
 from harness_engines.stacks.typesense import arm
 from harness_engines.stacks.typesense.arm import Typesense, TypesenseSearcher, TypesenseSettings
 from tests.engines.typesense_fake import KEY, Node, serving
 from tests.make.search_server import Fault, body, half, status
-
-NODES = 'nodes = ["http://host:1"]\nkey_env = "K"\n'
 
 
 @pytest.mark.parametrize(
@@ -50,22 +47,6 @@ def test_documents_are_in_the_order_of_their_ids_and_hold_no_nul() -> None:
     wanted = clauses(" ".join(f"+word{at}" for at in range(50)))
     assert arm.required(wanted).count("title:") == arm.MAX_MUST
     assert len(arm.query(wanted).split()) == 50
-
-
-@pytest.mark.parametrize(
-    ("lines", "says"),
-    [
-        ('nodes = ["127.0.0.1:8108"]\nkey_env = "K"', r"is not an address. Write http://HOST:PORT"),
-        (NODES + "num_typos = 3", "settings.num_typos"),
-    ],
-)
-def test_a_wrong_file_names_the_key(tmp_path: Path, lines: str, says: str) -> None:
-    path = tmp_path / "mine.toml"
-    path.write_text(
-        f'summary = "x"\nstack = "typesense"\n[settings]\ntimeout_s = 5.0\n{lines}\n', "utf-8"
-    )
-    with pytest.raises(BadPolicy, match=says):
-        registry.load(str(path), tmp_path)
 
 
 DOCUMENTS = (

@@ -10,7 +10,6 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from harness_engines.lexical.grammar import exact_clauses
-from harness_engines.lexical.tantivy import Language, analyzer
 from harness_engines.lexical.terms import Normal, folded, identifiers, indexed, passage, terms
 
 ALPHABETS = (
@@ -62,24 +61,6 @@ def code(word: str) -> str:
     return "zz" + word.encode().hex()
 
 
-@pytest.mark.parametrize(
-    ("text", "written"),
-    [
-        ("See read_csv (TO-DO).", "See read_csv (TO-DO)."),
-        ("naïve read_csv", "naive read_csv"),
-        ("λ-calculus", f" {code('λ')} -calculus"),
-        ("东京大学", f" {code('东京')} {code('京大')} {code('大学')} "),
-        ("猫", f" {code('猫')} "),
-        ("2020年春", f" 2020 {code('年春')} "),
-        ("แมว", f" {code('แม')} {code('มว')} "),
-        ("ok👍🏽", f"ok {code('👍')} "),
-        ("a─│b", "a b"),
-    ],
-)
-def test_what_goes_into_an_index(text: str, written: str) -> None:
-    assert indexed(text) == written
-
-
 @given(st.lists(st.sampled_from(LIKE) | st.text(LETTERS, min_size=1), max_size=6).map(" ".join))
 def test_a_text_finds_itself(text: str) -> None:
     """Every term of the clauses of a text stands in what is indexed of it, in any case."""
@@ -120,24 +101,3 @@ def test_a_passage_is_of_the_text_itself() -> None:
 )
 def test_joined_tokens_are_found_whole(text: str, found: tuple[str, ...]) -> None:
     assert identifiers(text) == found
-
-
-@pytest.mark.parametrize(
-    ("language", "text", "terms"),
-    [
-        ("none", "The Cats' read_csv, 2x!", ["the", "cats", "read", "csv", "2x"]),
-        ("english", "The Cats' read_csv, 2x!", ["cat", "read", "csv", "2x"]),
-        ("english", "running RUNS", ["run", "run"]),
-        ("none", "running RUNS", ["running", "runs"]),
-        ("none", "ÄÖ é", ["äö", "é"]),
-        ("english", "to be or not to be", []),
-        ("none", "Deploy FAILED, again!", ["deploy", "failed", "again"]),
-        ("none", "read_csv a.b/c", ["read", "csv", "a", "b", "c"]),
-        ("none", "x" * 256 + " kept " + "y" * 255, ["kept", "y" * 255]),
-        ("none", "ÄRGER Straße", ["ärger", "straße"]),
-        ("none", "", []),
-        ("none", "!?", []),
-    ],
-)
-def test_terms(language: Language, text: str, terms: list[str]) -> None:
-    assert analyzer(language).analyze(text) == terms

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
-import tantivy
 
 from harness.check.subject import DOCUMENTS
 from harness.core.engine import Hit, Searcher
@@ -175,26 +173,3 @@ def test_a_stop_word_keeps_its_place_in_a_phrase(index: Path, text: str, shown: 
 def test_stop_words_alone_ask_for_nothing(index: Path, text: str) -> None:
     documents = [Document("a", "", "the king of england, to be")]
     assert search(index, documents, text, language="english") == ()
-
-
-def _schema() -> tantivy.Schema:
-    builder = tantivy.SchemaBuilder()
-    for name in ("number", "time"):
-        builder.add_integer_field(name, indexed=True, fast=True)
-    builder.add_text_field("text", tokenizer_name="raw")
-    return builder.build()
-
-
-SCHEMA = _schema()
-
-
-def searcher(folder: Path, parts: Sequence[Sequence[tuple[int, int]]]) -> tantivy.Searcher:
-    """Index pairs of number and time, each of ``parts`` in a segment of its own."""
-    index = tantivy.Index(SCHEMA, path=str(folder))
-    for part in parts:
-        with index.writer(15_000_000, 1) as writer:
-            for number, time in part:
-                row = {"number": number, "time": time, "text": "same"}
-                writer.add_document(tantivy.Document.from_dict(row, index.schema))
-    index.reload()
-    return index.searcher()
