@@ -139,6 +139,12 @@ def test_each_token_sees_what_its_viewer_may(letters: Project, tmp_path: Path) -
         assert {one[-1] for one in everything} == {"1", "2", "3"}
         with pytest.raises(IndexNotReady, match="no MCP server answers"):
             called(url, "a guess")
+        operator = f"{url.partition('?')[0]}?token={secret.read_text(encoding='utf-8').strip()}"
+        with (
+            connected([], operator, BOUNDED_S) as to,
+            pytest.raises(Exception, match="no tool named 'delete_message'"),
+        ):
+            to.call("delete_message", {"id": 1})
     assert secret.stat().st_mode & 0o077 == 0
 
 

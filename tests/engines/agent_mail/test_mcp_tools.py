@@ -18,6 +18,7 @@ from harness_engines.stacks.agent_mail import ingest
 from harness_engines.stacks.agent_mail.contract import (
     CandidateList,
     MailEngine,
+    Message,
     SearchMode,
     SearchQuery,
 )
@@ -345,6 +346,19 @@ def test_an_empty_answer_says_why(
     assert found["explain"]["note"] == said["reason"]
     assert "guidance" not in found
     assert set(HINTS) == set(Signal)
+
+
+def test_a_message_that_cannot_be_read_is_counted() -> None:
+    whole = service(MAIL)
+
+    def reads(ids: Sequence[int]) -> Mapping[int, Message]:
+        if 3 in ids:
+            raise ValueError("torn row")
+        return whole.hydrate(ids)
+
+    found = over(replace(whole, hydrate=reads)).found("plan")
+    assert [row["id"] for row in found["result"]] == [1, 2, 4, 5]
+    assert found["diagnostics"]["signals"] == ["messages_unread"]
 
 
 class Torn(Names):

@@ -80,6 +80,7 @@ def test_an_unreadable_message_alone_is_left_out(tmp_path: Path) -> None:
     run_sql(index / mail.STORE, "UPDATE messages SET subject = CAST(x'ff' AS TEXT) WHERE id = 1")
     with engine.open(index) as searcher:
         answer = searcher.search("review", 5)
+        assert answer.served_by != searcher.manifest.fingerprint
     assert {hit.doc_id for hit in answer.hits} == {"m2", "m3"}
     assert "1 messages cannot be read (message store: " in answer.note
 
