@@ -16,10 +16,13 @@ from harness.core.scores import Estimate, Scores, codes
 from harness.policy.decision import asked_means
 from harness.report.doc import (
     Block,
+    Card,
+    Cards,
     Cell,
     CodeBlock,
     Items,
     Link,
+    Num,
     Section,
     TableBlock,
     Text,
@@ -54,13 +57,15 @@ Floats = NDArray[np.float64]
 def document(found: ServicesFound, out: Path, inference: Inference) -> Section:
     """Describe a comparison: how alike the two are, the worst queries, and what a verdict takes."""
     queries = counted(len(found.answers.queries), "query")
+    said, times = _headline(found), _times(found, inference)
     return Section(
         f"Two services on {queries} of {found.log}",
         (
-            Text(_headline(found), "headline"),
+            Text(said, "headline"),
+            Cards((_card(said, found, times),)),
             Items(tuple(_about(found))),
             _alike(found, inference),
-            _times(found, inference),
+            times,
             *_failures(found),
             *_worst(found),
             Section("What a verdict takes", tuple(_verdict(found, out))),
@@ -77,6 +82,27 @@ def _headline(found: ServicesFound) -> str:
     if not differ:
         return f"{_same(found, compared)}{lost}"
     return f"The first ten differ for {differ:,} of {counted(compared, 'query')}.{lost}"
+
+
+def _card(said: str, found: ServicesFound, times: TableBlock) -> Card:
+    """Show what is known without a judgement, and the least that a verdict takes."""
+    word = said.partition(":")[0] if said.startswith(("PASS", "INCONCLUSIVE")) else ""
+    blocks: list[Block] = [
+        Text(f"{name.text} {' → '.join(one.text for one in arms)} ms; {ratio.text} {ratio.note}",
+             "measured")
+        for name, *arms, ratio in times.rows
+        if isinstance(ratio, Num)
+    ]  # fmt: skip
+    left = counted(found.pairs - found.judged, "pair")
+    remains = [f"judge {left} of the pool" if found.pairs > found.judged else "decide, as below"]
+    if priced := [one for one in found.prices if one.queries is not None]:
+        least = min(priced, key=lambda one: one.pairs)
+        pairs = counted(least.pairs, "judged pair")
+        remains.append(f"a verdict on {least.measure} takes about {pairs}")
+    if found.prices:
+        blocks.append(Items(tuple(remains), "What remains", "remains"))
+    tone = "promote" if word == "PASS" else "unsure"
+    return Card(" → ".join(ARMS), word or "NO VERDICT YET", tuple(blocks), tone)
 
 
 def _same(found: ServicesFound, compared: int) -> str:

@@ -134,6 +134,10 @@ def test_two_services_are_compared_and_a_verdict_follows(
     assert "different queries; take a longer one." in said.out
     assert "again with --size" not in said.out
     page = (tmp_path / "cmp" / "index.html").read_text("utf-8")
+    first = page[: page.index("Without a judgement")]
+    assert "NO VERDICT YET" in first
+    assert "p50 " in first
+    assert "takes about" in first
     assert "explore.html#d=traffic&amp;a=control&amp;b=candidate&amp;q=log-" in page
     assert (tmp_path / "cmp" / "explore.html").is_file()
     pool = tmp_path / "cmp" / "traffic" / "qrels" / "test.qrels"
