@@ -87,7 +87,6 @@ class Click:
     """A click on a document of a list."""
 
     id: str
-    """Of the list."""
     document: str
 
 
@@ -203,7 +202,6 @@ class Preference(NamedTuple):
     losses: int
     ties: int
     estimate: Estimate
-    """Share of wins minus that of losses."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,12 +217,10 @@ class Preferences:
     failed: int
     """Lists that an arm failed on: the control's own was shown, and no arm gets credit."""
     unmixed: int
-    """Lists that were shown while mixing was off."""
     strays: int
     anonymous: int
     """Mixed lists of unknown users; they are left out, as those of robots are."""
     robots: Mapping[str, int]
-    """Users that are left out, by reason."""
 
 
 def preferences(found: Clicks, *, confidence: float) -> Preferences:

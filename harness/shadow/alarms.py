@@ -20,7 +20,6 @@ from harness.stats.inference import MOST_CONFIDENCE
 from harness.stats.sequential import BettingSequence
 
 MOST = 1_000_000
-"""Largest number of a bound."""
 
 
 class WatchSettings(SettingsTable):
@@ -101,10 +100,8 @@ class Alarm:
 
     name: str
     arm: str
-    """``control`` or ``candidate``."""
     state: AlarmState
     about: str
-    """What is watched, in words."""
     estimate: Estimate | None
     """What was measured; None where there was nothing yet."""
     bound: float

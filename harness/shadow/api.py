@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 LISTED = 10
 """Diverging queries in the table that a log shows of itself; ``worst`` gives more."""
 QUERY = 80
-"""Longest text of a query in that table, in characters."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -61,7 +60,6 @@ class Kept(Summary):
         super().__init__(bounds)
         self.observations: list[Observation] = []
         self.divergences: dict[tuple[str, int], Divergence] = {}
-        """By writer and number."""
 
     def see(self, seen: Observation) -> None:
         """Add one attempt."""

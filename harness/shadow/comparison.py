@@ -56,9 +56,7 @@ class ShedReason(StrEnum):
     OFF = "off"
     """Somebody, or the comparison itself, switched it off."""
     IN_FLIGHT = "in_flight"
-    """All workers are busy, and nothing may wait."""
     QUEUE = "queue"
-    """The queue is full."""
     BUDGET = "budget"
     """The candidate has had its time of this minute."""
 
@@ -145,10 +143,8 @@ class ComparisonCounts:
 
     served: int
     attempted: int
-    """Queries that the sampler picked."""
     shed: Mapping[ShedReason, int]
     lost: int
-    """Attempts that could not be written down."""
     faults: int
     """Queries at which the comparison's own code failed; they are not attempts."""
 

@@ -32,7 +32,6 @@ class SuppressionStatus(StrEnum):
     EXPIRED = "expired"
     """It was accepted, and the day has passed: it blocks again."""
     OPEN = "open"
-    """No one has accepted it."""
     FAILED = "failed"
     """An arm failed, which is not a divergence: how often it may is a bound of its own."""
 
@@ -138,7 +137,6 @@ def _quoted(text: str) -> str:
 
 
 TEXT = 300
-"""Characters kept of a query."""
 WORST = (
     Class.SHADOW_EMPTY,
     Class.DISJOINT,
@@ -161,7 +159,6 @@ class Trace:
     """One query as it diverged in one class."""
 
     query: str
-    """Its key."""
     outcome: Class
     slices: tuple[str, ...]
     times: int
@@ -257,18 +254,15 @@ class Now(StrEnum):
     """Outcome of a divergence."""
 
     FIXED = "fixed"
-    """Both arms show the same."""
     STILL = "still diverges"
     """In the class that was recorded."""
     CHANGED = "changed"
-    """It diverges in another class."""
 
 
 class DivergentQuery(NamedTuple):
     """One text with its params and depth, however often it diverged."""
 
     latest: Divergence
-    """The latest record of it; the outcome is that of this one."""
     times: int
 
 
@@ -277,7 +271,6 @@ class Again(NamedTuple):
 
     question: DivergentQuery
     outcome: Class
-    """How it ends now."""
     now: Now
     control_moved: bool
     """Whether the control shows other documents, or another order, than it did: its index or its

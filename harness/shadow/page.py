@@ -179,7 +179,6 @@ def _instead(side: LoggedAnswer) -> str:
 
 
 QUERY = 200
-"""Longest text of a query in the table."""
 LISTED = 100
 """Queries in the table; all are in the JSON."""
 Percentiles = Mapping[str, Mapping[str, Estimate | None]]

@@ -73,7 +73,6 @@ class ServedQuery(NamedTuple):
     answer: object
     """The control's answer, as it was handed on; None where it raised."""
     error: str
-    """What the control raised; empty where it did not."""
     elapsed_ns: int
     generation: str
     """Of the control's index: before it was queried, or, of a server, as its answer tells."""
@@ -119,11 +118,9 @@ class Attempt(NamedTuple):
     generation: Callable[[], str]
     """Reads the generation of the control's index again."""
     candidate: LoggedAnswer | None = None
-    """None where it was shed."""
     after: str = ""
     """Generation of the control's index after the candidate's answer."""
     shed: str = ""
-    """Why; empty where it was not."""
 
 
 LONGEST = 2_000

@@ -61,13 +61,11 @@ class ReceiverLimits(NamedTuple):
     per_second: float
     """Requests to the control a second at most; the second of a repeated one counts too."""
     workers: int
-    """Requests to the control at once."""
     repeat: float
     """Share of the requests that the control gets a second time, to see its own noise."""
     client_header: str
     """Header that names the client; the log has a salted digest of it."""
     sampling: Sampling
-    """Which requests are compared."""
 
 
 class Receiver:

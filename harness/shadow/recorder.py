@@ -39,7 +39,6 @@ SHORT = 300
 Slices = Callable[[str, Mapping[str, Scalar]], tuple[str, ...]]
 """Names the kinds that a query belongs to, from its text and params."""
 Export = Callable[[Sequence[Observation]], None]
-"""Takes each batch that was written down."""
 
 
 class RecordBatch(NamedTuple):

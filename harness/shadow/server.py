@@ -43,7 +43,6 @@ def _checked(pointer: str) -> str:
 
 
 Pointer = Annotated[str, AfterValidator(_checked)]
-"""A pointer in a file of settings."""
 
 
 class Unreadable(Exception):

@@ -46,7 +46,6 @@ from harness_engines import registry as arms
 
 MINUTE_S = 60.0
 NAP_S = 0.0002
-"""Pause while the queue is full."""
 RUN_DRAIN_S = 600.0
 """How long an attempt may take to be written down."""
 
@@ -60,7 +59,6 @@ class Ran(NamedTuple):
     control_ns: np.ndarray
     """Of each query, shape (queries,): with what the caller's path of the shadow adds."""
     written: bool
-    """Whether all of it was written down before the run ended."""
 
     @property
     def per_second(self) -> float:

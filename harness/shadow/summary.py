@@ -97,13 +97,10 @@ class Summary:
         self.classes: Counter[Class] = Counter()
         self.by_slice: dict[str, Counter[Class]] = {}
         self.reasons: Counter[tuple[Class, str]] = Counter()
-        """Why attempts were not compared."""
         self.degradations: Counter[tuple[str, record.ProblemKind]] = Counter()
-        """By arm and kind."""
         self.not_taken: Counter[str] = Counter()
         """Queries that were served and are no attempts, by cause."""
         self.untimed = 0
-        """Pairs of which a time is not known."""
         self.failures = dict.fromkeys(ARMS, 0)
         self.served_by: dict[str, Counter[str]] = {arm: Counter() for arm in ARMS}
         """Answers of each arm by the fingerprint of who gave them."""

@@ -24,7 +24,6 @@ from harness.shadow.log import Between
 from harness.shadow.summary import Summary
 
 REASON = 160
-"""Longest text of a reason, in characters."""
 UNTIMED = "the control's time is not known: the proxy of 0.1 got several answers at once"
 
 

@@ -32,7 +32,6 @@ from harness.shadow.settings import NS_PER_MS, NS_PER_S, Limits
 Open = Callable[[], AbstractContextManager[Searcher]]
 """Opens the candidate; called where it will be queried. For a process it must be picklable."""
 Question = tuple[str, int, Mapping[str, Scalar]]
-"""Text, k and params."""
 
 
 class WorkerLost(Exception):

@@ -33,7 +33,7 @@ from harness.shadow.settings import MILLION, read_settings
 from harness.shadow.telemetry import to_opentelemetry
 from tests.make.arms import Hand
 from tests.make.shadow_log import LIMITS, MS, RECORDING, changed, comparison, drained, here
-from tests.shadow.arms import OTHER, Arm, Plain, arm, given, hits
+from tests.shadow.arms import OTHER, Arm, Plain, arm, broken, given, hits
 from tests.source import ROOT
 
 SLOW = changed(RECORDING, linger_ms=100.0)
@@ -147,6 +147,19 @@ def test_a_candidate_that_is_down_is_skipped_and_comes_back_after_a_pause(
     skipped = [Class.ERROR, Class.SKIPPED, Class.SKIPPED, Class.EXACT, Class.ERROR, Class.EXACT]
     assert outcomes == skipped
     assert "is down" in found.observations[1].reason
+
+
+def test_the_pause_doubles_until_a_question_is_answered(tmp_path: Path, hand: Hand) -> None:
+    """A query every 10 ms; starts after 0, 20, 40, 80 and 160 ms of pause."""
+    limits = changed(LIMITS, backoff_ms=20.0, backoff_most_ms=60_000.0)
+    with comparison(tmp_path, here(broken), limits=limits) as made:
+        for _ in range(50):
+            ask(made, 1)
+            assert made.drain(60)
+            hand.at_ns += 10 * MS
+        found = drained(made)
+    starts = [one.number for one in found.degradations if one.kind is ProblemKind.CRASH]
+    assert starts == [1, 3, 7, 15, 31]
 
 
 def test_many_threads_may_serve_at_once(tmp_path: Path) -> None:

@@ -289,6 +289,14 @@ def test_the_control_asked_twice_shows_its_own_noise(tmp_path: Path) -> None:
     assert [one.outcome for one in found.observations] == [Class.TRUNCATION, Class.EXACT]
 
 
+def test_the_second_answer_of_the_control_counts_in_its_rate(tmp_path: Path) -> None:
+    control, asking = Server(), ALL._replace(repeat=1, per_second=0.01)
+    with both(tmp_path, control, Server(), asking=asking) as (made, client):
+        client.get("/search?q=apple")
+        settled(made)
+    assert len(control.asked) == 1
+
+
 def test_clients_are_logged_as_a_digest_alone(tmp_path: Path) -> None:
     with both(tmp_path, Server(), Server()) as (made, client):
         client.get("/search?q=apple", headers={"X-Real-IP": "192.0.2.7"})
