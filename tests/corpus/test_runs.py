@@ -169,12 +169,6 @@ def test_what_is_written_is_read_score_table(tmp_path: Path) -> None:
     assert read["dense",]["RR"].mean is None
 
 
-def test_an_undefined_value_is_null_and_not_a_number(tmp_path: Path) -> None:
-    write_scores(tmp_path / "scores", ["arm"], TABLE)
-    for row in pq.read_table(tmp_path / "scores").to_pylist():
-        assert (row["value"] is None) is (row["undefined"] is not None)
-
-
 words = st.text(st.characters(codec="utf-8"), max_size=3)
 
 

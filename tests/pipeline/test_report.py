@@ -12,21 +12,20 @@ from pathlib import Path
 
 import pytest
 
-from harness.core import digest
 from harness.core.errors import EvidenceError
 from harness.core.folders import HISTORY, set_mark
 from harness.load import stage as loading
 from harness.load.paths import receipt_of
 from harness.load.trial import LoadReport
 from harness.pipeline import report as report_history
-from harness.pipeline.evidence import assemble, evidence_of
+from harness.pipeline.evidence import assemble
 from harness.pipeline.report import report
 from harness.pipeline.verify import verify_pages
 from harness.report import trends
 from harness.report.files import ReportFiles
 from tests.cli.conftest import Harness, harness
 from tests.load.test_stage import in_here, loaded
-from tests.make.toy import ARMS, CANDIDATE, CONTROL, NAME, Toy
+from tests.make.toy import NAME, Toy
 
 
 def made(project: Toy) -> ReportFiles:
@@ -58,22 +57,6 @@ def test_a_policy_changed_since_the_decision_is_no_report(project: Toy) -> None:
 
 
 NOW = datetime(2026, 1, 31, tzinfo=UTC)
-
-
-def test_everything_measured_is_handed_over(measured: Toy) -> None:
-    subject = measured.project.subject(NAME)
-    report_input = assemble(
-        measured.layout, subject, evidence_of(measured.layout, subject), (), NOW, custody=None
-    )
-    assert set(report_input.arms) == set(report_input.means) == set(ARMS)
-    assert set(report_input.differences) == set(report_input.evidence) == {"tantivy"}
-    assert set(report_input.slice_means) == {"identifier", "natural-language"}
-    assert set(report_input.slice_differences["tantivy"]) == {"identifier", "natural-language"}
-    assert report_input.latency is not None
-    assert set(report_input.latency.percentiles) == {CONTROL, CANDIDATE}
-    assert report_input.policy is not None
-    assert report_input.policy.sha256 == digest.of_file(measured.root / "policy" / "toy.toml")
-    assert report_input.measure == measured.params.score.measures[0]
 
 
 def test_without_a_policy_the_arms_are_only_described(measured: Toy) -> None:

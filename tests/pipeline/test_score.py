@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import csv
 import json
 from dataclasses import replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import ir_measures
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from harness.core.errors import (
     BadFile,
@@ -26,7 +22,7 @@ from harness.core.run import Run
 from harness.core.scores import Estimate
 from harness.corpus import trec
 from harness.corpus.prepared import QRELS
-from harness.corpus.runs import MEANS, SLICE_MEANS, read_run, read_scores, write_run
+from harness.corpus.runs import read_run, read_scores, write_run
 from harness.measures.decompose import DifferenceParts
 from harness.measures.quality import score as score_partitioned
 from harness.pipeline.compare import check_compared, compare, read_agreement
@@ -130,35 +126,6 @@ def test_queries_of_one_cluster_have_a_mean_and_a_wide_interval() -> None:
     assert set(found) == {"nDCG@10"}
     assert found["nDCG@10"].value == 0.5
     assert found["nDCG@10"].high - found["nDCG@10"].low > 0.9
-
-
-NUMBER = st.floats(-1, 1, allow_nan=False)
-DRAWN = st.dictionaries(
-    st.text(min_size=1),
-    st.dictionaries(
-        st.text(min_size=1), st.builds(Estimate, NUMBER, NUMBER, NUMBER, st.integers(0))
-    ),
-)
-
-
-@given(DRAWN)
-def test_what_is_written_is_read(means: dict[str, dict[str, Estimate]]) -> None:
-    with TemporaryDirectory() as folder:
-        MEANS.write(Path(folder, "means"), means)
-        SLICE_MEANS.write(Path(folder, "slices"), {"short": means})
-        assert MEANS.read(Path(folder, "means")) == means
-        assert SLICE_MEANS.read(Path(folder, "slices")) == {"short": means}
-
-
-@pytest.mark.slow
-def test_a_row_an_arm_and_a_column_a_measure(measured: Toy) -> None:
-    means = json.loads(measured.layout.scores.read_text())
-    with measured.layout.means_plot.open(encoding="utf-8", newline="") as lines:
-        rows = {row["arm"]: row for row in csv.DictReader(lines)}
-    assert tuple(rows) == ARMS
-    for arm, row in rows.items():
-        assert list(row)[1:] == list(measured.params.score.measures)
-        assert float(row["nDCG@10"]) == means[arm]["nDCG@10"]["mean"]
 
 
 @pytest.mark.slow
