@@ -19,7 +19,7 @@ from harness.core.parts import kinds
 from harness.corpus.clusters import CLUSTERS
 from harness.corpus.prepared import CORPUS, MANIFEST, QRELS, QUERIES
 from harness.corpus.tuning import Leak
-from harness.pipeline import experiments, receipts
+from harness.pipeline import experiments, pins, receipts
 from harness.pipeline.compare import read_agreement, tie_ends
 from harness.pipeline.evidence import (
     ReportSubject,
@@ -32,18 +32,6 @@ from harness.pipeline.evidence import (
 )
 from harness.pipeline.experiments import ExperimentLog, stock
 from harness.pipeline.layout import Layout
-from harness.pipeline.pins import (
-    Accepting,
-    accepted_in,
-    before,
-    check_accepted,
-    custody,
-    drifted,
-    judged_on,
-    leaks,
-    note_judged,
-    pin_of,
-)
 from harness.pipeline.race import read_race
 from harness.pipeline.receipts import Replayed, replayed
 from harness.policy.age import check_age, check_past
@@ -67,7 +55,7 @@ class Measured:
     ends: tuple[Mapping[str, Evidence], ...]
     """The same, with ties of imported runs settled otherwise."""
     replayed: Mapping[str, Replayed]
-    accepted: Mapping[str, Accepting]
+    accepted: Mapping[str, pins.Accepting]
     """What the decisions said by which steps were taken, by step."""
     pinned: Pinned | None
     pin: str
@@ -80,13 +68,16 @@ def decide(measured: Measured, policy: Policy, now: datetime) -> tuple[StepDecis
     for arm in policy.arms:
         if arm in measured.replayed:
             measured.replayed[arm].check(now, policy.evidence_days)
-    check_accepted(policy, measured.accepted, measured.evidence)
+    pins.check_accepted(policy, measured.accepted, measured.evidence)
     return judge(
         policy,
         measured.evidence,
         now=now,
         ends=measured.ends,
-        reservations=(*drifted(measured.pinned, measured.pin), *tuned_on(policy, measured.tuned)),
+        reservations=(
+            *pins.drifted(measured.pinned, measured.pin),
+            *tuned_on(policy, measured.tuned),
+        ),
         looks=measured.looks,
     )
 
@@ -98,7 +89,7 @@ def _measured(
         evidence,
         tie_ends(layout, policy, evidence),
         {arm: replayed(layout, arm) for arm in policy.arms},
-        accepted_in(policy, layout.root.name),
+        pins.accepted_in(policy, layout.root.name),
         kept.pinned,
         kept.command,
         kept.tuned,
@@ -131,7 +122,7 @@ def gate(layout: Layout, subject: ReportSubject, *, now: datetime) -> ReportInpu
         files = rests_on(layout, subject.arms, subject.policy_file)
         receipts.write(layout.decision_receipt, dict.fromkeys(files))
         told = subject.policy, subject.policy_file, report.decisions, now
-        note_judged(layout, *told, decided=True)
+        pins.note_judged(layout, *told, decided=True)
     return report
 
 
@@ -142,7 +133,7 @@ def decided(
     if subject.policy is None:
         raise EvidenceError("there is nothing to judge by; name a policy")
     evidence = evidence_of(layout, subject)
-    kept = custody(layout, subject, measured(layout, subject, evidence), log)
+    kept = pins.custody(layout, subject, measured(layout, subject, evidence), log)
     decisions = decide(_measured(layout, subject.policy, evidence, kept), subject.policy, now)
     return assemble(layout, subject, evidence, decisions, now, custody=kept)
 
@@ -234,7 +225,7 @@ def check_decision(layout: Layout, subject: ReportSubject, *, now: datetime) -> 
     except EvidenceError as exc:
         raise EvidenceError(f"{layout.decision}: expired: {exc}. {hint}") from exc
     evidence = evidence_of(layout, subject)
-    kept = custody(layout, subject, measured(layout, subject, evidence), before(layout))
+    kept = pins.custody(layout, subject, measured(layout, subject, evidence), pins.before(layout))
     again = decide(_measured(layout, subject.policy, evidence, kept), subject.policy, decided_at)
     if found := first_difference(*(steps_json(of) for of in (decisions, again))):
         raise EvidenceError(f"{layout.decision}: {found}. {hint}")
@@ -298,17 +289,17 @@ def decide_again(
     evidence = gathered(layout, pairs, sides(layout, arms), read_race(layout), policy.clusters)
     with experiments.writing(layout):
         log = experiments.read(layout).experiments
-        on = judged_on(layout, policy, policy_file, stock(layout))
+        on = pins.judged_on(layout, policy, policy_file, stock(layout))
         found = Measured(
             evidence,
             tie_ends(layout, policy, evidence),
             {arm: replayed(layout, arm) for arm in policy.arms if arm in arms},
-            accepted_in(policy, layout.root.name),
-            pin_of(layout, policy_file),
+            pins.accepted_in(policy, layout.root.name),
+            pins.pin_of(layout, policy_file),
             f"harness policy pin {policy_file}",
-            leaks(layout, [arm for arm in policy.arms if arm in arms]),
+            pins.leaks(layout, [arm for arm in policy.arms if arm in arms]),
             looks_by_step(log, policy, on),
         )
         decisions = decide(found, policy, now)
-        note_judged(layout, policy, policy_file, decisions, now, decided=False)
+        pins.note_judged(layout, policy, policy_file, decisions, now, decided=False)
     return decisions

@@ -30,19 +30,10 @@ from harness.core.run import Run, Status
 from harness.corpus import trec
 from harness.corpus.cells import EXAMPLES, examples
 from harness.corpus.prepared import Prepared
+from harness.pipeline import receipts
 from harness.pipeline.index import check_index, sources
 from harness.pipeline.layout import Layout
 from harness.pipeline.params import ReplayParams
-from harness.pipeline.receipts import (
-    SAMPLE,
-    asked_since,
-    check_corpus,
-    check_same,
-    index_files,
-    note_replayed,
-    read_manifest,
-    record_run,
-)
 from harness.replay.drive import PART, drive
 from harness.replay.machine import Advance, Work, started, usable_cores
 from harness_engines import registry
@@ -160,12 +151,12 @@ def replay(
 
 def _replayed(layout: Layout, arm: Arm, cache: Path, params: ReplayParams) -> Run:
     began = datetime.now(UTC)
-    wanted = read_manifest(layout, arm.name)
-    counted = index_files(layout, arm.name)
+    wanted = receipts.read_manifest(layout, arm.name)
+    counted = receipts.index_files(layout, arm.name)
     queries = len(Prepared.open(layout.data).queries())
     once = params.model_copy(update={"aa": "all"})
     otherwise = params.model_copy(update={"seed": params.seed + AGAIN_SEED_STEP})
-    again_of = queries if params.aa == "all" else min(SAMPLE, queries)
+    again_of = queries if params.aa == "all" else min(receipts.SAMPLE, queries)
     work = partial(_ask_alone, layout, str(arm.path), cache, otherwise)
     with ahead(arm, again_of, work) as wait:
         with progress(f"asking {arm.name}", queries) as advance:
@@ -179,17 +170,17 @@ def _replayed(layout: Layout, arm: Arm, cache: Path, params: ReplayParams) -> Ru
     told = progress(f"asking {arm.name} again", again_of)
     with nullcontext(lambda _: None) if done else told as advance:
         again = _ask(layout, arm, wanted, otherwise, advance, cache=cache)
-    first = record_run(layout, first, again)
-    since = asked_since(began, layout.parts(arm.name))
-    note_replayed(layout, arm.name, since, index_sha256=counted)
+    first = receipts.record_run(layout, first, again)
+    since = receipts.asked_since(began, layout.parts(arm.name))
+    receipts.note_replayed(layout, arm.name, since, index_sha256=counted)
     return first
 
 
 def asked(queries: Sequence[Query], params: ReplayParams) -> Sequence[Query]:
     """Return the queries to ask, in their order: all, or a sample of them that the seed draws."""
-    if params.aa == "all" or len(queries) <= SAMPLE:
+    if params.aa == "all" or len(queries) <= receipts.SAMPLE:
         return queries
-    places = sorted(random.Random(params.seed).sample(range(len(queries)), SAMPLE))
+    places = sorted(random.Random(params.seed).sample(range(len(queries)), receipts.SAMPLE))
     return [queries[at] for at in places]
 
 
@@ -197,7 +188,7 @@ def _ask_alone(
     layout: Layout, arm: str, cache: Path, params: ReplayParams, advance: Advance
 ) -> None:
     """Do what ``_ask`` does, for the parts that it leaves."""
-    wanted = read_manifest(layout, Path(arm).stem)
+    wanted = receipts.read_manifest(layout, Path(arm).stem)
     _ask(layout, registry.load(arm, cache), wanted, params, advance, cache=cache)
 
 
@@ -213,10 +204,10 @@ def _ask(
     data = Prepared.open(layout.data)
     queries = asked(data.queries(), params)
     check_index(layout, arm)
-    check_corpus(layout, arm.name, wanted, data)
+    receipts.check_corpus(layout, arm.name, wanted, data)
     parts = layout.parts(arm.name) / str(params.seed)
     with _kept_if_valid(parts), arm.open(layout.index(arm.name)) as searcher:
-        check_same(layout, arm.name, wanted, searcher.manifest)
+        receipts.check_same(layout, arm.name, wanted, searcher.manifest)
         tally = CountingSearcher(searcher)
         run = drive(
             arm.name,
@@ -324,7 +315,7 @@ class OpenedIndex:
             with ExitStack() as opened:
                 arm = registry.load(str(self.arm), self.cache)
                 searcher = opened.enter_context(arm.open(self.layout.index(arm.name)))
-                check_same(self.layout, arm.name, self.manifest, searcher.manifest)
+                receipts.check_same(self.layout, arm.name, self.manifest, searcher.manifest)
                 _kept.of, _kept.searcher = self, CountingSearcher(searcher)
                 _kept.until = opened.pop_all()
         yield _kept.searcher
@@ -402,6 +393,6 @@ def import_run(
     served_by = np.where(run.status == Status.ANSWERED, manifest.fingerprint, "").tolist()
     run = replace(run, served_by=tuple(map(intern, served_by)))
     layout.write(Layout.manifest, manifest, arm)
-    run = record_run(layout, run)
-    note_replayed(layout, arm, datetime.now(UTC))
+    run = receipts.record_run(layout, run)
+    receipts.note_replayed(layout, arm, datetime.now(UTC))
     return AcceptedRun(run, tuple(sorted(others)))

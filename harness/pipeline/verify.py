@@ -30,20 +30,11 @@ from harness.corpus.clusters import CLUSTERS, near_duplicates, parted
 from harness.corpus.prepared import CORPUS, MANIFEST, QRELS, QUERIES, Prepared
 from harness.corpus.runs import PAIR, read_run, read_scores
 from harness.measures.quality import oracle
-from harness.pipeline import experiments, receipts
+from harness.pipeline import experiments, gate, receipts
 from harness.pipeline import receipts as custody_receipts
 from harness.pipeline.compare import compare, read_agreement, ties
 from harness.pipeline.evidence import ReportSubject, gathered, pairs_of, sides
 from harness.pipeline.experiments import ExperimentLog
-from harness.pipeline.gate import (
-    StoredDifference,
-    as_stated,
-    decided,
-    first_difference,
-    read_decision,
-    rests_on,
-    texts,
-)
 from harness.pipeline.layout import Layout
 from harness.pipeline.oneshot import TIES
 from harness.pipeline.params import CompareParams, ScoreParams
@@ -81,10 +72,10 @@ def verify(layout: Layout, *, deep: bool = True) -> tuple[Verified, ...]:
     ir-measures. Nothing is written.
     """
     hint = f"Bring the file back, or decide anew: harness gate --dataset {layout.root.name}"
-    read_decision(layout)
+    gate.read_decision(layout)
     about, subject = judged_in(layout)
     arms = judged_arms(layout)
-    files = tuple(dict.fromkeys(rests_on(layout, arms, subject.policy_file)))
+    files = tuple(dict.fromkeys(gate.rests_on(layout, arms, subject.policy_file)))
     custody_receipts.check(layout.decision_receipt, files, hint)
     receipts = (layout.score_receipt, layout.compare_receipt, *map(layout.run_receipt, arms))
     noted = {path for one in receipts for path in custody_receipts.check_all(one, hint)}
@@ -394,9 +385,9 @@ def derive(layout: Layout, about: Mapping[str, Any], subject: ReportSubject) -> 
         compare(again, pairs, subject.compare, subject.rules, how=how)
         alike = _same(layout.agreement, *(_scores(of.agreement, PAIR) for of in (layout, again)))
         _same(layout.classes, *(_classes(of) for of in (layout, again)))
-        report = as_stated(decided(again, subject, before, at), about["provenance"])
+        report = gate.as_stated(gate.decided(again, subject, before, at), about["provenance"])
         means = {getattr(layout, of): text_of(getattr(again, of)) for of in MEANS}
-        for path, text in {**means, **texts(layout, report)}.items():
+        for path, text in {**means, **gate.texts(layout, report)}.items():
             _same_text(path, text)
     values = (one for table in (quality, alike) for of in table.values() for one in of.values())
     return Derived(sum(map(len, values)), sum(len(step["findings"]) for step in about["steps"]))
@@ -447,7 +438,7 @@ def _classes(layout: Layout) -> dict[str, Any]:
 def _same(path: Path, stored: dict[str, Any], derived: dict[str, Any]) -> dict[str, Any]:
     """Compare two tables, and return the first."""
     if stored != derived:
-        _refuse(path, first_difference(stored, derived))
+        _refuse(path, gate.first_difference(stored, derived))
     return stored
 
 
@@ -457,12 +448,12 @@ def _same_text(path: Path, derived: str) -> None:
     if stored == derived:
         return
     if path.suffix == ".json":
-        _refuse(path, first_difference(json_of(stored), json_of(derived)))
+        _refuse(path, gate.first_difference(json_of(stored), json_of(derived)))
         raise EvidenceError(f"{path}: says the same in other bytes than those it was written in")
     raise EvidenceError(f"{path}: is not what the decision beside it gives")
 
 
-def _refuse(path: Path, difference: StoredDifference | None) -> None:
+def _refuse(path: Path, difference: gate.StoredDifference | None) -> None:
     if difference:
         raise EvidenceError(f"{path}: {difference}")
 

@@ -160,8 +160,7 @@ def test_what_the_other_process_did_not_do_is_done_here(
 def test_a_sample_is_asked_twice_and_compared_with_itself(
     project: Toy, asked: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (replay_ahead, receipts):
-        monkeypatch.setattr(module, "SAMPLE", 3)
+    monkeypatch.setattr(receipts, "SAMPLE", 3)
     monkeypatch.setattr(replay_ahead, "WORTH", 1_000)
     params = project.params.replay.asking_twice("sample")
     first = replay_ahead.replay(project.layout, "fts5", project.cache, params)
