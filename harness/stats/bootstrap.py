@@ -109,12 +109,7 @@ def reweighted_sums(columns: Columns, *, resamples: int, seed: int) -> Columns:
 
 
 def _by_bytes(
-    columns: Columns,
-    levels: tuple[float, ...],
-    purpose: Purpose,
-    *,
-    resamples: int,
-    seed: int,
+    columns: Columns, levels: tuple[float, ...], purpose: Purpose, *, resamples: int, seed: int
 ) -> Columns:
     """Sum of the units, each times one of ``levels``, all alike probable."""
     found = np.zeros((resamples, columns.shape[1]))
@@ -173,12 +168,7 @@ Codes = NDArray[np.int64]
 
 
 def bca(
-    values: Floats,
-    *,
-    confidence: float,
-    resamples: int,
-    seed: int,
-    clusters: Codes | None,
+    values: Floats, *, confidence: float, resamples: int, seed: int, clusters: Codes | None
 ) -> Estimate:
     """Mean of ``values``, shape (queries,), with its two-sided interval; see ``bca_each``."""
     (found,) = bca_each(
@@ -192,12 +182,7 @@ def bca(
 
 
 def bca_each(
-    values: Floats,
-    *,
-    confidence: float,
-    resamples: int,
-    seed: int,
-    clusters: Codes | None,
+    values: Floats, *, confidence: float, resamples: int, seed: int, clusters: Codes | None
 ) -> tuple[Estimate, ...]:
     """Mean of each column of ``values``, shape (queries, columns), with its BCa interval.
 

@@ -79,10 +79,7 @@ def test_c02_tied_scores_are_read_as_trec_eval_reads_them(tmp_path: Path) -> Non
 
 
 @settings(deadline=None, max_examples=50)
-@given(
-    levels=st.lists(st.integers(0, 2), min_size=2, max_size=60),
-    relevant=st.integers(0, 59),
-)
+@given(levels=st.lists(st.integers(0, 2), min_size=2, max_size=60), relevant=st.integers(0, 59))
 def test_c03_every_measure_of_one_call_sees_one_ranking(levels: list[int], relevant: int) -> None:
     """In a 60-way tie ir-measures says RR@10 = 1 beside P@1 = 0 and RR = 1/60 in one call."""
     documents = [f"d{at:02}" for at in range(len(levels))]

@@ -193,9 +193,7 @@ def batch_files(folder: Path) -> list[Batch]:
 
 @pytest.mark.slow
 def test_workers_leave_the_same_parts_whoever_dies(
-    scheduler: tuple[str, subprocess.Popen[bytes]],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    scheduler: tuple[str, subprocess.Popen[bytes]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     address, process = scheduler
     said: list[str] = []

@@ -11,12 +11,7 @@ from pathlib import Path, PurePath
 import pytest
 
 from harness.core.errors import HarnessError, Locked
-from harness.core.files import (
-    REMEDY,
-    held,
-    place,
-    scratch,
-)
+from harness.core.files import REMEDY, held, place, scratch
 from harness.core.folders import (
     RUN,
     SHADOW_REPORT,

@@ -38,14 +38,7 @@ from harness.core.formats import (
     yaml_of,
 )
 from harness.core.markup import paragraphs, words
-from harness.core.reading import (
-    MAX_LINE_BYTES,
-    Malformed,
-    numbered,
-    opened,
-    text_of,
-    whole,
-)
+from harness.core.reading import MAX_LINE_BYTES, Malformed, numbered, opened, text_of, whole
 
 # JSON, TOML and YAML within bounds; what is beyond them is one sentence and no traceback
 

@@ -24,12 +24,7 @@ from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from harness.core import server as connections
-from harness.core.mcp_pipes import (
-    ENDING,
-    MAX_MESSAGE_BYTES,
-    MAX_UNANSWERED,
-    Streams,
-)
+from harness.core.mcp_pipes import ENDING, MAX_MESSAGE_BYTES, MAX_UNANSWERED, Streams
 from harness.core.server import AT_ONCE, Admission, server, token_of
 from tests.programs import PYTHON, Program
 
@@ -335,9 +330,7 @@ def ends() -> Iterator[tuple[Streams, int, int]]:
         os.close(number)
 
 
-def test_an_answer_longer_than_a_pipe_holds_up_nothing_else(
-    ends: tuple[Streams, int, int],
-) -> None:
+def test_an_answer_longer_than_a_pipe_holds_up_nothing_else(ends: tuple[Streams, int, int]) -> None:
     streams, _, answers = ends
     text = json.dumps({"id": 1, "result": "a" * 1_000_000})
     read = bytearray()

@@ -30,8 +30,7 @@ def judged(rule: str, race: Race | None, **settings: object) -> Finding:
 @pytest.mark.parametrize("per_query", [False, True])
 @pytest.mark.parametrize("percent", ["p50", "p90", "p95"])
 @pytest.mark.parametrize(
-    ("factor", "verdict"),
-    [(1.0, Verdict.PASS), (2.0, Verdict.INCONCLUSIVE), (4.0, Verdict.FAIL)],
+    ("factor", "verdict"), [(1.0, Verdict.PASS), (2.0, Verdict.INCONCLUSIVE), (4.0, Verdict.FAIL)]
 )
 def test_ratio(percent: str, factor: float, verdict: Verdict, *, per_query: bool) -> None:
     settings = RATIO | {"percent": percent, "per_query": per_query}

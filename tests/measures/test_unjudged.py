@@ -12,10 +12,7 @@ from hypothesis import strategies as st
 from harness.core.errors import EvidenceError
 from harness.core.records import Qrels
 from harness.core.run import Run
-from harness.measures.completion_bounds import (
-    Bounding,
-    Case,
-)
+from harness.measures.completion_bounds import Bounding, Case
 from harness.measures.missing_judgements import (
     MissingJudgements,
     bounding,

@@ -157,9 +157,7 @@ def spent(by: float, attempts: int = 1) -> Looks:
     return Looks(attempts, 0, 0, by, (), ())
 
 
-def test_attempts_beyond_the_budget_hold_the_step_and_no_other(
-    kept: Policy,
-) -> None:
+def test_attempts_beyond_the_budget_hold_the_step_and_no_other(kept: Policy) -> None:
     looks = {"tantivy": spent(0.275, 11), "later": spent(0.025)}
     beyond = over_budget(kept, looks)
     (finding,) = beyond.values()

@@ -32,12 +32,7 @@ from harness.stats.sample_size import (
     unseen_loss,
     upper_spread,
 )
-from harness.stats.significance import (
-    Alternative,
-    adjusted,
-    fdr_adjusted,
-    sign_flip,
-)
+from harness.stats.significance import Alternative, adjusted, fdr_adjusted, sign_flip
 from tests.source import ROOT
 
 DIFFERENCES = ValueRange(-1.0, 1.0)
@@ -163,14 +158,7 @@ def test_a_truth_on_the_bound_has_no_plan() -> None:
     values = np.random.default_rng(6).normal(0, 0.2, 50).clip(-1, 1)
     for wanted in (IntervalTarget(-0.02, -0.02), IntervalTarget(0.02, 0.02, both_sides=True)):
         assert (
-            planned(
-                values,
-                wanted,
-                span=DIFFERENCES,
-                confidence=0.95,
-                power=0.8,
-                clusters=None,
-            )
+            planned(values, wanted, span=DIFFERENCES, confidence=0.95, power=0.8, clusters=None)
             is None
         )
 

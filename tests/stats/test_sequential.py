@@ -10,11 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchmarks import verdicts
-from benchmarks.simulate import (
-    GATES,
-    GateCase,
-    at_bound,
-)
+from benchmarks.simulate import GATES, GateCase, at_bound
 from benchmarks.verdict_families import FAMILIES as FAMILIES_VERDICTS
 from benchmarks.verdict_families import Family as VerdictsFamily
 from benchmarks.verdict_questions import Mean, Sample
