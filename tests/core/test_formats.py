@@ -284,7 +284,7 @@ def test_what_a_spreadsheet_would_run_is_quoted(text: str) -> None:
 
 
 def test_what_a_row_lacks_is_empty_in_a_table() -> None:
-    rows = [{"a": float("nan"), "b": None}, {"b": "=1"}]
+    rows: list[dict[str, object]] = [{"a": float("nan"), "b": None}, {"b": "=1"}]
     assert to_csv(["a", "b"], rows) == "a,b\n,\n,'=1\n"
 
 
