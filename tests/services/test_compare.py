@@ -197,7 +197,7 @@ def test_a_failed_query_is_counted_and_never_compared(
     lost = sum(len(query.text) % 5 == 0 for query in queries)
     blocks = json.loads(said.out)["blocks"]
     assert f"{lost} queries failed and are not compared" in blocks[0]["text"]
-    rows = {row[0]: row[2] for row in blocks[2]["rows"]}
+    rows = {row[0]: row[2] for row in blocks[3]["rows"]}
     (p50,) = (row for row in blocks[3]["rows"] if row[0] == "p50")
     assert p50[3]["value"] == pytest.approx(p50[2]["value"] / p50[1]["value"], rel=0.01), p50
     assert rows["candidate: failed"]["value"] == pytest.approx(lost / len(queries))
