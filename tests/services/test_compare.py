@@ -198,7 +198,7 @@ def test_a_failed_query_is_counted_and_never_compared(
     blocks = json.loads(said.out)["blocks"]
     assert f"{lost} queries failed and are not compared" in blocks[0]["text"]
     rows = {row[0]: row[2] for row in blocks[3]["rows"]}
-    (p50,) = (row for row in blocks[3]["rows"] if row[0] == "p50")
+    (p50,) = (row for row in blocks[4]["rows"] if row[0] == "p50")
     assert p50[3]["value"] == pytest.approx(p50[2]["value"] / p50[1]["value"], rel=0.01), p50
     assert rows["candidate: failed"]["value"] == pytest.approx(lost / len(queries))
     assert rows["control: failed"]["value"] == 0
