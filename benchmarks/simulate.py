@@ -26,7 +26,6 @@ from benchmarks.simulate_times import (
     Floats,
     Ints,
     Rng,
-    series_rows,
     traffic_rows,
 )
 from benchmarks.verdict_families import OFTEN, STEPS
@@ -471,9 +470,6 @@ TABLES: Mapping[str, Table] = {
     ),
     "traffic": Table(
         "traffic | >pairs that fail | >passes on any day | >fails on any day", traffic_rows
-    ),
-    "series": Table(
-        "percentile | >AR(1) | >times | >coverage | >series with an interval", series_rows
     ),
 }
 

@@ -9,12 +9,11 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.signal import lfilter
 from scipy.special import ndtri
 
 from harness.core.scores import Estimate
 from harness.stats.sequential import NS_PER_S, blocks
-from harness.stats.times import fewest_for, percentile, ratio, series_interval, slowdown
+from harness.stats.times import fewest_for, percentile, ratio, slowdown
 
 SEED, CONFIDENCE = 20_261_122, 0.95
 Rng = np.random.Generator
@@ -122,31 +121,7 @@ def traffic_rows(trials: int) -> Iterator[Sequence[str]]:
         yield name, f"{course.share:.2%}", f"{found.ever:.2%}", f"{found.failed:.2%}"
 
 
-# Percentiles of times: one by one in a row, and of races in several processes.
-
-
-def clinging(percent: float, phi: float, times: int, trials: int) -> tuple[float, float]:
-    """Return the share of intervals of a percentile that hold it, and of series that have one.
-
-    Logarithms of the times are AR(1) with coefficient ``phi``.
-    """
-    truth = 1e6 * math.exp(0.3 * float(ndtri(percent / 100)))
-    fresh = np.random.default_rng(SEED).normal(size=(trials, times + 200))
-    rows: Floats = lfilter([math.sqrt(1 - phi**2)], [1, -phi], fresh, axis=1)[:, 200:]
-    found = [
-        series_interval((1e6 * np.exp(0.3 * row)).astype(np.int64), percent, confidence=CONFIDENCE)
-        for row in rows
-    ]
-    held = [each.low <= truth <= each.high for each in found if each is not None]
-    return float(np.mean(held)) if held else math.nan, len(held) / trials
-
-
-def series_rows(trials: int) -> Iterator[Sequence[str]]:
-    """Yield a row for each coefficient and short series: where the method ends."""
-    for phi in (0.0, 0.6, 0.8, 0.9):
-        for times in (400, 1_000):
-            held, given = clinging(95.0, phi, times, trials)
-            yield "p95", f"{phi}", f"{times:,}", f"{held:.2%}", f"{given:.2%}"
+# Percentiles of times of races in several processes.
 
 
 HARD, SHARED, NOISE = 0.6, 0.77, 0.1

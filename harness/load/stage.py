@@ -292,7 +292,6 @@ class Loading:
             arrivals.classes,
             run_pool(opener, plan, pool),
             budgets_ns=() if budget is None else (budget,),
-            confidence=self.params.confidence,
         )
         about = {
             "dataset": self.layout.root.name,

@@ -27,7 +27,6 @@ from harness.load.workers import (
     answered,
     unserved,
 )
-from harness.stats.times import series_interval
 
 LOWEST_NS, HIGHEST_NS = 1, 3_600_000_000_000
 DIGITS = 3
@@ -131,8 +130,6 @@ class Trial:
     """Nanoseconds from the real start, by query class."""
     cold: Mapping[str, Histogram]
     """Nanoseconds of the first queries right after opening, in a closed loop, by class."""
-    percentiles: Mapping[str, Estimate]
-    """Of the response times in the order of arrival; where there are too few, none."""
     lag_ns: int
     """p99 of how late the generator itself was."""
     within: Mapping[int, float]
@@ -179,7 +176,6 @@ def summed(
     parts: tuple[WorkerResult, ...],
     *,
     budgets_ns: Sequence[int],
-    confidence: float,
 ) -> Trial:
     """Reduce what the workers bring back to numbers; ``classes`` are those of the picks."""
     everything = sorted(one for part in parts for one in part.served)
@@ -190,11 +186,6 @@ def summed(
     ends = Counter(one.status for one in everything)
     ends[Status.NOT_ASKED] += lost
     total = len(everything) + lost
-    intervals = {
-        name: series_interval(response, percent, confidence=confidence)
-        for name, percent in PERCENTS.items()
-        if len(response)
-    }
     lag = [one.lag_ns for one in everything]
     of_row = dict(zip(plan.picks, classes, strict=True))
     return Trial(
@@ -207,7 +198,6 @@ def summed(
         cold=_histograms(
             (of_row[row], elapsed_ns) for part in parts for row, elapsed_ns in part.cold
         ),
-        percentiles={name: found for name, found in intervals.items() if found is not None},
         lag_ns=int(np.percentile(lag, LAG_PERCENT)) if lag else 0,
         within={of: float((response <= of).sum()) / total if total else 0.0 for of in budgets_ns},
         cpu_ns=sum(part.cpu_ns for part in parts),
@@ -274,10 +264,6 @@ class Record:
             "seconds": trial.seconds,
             "ends": {status.name: count for status, count in trial.ends.items()},
             "within": {str(budget): share for budget, share in trial.within.items()},
-            "percentiles": {
-                name: [found.value, found.low, found.high, found.n]
-                for name, found in trial.percentiles.items()
-            },
             **{name: getattr(trial, name) for name in COUNTS},
             **{
                 name: {of: each.encoded() for of, each in getattr(trial, name).items()}
@@ -301,7 +287,6 @@ class Record:
             seconds=float(told["seconds"]),
             ends={Status[name]: int(count) for name, count in told["ends"].items()},
             within={int(budget): float(share) for budget, share in told["within"].items()},
-            percentiles={name: Estimate(*of) for name, of in told["percentiles"].items()},
             **counts,
             **histograms,
         )

@@ -1,4 +1,4 @@
-"""Percentiles of times, with intervals, in processes and in series."""
+"""Percentiles of times, with intervals, in processes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import bdtr, betaincinv, ndtri, stdtrit
+from scipy.special import bdtr, stdtrit
 
 from harness.core.errors import EvidenceError
 from harness.core.scores import Estimate
@@ -221,58 +221,3 @@ def _widened(
         math.hypot(math.log(one / value), reach) if 0 < one < math.inf else math.inf for one in ends
     )
     return Estimate(value, value * math.exp(-down), value * math.exp(up), queries)
-
-
-BLOCKS = 10
-FREEDOM = 1.5
-"""Overlapping blocks tell as much as this many times the blocks that lie side by side."""
-FEWEST_BEYOND = 10
-"""Times that must be expected on either side of the percentile."""
-FEWEST_WORTH = 5
-"""Independent times that the series must be worth on either side. The worth is a guess, and who
-asks for much of it keeps the series whose worth was guessed too high."""
-
-
-def series_interval(
-    elapsed_ns: Nanoseconds, percent: float, *, confidence: float
-) -> Estimate | None:
-    """Percentile of times in the order they were taken, shape (times,), with its interval.
-
-    The interval is that of a binomial with the effective sample size of the series, applied to the
-    sorted times (Woodruff, JASA 47, 1952). ``n`` counts the times. None if the effective sample
-    size is too small for this percentile.
-    """
-    value = percentile_ns(elapsed_ns, percent)
-    share = percent / 100
-    beyond = min(share, 1 - share)
-    if len(elapsed_ns) * beyond < FEWEST_BEYOND:
-        return None
-    effective = effective_sample_size(elapsed_ns <= value)
-    if effective * beyond < FEWEST_WORTH:
-        return None
-    tail = (1 - confidence) / 2
-    effective *= (float(ndtri(tail)) / float(stdtrit(FREEDOM * (BLOCKS - 1), tail))) ** 2
-    under = share * effective
-    levels = (
-        float(betaincinv(under, effective - under + 1, tail)),
-        float(betaincinv(under + 1, effective - under, 1 - tail)),
-    )
-    low, high = np.quantile(elapsed_ns.astype(np.float64), levels)
-    return Estimate(value, float(low), float(high), len(elapsed_ns))
-
-
-def effective_sample_size(flags: NDArray[np.bool_]) -> float:
-    """Effective sample size of dependent flags, shape (times,).
-
-    It is an estimate and may exceed the number of flags: a cap would make it too low for
-    independent times. Needs at least as many flags as blocks.
-    """
-    count = len(flags)
-    share = float(flags.mean())
-    length = count // BLOCKS
-    sums = np.concatenate([[0.0], np.cumsum(flags - share)])
-    of_blocks = (sums[length:] - sums[:-length]) / length
-    variance = length * float((of_blocks**2).mean()) * count / (count - length)
-    if math.isclose(variance, 0, abs_tol=1e-300):
-        return float(count)
-    return count * share * (1 - share) / variance

@@ -227,7 +227,6 @@ def test_what_is_written_is_read() -> None:
     assert (read.arm, read.twin, read.rate, read.number) == ("old", False, 100.0, 3)
     assert read.trial.ends == made.trial.ends
     assert read.trial.within == made.trial.within
-    assert read.trial.percentiles == made.trial.percentiles
 
 
 def test_a_late_generator_and_strange_answers_are_objected_to() -> None:

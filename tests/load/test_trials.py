@@ -136,7 +136,7 @@ def part(served: list[ServedArrival], cpu_ns: int = 5, resident: int = 30) -> Wo
 
 def summary(*parts: WorkerResult, plan: TrialPlan = PLAN) -> Trial:
     classes = ARRIVALS.classes if plan is PLAN else ("all",) * len(plan.picks)
-    return summed(plan, classes, parts, budgets_ns=BUDGETS, confidence=0.95)
+    return summed(plan, classes, parts, budgets_ns=BUDGETS)
 
 
 @pytest.fixture
@@ -147,10 +147,6 @@ def served() -> list[ServedArrival]:
 def test_percentiles_are_those_of_the_response_times(served: list[ServedArrival]) -> None:
     trial = summary(part(served))
     times = [one.response_ns for one in served]
-    assert set(trial.percentiles) == {"p50", "p90", "p95", "p99"}
-    for name, found in trial.percentiles.items():
-        assert found.value == pytest.approx(np.percentile(times, float(name[1:])))
-        assert found.low <= found.value <= found.high
     assert trial.overall.percentile(99) == pytest.approx(np.percentile(times, 99), rel=0.01)
     assert trial.arrivals == len(served) == trial.overall.count
     assert trial.rate == pytest.approx(100, rel=0.05)

@@ -27,7 +27,6 @@ def trial(scale: int) -> Trial:
         response={"short": times},
         service={"short": Histogram.of([MS, 2 * MS])},
         cold={},
-        percentiles={},
         lag_ns=100_000,
         within={},
         cpu_ns=600 * MS,

@@ -7,8 +7,6 @@ import math
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from scipy.signal import lfilter
-from scipy.special import ndtri
 
 from benchmarks.simulate_times import AT_BOUND, EQUAL, fast_enough, missed
 from harness.core.errors import EvidenceError
@@ -16,12 +14,10 @@ from harness.core.scores import Estimate
 from harness.stats import times as stats_times
 from harness.stats.times import (
     aa_ratio,
-    effective_sample_size,
     fewest_for,
     percentile,
     repeat_ratio,
     seen_ratio,
-    series_interval,
     shared_ratio,
 )
 
@@ -248,40 +244,3 @@ def test_what_was_kept_is_seen_in_every_process(of: slice) -> None:
     assert honest.low < 1 < honest.high
     assert seen_ratio(first, unseen[:, :0], confidence=0.95) is None
     assert seen_ratio(first, unseen[:, :1], confidence=0.95) is None
-
-
-def in_series(series: int, count: int, clinging: float, seed: int) -> NDArray[np.int64]:
-    """Lognormal times around 1 ms whose logarithms are AR(1), shape (series, count)."""
-    fresh = np.random.default_rng(seed).normal(size=(series, count + 200))
-    level = lfilter([math.sqrt(1 - clinging**2)], [1, -clinging], fresh, axis=1)[:, 200:]
-    return (1e6 * np.exp(0.3 * level)).astype(np.int64)
-
-
-@pytest.mark.parametrize(("percent", "clinging"), [(50, 0.0), (50, 0.6), (95, 0.3)])
-def test_holds_the_true_percentile_as_often_as_it_says(percent: float, clinging: float) -> None:
-    truth = 1e6 * math.exp(0.3 * float(ndtri(percent / 100)))
-    found = [
-        series_interval(row, percent, confidence=0.95) for row in in_series(400, 1_000, clinging, 3)
-    ]
-    held = np.mean([one is not None and one.low <= truth <= one.high for one in found])
-    assert 0.95 - 3 * 0.011 <= held <= 0.95 + 3 * 0.011
-
-
-def test_a_series_that_clings_is_worth_less() -> None:
-    worth = [
-        np.mean([
-            effective_sample_size(row <= 1_000_000) for row in in_series(100, 2_000, clinging, 5)
-        ])
-        for clinging in (0.0, 0.5, 0.9)
-    ]
-    assert worth[0] > 1_600
-    assert worth[1] == pytest.approx(2_000 / 2.03, rel=0.25)
-    assert worth[2] < 300
-
-
-def test_too_few_times_or_too_few_worth_have_none() -> None:
-    (row,) = in_series(1, 500, 0.0, 7)
-    assert series_interval(row, 99, confidence=0.95) is None
-    (sticky,) = in_series(1, 500, 0.99, 7)
-    assert series_interval(sticky, 95, confidence=0.95) is None
-    assert series_interval(row, 95, confidence=0.95) is not None
