@@ -112,7 +112,7 @@ def writing(box: Ingest) -> Mapping[str, Offered]:
 def _changed(
     change: Callable[[Surface, Any], IngestedMessages],
 ) -> Callable[[Surface, Any], Changed]:
-    """Let operators alone change a message."""
+    """Return the tool that makes a change for operators alone."""
 
     def answer(surface: Surface, args: ToolArguments) -> Changed:
         if surface.scope is not None:
