@@ -39,8 +39,8 @@ def of_file(path: str, module: str, data: bytes) -> Iterator[Document]:
     """Make the documents of one file.
 
     A function, method or class is a document, a class without its methods. So is a constant, what
-    a module does beside, its docstring, a section of Markdown, a file of TOML, JSON or CSV, and so
-    many lines of TSV, JSON Lines or YAML.
+    a module does beside, its docstring, a section of Markdown, and a file of TOML, JSON or CSV.
+    TSV, JSON Lines and YAML are cut after so many lines.
     """
     ext = extension(path)
     if ext in OTHERS:
