@@ -18,15 +18,6 @@ from harness.corpus import judgements, trec
 from harness.judge import machine
 from harness.judge.endpoint import read
 from harness.judge.label import Overlap, estimate, opened
-from harness.judge.machine import (
-    JudgeChanged,
-    OverBudget,
-    PairToJudge,
-    Purse,
-    RequestPace,
-    WordOverlapSettings,
-    cumulative,
-)
 from tests.make import models as tiny_model
 from tests.make.desk import (
     ENDPOINT,
@@ -152,7 +143,7 @@ def test_requests_are_spaced_and_pauses_grow() -> None:
         slept.append(seconds)
         now[0] += seconds
 
-    at = RequestPace(30.0, lambda: now[0], sleep)
+    at = machine.RequestPace(30.0, lambda: now[0], sleep)
     for _ in range(3):
         at.turn()
     assert slept == [2.0, 2.0]
@@ -191,18 +182,23 @@ def test_what_is_wrong_in_a_file_is_named(tmp_path: Path, text: str, says: str) 
 
 
 def test_the_rule_counts_shared_words() -> None:
-    judge = Overlap(WordOverlapSettings(name="o", kind="overlap", cuts=(0.4, 0.8), slope=20.0))
+    judge = Overlap(
+        machine.WordOverlapSettings(name="o", kind="overlap", cuts=(0.4, 0.8), slope=20.0)
+    )
     texts = {"nothing": 0, "Salt, and": 1, "salt WATER": 2, "": 0}
     for text, grade in texts.items():
-        assert judge.judge(PairToJudge("salt water", "", text, (0, 1, 2))).grade((0, 1, 2)) == grade
-    assert judge.judge(PairToJudge("", "", "salt", (0, 1, 2))).grade((0, 1, 2)) == 0
+        assert (
+            judge.judge(machine.PairToJudge("salt water", "", text, (0, 1, 2))).grade((0, 1, 2))
+            == grade
+        )
+    assert judge.judge(machine.PairToJudge("", "", "salt", (0, 1, 2))).grade((0, 1, 2)) == 0
 
 
 def test_a_score_becomes_grades_at_stated_cuts() -> None:
-    found = cumulative(1.0, (0.0, 2.0), 1.0)
+    found = machine.cumulative(1.0, (0.0, 2.0), 1.0)
     above = 1 / (1 + math.exp(-1)), 1 / (1 + math.exp(1))
     assert found == pytest.approx((1 - above[0], above[0] - above[1], above[1]))
-    assert cumulative(1e9, (0.0, 2.0), 1.0) == (0.0, 0.0, 1.0)
+    assert machine.cumulative(1e9, (0.0, 2.0), 1.0) == (0.0, 0.0, 1.0)
 
 
 def of_encoder(folder: Path, **changed: object) -> str:
@@ -219,7 +215,7 @@ def test_a_cross_encoder_judges_by_its_logits(at: Desk) -> None:
     done = at.label(of_encoder(folder))
     assert [row.grade for row in done.labels] == [0, 1, 2, 2]
     assert [row.note for row in done.labels][:2] == ["logit -3.0000", "logit -1.0000"]
-    assert done.labels[0].probabilities == pytest.approx(cumulative(-3.0, (-1.5, 0.5), 1.0))
+    assert done.labels[0].probabilities == pytest.approx(machine.cumulative(-3.0, (-1.5, 0.5), 1.0))
     with pytest.raises(ModelNotReady, match=r"the judge encoder: .*SHA-256"):
         at.label(of_encoder(folder, sha256="0" * 64))
 
@@ -269,7 +265,7 @@ def test_what_was_answered_is_not_paid_again(at: Desk) -> None:
 
 def test_a_judge_that_changes_its_model_is_invalid(at: Desk) -> None:
     at.answers(graded(1, 0, 0), graded(1, 0, 0), graded(1, 0, 0, model="toy-2"))
-    with pytest.raises(JudgeChanged, match=r"INVALID: .* changed its model: toy-1, toy-2"):
+    with pytest.raises(machine.JudgeChanged, match=r"INVALID: .* changed its model: toy-1, toy-2"):
         at.label()
     assert len(at.server.seen) == 3
     assert not at.to.exists()
@@ -282,7 +278,7 @@ def test_a_model_that_changed_before_the_next_pool_is_invalid(at: Desk) -> None:
     at.answers(graded(1, 0, 0, model="toy-2"))
     (at.folder / "b").mkdir()
     at.pool = write_pool(at.folder / "b", title="another")
-    with pytest.raises(JudgeChanged):
+    with pytest.raises(machine.JudgeChanged):
         at.label()
 
 
@@ -291,7 +287,7 @@ def test_a_budget_is_never_exceeded(at: Desk) -> None:
     with opened(at.file, at.kept) as (judge, answers):
         most = estimate(at.pool, judge, answers).most
     budget = f"budget = {most / 4 + 2.5 * PAID}"
-    with pytest.raises(OverBudget, match=r"cost 0\.4500 of its budget .* Raise budget"):
+    with pytest.raises(machine.OverBudget, match=r"cost 0\.4500 of its budget .* Raise budget"):
         at.label(ENDPOINT.replace("budget = 100.0", budget))
     assert len(at.server.seen) == 3
     assert at.label().sent == 1
@@ -328,10 +324,10 @@ def test_what_failed_is_paid_too(at: Desk) -> None:
 
 
 def test_a_request_that_was_cut_off_counts_with_its_most(tmp_path: Path) -> None:
-    Purse(tmp_path / "spent.json", 1.0).reserve(0.7)
-    after = Purse(tmp_path / "spent.json", 1.0)
+    machine.Purse(tmp_path / "spent.json", 1.0).reserve(0.7)
+    after = machine.Purse(tmp_path / "spent.json", 1.0)
     assert after.spent == 0.7
-    with pytest.raises(OverBudget):
+    with pytest.raises(machine.OverBudget):
         after.reserve(0.4)
 
 

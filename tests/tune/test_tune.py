@@ -14,17 +14,8 @@ from harness.corpus.prepared import Prepared
 from harness.corpus.tuning import read
 from harness.pipeline.params import ReplayParams
 from harness.tune import files as tune_files
+from harness.tune import stage
 from harness.tune.files import MARK, arm_text, is_ours
-from harness.tune.stage import (
-    CandidateAnswers,
-    CandidateFailed,
-    Cells,
-    Tuned,
-    TuneRequest,
-    TuningSplit,
-    before_last_step,
-    tune,
-)
 from harness_engines import registry
 from tests.make.toy import Toy
 
@@ -92,11 +83,13 @@ def arm(tmp_path: Path) -> Path:
     return tmp_path / "x.toml"
 
 
-def tuned(arm: Path, data: Prepared) -> Tuned:
+def tuned(arm: Path, data: Prepared) -> stage.Tuned:
     file, to = arm.with_name("space.toml"), arm.with_name("y.toml")
     work = arm.parent / "work"
-    return tune(
-        TuneRequest(str(arm), tune_files.read(file), file, [data], LIMITS, to, work, arm.parent)
+    return stage.tune(
+        stage.TuneRequest(
+            str(arm), tune_files.read(file), file, [data], LIMITS, to, work, arm.parent
+        )
     )
 
 
@@ -119,17 +112,17 @@ def test_values_are_kept_where_they_were_measured(project: Toy, arm: Path, tmp_p
     data = Prepared.open(project.layout.data)
     told: list[int] = []
     arms = [registry.load(str(arm), tmp_path, {"number": number}) for number in (1, FAILS)]
-    answers = CandidateAnswers(arms, 10, 10.0, tmp_path / "index", "code")
-    at = [TuningSplit(data, data.queries(), data.qrels())] * 2
-    cells = Cells(answers, at, "nDCG@10", tmp_path / "values", told.append)
+    answers = stage.CandidateAnswers(arms, 10, 10.0, tmp_path / "index", "code")
+    at = [stage.TuningSplit(data, data.queries(), data.qrels())] * 2
+    cells = stage.Cells(answers, at, "nDCG@10", tmp_path / "values", told.append)
     rows = np.array([0, 2, len(data.queries())])
     first = cells(0, rows)
     assert first[0] == first[2]
     assert sum(told) == 2
-    again = Cells(answers, at, "nDCG@10", tmp_path / "values", told.append)
+    again = stage.Cells(answers, at, "nDCG@10", tmp_path / "values", told.append)
     assert again(0, rows).tolist() == first.tolist()
     assert sum(told) == 2
-    with pytest.raises(CandidateFailed) as failed:
+    with pytest.raises(stage.CandidateFailed) as failed:
         cells(1, rows)
     assert failed.value.candidate == 1
 
@@ -158,11 +151,11 @@ OTHERS: tuple[dict[str, Scalar], ...] = (
 
 def test_one_index_answers_for_all_candidates_of_a_last_step(project: Toy, tmp_path: Path) -> None:
     data = Prepared.open(project.layout.data)
-    collection = TuningSplit(data, data.queries(), data.qrels())
+    collection = stage.TuningSplit(data, data.queries(), data.qrels())
     (tmp_path / "x.toml").write_text(HYBRID)
     path = str(tmp_path / "x.toml")
     arms = [registry.load(path, tmp_path, one) for one in (None, *OTHERS)]
-    answers = CandidateAnswers(arms, 10, 10.0, tmp_path / "index", "code")
+    answers = stage.CandidateAnswers(arms, 10, 10.0, tmp_path / "index", "code")
     shown = []
     for at, arm in enumerate(arms):
         found = [row.hits for row in answers.of(at, collection, collection.queries)]
@@ -175,7 +168,11 @@ def test_one_index_answers_for_all_candidates_of_a_last_step(project: Toy, tmp_p
     assert shown[0] != shown[1] != shown[2]
     assert len(list((tmp_path / "index").iterdir())) == 1
     deeper = registry.load(path, tmp_path, {"depth": 15})
-    assert before_last_step(deeper) != before_last_step(arms[0]) == before_last_step(arms[2])
+    assert (
+        stage.before_last_step(deeper)
+        != stage.before_last_step(arms[0])
+        == stage.before_last_step(arms[2])
+    )
 
 
 ARM_WRITTEN = """\
