@@ -106,10 +106,7 @@ class ShapeGiven:
 
 
 def settings_of(address: str, like: str = "") -> HttpSettings:
-    """Read an address with ``{query}``, and ``{k}`` if the service takes a number of hits.
-
-    An address without ``{query}`` has the parameters of ``like``.
-    """
+    """Read an address with ``{query}``, perhaps ``{k}``; or one with the parameters of ``like``."""
     parts, other = urlsplit(address), urlsplit(like)
     pairs = parse_qsl(parts.query, keep_blank_values=True)
     if "{query}" not in {value for _, value in pairs}:
@@ -174,17 +171,9 @@ class AnswerShape(NamedTuple):
     id: str
     score: str
 
-    def fits(self, settings: HttpSettings) -> HttpSettings:
-        """Return ``settings`` that read answers by it."""
-        return settings.model_copy(update={"hits": self.list, "id": self.id, "score": self.score})
-
 
 def learn(answers: Sequence[Sequence[Any]], given: Sequence[ShapeGiven]) -> tuple[AnswerShape, ...]:
-    """Learn the shape of each service's answers, given to the same queries.
-
-    Of several members that could be the id, it is the outermost, then the first in ``IDS``. Where
-    the services share no document by these, those are taken by which they share most.
-    """
+    """Learn the shape of each service's answers; ids are those by which both share documents."""
     found = [_learned(*one) for one in zip(ARMS, answers, given, strict=True)]
     pairs = [(one, other) for one in found[0] for other in found[1]]
     shown = {
@@ -376,7 +365,15 @@ def look(
     ]
     shapes = learn(answers, wanted)
     return tuple(
-        SearchService(arm, one.file, shape.fits(one.settings), shape, not one.there)
+        SearchService(
+            arm,
+            one.file,
+            one.settings.model_copy(
+                update={"hits": shape.list, "id": shape.id, "score": shape.score}
+            ),
+            shape,
+            not one.there,
+        )
         for arm, one, shape in zip(ARMS, named, shapes, strict=True)
     )
 
@@ -419,11 +416,9 @@ class Heard:
             )
 
     def run(self) -> Run:
-        """Return its rankings."""
         return Run.of(self.service.arm, (one.row for one in self.rows))
 
     def elapsed_ns(self) -> NDArray[np.int64]:
-        """Return the time of each query, shape (queries,)."""
         return np.array([one.elapsed_ns for one in self.rows], dtype=np.int64)
 
 

@@ -308,15 +308,11 @@ def _price(price: Price) -> str:
         return f"{wanted}, no number of queries is known to be enough."
     hours = price.pairs * PAIR_S / HOUR_S
     pairs, queries = counted(price.pairs, "judged pair"), counted(price.queries, "query")
+    now = ""
+    if price.decides is not None:
+        passes, fails = price.decides
+        now = f"Those at hand decide it from {passes:+.2f} upwards and below {fails:+.2f}."
     return (
         f"{wanted}, if the two are equal, takes about {pairs} of {queries}"
-        f" ({hours:.1f} hours at {PAIR_S} s a pair). {_now(price)}"
+        f" ({hours:.1f} hours at {PAIR_S} s a pair). {now}"
     )
-
-
-def _now(price: Price) -> str:
-    """State what the queries at hand decide, once they are judged."""
-    if price.decides is None:
-        return ""
-    passes, fails = price.decides
-    return f"Those at hand decide it from {passes:+.2f} upwards and below {fails:+.2f}."

@@ -175,10 +175,7 @@ def _agreed(control: Run, candidate: Run) -> Agreement:
 
 
 def _written(data: Path, answers: PairedAnswers, card: str, seed: int) -> Pool:
-    """Write queries, documents and the pool; pairs that an earlier pool has a grade for stay.
-
-    Queries stand in a drawn order, so that a pool that is judged in part is a sample too.
-    """
+    """Write queries in a drawn order, documents and the pool; earlier grades stay."""
     before = data / "qrels" / f"{SPLIT}.qrels"
     graded = _graded(judgements.read_pool(before)) if before.is_file() else {}
     by_id = {query.query_id: query for query in answers.queries}
@@ -213,10 +210,7 @@ def _graded(pool: Pool) -> dict[tuple[str, str], tuple[JudgingPair, int | None]]
 
 
 def _to_judge(answers: PairedAnswers) -> dict[str, set[str]]:
-    """List what is to be judged: all of two lists that differ, the first hit of two that do not.
-
-    That hit says whether the query has an answer, and so counts as one without a difference.
-    """
+    """List what is to be judged: all of two lists that differ, the first hit of two that do not."""
     control, candidate = (heard.run() for heard in answers.heard)
     found = {}
     for query in answers.queries:
@@ -271,11 +265,7 @@ def _report(answers: PairedAnswers, evidence: Evidence, data: Prepared, seed: in
 
 
 def _planned(found: ServicesFound, seed: int) -> ServicesFound:
-    """Plan the policy with judgements that are drawn: this pair differs as it does.
-
-    Each document that a service shows is relevant with the probability ``RELEVANT``, whoever shows
-    it. So the two are equal, and differ query by query as their lists do.
-    """
+    """Plan the policy with judgements drawn alike for both: ``RELEVANT`` of what is shown."""
     evidence, queries = found.evidence, found.answers.queries
     control, candidate = evidence.control, evidence.candidate
     asked = tuple(query.query_id for query in queries)
