@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from harness.core.printable import counted, many, one_line
 from harness.core.run import Run, Status
-from harness.core.scores import Estimate, Scores, codes
+from harness.core.scores import Estimate, codes
 from harness.policy.decision import asked_means
 from harness.report.doc import (
     Block,
@@ -42,9 +42,7 @@ from harness.stats.sample_size import min_queries
 from harness.stats.times import Nanoseconds, order_interval
 
 WORST = 20
-"""Queries that the page lists."""
 CAUSES = 5
-"""Kinds of failure that are listed."""
 PAIR_S = 8
 """Seconds in which a person judges a pair."""
 HOUR_S = 3_600
@@ -152,21 +150,21 @@ def _columns(found: ServicesFound) -> Mapping[str, Floats]:
     first = [run.rankings(ids, 1) for run in runs.values()]
     shown = np.array([bool(first[0][q] or first[1][q]) for q in ids])
     top = np.array([first[0][q] == first[1][q] for q in ids])
+
+    def by_query(name: str) -> Floats:
+        values = agreement.scores[name].by_query
+        return np.array([values.get(query_id, np.nan) for query_id in ids])
+
     columns = {
         "same list": np.where(both, ~found.differs, np.nan),
         "same first hit": np.where(both & shown, top, np.nan),
-        f"overlap of the first {DEPTH} (Jaccard)": _by_query(agreement.scores[ALIKE], ids),
-        "overlap, top ranks first (RBO)": _by_query(agreement.scores["RBO"], ids),
+        f"overlap of the first {DEPTH} (Jaccard)": by_query(ALIKE),
+        "overlap, top ranks first (RBO)": by_query("RBO"),
     }
     for arm, run in runs.items():
         columns[f"{arm}: no result"] = np.where(answered[arm], run.lengths == 0, np.nan)
         columns[f"{arm}: failed"] = (~answered[arm]).astype(np.float64)
     return columns
-
-
-def _by_query(scores: Scores, ids: tuple[str, ...]) -> Floats:
-    values = scores.by_query
-    return np.array([values.get(query_id, np.nan) for query_id in ids])
 
 
 def _alike(found: ServicesFound, inference: Inference) -> TableBlock:

@@ -15,12 +15,11 @@ from numpy.typing import NDArray
 
 from harness.agreement import agree
 from harness.core.errors import HarnessError
-from harness.core.evidence import Agreement, ArmResult, Evidence
+from harness.core.evidence import ArmResult, Evidence
 from harness.core.files import replacing_folder, scratch, write_text
 from harness.core.progress import progress
 from harness.core.reading import text_of
 from harness.core.records import Document, Judgement, Qrels
-from harness.core.run import Run
 from harness.corpus import beir, judgements
 from harness.corpus.judgements import JudgingPair, Pool
 from harness.corpus.prepared import Prepared
@@ -170,10 +169,6 @@ def _named(address: str, arm: str, control: str, out: Path, cache: Path) -> Name
     return NamedService(out / f"{arm}.toml", settings_of(address, control), there=False)
 
 
-def _agreed(control: Run, candidate: Run) -> Agreement:
-    return agree(control, candidate, depths=(DEPTH,), p=PERSISTENCE)
-
-
 def _written(data: Path, answers: PairedAnswers, card: str, seed: int) -> Pool:
     """Write queries in a drawn order, documents and the pool; earlier grades stay."""
     before = data / "qrels" / f"{SPLIT}.qrels"
@@ -230,8 +225,8 @@ def _evidence(answers: PairedAnswers, data: Prepared) -> Evidence:
         dataset=data.manifest.name,
         control=control,
         candidate=candidate,
-        agreement=_agreed(control.run, candidate.run),
-        noise=_agreed(control.run.only(noise), answers.again),
+        agreement=agree(control.run, candidate.run, depths=(DEPTH,), p=PERSISTENCE),
+        noise=agree(control.run.only(noise), answers.again, depths=(DEPTH,), p=PERSISTENCE),
         others={},
         slices=slices(answers.queries),
         clusters=data.clusters(),
