@@ -215,7 +215,7 @@ def difference(layout: Layout, judging: Judging, inference: Inference) -> Assist
     machine = judgements.judgements(judging.machine, "machine")
     shown, grades = _shown(signs, (people, machine), depth, relevant)
     clusters = codes(ids, data.clusters())
-    whole = _judged(signs, people, judging.human, inference.seed)
+    whole = judged_queries(signs, people, judging.human, inference.seed)
     found = assisted(shown, whole, clusters=clusters, inference=inference)
     alike = _agreement(shown, grades, whole[shown.query], relevant, clusters, inference)
     used, verdict = found.human, Verdict.INCONCLUSIVE
@@ -233,7 +233,9 @@ def one_sided(control: Sequence[str], candidate: Sequence[str]) -> dict[str, int
     return {doc_id: sign for doc_id, sign in found.items() if doc_id not in both}
 
 
-def _judged(signs: Mapping[str, Mapping[str, int]], people: Qrels, path: Path, seed: int) -> Flags:
+def judged_queries(
+    signs: Mapping[str, Mapping[str, int]], people: Qrels, path: Path, seed: int
+) -> Flags:
     """Return which queries people judged; a like share of those without a difference is drawn."""
     lacking = {
         query_id: [d for d in docs if d not in people.grades.get(query_id, {})]

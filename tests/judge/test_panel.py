@@ -8,8 +8,10 @@ import pytest
 
 from harness.core.errors import BadFile, BadName
 from harness.core.folders import NotOurs
+from harness.core.records import Qrels
 from harness.corpus import judgements
 from harness.corpus.judgements import Pool
+from harness.judge.judge import judged_queries
 from harness.judge.panel import Settled, agreement, own_file, read, second_look, settle
 from tests.make.desk import make_panel, write_pool
 
@@ -134,3 +136,10 @@ def test_a_grade_off_the_scale_is_refused_with_its_line(tmp_path: Path) -> None:
     files["a"].write_text("\n".join(lines) + "\n")
     with pytest.raises(BadFile, match=r"a\.qrels:3: the grade 3 is not on the scale 0, 1, 2"):
         read(panel_of(files))
+
+
+def test_of_queries_without_a_difference_as_many_are_drawn_as_people_judged_others() -> None:
+    signs = {f"q{at}": {"d": 1} if at < 10 else {} for at in range(30)}
+    people = Qrels({f"q{at}": {"d": 1} for at in range(5)})
+    found = judged_queries(signs, people, Path("human.qrels"), seed=1)
+    assert (found[:10].sum(), found[10:].sum()) == (5, 10)

@@ -81,6 +81,19 @@ def test_arrivals_wait_for_the_first_free_worker(workers: int) -> None:
         assert (one.intended_ns, one.ended_ns) == (offset, free[at])
 
 
+def test_every_arrival_is_asked_what_was_drawn_for_it() -> None:
+    arrivals = poisson(MIX, 100.0, 3.0, (4,))
+    hand, ticket = Hand(), count()
+    engine = Virtual(hand, steady(MS))
+    plan = plan_of(QUERIES, arrivals, 3.0)
+    worker = LoadWorker(plan, engine, lambda: next(ticket), hand, 0)
+    served = list(iter(worker.step, None))
+    assert [one.arrival for one in served] == list(range(len(arrivals)))
+    assert engine.asked == [QUERIES[row].text for row in arrivals.picks]
+    waited = sum(one.taken_ns < one.intended_ns for one in served)
+    assert worker.waiting_cpu_ns == 7 * waited > 0
+
+
 def test_the_generators_lag_is_its_own_and_a_queue_is_not() -> None:
     plan = plan_of(QUERIES, poisson(MIX, 50.0, 60.0, (5,)), 60.0)
     late = serve(plan, steady(10 * MS), late_ns=3 * MS)
@@ -181,6 +194,13 @@ def test_what_was_never_asked_counts_too(served: list[ServedArrival]) -> None:
     assert trial.arrivals == len(ARRIVALS)
     assert trial.ends[Status.NOT_ASKED] == len(ARRIVALS) - len(served) // 2
     assert trial.within[15 * MS] < 0.51
+
+
+def test_costs_are_added_and_memory_is_the_largest(served: list[ServedArrival]) -> None:
+    trial = summary(part(served[::2], 5, 30), part(served[1::2], 6, 90))
+    assert (trial.cpu_ns, trial.opened_bytes, trial.resident_bytes, trial.peak_bytes) == (
+        11, 80, 90, 40,
+    )  # fmt: skip
 
 
 QUERIES_WORKER_POOL = questions(20)
