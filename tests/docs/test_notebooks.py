@@ -66,7 +66,6 @@ def test_the_comparison_runs_and_agrees_with_the_scores(
     assert len(images) == 1
 
 
-@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("name", "shows"),
     [

@@ -154,7 +154,6 @@ def test_no_row_has_lost_its_line(table: dict[str, object]) -> None:
 LIKE_IT = pytest.mark.whole("test_every_command_of_a_page_runs")
 
 
-@pytest.mark.sampled(12)
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=[LIKE_IT] * (name in LONGER)) for name in PAGES]
 )
@@ -297,7 +296,6 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.filterwarnings("ignore:::mkdocs", "ignore:::markdown")
-@pytest.mark.whole("tests/docs/test_reference.py::test_a_link_leads_somewhere")
 @pytest.mark.parametrize("wanted", ["negative queries", "nDCG gain", "no judgements"])
 def test_the_search_has_every_word_on_one_page(site: Path, wanted: str) -> None:
     index = json.loads((site / "search" / "search_index.json").read_text(encoding="utf-8"))
