@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -70,6 +71,9 @@ def joined(window: Sequence[Reranked], below: Sequence[float]) -> Joined:
     ``below`` are fused scores under 1; each becomes that share of the window's lowest score. A
     window that reaches down to less than ``LEAST`` is lifted into [``LEAST``, 1] first.
     """
+    for judged in window:
+        if not (0.0 <= judged.score <= 1.0 and math.isfinite(judged.raw_score)):
+            raise EngineError(f"the reranker scored {judged.score}, raw {judged.raw_score}")
     floor = min((judged.score for judged in window), default=1.0)
     if below and floor < LEAST:
         window = [judged._replace(score=LEAST + (1 - LEAST) * judged.score) for judged in window]
