@@ -2,26 +2,33 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections import Counter
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from tests.mutants.listed import Mutant, mutants
-from tests.mutants.plant import find, plant
+from tests.mutants.plant import plant
 from tests.source import find_test
 
 FEWEST, MOST_SURVIVE = 40, 3
-named = pytest.mark.parametrize("mutant", mutants(), ids=lambda found: found.id)
 FAULT = Mutant("m", "low", "x => y", (), "why")
 
 
 @pytest.mark.slow
-@named
-def test_a_fault_can_be_planted(mutant: Mutant) -> None:
-    assert find(mutant).startswith(("harness/", "engines/"))
-    assert mutant.why
-    assert mutant.tests
+def test_each_fault_can_be_planted_and_names_what_is_there(tmp_path: Path) -> None:
+    for mutant in mutants():
+        ((path, text),) = plant(mutant).items()
+        assert path.startswith(("harness/", "engines/")), mutant.id
+        assert mutant.why, mutant.id
+        assert mutant.tests, mutant.id
+        if path.endswith(".py"):
+            (tmp_path / f"{mutant.id}.py").write_text(text, "utf-8")
+    words = ("ruff", "check", "--isolated", "--select", "F821", "--output-format", "concise", ".")
+    said = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert said.returncode == 0, said.stdout
 
 
 def test_there_are_many_and_each_has_a_name() -> None:

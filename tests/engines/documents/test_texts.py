@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from harness.core.errors import IndexNotReady
@@ -47,6 +47,7 @@ def source(*pages: str) -> DocumentText:
 
 
 @settings(max_examples=100)
+@example(text="ab" * 100, cutting=Cutting(40, 15))
 @given(text=TEXT, cutting=CUTTING)
 def test_chunks_cover_the_text_in_order_within_their_bounds(text: str, cutting: Cutting) -> None:
     found = list(stretches(text, cutting))
