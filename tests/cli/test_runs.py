@@ -149,6 +149,10 @@ def test_the_record_is_compared_with_and_the_verdict_comes_last(
     assert {*(root / RECORD).rglob("*.*")} == tracked.keys() - {root / LOCK}
 
 
+SECOND = STEP.replace('name = "tantivy"', 'name = "hybrid"').replace(
+    'candidate = "tantivy"', 'candidate = "hash-hybrid"'
+)
+ONE_GATE = '\n[[step.gate]]\nname = "Who answers"\nrule = "identity"\n'
 UNSURE = GATES.replace("margin = 0.15", "margin = 0.15\nslice = 'identifier'")
 FAILS = GATES.replace("floor = 0.6", "floor = 0.999")
 
@@ -193,6 +197,17 @@ def test_gate_exits_by_the_verdict(
     own = read_manifest(project.layout, CONTROL).fingerprint
     project.policy(HEAD + policy.replace("OWN", own))
     assert harness("gate", "--dataset", "toy", *words).code == code
+
+
+@pytest.mark.slow
+def test_a_step_that_is_named_decides_the_code_alone(project: Toy, harness: Harness) -> None:
+    project.untimed()
+    project.policy(HEAD + STEP + FAILS + SECOND + ONE_GATE)
+    project.judge_again()
+    assert harness("gate").code == 1
+    said = harness("gate", "--step", "hybrid")
+    assert said.code == 3
+    assert "waits for the step tantivy" in said.out
 
 
 @pytest.mark.slow
