@@ -162,6 +162,18 @@ def test_a_larger_block_later_ends_who_stakes_too_much() -> None:
     assert late.interval(0.95).low < even([1.0] * 31, 2).interval(0.95).low
 
 
+def test_who_would_stake_more_than_all_is_out() -> None:
+    sizes, days = np.array([2] * 40 + [3] * 2), np.repeat([0, 1], 21)
+    found = Blocks(sizes * 0.5, sizes, days, np.tile(np.arange(21), 2), 2)
+
+    def made(mean: float) -> float:
+        stakes = np.outer([share for share in BLOCK_SHARES if 1.5 * share <= 1], sizes / 2)
+        return float((1 + stakes * (0.5 / mean - 1)).prod(axis=1).sum()) / len(BLOCK_SHARES)
+
+    low = found.interval(0.95).low
+    assert made(low * 1.001) < 40 <= made(low * 0.999)
+
+
 def test_equal_blocks_without_a_fault() -> None:
     for room in (0.01, 0.05, 0.3):
         needed = blocks_needed(room, 0.95)
