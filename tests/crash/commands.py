@@ -134,5 +134,5 @@ COMMANDS = {
         left_out=TIMED,
     ),
 }  # fmt: skip
-QUICK = ("merge", "advance", "rollback")
+QUICK = ("import --force", "merge", "advance", "rollback")
 """Commands that the suite crashes."""
