@@ -27,6 +27,7 @@ from harness.pipeline.receipts import (
     SAVED,
     asked_since,
     check_corpus,
+    check_same,
     index_files,
     local,
     local_lock,
@@ -158,6 +159,14 @@ def test_a_killed_run_is_put_right_by_the_next(tmp_path: Path) -> None:
     with local_lock(tmp_path):
         pass
     assert (tmp_path / LOCK).read_text() == "recorded"
+
+
+def test_two_indexes_are_told_apart(measured: Toy) -> None:
+    wanted = read_manifest(measured.layout, "fts5")
+    check_same(measured.layout, "fts5", wanted, replace(wanted))
+    other = replace(wanted, settings_sha256="0")
+    with pytest.raises(IndexNotReady, match=f"{other.fingerprint[:12]} instead of "):
+        check_same(measured.layout, "fts5", wanted, other)
 
 
 def test_other_documents_are_told_apart(measured: Toy) -> None:
