@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from datetime import date
 from pathlib import Path
 
 import pytest
 import yaml
 
+from harness.agreement import Class
 from harness.core.batches import processes, using
 from harness.core.errors import EvidenceError, HarnessError
+from harness.corpus import judgements
+from harness.corpus.judgements import Label
 from harness.migrate import moves as migrate
 from harness.pipeline.evidence import gathered, sides
 from harness.pipeline.init import BESIDE, INIT_PIPELINE, WORKFLOW, NewProject, begin_project
@@ -22,6 +26,8 @@ from harness.policy.load import load_policy
 from harness.policy.plan import Raced, plan
 from harness.replay import drive
 from harness.report import trends
+from harness.shadow.divergences import AcceptedDivergence
+from harness.shadow.settings import accept
 from harness_engines.vector import bulk
 from harness_engines.vector.bulk import embed_all
 from harness_engines.vector.embedder import HashEmbedder
@@ -72,8 +78,24 @@ def decided(folder: Path) -> None:
     trends.add(folder / "toy.jsonl", entry(1))
 
 
+def accepted(folder: Path) -> None:
+    one = AcceptedDivergence.of("why", "Ada", date(2031, 6, 1), kind=Class.TIE_ORDER)
+    accept(folder / "accepted.toml", one, today=date(2031, 5, 1))
+
+
+def labelled(folder: Path) -> None:
+    one = Label(query_id="q", doc_id="d", grade=1, kind="person", by="me")
+    judgements.write_labels(folder / "labels.jsonl", [one])
+
+
 @pytest.mark.parametrize(
-    ("write", "files"), [(begun, ("ledger.json", "switch.env")), (decided, ("toy.jsonl",))]
+    ("write", "files"),
+    [
+        (begun, ("ledger.json", "switch.env")),
+        (decided, ("toy.jsonl",)),
+        (accepted, ("accepted.toml",)),
+        (labelled, ("labels.jsonl",)),
+    ],
 )
 def test_what_is_acknowledged_is_on_the_disk(
     tmp_path: Path,

@@ -86,6 +86,11 @@ def test_a_pickle_is_no_message_and_is_not_run(tmp_path: Path) -> None:
     assert not (tmp_path / "made").exists()
 
 
+def test_a_key_twice_is_refused() -> None:
+    with pytest.raises(Garbage):
+        heard(b'{"problem": "", "problem": ""}')
+
+
 @hypothesis.given(st.binary(max_size=60))
 def test_any_bytes_are_a_message_or_refused(raw: bytes) -> None:
     with pytest.raises(Garbage):
