@@ -15,6 +15,7 @@ from harness.core.batches import processes, using
 from harness.core.errors import EvidenceError, HarnessError
 from harness.corpus import judgements
 from harness.corpus.judgements import Label
+from harness.migrate import ledger
 from harness.migrate import moves as migrate
 from harness.pipeline.evidence import gathered, sides
 from harness.pipeline.init import BESIDE, INIT_PIPELINE, WORKFLOW, NewProject, begin_project
@@ -78,6 +79,10 @@ def decided(folder: Path) -> None:
     trends.add(folder / "toy.jsonl", entry(1))
 
 
+def switched(folder: Path) -> None:
+    ledger.write(folder, "fts5", why="a test")
+
+
 def accepted(folder: Path) -> None:
     one = AcceptedDivergence.of("why", "Ada", date(2031, 6, 1), kind=Class.TIE_ORDER)
     accept(folder / "accepted.toml", one, today=date(2031, 5, 1))
@@ -92,6 +97,7 @@ def labelled(folder: Path) -> None:
     ("write", "files"),
     [
         (begun, ("ledger.json", "switch.env")),
+        (switched, ("switch.env",)),
         (decided, ("toy.jsonl",)),
         (accepted, ("accepted.toml",)),
         (labelled, ("labels.jsonl",)),
