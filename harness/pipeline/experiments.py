@@ -53,7 +53,7 @@ class ExperimentLog:
 
 @contextmanager
 def writing(layout: Layout) -> Iterator[None]:
-    """Hold the log while the block reads, judges and adds a line; others wait."""
+    """Lock the log while the block reads, judges and adds a line; others wait."""
     with ExitStack() as stack:
         try:
             for place in _places(layout):

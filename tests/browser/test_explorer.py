@@ -54,7 +54,7 @@ def showing(arm: str, rows: Mapping[int, Sequence[str]]) -> Run:
 
 
 def scored(values: Mapping[int, float], failed: tuple[int, ...] = ()) -> Mapping[str, Scores]:
-    """Give 0.5 to every query but ``values``, twice as much of RR@10 as of nDCG@10."""
+    """Write 0.5 for every query but ``values``, twice as much of RR@10 as of nDCG@10."""
     known = [at for at in range(QUERIES) if at not in {NEGATIVE, *failed}]
     found = np.array([values.get(at, 0.5) for at in known])
     undefined: dict[str, tuple[str, ...]] = {"negative_query": (f"q{NEGATIVE:03d}",)}

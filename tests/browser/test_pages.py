@@ -193,7 +193,7 @@ Change = Callable[[str], str]
 
 
 def everywhere(value: Any, change: Change, keep: tuple[type, ...]) -> Any:  # noqa: ANN401  any value of ours
-    """Give ``value`` with every text in it changed; values of the types ``keep`` stay."""
+    """Return ``value`` with every text in it changed; values of the types ``keep`` stay."""
     if isinstance(value, (Enum, *keep)):
         return value
     if isinstance(value, str):

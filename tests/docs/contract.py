@@ -58,7 +58,7 @@ CONTRACT = "docs/contract.md"
 
 
 def missing(way: str) -> str:
-    """Say what of a way is not there; empty where a user can go it."""
+    """Return what of a way is not there; empty where a user can go it."""
     if way.startswith("harness "):
         return _command(way.split()[1:])
     if found := TOOL.fullmatch(way):
@@ -88,7 +88,7 @@ def _tool(name: str, arguments: list[str]) -> str:
 
 @cache
 def tools() -> Mapping[str, frozenset[str]]:
-    """Give the arguments of each tool that a server of this project offers."""
+    """Return the arguments of each tool that a server of this project offers."""
     takes: dict[str, type[BaseModel]] = {name: offered.takes for name, offered in TOOLS.items()}
     takes |= {"insert_message": InsertMessage, "edit_message": EditMessage}
     takes |= {"delete_message": DeleteMessage, **{kit.tool: kit.takes for kit in KITS}}

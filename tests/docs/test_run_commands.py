@@ -53,7 +53,7 @@ class NotFilled(LookupError):
 
 
 def after(line: str) -> str:
-    """Give what follows ``python3 run.py``; of a script, the script."""
+    """Return what follows ``python3 run.py``; of a script, the script."""
     words = list(dropwhile(ASSIGNED.match, shlex.split(line, comments=True)))
     return shlex.join(words).removeprefix(COMMAND).strip()
 

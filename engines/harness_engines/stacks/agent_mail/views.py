@@ -120,18 +120,24 @@ class StoredViews:
         self._source, self._lexical, self._entities = source, lexical, entities
         self._lock = Lock()
         self._made: dict[Scope, tuple[tuple[int, int], View]] = {}
+        self._making: dict[Scope, Lock] = {}
 
     def of(self, scope: Scope) -> View:
-        """Return the view of ``scope``; one view is made at a time."""
+        """Return the view of ``scope``; only searches of the same scope wait for it to be made."""
         with self._lock:
+            own = self._making.setdefault(scope, Lock())
+        with own:
             with faults.known():
                 generation = self._source.generation()
-            known = self._made.pop(scope, None)
+            with self._lock:
+                known = self._made.pop(scope, None)
             if known is None or known[0] != generation:
                 known = generation, self._view(scope)
-            self._made[scope] = known
-            for old in [*self._made][:-MAX_VIEWS]:
-                del self._made[old]
+            with self._lock:
+                self._made[scope] = known
+                for old in [*self._made][:-MAX_VIEWS]:
+                    del self._made[old]
+                    self._making.pop(old, None)
             return known[1]
 
     def _view(self, scope: Scope) -> View:

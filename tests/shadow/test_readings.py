@@ -1,0 +1,283 @@
+"""Readings of requests and answers, and recordings of traffic."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import pickle
+import zlib
+from collections.abc import Callable
+from contextlib import nullcontext
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.agreement import Class
+from harness.core.engine import Hit, Manifest
+from harness.core.errors import BadFile
+from harness.shadow.http import BETWEEN, recorded, unpacked
+from harness.shadow.server import (
+    RequestedQuery,
+    TrafficReading,
+    Unreadable,
+    UnresolvedPointer,
+    pointed,
+)
+from harness.shadow.settings import http_reading
+from tests.make.shadow_log import comparison
+from tests.make.shadow_servers import (
+    READING,
+    Sent,
+    Server,
+    candidate,
+    mirrored,
+    moved_to,
+    settled,
+)
+from tests.source import ROOT
+
+pytestmark = pytest.mark.slow
+
+MANIFEST = READING.manifest("http", "http://a")
+RFC = {"foo": ["bar", "baz"], "": 0, "a/b": 1, "m~n": 8, " ": 7, "~1": 9}
+
+
+@pytest.mark.parametrize(
+    ("pointer", "value"),
+    [("", RFC), ("/foo/0", "bar"), ("/", 0), ("/a~1b", 1), ("/m~0n", 8), ("/~01", 9),
+     *((to, None) for to in ("/x", "/foo/2", "/foo/-1", "/foo/00", "/a~1b/0"))],
+)  # fmt: skip
+def test_pointers_of_rfc_6901(pointer: str, value: object) -> None:
+    nothing = pytest.raises(UnresolvedPointer, match="nothing at")
+    with nullcontext() if value is not None else nothing:
+        assert pointed(RFC, pointer) == value
+
+
+def changed(**answer: str) -> TrafficReading:
+    whole = READING.model_dump()
+    return TrafficReading.model_validate({**whole, "answer": {**whole["answer"], **answer}})
+
+
+def of(*hits: object) -> dict[str, object]:
+    return {"hits": {"hits": list(hits)}}
+
+
+@pytest.mark.parametrize(
+    ("query", "asked"),
+    [({"q": "x"}, RequestedQuery("x", 10)), ({"q": "x", "size": "3"}, RequestedQuery("x", 3)),
+     ({"q": "", "size": 4}, RequestedQuery("", 4)), ({}, None), ({"q": 7}, None),
+     ({"q": "x", "size": "0"}, None), ({"q": "x", "size": "-1"}, None),
+     ({"q": "x", "size": True}, None), ({"q": "x", "size": "²"}, None)],
+)  # fmt: skip
+def test_a_question_and_what_is_none(
+    query: dict[str, object], asked: RequestedQuery | None
+) -> None:
+    with nullcontext() if asked else pytest.raises(Unreadable):
+        assert READING.asked({"query": query}) == asked
+
+
+def test_scores_keep_their_order_and_their_ties() -> None:
+    raw = [1200.5, 12.0, 12.0, 1.0, 0.5, 0, -3.5, -1200.5]
+    answer = of(*({"_id": str(at), "_score": score} for at, score in enumerate(raw)))
+    scores = [hit.score for hit in READING.answer_of(answer, MANIFEST, 10).hits]
+    assert all(0 <= score <= 1 for score in scores)
+    assert scores == sorted(scores, reverse=True)
+    assert [a == b for a, b in pairwise(scores)] == [a == b for a, b in pairwise(raw)]
+
+
+def test_without_scores_the_order_counts() -> None:
+    found = changed(score="", id="").answer_of(of("a", 7), MANIFEST, 10)
+    assert found.hits == (Hit("a", 1.0, 1.0), Hit("7", 0.5, 0.5))
+
+
+@pytest.mark.parametrize(
+    ("answer", "says"),
+    [(7, "there is nothing at /hits/hits"), ({"hits": {"hits": {}}}, "is not a list"),
+     (of({"_id": None, "_score": 1}), "the id of hit 1 is a NoneType"),
+     (of({"_id": "a", "_score": "1"}), "the score of hit 1 is a str"),
+     (of({"_id": "a", "_score": None}, {"_id": "b", "_score": 1}), "score of hit 1 is a NoneType"),
+     (of({}, {}, {}), "3 hits were shown, 2 were requested")],
+)  # fmt: skip
+def test_what_is_no_answer(answer: Any, says: str) -> None:  # noqa: ANN401  any JSON
+    with pytest.raises(Unreadable, match=says):
+        READING.answer_of(answer, MANIFEST, 2)
+
+
+@pytest.mark.parametrize("name", ["gzip", "GZIP ", "deflate", "", "identity"])
+def test_bodies_are_unpacked(name: str) -> None:
+    text = b'{"a": 1}' * 50
+    packed: dict[str, Callable[[bytes], bytes]] = {"gzip": gzip.compress, "deflate": zlib.compress}
+    pack = packed.get(name.strip().lower(), bytes)
+    assert unpacked(pack(text), name, len(text)) == text
+
+
+@pytest.mark.parametrize(
+    ("body", "name", "says"),
+    [(gzip.compress(b"x" * 10**7, mtime=0), "gzip", "more than 10"),
+     (gzip.compress(b"x" * 10, mtime=0)[:-9], "gzip", "without an end"),
+     (b"x", "zstd", "encoding zstd")],
+)  # fmt: skip
+def test_bodies_that_are_not(body: bytes, name: str, says: str) -> None:
+    with pytest.raises(Unreadable, match=says):
+        unpacked(body, name, 10)
+
+
+TELLS = TrafficReading.model_validate({
+    **READING.model_dump(),
+    "answer": {**READING.answer.model_dump(), "generation": "/index/generation"},
+})
+
+
+def test_an_index_that_moves_between_two_answers_is_stale_once(tmp_path: Path) -> None:
+    left = iter("xxyy")
+
+    def moves(sent: Sent) -> Sent:
+        return moved_to(next(left))(sent)
+
+    other, control = Server(moves), Server(moved_to(3))
+    with (
+        comparison(tmp_path, candidate(other, TELLS)) as made,
+        mirrored(control, made, TELLS) as client,
+    ):
+        for attempts in range(1, 5):
+            client.get("/search?q=apple")
+            found = settled(made, attempts=attempts).observations
+    outcomes = [Class.EXACT, Class.EXACT, Class.STALE, Class.EXACT]
+    assert [one.outcome for one in found] == outcomes
+    assert {one.control.generation[-1] for one in found if one.control} == {"3"}
+
+
+SERVERS = ROOT / "examples" / "http_engine" / "servers"
+FILE = """
+summary = "A server"
+stack = "http"
+[settings]
+url = "http://127.0.0.1:9200/articles/_search?pretty=false"
+body = '{{"query": {{"match": {{"a/b": {text}}}}}, "size": "${{k}}"}}'
+hits = "hits.hits"
+id = "_id"
+score = "_score"
+incomplete = "timed_out || _shards.failed > `0`"
+generation = "state"
+timeout_s = 3.0
+[[settings.probe]]
+url = "http://127.0.0.1:9200/articles"
+generation = "state"
+"""
+WHO = Manifest("http", "there", 0, "", "")
+
+
+def written(folder: Path, text: str = '"${text}"') -> Path:
+    path = folder / "engine.toml"
+    path.write_text(FILE.format(text=text), "utf-8")
+    return path
+
+
+def test_a_request_is_read_where_the_template_puts_it(tmp_path: Path) -> None:
+    reading = pickle.loads(pickle.dumps(http_reading(written(tmp_path))))  # noqa: S301  it goes to a process
+    assert reading.request.compared == ["POST /articles/_search"]
+    body = {"query": {"match": {"a/b": "red cone"}}}
+    assert reading.asked({"query": {}, "body": {**body, "size": 7}}) == ("red cone", 7)
+    assert reading.asked({"query": {}, "body": body}) == ("red cone", 10)
+    assert reading.bounds.timeout_s == 3.0
+
+
+def test_an_answer_is_read_as_the_arm_reads_it(tmp_path: Path) -> None:
+    reading = http_reading(written(tmp_path))
+    whole = {"state": 4, "timed_out": False, "_shards": {"failed": 0}}
+    hits = [{"_id": "a", "_score": 3.0}, {"_id": 7, "_score": -1.0}]
+    found = reading.answer_of({**whole, "hits": {"hits": hits}}, WHO, 10)
+    assert [(hit.doc_id, hit.score, hit.raw_score) for hit in found.hits] == [
+        ("a", 0.875, 3.0),
+        ("7", 0.25, -1.0),
+    ]
+    assert reading.generation_of({**whole, "hits": {"hits": []}}) == 4
+    with pytest.raises(Unreadable, match="partial answer"):
+        reading.answer_of({**whole, "_shards": {"failed": 1}, "hits": {"hits": hits}}, WHO, 10)
+
+
+@pytest.mark.parametrize("name", ["elasticsearch", "opensearch", "meilisearch"])
+def test_ready_files_are_readings(name: str) -> None:
+    reading = http_reading(SERVERS / f"{name}.toml")
+    assert reading.request.compared[0].startswith("POST /")
+    assert reading.request.text.startswith(("/body/", "/query/"))
+
+
+IN_BODY = TrafficReading.model_validate({
+    **READING.model_dump(),
+    "request": {
+        "compared": ["POST /search"], "text": "/body/query/words", "k": "/body/n", "k_absent": 10,
+    },
+})  # fmt: skip
+LOG = """\
+203.0.113.9 - - [27/Nov/2026:17:01:48 +0000] "GET /search?q=red+kettle&size=5 HTTP/1.1" 200 222 "-" "curl/8"
+203.0.113.9 - bea [27/Nov/2026:17:01:49 +0000] "DELETE /search?q=no HTTP/1.1" 200 2 "-" "curl/8"
+\u00ff no request at all
+203.0.113.9 - - [27/Nov/2026:17:01:50 +0000] "GET /search?q=%C3%BCber HTTP/2.0" 304 0 "-" "curl/8"
+"""  # noqa: E501  lines of an access log
+BODY = json.dumps({"query": {"words": "\u00fcber"}, "n": 3}).encode()
+HAR = {
+    "log": {
+        "entries": [
+            {"request": {"method": "GET", "url": "https://a.test/search?q=red+kettle"}},
+            {"request": {"method": "GET", "url": "https://a.test"}},
+            {"request": {"method": "GET", "url": "https://a.test/search?q=%C3%BCber"}},
+        ]
+    }
+}
+GOR = b"".join([
+    b"1 a1 1700000000\nGET /search?q=red+kettle HTTP/1.1\r\nHost: a.test\r\n\r\n", BETWEEN,
+    b"2 a1 1700000001\nHTTP/1.1 200 OK\r\n\r\n{}", BETWEEN,
+    b"1 a2 1700000002\nGET /search?q=%C3%BCber HTTP/1.1\r\nHost: a.test\r\n\r\n", BETWEEN,
+])  # fmt: skip
+POST = b"".join([
+    b"1 a1 1700000000\nPOST /search HTTP/1.1\r\nContent-Type: application/json\r\n",
+    b"Content-Encoding: gzip\r\n\r\n", gzip.compress(BODY, mtime=0), BETWEEN,
+])  # fmt: skip
+HAR_POST = {
+    "log": {
+        "entries": [
+            {"request": {"method": "POST", "url": "/search", "postData": {"text": BODY.decode()}}}
+        ]
+    }
+}
+
+
+@pytest.mark.parametrize(
+    ("content", "reading", "texts"),
+    [
+        pytest.param(LOG.encode("latin-1"), READING, ["red kettle", "\u00fcber"], id="log"),
+        pytest.param(
+            gzip.compress(LOG.encode()), READING, ["red kettle", "\u00fcber"], id="log.gz"
+        ),
+        pytest.param(json.dumps(HAR).encode(), READING, ["red kettle", "\u00fcber"], id="har"),
+        pytest.param(GOR, READING, ["red kettle", "\u00fcber"], id="gor"),
+        pytest.param(POST, IN_BODY, ["\u00fcber"], id="posted"),
+        pytest.param(json.dumps(HAR_POST).encode(), IN_BODY, ["\u00fcber"], id="har posted"),
+    ],
+)
+def test_the_requests_that_are_named_are_queries(
+    tmp_path: Path, content: bytes, reading: TrafficReading, texts: list[str]
+) -> None:
+    path = tmp_path / ("recording.gz" if content[:2] == b"\x1f\x8b" else "recording")
+    path.write_bytes(content)
+    found = list(recorded(path, reading))
+    assert [one.text for one in found] == texts
+    assert len({one.query_id for one in found}) == len(texts)
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (LOG.replace("GET", "PUT").encode(), "none of its 3 requests"),
+        (LOG.replace("?q=", "?p=").encode(), "request 1 is not as the file of the reading says"),
+        (b'{"log": 7}', "is not a HAR file"),
+    ],
+)
+def test_what_is_no_recording_is_named(tmp_path: Path, content: bytes, says: str) -> None:
+    path = tmp_path / "recording"
+    path.write_bytes(content)
+    with pytest.raises(BadFile, match=says):
+        list(recorded(path, READING))
