@@ -45,17 +45,17 @@ def test_a_client_is_written_by_a_key_of_the_log_and_never_as_it_is(tmp_path: Pa
     for folder in ("one", "other"):
         with comparison(tmp_path / folder, here(arm())) as made:
             shadowed = Shadowed(Arm(), made)
-            for client in ("ada", "ada", "ben"):
+            for client in ("Judy!", "Judy!", "Trent"):
                 shadowed.search("ab", 10, client=client)
-            shadowed.search_with("ab", 10, {}, client="ada")
+            shadowed.search_with("ab", 10, {}, client="Judy!")
             shadowed.search("ab", 10)
             keys.append([one.client for one in drained(made).observations])
         written = b"".join(one.read_bytes() for one in (tmp_path / folder).iterdir())
-        assert b"ada" not in written
+        assert b"Judy!" not in written
         assert (tmp_path / folder / "salt").stat().st_mode & 0o777 == 0o600
-    ada, again, ben, third, none = keys[0]
-    assert ada == again == third != ben
-    assert len(ada) == 32
+    judy, again, trent, third, none = keys[0]
+    assert judy == again == third != trent
+    assert len(judy) == 32
     assert none == ""
     assert keys[0] != keys[1]
 
