@@ -42,8 +42,7 @@ class Interleaver:
         self._arms = {checked("an arm", name): search for name, search in arms.items()}
         self._names = tuple(self._arms)
         claim(Path(log), CLICKS, reads=[Path(ledger)])
-        self._log = credit.ClickLog(Path(log))
-        self._mixer = credit.ListMixer(self._log, seed)
+        self._log, self._seed = credit.ClickLog(Path(log)), seed
         self._switch = Switch(Path(ledger), self._names)
 
     def search(self, text: str, k: int = 10, *, user: str = "") -> credit.ShownList:
@@ -63,7 +62,9 @@ class Interleaver:
                 raise InvalidArm(error)
             failed = failed or error
             rankings.append(ranking)
-        return self._mixer.show(names, rankings, k, query=text, user=user, failed=failed)
+        shown = credit.drawn(names, rankings, k, self._seed, query=text, user=user, failed=failed)
+        self._log.add(shown)
+        return shown
 
     def _ranking(self, name: str, text: str) -> tuple[tuple[str, ...], str]:
         """Return the ranking of a function, or what is wrong with it."""

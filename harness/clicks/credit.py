@@ -129,14 +129,17 @@ def read(folder: Path) -> Clicks:
     path = folder / FILE
     shown: dict[str, ShownList] = {}
     clicks: list[Click] = []
-    for number, record in _records(path):
-        if isinstance(record, Click):
-            clicks.append(record)
-        elif record.id in shown:
+    for number, _, one in CLICKS.lines(path):
+        if isinstance(one, Click):
+            clicks.append(one)
+        elif one.id in shown:
             hint = "Keep one of the two lines."
-            raise BadFile(path, f"the list {record.id} comes twice", hint, number)
+            raise BadFile(path, f"the list {one.id} comes twice", hint, number)
+        elif len(one.documents) != len(one.teams) or not {*one.teams} <= {*range(len(one.arms))}:
+            problem = "its teams are not those of its documents and arms"
+            raise BadFile(path, problem, "Restore the line, or remove it.", number)
         else:
-            shown[record.id] = record
+            shown[one.id] = one
     clicked: dict[str, set[str]] = {}
     strays = 0
     for click in clicks:
@@ -144,47 +147,29 @@ def read(folder: Path) -> Clicks:
             clicked.setdefault(click.id, set()).add(click.document)
         else:
             strays += 1
-    return Clicks(
-        tuple(shown.values()), {one: frozenset(on) for one, on in clicked.items()}, strays
-    )
+    by_list = {one: frozenset(on) for one, on in clicked.items()}
+    return Clicks(tuple(shown.values()), by_list, strays)
 
 
-def _records(path: Path) -> Iterator[tuple[int, ShownList | Click]]:
-    for number, _, found in CLICKS.lines(path):
-        if isinstance(found, ShownList) and not (
-            len(found.documents) == len(found.teams)
-            and all(0 <= team < len(found.arms) for team in found.teams)
-        ):
-            problem = "its teams are not those of its documents and arms"
-            raise BadFile(path, problem, "Restore the line, or remove it.", number)
-        yield number, found
+def drawn(
+    arms: tuple[str, ...],
+    rankings: Sequence[Sequence[str]],
+    k: int,
+    seed: int,
+    *,
+    query: str,
+    user: str = "",
+    failed: str = "",
+) -> ShownList:
+    """Return a list of at most ``k`` documents, drawn by team draft from the seed and its own id.
 
-
-class ListMixer:
-    """Mixes rankings by team draft; each list is drawn from the seed and its own id."""
-
-    def __init__(self, log: ClickLog, seed: int) -> None:
-        self._log, self._seed = log, seed
-
-    def show(
-        self,
-        arms: tuple[str, ...],
-        rankings: Sequence[Sequence[str]],
-        k: int,
-        *,
-        query: str,
-        user: str = "",
-        failed: str = "",
-    ) -> ShownList:
-        """Return a list of at most ``k`` documents; the first ranking's own for a single arm."""
-        key = token_hex(8)
-        mixed = Mixed(tuple(rankings[0][:k]), (0,) * len(rankings[0][:k]))
-        if len(arms) > 1 and not failed:
-            mixed = team_draft(rankings, k, Random(f"{self._seed} {key}"))
-        at = datetime.now(UTC)
-        shown = ShownList(key, at, query, arms, *mixed, failed=failed, user=user)
-        self._log.add(shown)
-        return shown
+    It is the first ranking's own for a single arm, and where an arm failed.
+    """
+    key = token_hex(8)
+    mixed = Mixed(tuple(rankings[0][:k]), (0,) * len(rankings[0][:k]))
+    if len(arms) > 1 and not failed:
+        mixed = team_draft(rankings, k, Random(f"{seed} {key}"))
+    return ShownList(key, datetime.now(UTC), query, arms, *mixed, failed=failed, user=user)
 
 
 HOURLY = 60

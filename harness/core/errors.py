@@ -150,7 +150,6 @@ EXTRAS = {
     "lucene": ("jpype",),
     "nearest": ("usearch",),
     "cluster": ("distributed",),
-    "opentelemetry": ("opentelemetry",),
     "ir-datasets": ("ir_datasets",),
     "languages": (
         "tree_sitter", "tree_sitter_go", "tree_sitter_java", "tree_sitter_javascript",

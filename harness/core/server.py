@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from ipaddress import ip_address
 from os import cpu_count
 from time import monotonic
+from typing import Any
 from urllib.parse import parse_qsl
 from weakref import WeakValueDictionary
 
@@ -25,36 +26,28 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from harness.core.errors import HarnessError
 
-CONNECTIONS = 1024
-"""Open at once, of a server that a load balancer or programs use."""
-FEW_CONNECTIONS = 128
-"""Open at once, of a server for one person or one team."""
+CONNECTIONS, FEW_CONNECTIONS = 1024, 128
+"""Open at once: of a server that a load balancer or programs use, and of one for one team."""
 BACKLOG = 4096
 """Connections that the system queues before they are accepted, as far as it allows."""
+ACCEPTED = 2
+"""Connections that are accepted before those that are open have their turn."""
 GRACE_S = 1.0
 """Seconds that a connection may wait in any case: its request may be on its way."""
-LOOK_S = 0.05
-"""Seconds between two looks at all connections, where there are too many."""
 REQUEST_S = 10.0
 """Seconds in which a request comes whole: from the connection on, or from its first byte."""
+STOP_S = 10
+"""Seconds for requests that are being answered when the server is told to end."""
 HEAD_BYTES = 65_536
 """Of a request without its body: its head, and the lengths of chunks and the trailers."""
-PIPELINED = 16
-"""Requests of one connection that wait for their turn."""
-HEADERS = 256
-"""Of a request; each costs a call of Python."""
-PARAMETERS = 64
-"""Of an address, among which a token is looked for."""
+PIPELINED, PARAMETERS = 16, 64
+"""Most requests of a connection that wait, and parameters of an address."""
 READ_BYTES = 16_384
 """Read of one connection before the next one's turn."""
 SWITCH_S = 0.0005
 """Within which a thread that computes lets the one that serves go on; Python has 5 ms."""
-ACCEPTED = 2
-"""Connections that are accepted before those that are open have their turn."""
 AT_ONCE = max(2, cpu_count() or 0)
 """Requests of one client that are answered at once; others of it wait, and no one else does."""
-STOP_S = 10
-"""Seconds for requests that are being answered when the server is told to end."""
 BEARER = "bearer "
 MISDIRECTED, FORBIDDEN, UNAUTHORIZED = 421, 403, 401
 
@@ -85,17 +78,21 @@ def server(app: ASGIApp, connections: int = FEW_CONNECTIONS) -> uvicorn.Server:
         access_log=False,
         lifespan="on",
         ws="none",
-        http=type("Guarded", (GuardedProtocol,), {"most": connections}),
+        http=GuardedProtocol,
         backlog=ACCEPTED,
         server_header=False,
         date_header=False,
         timeout_graceful_shutdown=STOP_S,
     )
-    return FairServer(config)
+    return FairServer(config, connections)
 
 
 class FairServer(uvicorn.Server):
     """A server that takes turns between new connections, open ones and threads that compute."""
+
+    def __init__(self, config: uvicorn.Config, connections: int) -> None:
+        super().__init__(config)
+        self._most = connections
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Listen with the long backlog: asyncio has one number for it and for ``ACCEPTED``."""
@@ -105,16 +102,23 @@ class FairServer(uvicorn.Server):
         for one in sockets or ():
             one.listen(BACKLOG)
 
+    async def on_tick(self, counter: int) -> bool:
+        """Close the connections that have waited longest where there are too many."""
+        found: Collection[Any] = self.server_state.connections
+        if (too_many := len(found) - self._most) > 0:
+            now = monotonic()
+            idle = [one for one in found if one.waits and now - one.since >= GRACE_S]
+            for one in sorted(idle, key=lambda one: one.since)[:too_many]:
+                one.transport.close()
+        return await super().on_tick(counter)
+
 
 class GuardedProtocol(HttpToolsProtocol):
-    """A connection whose requests come whole in time, and that gives way while it waits.
+    """A connection whose requests come whole in time, and that tells since when it waits.
 
     uvicorn has no deadline for a request, no bound on its head, and closes no silent connection.
     """
 
-    most = FEW_CONNECTIONS
-    planned = False
-    """Whether connections of this server are looked at soon."""
     since = 0.0
     """When it was opened, or was last answered."""
     head = 0
@@ -123,13 +127,11 @@ class GuardedProtocol(HttpToolsProtocol):
     """Closes it unless the request that has begun comes whole in time."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Take a connection, and soon close the longest waiting ones where there are too many."""
+        """Take a connection, whose first request has so much time."""
         super().connection_made(transport)
         transport.max_size = READ_BYTES  # type: ignore[attr-defined]
         self.since = monotonic()
         self.late = self.loop.call_later(REQUEST_S, transport.close)
-        if len(self.connections) > self.most:
-            self._plan()
 
     def data_received(self, data: bytes) -> None:
         """Read what came; a request that begins has so much time and so many bytes."""
@@ -147,14 +149,8 @@ class GuardedProtocol(HttpToolsProtocol):
         self._settle()
         super().connection_lost(exc)
 
-    def on_header(self, name: bytes, value: bytes) -> None:
-        """Take a header."""
-        super().on_header(name, value)
-        if len(self.headers) > HEADERS:
-            raise ValueError("too many headers")
-
     def on_headers_complete(self) -> None:
-        """Begin to answer."""
+        """Begin to answer, unless too much waits."""
         super().on_headers_complete()
         if len(self.pipeline) > PIPELINED:
             raise ValueError("too many requests at once. Wait for answers")
@@ -178,24 +174,6 @@ class GuardedProtocol(HttpToolsProtocol):
     def waits(self) -> bool:
         """Check whether no whole request is left to be answered."""
         return self.cycle is None or self.cycle.response_complete or self.cycle.more_body
-
-    def _plan(self) -> None:
-        server = type(self)
-        if not server.planned:
-            server.planned = True
-            self.loop.call_later(LOOK_S, self._evict)
-
-    def _evict(self) -> None:
-        """Close those that have waited longest; to look at all of them for each new one is slow."""
-        type(self).planned = False
-        too_many = len(self.connections) - self.most
-        if too_many > 0:
-            now = monotonic()
-            found = (one for one in self.connections if isinstance(one, GuardedProtocol))
-            idle = [one for one in found if one.waits and now - one.since >= GRACE_S]
-            for one in sorted(idle, key=lambda one: one.since)[:too_many]:
-                one.transport.close()
-            self._plan()
 
     def _settle(self) -> None:
         if self.late is not None:

@@ -6,7 +6,6 @@ from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -196,13 +195,6 @@ SHUFFLED = 1 << 20
 """Values shuffled at once."""
 
 
-class WindowChange(NamedTuple):
-    """By how much two windows differ, and how often chance alone does as much."""
-
-    size: float
-    p_value: float
-
-
 class Windows:
     """The alarm on change: later windows of an arm's first native scores against the first one.
 
@@ -214,7 +206,7 @@ class Windows:
         self._first: tuple[float, ...] = ()
         self._filling: list[float] = []
         self._later = self._times = 0
-        self._change: WindowChange | None = None
+        self._change: tuple[float, float] | None = None
         self._raised = False
         self._since: int | None = None
 
@@ -234,24 +226,25 @@ class Windows:
         self._later += 1
         both, watch = (np.array(self._first), np.array(full)), self._watch
         self._change = gap(*both, seed=(watch.seed, self._later), resamples=watch.resamples)
-        significant = self._change.p_value <= self._bound.p_value
-        self._raised = significant and self._change.size > self._bound.max_distance
+        size, p_value = self._change
+        self._raised = p_value <= self._bound.p_value and size > self._bound.max_distance
         self._times += self._raised
         if self._raised and self._since is None:
             self._since = observation.number
 
     def alarm(self) -> Alarm:
         """Return how things stand: what the latest window says."""
-        bound = self._bound.max_distance
-        about = "distance of the distribution of first native scores from the first window"
+        state, estimate = AlarmState.RAISED if self._raised else AlarmState.QUIET, None
         if self._change is None:
-            window = self._bound.window
+            state, window = AlarmState.EARLY, self._bound.window
             lacking = (window if self._first else 2 * window) - len(self._filling)
             note = f"{lacking} more until two windows can be compared"
-            return Alarm("scores", self._arm, AlarmState.EARLY, about, None, bound, None, note)
-        size, state = self._change.size, AlarmState.RAISED if self._raised else AlarmState.QUIET
-        note = f"p {self._change.p_value:.4f}; raised by {self._times} of {self._later} windows"
-        estimate = Estimate(size, size, size, self._later)
+        else:
+            size, p_value = self._change
+            note = f"p {p_value:.4f}; raised by {self._times} of {self._later} windows"
+            estimate = Estimate(size, size, size, self._later)
+        about = "distance of the distribution of first native scores from the first window"
+        bound = self._bound.max_distance
         return Alarm("scores", self._arm, state, about, estimate, bound, self._since, note)
 
 
@@ -271,8 +264,8 @@ def monitors(bounds: AlarmBounds) -> tuple[Monitor, ...]:
 
 def gap(
     first: NDArray[np.float64], later: NDArray[np.float64], *, seed: tuple[int, int], resamples: int
-) -> WindowChange:
-    """Largest gap between the distributions of two samples (values,), against shuffled ones.
+) -> tuple[float, float]:
+    """Largest gap between the distributions of two samples (values,), and its p-value by shuffles.
 
     The statistic of Kolmogorov and Smirnov for two samples, between 0 and 1 (Conover, "Practical
     Nonparametric Statistics", 3rd ed., section 6.3), which looks at nothing but the order.
@@ -290,7 +283,7 @@ def gap(
         shuffled = generator.permuted(np.tile(step, (rows, 1)), axis=1)
         # equal sums in another order differ by rounding
         as_large += int((_gaps(shuffled, ends) >= found - 1e-12).sum())
-    return WindowChange(found, (as_large + 1) / (resamples + 1))
+    return found, (as_large + 1) / (resamples + 1)
 
 
 def _gaps(steps: NDArray[np.float64], ends: NDArray[np.intp]) -> NDArray[np.float64]:

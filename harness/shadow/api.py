@@ -18,13 +18,12 @@ from harness.report.doc import Block, Text
 from harness.shadow import page as shadow_page
 from harness.shadow import words as shadow_words
 from harness.shadow.alarms import Alarm, AlarmBounds
-from harness.shadow.divergences import DivergenceReview, Suppressions
+from harness.shadow.divergences import Suppressions
 from harness.shadow.log import Follower
 from harness.shadow.page import Both, side_by_side
 from harness.shadow.record import Divergence, Observation, SideObservation
 from harness.shadow.settings import read_bounds, read_suppressions
-from harness.shadow.summary import Summary
-from harness.shadow.words import LogState
+from harness.shadow.summary import LogState, Summary
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -116,7 +115,7 @@ class Watched(Shown):
 
     def worst(self, count: int) -> Sides:
         """Return the first ``count`` diverging queries, those not accepted first."""
-        return Sides(side_by_side(self.found.judged.standing[:count], self.kept.divergences))
+        return Sides(side_by_side(self.found.standing[:count], self.kept.divergences))
 
     def frame(self) -> pd.DataFrame:
         """Return a pandas frame with a row for each attempt, by time, unrounded.
@@ -185,8 +184,7 @@ def load_shadow_log(
     suppressions = read_suppressions(Path(accepted)) if accepted else Suppressions()
     kept.read(Follower([Path(one) for one in (folder, *more)]))
     day = today or datetime.now(UTC).date()
-    judged = DivergenceReview.of(kept.diverging.traces(), suppressions, today=day)
-    return Watched(kept, LogState(kept, judged, suppressions))
+    return Watched(kept, LogState.of(kept, suppressions, today=day))
 
 
 def draw_sequences(log: Watched) -> Drawing:

@@ -25,8 +25,7 @@ if TYPE_CHECKING:
     from harness.report.doc import Block, Section
     from harness.shadow.comparison import ShadowLog
     from harness.shadow.divergences import Again, SuppressionStatus
-    from harness.shadow.stage import Ran
-    from harness.shadow.words import LogState
+    from harness.shadow.summary import LogState
     from harness_engines.registry import Arm
     from harness_engines.stacks.agent_mail.pipeline.plan import KillSwitch
 
@@ -204,7 +203,7 @@ def run(
     ] = None,
     reading: Annotated[
         Path | None,
-        typer.Option(help="Where --queries, an access log or a recording, has its texts."),
+        typer.Option(help="Where --queries, an access log, has its texts."),
     ] = None,
     titles: Annotated[
         bool, typer.Option("--titles", help="Ask the titles of the documents instead.")
@@ -220,14 +219,15 @@ def run(
 ) -> Result:
     """Run queries on the control, mirror them to the candidate, and write the log of both.
 
-    With --reading, --queries is an access log, a HAR file or a recording of GoReplay, of which the
-    requests that the reading names are run. Without --rate the next query waits while the candidate
-    has too many before it. Exit code 3 where nothing could be compared. Look at the log with
-    harness shadow watch.
+    With --reading, --queries is an access log, of which the requests that the reading names are
+    run. Without --rate the next query waits while the candidate has too many before it. Exit code 3
+    where nothing could be compared. Look at the log with harness shadow watch.
 
     Example: harness shadow run --dataset python-docs --control fts5 --candidate tantivy
     --out out/shadow
     """
+    import numpy as np
+
     from harness.corpus import beir
     from harness.corpus.prepared import Prepared
     from harness.shadow import stage
@@ -257,24 +257,18 @@ def run(
         per_second=rate,
     )
     of = ran.counts
-    compared = of.attempted - sum(of.shed.values()) - of.lost
-    return Result(said(*_ran(ran, to)).doc, 0 if compared else CODES["inconclusive"])
-
-
-def _ran(ran: Ran, folder: Path) -> Iterator[str]:
-    import numpy as np
-
-    counts = ran.counts
     middle, slow = np.percentile(ran.control_ns, (50, 99)) / NS_PER_MS
-    shed = ", ".join(f"{number:,} ({reason})" for reason, number in counts.shed.items()) or "0"
-    asked = f"{counted(counts.served, 'query')}, {ran.per_second:,.1f} a second"
-    took = f"the control took {middle:.2f} ms in the median, {slow:.2f} ms at its p99"
-    left = f"lost: {counts.lost:,}; faults of our own: {counts.faults:,}"
-    yield f"{asked}; {took}."
-    yield f"{counted(counts.attempted, 'attempt')}; shed: {shed}; {left}."
-    if not ran.written:
-        yield "Not all of it was written in time; what waited is skipped."
-    yield f"The log: {folder}"
+    shed = ", ".join(f"{number:,} ({reason})" for reason, number in of.shed.items()) or "0"
+    lines = said(
+        f"{counted(of.served, 'query')}, {ran.per_second:,.1f} a second; the control took"
+        f" {middle:.2f} ms in the median, {slow:.2f} ms at its p99.",
+        f"{counted(of.attempted, 'attempt')}; shed (not sent to the candidate, to spare the"
+        f" machine): {shed}; lost: {of.lost:,}; faults of our own: {of.faults:,}.",
+        *(() if ran.written else ("Not all of it was written in time; what waited is skipped.",)),
+        f"The log: {to}",
+    )
+    compared = of.attempted - sum(of.shed.values()) - of.lost
+    return Result(lines.doc, 0 if compared else CODES["inconclusive"])
 
 
 HOLD = 1
@@ -354,13 +348,11 @@ def replay(
         time_limit_s=project.params.replay.time_limit_s,
         limit=limit,
     )
-    blocking = sum(standing in BLOCKING for _, standing in found)
-    return shown(*_replayed(found, blocking, top), code=HOLD if blocking else 0)
+    blocks = any(standing in BLOCKING for _, standing in found)
+    return shown(*_replayed(found, top), code=HOLD if blocks else 0)
 
 
-def _replayed(
-    found: Sequence[tuple[Again, SuppressionStatus | None]], blocking: int, top: int
-) -> Iterator[Block]:
+def _replayed(found: Sequence[tuple[Again, SuppressionStatus | None]], top: int) -> Iterator[Block]:
     from harness.report.doc import Text, table
     from harness.shadow.divergences import BLOCKING, Now
 
@@ -382,7 +374,7 @@ def _replayed(
     ]  # fmt: skip
     if rows:
         yield table("", ("query", "times", "was", "is", "register"), rows)
-    yield Text(f"{blocking:,} block the next step.")
+    yield Text(f"{sum(standing in BLOCKING for _, standing in found):,} block the next step.")
 
 
 @command(live)
@@ -399,12 +391,12 @@ def report(
     Example: harness shadow report out/shadow --out out/shadow-report
     """
     from harness.core.folders import SHADOW_REPORT
-    from harness.shadow.stage import shadow_report
+    from harness.shadow.stage import PAGE, shadow_report
     from harness.shadow.words import headline
 
     watched, accepted = bounds or Project.here().root / BOUNDS, suppressions_file(suppressions)
     own(to, SHADOW_REPORT, *folders, watched, accepted)
-    written = shadow_report(
+    found = shadow_report(
         folders,
         to,
         bounds=watched,
@@ -413,7 +405,7 @@ def report(
         top=top,
         commands=(f"{called()} {shlex.join(sys.argv[1:])}",),
     )
-    return said(headline(written.found), f"The page: {written.page}")
+    return said(headline(found), f"The page: {to / PAGE}")
 
 
 @command(live, talks=True)
@@ -447,7 +439,9 @@ def watch(
     )
     if once or not out.is_terminal:
         found = look.now(today())
-        return Result(screen(found, top=top), code(found) if exit_code else 0)
+        early = CODES["inconclusive"] if found.early else 0
+        code = HOLD if found.raised or found.blocking else early
+        return Result(screen(found, top=top), code if exit_code else 0)
     try:
         with Live(console=out, auto_refresh=False, vertical_overflow="crop") as shows:
             while True:
@@ -455,13 +449,6 @@ def watch(
                 sleep(every)
     except KeyboardInterrupt:
         return said()
-
-
-def code(shadowed: LogState) -> int:
-    """Return the code by which a look ends."""
-    if shadowed.raised or shadowed.judged.blocking:
-        return HOLD
-    return CODES["inconclusive"] if shadowed.early else 0
 
 
 def screen(state: LogState, *, top: int) -> Section:

@@ -1,15 +1,18 @@
-"""The live comparison: its settings; what was served goes in, records come out."""
+"""The live comparison: what was served goes in, records come out."""
 
 from __future__ import annotations
 
+import logging
 from collections import Counter, deque
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
+from itertools import chain
 from pathlib import Path
-from queue import SimpleQueue
-from threading import Lock, RLock
+from queue import Empty, SimpleQueue
+from threading import Event, Lock, RLock, Thread
 from time import monotonic, monotonic_ns, perf_counter_ns, sleep, time_ns
 from typing import Self
 
@@ -19,10 +22,11 @@ from harness.core.engine import Answer, Manifest, Searcher, TakesParams
 from harness.core.errors import EvidenceError, HarnessError
 from harness.core.printable import many
 from harness.core.records import Scalar
-from harness.shadow.log import OFF, Between, LogWriter, write
-from harness.shadow.pair import Attempt, Generation, ServedQuery, comparable, told, trouble
-from harness.shadow.record import ProblemKind, client_key
-from harness.shadow.recorder import Export, Recorder, Slices
+from harness.core.run import Status
+from harness.shadow import pair
+from harness.shadow.log import BETWEEN, FILE, OFF, Between, LogWriter
+from harness.shadow.pair import Attempt, RecordBatch, ServedQuery, Slices, told, trouble
+from harness.shadow.record import Degradation, ProblemKind, client_key, dumped
 from harness.shadow.settings import (
     MILLION,
     MINUTE_NS,
@@ -30,6 +34,7 @@ from harness.shadow.settings import (
     NS_PER_S,
     ComparisonSettings,
     Limits,
+    Recording,
 )
 from harness.shadow.worker import CandidateWorker, Lane, Open, ProcessWorker
 
@@ -54,7 +59,7 @@ class ShedReason(StrEnum):
     """Why a pair was shed."""
 
     OFF = "off"
-    """Somebody, or the comparison itself, switched it off."""
+    """It is switched off, or closed."""
     IN_FLIGHT = "in_flight"
     QUEUE = "queue"
     BUDGET = "budget"
@@ -70,26 +75,28 @@ class LoadShedder:
         self._budget_ns = limits.budget_s * NS_PER_S
         self._clock = clock
         self._lock = Lock()
-        self._inside = 0
         self._spent: deque[tuple[int, int]] = deque()
         self._spent_ns = 0
         self._shed: Counter[ShedReason] = Counter()
-        self._off = ""
+        self.off = False
+        """Whether all that comes is shed."""
+        self.inside = 0
+        """Pairs that wait or run."""
 
     def admit(self) -> ShedReason | None:
         """Admit a pair, which must be ``done`` later, or return the reason why not."""
         with self._lock:
             reason = self._reason()
             if reason is None:
-                self._inside += 1
+                self.inside += 1
             else:
                 self._shed[reason] += 1
             return reason
 
     def _reason(self) -> ShedReason | None:
-        if self._off:
+        if self.off:
             return ShedReason.OFF
-        if self._inside >= self._most:
+        if self.inside >= self._most:
             return self._full
         since = self._clock() - MINUTE_NS
         while self._spent and self._spent[0][0] <= since:
@@ -99,33 +106,165 @@ class LoadShedder:
     def done(self, candidate_ns: int) -> None:
         """Release a pair, for which the candidate took so long."""
         with self._lock:
-            self._inside -= 1
+            self.inside -= 1
             self._spent.append((self._clock(), candidate_ns))
             self._spent_ns += candidate_ns
-
-    def switch_off(self, cause: str) -> None:
-        """Shed all that comes from now on; ``cause`` is for people and must not be empty."""
-        self._off = cause
-
-    def switch_on(self) -> None:
-        """Admit again."""
-        self._off = ""
-
-    @property
-    def off(self) -> str:
-        """Why it is switched off; empty where it is on."""
-        return self._off
-
-    @property
-    def inside(self) -> int:
-        """Pairs that wait or run."""
-        return self._inside
 
     @property
     def shed(self) -> Mapping[ShedReason, int]:
         """How many were shed, by reason."""
         with self._lock:
             return dict(self._shed)
+
+
+LOG = logging.getLogger("harness.shadow")
+REMEDY = "Free the space or the rights; until then nothing is compared"
+LOOK_S = 0.5
+"""How often ``tick`` is called, and a log that cannot be written is tried, where nothing comes."""
+NAP_S = 0.0005
+"""Pause after each batch. Comparing holds the interpreter's lock; whoever serves gets it then."""
+
+
+class Recorder(Thread):
+    """Takes pairs and troubles, writes them in batches, and calls ``tick`` now and then."""
+
+    def __init__(
+        self,
+        log: LogWriter,
+        recording: Recording,
+        *,
+        slices: Slices | None,
+        tick: Callable[[], None],
+    ) -> None:
+        super().__init__(name="shadow recorder", daemon=True)
+        self._log, self._recording, self._slices, self._tick = log, recording, slices, tick
+        self._inbox: SimpleQueue[Attempt | Degradation | None] = SimpleQueue()
+        self._closing = Event()
+        self._putting, self._losing = Lock(), Lock()
+        self._put = self._taken = 0
+        self._unsaid = 0
+        self._owed: list[Degradation] = []
+        self._reported = False
+        self.cause = "too many waited to be written"
+        self.stuck = ""
+        """Why the log cannot be written now; empty where it can."""
+        self.lost = 0
+        """Attempts that were not written down."""
+
+    def put(self, item: Attempt | Degradation) -> None:
+        """Hand over a pair or a trouble; where too many wait it is lost."""
+        with self._putting:
+            if self._inbox.qsize() >= self._recording.backlog:
+                self._lose(isinstance(item, Attempt))
+            else:
+                self._put += 1
+                self._inbox.put(item)
+
+    def _lose(self, count: int) -> None:
+        with self._losing:
+            self.lost += count
+            self._unsaid += count
+
+    @property
+    def idle(self) -> bool:
+        """Whether all that was handed over is written."""
+        return self._put == self._taken
+
+    def close(self, timeout_s: float) -> None:
+        """Write what is there and end; the log is closed by then, if that takes no longer."""
+        self._closing.set()
+        self._inbox.put(None)
+        self.join(timeout_s)
+
+    def run(self) -> None:
+        going = True
+        while going:
+            items, going = self._batch()
+            if items or self.stuck:
+                self._write(items)
+                self._taken += len(items)
+                self._closing.wait(NAP_S)
+            try:
+                self._tick()
+            except Exception as exc:  # noqa: BLE001  the recorder must go on
+                self.put(trouble(ProblemKind.FAULT, told(exc)))
+        if self._unsaid or self.stuck:
+            self._write(())
+        with suppress(OSError):
+            self._log.close()
+
+    def _batch(self) -> tuple[list[Attempt | Degradation], bool]:
+        """Wait for something, then for more of it; False where that was all."""
+        found: list[Attempt | Degradation] = []
+        try:
+            item = self._inbox.get(timeout=LOOK_S)
+            if self._inbox.qsize() + 1 < self._recording.batch:
+                self._closing.wait(self._recording.linger_ms / 1e3)
+            while item is not None:
+                found.append(item)
+                if len(found) == self._recording.batch:
+                    return found, True
+                item = self._inbox.get_nowait()
+        except Empty:
+            return found, True
+        return found, False
+
+    def _write(self, items: Sequence[Attempt | Degradation]) -> None:
+        attempts = [item for item in items if isinstance(item, Attempt)]
+        troubles = self._owed + [item for item in items if isinstance(item, Degradation)]
+        unsaid, unwritten = self._unsaid, len(attempts)
+        try:
+            found = self._judged(attempts)
+            if unsaid:
+                cause = f"{unsaid} were not written down: {self.cause}"
+                found.degradations.append(trouble(ProblemKind.FAULT, cause))
+            self._log.append(found.observations, found.divergences, ())
+            unwritten = 0
+            writer = self._log.writer
+            told_of = [replace(one, writer=writer) for one in (*found.degradations, *troubles)]
+            self._log.append((), (), told_of)
+        except Exception as exc:  # noqa: BLE001  a full disk must not end the recorder
+            self.cause, self._owed = told(exc), troubles[: self._recording.backlog]
+            if not self._reported:
+                LOG.error("%s: the log cannot be written (%s). %s", self._log.folder, exc, REMEDY)  # noqa: TRY400  no traceback
+            self.stuck, self._reported = self.cause, True
+            self._lose(unwritten)
+            return
+        self._owed, self.stuck = [], ""
+        self._reported = self._reported and not attempts
+        with self._losing:
+            self._unsaid -= unsaid
+
+    def _judged(self, attempts: Sequence[Attempt]) -> RecordBatch:
+        """Judge a batch, or, where that fails, each of it, so that one spoils no other."""
+        try:
+            return self._as_records(attempts, self._slices)
+        except Exception:  # noqa: BLE001  found out below, one by one
+            alone = zip(*map(self._alone, attempts), strict=True)
+            return RecordBatch(*(list(chain.from_iterable(kind)) for kind in alone))
+
+    def _alone(self, attempt: Attempt) -> RecordBatch:
+        try:
+            return self._as_records([attempt], self._slices)
+        except Exception as exc:  # noqa: BLE001  becomes a skipped comparison that says why
+            why, served = told(exc), attempt.served
+            error = "could not be written down"
+            bare = ServedQuery(served.text, 1, {}, None, error, served.elapsed_ns, "")
+            skipped = pair.unanswered(Status.NOT_ASKED, why)
+            kept = attempt._replace(served=bare, candidate=skipped, after="", shed="")
+            found = self._as_records([kept], None)
+            found.degradations.append(trouble(ProblemKind.FAULT, why, attempt))
+            return found
+
+    def _as_records(self, attempts: Sequence[Attempt], slices: Slices | None) -> RecordBatch:
+        persistence = self._recording.persistence
+        found = pair.judged(
+            attempts, writer=self._log.writer, persistence=persistence, slices=slices
+        )
+        for records in found:
+            for record in records:
+                dumped(record)
+        return found
 
 
 OFF_BY_FILE = "there is a file 'off' in the folder of the log"
@@ -163,7 +302,6 @@ class LiveComparison:
         start: Callable[[], CandidateWorker],
         settings: ComparisonSettings,
         slices: Slices | None = None,
-        export: Export | None = None,
     ) -> None:
         limits, recording = settings.limits, settings.recording
         log = LogWriter(
@@ -172,19 +310,17 @@ class LiveComparison:
             sync_ns=round(recording.sync_ms * NS_PER_MS),
         )
         self.folder = folder
-        self._off_file = folder / OFF
+        self.gate = LoadShedder(limits)
         self._sampler = Sampler(rate=settings.sampling.rate, seed=settings.sampling.seed)
-        self._gate, self._salt = LoadShedder(limits), log.salt
-        self._numbering = Lock()
-        self._first = log.number, log.served
+        self._salt, self._first = log.salt, (log.number, log.served)
         self._number, self._served = self._first
-        self._faulting = RLock()
+        self._numbering, self._faulting = Lock(), RLock()
         self._faults = 0
         self._not_taken: Counter[str] = Counter()
         """By cause, since they were last written down."""
-        self._close_s = limits.close_s
+        self._close_s, self._closed = limits.close_s, False
         self._queue: SimpleQueue[Attempt | None] = SimpleQueue()
-        self._recorder = Recorder(log, recording, tick=self._tick, slices=slices, export=export)
+        self._recorder = Recorder(log, recording, tick=self._tick, slices=slices)
         self._lanes = [
             Lane(self._queue, start=start, limits=limits, done=self._done, tell=self._recorder.put)
             for _ in range(limits.in_flight)
@@ -199,6 +335,25 @@ class LiveComparison:
             self._offer(served, generation)
         except Exception as exc:  # noqa: BLE001  nothing of this may reach who is served
             self.fault(exc)
+
+    def _offer(self, served: ServedQuery, generation: Callable[[], str]) -> None:
+        if self.stuck:
+            raise EvidenceError(UNWRITABLE)
+        kept = served.checked()
+        with self._numbering:
+            self._served += 1
+            order = self._served
+            if not self._sampler.takes(order):
+                return
+            self._number += 1
+            number = self._number
+        kept = kept._replace(client=client_key(kept.client, self._salt))
+        attempt = Attempt(number, order, time_ns(), kept, generation)
+        reason = self.gate.admit()
+        if reason is None:
+            self._queue.put(attempt)
+        else:
+            self._recorder.put(attempt._replace(after=served.generation, shed=reason))
 
     def fault(self, exc: Exception) -> None:
         """Count a query that could not be taken; each is written down with its cause, soon."""
@@ -216,28 +371,9 @@ class LiveComparison:
         for cause, times in found.items():
             self._recorder.put(trouble(ProblemKind.NOT_TAKEN, cause, times=times))
 
-    def _offer(self, served: ServedQuery, generation: Callable[[], str]) -> None:
-        if self.stuck:
-            raise EvidenceError(UNWRITABLE)
-        kept = comparable(served)
-        with self._numbering:
-            self._served += 1
-            order = self._served
-            if not self._sampler.takes(order):
-                return
-            self._number += 1
-            number = self._number
-        kept = kept._replace(client=client_key(kept.client, self._salt))
-        attempt = Attempt(number, order, time_ns(), kept, generation)
-        reason = self._gate.admit()
-        if reason is None:
-            self._queue.put(attempt)
-        else:
-            self._recorder.put(attempt._replace(after=served.generation, shed=reason))
-
     def _done(self, attempt: Attempt) -> None:
         self._recorder.put(attempt)
-        self._gate.done((attempt.candidate and attempt.candidate.elapsed_ns) or 0)
+        self.gate.done((attempt.candidate and attempt.candidate.elapsed_ns) or 0)
 
     def _tick(self) -> None:
         if not self.stuck:
@@ -245,25 +381,11 @@ class LiveComparison:
         self._look_at_file()
 
     def _look_at_file(self) -> None:
-        there = self._off_file.exists()
-        if there and not self._gate.off:
-            self.switch_off(OFF_BY_FILE)
-        elif not there and self._gate.off == OFF_BY_FILE:
-            self._gate.switch_on()
-
-    def switch_off(self, cause: str) -> None:
-        """Shed every pair from now on; those that wait are still compared."""
-        self._gate.switch_off(cause)
-        self._recorder.put(trouble(ProblemKind.DISABLED, cause))
-
-    @property
-    def off(self) -> str:
-        """Why it is switched off; empty where it is on."""
-        return self._gate.off
-
-    def switch_on(self) -> None:
-        """Compare again."""
-        self._gate.switch_on()
+        """Shed every pair while the file is there; those that wait are still compared."""
+        there = (self.folder / OFF).exists()
+        if there and not self.gate.off:
+            self._recorder.put(trouble(ProblemKind.DISABLED, OFF_BY_FILE))
+        self.gate.off = there or self._closed
 
     @property
     def stuck(self) -> str:
@@ -284,21 +406,16 @@ class LiveComparison:
         return ComparisonCounts(
             served=self._served - self._first[1],
             attempted=self._number - self._first[0],
-            shed=self._gate.shed,
+            shed=self.gate.shed,
             lost=self._recorder.lost,
             faults=self._faults,
         )
-
-    @property
-    def waiting(self) -> int:
-        """Pairs that wait for the candidate, or are with it."""
-        return self._gate.inside
 
     def drain(self, timeout_s: float) -> bool:
         """Wait until every attempt is written down; False where that took too long."""
         until = monotonic() + timeout_s
         self._tell_not_taken()
-        while self._gate.inside or not self._recorder.idle:
+        while self.gate.inside or not self._recorder.idle:
             if monotonic() > until:
                 return False
             sleep(PAUSE_S)
@@ -307,9 +424,9 @@ class LiveComparison:
     def close(self) -> None:
         """Ask the candidate no more, write down what is there, and let go of the folder."""
         until = monotonic() + self._close_s
-        self._gate.switch_off("closed")
+        self._closed = self.gate.off = True
         for lane in self._lanes:
-            lane.stop()
+            lane.stopped = True
             self._queue.put(None)
         for lane in self._lanes:
             lane.join(max(until - monotonic(), 0))
@@ -333,7 +450,7 @@ class Shadowed:
     def __init__(self, control: Searcher, comparison: LiveComparison) -> None:
         self._control, self._comparison = control, comparison
         self._takes_params = control if isinstance(control, TakesParams) else None
-        self._generation = partial(_known, Generation(control))
+        self._known = pair.Generation(control)
 
     @property
     def manifest(self) -> Manifest:
@@ -345,7 +462,7 @@ class Shadowed:
 
     def search(self, text: str, k: int, *, client: str = "") -> Answer:
         """Answer as the control does; ``client`` is who sent the query, and no engine sees it."""
-        return self._served(partial(self._control.search, text, k), text, k, {}, client)
+        return self._served(partial(self._control.search, text, k), (text, k, {}), client)
 
     def search_with(
         self, text: str, k: int, params: Mapping[str, Scalar], *, client: str = ""
@@ -355,22 +472,15 @@ class Shadowed:
             ask = partial(self._control.search, text, k)
         else:
             ask = partial(self._takes_params.search_with, text, k, params)
-        return self._served(ask, text, k, params, client)
+        return self._served(ask, (text, k, params), client)
 
-    def _served(
-        self,
-        ask: Callable[[], Answer],
-        text: str,
-        k: int,
-        params: Mapping[str, Scalar],
-        client: str,
-    ) -> Answer:
+    def _served(self, ask: Callable[[], Answer], question: pair.Question, client: str) -> Answer:
         generation = self._generation()
         start = perf_counter_ns()
 
         def offer(answer: object, error: str = "") -> None:
             took_ns = perf_counter_ns() - start
-            served = ServedQuery(text, k, params, answer, error, took_ns, generation, client)
+            served = ServedQuery(*question, answer, error, took_ns, generation, client)
             self._comparison.offer(served, self._generation)
 
         try:
@@ -383,12 +493,11 @@ class Shadowed:
         offer(answer)
         return answer
 
-
-def _known(generation: Generation) -> str:
-    try:
-        return generation()
-    except Exception:  # noqa: BLE001  must not reach who is served
-        return ""
+    def _generation(self) -> str:
+        try:
+            return self._known()
+        except Exception:  # noqa: BLE001  must not reach who is served
+            return ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -399,15 +508,10 @@ class ShadowLog:
     settings: ComparisonSettings
 
     def compared(
-        self,
-        opens: Open,
-        *,
-        between: Between,
-        slices: Slices | None = None,
-        export: Export | None = None,
+        self, opens: Open, *, between: Between, slices: Slices | None = None
     ) -> LiveComparison:
         """Run a candidate in a process of its own, so ``opens`` must be picklable."""
         start = partial(ProcessWorker, opens, self.settings.limits)
-        made = LiveComparison(self.folder, start, self.settings, slices, export)
-        write(self.folder, between)
+        made = LiveComparison(self.folder, start, self.settings, slices)
+        BETWEEN.write(self.folder / FILE, between)
         return made

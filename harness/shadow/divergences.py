@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from enum import StrEnum
-from functools import cached_property
 from typing import Annotated, NamedTuple, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
@@ -100,7 +98,8 @@ class AcceptedDivergence(BaseModel):
         """Write the entry as the suppression list has it."""
         texts = {"class": self.kind or "", "slice": self.slice, "query": self.query}
         texts |= {"reason": self.reason, "by": self.by}
-        lines = [f"{key} = {_quoted(text)}" for key, text in texts.items() if text]
+        quoted = {key: json.dumps(text, ensure_ascii=False) for key, text in texts.items() if text}
+        lines = [f"{key} = {text}".replace("\x7f", "\\u007f") for key, text in quoted.items()]
         return "\n".join(["[[accepted]]", *lines, f"until = {self.until.isoformat()}", ""])
 
 
@@ -111,29 +110,14 @@ class Suppressions(BaseModel):
 
     entries: tuple[AcceptedDivergence, ...] = Field(default=(), alias="accepted")
 
-    @cached_property
-    def _by_query(self) -> dict[str, list[AcceptedDivergence]]:
-        found: dict[str, list[AcceptedDivergence]] = {}
-        for entry in self.entries:
-            found.setdefault(entry.query, []).append(entry)
-        return found
-
     def standing(
         self, kind: Class, slices: Collection[str], query: str, *, today: date
     ) -> SuppressionStatus:
         """Return whether a divergence is accepted on the day ``today`` (UTC)."""
-        said = SuppressionStatus.OPEN
-        known = self._by_query
-        about = [*(known.get(query, []) if query else []), *known.get("", [])]
-        for entry in (one for one in about if one.fits(kind, slices, query)):
-            if today <= entry.until:
-                return SuppressionStatus.ACCEPTED
-            said = SuppressionStatus.EXPIRED
-        return said
-
-
-def _quoted(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
+        until = [entry.until for entry in self.entries if entry.fits(kind, slices, query)]
+        if not until:
+            return SuppressionStatus.OPEN
+        return SuppressionStatus.ACCEPTED if today <= max(until) else SuppressionStatus.EXPIRED
 
 
 TEXT = 300
@@ -151,7 +135,6 @@ WORST = (
     Class.TIMEOUT,
 )
 """Diverging classes, first those that a person who searches would mind most, then failures."""
-NONE_SHARED = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,8 +155,13 @@ class Trace:
     @property
     def severity(self) -> tuple[int, float, int, str]:
         """Sorts the worst first."""
-        shared = NONE_SHARED if self.jaccard is None else self.jaccard
-        return WORST.index(self.outcome), shared, -self.times, self.query
+        return WORST.index(self.outcome), self.jaccard or 0.0, -self.times, self.query
+
+    def standing(self, suppressions: Suppressions, today: date) -> SuppressionStatus:
+        """Return what the suppression list says of it on the day ``today`` (UTC)."""
+        said = suppressions.standing(self.outcome, self.slices, self.query, today=today)
+        failed = said in BLOCKING and self.outcome not in ACCEPTABLE
+        return SuppressionStatus.FAILED if failed else said
 
 
 class Diverging:
@@ -212,42 +200,6 @@ class Diverging:
             replace(trace, text=self._texts.get(trace.query, "")) for trace in self._traces.values()
         )
         return tuple(sorted(told, key=lambda trace: trace.severity))
-
-
-@dataclass(frozen=True, slots=True)
-class DivergenceReview:
-    """Traces compared with the suppression list on one day."""
-
-    standing: tuple[tuple[Trace, SuppressionStatus], ...]
-    """Those that block a step first, each part the worst first."""
-
-    @classmethod
-    def of(
-        cls, traces: Sequence[Trace], suppressions: Suppressions, *, today: date
-    ) -> DivergenceReview:
-        """Compare each trace with the suppression list."""
-        said = [(trace, _standing(trace, suppressions, today)) for trace in traces]
-        return cls(tuple(sorted(said, key=lambda pair: pair[1] not in BLOCKING)))
-
-    @property
-    def counts(self) -> Counter[SuppressionStatus]:
-        """Diverging attempts by what the suppression list says of them."""
-        found: Counter[SuppressionStatus] = Counter()
-        for trace, standing in self.standing:
-            found[standing] += trace.times
-        return found
-
-    @property
-    def blocking(self) -> tuple[Trace, ...]:
-        """Traces that no one has accepted, or not until today; the worst first."""
-        return tuple(trace for trace, standing in self.standing if standing in BLOCKING)
-
-
-def _standing(trace: Trace, suppressions: Suppressions, today: date) -> SuppressionStatus:
-    said = suppressions.standing(trace.outcome, trace.slices, trace.query, today=today)
-    return (
-        SuppressionStatus.FAILED if said in BLOCKING and trace.outcome not in ACCEPTABLE else said
-    )
 
 
 class Now(StrEnum):

@@ -20,10 +20,10 @@ from harness.core.parts import EvidenceKind
 from harness.core.run import Status
 from harness.pipeline.layout import Layout
 from harness.pipeline.receipts import read_manifest
+from harness.shadow.record import SKIPPED, Observation, SideObservation
 
 if TYPE_CHECKING:
     from harness.shadow.log import LogContents
-    from harness.shadow.record import Observation, SideObservation
 
 FOLDER = "traffic"
 FORMAT = 4
@@ -36,7 +36,8 @@ def traffic(layout: Layout, control: str, candidate: str, logs: Sequence[Path]) 
     first, *more = logs
     by = [read_manifest(layout, arm).fingerprint for arm in (control, candidate)]
     found = count_traffic(read_logs(first, *more), control=by[0], candidate=by[1])
-    write_json(path_of(layout, control, candidate), {"format": FORMAT, "by": by, **_to_json(found)})
+    plain = {of.name: _plain(getattr(found, of.name)) for of in fields(found)}
+    write_json(path_of(layout, control, candidate), {"format": FORMAT, "by": by, **plain})
     return found
 
 
@@ -75,10 +76,6 @@ ARRAYS = {
 BY_DEPTH = {"overlap": np.float64, "overlap_at": np.int64}
 
 
-def _to_json(found: Traffic) -> dict[str, Any]:
-    return {of.name: _plain(getattr(found, of.name)) for of in fields(found)}
-
-
 def _plain(value: object) -> object:
     if isinstance(value, np.ndarray):
         return (value.astype(int) if value.dtype == np.bool_ else value).tolist()
@@ -86,14 +83,12 @@ def _plain(value: object) -> object:
 
 
 def _from_json(written: dict[str, Any]) -> Traffic:
-    arrays: dict[str, Any] = {
-        name: np.array(written[name], dtype=of) for name, of in ARRAYS.items()
-    }
+    found: dict[str, Any] = {name: np.array(written[name], dtype=of) for name, of in ARRAYS.items()}
     by_depth = {
         name: {int(k): np.array(values, dtype=of) for k, values in written[name].items()}
         for name, of in BY_DEPTH.items()
     }
-    return Traffic(**{**written, **arrays, **by_depth})
+    return Traffic(**{**written, **found, **by_depth})
 
 
 OTHER_CONTROL = "whose control was another engine"
@@ -115,11 +110,9 @@ def count_traffic(log: LogContents, *, control: str, candidate: str) -> Traffic:
     times: list[tuple[int, int, int]] = []
     for seen in log.observations:
         ours, theirs = seen.control, seen.candidate
-        if reason := _passed_over(seen, control):
+        reason = _passed_over(seen, control)
+        if reason or ours is None or theirs is None:
             passed_over[reason] += 1
-            continue
-        if ours is None or theirs is None or theirs.status is Status.NOT_ASKED:
-            passed_over[seen.reason or Class.SKIPPED] += 1
             continue
         asked[seen.query] += 1
         clients[seen.writer][seen.client] += 1
@@ -133,6 +126,7 @@ def count_traffic(log: LogContents, *, control: str, candidate: str) -> Traffic:
         if timed and ours.elapsed_ns is not None and theirs.elapsed_ns is not None:
             times.append((ours.elapsed_ns, theirs.elapsed_ns, seen.at))
     pairs = np.array(times, dtype=np.int64).reshape(-1, 3)
+    by_depth = {k: tuple(zip(*found, strict=True)) for k, found in sorted(overlap.items())}
     return Traffic(
         attempted=len(log.observations) + log.missing,
         passed_over=dict(sorted(passed_over.items())),
@@ -145,13 +139,8 @@ def count_traffic(log: LogContents, *, control: str, candidate: str) -> Traffic:
         failed=np.array([bad for bad, _ in failed], dtype=bool),
         failed_at=np.array([at for _, at in failed], dtype=np.int64),
         failures=dict(sorted(failures.items())),
-        overlap={
-            k: np.array([value for value, _ in found]) for k, found in sorted(overlap.items())
-        },
-        overlap_at={
-            k: np.array([at for _, at in found], dtype=np.int64)
-            for k, found in sorted(overlap.items())
-        },
+        overlap={k: np.array(values) for k, (values, _) in by_depth.items()},
+        overlap_at={k: np.array(at, dtype=np.int64) for k, (_, at) in by_depth.items()},
         control_ns=pairs[:, 0],
         candidate_ns=pairs[:, 1],
         timed_at=pairs[:, 2],
@@ -161,13 +150,16 @@ def count_traffic(log: LogContents, *, control: str, candidate: str) -> Traffic:
 
 
 def _passed_over(seen: Observation, control: str) -> str:
-    from harness.shadow.record import SKIPPED
-
+    """Return why an attempt tells nothing of the two arms; empty where it does."""
     if seen.outcome in SKIPPED:
         return seen.outcome.value
     if seen.control is None or seen.control.status is not Status.ANSWERED:
         return NO_CONTROL
-    return "" if seen.control.served_by == control else OTHER_CONTROL
+    if seen.control.served_by != control:
+        return OTHER_CONTROL
+    if seen.candidate is None or seen.candidate.status is Status.NOT_ASKED:
+        return seen.reason or Class.SKIPPED
+    return ""
 
 
 def _failure(candidate: SideObservation, fingerprint: str) -> str:

@@ -6,11 +6,10 @@ import json
 import re
 import zlib
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from contextlib import closing, contextmanager
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 import httpx
@@ -19,9 +18,8 @@ from harness.core import formats
 from harness.core.engine import Answer, Hit, Manifest
 from harness.core.errors import BadFile, BadPolicy, HarnessError
 from harness.core.files import scratch
-from harness.core.formats import json_of
 from harness.core.printable import many
-from harness.core.reading import MAX_FILE_BYTES, Malformed, naming, opened, raw_lines, whole
+from harness.core.reading import naming, raw_lines
 from harness.core.records import Query, Scalar
 from harness.shadow.pair import SECRET
 from harness.shadow.server import (
@@ -29,7 +27,6 @@ from harness.shadow.server import (
     Backend,
     ReadLimits,
     RequestTable,
-    Told,
     TrafficReading,
     Unreadable,
     known,
@@ -54,66 +51,61 @@ class NothingToCompare(Exception):
     """The server answered, but not with hits: a redirect, or ``not modified``."""
 
 
-@dataclass(frozen=True, slots=True)
-class HttpRequester:
-    """Sends the requests that ``params`` hold: ``method``, ``target``, ``type`` and ``body``."""
+class HttpRequester(Backend):
+    """Sends the requests that ``params`` hold: ``method``, ``target``, ``type`` and ``body``.
 
-    client: httpx.Client
-    url: httpx.URL
-    reading: TrafficReading
-    backend: Backend
-    headers: Mapping[str, str] = field(default_factory=dict)
-    """Of every request; they may hold secrets."""
-    translates: bool = False
-    """Whether a request is made anew of its text and k, for a server with another API."""
+    ``headers`` are of every request, and may hold secrets. With ``translates`` a request is made
+    anew of its text and k, for a server with another API.
+    """
 
-    @property
-    def manifest(self) -> Manifest:
-        return self.backend.manifest
-
-    @property
-    def generation(self) -> int | str | None:
-        return self.backend.generation
-
-    def search(self, text: str, k: int) -> Answer:
-        """Refuse: a text alone is not a request."""
-        del text, k
-        raise Unreadable("a query without its request")
+    def __init__(
+        self,
+        client: httpx.Client,
+        server: str,
+        reading: TrafficReading,
+        headers: Mapping[str, str],
+        *,
+        translates: bool = False,
+    ) -> None:
+        super().__init__(reading, KIND, server)
+        self._client, self._url, self._translates = client, httpx.URL(server), translates
+        self._headers = {"accept": ANSWER_TYPE, "accept-encoding": "gzip, deflate", SENT_BY_US: "1"}
+        self._headers |= headers
 
     def search_with(self, text: str, k: int, params: Mapping[str, Scalar]) -> Answer:
         """Send a request; params whose name begins with ``secret:`` are headers of it."""
-        secret = {name: str(value) for name, value in params.items() if name.startswith(SECRET)}
-        if self.translates:
-            params = self.reading.translated(text, k)
-        return self.ask(k, params, {n.removeprefix(SECRET): v for n, v in secret.items()}).answer
+        secret = {
+            name.removeprefix(SECRET): str(value)
+            for name, value in params.items()
+            if name.startswith(SECRET)
+        }
+        sent = self.reading.translated(text, k) if self._translates else params
+        return self.ask(k, sent, secret)[0]
 
-    def ask(self, k: int, params: Mapping[str, Scalar], secret: Mapping[str, str]) -> Told:
+    def ask(
+        self, k: int, params: Mapping[str, Scalar], secret: Mapping[str, str]
+    ) -> tuple[Answer, str]:
         """Send a request with secret headers; return the answer with its index's generation."""
-        body = str(params["body"]).encode()
-        headers = {"accept": ANSWER_TYPE, "accept-encoding": "gzip, deflate", SENT_BY_US: "1"}
-        headers |= {**self.headers, **secret}
+        headers = {**self._headers, **secret}
         if params["type"]:
             headers["content-type"] = str(params["type"])
         target = str(params["target"]).encode("ascii")
-        url = self.url.copy_with(raw_path=self.url.raw_path.rstrip(b"/") + target)
-        sent = httpx.Request(str(params["method"]), url, headers=headers, content=body or None)
-        got = self.client.send(sent, stream=True)
-        try:
+        url = self._url.copy_with(raw_path=self._url.raw_path.rstrip(b"/") + target)
+        body = str(params["body"]).encode() or None
+        # made by hand, as the client would add its own headers, and cookies of other answers
+        sent = httpx.Request(str(params["method"]), url, headers=headers, content=body)
+        with closing(self._client.send(sent, stream=True)) as got:
             if got.status_code in REDIRECTS:
                 raise NothingToCompare(f"HTTP {got.status_code}")
             if got.status_code != OK:
                 raise Unreadable(f"HTTP {got.status_code}")
-            return self.backend.read(read_json(self._read(got)), k)
-        finally:
-            got.close()
-
-    def _read(self, got: httpx.Response) -> bytes:
-        most, found = self.reading.bounds.answer_bytes, bytearray()
-        for part in got.iter_raw():
-            found += part
-            if len(found) > most:
-                raise Unreadable(f"an answer of more than {most} bytes")
-        return unpacked(bytes(found), got.headers.get("content-encoding", ""), most)
+            most, found = self.reading.bounds.answer_bytes, bytearray()
+            for part in got.iter_raw():
+                found += part
+                if len(found) > most:
+                    raise Unreadable(f"an answer of more than {most} bytes")
+            encoding = got.headers.get("content-encoding", "")
+            return self.read(read_json(unpacked(bytes(found), encoding, most)), k)
 
 
 @contextmanager
@@ -121,10 +113,8 @@ def http_searcher(
     server: str, reading: TrafficReading, headers: Mapping[str, str], *, translates: bool = False
 ) -> Iterator[HttpRequester]:
     """Hold connections to a server open; it is not asked before the first query."""
-    timeout_s = reading.bounds.timeout_s
-    with httpx.Client(trust_env=False, timeout=timeout_s) as client:
-        backend = Backend(reading, KIND, server)
-        yield HttpRequester(client, httpx.URL(server), reading, backend, headers, translates)
+    with httpx.Client(trust_env=False, timeout=reading.bounds.timeout_s) as client:
+        yield HttpRequester(client, server, reading, headers, translates=translates)
 
 
 def check_address(server: str) -> None:
@@ -187,85 +177,30 @@ def read_json(text: bytes) -> Any:  # noqa: ANN401  any JSON
 
 LOGGED = re.compile(rb'"([A-Z]{1,16}) ([!-!#-~]{1,16384}) HTTP/[0-9.]{1,3}"')
 """The request in a line of an access log, as nginx and Apache write it by default."""
-BETWEEN = "\n🐵🙈🙉\n".encode()
-"""What stands behind each message of a recording of GoReplay."""
-REQUEST = b"1 "
-"""Begins the first line of a message of GoReplay that is a request."""
-
-
-class RecordedRequest(NamedTuple):
-    """A request of a recording."""
-
-    method: str
-    target: str
-    media_type: str = ""
-    body: bytes = b""
-    encoding: str = ""
 
 
 def recorded(path: Path, reading: TrafficReading) -> Iterator[Query]:
-    """Yield the queries of a recording, in its order; other requests are passed over."""
+    """Yield the queries of an access log, in its order; other requests are passed over."""
     requests = compared = 0
     with naming(path):
-        for one in _requests(path):
+        for _, line in raw_lines(path):
+            if not (logged := LOGGED.search(line)):
+                continue
             requests += 1
-            name = f"{one.method} {urlsplit(one.target).path}"
-            if name not in reading.request.compared:
+            method, target = (part.decode("ascii") for part in logged.groups())
+            if f"{method} {urlsplit(target).path}" not in reading.request.compared:
                 continue
             compared += 1
             try:
-                body = unpacked(one.body, one.encoding, reading.bounds.request_bytes)
-                asked = reading.asked(request_parts(one.target, one.media_type, body))
+                text, _ = reading.asked(request_parts(target, "", b""))
             except Unreadable as exc:
                 problem = f"request {requests} is not as the file of the reading says: {exc}"
                 raise BadFile(path, problem, "Correct request.text or request.k there") from exc
-            yield Query(str(requests), asked.text)
+            yield Query(str(requests), text)
     if not compared:
         asked_of = ", ".join(reading.request.compared)
         problem = f"none of its {many(requests, 'request')} is one of {asked_of}"
-        hint = "Name them in request.compared, or give an access log, a HAR file, or a .gor file"
-        raise BadFile(path, problem, hint)
-
-
-def _requests(path: Path) -> Iterator[RecordedRequest]:
-    with opened(path) as file:
-        start = file.read(64).lstrip()
-    if start.startswith(b"{"):
-        yield from _of_har(path)
-    elif start.startswith((b"1 ", b"2 ", b"3 ")) and BETWEEN in whole(path):
-        yield from _of_goreplay(whole(path))
-    else:
-        for _, line in raw_lines(path):
-            if found := LOGGED.search(line):
-                method, target = (part.decode("ascii") for part in found.groups())
-                yield RecordedRequest(method, target)
-
-
-def _of_har(path: Path) -> Iterator[RecordedRequest]:
-    try:
-        for entry in json_of(whole(path, most=MAX_FILE_BYTES).decode())["log"]["entries"]:
-            request = entry["request"]
-            url, sent = urlsplit(request["url"]), request.get("postData", {})
-            target = f"{url.path or '/'}?{url.query}" if url.query else url.path or "/"
-            body = str(sent.get("text", "")).encode()
-            yield RecordedRequest(
-                str(request["method"]), target, str(sent.get("mimeType", "")), body
-            )
-    except (ValueError, KeyError, TypeError, AttributeError, Malformed) as exc:
-        raise BadFile(path, f"is not a HAR file ({exc!r})", "Record it anew") from exc
-
-
-def _of_goreplay(raw: bytes) -> Iterator[RecordedRequest]:
-    for message in raw.split(BETWEEN):
-        if not message.startswith(REQUEST):
-            continue
-        head, _, body = message.partition(b"\n")[2].partition(b"\r\n\r\n")
-        first, *lines = head.decode("latin-1").split("\r\n")
-        method, _, rest = first.partition(" ")
-        pairs = (line.partition(":") for line in lines)
-        headers = {name.strip().lower(): value.strip() for name, _, value in pairs}
-        kind, encoding = headers.get("content-type", ""), headers.get("content-encoding", "")
-        yield RecordedRequest(method, rest.rpartition(" ")[0], kind, body, encoding)
+        raise BadFile(path, problem, "Name them in request.compared, or give an access log")
 
 
 K_ABSENT = 10

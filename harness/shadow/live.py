@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Annotated, ClassVar, Literal, NamedTuple
+from collections.abc import Iterator
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,112 +34,6 @@ MEMORY = 0.2
 """Largest correlation of neighbouring blocks that keeps the error rate (docs/decisions/0019)."""
 MOST_SHED = 0.5
 """Largest share of shed attempts; above it, the compared ones depend on the machine's load."""
-
-
-class Doubt(NamedTuple):
-    """The reason against a PASS, and what would settle it."""
-
-    why: str
-    remedy: str
-
-
-def doubts(  # noqa: PLR0917  all of what a verdict rests on
-    traffic: Traffic,
-    values: NDArray[np.float64],
-    at_ns: NDArray[np.int64],
-    cut: Blocks,
-    estimate: Estimate,
-    settings: LiveSettings,
-    rules: Rules,
-) -> Doubt | None:
-    """Return the first reason against a PASS, or None.
-
-    Pairs that the log lost count as the worst value. Other reasons are too many shed pairs, a query
-    or client with too many pairs, bursts longer than a block, and a latest period on the wrong
-    side. ``values`` and ``at_ns`` have shape (pairs,).
-    """
-    return (
-        _lost(traffic, estimate, settings)
-        or _shed(traffic)
-        or _clients(traffic, settings)
-        or _query(traffic, settings)
-        or _bursts(cut, settings, rules)
-        or _latest(values, at_ns, settings)
-    )
-
-
-def _lost(traffic: Traffic, estimate: Estimate, settings: LiveSettings) -> Doubt | None:
-    lost, pairs = traffic.passed_over.get(LOST, 0), estimate.n
-    end, worst = (estimate.low, 0.0) if settings.passes == "above" else (estimate.high, 1.0)
-    at_worst = (end * pairs + worst * lost) / (pairs + lost)
-    if not lost or settings.allow(at_worst):
-        return None
-    return Doubt(
-        f"but {many(lost, 'numbered attempt is')} not in the log; if all of them were bad, it"
-        f" could be {at_worst:.4f}",
-        "the lines that are missing, or a log that is whole",
-    )
-
-
-def _shed(traffic: Traffic) -> Doubt | None:
-    shed = traffic.passed_over.get(SHED, 0)
-    if shed <= MOST_SHED * traffic.attempted:
-        return None
-    return Doubt(
-        f"but {shed} of {traffic.attempted} attempts were shed, more than {MOST_SHED:.0%}: what was"
-        " compared came when the machine had time",
-        "a smaller sample, of which fewer are shed",
-    )
-
-
-def _clients(traffic: Traffic, settings: LiveSettings) -> Doubt | None:
-    pairs = int(traffic.asked.sum())
-    if traffic.unnamed and not settings.assume_clients:
-        return Doubt(
-            f"but {traffic.unnamed} of {many(pairs, 'pair')} name no client, so one may have sent"
-            " them all",
-            "name the client of each query in the log, or say in the policy why no client has too"
-            " many: assume_clients",
-        )
-    return _too_many("client", traffic.largest_client, pairs, settings.max_client_share)
-
-
-def _query(traffic: Traffic, settings: LiveSettings) -> Doubt | None:
-    most, pairs = int(traffic.asked.max(initial=0)), int(traffic.asked.sum())
-    return _too_many("query", most, pairs, settings.max_query_share)
-
-
-def _too_many(what: str, most: int, pairs: int, share: float) -> Doubt | None:
-    if most <= share * pairs:
-        return None
-    return Doubt(
-        f"but one {what} has {most / pairs:.1%} of the pairs, and {share:.1%} is the most",
-        f"a log without that {what}, or of more traffic by others",
-    )
-
-
-def _bursts(cut: Blocks, settings: LiveSettings, rules: Rules) -> Doubt | None:
-    correlation, errors = cut.memory
-    if correlation <= MEMORY or errors <= ndtri(1 - (1 - rules.confidence) / 2):
-        return None
-    return Doubt(
-        f"but bursts last longer than a block: each has a correlation of {correlation:.2f} with the"
-        f" next one ({errors:.1f} standard errors), beyond the course of a {settings.period}",
-        "longer blocks, or weeks as the period, chosen before the next log begins",
-    )
-
-
-def _latest(
-    values: NDArray[np.float64], at_ns: NDArray[np.int64], settings: LiveSettings
-) -> Doubt | None:
-    since = int(at_ns[-1]) - round(SECONDS[settings.period] * NS_PER_S)
-    mean = float(values[at_ns > since].mean())
-    if settings.allow(mean):
-        return None
-    return Doubt(
-        f"but over the latest {settings.period} the mean is {mean:.4f}, beyond the bound",
-        f"a new log that starts after the change, or more {settings.period}s",
-    )
 
 
 Floats = NDArray[np.float64]
@@ -290,6 +185,56 @@ class OverlapSettings(LiveSettings):
         return f"mean {self.unit}" + (f" (the log also has k of {others})" if others else "")
 
 
+def doubts(
+    found: Estimate, cut: Blocks, traffic: Traffic, settings: LiveSettings, rules: Rules
+) -> Iterator[tuple[str, str]]:
+    """Yield each reason against a PASS, and what would settle it.
+
+    Pairs that the log lost count as the worst value. Other reasons are too many shed pairs, a query
+    or client with too many pairs, bursts longer than a block, and a latest period on the wrong
+    side.
+    """
+    lost, shed = (traffic.passed_over.get(why, 0) for why in (LOST, SHED))
+    end, worst = (found.low, 0.0) if settings.passes == "above" else (found.high, 1.0)
+    at_worst = (end * found.n + worst * lost) / (found.n + lost)
+    if lost and not settings.allow(at_worst):
+        missing = f"but {many(lost, 'numbered attempt is')} not in the log"
+        why = f"{missing}; if all of them were bad, it could be {at_worst:.4f}"
+        yield why, "the lines that are missing, or a log that is whole"
+    if shed > MOST_SHED * traffic.attempted:
+        over = f"but {shed} of {traffic.attempted} attempts were shed, more than {MOST_SHED:.0%}"
+        why = f"{over}: what was compared came when the machine had time"
+        yield why, "a smaller sample, of which fewer are shed"
+    pairs = int(traffic.asked.sum())
+    if traffic.unnamed and not settings.assume_clients:
+        unnamed = f"but {traffic.unnamed} of {many(pairs, 'pair')} name no client"
+        remedy = "name the client of each query in the log, or say in the policy why no client has"
+        yield f"{unnamed}, so one may have sent them all", f"{remedy} too many: assume_clients"
+    for what, most, share in (
+        ("client", traffic.largest_client, settings.max_client_share),
+        ("query", int(traffic.asked.max(initial=0)), settings.max_query_share),
+    ):
+        if most > share * pairs:
+            why = f"but one {what} has {most / pairs:.1%} of the pairs, and {share:.1%} is the most"
+            yield why, f"a log without that {what}, or of more traffic by others"
+    correlation, errors = cut.memory
+    if correlation > MEMORY and errors > ndtri(1 - (1 - rules.confidence) / 2):
+        why = (
+            f"but bursts last longer than a block: each has a correlation of {correlation:.2f} with"
+            f" the next one ({errors:.1f} standard errors), beyond the course of a"
+            f" {settings.period}"
+        )
+        yield why, "longer blocks, or weeks as the period, chosen before the next log begins"
+    values, at_ns = settings.values(traffic), settings.at_ns(traffic)
+    since = int(at_ns[-1]) - round(SECONDS[settings.period] * NS_PER_S)
+    mean = float(values[at_ns > since].mean())
+    if not settings.allow(mean):
+        yield (
+            f"but over the latest {settings.period} the mean is {mean:.4f}, beyond the bound",
+            f"a new log that starts after the change, or more {settings.period}s",
+        )
+
+
 def judge(gate: str, settings: LiveSettings, evidence: Evidence, rules: Rules) -> Finding:
     """PASS where the interval lies on the right side of the limit (method, sections 4 and 9.7).
 
@@ -299,51 +244,43 @@ def judge(gate: str, settings: LiveSettings, evidence: Evidence, rules: Rules) -
     verdict is FAIL too if one period alone lies wholly beyond the limit, the k-th of them by 1 /
     (k (k + 1)) of the error rate. So a long good past does not hide a candidate that breaks.
     """
-    traffic = evidence.of(Traffic)
+    traffic, period = evidence.of(Traffic), settings.period
     values, at_ns = settings.values(traffic), settings.at_ns(traffic)
-    cut = blocks(values, at_ns, block_s=settings.block_s, period_s=SECONDS[settings.period])
-    beside = f"{_asked(traffic)}{_passed_over(traffic)}"
-    said, whole = settings.said(traffic), many(cut.periods, f"whole {settings.period}")
+    cut = blocks(values, at_ns, block_s=settings.block_s, period_s=SECONDS[period])
+    pairs, most = int(traffic.asked.sum()), int(traffic.asked.max(initial=0))
+    beside = f"; {counted(len(traffic.asked), 'different query')}"
+    beside += f", the most asked {most / max(pairs, 1):.1%} of all"
+    beside += "".join(f"; {n} {why}" for why, n in sorted(traffic.passed_over.items()) if n)
+    said, whole = settings.said(traffic), many(cut.periods, f"whole {period}")
     if cut.periods < MIN_PERIODS:
         return settings.undecided(
             gate,
             Cause.TOO_FEW,
             f"{said}: {many(len(values), 'pair')} in {whole}, and {MIN_PERIODS} are needed{beside}",
-            f"{many(MIN_PERIODS - cut.periods, f'more {settings.period}')} of traffic",
+            f"{many(MIN_PERIODS - cut.periods, f'more {period}')} of traffic",
         )
     found = cut.interval(rules.confidence)
     over = (
         f"{many(found.n, 'pair')} in {whole} and {len(cut.sums)} blocks of {settings.block_s:g} s,"
         f" taken to be independent of each other{beside}"
     )
-    judged = above if settings.passes == "above" else below
-    verdict = judged(found, settings.limit)
+    verdict = (above if settings.passes == "above" else below)(found, settings.limit)
     if verdict is not Verdict.FAIL and (at := _broken(cut, settings, rules)):
         return settings.finding(
             gate,
             Verdict.FAIL,
-            f"{said}: {found.value:.4f} over {over}; on {settings.period} {at} alone it was"
+            f"{said}: {found.value:.4f} over {over}; on {period} {at} alone it was"
             f" {cut.of(at - 1).mean:.4f}, surely beyond the bound",
         )
     reason = f"{said}: {plain(found)} over {over}"
     if settings.assume_clients and traffic.unnamed:
         reason += f"; clients are taken to be many: {settings.assume_clients}"
-    passed = verdict is Verdict.PASS
-    if passed and (doubt := doubts(traffic, values, at_ns, cut, found, settings, rules)):
-        said = f"{reason}; {doubt.why}"
-        return settings.undecided(gate, Cause.SAMPLE, said, doubt.remedy, estimate=found)
+    if verdict is Verdict.PASS:
+        for why, remedy in doubts(found, cut, traffic, settings, rules):
+            said = f"{reason}; {why}"
+            return settings.undecided(gate, Cause.SAMPLE, said, remedy, estimate=found)
     remedy = _more(cut, settings, rules) if verdict is Verdict.INCONCLUSIVE else ""
     return settings.finding(gate, verdict, reason, estimate=found, remedy=remedy)
-
-
-def _passed_over(traffic: Traffic) -> str:
-    counts = sorted(traffic.passed_over.items())
-    return "".join(f"; {count} {why}" for why, count in counts if count)
-
-
-def _asked(traffic: Traffic) -> str:
-    most = int(traffic.asked.max(initial=0)) / max(int(traffic.asked.sum()), 1)
-    return f"; {counted(len(traffic.asked), 'different query')}, the most asked {most:.1%} of all"
 
 
 def _broken(cut: Blocks, settings: LiveSettings, rules: Rules) -> int | None:

@@ -12,23 +12,22 @@ from dataclasses import dataclass
 from heapq import merge
 from pathlib import Path
 from time import monotonic_ns
-from typing import Generic, NamedTuple, Self
+from typing import Any, Generic, Self
 from uuid import uuid4
-
-from pydantic import TypeAdapter
 
 from harness.agreement import ComparisonTally, tally
 from harness.core.errors import BadFile, EvidenceError
-from harness.core.files import write_json, write_text
+from harness.core.files import write_text
 from harness.core.folders import SHADOW_LOG, claim
-from harness.core.formats import json_file
 from harness.core.reading import MAX_LINE_BYTES, Malformed, opened, text_of
+from harness.core.store import Json
 from harness.shadow import record
 
 FILE = "between.json"
 
 
-class Between(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Between:
     """Names, or addresses, of the two sides; empty where the log does not say."""
 
     control: str = ""
@@ -37,29 +36,22 @@ class Between(NamedTuple):
     @property
     def said(self) -> str:
         """Both in words, empty where one is not known."""
-        return f"{self.control} → {self.candidate}" if all(self) else ""
+        both = self.control and self.candidate
+        return f"{self.control} → {self.candidate}" if both else ""
 
 
-def write(folder: Path, between: Between) -> None:
-    """Note what the log in ``folder`` compares."""
-    try:
-        write_json(folder / FILE, between._asdict())
-    except OSError as exc:
-        problem = f"it cannot be written ({exc.strerror})"
-        raise BadFile(folder / FILE, problem, "Free the space, or the rights.") from exc
+BETWEEN: Json[Between] = Json(
+    "the names of two engines",
+    Between,
+    remedy="Remove it: the pages then name no engine",
+    strict=True,
+)
 
 
 def read_engines(folders: Sequence[Path]) -> Between:
     """Describe what the logs in ``folders`` compare; nothing where they differ or do not say."""
-    found = set()
-    for file in (folder / FILE for folder in folders):
-        try:
-            found.add(TypeAdapter(Between).validate_python(json_file(file), strict=True))
-        except FileNotFoundError:
-            continue
-        except (OSError, ValueError) as exc:
-            hint = "Remove it: the pages then name no engine"
-            raise BadFile(file, f"does not name two engines ({type(exc).__name__})", hint) from exc
+    files = [folder / FILE for folder in folders]
+    found = {BETWEEN.read(file) for file in files if file.exists()}
     return found.pop() if len(found) == 1 else Between()
 
 
@@ -76,15 +68,14 @@ class Once:
     def take(self, one: record.Observation) -> None:
         """Take the next attempt."""
         self.number(one)
-        beyond = self._beyond[one.writer]
-        if one.number <= self._below[one.writer] or one.number in beyond:
-            raise EvidenceError(
-                f"attempt {one.number} of the log {one.writer} is there twice; give each log once"
-            )
+        writer, beyond = one.writer, self._beyond[one.writer]
+        if one.number <= self._below[writer] or one.number in beyond:
+            problem = f"attempt {one.number} of the log {writer} is there twice"
+            raise EvidenceError(f"{problem}; give each log once")
         beyond.add(one.number)
-        while self._below[one.writer] + 1 in beyond:
-            self._below[one.writer] += 1
-            beyond.remove(self._below[one.writer])
+        while self._below[writer] + 1 in beyond:
+            self._below[writer] += 1
+            beyond.remove(self._below[writer])
 
     def number(self, one: record.AnyRecord) -> None:
         """Note up to which number a writer has numbered its attempts."""
@@ -97,11 +88,13 @@ class Once:
         return self._last.total() - self._below.total() - beyond
 
 
-STEMS: dict[type[object], str] = {
-    record.Observation: "observations",
+STEMS: dict[type[Any], str] = {
     record.Divergence: "divergences",
     record.Degradation: "degradations",
+    record.Observation: "observations",
 }
+"""Names of the streams, in the order in which they are written and read: what explains an
+observation stands before it."""
 _PART = re.compile(r"\w+\.([0-9]{6,12})\.jsonl", re.ASCII)
 WRITER = "writer"
 """File that holds the name of the log's writer."""
@@ -162,14 +155,11 @@ class Tail(Generic[record.Record]):
 
     def new(self) -> Iterator[record.Record]:
         """Yield what was written since; take all of it before asking again."""
-        while True:
-            there = parts(self._folder, self._kind)
-            if self._part in there:
-                yield from self._lines(path(self._folder, self._kind, self._part))
-            later = [part for part in there if part > self._part]
-            if not later:
-                return
-            self._part, self._offset, self._line = later[0], 0, 0
+        for part in parts(self._folder, self._kind):
+            if part > self._part:
+                self._part, self._offset, self._line = part, 0, 0
+            if part == self._part:
+                yield from self._lines(path(self._folder, self._kind, part))
 
     def _lines(self, file: Path) -> Iterator[record.Record]:
         size = file.stat().st_size
@@ -201,10 +191,7 @@ class Follower:
                     f"{names[name]} and {folder} hold the log of one writer; give each log once"
                 )
             names[name] = folder
-        self._tails = [
-            [Tail(folder, kind) for folder in folders]
-            for kind in (record.Divergence, record.Degradation, record.Observation)
-        ]
+        self._tails = [[Tail(folder, kind) for folder in folders] for kind in STEMS]
 
     def new(self) -> Iterator[record.AnyRecord]:
         """Yield what is new of each stream by its time: observations last, as each is explained."""
@@ -228,21 +215,19 @@ def moment(one: record.AnyRecord) -> tuple[int, str, int]:
 
 def read_logs(folder: Path, *more: Path) -> LogContents:
     """Read one log, or several of different processes as one, ordered by their time."""
-    # Observations are read last, so a divergence that was written meanwhile is left out.
-    found = sorted(Follower([folder, *more]).new(), key=moment)
-    observations = tuple(one for one in found if isinstance(one, record.Observation))
     once = Once()
-    for one in found:
+    found: dict[type[object], list[Any]] = {kind: [] for kind in STEMS}
+    for one in sorted(Follower([folder, *more]).new(), key=moment):
+        found[type(one)].append(one)
         once.take(one) if isinstance(one, record.Observation) else once.number(one)
-    known = {(one.writer, one.number) for one in observations}
+    # Observations are read last, so a divergence that was written meanwhile is left out.
+    known = {(one.writer, one.number) for one in found[record.Observation]}
     return LogContents(
-        observations=observations,
+        observations=tuple(found[record.Observation]),
         divergences=tuple(
-            one
-            for one in found
-            if isinstance(one, record.Divergence) and (one.writer, one.number) in known
+            one for one in found[record.Divergence] if (one.writer, one.number) in known
         ),
-        degradations=tuple(one for one in found if isinstance(one, record.Degradation)),
+        degradations=tuple(found[record.Degradation]),
         missing=once.missing,
     )
 
@@ -356,8 +341,7 @@ class LogWriter:
         self.writer = self._kept(WRITER, WRITER_DIGITS)
         self.salt = self._kept(SALT, record.KEY_DIGITS)
         """For the keys of clients; whoever hands a log on leaves this file out."""
-        kinds = (record.Divergence, record.Degradation, record.Observation)
-        self._streams = {kind: Stream(folder, kind, rotate_bytes=rotate_bytes) for kind in kinds}
+        self._streams = [Stream(folder, kind, rotate_bytes=rotate_bytes) for kind in STEMS]
         self._synced = clock()
         self.number, self.served = _last(folder)
 
@@ -375,21 +359,18 @@ class LogWriter:
         degradations: Sequence[record.Degradation],
     ) -> None:
         """Write a batch; each divergence stands before its observation."""
-        for kind, found in (
-            (record.Divergence, divergences),
-            (record.Degradation, degradations),
-            (record.Observation, observations),
-        ):
+        batch: tuple[Sequence[record.AnyRecord], ...] = divergences, degradations, observations
+        for stream, found in zip(self._streams, batch, strict=True):
             if found:
-                self._streams[kind].append(b"".join(map(record.dumped, found)))
+                stream.append(b"".join(map(record.dumped, found)))
         if self._clock() - self._synced >= self._sync_ns:
-            for stream in self._streams.values():
+            for stream in self._streams:
                 stream.sync()
             self._synced = self._clock()
 
     def close(self) -> None:
         """Wait for the disk and let others write."""
-        for stream in self._streams.values():
+        for stream in self._streams:
             stream.close()
         os.close(self._lock)
 

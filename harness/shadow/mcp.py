@@ -7,7 +7,7 @@ import shlex
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from time import perf_counter_ns
@@ -32,7 +32,7 @@ from mcp.types import (
     PaginatedRequestParams,
 )
 
-from harness.core.engine import Answer, Manifest, Searcher
+from harness.core.engine import Answer, Searcher
 from harness.core.errors import BadFile, HarnessError, IndexNotReady, first_of
 from harness.core.formats import json_of
 from harness.core.mcp_pipes import pipes, run_until_signalled
@@ -126,19 +126,22 @@ CALLS = 2
 Context = ServerRequestContext[Any]
 
 
-@dataclass(frozen=True, slots=True)
 class McpProxy:
-    """Passes calls on to one server, and offers those that are queries."""
+    """Passes calls on to one server, and offers those that are queries.
 
-    control: McpControl
-    reading: TrafficReading
-    comparison: LiveComparison
-    later: TaskGroup
-    """What a client need not wait for."""
-    backend: Backend = field(init=False)
+    ``later`` runs what a client need not wait for.
+    """
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "backend", Backend(self.reading, KIND, named(self.control)))
+    def __init__(
+        self,
+        control: McpControl,
+        reading: TrafficReading,
+        comparison: LiveComparison,
+        later: TaskGroup,
+    ) -> None:
+        about = control.server_info
+        self.control, self.comparison, self.later = control, comparison, later
+        self.backend = Backend(reading, KIND, f"{about.name} {about.version}" if about else "")
 
     async def tools(self, _: Context, asked: PaginatedRequestParams | None) -> ListToolsResult:
         """List the control's tools."""
@@ -155,33 +158,32 @@ class McpProxy:
             error = told(exc)
             raise
         finally:
-            offer = partial(self._offer, call, answer, error, perf_counter_ns() - start)
-            self.later.start_soon(anyio.to_thread.run_sync, offer)
+            if call.name in self.backend.reading.request.compared:
+                offer = partial(self._offer, call, answer, error, perf_counter_ns() - start)
+                self.later.start_soon(anyio.to_thread.run_sync, offer)
         return answer
 
     def _offer(
         self,
         call: CallToolRequestParams,
-        call_tool_result: CallToolResult | None,
+        shown: CallToolResult | None,
         error: str,
         elapsed_ns: int,
     ) -> None:
-        if call.name not in self.reading.request.compared:
-            return
         try:
-            text, k = self.reading.asked(call.arguments or {})
+            text, k = self.backend.reading.asked(call.arguments or {})
             arguments = json.dumps(call.arguments, sort_keys=True, ensure_ascii=False)
         except Exception as exc:  # noqa: BLE001  the client has its answer; the log is told
             self.comparison.fault(exc)
             return
         answer, generation = None, self.backend.now()
         try:
-            if call_tool_result is not None:
-                answer, generation = self.backend.read(structured(call_tool_result), k)
+            if shown is not None:
+                answer, generation = self.backend.read(structured(shown), k)
         except Exception as exc:  # noqa: BLE001  an answer that cannot be read is one that failed
             error = told(exc)
+        error = error or ("" if shown else "it ended without an answer")
         params = {"tool": call.name, "arguments": arguments}
-        error = error or ("" if call_tool_result else "it ended without an answer")
         served = ServedQuery(text, k, params, answer, error, elapsed_ns, generation)
         self.comparison.offer(served, self.backend.now)
 
@@ -196,12 +198,6 @@ class McpProxy:
             on_list_tools=self.tools,
             on_call_tool=self.call,
         )
-
-
-def named(control: McpControl) -> str:
-    """Name and version that a server gives of itself."""
-    about = control.server_info
-    return f"{about.name} {about.version}" if about else ""
 
 
 async def serve(
@@ -287,38 +283,25 @@ def token_for(file: Path | None, given: str | None) -> str:
     return words[0]
 
 
-@dataclass(frozen=True, slots=True)
-class McpSearcher:
+class McpSearcher(Backend):
     """Makes the calls that ``params`` hold: ``tool``, and ``arguments`` as JSON."""
 
-    to: McpConnection
-    backend: Backend
-
-    @property
-    def manifest(self) -> Manifest:
-        return self.backend.manifest
-
-    @property
-    def generation(self) -> int | str | None:
-        return self.backend.generation
-
-    def search(self, text: str, k: int) -> Answer:
-        """Refuse: a text alone is not a call."""
-        del text, k
-        raise Unreadable("a query without its call")
+    def __init__(self, to: McpConnection, reading: TrafficReading) -> None:
+        super().__init__(reading, KIND, to.server)
+        self._to = to
 
     def search_with(self, text: str, k: int, params: Mapping[str, Scalar]) -> Answer:
         """Call the tool again."""
         del text
-        found = self.to.call(str(params["tool"]), json_of(str(params["arguments"])))
-        return self.backend.read(found, k).answer
+        found = self._to.call(str(params["tool"]), json_of(str(params["arguments"])))
+        return self.read(found, k)[0]
 
 
 @contextmanager
 def mcp_candidate(where: McpServer, reading: TrafficReading) -> Iterator[Searcher]:
     """Connect to a server."""
     with connected(where.command, where.url, reading.bounds.timeout_s) as to:
-        yield McpSearcher(to, Backend(reading, KIND, to.server))
+        yield McpSearcher(to, reading)
 
 
 def shadow_mcp(

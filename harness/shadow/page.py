@@ -16,17 +16,15 @@ from harness.core.printable import counted, one_line
 from harness.core.run import Status
 from harness.core.scores import Estimate
 from harness.report import doc
-from harness.report.page.figures import WIDTH, distributions
+from harness.report.page.figures import WIDTH
 from harness.report.page.tables import DEPTH, TITLE, move
 from harness.report.page.tables import QUERY as PAGE_QUERY
 from harness.report.rounding import milliseconds, number, watched
 from harness.report.svg import ARMS, INK, MUTED, draw, logarithmic, quiet
-from harness.shadow import words as shadow_words
-from harness.shadow.alarms import ARMS as ALARM_ARMS
+from harness.shadow import words
 from harness.shadow.divergences import SuppressionStatus, Trace
 from harness.shadow.record import Divergence, LoggedAnswer
-from harness.shadow.summary import TrackPoint
-from harness.shadow.words import LogState, troubles, what_was_typed
+from harness.shadow.summary import LogState, TrackPoint
 
 SIZE = WIDTH, 4.6
 """Inches of the picture of the sequences."""
@@ -41,22 +39,15 @@ OPEN_END = 4
 """An axis whose upper end is unbounded reaches so many times as far as the value."""
 ROOM = 0.01
 """Height of an axis on which nothing moves."""
+Tracks = Mapping[str, Sequence[TrackPoint]]
 
 
-def drawn(tracks: Mapping[str, Sequence[TrackPoint]]) -> dict[str, Sequence[TrackPoint]]:
+def drawn(tracks: Tracks) -> Tracks:
     """Return the sequences that are drawn and have a point; noise is in the table alone."""
     return {what: points for what in TITLES if (points := tracks.get(what, ()))}
 
 
-def sequences(name: str, tracks: Mapping[str, Sequence[TrackPoint]]) -> str | None:
-    """Draw each estimate and its confidence sequence over the pairs seen; None without any."""
-    shown = drawn(tracks)
-    if not shown:
-        return None
-    return draw(name, say(shown), SIZE, partial(paint, shown))
-
-
-def say(shown: Mapping[str, Sequence[TrackPoint]]) -> str:
+def say(shown: Tracks) -> str:
     """Describe what ``paint`` draws."""
     said = "; ".join(
         f"{TITLES[what]} {number(points[-1].estimate.value)} {watched(points[-1].estimate)}"
@@ -65,8 +56,8 @@ def say(shown: Mapping[str, Sequence[TrackPoint]]) -> str:
     return f"Confidence sequences, as they stand: {said}"
 
 
-def paint(shown: Mapping[str, Sequence[TrackPoint]], figure: Drawing) -> None:
-    """Paint at most four sequences, a panel each; each has a point."""
+def paint(shown: Tracks, figure: Drawing) -> None:
+    """Paint each estimate and its confidence sequence over the pairs seen, a panel each."""
     panels = figure.subplots(2, 2, squeeze=True).ravel()
     for axes, (what, points) in zip(panels, shown.items(), strict=False):
         _panel(axes, what, points)
@@ -128,7 +119,7 @@ class Both:
     @property
     def text(self) -> str:
         """The class, and what was typed."""
-        return f"{self.trace.outcome}: {what_was_typed(self.trace, PAGE_QUERY)}"
+        return f"{self.trace.outcome}: {words.what_was_typed(self.trace, PAGE_QUERY)}"
 
     def shown(self) -> doc.Section:
         """Show both answers under the text."""
@@ -156,7 +147,12 @@ def _ranking(arm: str, side: LoggedAnswer, other: LoggedAnswer) -> doc.Block:
     parts = [took, counted(len(side.hits), "hit"), one_line(side.note, PAGE_QUERY)]
     about = " · ".join(filter(None, parts))
     if not side.hits:
-        return doc.Text(f"{arm}: {_instead(side)} ({about})", "instead")
+        instead = {
+            Status.ANSWERED: "found nothing",
+            Status.FAILED: f"failed: {side.error or 'no reason given'}",
+            Status.TIMED_OUT: f"was given up: {side.error or 'too slow'}",
+        }.get(side.status, "was not asked")
+        return doc.Text(f"{arm}: {one_line(instead, PAGE_QUERY)} ({about})", "instead")
     ranks = {hit.doc_id: at for at, hit in reversed([*enumerate(other.hits, start=1)])}
     rows = [
         (str(rank), one_line(hit.doc_id, TITLE),
@@ -166,24 +162,10 @@ def _ranking(arm: str, side: LoggedAnswer, other: LoggedAnswer) -> doc.Block:
     return doc.table(f"{arm}: {about}", ("rank", "document", "move", "score"), rows)
 
 
-def _instead(side: LoggedAnswer) -> str:
-    match side.status:
-        case Status.ANSWERED:
-            return "found nothing"
-        case Status.FAILED:
-            return one_line(f"failed: {side.error or 'no reason given'}", PAGE_QUERY)
-        case Status.TIMED_OUT:
-            return one_line(f"was given up: {side.error or 'too slow'}", PAGE_QUERY)
-        case _:
-            return "was not asked"
-
-
 QUERY = 200
 LISTED = 100
 """Queries in the table; all are in the JSON."""
 Percentiles = Mapping[str, Mapping[str, Estimate | None]]
-
-
 ALARMS = (
     "None of them needs a judgement. An alarm on a share is raised when its whole confidence"
     " sequence lies beyond the bound. An alarm on change is raised when a window differs from the"
@@ -212,14 +194,11 @@ def document(
     commands: Sequence[str],
 ) -> doc.Section:
     """Describe the state of a log, the answer first."""
-    summary, words = shadowed.summary, shadow_words
-    tracks = sequences("sequences", {name: one.points for name, one in summary.tracks.items()})
-    timed = {arm: summary.elapsed_ns(arm) for arm in ALARM_ARMS}
-    known = {arm: {name: one for name, one in row.items() if one}
-             for arm, row in percentiles.items()}  # fmt: skip
-    curves = distributions("curves", timed, {}, known)
-    accepted = words.accepted(shadowed, today.isoformat())
-    wrong = troubles(summary)
+    summary = shadowed.summary
+    tracks = drawn({name: one.points for name, one in summary.tracks.items()})
+    band: doc.Block = doc.Text("Nothing was compared yet.", "instead")
+    if tracks and (svg := draw("sequences", say(tracks), SIZE, partial(paint, tracks))):
+        band = doc.Figure(svg, BAND)
     names = tuple(dict.fromkeys(name for row in percentiles.values() for name in row))
     times = doc.table(
         "Milliseconds per query, each arm on its own clock",
@@ -229,14 +208,14 @@ def document(
             for arm, row in percentiles.items()
         ],
     )
-    shown, typed = tuple(one.shown() for one in sides), doc.CodeBlock(tuple(commands))
+    accepted, wrong = words.accepted(shadowed, today.isoformat()), words.troubles(summary)
+    shown = tuple(one.shown() for one in sides)
+    typed = doc.Section("To reproduce it", (doc.CodeBlock(tuple(commands)),))
     parts: Sequence[tuple[str, str, Sequence[doc.Block]]] = (
         ("Alarms", "alarms", (doc.Text(ALARMS, "lead"), words.alarms(shadowed))),
-        ("Over time", "sequences", (_drawn(tracks, BAND, "Nothing was compared yet."),)),
+        ("Over time", "sequences", (band,)),
         ("Classes", "classes", (words.classes(summary, by_slice=True),)),
-        ("Latency", "latency", (
-            doc.Text(CLOCKS, "lead"), times,
-            _drawn(curves, "Share of answers within a time.", "No pair was timed yet."))),
+        ("Latency", "latency", (doc.Text(CLOCKS, "lead"), times)),
         ("Divergences", "divergences", (
             doc.Text(WORST, "lead"), words.divergences(shadowed, LISTED, text=QUERY),
             *([doc.Section("Side by side", shown)] if shown else []))),
@@ -245,42 +224,15 @@ def document(
             accepted if accepted.rows else doc.Text("Nothing is accepted."))),
         ("The rest", "rest", (
             *((wrong,) if wrong.rows else ()), words.who(summary),
-            *([doc.Section("To reproduce it", (typed,))] if commands else []))),
+            *((typed,) if commands else ()))),
     )  # fmt: skip
     return doc.Section(
         words.title(shadowed),
         (
             doc.Text(words.headline(shadowed), "headline"),
-            doc.Cards((_card(shadowed),)),
             doc.Text(f"{words.span(summary)}. The register as of {today.isoformat()}.", "about"),
             words.tally(summary),
             words.estimates(summary),
             *(doc.Section(title, tuple(blocks), anchor) for title, anchor, blocks in parts),
         ),
     )
-
-
-def _card(shadowed: LogState) -> doc.Card:
-    open_ = {trace.query for trace in shadowed.judged.blocking}
-    needs = []
-    if shadowed.raised:
-        needs.append(f"look at {counted(len(shadowed.raised), 'alarm')}: see Alarms")
-    if open_:
-        needs.append(
-            f"look at {counted(len(open_), 'query')}, accept what is known (harness shadow accept)"
-        )
-    if shadowed.early:
-        needs.append("more traffic: an alarm has too little to go by")
-    words = {"hold": "ALARM", "unsure": "NOT YET", "promote": "QUIET"}
-    tone, remains = _tone(shadowed), doc.Items(tuple(needs), "What remains", "remains")
-    return doc.Card("The candidate so far", words[tone], (remains,), tone)
-
-
-def _tone(shadowed: LogState) -> str:
-    if shadowed.raised:
-        return "hold"
-    return "unsure" if shadowed.early or shadowed.judged.blocking else "promote"
-
-
-def _drawn(svg: str | None, caption: str, instead: str) -> doc.Block:
-    return doc.Figure(svg, caption) if svg else doc.Text(instead, "instead")

@@ -1,42 +1,65 @@
-"""A query that was served, and the answers of both arms to it."""
+"""A served query, the answers of both arms to it, and the records of the pair."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from time import time_ns
 from types import MappingProxyType
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple
 
-from harness.agreement import DEEPEST
-from harness.core.engine import Answer, Hit, Manifest, Searcher
+from harness.agreement import (
+    DEEPEST,
+    UNCOMPARED,
+    Class,
+    KernelResult,
+    RankPair,
+    classify,
+    jaccard,
+    rbo,
+)
+from harness.core.digest import of_bytes
+from harness.core.engine import Answer, Manifest, Searcher
 from harness.core.records import Query, Scalar
-from harness.core.run import Status
+from harness.core.run import Row, Run, Status
 from harness.replay.drive import BrokenAnswer, Noted, copied, observe
-from harness.shadow.record import Degradation, LoggedAnswer, ProblemKind
+from harness.shadow.record import (
+    DIVERGING,
+    Degradation,
+    Divergence,
+    LoggedAnswer,
+    Observation,
+    ProblemKind,
+    SideObservation,
+    query_key,
+)
 
 DIGITS = 16
 """Hexadecimal digits of a fingerprint that a generation starts with."""
-
-
-@runtime_checkable
-class TellsGeneration(Protocol):
-    """A searcher whose index may change while it is open."""
-
-    @property
-    def generation(self) -> int | str | None:
-        """A value that is another one after every change; cheap, and readable on any thread.
-
-        None where it is not known yet, the empty text where it never will be.
-        """
-        ...
+ANSWER_DIGITS = 16
+LONGEST, SHORT = 2_000, 300
+"""Characters of a note or an error that an answer keeps, and of a reason in an observation."""
+SECRET = "secret:"  # noqa: S105  of a name
+"""Begins the names of params that are handed on, and never written down."""
+LARGEST = 1e300
+"""Numbers of a query's params stay below it: a log's reader takes none that is larger."""
+Question = tuple[str, int, Mapping[str, Scalar]]
+"""Text, k and params."""
+Slices = Callable[[str, Mapping[str, Scalar]], tuple[str, ...]]
+"""Names the kinds that a query belongs to, from its text and params."""
 
 
 class Generation:
-    """The generation of one open searcher, as text: of its manifest, and of its own number."""
+    """The generation of one open searcher, as text: of its manifest, and of its own number.
+
+    A searcher whose index may change while it is open has ``generation``: a value that is another
+    one after every change, readable on any thread. It is missing or empty where it never will be
+    known, and None where it is not known yet.
+    """
 
     def __init__(self, searcher: Searcher) -> None:
         self._searcher = searcher
-        self._tells = searcher if isinstance(searcher, TellsGeneration) else None
         self._manifest: Manifest | None = None
         self._digits = ""
 
@@ -46,9 +69,7 @@ class Generation:
         if manifest is not self._manifest:
             self._digits = manifest.fingerprint[:DIGITS]
             self._manifest = manifest
-        if self._tells is None:
-            return self._digits
-        return stated(self._digits, self._tells.generation)
+        return stated(self._digits, getattr(self._searcher, "generation", ""))
 
 
 def stated(digits: str, number: int | str | None) -> str:
@@ -56,12 +77,6 @@ def stated(digits: str, number: int | str | None) -> str:
     if number is None:
         return ""
     return digits if number == "" else f"{digits}:{number}"
-
-
-SECRET = "secret:"  # noqa: S105  of a name
-"""Begins the names of params that are handed on, and never written down."""
-LARGEST = 1e300
-"""Numbers of a query's params stay below it: a log's reader takes none that is larger."""
 
 
 class ServedQuery(NamedTuple):
@@ -84,26 +99,24 @@ class ServedQuery(NamedTuple):
     """Headers that the candidate gets with its params, and no log."""
 
     @property
-    def question(self) -> tuple[str, int, Mapping[str, Scalar]]:
-        """What the candidate is queried with: text, k and params."""
+    def question(self) -> Question:
+        """What the candidate is queried with."""
         secret = {f"{SECRET}{name}": value for name, value in self.secret.items()}
         return self.text, self.k, {**self.params, **secret} if secret else self.params
 
-
-def comparable(served: ServedQuery) -> ServedQuery:
-    """Return what was served in values that a log can hold and that no caller changes."""
-    text, k = served.text, served.k
-    if not isinstance(served.client, str):
-        raise TypeError(f"a client of {type(served.client).__name__}")
-    if not isinstance(text, str) or not isinstance(k, int) or k < 1:
-        raise TypeError(f"a query of {type(text).__name__} and {type(k).__name__} for its hits")
-    params = dict(served.params)
-    for name, value in params.items():
-        if not isinstance(name, str) or not isinstance(value, Scalar):
-            raise TypeError(f"the param {name!r} is a {type(value).__name__}")
-        if isinstance(value, int | float) and not abs(value) < LARGEST:
-            raise ValueError(f"the param {name!r} must be a number below {LARGEST:.0e}")
-    return served._replace(k=min(k, DEEPEST), params=params)
+    def checked(self) -> ServedQuery:
+        """Return the same in values that a log can hold and that no caller changes."""
+        text, k, params = self.text, self.k, dict(self.params)
+        if not isinstance(self.client, str):
+            raise TypeError(f"a client of {type(self.client).__name__}")
+        if not isinstance(text, str) or not isinstance(k, int) or k < 1:
+            raise TypeError(f"a query of {type(text).__name__} and {type(k).__name__} for its hits")
+        for name, value in params.items():
+            if not isinstance(name, str) or not isinstance(value, Scalar):
+                raise TypeError(f"the param {name!r} is a {type(value).__name__}")
+            if isinstance(value, int | float) and not abs(value) < LARGEST:
+                raise ValueError(f"the param {name!r} must be a number below {LARGEST:.0e}")
+        return self._replace(k=min(k, DEEPEST), params=params)
 
 
 class Attempt(NamedTuple):
@@ -121,10 +134,6 @@ class Attempt(NamedTuple):
     after: str = ""
     """Generation of the control's index after the candidate's answer."""
     shed: str = ""
-
-
-LONGEST = 2_000
-"""Characters of a note or of an error that are kept."""
 
 
 def clean(text: str) -> str:
@@ -154,57 +163,206 @@ def trouble(
 
 
 def asked(
-    searcher: Searcher,
-    generation: Callable[[], str],
-    question: tuple[str, int, Mapping[str, Scalar]],
-    late_ns: int,
+    searcher: Searcher, generation: Callable[[], str], question: Question, late_ns: int
 ) -> LoggedAnswer:
-    """Ask the candidate text, k and params on its own clock; whatever it does is a side."""
+    """Ask the candidate on its own clock; whatever it does is an answer to log."""
     text, k, params = question
     noted = Noted(searcher)
     before = generation()
     seen = observe(noted, Query("", text, params=params), k, late_ns)
     after = generation()
-    return LoggedAnswer(
-        status=seen.row.status,
-        hits=_written(seen.row.hits),
-        served_by=clean(seen.row.served_by),
-        note=clean(noted.note)[:LONGEST],
-        error=clean(seen.row.error)[:LONGEST],
-        elapsed_ns=seen.elapsed_ns,
-        before=before or after,
-        after=after,
-    )
+    row = seen.row
+    shown = Answer(tuple(row.hits), row.served_by, noted.note)
+    return _logged(row.status, shown, row.error, seen.elapsed_ns, (before or after, after))
 
 
-def not_asked(why: str) -> LoggedAnswer:
-    """Return the side of a candidate that could not be queried."""
-    return LoggedAnswer(Status.NOT_ASKED, (), "", "", why[:LONGEST], 0, "", "")
-
-
-def given_up(status: Status, why: str, elapsed_ns: int) -> LoggedAnswer:
-    """Return the side of a candidate that was lost over a query; its index is not known."""
+def unanswered(status: Status, why: str, elapsed_ns: int = 0) -> LoggedAnswer:
+    """Return what is logged of a candidate that was not asked, or was lost over a query."""
     return LoggedAnswer(status, (), "", "", why[:LONGEST], elapsed_ns, "", "")
 
 
 def of_control(served: ServedQuery, after: str) -> LoggedAnswer:
-    """Return the control's side of what was served; an answer that breaks the contract failed."""
+    """Return what is logged of the control; an answer that breaks the contract failed."""
     shown, error = Answer((), ""), served.error
     try:
         shown = shown if error else copied(served.answer, served.k)
     except BrokenAnswer as exc:
         error = str(exc)
+    status = Status.FAILED if error else Status.ANSWERED
+    return _logged(status, shown, error, served.elapsed_ns, (served.generation, after))
+
+
+def _logged(
+    status: Status, shown: Answer, error: str, elapsed_ns: int, moved: tuple[str, str]
+) -> LoggedAnswer:
     return LoggedAnswer(
-        status=Status.FAILED if error else Status.ANSWERED,
-        hits=_written(shown.hits),
+        status=status,
+        hits=tuple(hit._replace(doc_id=clean(hit.doc_id)) for hit in shown.hits),
         served_by=clean(shown.served_by),
         note=clean(shown.note)[:LONGEST],
         error=clean(error)[:LONGEST],
-        elapsed_ns=served.elapsed_ns,
-        before=served.generation,
-        after=after,
+        elapsed_ns=elapsed_ns,
+        before=moved[0],
+        after=moved[1],
     )
 
 
-def _written(hits: Sequence[Hit]) -> tuple[Hit, ...]:
-    return tuple(hit._replace(doc_id=clean(hit.doc_id)) for hit in hits)
+class RecordBatch(NamedTuple):
+    """A batch of attempts as records."""
+
+    observations: list[Observation]
+    divergences: list[Divergence]
+    degradations: list[Degradation]
+
+
+class _Both(NamedTuple):
+    attempt: Attempt
+    control: LoggedAnswer
+    candidate: LoggedAnswer
+    stale: str
+    """What moved during the pair; empty where nothing did."""
+
+    @property
+    def sides(self) -> tuple[tuple[str, LoggedAnswer], ...]:
+        return ("control", self.control), ("candidate", self.candidate)
+
+    def reason(self, outcome: Class) -> str:
+        """Return why the two were not compared; empty where they were."""
+        if outcome not in UNCOMPARED:
+            return ""
+        errors = "; ".join(f"{arm}: {side.error}" for arm, side in self.sides if side.error)
+        own = {Class.SHED: self.attempt.shed, Class.STALE: self.stale}
+        return own.get(outcome, errors)[:SHORT]
+
+
+Verdict = tuple[Class, float | None, float | None]
+"""Class, Jaccard and RBO; both None where the two were not compared."""
+
+
+def judged(
+    attempts: Sequence[Attempt], *, writer: str, persistence: float, slices: Slices | None
+) -> RecordBatch:
+    """Classify and measure each attempt at its own k; ``persistence`` is the p of RBO."""
+    by_k: dict[int, list[_Both]] = defaultdict(list)
+    for attempt in attempts:
+        by_k[attempt.served.k].append(_both(attempt))
+    found = RecordBatch([], [], [])
+    for k, group in by_k.items():
+        again = _repeated(group, k, persistence)
+        verdicts = _verdicts(group, k, persistence)
+        for both, (outcome, shared, order) in zip(group, verdicts, strict=True):
+            attempt, served = both.attempt, both.attempt.served
+            text = clean(served.text)
+            same: dict[str, Any] = {
+                "number": attempt.number,
+                "writer": writer,
+                "at": attempt.at,
+                "served": attempt.order,
+                "slices": tuple(slices(served.text, served.params)) if slices else (),
+                "outcome": outcome,
+                "k": k,
+            }
+            observation = Observation(
+                **same,
+                query=query_key(text, served.params),
+                reason=both.reason(outcome),
+                control=_seen(both.control),
+                candidate=_seen(both.candidate),
+                jaccard=shared,
+                rbo=order,
+                client=served.client,
+                again=again.get(attempt.number),
+            )
+            found.observations.append(observation)
+            if outcome in DIVERGING:
+                same |= {"control": both.control, "candidate": both.candidate}
+                found.divergences.append(Divergence(**same, text=text, params=served.params))
+            found.degradations.extend(_degradations(both, outcome, writer))
+    found.degradations.extend(_shed(attempts, writer))
+    return found
+
+
+def _both(attempt: Attempt) -> _Both:
+    control = of_control(attempt.served, attempt.after)
+    candidate = attempt.candidate or unanswered(Status.NOT_ASKED, "")
+    moved = [
+        f"the index of the {arm} moved from {side.before or 'unknown'} to {side.after or 'unknown'}"
+        for arm, side in (("control", control), ("candidate", candidate))
+        if side.before != side.after or (side.status is Status.ANSWERED and not side.before)
+    ]
+    return _Both(attempt, control, candidate, "; ".join(moved))
+
+
+def _verdicts(group: Sequence[_Both], k: int, persistence: float) -> list[Verdict]:
+    ids = [str(both.attempt.number) for both in group]
+    control = Run.of("control", map(_row, ids, (both.control for both in group)))
+    candidate = Run.of("candidate", map(_row, ids, (both.candidate for both in group)))
+    runs = RankPair.of(control, candidate)
+    shed = [query for query, both in zip(ids, group, strict=True) if both.attempt.shed]
+    stale = [query for query, both in zip(ids, group, strict=True) if both.stale]
+    classes = classify(control, candidate, runs, depth=k, shed=shed, stale=stale)
+    overlaps = _each(jaccard(runs, k))
+    orders = _each(rbo(runs, k, persistence))
+    return [
+        (outcome, None, None) if outcome in UNCOMPARED else (outcome, shared, order)
+        for outcome, shared, order in zip(classes, overlaps, orders, strict=True)
+    ]
+
+
+def _repeated(group: Sequence[_Both], k: int, persistence: float) -> dict[int, Class]:
+    """Classify the control against its own second answer, by the number of the attempt."""
+    twice = []
+    for both in group:
+        attempt, served = both.attempt, both.attempt.served
+        if served.again is not None:
+            second = of_control(served._replace(answer=served.again), attempt.after)
+            twice.append(_Both(attempt._replace(shed=""), both.control, second, stale=""))
+    found = _verdicts(twice, k, persistence) if twice else []
+    return {both.attempt.number: outcome for both, (outcome, *_) in zip(twice, found, strict=True)}
+
+
+def _row(query_id: str, side: LoggedAnswer) -> Row:
+    return Row(query_id, side.status, side.hits, side.served_by, side.error)
+
+
+def _each(found: KernelResult) -> list[float | None]:
+    values = iter(found.values.tolist())
+    return [next(values) if defined else None for defined in found.defined.tolist()]
+
+
+def _seen(side: LoggedAnswer) -> SideObservation | None:
+    if side.status is Status.NOT_ASKED:
+        return None
+    ids = list(dict.fromkeys(hit.doc_id for hit in side.hits))
+    first = side.hits[0] if side.hits else None
+    return SideObservation(
+        status=side.status,
+        elapsed_ns=side.elapsed_ns,
+        hits=len(ids),
+        duplicates=len(side.hits) - len(ids),
+        top=first.score if first else None,
+        top_raw=first.raw_score if first else None,
+        answer=of_bytes("\n".join(ids).encode())[:ANSWER_DIGITS],
+        served_by=side.served_by,
+        generation=side.before,
+    )
+
+
+def _degradations(both: _Both, outcome: Class, writer: str) -> Iterable[Degradation]:
+    attempt = both.attempt
+    here = Degradation(attempt.number, writer, attempt.at, "shadow", ProblemKind.STALE, both.stale)
+    if outcome is Class.STALE:
+        yield here
+    for arm, side in both.sides:
+        if side.status is Status.ANSWERED and side.before[:DIGITS] != side.served_by[:DIGITS]:
+            cause = f"answered by {side.served_by[:SHORT] or 'nobody'}; {side.note}"
+            yield replace(here, arm=arm, kind=ProblemKind.FALLBACK, cause=cause)
+
+
+def _shed(attempts: Sequence[Attempt], writer: str) -> Iterable[Degradation]:
+    """Return one degradation for each reason of the batch, at the first attempt of it."""
+    counts = Counter(attempt.shed for attempt in attempts if attempt.shed)
+    for reason, count in counts.items():
+        first = next(attempt for attempt in attempts if attempt.shed == reason)
+        cause = f"{reason}: {count} of the {len(attempts)} attempts of a batch"
+        yield Degradation(first.number, writer, first.at, "shadow", ProblemKind.SHED, cause)

@@ -79,9 +79,9 @@ class Receiver:
         asking: ReceiverLimits,
     ) -> None:
         self._reading, self._control, self._comparison = reading, control, comparison
-        rate, seed = asking.sampling.rate, asking.sampling.seed
-        self._sampler = Sampler(rate=rate, seed=seed)
-        self._repeats = Sampler(rate=round(asking.repeat * MILLION), seed=seed)
+        sampling = asking.sampling
+        self._sampler = Sampler(rate=sampling.rate, seed=sampling.seed)
+        self._repeats = Sampler(rate=round(asking.repeat * MILLION), seed=sampling.seed)
         self._client_header = asking.client_header.lower()
         self._compared = frozenset(reading.request.compared)
         self._forwarded = frozenset(map(str.lower, reading.request.forwarded))
@@ -162,19 +162,15 @@ class Receiver:
         except Exception as exc:  # noqa: BLE001  a control that fails is an attempt that failed
             error = told(exc)
         elapsed_ns = perf_counter_ns() - start
-        twice = not error and self._repeats.takes(next(self._asked)) and self._pace.takes()
-        again = self._again(k, params, secret) if twice else None
+        again = None
+        if not error and self._repeats.takes(next(self._asked)) and self._pace.takes():
+            with suppress(Exception):  # the first answer is what is compared
+                again = self._control.ask(k, params, secret)[0]
         client = request.headers.get(self._client_header, "").partition(",")[0].strip()
         served = ServedQuery(
             text, k, params, answer, error, elapsed_ns, generation, client, again, secret
         )
-        self._comparison.offer(served, self._control.backend.now)
-
-    def _again(self, k: int, params: Mapping[str, Scalar], secret: Mapping[str, str]) -> object:
-        try:
-            return self._control.ask(k, params, secret).answer
-        except Exception:  # noqa: BLE001  the first answer is what is compared
-            return None
+        self._comparison.offer(served, self._control.now)
 
 
 def shadow_receive(
@@ -192,15 +188,16 @@ def shadow_receive(
         http.check_address(server_address)
     whole = log.settings.sampling.model_copy(update={"rate": MILLION})
     log = ShadowLog(log.folder, log.settings.model_copy(update={"sampling": whole}))
-    translates = readings[1] is not readings[0]
-    headers = readings[1].headers() if translates else {}  # of a file, to its own server alone
-    opens = partial(http.http_searcher, candidate, readings[1], headers, translates=translates)
+    ours, theirs = readings
+    translates = theirs is not ours
+    headers = theirs.headers() if translates else {}  # of a file, to its own server alone
+    opens = partial(http.http_searcher, candidate, theirs, headers, translates=translates)
     with (
         bound(*address) as (listening, url),
-        http.http_searcher(control, readings[0], readings[0].headers()) as searcher,
+        http.http_searcher(control, ours, ours.headers()) as searcher,
         log.compared(opens, between=Between(control, candidate)) as made,
     ):
-        receiver = Receiver(readings[0], searcher, made, asking)
+        receiver = Receiver(ours, searcher, made, asking)
         ready(url)
         try:
             with suppress(KeyboardInterrupt):

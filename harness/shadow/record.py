@@ -38,7 +38,7 @@ SKIPPED = frozenset({Class.SKIPPED, Class.STALE, Class.SHED})
 DIVERGING = frozenset(Class) - AGREED - SKIPPED
 """Outcomes that leave a ``Divergence``: the arms differ, or one of them failed or was too slow."""
 
-_STRICT = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
+STRICT = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
 _BY_NAME = {str(status.name).lower(): status for status in Status}
 
 
@@ -86,7 +86,7 @@ class ProblemKind(StrEnum):
 class LoggedAnswer:
     """What one arm did, whole."""
 
-    __pydantic_config__ = _STRICT
+    __pydantic_config__ = STRICT
 
     status: Ended
     hits: tuple[Hit, ...]
@@ -107,7 +107,7 @@ class LoggedAnswer:
 class SideObservation:
     """What an observation keeps of one side that answered, failed or was too slow."""
 
-    __pydantic_config__ = _STRICT
+    __pydantic_config__ = STRICT
 
     status: Ended
     elapsed_ns: Count | None
@@ -131,7 +131,7 @@ class SideObservation:
 class Observation:
     """One attempt to compare: the denominator. Also shed, skipped and failed ones are here."""
 
-    __pydantic_config__ = _STRICT
+    __pydantic_config__ = STRICT
 
     number: Number
     """Of the attempt, from 1 without gaps; what is missing was lost (``streams.Read.missing``)."""
@@ -169,7 +169,7 @@ class Observation:
 class Divergence:
     """A pair that differs, with all that it takes to ask it again."""
 
-    __pydantic_config__ = _STRICT
+    __pydantic_config__ = STRICT
 
     number: Number
     """The number of its observation."""
@@ -189,7 +189,7 @@ class Divergence:
 class Degradation:
     """Something that went worse than it should have, in an arm or in the comparison itself."""
 
-    __pydantic_config__ = _STRICT
+    __pydantic_config__ = STRICT
 
     number: Count
     """The attempt that it is about; 0 where it is about none."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, NamedTuple
+from contextlib import suppress
+from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
@@ -98,13 +99,6 @@ class ReadLimits(SettingsTable):
     """To connect, and of each wait for the candidate."""
 
 
-class RequestedQuery(NamedTuple):
-    """What of a request a comparison is about."""
-
-    text: str
-    k: int
-
-
 class TrafficReading(SettingsTable):
     """The whole file."""
 
@@ -112,37 +106,43 @@ class TrafficReading(SettingsTable):
     answer: AnswerTable
     bounds: ReadLimits
 
-    def asked(self, request: Any) -> RequestedQuery:  # noqa: ANN401  any JSON
-        """Read a query."""
+    def asked(self, request: Any) -> tuple[str, int]:  # noqa: ANN401  any JSON
+        """Read the text of a query, and how many hits it asks for."""
         table = self.request
         try:
             text = pointed(request, table.text)
         except UnresolvedPointer as exc:
             raise Unreadable(f"the request's text: {exc}") from None
-        try:
-            k: Any = pointed(request, table.k)
-        except UnresolvedPointer:
-            k = table.k_absent
+        k: Any = table.k_absent
+        with suppress(UnresolvedPointer):
+            k = pointed(request, table.k)
         if isinstance(k, str) and k.isascii() and k.isdigit():
             k = int(k)
         if not isinstance(text, str) or not isinstance(k, int) or isinstance(k, bool) or k < 1:
             raise Unreadable(f"it asks for {k!r} hits for a {type(text).__name__}")
-        return RequestedQuery(text, k)
+        return text, k
 
     def answer_of(self, answer: Any, manifest: Manifest, k: int) -> Answer:  # noqa: ANN401  any JSON
         """Read an answer of the server that ``manifest`` names to a request for ``k`` hits."""
-        table = self.answer
+        table, who = self.answer, manifest.fingerprint
         try:
-            found = self._list(answer, k)
-            scored = self._are_scored(found)
-            hits = tuple(
-                self._hit(hit, place, scored=scored) for place, hit in enumerate(found, start=1)
-            )
+            found = pointed(answer, table.hits)
+            if not isinstance(found, list):
+                raise Unreadable(f"at {table.hits} is not a list of hits")
+            if too_many := surplus(len(found), k):
+                raise Unreadable(too_many)
+            ids = [pointed(hit, table.id) for hit in found]
+            scores = [pointed(hit, table.score) if table.score else None for hit in found]
         except UnresolvedPointer as exc:
             raise Unreadable(f"the answer: {exc}") from None
-        who = manifest.fingerprint
-        if table.degraded and self._true(answer):
-            return Answer(hits, of_json([who, "degraded"]), f"the server says {table.degraded}")
+        scored = any(score is not None for score in scores)
+        hits = tuple(
+            _hit(place, doc_id, score if scored else 1 / place, scored=scored)
+            for place, (doc_id, score) in enumerate(zip(ids, scores, strict=True), start=1)
+        )
+        with suppress(UnresolvedPointer):
+            if table.degraded and pointed(answer, table.degraded):
+                return Answer(hits, of_json([who, "degraded"]), f"the server says {table.degraded}")
         return Answer(hits, who)
 
     def headers(self) -> Mapping[str, str]:
@@ -162,50 +162,20 @@ class TrafficReading(SettingsTable):
         if not self.answer.generation:
             return ""
         try:
-            found = pointed(answer, self.answer.generation)
+            return known(pointed(answer, self.answer.generation))
         except UnresolvedPointer as exc:
             raise Unreadable(f"the answer's generation: {exc}") from None
-        return known(found)
 
-    def _list(self, answer: Any, k: int) -> list[Any]:  # noqa: ANN401  any JSON
-        found = pointed(answer, self.answer.hits)
-        if not isinstance(found, list):
-            raise Unreadable(f"at {self.answer.hits} is not a list of hits")
-        if too_many := surplus(len(found), k):
-            raise Unreadable(too_many)
-        return found
 
-    def _id(self, hit: Any, place: int) -> str:  # noqa: ANN401  any JSON
-        doc_id = pointed(hit, self.answer.id)
-        if not isinstance(doc_id, str | int) or isinstance(doc_id, bool):
-            raise Unreadable(f"the id of hit {place} is a {type(doc_id).__name__}")
-        return str(doc_id)
-
-    def _are_scored(self, hits: list[Any]) -> bool:
-        table = self.answer
-        return bool(table.score) and any(pointed(hit, table.score) is not None for hit in hits)
-
-    def _hit(self, hit: Any, place: int, *, scored: bool) -> Hit:  # noqa: ANN401  any JSON
-        doc_id = self._id(hit, place)
-        if not scored:
-            return Hit(doc_id, 1 / place, 1 / place)
-        raw = pointed(hit, self.answer.score)
-        if not isinstance(raw, int | float) or isinstance(raw, bool):
-            raise Unreadable(f"the score of hit {place} is a {type(raw).__name__}")
-        try:
-            return Hit(doc_id, unit(float(raw)), float(raw))
-        except OverflowError:
-            raise Unreadable(f"the score of hit {place} is too large") from None
-
-    def _true(self, answer: Any) -> bool:  # noqa: ANN401  any JSON
-        try:
-            return bool(pointed(answer, self.answer.degraded))
-        except UnresolvedPointer:
-            return False
-
-    def manifest(self, kind: str, server: str) -> Manifest:
-        """Name a server that is read in this way; no one knows what it holds."""
-        return Manifest(kind, server, 0, "", of_json(self.model_dump()))
+def _hit(place: int, doc_id: Any, raw: Any, *, scored: bool) -> Hit:  # noqa: ANN401  any JSON
+    if not isinstance(doc_id, str | int) or isinstance(doc_id, bool):
+        raise Unreadable(f"the id of hit {place} is a {type(doc_id).__name__}")
+    if not isinstance(raw, int | float) or isinstance(raw, bool):
+        raise Unreadable(f"the score of hit {place} is a {type(raw).__name__}")
+    try:
+        return Hit(str(doc_id), unit(float(raw)) if scored else raw, float(raw))
+    except OverflowError:
+        raise Unreadable(f"the score of hit {place} is too large") from None
 
 
 def known(generation: object) -> int | str:
@@ -220,29 +190,24 @@ def unit(raw: float) -> float:
     return (1 + raw / (1 + abs(raw))) / 2
 
 
-class Told(NamedTuple):
-    """What one answer says."""
-
-    answer: Answer
-    generation: str
-    """Of the index that it came from (``harness.shadow.pair``)."""
-
-
 class Backend:
-    """Reads the answers of one server as a file says."""
+    """Reads the answers of one server as a file says; it holds nothing that is known."""
 
     def __init__(self, reading: TrafficReading, kind: str, name: str) -> None:
-        self.manifest = reading.manifest(kind, name)
-        self._reading = reading
+        self.manifest = Manifest(kind, name, 0, "", of_json(reading.model_dump()))
         self._digits = self.manifest.fingerprint[:DIGITS]
+        self.reading = reading
         self.generation: int | str | None = None if reading.answer.generation else ""
 
-    def read(self, found: Any, k: int) -> Told:  # noqa: ANN401  any JSON
-        """Read an answer to a request for ``k`` hits."""
-        answer = self._reading.answer_of(found, self.manifest, k)
-        number = self._reading.generation_of(found)
-        self.generation = number
-        return Told(answer, stated(self._digits, number))
+    def search(self, text: str, k: int) -> Answer:
+        """Refuse: a text alone is not a request."""
+        raise Unreadable(f"a query without its request: {text!r} for {k} hits")
+
+    def read(self, found: Any, k: int) -> tuple[Answer, str]:  # noqa: ANN401  any JSON
+        """Read an answer to a request for ``k`` hits, and which generation of the index gave it."""
+        answer = self.reading.answer_of(found, self.manifest, k)
+        self.generation = number = self.reading.generation_of(found)
+        return answer, stated(self._digits, number)
 
     def now(self) -> str:
         """Return the generation as text, as far as it is known."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from datetime import date
 from functools import partial
 from itertools import cycle, islice
@@ -26,21 +26,24 @@ from harness.pipeline.receipts import check_corpus, check_same, read_manifest
 from harness.replay.drive import observe
 from harness.report import html
 from harness.report.rounding import estimate_for_json
-from harness.shadow import divergences, log
+from harness.shadow import log
 from harness.shadow.alarms import ARMS
 from harness.shadow.comparison import ComparisonCounts, Shadowed, ShadowLog
-from harness.shadow.log import Between, Follower, records
+from harness.shadow.divergences import (
+    Again,
+    Now,
+    Suppressions,
+    SuppressionStatus,
+    again,
+    questions,
+)
+from harness.shadow.log import Between, Follower
 from harness.shadow.page import document, side_by_side
 from harness.shadow.pair import clean
 from harness.shadow.record import Divergence, query_key
-from harness.shadow.settings import (
-    NS_PER_MS,
-    NS_PER_S,
-    read_bounds,
-    read_suppressions,
-)
-from harness.shadow.summary import Summary
-from harness.shadow.words import LogState, to_json
+from harness.shadow.settings import NS_PER_MS, NS_PER_S, read_bounds, read_suppressions
+from harness.shadow.summary import LogState, Summary
+from harness.shadow.words import to_json
 from harness.stats.times import order_interval
 from harness_engines import registry as arms
 
@@ -123,7 +126,7 @@ def shadow_run(
                 due_ns = start + round(at * NS_PER_S / per_second)
                 sleep(max(due_ns - perf_counter_ns(), 0) / NS_PER_S)
             else:
-                while comparison.waiting >= settings.limits.room and not comparison.off:
+                while comparison.gate.inside >= settings.limits.room and not comparison.gate.off:
                     sleep(NAP_S)
             times[at] = observe(shadowed, query, k, late_ns).elapsed_ns
             advance(1)
@@ -143,11 +146,9 @@ class LogWatch:
 
     def now(self, today: date) -> LogState:
         """Return how things stand on the day ``today`` (UTC)."""
-        suppressions: divergences.Suppressions = read_suppressions(self._suppressions)
+        suppressions = read_suppressions(self._suppressions)
         self._summary.read(self._follower)
-        traces = self._summary.diverging.traces()
-        judged = divergences.DivergenceReview.of(traces, suppressions, today=today)
-        return LogState(self._summary, judged, suppressions, self._between)
+        return LogState.of(self._summary, suppressions, today=today, between=self._between)
 
 
 def shadow_replay(
@@ -157,24 +158,29 @@ def shadow_replay(
     candidate: str,
     cache: Path,
     *,
-    suppressions: divergences.Suppressions,
+    suppressions: Suppressions,
     today: date,
     time_limit_s: float,
     limit: int | None = None,
-) -> list[tuple[divergences.Again, divergences.SuppressionStatus | None]]:
-    """Ask both arms each query that diverged, at most ``limit`` of them."""
+) -> list[tuple[Again, SuppressionStatus | None]]:
+    """Ask both arms each query that diverged, at most ``limit`` of them.
+
+    What still diverges comes with what the suppression list says of it on the day ``today``.
+    """
     if control == candidate:
         raise EvidenceError(f"{control} was compared with itself; name two different arms")
-    asked = divergences.questions(log.read_logs(folders[0], *folders[1:]).divergences)[:limit]
-    with ExitStack() as stack:
-        ours, theirs = (
-            stack.enter_context(opened(layout, name, cache)) for name in (control, candidate)
-        )
-        advance = stack.enter_context(progress("asking again", len(asked)))
-        limit_ns = round(time_limit_s * 1e9)
-        found = []
-        for one in divergences.again(asked, ours, theirs, time_limit_ns=limit_ns):
-            found.append((one, _standing(one, suppressions, today)))
+    asked = questions(log.read_logs(folders[0], *folders[1:]).divergences)[:limit]
+    found: list[tuple[Again, SuppressionStatus | None]] = []
+    with (
+        opened(layout, control, cache) as ours,
+        opened(layout, candidate, cache) as theirs,
+        progress("asking again", len(asked)) as advance,
+    ):
+        for one in again(asked, ours, theirs, time_limit_ns=round(time_limit_s * NS_PER_S)):
+            latest = one.question.latest
+            key = query_key(latest.text, latest.params)
+            said = suppressions.standing(one.outcome, latest.slices, key, today=today)
+            found.append((one, None if one.now is Now.FIXED else said))
             advance(1)
     return found
 
@@ -191,25 +197,8 @@ def opened(layout: Layout, name: str, cache: Path) -> Iterator[Searcher]:
         yield searcher
 
 
-def _standing(
-    one: divergences.Again, suppressions: divergences.Suppressions, today: date
-) -> divergences.SuppressionStatus | None:
-    if one.now is divergences.Now.FIXED:
-        return None
-    latest = one.question.latest
-    key = query_key(latest.text, latest.params)
-    return suppressions.standing(one.outcome, latest.slices, key, today=today)
-
-
 PERCENTS = (50, 90, 95, 99)
-
-
-class ShadowFiles(NamedTuple):
-    """Where the files are, and what they say."""
-
-    page: Path
-    json: Path
-    found: LogState
+PAGE, JSON = "index.html", "shadow.json"
 
 
 def shadow_report(
@@ -221,43 +210,30 @@ def shadow_report(
     today: date,
     top: int,
     commands: Sequence[str],
-) -> ShadowFiles:
+) -> LogState:
     """Write ``index.html`` and ``shadow.json`` into ``out``; ``top`` queries are side by side."""
     found = LogWatch(folders, bounds, suppressions).now(today)
-    wanted = {(trace.writer, trace.number) for trace, _ in found.judged.standing[:top]}
-    written = ShadowFiles(out / "index.html", out / "shadow.json", found)
-    times = _percentiles(found.summary)
-    sides = side_by_side(found.judged.standing[:top], _those(folders, wanted))
-    page = html.to_page(document(found, sides, times, today, commands))
+    shown = found.standing[:top]
+    wanted = {(trace.writer, trace.number) for trace, _ in shown}
+    kept = {
+        (one.writer, one.number): one
+        for folder in folders
+        for one in log.records(folder, Divergence)
+        if (one.writer, one.number) in wanted
+    }
+    confidence = found.summary.bounds.watch.confidence
+    times: dict[str, dict[str, Estimate | None]] = {}
+    for arm in ARMS:
+        taken = found.summary.elapsed_ns(arm).reshape(-1, 1)
+        times[arm] = {
+            f"p{of}": order_interval(taken, of, confidence=confidence) if len(taken) else None
+            for of in PERCENTS
+        }
     said = {
         arm: {name: estimate_for_json(value) for name, value in row.items()}
         for arm, row in times.items()
     }
-    write_text(written.page, page)
-    write_json(written.json, to_json(found, today=today, percentiles=said))
-    return written
-
-
-def _those(
-    folders: Sequence[Path], wanted: set[tuple[str, int]]
-) -> Mapping[tuple[str, int], Divergence]:
-    return {
-        (one.writer, one.number): one
-        for folder in folders
-        for one in records(folder, Divergence)
-        if (one.writer, one.number) in wanted
-    }
-
-
-def _percentiles(summary: Summary) -> Mapping[str, Mapping[str, Estimate | None]]:
-    confidence = summary.bounds.watch.confidence
-    found: dict[str, dict[str, Estimate | None]] = {}
-    for arm in ARMS:
-        times = summary.elapsed_ns(arm)
-        found[arm] = {
-            f"p{percent}": order_interval(times.reshape(-1, 1), percent, confidence=confidence)
-            if len(times)
-            else None
-            for percent in PERCENTS
-        }
+    page = document(found, side_by_side(shown, kept), times, today, commands)
+    write_text(out / PAGE, html.to_page(page))
+    write_json(out / JSON, to_json(found, today=today, percentiles=said))
     return found

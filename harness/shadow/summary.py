@@ -6,19 +6,25 @@ import math
 from array import array
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import date
 
 import numpy as np
 from numpy.typing import NDArray
 
 from harness.agreement import UNCOMPARED, Class, ComparisonTally, tally
-from harness.core.errors import EvidenceError
 from harness.core.run import Status
 from harness.core.scores import Estimate
 from harness.shadow import record
-from harness.shadow.alarms import ARMS, Alarm, AlarmBounds, monitors
-from harness.shadow.divergences import Diverging
-from harness.shadow.log import Follower, Once
+from harness.shadow.alarms import ARMS, Alarm, AlarmBounds, AlarmState, monitors
+from harness.shadow.divergences import (
+    BLOCKING,
+    Diverging,
+    Suppressions,
+    SuppressionStatus,
+    Trace,
+)
+from harness.shadow.log import Between, Follower, Once
 from harness.stats.sequential import BettingSequence, Stakes, gains
 
 WIDEST = 64.0
@@ -142,7 +148,14 @@ class Summary:
         if seen.again is not None and seen.again not in UNCOMPARED:
             self._noise.take(float(seen.again not in record.AGREED), seen.at)
             self.beyond_noise += seen.outcome in record.DIVERGING and seen.again in record.AGREED
-        self._arms(seen)
+        for arm, side in zip(ARMS, (seen.control, seen.candidate), strict=True):
+            if side is not None and side.status in FAILED:
+                self.failures[arm] += 1
+            elif side is not None and side.status is Status.ANSWERED:
+                self.served_by[arm][side.served_by] += 1
+        candidate = seen.candidate
+        if candidate is not None and candidate.status is not Status.NOT_ASKED:
+            self._failed.take(float(candidate.status in FAILED), seen.at)
         self._timed(seen)
         self.diverging.see(seen)
         for monitor in self._monitors:
@@ -162,16 +175,6 @@ class Summary:
             self.not_taken[degradation.cause] += degradation.times
         else:
             self.degradations[degradation.arm, degradation.kind] += 1
-
-    def _arms(self, seen: record.Observation) -> None:
-        for arm, side in zip(ARMS, (seen.control, seen.candidate), strict=True):
-            if side is not None and side.status in FAILED:
-                self.failures[arm] += 1
-            elif side is not None and side.status is Status.ANSWERED:
-                self.served_by[arm][side.served_by] += 1
-        candidate = seen.candidate
-        if candidate is not None and candidate.status is not Status.NOT_ASKED:
-            self._failed.take(float(candidate.status in FAILED), seen.at)
 
     def _timed(self, seen: record.Observation) -> None:
         """Take the times of both arms, each of its own clock."""
@@ -221,12 +224,51 @@ class Summary:
         return np.array(self._times[arm], dtype=np.int64)
 
 
+@dataclass(frozen=True, slots=True)
+class LogState:
+    """The state of a log, checked against the suppression list."""
+
+    summary: Summary
+    suppressions: Suppressions
+    standing: tuple[tuple[Trace, SuppressionStatus], ...] = ()
+    """What diverges: first what blocks a step, each part the worst first."""
+    between: Between = field(default_factory=Between)
+
+    @classmethod
+    def of(
+        cls,
+        summary: Summary,
+        suppressions: Suppressions,
+        *,
+        today: date,
+        between: Between | None = None,
+    ) -> LogState:
+        """Look up each divergence in the suppression list on the day ``today`` (UTC)."""
+        said = [(one, one.standing(suppressions, today)) for one in summary.diverging.traces()]
+        said.sort(key=lambda pair: pair[1] not in BLOCKING)
+        return cls(summary, suppressions, tuple(said), between or Between())
+
+    @property
+    def blocking(self) -> tuple[Trace, ...]:
+        """Divergences that no one has accepted, or not until today; the worst first."""
+        return tuple(trace for trace, standing in self.standing if standing in BLOCKING)
+
+    @property
+    def raised(self) -> tuple[Alarm, ...]:
+        """Alarms that are raised now."""
+        return tuple(one for one in self.summary.alarms if one.state is AlarmState.RAISED)
+
+    @property
+    def early(self) -> bool:
+        """Whether nothing was compared yet, or an alarm has too little to go by."""
+        states = {one.state for one in self.summary.alarms}
+        return AlarmState.EARLY in states or not self.summary.tally.compared
+
+
 class MedianRatio:
     """A confidence sequence of the median of candidate / control, over pairs of times."""
 
     def __init__(self, *, confidence: float) -> None:
-        if not 0 < confidence < 1:
-            raise EvidenceError(f"no sequence at confidence {confidence}; give one between 0 and 1")
         reach = math.ceil(math.log(WIDEST) / math.log(STEP))
         self._grid: NDArray[np.float64] = STEP ** np.arange(-reach, reach + 1, dtype=np.float64)
         self._stakes = Stakes(confidence, streams=len(self._grid))
@@ -237,12 +279,7 @@ class MedianRatio:
         self._count = 0
 
     def update(self, control_ns: int, candidate_ns: int) -> None:
-        """Take one pair of times, nanoseconds."""
-        if control_ns <= 0 or candidate_ns <= 0:
-            raise EvidenceError(
-                f"times of {control_ns} and {candidate_ns} ns have no ratio; record what the"
-                " clock said"
-            )
+        """Take one pair of times above 0, nanoseconds."""
         ratio = candidate_ns / control_ns
         within = (ratio <= self._grid).astype(np.float64)
         more, less = gains(self._stakes.next(), within, HALF)
@@ -259,18 +296,11 @@ class MedianRatio:
         self._count += 1
 
     def interval(self) -> Estimate:
-        """Median so far, to a step of the grid, and what no gambler has got rich against."""
-        if not self._count:
-            raise EvidenceError("no pair of times came yet; ask for an interval after the first")
+        """Median of what came, at least once, to a step of the grid, and its bounds."""
         low = float(self._grid[self._first]) if self._first >= 0 else 0.0
         high = float(self._grid[self._last]) if self._last < len(self._grid) else math.inf
-        return Estimate(self._middle(), low, high, self._count)
-
-    def _middle(self) -> float:
-        passed = 0
-        at = 0
-        for at in sorted(self._seen):
-            passed += self._seen[at]
-            if 2 * passed >= self._count:
-                break
-        return float(self._grid[min(at, len(self._grid) - 1)])
+        steps = sorted(self._seen)
+        passed = np.cumsum([self._seen[step] for step in steps])
+        middle = steps[int(np.searchsorted(2 * passed, self._count))]
+        value = float(self._grid[min(middle, len(self._grid) - 1)])
+        return Estimate(value, low, high, self._count)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from datetime import UTC, date, datetime
 from typing import Any
 
@@ -13,15 +14,8 @@ from harness.core.scores import Estimate
 from harness.report.doc import Block, Cell, Num, TableBlock, Text, Value, table
 from harness.report.rounding import estimate_for_json, for_json, moved, number, share, watched
 from harness.shadow.alarms import ARMS, Alarm, AlarmState
-from harness.shadow.divergences import (
-    BLOCKING,
-    DivergenceReview,
-    Suppressions,
-    SuppressionStatus,
-    Trace,
-)
-from harness.shadow.log import Between
-from harness.shadow.summary import Summary
+from harness.shadow.divergences import BLOCKING, SuppressionStatus, Trace
+from harness.shadow.summary import LogState, Summary
 
 REASON = 160
 UNTIMED = "the control's time is not known: the proxy of 0.1 got several answers at once"
@@ -54,34 +48,12 @@ NS_PER_S = 10**9
 NOTHING_YET = "nothing yet"
 FAILURES_LEAD = 0.01
 """Share of failed attempts of one arm above which the headline begins with it."""
-UNKNOWN = Between()
-
-
-@dataclass(frozen=True, slots=True)
-class LogState:
-    """The state of a log, checked against the suppression list."""
-
-    summary: Summary
-    judged: DivergenceReview
-    suppressions: Suppressions
-    between: Between = UNKNOWN
-
-    @property
-    def raised(self) -> tuple[Alarm, ...]:
-        """Alarms that are raised now."""
-        return tuple(one for one in self.summary.alarms if one.state is AlarmState.RAISED)
-
-    @property
-    def early(self) -> bool:
-        """Whether nothing was compared yet, or an alarm has too little to go by."""
-        states = {one.state for one in self.summary.alarms}
-        return AlarmState.EARLY in states or not self.summary.tally.compared
 
 
 def overview(state: LogState, top: int, *, text: int, narrow: bool) -> Iterator[Block]:
     """Show how things stand, with the worst ``top`` queries, of each so many characters."""
     summary = state.summary
-    tone = "bad" if state.raised else "open" if state.judged.blocking else "good"
+    tone = "bad" if state.raised else "open" if state.blocking else "good"
     yield Text(headline(state), tone)
     yield Text(span(summary), "about")
     tables = (
@@ -95,21 +67,21 @@ def overview(state: LogState, top: int, *, text: int, narrow: bool) -> Iterator[
     yield from (one for one in tables if one.rows)
 
 
-def moment(at: int) -> str:
-    """Write nanoseconds since 1970 as a time in UTC, to the second."""
-    return f"{datetime.fromtimestamp(at // NS_PER_S, UTC):%Y-%m-%d %H:%M:%S} UTC"
-
-
 def headline(shadowed: LogState) -> str:
     """Describe in one line what a reader should know first: alarms, agreement, divergences."""
-    said = _failing(shadowed.summary)
-    blocking = shadowed.judged.blocking
+    summary, blocking = shadowed.summary, shadowed.blocking
+    attempted = summary.tally.attempted
+    said = [
+        f"the {arm} failed in {share(count, attempted)} of {counted(attempted, 'attempt')}"
+        for arm, count in summary.failures.items()
+        if count > FAILURES_LEAD * attempted
+    ]
     if shadowed.raised:
         names = ", ".join(dict.fromkeys(one.name for one in shadowed.raised))
         said.append(f"{counted(len(shadowed.raised), 'alarm')} raised ({names})")
     elif not said and not blocking:
         said.append("No alarm is raised")
-    if overlap := shadowed.summary.tracks["overlap"].now:
+    if overlap := summary.tracks["overlap"].now:
         said.append(f"mean Jaccard of the first hits {number(overlap.value)}")
     if blocking:
         queries = len({trace.query for trace in blocking})
@@ -118,35 +90,30 @@ def headline(shadowed: LogState) -> str:
             f"{counted(times, 'attempt')} of {counted(queries, 'query')} diverged without"
             " being accepted"
         )
-    elif shadowed.summary.tally.compared:
+    elif summary.tally.compared:
         said.append("every divergence is accepted")
-    if count := shadowed.summary.not_taken.total():
+    if count := summary.not_taken.total():
         said.append(f"{counted(count, 'served query')} could not be compared")
     said_of = f"{shadowed.between.said}: " if shadowed.between.said else ""
     text = "; ".join(said) + "."
     return said_of + (text[0].lower() if said_of else text[0].upper()) + text[1:]
 
 
-def _failing(summary: Summary) -> list[str]:
-    attempted = summary.tally.attempted
-    return [
-        f"the {arm} failed in {share(count, attempted)} of {counted(attempted, 'attempt')}"
-        for arm, count in summary.failures.items()
-        if count > FAILURES_LEAD * attempted
-    ]
-
-
 def title(shadowed: LogState) -> str:
     """Name the engines, as far as the log does."""
-    control, candidate = shadowed.between
-    return f"{candidate or 'The candidate'} in the shadow of {control or 'the control'}"
+    between = shadowed.between
+    candidate, control = between.candidate or "The candidate", between.control or "the control"
+    return f"{candidate} in the shadow of {control}"
 
 
 def span(summary: Summary) -> str:
     """Return from when to when the log is."""
     if summary.first is None or summary.last is None:
         return "No attempt was written down yet."
-    return f"{moment(summary.first.at)} to {moment(summary.last.at)}"
+    ends = (
+        datetime.fromtimestamp(one.at // NS_PER_S, UTC) for one in (summary.first, summary.last)
+    )
+    return " to ".join(f"{end:%Y-%m-%d %H:%M:%S} UTC" for end in ends)
 
 
 def tally(summary: Summary) -> TableBlock:
@@ -157,7 +124,7 @@ def tally(summary: Summary) -> TableBlock:
     cells = (Num(n, "count", more=share(n, of.attempted)) for n in parts.values())
     lost = "numbered, and not in the log" if summary.missing else ""
     return table(
-        "Request accounting",
+        "Request accounting; shed: not sent to the candidate, to spare the machine",
         ("attempted", *parts, "lost beside", "not taken"),
         [(of.attempted, *cells, Num(summary.missing, "count", more=lost),
           Num(other, "count", more="served, and no attempts" if other else ""))],
@@ -195,7 +162,7 @@ def classes(summary: Summary, *, by_slice: bool) -> TableBlock:
     columns = [summary.classes, *(summary.by_slice[name] for name in slices)]
     kinds = sorted(summary.classes, key=lambda kind: (-summary.classes[kind], kind))
     return table(
-        "Attempts by class",
+        "Attempts by class: how the candidate's list differs from the control's",
         ("class", "all", *slices),
         (
             (kind, *(Num(of[kind], "count", more=share(of[kind], of.total()) if of[kind] else "")
@@ -231,7 +198,7 @@ def _measured(one: Alarm) -> Value:
 
 def divergences(shadowed: LogState, limit: int, *, text: int) -> TableBlock:
     """Show the worst queries, blocking ones first; ``text`` characters of each."""
-    shown, whole = shadowed.judged.standing[:limit], len(shadowed.judged.standing)
+    shown, whole = shadowed.standing[:limit], len(shadowed.standing)
     return table(
         f"Queries that diverge, the worst {len(shown):,} of {whole:,}",
         ("query", "class", "slices", "times", "lowest Jaccard", "register"),
@@ -281,7 +248,9 @@ def who(summary: Summary) -> TableBlock:
 
 def standing_counts(shadowed: LogState) -> str:
     """Return how many diverging attempts the suppression list accepts, and how many it does not."""
-    counts = shadowed.judged.counts
+    counts: Counter[SuppressionStatus] = Counter()
+    for trace, standing in shadowed.standing:
+        counts[standing] += trace.times
     parts = [f"{counts[name]:,} {name}" for name in SuppressionStatus if counts[name]]
     blocking = sum(counts[name] for name in BLOCKING)
     said = ", ".join(parts) or "none"
@@ -329,9 +298,9 @@ def to_json(shadowed: LogState, *, today: date, percentiles: Mapping[str, Any]) 
                 "jaccard": for_json(trace.jaccard),
                 "register": str(standing),
             }
-            for trace, standing in shadowed.judged.standing
+            for trace, standing in shadowed.standing
         ],
-        "blocking": len(shadowed.judged.blocking),
+        "blocking": len(shadowed.blocking),
         "register": [
             {**entry.model_dump(mode="json", by_alias=True), "class": entry.kind or ""}
             for entry in shadowed.suppressions.entries

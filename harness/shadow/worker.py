@@ -7,39 +7,57 @@ import os
 import pickle
 import signal
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from multiprocessing import get_context, parent_process
 from multiprocessing.connection import Connection, wait
 from queue import SimpleQueue
 from threading import Thread
 from time import monotonic_ns, perf_counter_ns
-from typing import Annotated, Protocol
+from typing import Protocol
 
 import psutil
-from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 
 from harness.core.engine import Searcher
 from harness.core.formats import checked
 from harness.core.reading import Malformed
-from harness.core.records import Scalar
 from harness.core.run import Status
 from harness.shadow import pair
-from harness.shadow.record import Degradation, LoggedAnswer, ProblemKind
+from harness.shadow.pair import LONGEST, Question, told, unanswered
+from harness.shadow.record import STRICT, Count, Degradation, LoggedAnswer, ProblemKind
 from harness.shadow.settings import NS_PER_MS, NS_PER_S, Limits
 
 Open = Callable[[], AbstractContextManager[Searcher]]
 """Opens the candidate; called where it will be queried. For a process it must be picklable."""
-Question = tuple[str, int, Mapping[str, Scalar]]
+MAX_ANSWER_BYTES = 16 << 20
+CHUNK_BYTES = 1 << 16
+QUESTION_BYTES = 32_768
+"""A longer query might not fit into the pipe, and wait there for a candidate that stopped."""
+LOOK_S = 0.05
+"""How often the memory of a candidate that is busy is looked at."""
+CLOSED = "the comparison was closed before it was queried"
+_LENGTH = struct.Struct("!i")
 
 
 class WorkerLost(Exception):
     """The worker is gone, or given up, and must be replaced."""
 
-    def __init__(self, kind: ProblemKind, cause: str, side: LoggedAnswer | None = None) -> None:
+    def __init__(self, cause: str, side: LoggedAnswer | None = None) -> None:
         super().__init__(cause)
-        self.kind, self.cause, self.side = kind, cause, side
+        self.cause, self.side = cause, side
+
+    @classmethod
+    def over(cls, status: Status, cause: str, spent_ns: int) -> WorkerLost:
+        """Make the error of a worker that was lost over a query."""
+        return cls(cause, unanswered(status, cause, spent_ns))
+
+    @property
+    def kind(self) -> ProblemKind:
+        """What the log calls it."""
+        late = self.side is not None and self.side.status is Status.TIMED_OUT
+        return ProblemKind.TIMEOUT if late else ProblemKind.CRASH
 
 
 class CandidateWorker(Protocol):
@@ -54,50 +72,28 @@ class CandidateWorker(Protocol):
         ...
 
 
-MAX_ANSWER_BYTES = 16 << 20
-CHUNK_BYTES = 1 << 16
-_LENGTH = struct.Struct("!i")
-_STRICT = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
-
-
 class Garbage(Exception):
     """A candidate said what is not a message."""
 
 
-@dataclass(frozen=True, slots=True, config=_STRICT)
-class OpeningReply:
-    """The first thing that a candidate says: why it did not open, or nothing."""
+@dataclass(frozen=True, slots=True, config=STRICT)
+class CandidateReply:
+    """What a candidate says: the answer to a query, or, first of all, how it opened."""
 
-    problem: str
-
-
-@dataclass(frozen=True, slots=True, config=_STRICT)
-class Answered:
-    """The answer to one query."""
-
-    number: Annotated[int, Field(ge=1)]
-    """Of the query, so that an answer is taken for no other one's."""
-    side: LoggedAnswer
+    number: Count
+    """Of the query, so that an answer is taken for no other one's; 0 of the first message."""
+    side: LoggedAnswer | None = None
+    problem: str = ""
+    """Why it did not open."""
 
 
-Said = TypeAdapter[OpeningReply | Answered](OpeningReply | Answered)
+REPLY = TypeAdapter[CandidateReply](CandidateReply)
 
 
-def asking(number: int, question: Question, late_ns: int) -> bytes:
-    """Write a query; halves of surrogate pairs in it get through."""
-    text, k, params = question
-    return json.dumps([number, text, k, dict(params), late_ns]).encode()
-
-
-def said(message: OpeningReply | Answered) -> bytes:
-    """Write what a candidate says."""
-    return Said.dump_json(message)
-
-
-def heard(frame: bytes) -> OpeningReply | Answered:
+def heard(frame: bytes) -> CandidateReply:
     """Read what a candidate said."""
     try:
-        return Said.validate_json(checked(frame.decode("utf-8")))
+        return REPLY.validate_json(checked(frame.decode("utf-8")))
     except ValidationError as exc:
         first = exc.errors(include_url=False, include_input=False)[0]
         raise Garbage(f"{first['loc']}: {first['msg']}") from exc
@@ -126,12 +122,6 @@ def _size(found: bytearray) -> int:
     return int(size)
 
 
-LOOK_S = 0.05
-"""How often the memory of a candidate that is busy is looked at."""
-QUESTION_BYTES = 32_768
-"""A longer query might not fit into the pipe, and wait there for a candidate that stopped."""
-
-
 class ProcessWorker:
     """A candidate in a process, not forked, so that it shares no lock with ours."""
 
@@ -147,40 +137,36 @@ class ProcessWorker:
             self._process.start()
         except (OSError, pickle.PicklingError, AttributeError, TypeError) as exc:
             self._ours.close()
-            raise WorkerLost(
-                ProblemKind.CRASH, f"its process did not start: {pair.told(exc)}"
-            ) from exc
+            raise WorkerLost(f"its process did not start: {told(exc)}") from exc
         finally:
             theirs.close()
         try:
             self._seen = psutil.Process(self._process.pid)
             opened = self._wait(round(limits.start_s * NS_PER_S))
+            problem = "it answers before any query" if opened.number else opened.problem
         except (WorkerLost, psutil.Error) as exc:
-            self.close()
-            raise WorkerLost(ProblemKind.CRASH, f"it did not open: {exc}") from None
-        problem = (
-            opened.problem if isinstance(opened, OpeningReply) else "it answers before any query"
-        )
+            problem = str(exc)
         if problem:
             self.close()
-            raise WorkerLost(ProblemKind.CRASH, f"it did not open: {problem}")
+            raise WorkerLost(f"it did not open: {problem}")
 
     def ask(self, question: Question, *, late_ns: int, hang_ns: int) -> LoggedAnswer:
         self._number += 1
-        sent = asking(self._number, question, late_ns)
+        text, k, params = question  # as JSON halves of surrogate pairs get through
+        sent = json.dumps([self._number, text, k, dict(params), late_ns]).encode()
         if len(sent) > QUESTION_BYTES:
             why = f"a query of {len(sent)} bytes; a worker takes {QUESTION_BYTES}"
-            return pair.given_up(Status.NOT_ASKED, why, 0)
+            return unanswered(Status.NOT_ASKED, why)
         try:
             self._ours.send_bytes(sent)
         except OSError:
             raise self._ended(0) from None
         found = self._wait(hang_ns)
-        if not isinstance(found, Answered) or found.number != self._number:
+        if found.number != self._number or found.side is None:
             raise _babbled("an answer to another query", 0)
         return found.side
 
-    def _wait(self, limit_ns: int) -> OpeningReply | Answered:
+    def _wait(self, limit_ns: int) -> CandidateReply:
         start = perf_counter_ns()
 
         def ready() -> None:
@@ -189,8 +175,7 @@ class ProcessWorker:
                 spent_ns = perf_counter_ns() - start
                 if spent_ns >= limit_ns:
                     cause = f"no answer after {limit_ns / 1e9:.3f} s; its worker is replaced"
-                    side = pair.given_up(Status.TIMED_OUT, cause, limit_ns)
-                    raise WorkerLost(ProblemKind.TIMEOUT, cause, side)
+                    raise WorkerLost.over(Status.TIMED_OUT, cause, limit_ns)
                 left_s = (limit_ns - spent_ns) / 1e9
                 there = bool(wait([self._ours], timeout=min(LOOK_S, left_s)))
                 self._look_at_memory(spent_ns)
@@ -209,14 +194,12 @@ class ProcessWorker:
             return
         if resident > self._memory_bytes:
             cause = f"it grew to {resident} bytes; it may have {self._memory_bytes}"
-            raise WorkerLost(
-                ProblemKind.CRASH, cause, pair.given_up(Status.FAILED, cause, spent_ns)
-            )
+            raise WorkerLost.over(Status.FAILED, cause, spent_ns)
 
     def _ended(self, spent_ns: int) -> WorkerLost:
         self._process.join(timeout=1)
         cause = f"its process ended with exit code {self._process.exitcode}"
-        return WorkerLost(ProblemKind.CRASH, cause, pair.given_up(Status.FAILED, cause, spent_ns))
+        return WorkerLost.over(Status.FAILED, cause, spent_ns)
 
     def close(self) -> None:
         self._ours.close()
@@ -226,8 +209,8 @@ class ProcessWorker:
 
 
 def _babbled(what: str, spent_ns: int) -> WorkerLost:
-    cause = f"its answer is invalid: {what}"[: pair.LONGEST]
-    return WorkerLost(ProblemKind.CRASH, cause, pair.given_up(Status.FAILED, cause, spent_ns))
+    cause = f"its answer is invalid: {what}"[:LONGEST]
+    return WorkerLost.over(Status.FAILED, cause, spent_ns)
 
 
 def serve(opens: Open, pipe: Connection) -> None:
@@ -239,15 +222,15 @@ def serve(opens: Open, pipe: Connection) -> None:
         opened = opens()
         searcher = opened.__enter__()
     except Exception as exc:  # noqa: BLE001  told to who waits for it
-        pipe.send_bytes(said(OpeningReply(pair.told(exc))))
+        pipe.send_bytes(REPLY.dump_json(CandidateReply(0, problem=told(exc))))
         return
     generation = pair.Generation(searcher)
-    pipe.send_bytes(said(OpeningReply("")))
+    pipe.send_bytes(REPLY.dump_json(CandidateReply(0)))
     try:
         while True:
             number, text, k, params, late_ns = json.loads(pipe.recv_bytes())
             side = pair.asked(searcher, generation, (text, k, params), late_ns)
-            pipe.send_bytes(said(Answered(number, side)))
+            pipe.send_bytes(REPLY.dump_json(CandidateReply(number, side)))
     except (EOFError, OSError):
         opened.__exit__(None, None, None)
 
@@ -257,9 +240,6 @@ def _end_with_parent() -> None:
     if parent is not None:
         parent.join()
         os._exit(1)
-
-
-CLOSED = "the comparison was closed before it was queried"
 
 
 class Lane(Thread):
@@ -277,17 +257,12 @@ class Lane(Thread):
         super().__init__(name="shadow lane", daemon=True)
         self._inbox, self._start, self._limits = inbox, start, limits
         self._done, self._tell = done, tell
-        self._late_ns = round(limits.late_ms * NS_PER_MS)
-        self._hang_ns = round(limits.hang_ms * NS_PER_MS)
         self._worker: CandidateWorker | None = None
         self._pause_ms = limits.backoff_ms
         self._not_before = 0.0
         self._why = ""
-        self._stopped = False
-
-    def stop(self) -> None:
+        self.stopped = False
         """Ask no more."""
-        self._stopped = True
 
     def run(self) -> None:
         while (attempt := self._inbox.get()) is not None:
@@ -295,35 +270,35 @@ class Lane(Thread):
                 candidate = self._candidate(attempt)
                 after = attempt.generation()
             except Exception as exc:  # noqa: BLE001  the lane must go on, and every pair come out
-                why = pair.told(exc)
+                why = told(exc)
                 self._tell(pair.trouble(ProblemKind.FAULT, why, attempt))
-                candidate, after = pair.not_asked(why), ""
+                candidate, after = unanswered(Status.NOT_ASKED, why), ""
             self._done(attempt._replace(candidate=candidate, after=after))
         self._close()
 
     def _candidate(self, attempt: pair.Attempt) -> LoggedAnswer:
-        if self._stopped:
-            return pair.not_asked(CLOSED)
+        if self.stopped:
+            return unanswered(Status.NOT_ASKED, CLOSED)
         if self._worker is None and monotonic_ns() < self._not_before:
-            return pair.not_asked(f"the candidate is down: {self._why}")
+            return self._down()
+        late_ns, hang_ns = (
+            round(of * NS_PER_MS) for of in (self._limits.late_ms, self._limits.hang_ms)
+        )
         try:
-            if self._worker is None:
-                self._worker = self._start()
-            side = self._worker.ask(
-                attempt.served.question, late_ns=self._late_ns, hang_ns=self._hang_ns
-            )
+            self._worker = self._worker or self._start()
+            side = self._worker.ask(attempt.served.question, late_ns=late_ns, hang_ns=hang_ns)
         except WorkerLost as lost:
-            self._replace(attempt, lost)
-            return lost.side or pair.not_asked(f"the candidate is down: {lost.cause}")
+            self._why = lost.cause
+            self._tell(pair.trouble(lost.kind, lost.cause, attempt, arm="candidate"))
+            self._close()
+            self._not_before = monotonic_ns() + self._pause_ms * NS_PER_MS
+            self._pause_ms = min(2 * self._pause_ms, self._limits.backoff_most_ms)
+            return lost.side or self._down()
         self._pause_ms = self._limits.backoff_ms
         return side
 
-    def _replace(self, attempt: pair.Attempt, lost: WorkerLost) -> None:
-        self._why = lost.cause
-        self._tell(pair.trouble(lost.kind, lost.cause, attempt, arm="candidate"))
-        self._close()
-        self._not_before = monotonic_ns() + self._pause_ms * NS_PER_MS
-        self._pause_ms = min(2 * self._pause_ms, self._limits.backoff_most_ms)
+    def _down(self) -> LoggedAnswer:
+        return unanswered(Status.NOT_ASKED, f"the candidate is down: {self._why}")
 
     def _close(self) -> None:
         if self._worker is not None:

@@ -15,7 +15,7 @@ from harness.cli.project import Project
 from harness.clicks.credit import Click, ClickLog, ShownList
 from harness.report.doc import render_terminal
 from harness.shadow.commands import FOLDER, log_folder, screen, today
-from harness.shadow.words import LogState
+from harness.shadow.summary import LogState
 from harness_engines import registry as arms
 from harness_engines.stacks.agent_mail.pipeline.plan import KillSwitch
 from tests.cli import click_log
@@ -53,7 +53,10 @@ def test_questions_are_run_and_then_watched(harness: Harness, tmp_path: Path) ->
     assert said.code == 0
     first, second, last = said.out.splitlines()
     assert first.startswith("50 queries, ")
-    assert second == "50 attempts; shed: 0; lost: 0; faults of our own: 0."
+    assert second == (
+        "50 attempts; shed (not sent to the candidate, to spare the machine): 0; lost: 0;"
+        " faults of our own: 0."
+    )
     assert last == f"The log: {tmp_path / 'log'}"
     again = harness("shadow", "run", *ARMS, *where, "--titles", "--count", 4, "--rate", 100)
     assert again.out.startswith("4 queries, ")

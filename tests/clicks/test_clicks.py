@@ -22,10 +22,10 @@ from harness.clicks.credit import (
     Click,
     ClickLog,
     Clicks,
-    ListMixer,
     Mixed,
     ShownList,
     credits_of,
+    drawn,
     preferences,
     read,
     team_draft,
@@ -70,10 +70,9 @@ def test_a_broken_line_is_named(tmp_path: Path) -> None:
 RANKINGS = ("abc", "cde")
 
 
-def test_a_failure_or_a_single_arm_shows_the_first_ranking(tmp_path: Path) -> None:
-    lists = ListMixer(ClickLog(tmp_path), seed=5)
-    failed = lists.show(("old", "new"), RANKINGS, 2, query="q", failed="new: it broke")
-    alone = lists.show(("old",), RANKINGS[:1], 2, query="q")
+def test_a_failure_or_a_single_arm_shows_the_first_ranking() -> None:
+    failed = drawn(("old", "new"), RANKINGS, 2, 5, query="q", failed="new: it broke")
+    alone = drawn(("old",), RANKINGS[:1], 2, 5, query="q")
     for one in (failed, alone):
         assert (one.documents, one.teams, one.user) == (("a", "b"), (0, 0), "")
 

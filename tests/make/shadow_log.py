@@ -16,11 +16,19 @@ from harness.corpus.prepared import Prepared
 from harness.shadow import log
 from harness.shadow.comparison import LiveComparison
 from harness.shadow.log import LogContents, LogWriter
-from harness.shadow.pair import Attempt, Generation, ServedQuery, asked, given_up, told
-from harness.shadow.record import LoggedAnswer, ProblemKind
-from harness.shadow.recorder import Export, Slices, judged
+from harness.shadow.pair import (
+    Attempt,
+    Generation,
+    Question,
+    ServedQuery,
+    Slices,
+    asked,
+    judged,
+    told,
+)
+from harness.shadow.record import LoggedAnswer
 from harness.shadow.settings import MILLION, ComparisonSettings, Limits, Recording, Sampling
-from harness.shadow.worker import CandidateWorker, Open, ProcessWorker, Question, WorkerLost
+from harness.shadow.worker import CandidateWorker, Open, ProcessWorker, WorkerLost
 from harness_engines import registry as arms
 from tests.make.toy import CANDIDATE, CONTROL, Toy
 
@@ -61,7 +69,7 @@ class Here:
             self._opened = opens()
             self._searcher = self._opened.__enter__()
         except Exception as exc:
-            raise WorkerLost(ProblemKind.CRASH, f"it did not open: {told(exc)}") from exc
+            raise WorkerLost(f"it did not open: {told(exc)}") from exc
         self._generation = Generation(self._searcher)
 
     def ask(self, question: Question, *, late_ns: int, hang_ns: int) -> LoggedAnswer:
@@ -70,9 +78,7 @@ class Here:
         try:
             return asked(self._searcher, self._generation, question, late_ns)
         except SystemExit as exc:
-            raise WorkerLost(
-                ProblemKind.CRASH, told(exc), given_up(Status.FAILED, told(exc), 0)
-            ) from exc
+            raise WorkerLost.over(Status.FAILED, told(exc), 0) from exc
 
     def close(self) -> None:
         """Let go of it."""
@@ -97,12 +103,11 @@ def comparison(
     slices: Slices | None = None,
     recording: Recording = RECORDING,
     limits: Limits = LIMITS,
-    export: Export | None = None,
 ) -> LiveComparison:
     """Compare every query, unless told otherwise."""
     sampling = Sampling(rate=rate, seed=1)
     settings = ComparisonSettings(sampling=sampling, limits=limits, recording=recording)
-    return LiveComparison(folder, start, settings, slices, export)
+    return LiveComparison(folder, start, settings, slices)
 
 
 def drained(made: LiveComparison) -> LogContents:

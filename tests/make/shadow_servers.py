@@ -17,10 +17,10 @@ import httpx
 from harness.core.engine import Searcher
 from harness.core.server import CONNECTIONS, bound, server
 from harness.shadow.comparison import LiveComparison
-from harness.shadow.http import KIND, HttpRequester, http_searcher
+from harness.shadow.http import HttpRequester, http_searcher
 from harness.shadow.log import LogContents
 from harness.shadow.receiver import Receiver, ReceiverLimits
-from harness.shadow.server import Backend, TrafficReading
+from harness.shadow.server import TrafficReading
 from harness.shadow.settings import MILLION, Sampling, read_reading
 from harness.shadow.worker import CandidateWorker
 from tests.make.shadow_log import drained, here
@@ -110,8 +110,7 @@ def candidate(server: Server, reading: TrafficReading = READING) -> Callable[[],
     @contextmanager
     def opens() -> Iterator[Searcher]:
         with httpx.Client(transport=httpx.MockTransport(server)) as client:
-            backend = Backend(reading, KIND, OTHER)
-            yield HttpRequester(client, httpx.URL(OTHER), reading, backend)
+            yield HttpRequester(client, OTHER, reading, {})
 
     return here(opens)
 

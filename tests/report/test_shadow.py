@@ -16,14 +16,13 @@ from harness.report.doc import TableBlock
 from harness.shadow import words as shadow_words
 from harness.shadow.divergences import (
     AcceptedDivergence,
-    DivergenceReview,
     Suppressions,
     SuppressionStatus,
 )
 from harness.shadow.page import document, side_by_side
 from harness.shadow.record import Degradation, Divergence, ProblemKind
-from harness.shadow.summary import Summary
-from harness.shadow.words import LogState, to_json, troubles
+from harness.shadow.summary import LogState, Summary
+from harness.shadow.words import to_json, troubles
 from tests.make.shadow_records import START, attempt, bounds, divergence, seen, shed
 from tests.report.test_page import Reader
 
@@ -45,9 +44,7 @@ def found(suppressions: tuple[AcceptedDivergence, ...] = (TIES,), twice: int = 1
     for one in divergences().values():
         summary.tell(one)
     summary.note(Degradation(0, "w1", START, "candidate", ProblemKind.CRASH, HOSTILE))
-    traces = summary.diverging.traces()
-    known = Suppressions(accepted=suppressions)
-    return LogState(summary, DivergenceReview.of(traces, known, today=TODAY), known)
+    return LogState.of(summary, Suppressions(accepted=suppressions), today=TODAY)
 
 
 def divergences() -> dict[tuple[str, int], Divergence]:
@@ -59,12 +56,12 @@ def divergences() -> dict[tuple[str, int], Divergence]:
 
 def page(shown: LogState) -> str:
     times = {"control": {"p50": Estimate(1e6, 0.9e6, 1.1e6, 102), "p99": None}}
-    sides = side_by_side(shown.judged.standing, divergences())
+    sides = side_by_side(shown.standing, divergences())
     return html.to_page(document(shown, sides, times, TODAY, (HOSTILE,)))
 
 
 def empty() -> LogState:
-    return LogState(Summary(bounds()), DivergenceReview(()), Suppressions())
+    return LogState(Summary(bounds()), Suppressions())
 
 
 def test_the_json_is_json_and_says_the_same() -> None:
@@ -83,18 +80,16 @@ def test_the_json_is_json_and_says_the_same() -> None:
     assert json.dumps(to_json(empty(), today=TODAY, percentiles={}), allow_nan=False)
 
 
-def test_red_is_for_alarms_and_not_for_answers_that_differ() -> None:
+def test_an_alarm_is_told_before_answers_that_differ() -> None:
     quiet = found(twice=0)
-    assert quiet.judged.blocking
-    assert '<li class="card hold">' in page(found())
-    assert '<li class="card unsure">' in page(quiet)
+    assert quiet.blocking
     assert shadow_words.headline(quiet).startswith("Mean Jaccard of the first hits")
-    calm = replace(quiet, judged=replace(quiet.judged, standing=()))
+    calm = replace(quiet, standing=())
     assert shadow_words.headline(calm).endswith("; every divergence is accepted.")
 
 
 def test_side_by_side_shows_where_each_hit_went() -> None:
-    shown = side_by_side(found().judged.standing, divergences())
+    shown = side_by_side(found().standing, divergences())
     ties = next(one for one in shown if one.trace.outcome == "tie_order")
     _, control, candidate = ties.shown().blocks
     assert isinstance(control, TableBlock)
@@ -120,7 +115,7 @@ NOT_TAKEN = Degradation(0, "w1", START, "shadow", ProblemKind.NOT_TAKEN, WHY)
 
 
 def shown(summary: Summary) -> LogState:
-    return LogState(summary, DivergenceReview(()), Suppressions())
+    return LogState(summary, Suppressions())
 
 
 def test_each_query_that_was_not_taken_is_counted() -> None:

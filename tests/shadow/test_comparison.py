@@ -1,22 +1,23 @@
-"""The comparison, with its lane and its recorder: it samples, sheds, switches, and goes on."""
+"""The comparison: it samples, sheds, switches off, classifies as a replay does, and goes on."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from threading import Event, Thread
-from typing import Any
 
 import hypothesis
+import numpy as np
 import pytest
 from hypothesis import strategies as st
-from opentelemetry import metrics, trace
 
-from harness.agreement import Class
-from harness.core.engine import Answer
-from harness.core.errors import BadPolicy, HarnessError
+from harness.agreement import Class, agree
+from harness.core.engine import Answer, Hit
+from harness.core.errors import HarnessError
 from harness.core.reading import MAX_LINE_BYTES
+from harness.core.records import Scalar
+from harness.core.run import Row, Run, Status
 from harness.shadow import worker
 from harness.shadow.comparison import (
     UNWRITABLE,
@@ -27,14 +28,12 @@ from harness.shadow.comparison import (
     ShedReason,
 )
 from harness.shadow.log import OFF, Stream
-from harness.shadow.record import ProblemKind
-from harness.shadow.recorder import LOOK_S
-from harness.shadow.settings import MILLION, read_settings
-from harness.shadow.telemetry import to_opentelemetry
+from harness.shadow.pair import Attempt, RecordBatch, ServedQuery, judged, unanswered
+from harness.shadow.record import DIVERGING, LoggedAnswer, ProblemKind, query_key
+from harness.shadow.settings import MILLION
 from tests.make.arms import Hand
 from tests.make.shadow_log import LIMITS, MS, RECORDING, changed, comparison, drained, here
-from tests.shadow.arms import OTHER, Arm, Plain, arm, broken, given, hits
-from tests.source import ROOT
+from tests.shadow.arms import MANIFEST, OTHER, Arm, Plain, arm, broken, given, hits
 
 SLOW = changed(RECORDING, linger_ms=100.0)
 """All that is asked in one test is written in one batch."""
@@ -113,19 +112,14 @@ def test_a_file_switches_it_off_from_the_first_question_on_while_it_is_there(
     with comparison(tmp_path, here(arm())) as made:
         ask(made, 2)
         (tmp_path / OFF).unlink()
-        until(lambda: not made.off)
+        until(lambda: not made.gate.off)
         ask(made, 1)
         (tmp_path / OFF).touch()
-        until(lambda: made.off)
+        until(lambda: made.gate.off)
         ask(made, 1)
-        made.switch_off("by hand")
-        (tmp_path / OFF).unlink()
-        drained(made)
-        time.sleep(2 * LOOK_S)
-        assert made.off == "by hand"
         found = drained(made)
     assert [one.reason for one in found.observations] == ["off", "off", "", "off"]
-    assert [one.kind for one in found.degradations if one.number == 0] == [ProblemKind.DISABLED] * 3
+    assert [one.kind for one in found.degradations if one.number == 0] == [ProblemKind.DISABLED] * 2
 
 
 def test_a_candidate_that_is_down_is_skipped_and_comes_back_after_a_pause(
@@ -218,29 +212,6 @@ def test_a_pair_that_cannot_be_written_spoils_no_other(tmp_path: Path) -> None:
     assert [(one.number, one.kind) for one in found.degradations] == [(2, ProblemKind.FAULT)]
 
 
-FILE = ROOT / "policy" / "shadow.toml"
-TEXT = FILE.read_text(encoding="utf-8")
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "says"),
-    [
-        ("queue = 64", "", "queue: is missing"),
-        ("rate = 1000000", "rate = 1000001", "sampling.rate"),
-        ("seed = 20261122", "seeds = 1", "sampling.seeds: unknown key"),
-        ("hang_ms = 3000.0", "hang_ms = 1.0", "hang_ms 1.0 must not lie below"),
-    ],
-)
-def test_nothing_has_a_default_and_what_is_wrong_is_named(
-    tmp_path: Path, old: str, new: str, says: str
-) -> None:
-    assert old in TEXT
-    (tmp_path / "shadow.toml").write_text(TEXT.replace(old, new, 1), encoding="utf-8")
-    with pytest.raises(BadPolicy, match=says) as raised:
-        read_settings(tmp_path / "shadow.toml")
-    assert raised.value.line is not None
-
-
 rates = st.integers(0, MILLION)
 seeds = st.integers(0, 2**32)
 
@@ -304,48 +275,119 @@ def test_the_budget_is_of_the_minute_that_just_was() -> None:
     assert made.admit() is ShedReason.BUDGET
 
 
-class Reported(list[tuple[Any, ...]]):
-    """A meter, its instruments, a tracer and its spans: all that is reported is in the list."""
-
-    def named(self, name: str, **_: str) -> Reported:
-        made = Reported()
-        made.add = made.record = lambda *said: self.append((name, *said))  # type: ignore[attr-defined]
-        return made
-
-    create_counter = create_histogram = named
-
-    def start_span(self, name: str, *, attributes: dict[str, object], start_time: int) -> Reported:
-        made = Reported()
-        made.end = lambda until: self.append((name, attributes["outcome"], until - start_time))  # type: ignore[attr-defined]
-        return made
+PRINT = MANIFEST.fingerprint
+G = PRINT[:16]
 
 
-@pytest.fixture
-def reported(monkeypatch: pytest.MonkeyPatch) -> Reported:
-    found = Reported()
-    monkeypatch.setattr(metrics, "get_meter", lambda _: found)
-    monkeypatch.setattr(trace, "get_tracer", lambda _: found)
-    return found
+def pair(
+    shown: object = "ab",
+    candidate: str | LoggedAnswer | None = "ab",
+    *,
+    number: int = 1,
+    k: int = 10,
+    text: str = "red fox",
+    params: Mapping[str, Scalar] | None = None,
+    error: str = "",
+    after: str = G,
+    shed: str = "",
+) -> Attempt:
+    """One pair; letters are the documents that an arm showed."""
+    answer = Answer(hits(shown), PRINT) if isinstance(shown, str) else shown
+    served = ServedQuery(text, k, params or {}, answer, error, 1_000, G)
+    side = found(candidate) if isinstance(candidate, str) else candidate
+    return Attempt(number, 10 * number, 7, served, lambda: G, side, after, shed)
 
 
-def test_each_attempt_is_reported_as_it_is_logged(tmp_path: Path, reported: Reported) -> None:
-    with comparison(tmp_path, here(arm()), export=to_opentelemetry()) as made:
-        for text in ("ab", "zzz", "secret words"):
-            Shadowed(Arm(), made).search(text, 10, client="ada")
-        logged = drained(made).observations
-    outcomes = [one.outcome.value for one in logged]
-    counted = [said["outcome"] for name, _, *(said,) in by(reported, "shadow.attempts")]
-    assert sorted(counted) == sorted(outcomes)
-    spans = {(outcome, ns) for _, outcome, ns in by(reported, "shadow.attempt")}
-    assert spans == {
-        (one.outcome.value, one.candidate.elapsed_ns) for one in logged if one.candidate
-    }
-    assert len(by(reported, "shadow.duration")) == 2 * len(logged)
-    assert [one[1] for one in by(reported, "shadow.jaccard")] == [
-        one.jaccard for one in logged if one.jaccard is not None
-    ]
-    assert not any(word in str(reported) for word in ("secret", "ada"))
+def found(ids: str, served_by: str = PRINT, after: str = G) -> LoggedAnswer:
+    return LoggedAnswer(Status.ANSWERED, hits(ids), served_by, "", "", 2_000, G, after)
 
 
-def by(found: Reported, name: str) -> list[tuple[Any, ...]]:
-    return [one for one in found if one[0] == name]
+def judge(*pairs: Attempt) -> RecordBatch:
+    return judged(pairs, writer="w", persistence=0.9, slices=None)
+
+
+lists = st.text("abcdefgh", max_size=6)
+
+
+@hypothesis.settings(deadline=None, max_examples=60)
+@hypothesis.given(
+    rows=st.lists(st.tuples(lists, lists, st.sampled_from([1, 3, 10])), min_size=1, max_size=9)
+)
+def test_each_pair_is_classified_and_measured_as_in_a_replay(
+    rows: list[tuple[str, str, int]],
+) -> None:
+    made = [pair(a[:k], b[:k], number=n, k=k) for n, (a, b, k) in enumerate(rows, start=1)]
+    records = {record.number: record for record in judge(*made).observations}
+    for number, (a, b, k) in enumerate(rows, start=1):
+        runs = [
+            Run.of(arm, [Row("q", Status.ANSWERED, hits(ids[:k]), PRINT)])
+            for arm, ids in (("control", a), ("candidate", b))
+        ]
+        wanted = agree(*runs, depths=[k], p=0.9)
+        record = records[number]
+        assert record.outcome == wanted.classes[0]
+        for value, scores in ((record.jaccard, f"Jaccard@{k}"), (record.rbo, "RBO")):
+            same = wanted.scores[scores].values
+            assert (value is None) == (len(same) == 0)
+            assert value is None or value == pytest.approx(float(same[0]), abs=1e-12)
+
+
+def test_an_observation_tells_what_both_arms_showed() -> None:
+    (record,) = judge(pair("abb", "bacd", params={"limit": 3}, number=4)).observations
+    assert (record.number, record.served, record.at, record.writer) == (4, 40, 7, "w")
+    assert record.query == query_key("red fox", {"limit": 3})
+    assert record.control is not None
+    assert record.candidate is not None
+    control = record.control
+    assert (control.hits, control.duplicates, control.elapsed_ns) == (2, 1, 1_000)
+    assert (record.candidate.top, record.candidate.top_raw) == (1.0, 50.0)
+    assert record.candidate.served_by == PRINT
+    assert record.control.generation == G
+    assert record.control.answer != record.candidate.answer
+    (same,) = judge(pair("ab", "ab")).observations
+    assert same.control is not None
+    assert same.candidate is not None
+    assert same.control.answer == same.candidate.answer == record.control.answer
+
+
+ERROR = unanswered(Status.FAILED, "ValueError: x", 5)
+LATE = unanswered(Status.TIMED_OUT, "late", 5)
+UNKNOWN = LoggedAnswer(Status.ANSWERED, hits("ab"), PRINT, "", "", 1, "", "")
+
+
+@pytest.mark.parametrize(
+    ("made", "outcome", "reason"),
+    [
+        (pair(candidate=ERROR), Class.ERROR, "candidate: ValueError: x"),
+        (pair(None, error="KeyError: y"), Class.ERROR, "control: KeyError: y"),
+        (pair(None, ERROR, error="KeyError: y"), Class.ERROR,
+         "control: KeyError: y; candidate: ValueError: x"),
+        (pair(["a"]), Class.ERROR, "control: answered list instead of an Answer"),
+        (pair("abc", k=2), Class.ERROR, "control: 3 hits were shown, 2"),
+        (pair(candidate=LATE), Class.TIMEOUT, "candidate: late"),
+        (pair(candidate=unanswered(Status.NOT_ASKED, "down")), Class.SKIPPED, "candidate: down"),
+        (pair(candidate=None, shed="queue"), Class.SHED, "queue"),
+        (pair(after="other"), Class.STALE, f"the index of the control moved from {G} to other"),
+        (pair(candidate=found("xy", after="z")), Class.STALE,
+         f"the index of the candidate moved from {G} to z"),
+        (pair(after=""), Class.STALE, f"the index of the control moved from {G} to unknown"),
+        (pair(candidate=UNKNOWN), Class.STALE, "the index of the candidate moved from unknown"),
+    ],
+)  # fmt: skip
+def test_what_was_not_compared_says_why_and_has_no_number(
+    made: Attempt, outcome: Class, reason: str
+) -> None:
+    records = judge(made)
+    (record,) = records.observations
+    assert record.outcome is outcome
+    assert record.reason.startswith(reason)
+    assert record.jaccard is None
+    assert record.rbo is None
+    assert len(records.divergences) == (outcome in DIVERGING)
+
+
+def test_numbers_of_any_type_and_half_of_a_character_can_be_written() -> None:
+    shown = Answer((Hit("\ud800", np.float32(0.5), 3),), PRINT)  # type: ignore[arg-type]
+    (record,) = judge(pair(shown, "b", text="\udfff")).divergences
+    assert [type(value) for value in record.control.hits[0][1:]] == [float, float]
+    assert (record.text, record.control.hits[0].doc_id) == ("\\udfff", "\\ud800")

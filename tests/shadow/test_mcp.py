@@ -23,6 +23,7 @@ from harness.core.engine import Searcher
 from harness.core.run import Status
 from harness.shadow.log import LogContents
 from harness.shadow.mcp import McpControl, McpProxy
+from harness.shadow.server import Backend
 from harness.shadow.settings import read_reading
 from tests.make.shadow_log import comparison, drained, here
 from tests.shadow.arms import OTHER, Arm
@@ -76,7 +77,7 @@ def test_a_call_is_answered_and_offered(tmp_path: Path) -> None:
     assert (one.text, one.k) == ("ab", 20)
     assert [hit.doc_id for hit in one.control.hits] == ["3", "1"]
     assert one.params == {"tool": "search_messages", "arguments": '{"query": "ab"}'}
-    assert one.control.served_by == READING.manifest("mcp", "letters 7").fingerprint
+    assert one.control.served_by == Backend(READING, "mcp", "letters 7").manifest.fingerprint
 
 
 def test_a_call_of_another_tool_reaches_the_control_alone(tmp_path: Path) -> None:

@@ -34,6 +34,7 @@ from harness.shadow.receiver import (
 )
 from harness.shadow.record import ProblemKind
 from harness.shadow.server import (
+    Backend,
     TrafficReading,
 )
 from harness.shadow.settings import MILLION, Limits, Sampling, read_settings
@@ -106,7 +107,7 @@ def test_a_query_is_asked_of_both_and_kept_with_all_it_takes(tmp_path: Path) -> 
     assert [hit.doc_id for hit in one.control.hits] == ["ab", "c"]
     assert [hit.raw_score for hit in one.control.hits] == [9.5, 8.5]
     assert (one.control.elapsed_ns or 0) > 0
-    assert one.candidate.served_by == READING.manifest("http", OTHER).fingerprint
+    assert one.candidate.served_by == Backend(READING, "http", OTHER).manifest.fingerprint
     for server in (control, other):
         (sent,) = server.asked
         assert sent.url.raw_path == b"/search?q=apple&size=2"

@@ -59,24 +59,25 @@ def test_a_look_sees_what_is_new_and_what_was_accepted_meanwhile(
         look = LogWatch([tmp_path / "log"], WATCH, suppressions)
         assert look.now(TODAY).summary.tally.attempted == 0
         log.append([attempt(1, outcome=Class.REORDER)], [], [])
-        assert len(look.now(TODAY).judged.blocking) == 1
+        assert len(look.now(TODAY).blocking) == 1
         accept(
             suppressions, AcceptedDivergence.of("r", "b", TODAY, kind=Class.REORDER), today=TODAY
         )
         log.append([attempt(2, outcome=Class.REORDER)], [], [])
         found = look.now(TODAY)
-        assert (found.summary.tally.attempted, found.judged.blocking) == (2, ())
-        assert found.judged.counts == {SuppressionStatus.ACCEPTED: 2}
-        assert len(look.now(date(2026, 11, 23)).judged.blocking) == 1
+        assert (found.summary.tally.attempted, found.blocking) == (2, ())
+        assert [standing for _, standing in found.standing] == [SuppressionStatus.ACCEPTED]
+        assert len(look.now(date(2026, 11, 23)).blocking) == 1
 
 
 def reported(tmp_path: Path, suppressions: Path) -> tuple[str, dict[str, Any]]:
     """Write the report of the log; return its page and its JSON."""
-    written = shadow_report(
+    shadow_report(
         [tmp_path / "log"], tmp_path / "out", bounds=WATCH, suppressions=suppressions, today=TODAY,
         top=1, commands=("typed",),
     )  # fmt: skip
-    return written.page.read_text("utf-8"), json.loads(written.json.read_text("utf-8"))
+    page, found = (tmp_path / "out" / name for name in ("index.html", "shadow.json"))
+    return page.read_text("utf-8"), json.loads(found.read_text("utf-8"))
 
 
 def test_the_report_has_both_rankings_and_percentiles_with_their_intervals(
@@ -222,11 +223,11 @@ SAYS_OTHERWISE = {"headline", "alarms"}
 
 
 def reported_now(folder: Path) -> dict[str, Any]:
-    written = shadow_report(
+    shadow_report(
         [LOG], folder, bounds=WATCH, suppressions=EARLIER / "accepted.toml", today=THEN, top=3,
         commands=(),
     )  # fmt: skip
-    found: dict[str, Any] = json.loads(written.json.read_text("utf-8"))
+    found: dict[str, Any] = json.loads((folder / "shadow.json").read_text("utf-8"))
     return found
 
 
