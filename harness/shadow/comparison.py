@@ -36,7 +36,7 @@ from harness.shadow.settings import (
     Limits,
     Recording,
 )
-from harness.shadow.worker import CandidateWorker, Lane, Open, ProcessWorker
+from harness.shadow.worker import Lane, Open, ProcessWorker
 
 
 class Sampler:
@@ -299,7 +299,7 @@ class LiveComparison:
     def __init__(
         self,
         folder: Path,
-        start: Callable[[], CandidateWorker],
+        start: Callable[[], ProcessWorker],
         settings: ComparisonSettings,
         slices: Slices | None = None,
     ) -> None:

@@ -14,7 +14,6 @@ from multiprocessing.connection import Connection, wait
 from queue import SimpleQueue
 from threading import Thread
 from time import monotonic_ns, perf_counter_ns
-from typing import Protocol
 
 import psutil
 from pydantic import TypeAdapter, ValidationError
@@ -58,18 +57,6 @@ class WorkerLost(Exception):
         """What the log calls it."""
         late = self.side is not None and self.side.status is Status.TIMED_OUT
         return ProblemKind.TIMEOUT if late else ProblemKind.CRASH
-
-
-class CandidateWorker(Protocol):
-    """An open candidate that is queried one query at a time."""
-
-    def ask(self, question: Question, *, late_ns: int, hang_ns: int) -> LoggedAnswer:
-        """Ask, and give the candidate up after ``hang_ns``."""
-        ...
-
-    def close(self) -> None:
-        """End it."""
-        ...
 
 
 class Garbage(Exception):
@@ -151,6 +138,7 @@ class ProcessWorker:
             raise WorkerLost(f"it did not open: {problem}")
 
     def ask(self, question: Question, *, late_ns: int, hang_ns: int) -> LoggedAnswer:
+        """Ask, and give the candidate up after ``hang_ns``."""
         self._number += 1
         text, k, params = question  # as JSON halves of surrogate pairs get through
         sent = json.dumps([self._number, text, k, dict(params), late_ns]).encode()
@@ -202,6 +190,7 @@ class ProcessWorker:
         return WorkerLost.over(Status.FAILED, cause, spent_ns)
 
     def close(self) -> None:
+        """End it."""
         self._ours.close()
         self._process.kill()
         self._process.join()
@@ -249,7 +238,7 @@ class Lane(Thread):
         self,
         inbox: SimpleQueue[pair.Attempt | None],
         *,
-        start: Callable[[], CandidateWorker],
+        start: Callable[[], ProcessWorker],
         limits: Limits,
         done: Callable[[pair.Attempt], None],
         tell: Callable[[Degradation], None],
@@ -257,7 +246,7 @@ class Lane(Thread):
         super().__init__(name="shadow lane", daemon=True)
         self._inbox, self._start, self._limits = inbox, start, limits
         self._done, self._tell = done, tell
-        self._worker: CandidateWorker | None = None
+        self._worker: ProcessWorker | None = None
         self._pause_ms = limits.backoff_ms
         self._not_before = 0.0
         self._why = ""

@@ -28,7 +28,7 @@ from harness.shadow.pair import (
 )
 from harness.shadow.record import LoggedAnswer
 from harness.shadow.settings import MILLION, ComparisonSettings, Limits, Recording, Sampling
-from harness.shadow.worker import CandidateWorker, Open, ProcessWorker, WorkerLost
+from harness.shadow.worker import Open, ProcessWorker, WorkerLost
 from harness_engines import registry as arms
 from tests.make.toy import CANDIDATE, CONTROL, Toy
 
@@ -61,10 +61,10 @@ HASTY = changed(LIMITS, late_ms=200.0, hang_ms=300.0)
 """Limits for a candidate that hangs."""
 
 
-class Here:
+class Here(ProcessWorker):
     """A candidate that is asked where it is: nothing of it is contained but an exception."""
 
-    def __init__(self, opens: Open) -> None:
+    def __init__(self, opens: Open) -> None:  # no process is started
         try:
             self._opened = opens()
             self._searcher = self._opened.__enter__()
@@ -85,19 +85,19 @@ class Here:
         self._opened.__exit__(None, None, None)
 
 
-def here(opens: Open) -> Callable[[], CandidateWorker]:
+def here(opens: Open) -> Callable[[], ProcessWorker]:
     """Start the candidate where it is asked."""
     return partial(Here, opens)
 
 
-def in_process(opens: Open) -> Callable[[], CandidateWorker]:
+def in_process(opens: Open) -> Callable[[], ProcessWorker]:
     """Start the candidate in a process."""
     return partial(ProcessWorker, opens, LIMITS)
 
 
 def comparison(
     folder: Path,
-    start: Callable[[], CandidateWorker],
+    start: Callable[[], ProcessWorker],
     *,
     rate: int = MILLION,
     slices: Slices | None = None,

@@ -22,7 +22,7 @@ from harness.shadow.log import LogContents
 from harness.shadow.receiver import Receiver, ReceiverLimits
 from harness.shadow.server import TrafficReading
 from harness.shadow.settings import MILLION, Sampling, read_reading
-from harness.shadow.worker import CandidateWorker
+from harness.shadow.worker import ProcessWorker
 from tests.make.shadow_log import drained, here
 from tests.source import ROOT
 
@@ -104,7 +104,7 @@ def packed(sent: Sent) -> Sent:
     return Sent(200, [("Content-Encoding", "gzip")], gzip.compress(sent.body))
 
 
-def candidate(server: Server, reading: TrafficReading = READING) -> Callable[[], CandidateWorker]:
+def candidate(server: Server, reading: TrafficReading = READING) -> Callable[[], ProcessWorker]:
     """Give a start of a candidate behind ``server``."""
 
     @contextmanager

@@ -17,7 +17,7 @@ from harness.core.run import Status
 from harness.shadow import log
 from harness.shadow.comparison import Shadowed
 from harness.shadow.record import ProblemKind
-from harness.shadow.worker import CandidateWorker
+from harness.shadow.worker import ProcessWorker
 from tests.make.shadow_log import HASTY, LIMITS, comparison, drained, here, in_process
 from tests.shadow.arms import MANIFEST, OTHER, Arm, Plain, arm, given, hits
 
@@ -68,7 +68,7 @@ def test_a_client_is_written_by_a_key_of_the_log_and_never_as_it_is(tmp_path: Pa
     ],
 )  # fmt: skip
 def test_a_candidate_that_misbehaves_changes_no_answer(
-    tmp_path: Path, how: str, start: Callable[..., Callable[[], CandidateWorker]]
+    tmp_path: Path, how: str, start: Callable[..., Callable[[], ProcessWorker]]
 ) -> None:
     alone = Arm()
     texts = [*TEXTS, how, *TEXTS]
