@@ -30,22 +30,14 @@ CONNECTIONS, FEW_CONNECTIONS = 1024, 128
 """Open at once: of a server that a load balancer or programs use, and of one for one team."""
 BACKLOG = 4096
 """Connections that the system queues before they are accepted, as far as it allows."""
-ACCEPTED = 2
-"""Connections that are accepted before those that are open have their turn."""
 GRACE_S = 1.0
 """Seconds that a connection may wait in any case: its request may be on its way."""
 REQUEST_S = 10.0
 """Seconds in which a request comes whole: from the connection on, or from its first byte."""
-STOP_S = 10
-"""Seconds for requests that are being answered when the server is told to end."""
 HEAD_BYTES = 65_536
 """Of a request without its body: its head, and the lengths of chunks and the trailers."""
 PIPELINED, PARAMETERS = 16, 64
 """Most requests of a connection that wait, and parameters of an address."""
-READ_BYTES = 16_384
-"""Read of one connection before the next one's turn."""
-SWITCH_S = 0.0005
-"""Within which a thread that computes lets the one that serves go on; Python has 5 ms."""
 AT_ONCE = max(2, cpu_count() or 0)
 """Requests of one client that are answered at once; others of it wait, and no one else does."""
 BEARER = "bearer "
@@ -79,10 +71,10 @@ def server(app: ASGIApp, connections: int = FEW_CONNECTIONS) -> uvicorn.Server:
         lifespan="on",
         ws="none",
         http=GuardedProtocol,
-        backlog=ACCEPTED,
+        backlog=2,  # so many are accepted before those that are open have their turn
         server_header=False,
         date_header=False,
-        timeout_graceful_shutdown=STOP_S,
+        timeout_graceful_shutdown=10,  # seconds, for requests that are being answered
     )
     return FairServer(config, connections)
 
@@ -95,8 +87,8 @@ class FairServer(uvicorn.Server):
         self._most = connections
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Listen with the long backlog: asyncio has one number for it and for ``ACCEPTED``."""
-        sys.setswitchinterval(SWITCH_S)
+        """Listen with the long backlog: asyncio has one number for it and for the accepted."""
+        sys.setswitchinterval(0.0005)  # a thread that computes gives way after that; Python: 5 ms
         gc.freeze()  # what is loaded stays: a full collection over all of it took 140 ms
         await super().startup(sockets)
         for one in sockets or ():
@@ -129,7 +121,7 @@ class GuardedProtocol(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Take a connection, whose first request has so much time."""
         super().connection_made(transport)
-        transport.max_size = READ_BYTES  # type: ignore[attr-defined]
+        transport.max_size = 16_384  # type: ignore[attr-defined]  # read in one turn
         self.since = monotonic()
         self.late = self.loop.call_later(REQUEST_S, transport.close)
 

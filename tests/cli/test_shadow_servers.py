@@ -194,7 +194,7 @@ class Search(BaseHTTPRequestHandler):
 @contextmanager
 def serving() -> Iterator[str]:
     with ThreadingHTTPServer(("127.0.0.1", 0), Search) as server:
-        Thread(target=server.serve_forever, daemon=True).start()
+        Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         yield f"http://127.0.0.1:{server.server_address[1]}"
         server.shutdown()
 
