@@ -21,8 +21,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # on matrices as small as ou
 import pytest
 from hypothesis import settings
 
-from tests import cold, forked, unsynced
-from tests.once import once
+from tests import programs
 from tests.thinned import PROFILES, thin
 
 if TYPE_CHECKING:
@@ -34,7 +33,7 @@ SELDOM = 20_000
 LONGEST = (
     "oracle/test_golden.py",
     "docs/test_run_commands.py",
-    "slices/test_slices.py",
+    "test_slices.py",
     "test_package.py",
     "docs/test_notebooks.py",
     "engines/test_kept_services.py",
@@ -60,10 +59,10 @@ def pytest_configure(config: pytest.Config) -> None:
     every = bool(config.getoption("--all"))
     settings.register_profile(PROFILES[every], deadline=None, max_examples=MANY if every else FEW)
     settings.load_profile(PROFILES[every])
-    cold.forget()
+    programs.read_back()
     if not every:
-        forked.fork()
-        unsynced.no_waiting()
+        programs.fork()
+        programs.no_waiting()
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -119,15 +118,24 @@ def draws(pytestconfig: pytest.Config) -> Callable[[int, int], int]:
 def measured(tmp_path_factory: pytest.TempPathFactory) -> Toy:
     """Run the stages up to the race once; a test may read it and must not write to it."""
     from harness.cli.project import Project
-    from tests.make.toy import Toy
+    from tests.make import toy
 
-    return Toy(Project(once(tmp_path_factory, "measured", _measure)))
+    def made(root: Path) -> None:
+        toy.make(root).measure(timed=True)
+
+    return toy.Toy(Project(programs.once(tmp_path_factory, "measured", made)))
+
+
+@pytest.fixture
+def project(measured: Toy, tmp_path: Path) -> Toy:
+    """Copy it, for a test to do with as it likes."""
+    return measured.copied(tmp_path / "project")
 
 
 @pytest.fixture
 def anew() -> Iterator[None]:
     """Start Python anew for each process, for tests that look at the processes themselves."""
-    with forked.anew():
+    with programs.anew():
         yield
 
 
@@ -152,17 +160,7 @@ def derived_once(pytestconfig: pytest.Config) -> Iterator[None]:
         yield
 
 
-@pytest.fixture(scope="module")
-def none_drawn(pytestconfig: pytest.Config) -> Iterator[None]:
-    """Write empty pictures on all pages of a module's tests; painted by ``--all``."""
-    from tests import once_a_process
-
-    with once_a_process.pictures(painted=bool(pytestconfig.getoption("--all"))):
-        yield
-
-
-@pytest.fixture
-def undrawn(pytestconfig: pytest.Config) -> Iterator[None]:
+def _undrawn(pytestconfig: pytest.Config) -> Iterator[None]:
     """Write empty pictures on pages, for tests that do not look at them; painted by ``--all``."""
     from tests import once_a_process
 
@@ -170,13 +168,5 @@ def undrawn(pytestconfig: pytest.Config) -> Iterator[None]:
         yield
 
 
-@pytest.fixture
-def project(measured: Toy, tmp_path: Path) -> Toy:
-    """Copy it, for a test to do with as it likes."""
-    return measured.copied(tmp_path / "project")
-
-
-def _measure(root: Path) -> None:
-    from tests.make import toy
-
-    toy.make(root).measure(timed=True)
+undrawn = pytest.fixture(_undrawn)
+none_drawn = pytest.fixture(scope="module")(_undrawn)

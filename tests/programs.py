@@ -1,30 +1,118 @@
-"""The command line in a process of its own, forked from one that has imported it already.
+"""What holds for processes of tests: forked, waiting for no disk, folders made once for all.
 
-In all else it is ``subprocess.Popen``: pipes, folder, environment, signals, exit code. To import
-what a server needs takes a second of a processor; ``--all`` starts Python anew.
+``--all`` starts Python anew, waits for the disk, and so sees that all of it says the same.
 """
 
 from __future__ import annotations
 
 import atexit
+import fcntl
 import multiprocessing
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping, Sequence
-from multiprocessing import reduction
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from multiprocessing import context, reduction
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+from unittest.mock import patch
+
+import pytest
 
 import harness
-from tests import forked
+from harness.core.store import Artifact
 
+T = TypeVar("T")
 PYTHON = (sys.executable, "-m", "harness")
 """What the words of a command begin with."""
 DEAF: dict[int, Any] = {signal.SIGINT: signal.default_int_handler, signal.SIGHUP: signal.SIG_DFL}
 """What a program may be started deaf to, and what else it does: it inherits that as if started."""
+WORKER = "popen-gw"
+"""How the folder of a process begins that pytest-xdist started; it lies in that of the run."""
+IMPORTED = (
+    "harness_engines.stacks.agent_mail.arm",
+    "harness_engines.stacks.agent_mail.mcp_tools.server",
+    "harness_engines.stacks.text.fts5",
+    "harness_engines.stacks.text.tantivy",
+    "harness.serve.commands",
+    "harness.shadow.worker",
+    "harness.shadow.http",
+    "harness.load.files",
+    "harness.pipeline.mail",
+    "harness.pipeline.prepare",
+    "harness.pipeline.race",
+    "harness.pipeline.replay",
+    "harness.shadow.mcp",
+)
+"""What forked processes do, and the engines that most of them open."""
+KNOWN = vars(context)["_concrete_contexts"]
+ANEW = KNOWN["spawn"]
+
+
+def fork() -> None:
+    """Let ``spawn`` mean a fork of a server that has imported our modules, and no more."""
+    KNOWN["spawn"] = KNOWN["forkserver"]
+    multiprocessing.set_forkserver_preload(list(IMPORTED))
+
+
+@contextmanager
+def anew() -> Iterator[None]:
+    """Start Python anew after all, for tests that look at the processes themselves."""
+    with patch.dict(KNOWN, spawn=ANEW):
+        yield
+
+
+def no_waiting() -> None:
+    """Let ``os.fsync`` look only whether the file is open, in this process and its forks.
+
+    That a file is synced, and before what, is seen by tests that watch it (``tests/crash``).
+    """
+
+    def looked_at(file: Any) -> None:  # noqa: ANN401  a number, or what has one
+        os.fstat(file if isinstance(file, int) else file.fileno())
+
+    os.fsync = looked_at
+
+
+HANDING_ON = Artifact.write
+"""As the product has it; for tests of just that."""
+
+
+def read_back() -> None:
+    """Let what was written be read from its file, as another process reads it.
+
+    A process that goes from stage to stage hands values on (``harness.core.store``). A test that
+    writes and reads would then try neither half.
+    """
+
+    def forgetting(self: Artifact[T], path: Path, value: T, *, durable: bool = False) -> None:
+        HANDING_ON(self, path, value, durable=durable)
+        self._known.clear()
+
+    Artifact.write = forgetting  # type: ignore[method-assign]
+
+
+def once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], object]) -> Path:
+    """Return the folder ``name`` that all processes of this run share, made by ``make``.
+
+    Nothing is there yet when ``make`` gets the path. Who asks while another makes it waits. What
+    failed half way is made again by who asks next.
+    """
+    base = factory.getbasetemp()
+    shared = base.parent if base.name.startswith(WORKER) else base
+    folder, done = shared / "once" / name, shared / "once" / f"{name}.done"
+    folder.parent.mkdir(exist_ok=True)
+    with (folder.parent / f"{name}.lock").open("w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        if not done.exists():
+            shutil.rmtree(folder, ignore_errors=True)
+            make(folder)
+            done.touch()
+    return folder
 
 
 class Handed:
@@ -42,7 +130,10 @@ def _taken(given: Any) -> int:  # noqa: ANN401  of multiprocessing's own
 
 
 class Program(subprocess.Popen[str]):
-    """A command of the harness that runs."""
+    """A command of the harness in a process of its own, forked where ``fork`` was called.
+
+    In all else it is ``subprocess.Popen``: pipes, folder, environment, signals, exit code.
+    """
 
     def __init__(self, words: Sequence[str | Path], **given: Any) -> None:  # noqa: ANN401  as Popen's
         assert tuple(words[:3]) == PYTHON, words
@@ -50,7 +141,7 @@ class Program(subprocess.Popen[str]):
 
     def _execute_child(self, *given: Any) -> None:  # noqa: ANN401  the standard library's own
         self.forked: Any = None
-        if not forked.forks():
+        if KNOWN["spawn"] is ANEW:
             super()._execute_child(*given)  # type: ignore[misc]  # no part of what is told of it
             return
         words, folder, env, pipes = given[0], given[5], given[6], given[10:16]
@@ -111,11 +202,11 @@ def _run(
     sys.stdin = os.fdopen(0, closefd=False)
     sys.stdout = os.fdopen(1, "w", closefd=False)
     sys.stderr = os.fdopen(2, "w", 1, errors="backslashreplace", closefd=False)
+    from harness.cli import main
+
     sys.argv = [str(Path(harness.__path__[0]) / "__main__.py"), *words]
     for one, handler in DEAF.items():
         signal.signal(one, signal.SIG_IGN if one in deaf else handler)
-    from harness.cli import main
-
     try:
         main()
     finally:

@@ -40,6 +40,26 @@ def test_a_file_is_not_endless() -> None:
     assert long == []
 
 
+def whole_marks() -> list[tuple[Path, str]]:
+    """Return the test that each mark of ``whole`` names, with the file that it stands in."""
+    return [
+        (path, ast.literal_eval(node.args[0]))
+        for path in TESTS
+        if ".whole(" in path.read_text("utf-8")
+        for node in ast.walk(parsed(path))
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "pytest.mark.whole"
+    ]
+
+
+@pytest.mark.parametrize(("path", "kept"), whole_marks())
+def test_what_is_kept_in_the_place_of_a_test_is_there_and_run(path: Path, kept: str) -> None:
+    file, _, name = kept.rpartition("::")
+    tests = parsed(ROOT / file if file else path).body
+    (test,) = (one for one in tests if isinstance(one, ast.FunctionDef) and one.name == name)
+    marks = map(ast.unparse, test.decorator_list)
+    assert not any(one.startswith("pytest.mark.whole") for one in marks)
+
+
 @pytest.mark.slow
 def test_a_module_runs_nothing_when_it_is_imported() -> None:
     for module in known().values():

@@ -19,7 +19,7 @@ from tests.cli import broken_engine
 from tests.cli.broken_engine import ENDLESS, FAILURES, MOMENTS, stamped
 from tests.cli.conftest import Harness
 from tests.cli.owned import command_tree, leaves
-from tests.docs.shell import Shell
+from tests.docs.pages import Shell
 from tests.make import shadow_log as live_log
 from tests.make.toy import Toy
 from tests.source import ROOT

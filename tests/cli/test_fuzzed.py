@@ -39,8 +39,7 @@ from tests.cli.owned import (
 )
 from tests.cli.owned import NEW as NEW_OWNED
 from tests.cli.test_inspect import SPACE
-from tests.docs.pages import COMMAND, ROOT
-from tests.docs.shell import Said, Shell
+from tests.docs.pages import COMMAND, ROOT, Said, Shell
 from tests.make import shadow_log as live_log
 from tests.make.damage import NAMES, PLANTED, holding
 from tests.make.desk import OVERLAP, make_panel, write_pool

@@ -16,7 +16,7 @@ from harness_engines.stacks.agent_mail.ingest import Draft
 from harness_engines.stacks.agent_mail.mcp_tools.arguments import InProject
 from harness_engines.stacks.agent_mail.pipeline.plan import KillSwitch
 from tests.cli.conftest import Harness
-from tests.docs.shell import Shell
+from tests.docs.pages import Shell
 from tests.make.forging import forge, promoted
 from tests.make.toy import GATES, HEAD, NAME, STEP, Toy
 

@@ -18,8 +18,8 @@ from harness.core.errors import BadFile
 from harness.core.folders import changing, cut_off, journal_of
 from harness.core.records import Document, Query
 from harness.core.store import Artifact, Journal, Json, JsonLines
-from tests import cold
 from tests.make.damage import killed
+from tests.programs import HANDING_ON
 
 # Kinds of files: read once, written whole, refused by name
 
@@ -70,7 +70,7 @@ def test_a_file_is_parsed_again_where_its_bytes_changed_and_nothing_else(tmp_pat
 def test_what_was_written_and_edited_since_is_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Artifact, "write", cold.handing_on)
+    monkeypatch.setattr(Artifact, "write", HANDING_ON)
     kind, path = means(), tmp_path / "means.json"
     kind.write(path, [Mean("fts5", 0.5)])
     path.write_text('[{"arm": "fts5", "value": 0.25}]')

@@ -17,8 +17,17 @@ from harness.core.folders import cut_off
 from harness.corpus import judgements
 from harness.migrate import ledger as migrate_ledger
 from harness_engines.stacks.agent_mail.budget import value_in
-from tests.crash.commands import COMMANDS, QUICK, Command, unjudged
-from tests.crash.crashing import Crashing, Ended, everything, left_over, synced
+from tests.crash.crashing import (
+    COMMANDS,
+    QUICK,
+    Command,
+    Crashing,
+    Ended,
+    everything,
+    left_over,
+    synced,
+    unjudged,
+)
 from tests.crash.server import KILL, Attempt
 from tests.make.toy import NAME, Toy
 

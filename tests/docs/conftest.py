@@ -9,10 +9,9 @@ from pathlib import Path
 import pytest
 
 from tests import once_a_process
-from tests.docs.pages import ROOT
-from tests.docs.shell import Shell
+from tests.docs.pages import ROOT, Shell
 from tests.docs.world import World, make
-from tests.once import once
+from tests.programs import once
 
 SHAPES = ("ring", "cube", "cone", "disc", "tube", "leaf", "star", "wire")
 COLOURS = ("red", "green", "blue", "grey", "black")

@@ -25,7 +25,7 @@ from harness.pipeline.params import Params
 from harness.policy.model import Demands, GateHead, Header, Premises, StepTable
 from harness_engines import registry as arms
 from harness_engines import stacks
-from tests.docs import reference, reference_words
+from tests.docs import reference
 from tests.docs.contract import PAGE, missing, rows
 from tests.docs.pages import ASSIGNED, COMMAND, ROOT, Page, page, pages
 from tests.mutants.listed import mutants
@@ -92,7 +92,7 @@ def test_an_example_of_a_help_text_can_be_typed(line: str) -> None:
 
 
 def test_every_file_that_a_run_leaves_is_listed() -> None:
-    listed = {name for files in reference_words.FILES.values() for name in files}
+    listed = {name for files in reference.FILES.values() for name in files}
     assert set(RESULTS) <= listed
 
 

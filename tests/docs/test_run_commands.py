@@ -1,6 +1,6 @@
 """Every command of every page is run, in the order of its page, in a small project.
 
-What cannot be run is in ``tests/docs/tables.py`` with the reason and the test that does the same.
+What cannot be run is in ``ELSEWHERE`` with the reason and the test that does the same.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import chdir, nullcontext
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from itertools import dropwhile
 from pathlib import Path
 from typing import TypeVar
@@ -22,22 +23,175 @@ from mkdocs.config import load_config
 from benchmarks.simulate import TABLES
 from tests import once_a_process
 from tests.cli.owned import command_tree, leaves
-from tests.docs.pages import ASSIGNED, COMMAND, ROOT, pages
-from tests.docs.shell import Said, Shell
-from tests.docs.tables import (
-    BEFORE,
-    CODES,
-    ELSEWHERE,
-    FILLED,
-    KEYS,
-    LONGER,
-    MAKES,
-    MOST_ARMS,
-    ONLY_HELP,
-    SHADOW,
-    SMALLER,
-)
+from tests.docs.pages import ASSIGNED, COMMAND, ROOT, Said, Shell, page, pages
 from tests.docs.world import World
+
+FILLED = {
+    "CORPUS": "collections/mine/corpus.jsonl",
+    "FOLDER": "collections/mine",
+    "LICENCE": "CC0-1.0",
+    "LOG": "out/shadow",
+    "MBOX": "collections/mine/mbox",
+    "NAME": "theirs",
+    "OWNER": "acme",
+    "PATH": "collections",
+    "PEERS": ".venv",
+    "QUERIES": "collections/mine/queries.jsonl",
+    "QRELS": "collections/mine/qrels.trec",
+    "REPO@REF": "search-harness@v1",
+    "SOURCE": "somewhere",
+    "TOPICS": "collections/mine/topics.tsv",
+}
+"""What stands for a word in capitals."""
+VERDICTS = frozenset({0, 1, 3})
+CODES = {
+    "harness ci": VERDICTS,
+    "harness gate": VERDICTS,
+    "harness labels": VERDICTS,
+    "harness load": VERDICTS,
+    "harness panel settle": frozenset({0, 3}),
+    "harness regress": VERDICTS,
+    "harness shadow replay": frozenset({0, 1}),
+}
+"""Codes by which a command may end; of all others 0."""
+KEYS = {
+    "harness judge out/first.qrels": "10" * 150 + "q",
+    "harness judge out/sample.qrels": "0" * 400,
+    "harness judge": "1s0uq",
+}
+"""What a person types while it runs."""
+SMALLER = {
+    "harness load": {"--seconds": "0.2", "--rounds": "1"},
+    "python benchmarks/documents.py pdf": {"--documents": "5"},
+    "python benchmarks/documents.py places": {"--chunks": "40"},
+    "python benchmarks/documents.py stages": {"--chunks": "40", "--queries": "3", "--rounds": "1"},
+    "python benchmarks/rebuilds.py": {"--times": "4"},
+    "python benchmarks/moving_folders.py": {"--minutes": "0.05"},
+    "python benchmarks/moving_mail.py": {"--minutes": "0.05"},
+    "python -m tests.fuzz": {"--minutes": "0.02"},
+    "python benchmarks/verdicts.py": {"--trials": "12", "--queries": "30"},
+    "python benchmarks/simulate.py": {"--trials": "20"},
+}
+"""Options that are made small, also where a line leaves them to their defaults."""
+MOST_ARMS = 3
+"""More are not run side by side: the first of them, and the control."""
+ONLY_HELP = {
+    "python benchmarks/capacity.py": "it embeds, and indexes a hundred thousand messages",
+    "python benchmarks/field.py": "it runs every arm on six collections",
+    "python benchmarks/mail_search.py": "five rounds at least, of every engine",
+    "python benchmarks/measures.py": "its peers have an environment of their own",
+    "python benchmarks/paper_table.py": "its peers have an environment of their own",
+    "python benchmarks/package.py": "it installs environments from a package index",
+    "python benchmarks/receiver.py": "it starts nginx and servers, and times them",
+    "python benchmarks/shadow.py": "it starts processes, and waits between questions",
+}
+"""Only asked for their options, and why."""
+MAKES = {"python benchmarks/documents.py pdf": "a folder that the next lines of its page read"}
+"""Scripts that are always run, and what they make."""
+PACKAGE = "tests/test_package.py"
+POST = "tests/cli/test_mail_server.py"
+SHADOW_SERVERS = "tests/cli/test_shadow_servers.py"
+GUIDES = "tests/docs/test_guides.py"
+POSTGRES = "tests/engines/test_postgres.py"
+LUCENE = "tests/engines/test_lucene.py"
+NODES = "tests/engines/test_typesense_live.py"
+SUITE = "tests"
+CI = "tests/cli/test_ci.py"
+LOADS = "tests/load/test_stage.py"
+ELSEWHERE = {
+    "": "tests/test_run.py",
+    "python -m tests.oracle.golden check": "tests/oracle/test_golden.py",
+    "python -m tests.mutants": "tests/mutants/test_all.py",
+    "demo": "tests/cli/test_runs.py",
+    "hatchling build": PACKAGE,
+    "uv pip compile": PACKAGE,
+    "harness labels": "tests/cli/test_judging.py",
+    "harness reproduce": "tests/cli/test_trust.py",
+    "harness import ir-datasets": "tests/pipeline/test_imports.py",
+    "harness load --dataset python-docs --arm fts5 --arm tantivy --find": LOADS,
+    "harness docs serve": "tests/cli/test_kept.py",
+    "harness mail-server": POST,
+    "harness run --dataset agent-mail --arms mail-fts5,examples/remote_mcp/over-stdio.toml": POST,
+    "harness serve": "tests/serve/test_application.py",
+    "harness shadow receive": SHADOW_SERVERS,
+    "harness shadow mcp": SHADOW_SERVERS,
+    "harness run --dataset python-docs --arms fts5,examples/http_engine/over_http.toml": GUIDES,
+    "python examples/http_engine/server.py": GUIDES,
+    "harness run --dataset python-docs --arms fts5,examples/http_engine/http.toml": GUIDES,
+    "harness arm check examples/http_engine/http.toml": GUIDES,
+    "harness arm check examples/other_engine/bm25s.toml": GUIDES,
+    "harness run --dataset python-docs --arms fts5,examples/other_engine/bm25s.toml": GUIDES,
+    "python examples/other_engine/server.py": GUIDES,
+    "harness compare": "tests/services/test_compare.py",
+    "harness arm check examples/postgres/postgres.toml": POSTGRES,
+    "harness run --dataset python-docs --arms fts5,examples/postgres/postgres.toml": POSTGRES,
+    "harness run --dataset FOLDER/chat": POSTGRES,
+    "harness run --dataset PATH/SET": POSTGRES,
+    "harness arm check examples/lucene/lucene.toml": LUCENE,
+    "harness run --dataset python-docs --arms tantivy,examples/lucene/lucene.toml": LUCENE,
+    "harness run --dataset PATH/SET --arms tantivy,examples/lucene/lucene.toml": LUCENE,
+    "harness run --dataset PATH/SET --arms tantivy,examples/typesense/typesense.toml": NODES,
+    "harness arm check examples/typesense/typesense.toml": NODES,
+    "harness run --dataset python-docs --arms tantivy,examples/typesense/typesense.toml": NODES,
+    "harness measure FOLDER": "tests/pipeline/test_score.py",
+    "mypy": SUITE,
+    "pytest": SUITE,
+    "ruff": SUITE,
+    "test": SUITE,
+    "my-search/ci.sh": CI,
+    "./ci.sh": CI,
+    "python -m tests.docs.reference": "tests/docs/test_reference.py",
+    "python -m mkdocs build": "tests/docs/test_run_commands.py",
+}
+"""Lines that are not typed here, and where the same is tried: what serves until it is stopped,
+asks another service, takes minutes, or is this suite."""
+LONGER = frozenset({
+    "datasets/README.md",
+    "docs/datasets/package-texts.md",
+    "docs/field.md",
+    "docs/how-to/engine-elsewhere.md",
+    "docs/load.md",
+    "docs/migrations/agent-mail.md",
+    "docs/stacks/code.md",
+    "docs/stacks/documents.md",
+    "docs/stacks/writing.md",
+})
+"""Pages typed under ``--all``: their commands are those of other pages, on other data."""
+RUNS = "python3 run.py harness run --dataset"
+SHADOW = (
+    "python3 run.py harness shadow run --dataset python-docs --control fts5 --candidate tantivy"
+    " --out out/shadow"
+)
+MINE = f"{RUNS} python-docs --arms fts5,tantivy --control fts5 --out out/mine"
+IMPORTED = "python3 run.py harness import beir collections/mine --name mine"
+MAIL = f"{RUNS} agent-mail --policy policy/mail.toml --out out/agent-mail"
+HARNESS = "python3 run.py harness"
+OF_MAIL = "--dataset agent-mail"
+ARMS_OF_MAIL = ("mail-fts5", "mail-tantivy")
+INDEXED_MAIL = tuple(f"{HARNESS} stage index {OF_MAIL} --arm {arm}" for arm in ARMS_OF_MAIL)
+SHADOW_OF_MAIL = (
+    f"{HARNESS} shadow run {OF_MAIL} --control mail-fts5 --candidate mail-tantivy --out"
+)
+BEFORE = {
+    "docs/api.md": ("cp build/python-docs/data/qrels.trec .", "cp -r build/python-docs/runs runs"),
+    "docs/ci.md": (
+        IMPORTED,
+        f"{RUNS} mine --arms fts5,tantivy --control fts5 --out out/mine",
+        "cp -r out/mine out/before",
+    ),
+    "docs/judging.md": (IMPORTED,),
+    "docs/load.md": (MAIL,),
+    "docs/migrate.md": (*INDEXED_MAIL, f"{SHADOW_OF_MAIL} out/mail-shadow"),
+    "docs/params.md": (SHADOW,),
+    "docs/regress.md": (
+        MINE,
+        "cp -r out/mine out/before",
+        "mkdir ../release-1 && cp -r build ../release-1/build",
+    ),
+    "docs/shadow-reading.md": (SHADOW,),
+}
+"""What has to be there before a page's first command: what earlier pages, or the demo, make."""
+
 
 pytestmark = [
     pytest.mark.usefixtures("read_once", "derived_once"),
@@ -101,7 +255,7 @@ class Filling:
         if part == NAMED and self.names:
             return self.names[-1]
         if part not in FILLED:
-            raise NotFilled(f"{word}: say in tests/docs/tables.py, FILLED, what {part} stands for")
+            raise NotFilled(f"{word}: say in FILLED what {part} stands for")
         return FILLED[part]
 
 
@@ -111,7 +265,7 @@ def _few(arms: list[str], words: list[str]) -> list[str]:
     return [arm for at, arm in enumerate(arms) if at < MOST_ARMS or arm == control]
 
 
-LINES = [(page.name, line) for page in pages() for line in page.commands()]
+EVERY_LINE = [(page.name, line) for page in pages() for line in page.commands()]
 TYPED = {
     page.name: [line for line in page.commands() if not row(ELSEWHERE, line)] for page in pages()
 }
@@ -131,7 +285,7 @@ def stands_elsewhere(name: str) -> bool:
 
 
 TUTORIAL = "docs/tutorial.md"
-"""Typed by ``test_tutorial.py``, which makes its changes between the lines."""
+"""Typed at the end of this file, its changes made between the lines."""
 DRAWN = "README.md"
 """On the pages that its commands write there are pictures; on those of others empty ones."""
 PAGES = [
@@ -147,7 +301,7 @@ def test_tests_that_run_the_rest_are_there() -> None:
 
 @pytest.mark.parametrize("table", [CODES, ELSEWHERE, KEYS, MAKES, ONLY_HELP, SMALLER], ids=min)
 def test_no_row_has_lost_its_line(table: dict[str, object]) -> None:
-    used = {found[0] for _, line in LINES if (found := row(table, line))}
+    used = {found[0] for _, line in EVERY_LINE if (found := row(table, line))}
     assert used == set(table)
 
 
@@ -267,10 +421,10 @@ TOO_LONG = ("gates",)
 
 def told() -> Iterator[tuple[Path, str, int]]:
     """Give each command of a page that names its trials, the quickest first."""
-    for page in SIMULATED:
-        for part, trials in SIMULATES.findall(page.read_text(encoding="utf-8")):
+    for path in SIMULATED:
+        for part, trials in SIMULATES.findall(path.read_text(encoding="utf-8")):
             if part not in TOO_LONG:
-                yield page, part, int(trials)
+                yield path, part, int(trials)
 
 
 TOLD = sorted(told(), key=lambda case: case[1] != FIRST)
@@ -278,11 +432,11 @@ TOLD = sorted(told(), key=lambda case: case[1] != FIRST)
 
 @pytest.mark.simulation
 @pytest.mark.whole("test_every_command_of_a_page_runs")
-@pytest.mark.parametrize(("page", "part", "trials"), TOLD, ids=[case[1] for case in TOLD])
+@pytest.mark.parametrize(("told_on", "part", "trials"), TOLD, ids=[case[1] for case in TOLD])
 def test_each_line_that_the_command_prints_stands_on_the_page(
-    page: Path, part: str, trials: int
+    told_on: Path, part: str, trials: int
 ) -> None:
-    lines = page.read_text(encoding="utf-8").splitlines()
+    lines = told_on.read_text(encoding="utf-8").splitlines()
     printed = [line for line in TABLES[part].lines(trials) if line]
     assert [line for line in printed if line not in lines] == []
     assert len(printed) > 2, "a head alone"
@@ -301,3 +455,90 @@ def test_the_search_has_every_word_on_one_page(site: Path, wanted: str) -> None:
     index = json.loads((site / "search" / "search_index.json").read_text(encoding="utf-8"))
     texts = [f"{one['title']} {one['text']}".lower() for one in index["docs"]]
     assert [text for text in texts if all(word in text for word in wanted.lower().split())]
+
+
+TUTORIAL_PAGE = page(TUTORIAL)
+BETTER, WORSE = re.findall(r"^```python\n(.*)\n```", TUTORIAL_PAGE.text, re.MULTILINE)
+(MARGIN,) = re.findall(r"^```toml\n(.*)\n```", TUTORIAL_PAGE.text, re.MULTILINE)
+(COMPLETE,) = re.findall(r"^`(complete = .*)`$", TUTORIAL_PAGE.text, re.MULTILINE)
+STEPS = [line for line in TUTORIAL_PAGE.commands() if not row(ELSEWHERE, line)]
+RUN_OWN, TUNED, SEEN = (line for line in STEPS if "harness run" in line)
+(DECIDE,) = (line for line in STEPS if "harness gate" in line)
+
+
+class Reader:
+    """Somebody who follows the page in a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.shell, self.filling = folder, Shell(folder), Filling()
+
+    def type(self, line: str) -> int:
+        return check(self.shell, self.filling, line).code
+
+    def change(self, line: str) -> str:
+        """Put the line in the place of the one that it resembles, and give that one."""
+        path = self.folder / "my-search" / "engine.py"
+        text = path.read_text("utf-8")
+        (old,) = get_close_matches(line, text.splitlines(), n=1, cutoff=0.8)
+        path.write_text(text.replace(old, line), "utf-8")
+        return old
+
+    def bound(self) -> None:
+        path = self.folder / "my-search" / "policy" / "pairwise.toml"
+        text = re.sub(r"^margin = 0\.02.*$", MARGIN, path.read_text("utf-8"), flags=re.MULTILINE)
+        path.write_text(text.replace("version = 1", "version = 2"), "utf-8")
+
+    def complete(self) -> None:
+        path = self.folder / "datasets" / "notes" / "card.toml"
+        path.write_text(f"{COMPLETE}\n{path.read_text('utf-8')}", "utf-8")
+
+    def page(self, name: str) -> str:
+        return (self.folder / "out" / name / "index.html").read_text("utf-8")
+
+    def verdict(self) -> tuple[str, set[str]]:
+        """Give the outcome of the step, and what its gates say."""
+        decided = json.loads((self.folder / "out" / "notes" / "decision.json").read_text("utf-8"))
+        (step,) = decided["datasets"][0]["steps"]
+        return step["outcome"], {finding["verdict"] for finding in step["findings"]}
+
+
+@pytest.fixture(scope="module")
+def reader(world: World, tmp_path_factory: pytest.TempPathFactory) -> Reader:
+    """Follow the page up to its first verdict."""
+    found = Reader(world.copied(tmp_path_factory.mktemp("reader") / "project").root)
+    for line in STEPS[: STEPS.index(RUN_OWN)]:
+        found.type(line)
+    found.complete()
+    found.type(RUN_OWN)
+    return found
+
+
+@pytest.mark.whole("tests/docs/test_guides.py::test_a_step_of_the_tutorial_changes_the_engine_so")
+def test_the_steps_of_the_tutorial_end_as_it_says(reader: Reader) -> None:
+    assert reader.verdict() == ("hold", {"pass", "inconclusive"})
+    for line in STEPS[STEPS.index(RUN_OWN) + 1 : STEPS.index(DECIDE)]:
+        reader.type(line)
+    reader.change(BETTER)
+    reader.type(RUN_OWN)
+    assert reader.verdict() == ("hold", {"pass", "inconclusive"})
+    reader.bound()
+    assert reader.type(DECIDE) == 0
+    whole = reader.change(WORSE)
+    reader.type(RUN_OWN)
+    outcome, verdicts = reader.verdict()
+    assert outcome == "hold"
+    assert "fail" in verdicts
+    assert (reader.folder / "out" / "notes" / "explore.html").is_file()
+    ask, *tuning = STEPS[STEPS.index(DECIDE) + 1 :]
+    reader.type(ask)
+    said = json.loads(reader.shell.type(f"{ask} --json").text)
+    first, own = ([hit["doc_id"] for hit in one["hits"]] for one in (said[0], said[1]))
+    assert first[0] not in own
+    reader.change(whole)
+    reader.type(RUN_OWN)
+    assert reader.verdict() == ("promote", {"pass"})
+    assert tuning[-2:] == [TUNED, SEEN]
+    for line in tuning:
+        reader.type(line)
+    assert "own-tuned was tuned on split/train, and on none" in reader.page("tuned")
+    assert "INVALID: own-tuned was tuned on" in reader.page("seen")

@@ -34,8 +34,7 @@ from harness.corpus import trec
 from harness.corpus.prepared import CORPUS, QRELS, QUERIES, Prepared
 from harness.corpus.runs import read_run
 from harness.pipeline.regress import CACHE, TIMED
-from tests.docs.pages import ROOT
-from tests.docs.shell import Shell
+from tests.docs.pages import ROOT, Shell
 
 NAME = "python-docs"
 NAMESPACES = ["numpy.fft", "numpy.linalg", "numpy.polynomial.polynomial", "scipy.fft"]

@@ -10,8 +10,7 @@ from functools import cache
 import pytest
 
 from harness.core.printable import counted, many
-from tests.language.gathered import Text, everything, strings
-from tests.language.rules import Finding, findings
+from tests.language.gathered import Finding, Text, everything, findings, strings
 
 EXEMPT = {
     "docs/decisions/": "records stay as they were written; a new record replaces an old one",

@@ -15,9 +15,7 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from queue import SimpleQueue
 
-from tests.mutants.listed import Mutant, mutants
-from tests.mutants.plant import find
-from tests.mutants.trial import Bench, Fate
+from tests.mutants.listed import Bench, Fate, Mutant, find, mutants
 from tests.source import ROOT
 
 

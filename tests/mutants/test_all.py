@@ -6,8 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.mutants.listed import Mutant, mutants
-from tests.mutants.trial import Bench, Fate
+from tests.mutants.listed import Bench, Fate, Mutant, mutants
 
 pytestmark = pytest.mark.slow
 

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.mutants.listed import Mutant, mutants
-from tests.mutants.plant import plant
+from tests.mutants.listed import Mutant, mutants, plant
 from tests.source import find_test
 
 FEWEST, MOST_SURVIVE = 40, 3

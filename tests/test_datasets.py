@@ -1,24 +1,30 @@
-"""The generator of agent mail: worlds, words, parts and the set."""
+"""The data sets that are made: agent mail, documentation of packages, and their texts."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
+import python_docs
 from agent_mail.changes import base, changes
 from agent_mail.filters import NAMES
 from agent_mail.generate import Traffic, generate, judge
 from agent_mail.message import Fact, Message
-from agent_mail.needs import Need, about
+from agent_mail.needs import Need
+from agent_mail.needs import about as tells_of
 from agent_mail.overlap import measure, table
+from package_texts import reading
+from python_docs import Harvesting, PythonDocs
+from python_docs.harvest import Harvest, harvest
 
-from harness.core.digest import of_documents, of_queries
+from harness.core.digest import DocumentsDigest, of_documents, of_queries
 from harness.core.records import Document, Query
-from harness.corpus import card
+from harness.corpus import card, trec
+from harness.corpus.card import DatasetCard
+from tests.source import ROOT
 
 pytestmark = pytest.mark.slow
 SEED = 11
@@ -155,12 +161,68 @@ def test_grades_are_what_messages_say() -> None:
     follows = replace(MESSAGE, message_id=2, states=(), follows=(FACT,))
     elsewhere = replace(MESSAGE, message_id=3, states=(Fact("outage", "mail relay"),))
     unrelated = replace(MESSAGE, message_id=4, states=())
-    need = Need("q", ("s",), about(FACT))
+    need = Need("q", ("s",), tells_of(FACT))
     assert graded(need, says, follows, elsewhere, unrelated) == {1: 2, 2: 1, 3: 0}
 
 
 def test_the_page_shows_the_overlap_of_the_data_set_as_it_is() -> None:
-    root = Path(__file__).resolve().parents[2]
-    page = (root / "docs" / "datasets" / "agent-mail.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "datasets" / "agent-mail.md").read_text(encoding="utf-8")
     made = generate(Traffic(messages=5_000, seed=20261121, queries=40))
     assert table(measure(made.documents, made.queries, made.qrels)) in page
+
+
+@pytest.fixture(scope="module")
+def about() -> DatasetCard:
+    return card.read(ROOT / "datasets" / "python-docs")
+
+
+@pytest.fixture(scope="module")
+def settings(about: DatasetCard) -> Harvesting:
+    return Harvesting.model_validate(about.make)
+
+
+@pytest.fixture(scope="module")
+def found(settings: Harvesting) -> Harvest:
+    """Harvest in another order than the card was made in."""
+    return harvest(settings.namespaces[::-1])
+
+
+@pytest.fixture(scope="module")
+def docs(settings: Harvesting, found: Harvest) -> PythonDocs:
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(python_docs, "harvest", lambda _: found)
+        return python_docs.read(settings)
+
+
+def test_the_card_and_the_judgements_describe_what_is_installed(
+    about: DatasetCard, docs: PythonDocs
+) -> None:
+    corpus = DocumentsDigest()
+    list(corpus.watch(docs.documents))
+    card.check(about, card.counted(about, corpus, docs.queries, docs.qrels), hint="Update it.")
+    assert trec.qrels(ROOT / "qrels" / "python-docs" / "test.qrels") == docs.qrels
+
+
+def test_a_harvest_in_another_order_is_the_same(
+    settings: Harvesting, docs: PythonDocs, found: Harvest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    turned = Harvest(found.entries[::-1], dict(sorted(found.aliases.items(), reverse=True)))
+    monkeypatch.setattr(python_docs, "harvest", lambda _: turned)
+    again = python_docs.read(settings)
+    assert of_documents(again.documents) == of_documents(docs.documents)
+    assert of_queries(again.queries) == of_queries(docs.queries)
+    assert again.qrels == docs.qrels
+
+
+def test_the_card_of_package_texts_and_its_judgements_are_of_what_is_installed() -> None:
+    """What the texts are is checked by ``harness stage prepare``, which takes 20 seconds."""
+    about = card.read(ROOT / "datasets" / "package-texts")
+    assert card.installed(about.packages) == about.packages
+    judged = trec.qrels(ROOT / "qrels" / "package-texts" / "test.qrels")
+    assert card.of_qrels(judged) == about.sha256.qrels
+    files = {
+        f"{path}" for name in about.packages for path in reading.distribution(name).files or ()
+    }
+    asked = {row.doc_id for row in judged.rows()}
+    assert len(asked) == about.queries
+    assert {doc_id for doc_id in asked - files if not doc_id.endswith("/description")} == set()

@@ -1,1 +1,0 @@
-"""Tests of what starts the harness in containers."""

@@ -1,1 +1,0 @@
-"""Tests of slices as a whole: added by another package, and taken away."""
