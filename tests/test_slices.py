@@ -7,7 +7,9 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -24,24 +26,74 @@ name = "Cheap"
 rule = "cost"
 max_ratio = 1.5
 """
+OF = ("--dataset", NAME)
+POLICY = "policy/toy.toml"
+WRITE = "="
+"""Before a path and a text: what is written between two commands."""
+TYPED = """if True:
+    import json, sys
+    from contextlib import redirect_stderr, redirect_stdout
+    from io import StringIO
+    from pathlib import Path
+    from harness.cli import main
+
+    for first, *words in json.load(sys.stdin):
+        if first == "=":
+            Path(words[0]).write_text(words[1])
+            continue
+        said, code, sys.argv = StringIO(), 0, ["harness", first, *words]
+        with redirect_stdout(said), redirect_stderr(said):
+            try:
+                main()
+            except SystemExit as left:
+                code = left.code
+        decided = Path({decision!r})
+        told = decided.read_text() if decided.exists() else "null"
+        print(json.dumps([code, said.getvalue(), json.loads(told)]))
+"""
 
 
-def harness(project: Toy, packages: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    path = os.pathsep.join([str(packages), str(ROOT)])
-    return subprocess.run(
-        [sys.executable, "-m", "harness", *words],
-        env={**os.environ, "PYTHONPATH": path},
-        cwd=project.root,
+class Ended(NamedTuple):
+    """How a command ended, what it said, and the decision that was there then."""
+
+    code: int
+    said: str
+    decision: dict[str, list[dict[str, list[dict[str, list[dict[str, str]]]]]]]
+
+    @property
+    def finding(self) -> dict[str, str]:
+        """Return the last finding of the one step."""
+        (about,) = self.decision["datasets"]
+        return about["steps"][0]["findings"][-1]
+
+    @property
+    def verdict(self) -> tuple[str, str]:
+        return self.finding["verdict"], self.finding["cause"]
+
+
+def python(*words: str, at: Path, path: Sequence[Path], typed: str = "") -> str:
+    """Run Python with these folders on its path; return what it printed."""
+    done = subprocess.run(
+        [sys.executable, *words],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(map(str, path)), "COLUMNS": "200"},
+        cwd=at,
+        input=typed,
         capture_output=True,
         text=True,
         check=False,
     )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
-def found(project: Toy) -> tuple[str, str, str | None]:
-    (about,) = json.loads(project.layout.decision.read_text())["datasets"]
-    (one,) = about["steps"][0]["findings"]
-    return one["verdict"], one["cause"], one.get("settle")
+def harness(project: Toy, path: Sequence[Path], *lines: Sequence[str]) -> list[Ended]:
+    """Type commands one after the other in a process that has no other code of ours."""
+    decision = str(project.layout.decision)
+    typed = python(
+        "-c", TYPED.replace("{decision!r}", repr(decision)), at=project.root, path=path,
+        typed=json.dumps(lines),
+    )  # fmt: skip
+    return [Ended(*json.loads(line)) for line in typed.splitlines()]
 
 
 def test_another_package_adds_evidence_a_gate_a_line_and_a_command(
@@ -54,19 +106,24 @@ def test_another_package_adds_evidence_a_gate_a_line_and_a_command(
     (told / "METADATA").write_text("Metadata-Version: 2.1\nName: cost-evidence\nVersion: 1\n")
     (told / "entry_points.txt").write_text("[harness.parts]\ncost = cost:KIND\n")
     project.policy(HEAD + STEP + GATE)
-    of = ("--dataset", NAME)
-    assert harness(project, packages, "gate", *of).returncode == 3
-    assert found(project) == ("inconclusive", "no_evidence", "run: harness cost")
-    for arm, dollars in (("fts5", "0.1"), ("tantivy", "0.12")):
-        done = harness(project, packages, "cost", dollars, *of, "--arm", arm)
-        assert done.returncode == 0, done.stderr
-    harness(project, packages, "gate", *of)
-    assert found(project)[:2] == ("pass", "kept")
+    absent, *costs, gated, verified, changed = harness(
+        project,
+        (packages, ROOT),
+        ("gate", *OF),
+        ("cost", "0.1", *OF, "--arm", "fts5"),
+        ("cost", "0.12", *OF, "--arm", "tantivy"),
+        ("gate", *OF),
+        ("verify", *OF),
+        (WRITE, str(project.layout.root / "cost.json"), '{"fts5": 0.1, "tantivy": 0.11}'),
+        ("verify", *OF),
+    )
+    assert (absent.code, absent.verdict) == (3, ("inconclusive", "no_evidence"))
+    assert absent.finding["settle"] == "run: harness cost"
+    assert [one.code for one in costs] == [0, 0], costs
+    assert gated.verdict == ("pass", "kept")
     assert "cost.json" in project.layout.decision_receipt.read_text()
-    done = harness(project, packages, "verify", *of)
-    assert done.returncode == 0, done.stderr
-    (project.layout.root / "cost.json").write_text('{"fts5": 0.1, "tantivy": 0.11}')
-    assert "was changed" in harness(project, packages, "verify", *of).stderr
+    assert verified.code == 0, verified.said
+    assert "was changed" in changed.said
 
 
 SLICES = (
@@ -109,19 +166,6 @@ name = "Of a slice"
 rule = "{}"
 max_ms = 5
 """
-
-
-def run(copy: Path, *words: str, at: Path | None = None) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, *words],
-        env={**os.environ, "PYTHONPATH": f"{copy}:{copy / 'engines'}", "COLUMNS": "200"},
-        cwd=at or copy,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-
-
 FIRST = sorted(SLICES, key=lambda name: (name not in RULES.values(), name))
 """Slices, those with rules of gates first: a run without ``--all`` takes the first."""
 
@@ -144,9 +188,7 @@ def copy(slice_: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.sampled(1)
 def test_the_others_are_imported_and_help_does_not_name_it(copy: Path, slice_: str) -> None:
-    done = run(copy, "-c", LEFT)
-    assert done.returncode == 0, done.stderr
-    of_kinds, lack, *lines = done.stdout.splitlines()
+    of_kinds, lack, *lines = python("-c", LEFT, at=copy, path=(copy, copy / "engines")).splitlines()
     modules = {module.rpartition(".")[2] for module in of_kinds.split()}
     assert modules <= {"evidence", "paths"}, "to list the kinds imports no more of a slice"
     assert {*lack.split()} == NEED.get(slice_, set())
@@ -160,16 +202,14 @@ def test_the_others_are_imported_and_help_does_not_name_it(copy: Path, slice_: s
 def test_a_step_is_decided_and_verified(
     copy: Path, slice_: str, measured: Toy, tmp_path: Path
 ) -> None:
-    project, of = measured.copied(tmp_path / "project"), ("--dataset", NAME)
+    project = measured.copied(tmp_path / "project")
     project.policy(HEAD + STEP + GATE_DELETED)
-    done = run(copy, "-m", "harness", "gate", *of, at=project.root)
-    assert done.returncode == 0, done.stdout + done.stderr
-    done = run(copy, "-m", "harness", "verify", *of, at=project.root)
-    assert done.returncode == 0, done.stdout + done.stderr
+    asked = [("gate", *OF), ("verify", *OF)]
     for rule in (name for name, part in RULES.items() if part == slice_):
-        project.policy(HEAD + STEP + GATE_DELETED + MISSING.format(rule))
-        assert run(copy, "-m", "harness", "gate", *of, at=project.root).returncode == 3
-        (about,) = json.loads(project.layout.decision.read_text())["datasets"]
-        found = about["steps"][0]["findings"][-1]
-        assert (found["verdict"], found["cause"]) == ("inconclusive", "no_evidence")
-        assert "pip install" in found["settle"]
+        text = HEAD + STEP + GATE_DELETED + MISSING.format(rule)
+        asked += [(WRITE, POLICY, text), ("gate", *OF)]
+    decided, verified, *missing = harness(project, (copy, copy / "engines"), *asked)
+    assert (decided.code, verified.code) == (0, 0), (decided.said, verified.said)
+    for one in missing:
+        assert (one.code, one.verdict) == (3, ("inconclusive", "no_evidence"))
+        assert "pip install" in one.finding["settle"]

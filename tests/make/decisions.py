@@ -1,22 +1,17 @@
-"""Decisions of a migration, and what holds of any decision."""
+"""Decisions of a migration."""
 
 from __future__ import annotations
 
 import json
-import math
-from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 from harness.core import digest
-from harness.core.errors import EvidenceError
-from harness.core.gate import Finding, Outcome, StepDecision, Verdict
+from harness.core.gate import Outcome, Verdict
 from harness.migrate.standing import CurrentDecision, DecisionRecord, Said
-from harness.policy.decision import BUDGET, PINNED, PREMISES, TUNED
 from harness.policy.load import load_policy
-from harness.policy.model import Gate, Policy
-from tests.make.forging import same
+from harness.policy.model import Policy
 
 FILE = Path(__file__).resolve().parents[2] / "policy" / "mail.toml"
 POLICY = load_policy(FILE)
@@ -78,51 +73,3 @@ def of_gate(file: Path, gate: str) -> Any:  # noqa: ANN401  what json gives back
     written = json.loads(file.read_text())
     (step,) = written["datasets"][0]["steps"]
     return next(found for found in step["findings"] if found["gate"] == gate)
-
-
-RESERVATIONS = frozenset({PINNED, BUDGET, TUNED, PREMISES})
-TOUCH = 1e-9
-"""An end of an interval as near as this to its bound, in parts of it, lies on it."""
-
-
-def held_to(policy: Policy, decisions: Sequence[StepDecision]) -> None:
-    """Compare what was decided with what the policy asks for: steps, gates, rules and bounds.
-
-    A PASS lies where its rule passes, and has the queries that the policy waits for.
-    """
-    steps = [(step.name, step.control, step.candidate, step.taken) for step in policy.steps]
-    decided = [(one.step, one.control, one.candidate, one.taken) for one in decisions]
-    if steps != decided:
-        raise EvidenceError(f"the policy has the steps {steps}, decided were {decided}")
-    for step, decision in zip(policy.steps, decisions, strict=True):
-        findings = [one for one in decision.findings if one.rule not in RESERVATIONS]
-        asked = [(gate.name, gate.rule.name, gate.settings.bound) for gate in step.gates]
-        judged = [(finding.gate, finding.rule, finding.bound) for finding in findings]
-        if asked != judged:
-            raise EvidenceError(f"{step.name} has the gates {asked}, judged were {judged}")
-        for gate, finding in zip(step.gates, findings, strict=True):
-            if not same(finding.limit, gate.settings.limit, TOUCH):
-                raise EvidenceError(f"{gate.name!r} was judged at another bound: {finding.limit}")
-            if finding.verdict is Verdict.PASS:
-                _check_pass(gate, finding)
-
-
-def _check_pass(gate: Gate, finding: Finding) -> None:
-    found, limit, side = finding.estimate, finding.limit, gate.settings.passes
-    if side is not None and limit is not None:
-        if found is None:
-            raise EvidenceError(f"the gate {finding.gate!r} passed and measured nothing")
-        touch = TOUCH * max(1.0, abs(limit))
-        floor = {"above": limit, "below": -math.inf, "within": -limit}[side] - touch
-        ceiling = {"above": math.inf, "below": limit, "within": limit}[side] + touch
-        if not floor <= found.low <= found.high <= ceiling:
-            raise EvidenceError(
-                f"the gate {finding.gate!r} passed, but its interval [{found.low:g},"
-                f" {found.high:g}] is not wholly on the side of {limit:g} where it passes"
-            )
-    required = gate.settings.required_queries
-    if found is not None and found.n < required:
-        raise EvidenceError(
-            f"the gate {finding.gate!r} passed on {found.n} queries, before the {required} that"
-            " the policy waits for were there"
-        )

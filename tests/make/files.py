@@ -83,6 +83,8 @@ class Made(NamedTuple):
     hidden: str = ""
 
 
+Shown = tuple[bytes, str] | tuple[bytes, str, str]
+"""A file, the words that are read in it, and words in it that nobody sees."""
 FONT = f"/Resources << {HELVETICA} >>"
 WITH_FORM = f"/Resources << {HELVETICA} /XObject << /A 5 0 R >> >>"
 LABEL = "/Subtype /Widget /T (law) /Rect [72 500 300 520] /F 4 /DA (/F1 12 Tf 0 g)"
@@ -295,12 +297,12 @@ PAGE_FIELD = (
     r("7"),
     mark("end"),
 )
-WORDS = {
-    "paragraphs": (p(r("The tide")) + p(r("comes in.")), "The tide comes in.", ""),
-    "control": (held(p(r("Delaware"))), "Delaware", ""),
-    "control in a line": (p(r("law of "), held(r("Delaware"))), "law of Delaware", ""),
-    "control in a control": (held(held(p(f"<w:ins>{r('bilberry')}</w:ins>"))), "bilberry", ""),
-    "control of a cell": (f"<w:tbl><w:tr>{held(IN_CELL)}</w:tr></w:tbl>", "Brest", ""),
+WORDS: dict[str, tuple[str, ...]] = {
+    "paragraphs": (p(r("The tide")) + p(r("comes in.")), "The tide comes in."),
+    "control": (held(p(r("Delaware"))), "Delaware"),
+    "control in a line": (p(r("law of "), held(r("Delaware"))), "law of Delaware"),
+    "control in a control": (held(held(p(f"<w:ins>{r('bilberry')}</w:ins>"))), "bilberry"),
+    "control of a cell": (f"<w:tbl><w:tr>{held(IN_CELL)}</w:tr></w:tbl>", "Brest"),
     "insertion": (
         p(r("in "), f"<w:ins>{r('fourteen')}</w:ins>", gone("thirty")),
         "in fourteen",
@@ -314,53 +316,46 @@ WORDS = {
     "inserted link": (
         p(f"<w:ins>{r('of ')}<w:hyperlink>{r('grace')}</w:hyperlink></w:ins>"),
         "of grace",
-        "",
     ),
     "rows": (f"<w:tbl>{row(p(r('kept')))}{FRESH}{HEMLOCK}</w:tbl>", "kept fresh", "hemlock"),
-    "table in a cell": (f"<w:tbl>{row(INNER, p(r('outer')))}</w:tbl>", "inner | outer", ""),
+    "table in a cell": (f"<w:tbl>{row(INNER, p(r('outer')))}</w:tbl>", "inner | outer"),
     "field": (p(f"<w:fldSimple w:instr=' REF x '>{r('19')}</w:fldSimple>"), "19", "REF"),
     "field of parts": (p(*PAGE_FIELD), "7", "PAGE"),
-    "smart tag": (p(f"<w:smartTag>{r('Larkspur')}</w:smartTag>"), "Larkspur", ""),
+    "smart tag": (p(f"<w:smartTag>{r('Larkspur')}</w:smartTag>"), "Larkspur"),
     "box of text": (p(r("beside"), CHOICE), "beside fennel", "old form"),
-    "signs": (p(f"<w:r>{SIGNS}</w:r>"), "a b c-d", ""),
-    "list": (p(NUMBER, r("oat flakes")), "oat flakes", ""),
+    "signs": (p(f"<w:r>{SIGNS}</w:r>"), "a b c-d"),
+    "list": (p(NUMBER, r("oat flakes")), "oat flakes"),
 }
 
-PAGES = {
-    "gb2312": ('<meta charset="gb2312">镕㑇'.encode("gb18030"), "镕㑇", ""),
-    "iso-8859-1": ('<meta charset="iso-8859-1">it\u2019s'.encode("cp1252"), "it\u2019s", ""),
-    "comment": ('<!-- charset=koi8-r --><meta charset="utf8">é'.encode(), "é", ""),
-    "xml": ('<?xml version="1.0" encoding="windows-1251"?><p>да'.encode("cp1251"), "да", ""),
+PAGES: dict[str, Shown] = {
+    "gb2312": ('<meta charset="gb2312">镕㑇'.encode("gb18030"), "镕㑇"),
+    "iso-8859-1": ('<meta charset="iso-8859-1">it\u2019s'.encode("cp1252"), "it\u2019s"),
+    "comment": ('<!-- charset=koi8-r --><meta charset="utf8">é'.encode(), "é"),
+    "xml": ('<?xml version="1.0" encoding="windows-1251"?><p>да'.encode("cp1251"), "да"),
     "http-equiv": (
         '<meta http-equiv=x content="text/html; charset=Shift_JIS">表①'.encode("cp932"),
         "表①",
-        "",
     ),
-    "mark": ('\ufeff<meta charset="latin1">é'.encode("utf-16-le"), "é", ""),
-    "utf-16": ('<meta charset="utf-16">é'.encode(), "é", ""),
-    "punycode": ('<meta charset="punycode">é'.encode(), "é", ""),
-    "korean": ("<meta charset=euc-kr>똠방각하".encode("cp949"), "똠방각하", ""),
-    "blocks": (
-        b"<ul><li>Uppsala<li>Trondheim</ul><div>Aarhus</div>",
-        "Uppsala Trondheim Aarhus",
-        "",
-    ),
-    "inline": (b"<p><b>wa</b>ter and <i>i</i>ce<br>cold", "water and ice cold", ""),
-    "cells": (b"<table><tr><td>a<td>b<tr><th>c", "a b c", ""),
+    "mark": ('\ufeff<meta charset="latin1">é'.encode("utf-16-le"), "é"),
+    "utf-16": ('<meta charset="utf-16">é'.encode(), "é"),
+    "punycode": ('<meta charset="punycode">é'.encode(), "é"),
+    "korean": ("<meta charset=euc-kr>똠방각하".encode("cp949"), "똠방각하"),
+    "blocks": (b"<ul><li>Uppsala<li>Trondheim</ul><div>Aarhus</div>", "Uppsala Trondheim Aarhus"),
+    "inline": (b"<p><b>wa</b>ter and <i>i</i>ce<br>cold", "water and ice cold"),
+    "cells": (b"<table><tr><td>a<td>b<tr><th>c", "a b c"),
     "ruby": (
         "<meta charset=utf-8><ruby>東<rp>(</rp><rt>とう</rt>京<rt>きょう</rt></ruby>".encode(),
         "東京(とうきょう)",
-        "",
     ),
     "silent": (
         b"<style>p{}</style><script>no()</script><template>not</template><p>seen",
         "seen",
         "no",
     ),
-    "entities": (b"<meta charset=utf-8><p>caf&eacute; &#x2192; &lt;b&gt;", "café → <b>", ""),
-    "typed": (b"<pre>if x:\n    y()</pre>", "if x: y()", ""),
-    "unclosed": (b"<p>one<p>two<td>three", "one two three", ""),
-    "choices": (b"<select><option>red<option>blue</select><button>go</button>", "red blue go", ""),
+    "entities": (b"<meta charset=utf-8><p>caf&eacute; &#x2192; &lt;b&gt;", "café → <b>"),
+    "typed": (b"<pre>if x:\n    y()</pre>", "if x: y()"),
+    "unclosed": (b"<p>one<p>two<td>three", "one two three"),
+    "choices": (b"<select><option>red<option>blue</select><button>go</button>", "red blue go"),
 }
 
 FROM = "From: a@corp.example\nTo: b@corp.example\nMIME-Version: 1.0\n"
@@ -387,29 +382,23 @@ RELATED = "\n".join([
     "--in--",
 ])
 ATTACHED = "Content-Disposition: attachment; filename=x.txt\n"
-MAILS = {
+MAILS: dict[str, Shown] = {
     "plain": (
         f"{FROM}Subject: tides\n\nThe tide comes in.\n".encode(),
         "Subject: tides From: a@corp.example To: b@corp.example The tide comes in.",
-        "",
     ),
     "both": (
         several(part("plain", "plain words"), part("html", "<p>others")),
         "plain words",
         "others",
     ),
-    "blank": (several(part("plain", " \n\n"), part("html", "<p>compressor")), "compressor", ""),
-    "no-break space": (
-        several(part("plain", "\xa0\xa0"), part("html", "<p>gearbox")),
-        "gearbox",
-        "",
-    ),
+    "blank": (several(part("plain", " \n\n"), part("html", "<p>compressor")), "compressor"),
+    "no-break space": (several(part("plain", "\xa0\xa0"), part("html", "<p>gearbox")), "gearbox"),
     "no width": (
         several(part("plain", "\u200b\ufeff\u200c"), part("html", "<p>turbine")),
         "turbine",
-        "",
     ),
-    "related": (several(part("plain", ""), RELATED), "sprocket", ""),
+    "related": (several(part("plain", ""), RELATED), "sprocket"),
     "attached": (
         several(part("plain", "not read", ATTACHED), part("html", "<p>fly<b>wheel"), kind="mixed"),
         "flywheel",
@@ -420,28 +409,25 @@ MAILS = {
             part("plain", "", "Content-Transfer-Encoding: base64\n"), part("html", "<p>camshaft")
         ),
         "camshaft",
-        "",
     ),
-    "html first": (several(part("html", "<p>piston"), part("plain", " \t")), "piston", ""),
+    "html first": (several(part("html", "<p>piston"), part("plain", " \t")), "piston"),
     "header": (
         f"Subject: =?gb2312?B?{b64encode('镕合同'.encode('gbk')).decode()}?=\n{FROM}\nx\n".encode(),
         "镕合同",
-        "",
     ),
-    "gb2312": (coded("gb2312", "宁波港镕", "gbk"), "宁波港镕", ""),
+    "gb2312": (coded("gb2312", "宁波港镕", "gbk"), "宁波港镕"),
     "iso-2022-jp": (
         coded("iso-2022-jp", "大阪", "iso2022_jp").replace(b"\x1b$B", b"\x1b$B-!"),
         "①大阪",
-        "",
     ),
-    "iso-8859-8-i": (coded("iso-8859-8-i", "בחיפה", "iso8859_8"), "בחיפה", ""),
-    "iso-8859-1": (coded("iso-8859-1", "it\u2019s “so”", "cp1252"), "it\u2019s “so”", ""),
-    "iso-8859-9": (coded("iso-8859-9", "İstanbul\u2019da", "cp1254"), "İstanbul\u2019da", ""),
-    "ks_c_5601-1987": (coded("ks_c_5601-1987", "똠방각하", "cp949"), "똠방각하", ""),
-    "big5": (coded("big5", "嘅合約", "big5hkscs"), "嘅合約", ""),
-    "x-sjis": (coded("x-sjis", "①横浜", "cp932"), "①横浜", ""),
-    "us-ascii": (coded("us-ascii", "Zürich", "utf-8"), "Zürich", ""),
-    "tis-620": (coded("tis-620", "“เช่า”", "cp874"), "“เช่า”", ""),
+    "iso-8859-8-i": (coded("iso-8859-8-i", "בחיפה", "iso8859_8"), "בחיפה"),
+    "iso-8859-1": (coded("iso-8859-1", "it\u2019s “so”", "cp1252"), "it\u2019s “so”"),
+    "iso-8859-9": (coded("iso-8859-9", "İstanbul\u2019da", "cp1254"), "İstanbul\u2019da"),
+    "ks_c_5601-1987": (coded("ks_c_5601-1987", "똠방각하", "cp949"), "똠방각하"),
+    "big5": (coded("big5", "嘅合約", "big5hkscs"), "嘅合約"),
+    "x-sjis": (coded("x-sjis", "①横浜", "cp932"), "①横浜"),
+    "us-ascii": (coded("us-ascii", "Zürich", "utf-8"), "Zürich"),
+    "tis-620": (coded("tis-620", "“เช่า”", "cp874"), "“เช่า”"),
 }
 
 SENT = (
@@ -494,12 +480,12 @@ def files() -> tuple[Made, ...]:
 def _files() -> Iterator[Made]:
     for name, (data, words) in PDFS.items():
         yield Made("PDF", f"{name}.pdf", data, words)
-    for name, (body, words, hidden) in WORDS.items():
-        yield Made("Word", f"{name}.docx", word(body), words, hidden)
-    for name, (data, words, hidden) in PAGES.items():
-        yield Made("HTML", f"{name}.html", data, words, hidden)
-    for name, (data, words, hidden) in MAILS.items():
-        yield Made("e-mail", f"{name}.eml", data, words, hidden)
+    for name, (body, *told) in WORDS.items():
+        yield Made("Word", f"{name}.docx", word(body), *told)
+    for name, (data, *told) in PAGES.items():
+        yield Made("HTML", f"{name}.html", data, *told)
+    for name, (data, *told) in MAILS.items():
+        yield Made("e-mail", f"{name}.eml", data, *told)
     for end in ("\n", "\r\n"):
         for name, (body, words) in BOXES.items():
             whole = SENT.format(body).replace("\n", end).encode()

@@ -83,7 +83,6 @@ WORDS = (
     "[SEP]",
     *["salt", "water", "moon", "sea", "bread", "bees", "honey", "the", "a"],
 )
-FLOAT, INT64 = 1, 7
 NAMES = ("input_ids", "attention_mask", "token_type_ids")
 OWN = 1.0
 """Every pair shares the [SEP] that ends both."""
@@ -110,76 +109,38 @@ def write(folder: Path, *, outputs: int = 1, inputs: Sequence[str] = NAMES) -> P
 
 def _model(outputs: int, inputs: Sequence[str]) -> bytes:
     """Shared = sum over the query's tokens of min(1, how often the text has it)."""
+    from onnx import TensorProto, helper
+
     ids, mask, kind = inputs
-    nodes = [
-        _node("Unsqueeze", [ids, "two"], "down"),
-        _node("Unsqueeze", [ids, "one"], "across"),
-        _node("Equal", ["down", "across"], "same"),
-        _node("Cast", ["same"], "same_f", to=FLOAT),
-        _node("Cast", [mask], "mask_f", to=FLOAT),
-        _node("Cast", [kind], "kind_f", to=FLOAT),
-        _node("Mul", ["kind_f", "mask_f"], "in_text"),
-        _node("Sub", ["mask_f", "in_text"], "in_query"),
-        _node("Unsqueeze", ["in_text", "two"], "text_column"),
-        _node("Unsqueeze", ["in_query", "two"], "query_column"),
-        _node("MatMul", ["same_f", "text_column"], "often"),
-        _node("Min", ["often", "unit"], "has"),
-        _node("Mul", ["has", "query_column"], "shared"),
-        _node("ReduceSum", ["shared", "one"], "count", keepdims=0),
-        _node("Mul", ["count", "weight"], "weighed"),
-        _node("Sub", ["weighed", "bias"], "logits"),
-    ]
-    held = [
-        _tensor("one", INT64, [1], 1),
-        _tensor("two", INT64, [1], 2),
-        _tensor("unit", FLOAT, [1], 1.0),
-        _tensor("weight", FLOAT, [outputs], 2.0),
-        _tensor("bias", FLOAT, [1], 5.0),
-    ]
-    graph = b"".join([
-        *(_field(1, node) for node in nodes),
-        _field(2, b"shared words"),
-        *(_field(5, tensor) for tensor in held),
-        *(_field(11, _value(name, INT64, ["pairs", "tokens"])) for name in inputs),
-        _field(12, _value("logits", FLOAT, ["pairs", outputs])),
-    ])
-    return _number(1, 8) + _field(7, graph) + _field(8, _number(2, 13))
-
-
-def _node(kind: str, inputs: Sequence[str], output: str, **attributes: int) -> bytes:
-    given = (
-        _field(5, _field(1, name.encode()) + _number(3, value) + _number(20, 2))
-        for name, value in attributes.items()
+    as_float = {"to": TensorProto.FLOAT}
+    nodes: tuple[tuple[str, list[str], str, dict[str, int]], ...] = (
+        ("Unsqueeze", [ids, "two"], "down", {}),
+        ("Unsqueeze", [ids, "one"], "across", {}),
+        ("Equal", ["down", "across"], "same", {}),
+        ("Cast", ["same"], "same_f", as_float),
+        ("Cast", [mask], "mask_f", as_float),
+        ("Cast", [kind], "kind_f", as_float),
+        ("Mul", ["kind_f", "mask_f"], "in_text", {}),
+        ("Sub", ["mask_f", "in_text"], "in_query", {}),
+        ("Unsqueeze", ["in_text", "two"], "text_column", {}),
+        ("Unsqueeze", ["in_query", "two"], "query_column", {}),
+        ("MatMul", ["same_f", "text_column"], "often", {}),
+        ("Min", ["often", "unit"], "has", {}),
+        ("Mul", ["has", "query_column"], "shared", {}),
+        ("ReduceSum", ["shared", "one"], "count", {"keepdims": 0}),
+        ("Mul", ["count", "weight"], "weighed", {}),
+        ("Sub", ["weighed", "bias"], "logits", {}),
     )
-    names = b"".join(_field(1, name.encode()) for name in inputs)
-    return names + _field(2, output.encode()) + _field(4, kind.encode()) + b"".join(given)
-
-
-def _tensor(name: str, kind: int, shape: Sequence[int], value: float) -> bytes:
-    data = np.full(shape, value, dtype="<f4" if kind == FLOAT else "<i8").tobytes()
-    sizes = b"".join(_number(1, size) for size in shape)
-    return sizes + _number(2, kind) + _field(8, name.encode()) + _field(9, data)
-
-
-def _value(name: str, kind: int, shape: Sequence[str | int]) -> bytes:
-    sizes = b"".join(
-        _field(1, _number(1, size) if isinstance(size, int) else _field(2, size.encode()))
-        for size in shape
+    integers, floats = TensorProto.INT64, TensorProto.FLOAT
+    held = [helper.make_tensor(name, integers, [1], [at]) for name, at in (("one", 1), ("two", 2))]
+    for name, size, value in (("unit", 1, 1.0), ("weight", outputs, 2.0), ("bias", 1, 5.0)):
+        held.append(helper.make_tensor(name, floats, [size], [value] * size))
+    graph = helper.make_graph(
+        [helper.make_node(op, given, [to], **more) for op, given, to, more in nodes],
+        "shared words",
+        [helper.make_tensor_value_info(name, integers, ["pairs", "tokens"]) for name in inputs],
+        [helper.make_tensor_value_info("logits", floats, ["pairs", outputs])],
+        held,
     )
-    return _field(1, name.encode()) + _field(2, _field(1, _number(1, kind) + _field(2, sizes)))
-
-
-def _number(field: int, value: int) -> bytes:
-    return _varint(field << 3) + _varint(value)
-
-
-def _field(field: int, content: bytes) -> bytes:
-    return _varint(field << 3 | 2) + _varint(len(content)) + content
-
-
-def _varint(value: int) -> bytes:
-    found = bytearray()
-    while value > 0x7F:
-        found.append(value & 0x7F | 0x80)
-        value >>= 7
-    return bytes([*found, value])
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
+    return bytes(made.SerializeToString())

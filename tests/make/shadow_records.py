@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from harness.agreement import Class
 from harness.core.engine import Hit
@@ -33,29 +34,17 @@ def bounds() -> AlarmBounds:
     return read_bounds(WATCH)
 
 
-def seen(
-    *,
-    status: Status = Status.ANSWERED,
-    elapsed_ns: int | None = 1_000_000,
-    hits: int = 10,
-    duplicates: int = 0,
-    top: float | None = 0.8,
-    answer: str = "a",
-    generation: str = "g1",
-    served_by: str = "engine",
-) -> SideObservation:
-    """Make one side."""
-    return SideObservation(
-        status=status,
-        elapsed_ns=elapsed_ns,
-        hits=hits,
-        duplicates=duplicates,
-        top=top if hits else None,
-        top_raw=top if hits else None,
-        answer=answer,
-        served_by=served_by,
-        generation=generation,
-    )
+SEEN_SIDE: Mapping[str, Any] = {
+    "status": Status.ANSWERED, "elapsed_ns": 1_000_000, "hits": 10, "duplicates": 0, "top": 0.8,
+    "answer": "a", "served_by": "engine", "generation": "g1",
+}  # fmt: skip
+
+
+def seen(**changed: object) -> SideObservation:
+    """Make one side; who shows nothing has no score."""
+    told = {**SEEN_SIDE, **changed}
+    told["top"] = told["top_raw"] = told["top"] if told["hits"] else None
+    return SideObservation(**told)
 
 
 def attempt(
@@ -63,29 +52,16 @@ def attempt(
     *,
     text: str = "a query",
     outcome: Class = Class.EXACT,
-    slices: tuple[str, ...] = (),
-    control: SideObservation | None = None,
-    candidate: SideObservation | None = None,
     jaccard: float | None = 1.0,
-    reason: str = "",
-    k: int = 10,
+    **changed: Any,  # noqa: ANN401  fields of Observation
 ) -> Observation:
     """Make one attempt of a pair that was compared, unless told otherwise."""
+    sides = {side: changed.pop(side, None) or seen() for side in ("control", "candidate")}
+    usual: Any = {"slices": (), "reason": "", "k": 10, **sides, **changed}
     return Observation(
-        number=number,
-        writer=WRITER,
-        at=START + number * SECOND_NS,
-        served=number,
-        query=query_key(text, {}),
-        slices=slices,
-        outcome=outcome,
-        reason=reason,
-        k=k,
-        control=control or seen(),
-        candidate=candidate or seen(),
-        jaccard=jaccard,
-        rbo=jaccard,
-    )
+        number=number, writer=WRITER, at=START + number * SECOND_NS, served=number,
+        query=query_key(text, {}), outcome=outcome, jaccard=jaccard, rbo=jaccard, **usual,
+    )  # fmt: skip
 
 
 def shed(number: int, reason: str = "the queue is full") -> Observation:
@@ -97,41 +73,19 @@ def shed(number: int, reason: str = "the queue is full") -> Observation:
 def side(ids: Iterable[str], *, error: str = "", elapsed_ns: int = 1_000_000) -> LoggedAnswer:
     """Make one side of a divergence, scores falling."""
     hits = tuple(Hit(doc_id, 1 / (1 + at), 10.0 - at) for at, doc_id in enumerate(ids))
-    return LoggedAnswer(
-        status=Status.FAILED if error else Status.ANSWERED,
-        hits=hits,
-        served_by="engine",
-        note="",
-        error=error,
-        elapsed_ns=elapsed_ns,
-        before="g1",
-        after="g1",
-    )
+    status = Status.FAILED if error else Status.ANSWERED
+    return LoggedAnswer(status, hits, "engine", "", error, elapsed_ns, "g1", "g1")
 
 
 def divergence(
-    number: int,
-    outcome: Class,
-    control: Sequence[str],
-    candidate: Sequence[str],
-    *,
-    text: str = "a query",
-    slices: tuple[str, ...] = (),
-    k: int = 10,
-) -> Divergence:
+    number: int, outcome: Class, control: Sequence[str], candidate: Sequence[str], *,
+    text: str = "a query", slices: tuple[str, ...] = (), k: int = 10,
+) -> Divergence:  # fmt: skip
     """Make what a diverging attempt leaves."""
     return Divergence(
-        number=number,
-        writer=WRITER,
-        at=START + number * SECOND_NS,
-        served=number,
-        text=text,
-        k=k,
-        outcome=outcome,
-        control=side(control),
-        candidate=side(candidate),
-        slices=slices,
-    )
+        number=number, writer=WRITER, at=START + number * SECOND_NS, served=number, text=text,
+        k=k, outcome=outcome, control=side(control), candidate=side(candidate), slices=slices,
+    )  # fmt: skip
 
 
 SIDE = LoggedAnswer(Status.ANSWERED, (), "print", "", "", 1_000, "g1", "g1")
@@ -147,38 +101,21 @@ def showing(ids: Sequence[str], **changed: object) -> LoggedAnswer:
 def observation(number: int = 1, outcome: Class = Class.EXACT, **changed: object) -> Observation:
     """One comparison of lists of two."""
     made = Observation(
-        number=number,
-        writer="w1",
-        at=1_700_000_000_000_000_000 + number,
-        served=number,
-        query=query_key("red fox", {}),
-        slices=(),
-        outcome=outcome,
-        reason="",
-        k=10,
-        control=SEEN,
-        candidate=SEEN,
-        jaccard=1.0,
-        rbo=1.0,
-    )
+        number=number, writer="w1", at=1_700_000_000_000_000_000 + number, served=number,
+        query=query_key("red fox", {}), slices=(), outcome=outcome, reason="", k=10, control=SEEN,
+        candidate=SEEN, jaccard=1.0, rbo=1.0,
+    )  # fmt: skip
     return replace(made, **changed)  # type: ignore[arg-type]
 
 
 def reordered(number: int = 1, outcome: Class = Class.REORDER, **changed: object) -> Divergence:
     """Show the same two documents in another order."""
     made = Divergence(
-        number=number,
-        writer="w1",
-        at=1_700_000_000_000_000_000 + number,
-        served=number,
-        text="red fox",
-        k=10,
-        outcome=outcome,
-        control=showing("ab"),
-        candidate=showing("ba"),
+        number=number, writer="w1", at=1_700_000_000_000_000_000 + number, served=number,
+        text="red fox", k=10, outcome=outcome, control=showing("ab"), candidate=showing("ba"),
         params={"importance": "high", "limit": 3, "ack": True, "since": None, "weight": 0.5},
         slices=("identifier",),
-    )
+    )  # fmt: skip
     return replace(made, **changed)  # type: ignore[arg-type]
 
 
