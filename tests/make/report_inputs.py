@@ -204,26 +204,15 @@ def latency(arms: tuple[str, ...], comparisons: tuple[str, ...]) -> Latency:
 def provenance(dataset: str, arms: tuple[str, ...]) -> Provenance:
     """Where the imaginary numbers come from."""
     return Provenance(
-        dataset=dataset,
-        licence="CC BY 4.0",
-        source="https://example.org/mail <archive>",
-        corpus_sha256=SHA,
-        queries_sha256=SHA[::-1],
-        qrels_sha256=SHA[2:] + SHA[:2],
-        documents=200,
-        fields=("title", "text"),
-        queries=QUERIES,
-        judgements=1171,
+        dataset=dataset, licence="CC BY 4.0", source="https://example.org/mail <archive>",
+        corpus_sha256=SHA, queries_sha256=SHA[::-1], qrels_sha256=SHA[2:] + SHA[:2],
+        documents=200, fields=("title", "text"), queries=QUERIES, judgements=1171,
         manifests={arm: manifest(arm) for arm in arms},
-        packages={"ir-measures": "0.4.3", "numpy": "2.4.6"},
-        python="3.11.7",
-        code_version="44886dd",
-        seed=SEED,
-        commands=("git checkout 44886dd", "python3 run.py demo"),
-        machine="Imaginary CPU 3000, 4 cores, Linux 6.1",
-        decided_at="2026-11-21T21:00:00Z",
+        packages={"ir-measures": "0.4.3", "numpy": "2.4.6"}, python="3.11.7",
+        code_version="44886dd", seed=SEED, commands=("git checkout 44886dd", "python3 run.py demo"),
+        machine="Imaginary CPU 3000, 4 cores, Linux 6.1", decided_at="2026-11-21T21:00:00Z",
         expires_at="2026-12-21T21:00:00Z",
-    )
+    )  # fmt: skip
 
 
 def findings() -> Mapping[str, tuple[Finding, ...]]:
@@ -282,63 +271,51 @@ def report(dataset: str = "mail") -> ReportInput:
     }
     fts5, tantivy, hybrid = sides.values()
     pairs = {"shadow": (fts5, fts5), "tantivy": (fts5, tantivy), "hybrid": (tantivy, hybrid)}
-    asked = queries()
+    asked, judged = queries(), findings()
     parts = {
         part: frozenset(q for q, query in asked.items() if part in query.slices)
         for part in ("identifier", "phrase", "natural language")
     }
+
+    def apart(name: str, measure: str, ids: frozenset[str] = frozenset(asked)) -> Estimate:
+        ours, theirs = (one.scores[measure].only(ids) for one in pairs[name])
+        return estimate(Paired.of(ours, theirs).difference)
+
+    def mean(arm: str, ids: frozenset[str]) -> Mapping[str, Estimate]:
+        return {"nDCG@10": estimate(sides[arm].scores["nDCG@10"].only(ids).values)}
+
     evidence = {
         name: Evidence(
-            dataset, control, candidate, agreement(20 + at, 1.0 - 0.2 * at), agreement(30, 0.99),
-            {}, parts, {},
+            dataset, *pair, agreement(20 + at, 1.0 - 0.2 * at), agreement(30, 0.99), {}, parts, {}
         )
-        for at, (name, (control, candidate)) in enumerate(pairs.items())
-    }  # fmt: skip
-    judged = findings()
+        for at, (name, pair) in enumerate(pairs.items())
+    }
+    decisions = tuple(
+        StepDecision(
+            name, control.arm, candidate.arm, name == "shadow", judged[name],
+            "tantivy" if name == "hybrid" else "",
+        )
+        for name, (control, candidate) in pairs.items()
+    )  # fmt: skip
     return ReportInput(
         provenance=provenance(dataset, tuple(sides)),
         policy=PolicyName("mail-migration", "2026-11", SHA),
-        decisions=tuple(
-            StepDecision(
-                name, control.arm, candidate.arm, name == "shadow", judged[name],
-                "tantivy" if name == "hybrid" else "",
-            )
-            for name, (control, candidate) in pairs.items()
-        ),
+        decisions=decisions,
         evidence=evidence,
         arms=sides,
         means=means(sides),
-        slice_means={
-            part: {
-                arm: {"nDCG@10": estimate(s.scores["nDCG@10"].only(ids).values)}
-                for arm, s in sides.items()
-            }
-            for part, ids in parts.items()
-        },
-        differences={
-            name: {
-                m: estimate(Paired.of(control.scores[m], candidate.scores[m]).difference)
-                for m in MEASURES
-            }
-            for name, (control, candidate) in pairs.items()
-        },
+        slice_means={part: {arm: mean(arm, ids) for arm in sides} for part, ids in parts.items()},
+        differences={name: {m: apart(name, m) for m in MEASURES} for name in pairs},
         slice_differences={
-            name: {
-                part: estimate(
-                    Paired.of(
-                        control.scores["nDCG@10"].only(ids), candidate.scores["nDCG@10"].only(ids)
-                    ).difference
-                )
-                for part, ids in parts.items()
-            }
-            for name, (control, candidate) in pairs.items()
+            name: {part: apart(name, "nDCG@10", ids) for part, ids in parts.items()}
+            for name in pairs
         },
         latency=latency(tuple(sides), tuple(pairs)),
         queries=asked,
         qrels=qrels(),
         documents=lookup,
         measure="nDCG@10",
-    )  # fmt: skip
+    )
 
 
 def rejudged(
