@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import atexit
 import fcntl
+import json
 import multiprocessing
 import os
 import shutil
@@ -113,6 +114,58 @@ def once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], obje
             make(folder)
             done.touch()
     return folder
+
+
+READ, WRITE = "<", "="
+"""Before a path: what is read, or written with a text, between two commands."""
+TYPED = """if True:
+    import json, sys
+    from contextlib import redirect_stderr, redirect_stdout
+    from io import StringIO
+    from pathlib import Path
+    from harness.cli import main
+
+    for first, *words in json.load(sys.stdin):
+        said, code, sys.argv = StringIO(), 0, ["harness", first, *words]
+        if first == "=":
+            Path(words[0]).write_text(words[1])
+        elif first == "<":
+            said.write(Path(words[0]).read_text())
+        else:
+            with redirect_stdout(said), redirect_stderr(said):
+                try:
+                    main()
+                except SystemExit as left:
+                    code = left.code
+        print(json.dumps([code, said.getvalue()]))
+"""
+
+
+def python(*words: str, at: Path, path: Sequence[Path], typed: str = "") -> str:
+    """Start Python anew with these folders on its path; return what it printed."""
+    done = subprocess.run(
+        [sys.executable, *words],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(map(str, path)), "COLUMNS": "200"},
+        cwd=at,
+        input=typed,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def harness_of(
+    path: Sequence[Path], *lines: Sequence[str | Path], at: Path
+) -> list[tuple[int, str]]:
+    """Type commands one after the other in one process, with the code that lies on ``path``.
+
+    Return the exit code of each and what it said. To start Python anew takes a second each time.
+    """
+    told = json.dumps([[*map(str, line)] for line in lines])
+    found = python("-c", TYPED, at=at, path=path, typed=told).splitlines()
+    return [(code, said) for code, said in map(json.loads, found)]
 
 
 class Handed:

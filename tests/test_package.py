@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
 import sys
@@ -17,6 +16,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from harness.core.errors import EXTRAS
+from tests.programs import harness_of, python
 from tests.source import ROOT
 
 PYPROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
@@ -102,36 +102,29 @@ def core_only(tmp_path: Path) -> Path:
     return tmp_path / "hidden"
 
 
-def run(folder: Path, *words: str, path: tuple[Path, ...]) -> subprocess.CompletedProcess[str]:
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, path)), "COLUMNS": "200"}
-    return subprocess.run(
-        [sys.executable, *words], cwd=folder, env=env, capture_output=True, text=True, check=False
-    )
-
-
-def harness(folder: Path, *words: str, path: tuple[Path, ...]) -> tuple[int, str]:
-    done = run(folder, "-m", "harness", *words, path=path)
-    return done.returncode, done.stdout + done.stderr
-
-
 @pytest.mark.slow
 def test_the_core_alone_judges_an_engine_of_ones_own(
     site: Path, core_only: Path, tmp_path: Path
 ) -> None:
     here, path = tmp_path / "here", (core_only, site)
     here.mkdir()
-    where = run(here, "-c", "import harness; print(harness.__file__)", path=path)
-    assert Path(where.stdout.strip()).parent == site / "harness"
-    code, said = harness(here, "init", "mine", "--control", "fts5", path=path)
-    assert (code, "Next: cd mine && ./ci.sh" in said) == (0, True), said
+    where = python("-c", "import harness; print(harness.__file__)", at=here, path=path)
+    assert Path(where.strip()).parent == site / "harness"
     words = ("run", "--dataset", "mine/data", "--out", "out", "--arms")
     engine = ("fts5", "--engine", "mine/engine.py:search", "--control", "fts5")
-    code, said = harness(here, *words, *engine, path=path)
-    assert code == 0, said
+    begun, judged, demo, tantivy = harness_of(
+        path,
+        ("init", "mine", "--control", "fts5"),
+        (*words, *engine),
+        ("demo",),
+        (*words, "tantivy"),
+        at=here,
+    )
+    assert (begun[0], "Next: cd mine && ./ci.sh" in begun[1]) == (0, True), begun
+    assert judged[0] == 0, judged
     assert (here / "out" / "decision.json").is_file()
     assert {found.name for found in here.iterdir()} <= {"mine", "out", ".cache"}
-    for missing, extra in ((("demo",), "demo"), ((*words, "tantivy"), "engines")):
-        code, said = harness(here, *missing, path=path)
+    for (code, said), extra in ((demo, "demo"), (tantivy, "engines")):
         assert code == 2, said
         assert f'Run: pip install "search-harness[{extra}]"' in said
 
@@ -144,7 +137,7 @@ def test_the_demo_makes_its_project(site: Path, tmp_path: Path) -> None:
         "from harness.pipeline.init import begin_packaged;"
         "begin_packaged(Project.here().root, Path('demo'))"
     )
-    assert run(tmp_path, "-c", begin, path=(site,)).returncode == 0
+    python("-c", begin, at=tmp_path, path=(site,))
     for name in (
         "params.yaml",
         "dvc.yaml",
@@ -152,9 +145,8 @@ def test_the_demo_makes_its_project(site: Path, tmp_path: Path) -> None:
         "qrels/python-docs/test.qrels",
     ):
         assert (tmp_path / "demo" / name).is_file(), name
-    done = run(tmp_path / "demo", "-m", "dvc", "repro", "prepare", path=(site,))
-    assert done.returncode == 0, done.stderr
-    assert "> harness stage prepare --dataset python-docs" in done.stdout
+    demo = {"at": tmp_path / "demo", "path": (site,)}
+    done = python("-m", "dvc", "repro", "prepare", **demo)
+    assert "> harness stage prepare --dataset python-docs" in done
     assert (tmp_path / "demo" / "build" / "python-docs" / "data").is_dir()
-    listed = run(tmp_path / "demo", "-m", "dvc", "dag", "report", path=(site,))
-    assert "gate@python-docs" in listed.stdout, listed.stderr
+    assert "gate@python-docs" in python("-m", "dvc", "dag", "report", **demo)

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 
 from harness.cli.command import PANELS
 from harness.core.parts import RULES
 from tests.make.toy import HEAD, NAME, STEP, Toy
+from tests.programs import READ, WRITE, harness_of, python
 from tests.source import ROOT
 
 pytestmark = pytest.mark.slow
@@ -27,73 +24,15 @@ rule = "cost"
 max_ratio = 1.5
 """
 OF = ("--dataset", NAME)
-POLICY = "policy/toy.toml"
-WRITE = "="
-"""Before a path and a text: what is written between two commands."""
-TYPED = """if True:
-    import json, sys
-    from contextlib import redirect_stderr, redirect_stdout
-    from io import StringIO
-    from pathlib import Path
-    from harness.cli import main
-
-    for first, *words in json.load(sys.stdin):
-        if first == "=":
-            Path(words[0]).write_text(words[1])
-            continue
-        said, code, sys.argv = StringIO(), 0, ["harness", first, *words]
-        with redirect_stdout(said), redirect_stderr(said):
-            try:
-                main()
-            except SystemExit as left:
-                code = left.code
-        decided = Path({decision!r})
-        told = decided.read_text() if decided.exists() else "null"
-        print(json.dumps([code, said.getvalue(), json.loads(told)]))
-"""
+GATED = [("gate", *OF), (READ, f"perf/{NAME}/decision.json")]
+"""A command, and the decision that it leaves."""
 
 
-class Ended(NamedTuple):
-    """How a command ended, what it said, and the decision that was there then."""
-
-    code: int
-    said: str
-    decision: dict[str, list[dict[str, list[dict[str, list[dict[str, str]]]]]]]
-
-    @property
-    def finding(self) -> dict[str, str]:
-        """Return the last finding of the one step."""
-        (about,) = self.decision["datasets"]
-        return about["steps"][0]["findings"][-1]
-
-    @property
-    def verdict(self) -> tuple[str, str]:
-        return self.finding["verdict"], self.finding["cause"]
-
-
-def python(*words: str, at: Path, path: Sequence[Path], typed: str = "") -> str:
-    """Run Python with these folders on its path; return what it printed."""
-    done = subprocess.run(
-        [sys.executable, *words],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(map(str, path)), "COLUMNS": "200"},
-        cwd=at,
-        input=typed,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
-def harness(project: Toy, path: Sequence[Path], *lines: Sequence[str]) -> list[Ended]:
-    """Type commands one after the other in a process that has no other code of ours."""
-    decision = str(project.layout.decision)
-    typed = python(
-        "-c", TYPED.replace("{decision!r}", repr(decision)), at=project.root, path=path,
-        typed=json.dumps(lines),
-    )  # fmt: skip
-    return [Ended(*json.loads(line)) for line in typed.splitlines()]
+def finding(decision: str) -> dict[str, str]:
+    """Return the last finding of the one step."""
+    (about,) = json.loads(decision)["datasets"]
+    found: dict[str, str] = about["steps"][0]["findings"][-1]
+    return found
 
 
 def test_another_package_adds_evidence_a_gate_a_line_and_a_command(
@@ -106,24 +45,26 @@ def test_another_package_adds_evidence_a_gate_a_line_and_a_command(
     (told / "METADATA").write_text("Metadata-Version: 2.1\nName: cost-evidence\nVersion: 1\n")
     (told / "entry_points.txt").write_text("[harness.parts]\ncost = cost:KIND\n")
     project.policy(HEAD + STEP + GATE)
-    absent, *costs, gated, verified, changed = harness(
-        project,
+    costs = project.layout.root / "cost.json"
+    absent, was, first, second, _, now, verified, _, changed = harness_of(
         (packages, ROOT),
-        ("gate", *OF),
+        *GATED,
         ("cost", "0.1", *OF, "--arm", "fts5"),
         ("cost", "0.12", *OF, "--arm", "tantivy"),
-        ("gate", *OF),
+        *GATED,
         ("verify", *OF),
-        (WRITE, str(project.layout.root / "cost.json"), '{"fts5": 0.1, "tantivy": 0.11}'),
+        (WRITE, costs, '{"fts5": 0.1, "tantivy": 0.11}'),
         ("verify", *OF),
+        at=project.root,
     )
-    assert (absent.code, absent.verdict) == (3, ("inconclusive", "no_evidence"))
-    assert absent.finding["settle"] == "run: harness cost"
-    assert [one.code for one in costs] == [0, 0], costs
-    assert gated.verdict == ("pass", "kept")
+    assert absent[0] == 3
+    found = finding(was[1])
+    assert (found["verdict"], found["cause"]) == ("inconclusive", "no_evidence")
+    assert found["settle"] == "run: harness cost"
+    assert (first[0], second[0], verified[0]) == (0, 0, 0), (first, second, verified)
+    assert (finding(now[1])["verdict"], finding(now[1])["cause"]) == ("pass", "kept")
     assert "cost.json" in project.layout.decision_receipt.read_text()
-    assert verified.code == 0, verified.said
-    assert "was changed" in changed.said
+    assert "was changed" in changed[1]
 
 
 SLICES = (
@@ -177,10 +118,10 @@ def slice_(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture(scope="module")
 def copy(slice_: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Copy the code without one folder."""
+    """Copy the code without one folder; what was compiled is as good there."""
     to = tmp_path_factory.mktemp("copy")
     for name in ("harness", "engines", "policy"):
-        shutil.copytree(ROOT / name, to / name, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(ROOT / name, to / name)
     shutil.copy(ROOT / "params.yaml", to)
     shutil.rmtree(to / "harness" / slice_)
     return to
@@ -204,12 +145,13 @@ def test_a_step_is_decided_and_verified(
 ) -> None:
     project = measured.copied(tmp_path / "project")
     project.policy(HEAD + STEP + GATE_DELETED)
-    asked = [("gate", *OF), ("verify", *OF)]
+    asked: list[Sequence[str]] = [("gate", *OF), ("verify", *OF)]
     for rule in (name for name, part in RULES.items() if part == slice_):
         text = HEAD + STEP + GATE_DELETED + MISSING.format(rule)
-        asked += [(WRITE, POLICY, text), ("gate", *OF)]
-    decided, verified, *missing = harness(project, (copy, copy / "engines"), *asked)
-    assert (decided.code, verified.code) == (0, 0), (decided.said, verified.said)
-    for one in missing:
-        assert (one.code, one.verdict) == (3, ("inconclusive", "no_evidence"))
-        assert "pip install" in one.finding["settle"]
+        asked += [(WRITE, "policy/toy.toml", text), *GATED]
+    decided, verified, *missing = harness_of((copy, copy / "engines"), *asked, at=project.root)
+    assert (decided[0], verified[0]) == (0, 0), (decided, verified)
+    for (code, _), (_, decision) in zip(missing[1::3], missing[2::3], strict=True):
+        found = finding(decision)
+        assert (code, found["verdict"], found["cause"]) == (3, "inconclusive", "no_evidence")
+        assert "pip install" in found["settle"]
