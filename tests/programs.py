@@ -73,8 +73,8 @@ def no_waiting() -> None:
     That a file is synced, and before what, is seen by tests that watch it (``tests/crash``).
     """
 
-    def looked_at(file: Any) -> None:  # noqa: ANN401  a number, or what has one
-        os.fstat(file if isinstance(file, int) else file.fileno())
+    def looked_at(fd: Any) -> None:  # noqa: ANN401  a number, or what has one
+        os.fstat(fd if isinstance(fd, int) else fd.fileno())
 
     os.fsync = looked_at
 

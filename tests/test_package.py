@@ -145,8 +145,8 @@ def test_the_demo_makes_its_project(site: Path, tmp_path: Path) -> None:
         "qrels/python-docs/test.qrels",
     ):
         assert (tmp_path / "demo" / name).is_file(), name
-    demo = {"at": tmp_path / "demo", "path": (site,)}
-    done = python("-m", "dvc", "repro", "prepare", **demo)
+    demo, path = tmp_path / "demo", (site,)
+    done = python("-m", "dvc", "repro", "prepare", at=demo, path=path)
     assert "> harness stage prepare --dataset python-docs" in done
     assert (tmp_path / "demo" / "build" / "python-docs" / "data").is_dir()
-    assert "gate@python-docs" in python("-m", "dvc", "dag", "report", **demo)
+    assert "gate@python-docs" in python("-m", "dvc", "dag", "report", at=demo, path=path)

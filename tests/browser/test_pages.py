@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 from playwright.sync_api import expect
-from pypdf import PdfReader
 
 from harness.core.engine import Manifest
 from harness.core.gate import Cause, StepDecision, Verdict
@@ -148,6 +147,8 @@ def test_what_remains_is_in_sight_and_the_rest_one_key_away(
 
 
 def test_on_paper_the_answer_is_whole(watched: Watched, files: dict[str, Path]) -> None:
+    from pypdf import PdfReader
+
     shown = watched.open(files["open"])
     read = PdfReader(io.BytesIO(shown.pdf(format="A4")))
     first = " ".join(read.pages[0].extract_text().split())

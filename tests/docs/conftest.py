@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,6 +9,7 @@ import pytest
 from tests import once_a_process
 from tests.docs.pages import ROOT, Shell
 from tests.docs.world import World, make
+from tests.make import write_beir
 from tests.programs import once
 
 SHAPES = ("ring", "cube", "cone", "disc", "tube", "leaf", "star", "wire")
@@ -28,7 +27,6 @@ def collection(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def _shapes(folder: Path) -> None:
-    (folder / "qrels").mkdir(parents=True)
     named = [(shape, colour) for shape in SHAPES for colour in COLOURS]
     documents = (
         {
@@ -45,10 +43,8 @@ def _shapes(folder: Path) -> None:
         }
         for shape, colour in named
     )
-    _write(folder / "corpus.jsonl", documents)
-    _write(folder / "queries.jsonl", queries)
-    judged = "".join(f"q-{colour}-{shape}\t{colour}-{shape}\t1\n" for shape, colour in named)
-    (folder / "qrels" / "test.tsv").write_text(judged, encoding="utf-8")
+    judged = ((f"q-{colour}-{shape}", f"{colour}-{shape}", 1) for shape, colour in named)
+    write_beir(folder, documents, queries, judged)
 
 
 @pytest.fixture(scope="session")
@@ -72,7 +68,3 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> World:
             make(root)
 
     return World(once(tmp_path_factory, "world", made))
-
-
-def _write(path: Path, rows: Iterator[dict[str, str]]) -> None:
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")

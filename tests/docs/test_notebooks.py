@@ -11,11 +11,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import nbclient
 import nbformat
 import pandas as pd
 import pytest
-from IPython.lib.pretty import pretty
 
 from tests import once_a_process
 from tests.docs.pages import ROOT, Shell
@@ -38,6 +36,8 @@ def typed(words: Sequence[str], cwd: Path = FOLDER, **_: object) -> None:
 
 def shown(name: str, monkeypatch: pytest.MonkeyPatch) -> str:
     """Run the cells of a notebook in its folder; return what the last line of each shows."""
+    from IPython.lib.pretty import pretty
+
     monkeypatch.setattr(subprocess, "run", typed)
     known: dict[str, object] = {"__name__": name}
     found = []
@@ -70,6 +70,8 @@ def test_the_comparison_runs_and_agrees_with_the_scores(
     run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As Jupyter runs it, in a kernel."""
+    import nbclient
+
     monkeypatch.setenv("RUN", str(run))
     notebook = read(FOLDER / "01-compare-two-engines.ipynb")
     where = {"metadata": {"path": str(FOLDER)}}

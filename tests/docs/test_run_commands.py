@@ -17,8 +17,6 @@ from pathlib import Path
 from typing import TypeVar
 
 import pytest
-from mkdocs.commands.build import build
-from mkdocs.config import load_config
 
 from benchmarks.simulate import TABLES
 from tests import once_a_process
@@ -152,9 +150,12 @@ LONGER = frozenset({
     "docs/how-to/engine-elsewhere.md",
     "docs/load.md",
     "docs/migrations/agent-mail.md",
+    "docs/migrations/decided-anew.md",
     "docs/stacks/code.md",
     "docs/stacks/documents.md",
+    "docs/stacks/messages.md",
     "docs/stacks/writing.md",
+    "docs/workers.md",
 })
 """Pages typed under ``--all``: their commands are those of other pages, on other data."""
 RUNS = "python3 run.py harness run --dataset"
@@ -444,6 +445,9 @@ def test_each_line_that_the_command_prints_stands_on_the_page(
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    from mkdocs.commands.build import build
+    from mkdocs.config import load_config
+
     folder = tmp_path_factory.mktemp("site")
     build(load_config(str(ROOT / "mkdocs.yml"), strict=True, site_dir=str(folder)))
     return folder

@@ -17,7 +17,6 @@ It is other than the project in this, and in nothing else:
 from __future__ import annotations
 
 import hashlib
-import json
 import mailbox
 import re
 import shutil
@@ -31,10 +30,11 @@ import yaml
 
 from harness.core.records import Document, Judgement, Query
 from harness.corpus import trec
-from harness.corpus.prepared import CORPUS, QRELS, QUERIES, Prepared
+from harness.corpus.prepared import QRELS, Prepared
 from harness.corpus.runs import read_run
 from harness.pipeline.regress import CACHE, TIMED
 from tests.docs.pages import ROOT, Shell
+from tests.make import write_beir
 
 NAME = "python-docs"
 NAMESPACES = ["numpy.fft", "numpy.linalg", "numpy.polynomial.polynomial", "scipy.fft"]
@@ -210,15 +210,9 @@ def _beir(
     queries: Iterable[Query],
     judged: Iterable[Judgement],
 ) -> None:
-    (folder / "qrels").mkdir(parents=True)
-    lines = [f"{one.query_id}\t{one.doc_id}\t{one.grade}\n" for one in judged]
-    for split in SPLITS:
-        text = "".join(["query-id\tcorpus-id\tscore\n", *lines])
-        (folder / "qrels" / f"{split}.tsv").write_text(text)
     found = ({"_id": one.doc_id, "title": one.title, "text": one.text} for one in documents)
     asked = ({"_id": one.query_id, "text": one.text, "slices": one.slices} for one in queries)
-    for file, rows in ((CORPUS, found), (QUERIES, asked)):
-        (folder / file).write_text("".join(json.dumps(row) + "\n" for row in rows))
+    write_beir(folder, found, asked, judged, SPLITS)
 
 
 def _recorded(root: Path) -> None:

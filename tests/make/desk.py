@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
-from threading import Thread
 from typing import Any, NamedTuple
 
 import pytest
@@ -17,6 +16,7 @@ from harness.corpus.judgements import JudgingPair, Pool
 from harness.judge import machine
 from harness.judge.label import Labelled, label, opened
 from harness.judge.panel import own_file
+from tests.make.search_server import listening
 
 MODEL = "toy-1"
 USAGE = {"prompt_tokens": 100, "completion_tokens": 10}
@@ -75,15 +75,9 @@ def serving(*script: Reply) -> Iterator[Server]:
         def log_message(self, *_: object) -> None:
             """Say nothing."""
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        told.url = f"http://127.0.0.1:{server.server_port}/v1"
-        thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        try:
-            yield told
-        finally:
-            server.shutdown()
-            thread.join()
+    with listening(Handler) as url:
+        told.url = f"{url}/v1"
+        yield told
 
 
 KEY = "sk-toy-secret"

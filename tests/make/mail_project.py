@@ -14,6 +14,7 @@ from threading import Thread
 from harness.cli.project import Project
 from harness.pipeline.imports import ImportTarget, import_beir
 from harness.pipeline.prepare import prepare
+from tests.make import write_beir
 from tests.programs import PYTHON, Program
 
 NAME, ARM = "letters", "mail-tantivy"
@@ -68,13 +69,8 @@ def write(root: Path) -> Project:
             },
         })
     asked = [{"_id": f"q{n:02}", "text": t, "params": p} for n, (t, p) in enumerate(QUERIES)]
-    folder = root / "beir"
-    (folder / "qrels").mkdir(parents=True)
-    for name, lines in (("corpus", rows), ("queries", asked)):
-        text = "".join(json.dumps(line) + "\n" for line in lines)
-        (folder / f"{name}.jsonl").write_text(text, encoding="utf-8")
-    judged = "".join(f"{query['_id']}\t{rows[0]['_id']}\t1\n" for query in asked)
-    (folder / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\n" + judged)
+    judged = ((str(query["_id"]), str(rows[0]["_id"]), 1) for query in asked)
+    folder = write_beir(root / "beir", rows, asked, judged)
     (root / "params.yaml").write_text("datasets: [letters]\n", encoding="utf-8")
     import_beir(folder, ImportTarget(NAME, root / "datasets", root / "qrels", split="test"))
     project = Project(root)

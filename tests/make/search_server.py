@@ -15,6 +15,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from harness.core.records import Document
+from tests.make import write_beir
 
 DOCUMENTS = tuple(
     Document(f"d{at}", "", text)
@@ -189,31 +190,37 @@ class Server(ThreadingHTTPServer):
 
 
 @contextmanager
+def listening(
+    handler: type[BaseHTTPRequestHandler], tls: ssl.SSLContext | None = None
+) -> Iterator[str]:
+    """Answer on a port of its own; yield the address."""
+    with Server(("127.0.0.1", 0), handler) as server:
+        if tls:
+            server.socket = tls.wrap_socket(server.socket, server_side=True)
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
+        thread.start()
+        try:
+            yield f"http{'s' if tls else ''}://127.0.0.1:{server.server_address[1]}"
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+@contextmanager
 def serving(tls: ssl.SSLContext | None = None) -> Iterator[Served]:
     """Serve on a port of its own."""
     told = Served("")
-    with Server(("127.0.0.1", 0), handler_of(told)) as listening:
-        if tls:
-            listening.socket = tls.wrap_socket(listening.socket, server_side=True)
-        told.base = f"http{'s' if tls else ''}://127.0.0.1:{listening.server_address[1]}"
-        thread = threading.Thread(target=listening.serve_forever, args=(0.01,), daemon=True)
-        thread.start()
+    with listening(handler_of(told), tls) as told.base:
         try:
             yield told
         finally:
             told.gone = True
-            listening.shutdown()
-            thread.join()
 
 
 def collection(folder: Path) -> Path:
     """Write the documents with four judged queries in BEIR layout."""
-    (folder / "qrels").mkdir(parents=True)
     rows = [{"_id": one.doc_id, "title": one.title, "text": one.text} for one in DOCUMENTS]
-    (folder / "corpus.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     texts = ("red cone", "blue cone", "green ball", "red cube")
     asked = [{"_id": f"q{at}", "text": text} for at, text in enumerate(texts)]
-    (folder / "queries.jsonl").write_text("".join(json.dumps(row) + "\n" for row in asked))
-    judged = "".join(f"q{at}\td{doc}\t1\n" for at, doc in enumerate((0, 2, 3, 1)))
-    (folder / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\n" + judged)
-    return folder
+    judged = ((f"q{at}", f"d{doc}", 1) for at, doc in enumerate((0, 2, 3, 1)))
+    return write_beir(folder, rows, asked, judged)

@@ -7,7 +7,7 @@ import json
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from threading import Thread
 from time import monotonic, sleep
 from typing import NamedTuple
@@ -23,6 +23,7 @@ from harness.shadow.receiver import Receiver, ReceiverLimits
 from harness.shadow.server import TrafficReading
 from harness.shadow.settings import MILLION, Sampling, read_reading
 from harness.shadow.worker import ProcessWorker
+from tests.make import search_server
 from tests.make.shadow_log import drained, here
 from tests.source import ROOT
 
@@ -147,11 +148,8 @@ def listening(control: Server) -> Iterator[str]:
             self.end_headers()
             self.wfile.write(sent if self.command != "HEAD" else b"")
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        server.daemon_threads = True
-        Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_address[1]}"
-        server.shutdown()
+    with search_server.listening(Handler) as address:
+        yield address
 
 
 @contextmanager

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 import shutil
 from collections.abc import Sequence
@@ -27,6 +26,7 @@ from harness.pipeline.race import race
 from harness.pipeline.replay import replay
 from harness.pipeline.score import score
 from harness.replay.machine import Advance, Work
+from tests.make import write_beir
 from tests.steady import steady
 
 NAME = "toy"
@@ -207,14 +207,14 @@ def make(root: Path) -> Toy:
     (root / "params.yaml").write_text(PARAMS)
     (root / "policy" / "toy.toml").write_text(HEAD + STEP + GATES + RACED)
     (root / "policy" / "pairwise.toml").write_text(HEAD + STEP + GATES)
-    write_beir(root / "beir")
+    write_data(root / "beir")
     about = About("Toy", "made by a test", "CC0-1.0")
     to = root / "datasets", root / "qrels"
     import_beir(root / "beir", ImportTarget(NAME, *to, split="test", about=about))
     return Toy(Project(root))
 
 
-def write_beir(folder: Path) -> None:
+def write_data(folder: Path) -> None:
     """Write documents of drawn words; a query is words of one document, which answers it."""
     rng = random.Random(5)
     texts = [rng.choices(WORDS, k=rng.randint(12, 30)) for _ in range(DOCUMENTS)]
@@ -235,9 +235,4 @@ def write_beir(folder: Path) -> None:
         {"_id": f"d{doc:02}", "title": " ".join(words[:2]), "text": " ".join(words[2:])}
         for doc, words in enumerate(texts)
     ]
-    (folder / "qrels").mkdir(parents=True)
-    for name, rows in (("corpus", documents), ("queries", queries)):
-        text = "".join(json.dumps(row) + "\n" for row in rows)
-        (folder / f"{name}.jsonl").write_text(text)
-    lines = "".join(f"{q}\t{d}\t{g}\n" for q, d, g in judged)
-    (folder / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\n" + lines)
+    write_beir(folder, documents, queries, judged)

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.make import write_beir
 from tests.source import ROOT
 
 WORDS = [f"word{at}" for at in range(300)]
@@ -160,7 +161,6 @@ RUNS = {
 def write(root: Path) -> None:
     """Write the project: data, runs, arms, policies."""
     of, data = random.Random(3), root / "thorns"
-    (data / "qrels").mkdir(parents=True)
     texts = [
         (" ".join(of.choices(WORDS, k=4)), " ".join(of.choices(WORDS, k=30))) for _ in DOCUMENTS
     ]
@@ -168,11 +168,9 @@ def write(root: Path) -> None:
         {"_id": one, "title": a, "text": b} for one, (a, b) in zip(DOCUMENTS, texts, strict=True)
     ]
     asked = queries(of)
-    for name, rows in (("corpus", documents), ("queries", asked)):
-        (data / f"{name}.jsonl").write_text("".join(json.dumps(one) + "\n" for one in rows))
     grades = judgements(of, asked)
-    lines = [f"{q}\t{d}\t{g}\n" for q, of_one in grades.items() for d, g in of_one.items()]
-    (data / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\n" + "".join(lines))
+    judged = ((q, doc, grade) for q, of_one in grades.items() for doc, grade in of_one.items())
+    write_beir(data, documents, asked, judged)
     for name, faults in RUNS.items():
         lists = [(q, ranked(n, own, faults.unjudged)) for n, (q, own) in enumerate(grades.items())]
         (root / f"{name}.trec").write_text(trec(name, faults, lists))
