@@ -9,6 +9,7 @@ the promises of docs/contract.md that it breaks; ``promise`` is the one of docs/
 from __future__ import annotations
 
 import ast
+import builtins
 import dataclasses
 import itertools
 import os
@@ -28,7 +29,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.source import ROOT, find_test, known
+from tests.source import ROOT, find_test, known, parsed
 
 FOLDER = Path(__file__).with_name("planted")
 
@@ -131,6 +132,35 @@ def find(mutant: Mutant) -> str:
         said = f"{len(found)} times, not once {', '.join(found)}".strip()
         raise LookupError(f"{mutant.id}: in {mutant.at} its code stands {said}")
     return found[0]
+
+
+def undefined(mutant: Mutant) -> set[str]:
+    """Return names that the new code of a fault reads and nothing around it defines."""
+    file = find(mutant)
+    renames = _sides(mutant.edit)[0] == mutant.at.rpartition(".")[2]
+    if file == mutant.at or renames:
+        return set()
+    body = parsed(ROOT / file).body
+    around = mutant.at.rpartition(":")[2].partition(".")[0]
+    known = {*vars(builtins), *_bound(body, inside=around)}
+    (_, new), *_ = _forms(mutant.edit)
+    nodes = [node for one in new for node in ast.walk(one)]
+    read = {node.id for node in nodes if isinstance(node, ast.Name)}
+    return read - known - {*_bound(new, inside="")}
+
+
+def _bound(body: Nodes, *, inside: str) -> Iterator[str]:
+    """Yield the names that code binds, those of functions and classes only of one of them."""
+    todo = list(body)
+    while todo:
+        node = todo.pop()
+        for field in ("name", "arg", "rest", "asname"):
+            if isinstance(named := getattr(node, field, None), str):
+                yield named.partition(".")[0]
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.id
+        if not isinstance(node, DEFINES) or node.name == inside or node not in body:
+            todo += ast.iter_child_nodes(node)
 
 
 @cache
