@@ -66,7 +66,6 @@ SMALLER = {
     "python benchmarks/rebuilds.py": {"--times": "4"},
     "python benchmarks/moving_folders.py": {"--minutes": "0.05"},
     "python benchmarks/moving_mail.py": {"--minutes": "0.05"},
-    "python -m tests.fuzz": {"--minutes": "0.02"},
     "python benchmarks/verdicts.py": {"--trials": "12", "--queries": "30"},
     "python benchmarks/simulate.py": {"--trials": "20"},
 }
@@ -99,7 +98,9 @@ LOADS = "tests/load/test_stage.py"
 ELSEWHERE = {
     "": "tests/test_run.py",
     "python -m tests.oracle.golden check": "tests/oracle/test_golden.py",
+    "python -m tests.fuzz": "tests/fuzz/test_fuzz.py",
     "python -m tests.mutants": "tests/mutants/test_all.py",
+    "python -m tests.stages": "tests/test_pipeline.py",
     "demo": "tests/cli/test_runs.py",
     "hatchling build": PACKAGE,
     "uv pip compile": PACKAGE,
@@ -173,6 +174,7 @@ INDEXED_MAIL = tuple(f"{HARNESS} stage index {OF_MAIL} --arm {arm}" for arm in A
 SHADOW_OF_MAIL = (
     f"{HARNESS} shadow run {OF_MAIL} --control mail-fts5 --candidate mail-tantivy --out"
 )
+TEXTS = "python3 run.py harness stage prepare --dataset package-texts --update"
 BEFORE = {
     "docs/api.md": ("cp build/python-docs/data/qrels.trec .", "cp -r build/python-docs/runs runs"),
     "docs/ci.md": (
@@ -180,6 +182,7 @@ BEFORE = {
         f"{RUNS} mine --arms fts5,tantivy --control fts5 --out out/mine",
         "cp -r out/mine out/before",
     ),
+    "docs/datasets/package-texts.md": (TEXTS,),
     "docs/judging.md": (IMPORTED,),
     "docs/load.md": (MAIL,),
     "docs/migrate.md": (*INDEXED_MAIL, f"{SHADOW_OF_MAIL} out/mail-shadow"),
@@ -190,6 +193,7 @@ BEFORE = {
         "mkdir ../release-1 && cp -r build ../release-1/build",
     ),
     "docs/shadow-reading.md": (SHADOW,),
+    "docs/stacks/documents.md": (TEXTS,),
 }
 """What has to be there before a page's first command: what earlier pages, or the demo, make."""
 

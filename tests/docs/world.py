@@ -108,7 +108,7 @@ def make(root: Path) -> World:
     _settings(root)
     _cards(root)
     shell = Shell(root)
-    for name in (NAME, "agent-mail", "package-texts"):
+    for name in (NAME, "agent-mail"):
         shell.harness("stage", "prepare", "--dataset", name, "--update")
     for arm in _params(root)["arms"]:
         shell.harness("stage", "index", "--dataset", NAME, "--arm", arm)
