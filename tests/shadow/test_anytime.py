@@ -291,6 +291,8 @@ def test_values_come_in_the_order_of_the_attempts() -> None:
         pair(6, Class.TIMEOUT, jaccard=None, candidate=failing(Status.TIMED_OUT)),
     )
     assert {k: values.tolist() for k, values in found.overlap.items()} == {10: [0.5, 0.25], 20: [1]}
+    at = {k: [ns % 10 for ns in found.overlap_at[k].tolist()] for k in found.overlap}
+    assert at == {10: [1, 4], 20: [2]}
     assert found.failed.tolist() == [False, False, True, False, False, True]
     assert found.failures == {"failed": 1, "timed out": 1}
     assert found.control_ns.tolist() == [100] * 5

@@ -103,6 +103,7 @@ def test_what_does_not_fit_is_shed_and_written_down(tmp_path: Path) -> None:
     assert (tally.attempted, tally.compared, tally.shed) == (10, 4, 6)
     assert {one.reason for one in found.observations if one.outcome is Class.SHED} == {"queue"}
     assert {one.kind for one in found.degradations} == {ProblemKind.SHED}
+    assert sum(int(one.cause.split()[1]) for one in found.degradations) == 6, "queue: 6 of the ..."
 
 
 def test_a_file_switches_it_off_from_the_first_question_on_while_it_is_there(

@@ -18,6 +18,7 @@ import pytest
 from harness.agreement import Class
 from harness.core.errors import HarnessError
 from harness.core.run import Status
+from harness.shadow import comparison as live
 from harness.shadow import receiver
 from harness.shadow.comparison import UNWRITABLE, LiveComparison, ShadowLog
 from harness.shadow.http import SENT_BY_US, http_searcher
@@ -37,8 +38,8 @@ from harness.shadow.server import (
     Backend,
     TrafficReading,
 )
-from harness.shadow.settings import MILLION, Limits, Sampling, read_settings
-from tests.make.shadow_log import LIMITS, comparison
+from harness.shadow.settings import MILLION, Limits, Sampling, http_reading, read_settings
+from tests.make.shadow_log import LIMITS, Here, comparison
 from tests.make.shadow_servers import (
     ALL,
     OTHER,
@@ -401,3 +402,44 @@ def test_a_log_that_vanishes_is_an_error(tmp_path: Path, monkeypatch: pytest.Mon
             log=ShadowLog(folder, SETTINGS),
             ready=lambda _: shutil.rmtree(folder),
         )
+
+
+ENGINE = """
+summary = "The control"
+stack = "http"
+[settings]
+url = "http://127.0.0.1:9200/search"
+method = "GET"
+headers = { Authorization = "Bearer ${CONTROL_TOKEN}" }
+query = { q = "${text}", size = "${k}" }
+hits = "hits.hits"
+id = "_id"
+score = "_score"
+timeout_s = 5.0
+[[settings.probe]]
+url = "http://127.0.0.1:9200/search"
+version = "timed_out"
+"""
+
+
+def test_headers_of_the_control_s_file_reach_no_candidate(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(receiver, "server", Stopped)
+    monkeypatch.setattr(live, "ProcessWorker", lambda opens, _: Here(opens))
+    monkeypatch.setenv("CONTROL_TOKEN", "of-the-control")
+    (tmp_path / "control.toml").write_text(ENGINE)
+    reading = http_reading(tmp_path / "control.toml")
+    control, other = Server(), Server()
+    with listening(control) as ours, listening(other) as theirs:
+        shadow_receive(
+            ours,
+            theirs,
+            readings=(reading, reading),
+            address=("127.0.0.1", 0),
+            asking=ALL,
+            log=ShadowLog(tmp_path / "log", SETTINGS),
+            ready=lambda _: None,
+        )
+    sent = [one.headers.get("authorization") for one in (*control.asked, *other.asked)]
+    assert sent == ["Bearer of-the-control", None]

@@ -279,6 +279,9 @@ def test_traces_are_held_against_the_register_the_worst_first() -> None:
     ]
     assert [trace.text for trace in state.blocking] == ["other", ""]
     assert (state.blocking[1].jaccard, state.blocking[1].times) == (0.2, 2)
+    known = Suppressions(accepted=(entry(kind="disjoint"),))
+    first, *_ = LogState.of(summary, known, today=TODAY).standing
+    assert first[0].outcome is Class.OVERLAP, "what blocks a step stands before what is accepted"
     assert standing_counts(state) == (
         "7 diverging attempts: 3 accepted, 3 open, 1 failed. 3 block the next step."
     )
