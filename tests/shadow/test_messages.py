@@ -8,6 +8,7 @@ import stat
 import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -143,17 +144,20 @@ def children() -> list[psutil.Process]:
     return [one for one in psutil.Process().children() if "spawn_main" in str(one.cmdline())]
 
 
-def test_a_worker_answers_with_who_it_is_and_what_it_cost() -> None:
-    worker = process(arm())
-    side = worker.ask(("abc", 2, {}), **PATIENT)
+def test_a_worker_answers_with_who_it_is_and_what_it_cost(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = process(arm())
+    side = made.ask(("abc", 2, {}), **PATIENT)
     assert (side.status, side.hits) == (Status.ANSWERED, hits("ab"))
     assert side.served_by == OTHER.fingerprint
     assert side.before == side.after == f"{OTHER.fingerprint[:16]}:0"
     assert side.elapsed_ns is not None
     assert 0 < side.elapsed_ns < 20 * SECOND
-    raised = worker.ask(("abc", 2, {}), late_ns=0, hang_ns=20 * SECOND)
+    raised = made.ask(("abc", 2, {}), late_ns=0, hang_ns=20 * SECOND)
     assert raised.status is Status.TIMED_OUT
-    worker.close()
+    monkeypatch.setattr(worker, "heard", lambda frame: replace(heard(frame), number=1))
+    with pytest.raises(WorkerLost, match="an answer to another query"):
+        made.ask(("abc", 2, {}), **PATIENT)
+    made.close()
 
 
 @pytest.mark.parametrize(
