@@ -32,7 +32,7 @@ from harness_engines.stacks.documents.collection import DocumentCollection
 from harness_engines.stacks.documents.formats import DocumentText, of_document
 from harness_engines.stacks.documents.models import DenseModel, Late, Sparse
 from harness_engines.stacks.documents.ranking import Pipeline
-from harness_engines.stacks.documents.recall import Recall
+from harness_engines.stacks.documents.recall import Bm25
 from harness_engines.stacks.documents.texts import Cutting, chunks
 
 BUDGET = Path(__file__).with_suffix(".toml")
@@ -91,7 +91,7 @@ class Watch:
 class WatchedRecall:
     """Stage 1, and when it was done."""
 
-    recall: Recall
+    recall: Bm25
     watch: Watch
 
     def search(self, text: str, limit: int, allowed: NDArray[np.bool_] | None = None) -> Rows:

@@ -29,7 +29,7 @@ from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 from benchmarks.moving_mail import Tally
-from harness_engines.stacks.remote.mcp import McpConnection, connected
+from harness_engines.stacks.remote import McpConnection, connected
 
 SHARED = "review"
 """A word of every file."""

@@ -33,7 +33,7 @@ from typing import Any
 
 from harness.pipeline.imports import ImportTarget
 from harness_engines.mcp_server import digest
-from harness_engines.stacks.remote.mcp import McpConnection, connected
+from harness_engines.stacks.remote import McpConnection, connected
 from harness_engines.vector.embedder import HashEmbedder
 
 TOKEN, VIEWER = "a-token-of-the-operator", "a-token-of-the-viewer"

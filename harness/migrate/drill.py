@@ -23,7 +23,7 @@ from harness_engines.stacks.agent_mail.budget import SwitchFile
 from harness_engines.stacks.agent_mail.mcp_tools.arguments import EVERY_PROJECT, InProject
 from harness_engines.stacks.agent_mail.mcp_tools.server import MESSAGES, Switched
 from harness_engines.stacks.agent_mail.pipeline.plan import KillSwitch
-from harness_engines.stacks.remote.mcp import connected
+from harness_engines.stacks.remote import connected
 
 PREFIX = 12
 

@@ -43,7 +43,7 @@ from harness.shadow.comparison import LiveComparison, ShadowLog
 from harness.shadow.log import Between
 from harness.shadow.pair import ServedQuery, told
 from harness.shadow.server import Backend, TrafficReading, Unreadable
-from harness_engines.stacks.remote.mcp import McpConnection, connected
+from harness_engines.stacks.remote import McpConnection, connected
 
 PAUSE_S = 0.05, 2.0
 """First and longest pause before it is tried again; each is twice the one before."""

@@ -227,8 +227,8 @@ def alternating() -> Callable[[dict[str, Any]], None]:
 @pytest.mark.parametrize(
     ("name", "change", "words"),
     [
-        ("answers", lambda a: a.pop("hits"), "hits: nothing matches 'hits' | Correct the key"),
-        ("answers", lambda a: [hit.pop("id") for hit in a["hits"]], "hit 1 has no id"),
+        ("answers", lambda a: a.pop("hits"), "hits: 'hits' of the answer | Correct the key"),
+        ("answers", lambda a: [hit.pop("id") for hit in a["hits"]], "hit 1: the id is None"),
         ("finds", lambda a: a["hits"].clear(), "none of 3 queries of the data set | --dataset"),
         ("once", lambda a: a.update(hits=a["hits"][:1] * 2), "is shown 2 times | collapse"),
         ("descending scores", ascending, "hit 2 scores 1, the one above 0 | no distance"),

@@ -20,7 +20,7 @@ from harness.core.errors import IndexNotReady
 from harness_engines import registry as arms
 from harness_engines.kept.kit import CODE, DOCUMENTS, KITS, NOTES
 from harness_engines.stacks.code.arm import Code
-from harness_engines.stacks.remote.mcp import McpConnection, ToolFailed, connected
+from harness_engines.stacks.remote import McpConnection, ToolFailed, connected
 from harness_engines.stacks.writing.arm import Writing
 from tests.cli.conftest import Harness
 from tests.docs.contract import TOOL, rows

@@ -24,7 +24,7 @@ from harness.replay.drive import observe
 from harness.shadow import log as shadow_log
 from harness_engines import registry as arms
 from harness_engines.mcp_server import digest
-from harness_engines.stacks.remote.mcp import connected
+from harness_engines.stacks.remote import connected
 from tests.cli.conftest import Harness
 from tests.make.mail_project import ARM, BOUNDED_S, NAME, QUERIES, arm, command, listening, write
 from tests.make.toy import Toy

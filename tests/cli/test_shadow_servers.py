@@ -34,7 +34,7 @@ from harness.pipeline.index import index
 from harness.shadow.log import read_logs
 from harness.shadow.mcp import McpServer, token_for
 from harness.shadow.record import AGREED
-from harness_engines.stacks.remote.mcp import McpConnection, ToolFailed, connected
+from harness_engines.stacks.remote import McpConnection, ToolFailed, connected
 from tests.cli.conftest import Harness
 from tests.make.mail_project import ARM, BOUNDED_S, command, listening, write
 from tests.make.mail_project import NAME as NAME_OF_MCP

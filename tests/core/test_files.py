@@ -364,7 +364,7 @@ OURS = {
     "harness/pipeline/template/engine.py": "a sample, which its owner changes",
     "harness/replay/machine.py": "files of the kernel",
     "engines/harness_engines/stacks/keeper.py": "commands of its parent, and logs of servers",
-    "engines/harness_engines/stacks/postgres/arm.py": "files of the server that it started",
+    "engines/harness_engines/stacks/postgres.py": "files of the server that it started",
     "engines/harness_engines/stacks/code/reading/documents.py": "text of a document",
     "harness/core/mcp_pipes.py": "the id of a request, in a line within a bound",
     "harness/core/batches.py": "work of the process that started it",

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import json
-import os
 import re
-import subprocess
-import sys
 import tomllib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -31,23 +26,17 @@ from harness.check.subject import (
     examine,
 )
 from harness.check.subject import standing as standing_of
-from harness.core.digest import of_documents, of_json
 from harness.core.engine import Engine, Manifest, Searcher
 from harness.core.errors import IndexNotReady, InvalidArm, ModelNotReady, NotInstalled
 from harness.core.records import Document
 from harness_engines import contract
 from harness_engines import registry as arms
-from harness_engines.contract import opened_whole, sort_by_id
+from harness_engines.contract import opened_whole
 from tests.docs.pages import ROOT
 from tests.engines.conftest import Standing
 from tests.thinned import examples
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=5)
-
-
-@given(st.lists(st.tuples(TEXTS, TEXTS, TEXTS)))
-def test_rows_come_in_code_point_order(rows: list[tuple[str, str, str]]) -> None:
-    assert list(sort_by_id(iter(rows))) == sorted(rows)
 
 
 TWO = (Document("a", "A", "x"), Document("b", "B", "y"))
@@ -61,18 +50,6 @@ def recorded(index: Path) -> Manifest:
     return contract.record(index, TWO, drain, engine="e", version="1", settings={"b": 1, "a": 2})
 
 
-def test_it_counts_and_digests_what_was_indexed(index: Path) -> None:
-    made = recorded(index)
-    assert made == Manifest("e", "1", 2, of_documents(TWO), of_json({"a": 2, "b": 1}))
-    assert contract.read(index) == made
-
-    def first(documents: Iterable[Document]) -> None:
-        next(iter(documents))
-
-    made = contract.record(index, TWO, first, engine="e", version="1", settings={})
-    assert (made.documents, made.corpus_sha256) == (1, of_documents(TWO[:1]))
-
-
 def test_an_interrupted_building_leaves_none(index: Path) -> None:
     def killed(documents: Iterable[Document]) -> None:
         list(documents)
@@ -84,13 +61,6 @@ def test_an_interrupted_building_leaves_none(index: Path) -> None:
         contract.read(index)
     (index / contract.FILE).mkdir()
     with pytest.raises(IndexNotReady):
-        contract.read(index)
-
-
-@pytest.mark.parametrize("text", [b"", b'{"engine": "e"}', b"\xff"])
-def test_what_is_no_manifest_is_not_ready(index: Path, text: bytes) -> None:
-    (index / contract.FILE).write_bytes(text)
-    with pytest.raises(IndexNotReady, match="Build it again: harness stage index"):
         contract.read(index)
 
 
@@ -108,16 +78,6 @@ def test_who_opens_must_be_who_built(index: Path) -> None:
     ):
         with pytest.raises(IndexNotReady, match=says):
             contract.check_made_by(index, made, **{**given, **changed})
-
-
-def test_a_compound_names_its_parts(index: Path) -> None:
-    made = recorded(index)
-    left, right = replace(made, engine="left"), replace(made, engine="right")
-    whole = contract.joined(index, made, {"one": left, "two": right})
-    assert contract.read(index) == whole
-    assert json.loads((index / contract.FILE).read_text()) == asdict(whole)
-    assert whole.version == contract.joined_version("1", {"one": left, "two": right})
-    assert whole.fingerprint != contract.joined(index, made, {"one": left, "two": left}).fingerprint
 
 
 @pytest.fixture
@@ -138,28 +98,6 @@ def test_every_example_that_brings_code_is_refused_by_name(path: Path, tmp_path:
         return
     with pytest.raises(InvalidArm, match=f"the arm {path.stem} brings code"):
         arms.load(str(path), tmp_path)
-
-
-@pytest.mark.usefixtures("none_allowed")
-def test_nothing_of_it_is_run(tmp_path: Path) -> None:
-    (tmp_path / "own.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\n")
-    (tmp_path / "own.toml").write_text('summary = "s"\nstack = "own.py"\n')
-    with pytest.raises(InvalidArm):
-        arms.load(str(tmp_path / "own.toml"), tmp_path)
-    assert not (tmp_path / "ran").exists()
-
-
-@pytest.mark.parametrize("before", [None, "1"])
-def test_processes_inherit_the_ban(monkeypatch: pytest.MonkeyPatch, before: str | None) -> None:
-    monkeypatch.delenv(contract.NO_CODE, raising=False)
-    if before is not None:
-        monkeypatch.setenv(contract.NO_CODE, before)
-    with contract.forbidden():
-        assert not contract.allowed()
-        asked = "from harness_engines import contract as brought; print(brought.allowed())"
-        done = subprocess.run([sys.executable, "-c", asked], capture_output=True, check=True)
-        assert done.stdout == b"False\n"
-    assert os.environ.get(contract.NO_CODE) == before
 
 
 class Opens:

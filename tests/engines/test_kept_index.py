@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import random
 import sqlite3
@@ -168,19 +167,6 @@ def test_a_change_while_reading_is_seen(root: Path, update: Callable[[], Updated
     assert update().read == 1
 
 
-def test_vectors_are_made_though_words_were_asked_first(root: Path, tmp_path: Path) -> None:
-    place, arms = tmp_path / "kept", {"words": "", "vectors": "hash"}
-    for name in ("words", "vectors", "words", "vectors"):
-        given = {**CODE, "embedder": arms[name], "mixed": "scores"}
-        arm = Code(CodeSettings.model_validate(given), tmp_path / "cache")
-        followed = code(arm, root, place)
-        with followed.now() as (now, _):
-            assert "missing" not in now.search("salt")
-        followed.close()
-    with index.reading(place) as db:
-        assert db.execute("SELECT count(*) FROM made").fetchone()[0] > 0
-
-
 @pytest.mark.usefixtures("root")
 @pytest.mark.parametrize("broken", [ValueError, RecursionError])
 def test_a_file_that_breaks_its_reader(
@@ -279,18 +265,6 @@ def test_a_heading_that_begins_a_note_is_shown_once(tmp_path: Path) -> None:
     followed.close()
 
 
-def test_searching_goes_on_while_an_update_writes(root: Path, tmp_path: Path) -> None:
-    place = tmp_path / "kept"
-    index.update(root, place, reader(note_settings()))
-    with closing(sqlite3.connect(place / index.FILE, isolation_level=None)) as writer:
-        writer.execute("BEGIN IMMEDIATE")
-        writer.execute("DELETE FROM chunk")
-        with index.reading(place) as db:
-            assert db.execute("SELECT count(*) FROM chunk").fetchone()[0] == 3
-            assert json.dumps(index.faults(db)) == "[]"
-        writer.execute("ROLLBACK")
-
-
 KINDS = frozenset({".md", ".txt"})
 FOREIGN = "its name is not UTF-8"
 
@@ -349,15 +323,6 @@ TOLD = {
     b"caf\xe9/a.md": UnreadFile("caf\\xe9/", f"{FOREIGN}. Rename the folder to read it"),
 }
 """What is said of a file by the bytes of its path."""
-
-
-@pytest.mark.parametrize("name", TOLD)
-def test_a_name_that_is_no_line_of_text_is_told_with_the_remedy(root: Path, name: bytes) -> None:
-    put_bytes(root, name)
-    found = listing.listed(root, KINDS)
-    assert found.unnamed == (TOLD[name],)
-    assert TOLD[name].path.isprintable()
-    assert [one.path for one in found.files] == ["deep/three.txt", "one.md", "two.md"]
 
 
 MADE = ("build/a.md", "target/a.md", "node_modules/a.md", "deep/third_party/a.md", "cache/a.md")

@@ -16,13 +16,10 @@ from mcp import Client
 
 from harness.core.errors import HarnessError, ModelNotReady, UnknownName
 from harness_engines.kept.kit import NOTES
-from harness_engines.stacks.code.arm import NEAREST as NO_UNIT
-from harness_engines.stacks.code.arm import NOT_AS_TYPED, Code
+from harness_engines.stacks.code.arm import Code
 from harness_engines.stacks.code.arm import follow as code
 from harness_engines.stacks.code.ranking import CodeSettings
-from harness_engines.stacks.code.search import CodeVectors
 from harness_engines.stacks.code.units import Mode
-from harness_engines.stacks.code.words import ScoredUnit
 from harness_engines.stacks.documents import models
 from harness_engines.stacks.documents.arm import Documents
 from harness_engines.stacks.documents.arm import follow as documents
@@ -216,23 +213,6 @@ def test_a_line_in_no_unit_is_found_with_its_place(tmp_path: Path, text: str, li
     (hit,) = answer["hits"]
     assert (hit["type"], hit["path"], hit["lines"]) == ("line", "a.py", f"{line}-{line}")
     assert answer["fallback"] == "like"
-
-
-def test_vectors_say_that_no_word_is_found(tmp_path: Path) -> None:
-    write(tmp_path / "root", "a.py", GOOD)
-    with mock.patch.object(CodeVectors, "search", return_value=[ScoredUnit(0, 0.5)]):
-        answer = searched(tmp_path / "root", "zebra", embedder="hash")
-    assert len(answer["hits"]) == 1
-    assert (answer["nearest"], "fallback" in answer) == (NO_UNIT, False)
-    answer = searched(tmp_path / "root", "arbou", embedder="hash")
-    assert (answer["fallback"], answer["hits"][0]["name"]) == ("like", "a.harbour")
-    assert "nearest" not in searched(tmp_path / "root", "harbour", embedder="hash")
-
-
-def test_a_name_that_nothing_has_is_told(tmp_path: Path) -> None:
-    write(tmp_path / "root", "a.py", GOOD)
-    answer = searched(tmp_path / "root", "no_such_harbour")
-    assert (answer["hits"][0]["name"], answer["nearest"]) == ("a.harbour", NOT_AS_TYPED)
 
 
 EACH = 125

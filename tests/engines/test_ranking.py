@@ -96,12 +96,6 @@ def test_a_worked_example() -> None:
     assert [hit.score for hit in by_best([("a", 0.0), ("b", 0.0)], 5)] == [0.0, 0.0]
 
 
-@pytest.mark.parametrize("k", [1, 2, 3])
-def test_ties_at_the_last_place_go_by_id(k: int) -> None:
-    hits = by_best([("é", 1.0), ("z", 1.0), ("10", 1.0), ("9", 1.0)], k)
-    assert [hit.doc_id for hit in hits] == ["10", "9", "z"][:k]
-
-
 @given(scored, st.integers(1, 15), st.randoms(use_true_random=False))
 def test_any_order_in_gives_one_order_out(
     pairs: dict[str, float], k: int, rng: random.Random

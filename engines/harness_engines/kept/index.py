@@ -169,7 +169,11 @@ def _written(path: Path, root: Path, reader: FileReader) -> Iterator[Connection]
     """Open the index to write; one of another folder or reader, or a broken one, begins anew."""
     wanted = f"{VERSION} {reader.identity} {root.resolve()}"
     for is_new in (False, True):
-        with closing(_connected(path)) as db:
+        try:
+            connected = sqlite3.connect(path, timeout=60, isolation_level=None)
+        except sqlite3.Error as exc:
+            raise BadFile(path, f"cannot be written ({exc})", "Name another place") from exc
+        with closing(connected) as db:
             found = _identity(db)
             if is_new:
                 path.chmod(0o600)
@@ -207,13 +211,6 @@ def _set(db: Connection, name: str, value: str) -> None:
 
 def _bump(db: Connection) -> None:
     db.execute("UPDATE about SET value = value + 1 WHERE name = 'generation'")
-
-
-def _connected(path: Path) -> Connection:
-    try:
-        return sqlite3.connect(path, timeout=60, isolation_level=None)
-    except sqlite3.Error as exc:
-        raise BadFile(path, f"cannot be written ({exc})", "Name another place") from exc
 
 
 @dataclass(frozen=True, slots=True)

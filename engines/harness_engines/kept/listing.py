@@ -209,11 +209,8 @@ def _unnamed(prefix: str, name: str, *, is_folder: bool) -> UnreadFile:
     """Name what is left out for its name, and say why."""
     foreign = any(ord(one) in BYTES for one in name)
     what = "is not UTF-8" if foreign else "holds the end of a line, or a control character"
-    if is_folder:
-        return UnreadFile(
-            f"{prefix}{escaped(name)}/", f"its name {what}. Rename the folder to read it"
-        )
-    return UnreadFile(f"{prefix}{escaped(name)}", f"its name {what}. Rename it")
+    end, remedy = ("/", "Rename the folder to read it") if is_folder else ("", "Rename it")
+    return UnreadFile(f"{prefix}{escaped(name)}{end}", f"its name {what}. {remedy}")
 
 
 def escaped(name: str) -> str:

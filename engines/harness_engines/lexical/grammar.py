@@ -10,6 +10,8 @@ import re
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
+from operator import and_, or_
 from typing import Any, NamedTuple, TypeVar
 from unicodedata import combining, normalize
 
@@ -180,7 +182,8 @@ def _bound(pieces: list[_Piece]) -> list[_Piece]:
     for backward, operands in ((True, {"word", "(", "NOT"}), (False, {"word", ")"})):
         beside = ""
         for at in sorted(range(len(read)), reverse=backward):
-            kind = _kind(read[at])
+            piece = read[at]
+            kind = piece.kind or ("word" if words_in(piece.text) else "")
             binary = kind in {"AND", "OR"}
             if (binary or (backward and kind == "NOT")) and beside not in operands:
                 loose.add(at)
@@ -188,28 +191,18 @@ def _bound(pieces: list[_Piece]) -> list[_Piece]:
     return [one._replace(kind="") if at in loose else one for at, one in enumerate(read)]
 
 
-def _kind(piece: _Piece) -> str:
-    """Return what a piece is beside an operator; empty where it holds no word."""
-    return piece.kind or ("word" if words_in(piece.text) else "")
-
-
 def _signs_read(pieces: list[_Piece]) -> list[_Piece]:
     """Take a minus before a number or an option as text, where nothing else is refused."""
-    numbers = [
-        piece.sign == "-" and not piece.quoted and _TEXT.fullmatch(piece.text) is not None
-        for piece in pieces
-    ]
-    refused = any(
-        (piece.sign == "-" and not number and (piece.kind or words_in(piece.text)))
-        or piece.kind == "NOT"
-        for piece, number in zip(pieces, numbers, strict=True)
-    )
-    if refused:
-        return pieces
-    return [
-        piece._replace(sign="", text=piece.sign + piece.text) if number else piece
-        for piece, number in zip(pieces, numbers, strict=True)
-    ]
+    read: list[_Piece] = []
+    for piece in pieces:
+        if piece.sign == "-" and not piece.quoted and _TEXT.fullmatch(piece.text):
+            read.append(piece._replace(sign="", text=f"-{piece.text}"))
+            continue
+        is_refusal = piece.sign == "-" and (piece.kind or words_in(piece.text))
+        if is_refusal or piece.kind == "NOT":
+            return pieces
+        read.append(piece)
+    return read
 
 
 class _Level:
@@ -416,32 +409,28 @@ def binding(text: str) -> str:
 
 def written(tree: ClauseGroup) -> str:
     """Write a tree as text with signs and parentheses."""
-    return " ".join(map(_written, tree.parts))
+    said = []
+    for part in tree.parts:
+        if isinstance(part, ClauseGroup):
+            inner = f"({written(part)})"
+        else:
+            inner = f'"{part.text}"' if part.quoted else part.text
+        said.append(_SIGNS[part.occur] + inner)
+    return " ".join(said)
 
 
-def _written(node: Node) -> str:
-    if isinstance(node, ClauseGroup):
-        return f"{_SIGNS[node.occur]}({written(node)})"
-    return _SIGNS[node.occur] + (f'"{node.text}"' if node.quoted else node.text)
-
-
-def mask(tree: ClauseGroup, of: Callable[[Clause], Mask], every: Mask) -> Mask:
+def mask(tree: Node, of: Callable[[Clause], Mask], every: Mask) -> Mask:
     """Compute of which documents a tree holds from masks of its clauses; ``every`` is all true."""
-    found = every
-    may = [_mask(part, of, every) for part in tree.of(Occur.SHOULD)]
-    for part in tree.of(Occur.MUST):
-        found = found & _mask(part, of, every)
-    if may and not tree.of(Occur.MUST):
-        found = may[0]
-        for one in may[1:]:
-            found = found | one
-    for part in tree.of(Occur.NOT):
-        found = found & (every ^ _mask(part, of, every))
-    return found
-
-
-def _mask(node: Node, of: Callable[[Clause], Mask], every: Mask) -> Mask:
-    return of(node) if isinstance(node, Clause) else mask(node, of, every)
+    if isinstance(tree, Clause):
+        return of(tree)
+    may, must, never = (
+        [mask(part, of, every) for part in tree.of(occur)]
+        for occur in (Occur.SHOULD, Occur.MUST, Occur.NOT)
+    )
+    found = reduce(and_, must, every)
+    if may and not must:
+        found = reduce(or_, may)
+    return reduce(and_, (every ^ one for one in never), found)
 
 
 class Selected(NamedTuple):

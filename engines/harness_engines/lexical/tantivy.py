@@ -134,7 +134,7 @@ def columns(
     found = _fetched(searcher, query, limit, ids, by)
     ranked = _ranked(found)
     if len(found.keys) < limit or limit == everything or found.keys[-1] < found.keys[k - 1]:
-        return _cut(ranked, k)
+        return Columns(ranked.documents[:k], ranked.keys[:k])
     edge = found.keys[-1]
     above = bisect_left(ranked.keys, -edge, key=neg)
     tied, wanted = ranked.documents[above:], k - above
@@ -144,9 +144,8 @@ def columns(
         more = _tied(searcher, asked, ids, by, limit=limit, edge=edge)
         if known <= more:
             break
-    whole = sorted(known | more)
-    documents = [*ranked.documents[:above], *whole]
-    return _cut(Columns(documents, [*ranked.keys[:above], *[edge] * len(whole)]), k)
+    documents = [*ranked.documents[:above], *sorted(known | more)][:k]
+    return Columns(documents, [*ranked.keys[:above], *[edge] * (len(documents) - above)])
 
 
 def _tied(
@@ -175,8 +174,8 @@ def _fetched(
     if not hits:
         return NONE
     numbers: list[Any] = searcher.fast_field_values(ids, [address for _, address in hits])
-    keys = [key for key, _ in hits]
-    return Columns(numbers, list(map(_key, keys)) if by else keys)
+    keys: list[Any] = [key for key, _ in hits]
+    return Columns(numbers, keys)
 
 
 def _up_to(query: tantivy.Query, schema: tantivy.Schema, ids: str, last: int) -> tantivy.Query:
@@ -206,14 +205,3 @@ def _ranked(found: Columns) -> Columns:
         end = at + 1
     ordered[start : end + 1] = sorted(ordered[start : end + 1])
     return Columns(ordered, keys)
-
-
-def _cut(ranked: Columns, k: int) -> Columns:
-    return Columns(ranked.documents[:k], ranked.keys[:k])
-
-
-def _key(key: object) -> float:
-    """Read what Tantivy ordered by; it is a number for every field that is named here."""
-    if isinstance(key, int | float):
-        return key
-    raise ValueError(f"Tantivy ordered by {key!r}, which is not a number")

@@ -190,14 +190,12 @@ def identifiers(text: str) -> tuple[str, ...]:
     order of the text, as often as they occur, and begin and end with a letter or digit:
     ``./run.py`` gives ``run.py``.
     """
-    told = filterfalse(str.isalpha, _NAME.findall(text))
-    found = [name.lower() for name in told if _names(name)]
+    found = [
+        name.lower()
+        for name in filterfalse(str.isalpha, _NAME.findall(text))
+        if not name.isalnum() or (len(name) >= SHORTEST_WORD and name.isascii())
+    ]
     return tuple(token for token in found if len(token.encode()) <= LONGEST_BYTES)
-
-
-def _names(word: str) -> bool:
-    """Return of a word that is not of letters alone whether it is joined, or long and of ASCII."""
-    return not word.isalnum() or (len(word) >= SHORTEST_WORD and word.isascii())
 
 
 class Occur(StrEnum):

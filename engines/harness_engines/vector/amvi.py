@@ -136,12 +136,20 @@ class AmviIndex:
         """Read and check the whole file once, then map its vectors."""
         try:
             with path.open("rb") as file:
-                return _read(file, embedder_id, dimension)
+                table, vectors = AMVI.read(file, embedder_id, dimension)
         except (OSError, ValueError) as exc:
             raise IndexUnavailable(f"{path}: {exc}. Build the vector index anew") from exc
+        records = np.frombuffer(table, dtype=RECORD)
+        message_ids = records["message_id"].astype(np.int64)
+        ascend = (message_ids[1:] > message_ids[:-1]).all()
+        if not ascend or (records["vec_offset"] != np.arange(len(records))).any():
+            raise IndexUnavailable(
+                f"{path}: its records are not in order. Build the vector index anew"
+            )
+        return cls(embedder_id, message_ids, vectors)
 
     def search(
-        self, query: NDArray[np.float32], k: int, allowed: Ids | None = None, threads: int = 1
+        self, query: NDArray[np.float32], k: int, allowed: Ids | None = None
     ) -> list[tuple[int, float]]:
         """Find the ``k`` messages of highest cosine: (message id, cosine), best first.
 
@@ -151,7 +159,7 @@ class AmviIndex:
         """
         try:
             rows = None if allowed is None else self._rows(allowed)
-            top = nearest(self.vectors, query, k, rows, threads)
+            top = nearest(self.vectors, query, k, rows)
         except ValueError as exc:
             raise EngineError(f"vectors of {self.embedder_id}: {exc}") from exc
         found = self.message_ids[top.positions].tolist()
@@ -226,17 +234,6 @@ def _halves(vectors: Half) -> bytes:
     if not np.isfinite(vectors).all():
         raise ValueError("a vector is not finite")
     return vectors.astype("<f2").tobytes()
-
-
-def _read(file: BinaryIO, embedder_id: str, dimension: int) -> AmviIndex:
-    """Check everything that a file says; any doubt is a ValueError."""
-    table, vectors = AMVI.read(file, embedder_id, dimension)
-    records = np.frombuffer(table, dtype=RECORD)
-    message_ids = records["message_id"].astype(np.int64)
-    ascend = (message_ids[1:] > message_ids[:-1]).all()
-    if not ascend or (records["vec_offset"] != np.arange(len(records))).any():
-        raise ValueError("its records are not in order")
-    return AmviIndex(embedder_id, message_ids, vectors)
 
 
 VECTORS = "vectors.amvi"

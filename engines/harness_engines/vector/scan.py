@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from itertools import pairwise
 from typing import NamedTuple
 
 import numkong
@@ -26,51 +24,32 @@ GATHER_ROWS = 1 << 12
 """Allowed rows taken at a time."""
 READ_OVER = 5
 """Reading this many rows for each that is wanted is as quick as copying the wanted ones."""
-THREAD_ROWS = 1 << 14
-"""A thread of its own is not worth less."""
 
 Half = NDArray[np.float16]
 Rows = NDArray[np.int64]
 Dots = NDArray[np.float64]
 
 
-def nearest(
-    vectors: Half, query: NDArray[np.float32], k: int, rows: Rows | None = None, threads: int = 1
-) -> Top:
+def nearest(vectors: Half, query: NDArray[np.float32], k: int, rows: Rows | None = None) -> Top:
     """Find the ``k`` rows of highest dot product with ``query``; equal ones by row.
 
     ``vectors`` has the shape (rows, dimension), ``query`` (dimension,). Only ``rows``, ascending,
-    may be found; None allows all. ``threads`` share the rows and never change the answer. What the
-    kernel adds up in single precision depends on the processor. So whatever may be found is added
-    up again in double precision: its sixth digit is the same on each.
+    may be found; None allows all. What the kernel adds up in single precision depends on the
+    processor. So whatever may be found is added up again in double precision: its sixth digit is
+    the same on each.
     """
     plain = np.asarray(vectors)
     asked = _half(query, plain.shape[1])
     if rows is not None and not (rows[1:] > rows[:-1]).all():
         raise ValueError("the rows to search do not ascend")
-    count = len(plain) if rows is None else len(rows)
-    parts = max(1, min(threads, count // THREAD_ROWS))
-    edges = [count * part // parts for part in range(parts + 1)]
 
-    def share(low: int, high: int) -> Top:
-        if rows is None:
-            scored = _all(plain[low:high], asked)
-        else:
-            scored = _some(plain, asked, rows[low:high])
+    def exact(at: Rows) -> Dots:
+        return exact_dots(plain[at if rows is None else rows[at]], asked[0])
 
-        def exact(at: Rows) -> Dots:
-            return exact_dots(plain[at + low if rows is None else rows[at + low]], asked[0])
-
-        top = best(scored, k, COSINE_DIGITS, exact)
-        return Top(top.positions + low, top.scores)
-
-    shares = list(pairwise(edges))
-    if len(shares) == 1:
-        top = share(0, count)
-    else:
-        with ThreadPoolExecutor(len(shares)) as pool:
-            top = merged(pool.map(share, *zip(*shares, strict=True)), k)
-    return top if rows is None else Top(rows[top.positions], top.scores)
+    if rows is None:
+        return best(_all(plain, asked), k, COSINE_DIGITS, exact)
+    top = best(_some(plain, asked, rows), k, COSINE_DIGITS, exact)
+    return Top(rows[top.positions], top.scores)
 
 
 def dots_of(vectors: Half, query: NDArray[np.float32], rows: Rows) -> Dots:
@@ -153,14 +132,11 @@ def best(
             scored = scores[positions] if exact is None else exact(start + positions)
             rounded = scored.round(digits)
             higher = rounded > floor
-            kept = _cut(_joined([kept, Top(start + positions[higher], rounded[higher])]), k)
+            positions = np.concatenate([kept.positions, start + positions[higher]])
+            kept = _cut(Top(positions, np.concatenate([kept.scores, rounded[higher]])), k)
         start += len(scores)
-    return _ranked(kept)
-
-
-def merged(tops: Iterable[Top], k: int) -> Top:
-    """Rank together what searches of adjoining ranges found, first range first."""
-    return _ranked(_cut(_joined(tops), k))
+    by = np.argsort(-kept.scores, kind="stable")
+    return Top(kept.positions[by], kept.scores[by] + 0.0)
 
 
 def _candidates(scores: Scores, k: int, digits: int, floor: float) -> Positions:
@@ -175,25 +151,16 @@ def _candidates(scores: Scores, k: int, digits: int, floor: float) -> Positions:
     bound -= 2 * 10.0**-digits
     blocks = np.flatnonzero(maxima >= bound)
     if len(blocks) * FEW > len(maxima):
-        return _highest(np.flatnonzero(scores >= bound), scores, k, digits)
-    inside = (starts[blocks, None] + np.arange(BLOCK)).ravel()
-    inside = inside[: np.searchsorted(inside, len(scores))]
-    return _highest(inside[scores[inside] >= bound], scores, k, digits)
-
-
-def _highest(positions: Positions, scores: Scores, k: int, digits: int) -> Positions:
-    """Drop what ``k`` others of these positions surely beat."""
-    if len(positions) <= k:
-        return positions
-    found = scores[positions]
-    bound = np.partition(found, len(found) - k)[len(found) - k] - 2 * 10.0**-digits
-    kept: Positions = positions[found >= bound]
+        found = np.flatnonzero(scores >= bound)
+    else:
+        inside = (starts[blocks, None] + np.arange(BLOCK)).ravel()
+        inside = inside[: np.searchsorted(inside, len(scores))]
+        found = inside[scores[inside] >= bound]
+    if len(found) <= k:
+        return found
+    kth = np.partition(scores[found], len(found) - k)[len(found) - k]
+    kept: Positions = found[scores[found] >= kth - 2 * 10.0**-digits]
     return kept
-
-
-def _joined(tops: Iterable[Top]) -> Top:
-    positions, scores = zip(NOTHING, *tops, strict=True)
-    return Top(np.concatenate(positions), np.concatenate(scores))
 
 
 def _cut(top: Top, k: int) -> Top:
@@ -205,8 +172,3 @@ def _cut(top: Top, k: int) -> Top:
     kept = top.scores > edge
     kept[np.flatnonzero(top.scores == edge)[: k - kept.sum()]] = True
     return Top(top.positions[kept], top.scores[kept])
-
-
-def _ranked(top: Top) -> Top:
-    by = np.argsort(-top.scores, kind="stable")
-    return Top(top.positions[by], top.scores[by] + 0.0)

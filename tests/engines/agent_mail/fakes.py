@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from harness_engines.rerank.cross_encoder import Reranked, Reranker
+from harness_engines.rerank import Reranked, Reranker
 from harness_engines.stacks.agent_mail.contract import (
     CandidateList,
     Event,

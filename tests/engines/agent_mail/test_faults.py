@@ -22,7 +22,7 @@ from harness_engines.contract import (
     InvalidQuery,
     SearchError,
 )
-from harness_engines.rerank.cross_encoder import Reranked
+from harness_engines.rerank import Reranked
 from harness_engines.stacks.agent_mail import budget
 from harness_engines.stacks.agent_mail.budget import (
     CURRENT,

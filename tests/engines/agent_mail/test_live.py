@@ -18,7 +18,7 @@ import pytest
 from numpy.typing import NDArray
 
 from harness_engines.contract import EngineError, InvalidQuery
-from harness_engines.rerank.tokens import Half, LateInteraction
+from harness_engines.rerank import Half, LateInteraction
 from harness_engines.stacks.agent_mail import arm as mail
 from harness_engines.stacks.agent_mail import ingest
 from harness_engines.stacks.agent_mail.arm import MailSearcher

@@ -13,7 +13,7 @@ from random import Random
 import numpy as np
 
 from harness.core.engine import Manifest
-from harness_engines.rerank.cross_encoder import Reranked
+from harness_engines.rerank import Reranked
 from harness_engines.stacks.agent_mail.contract import (
     MailEngine,
     Message,

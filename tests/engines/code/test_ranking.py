@@ -14,9 +14,9 @@ import pytest
 
 from harness.core.records import Document
 from harness_engines.stacks.code import ranking, search
-from harness_engines.stacks.code.ranking import KEYS, Boosts, Fusion
+from harness_engines.stacks.code.ranking import Boosts, Fusion
 from harness_engines.stacks.code.reading.documents import understand
-from harness_engines.stacks.code.search import CodeSearch
+from harness_engines.stacks.code.search import CodeQuestion, CodeSearch
 from harness_engines.stacks.code.units import (
     NAMES,
     Chargrams,
@@ -54,6 +54,8 @@ MADE = tuple(
     )
 )
 QUERIES = ("tea", "water tea stone", '"water tea"', "read_csv", "+tea -water", "parse url n", "")
+
+KEYS = ("selected", "sparse", "ann", "rrf", "blend", "symbol", "phrase", "graph")
 
 
 @pytest.fixture(scope="module")
@@ -108,7 +110,6 @@ def _shape(why: Any) -> dict[str, Any]:  # noqa: ANN401  a breakdown
 
 
 def test_explain_says_who_found_a_hit(made: Mapping[str, CodeSearch]) -> None:
-    assert KEYS == ("selected", "sparse", "ann", "rrf", "blend", "symbol", "phrase", "graph")
     first = made["tantivy words"].search("tea", 1, mode=Mode.CODE).hits[0].why
     assert first is not None
     assert first.selected["type"] == "sparse"
@@ -170,7 +171,7 @@ def entry(text: str, **terms: str) -> IndexedUnit:
 def test_a_symbol_named_is_boosted(asked: str, text: str, factor: float) -> None:
     for definition, export, expected in ((1.2, 1.1, factor), (1.0, 1.0, 1.0)):
         weights = Boosts(definition=definition, export=export, phrase=0.0)
-        found = search.boosted(entry(text), search.asked(asked.split(), ()), weights)
+        found = search.boosted(entry(text), CodeQuestion.of(asked, "none"), weights)
         assert found.factor == pytest.approx(expected)
 
 
@@ -178,7 +179,7 @@ def test_words_together_are_boosted_up_to_five_pairs() -> None:
     weights = Boosts(definition=1.0, export=1.0, phrase=0.1)
     one = entry("x", doc="a b c d e f g h", body="b a")
     for terms, pairs in (("a b", 1), ("a c", 0), ("b a b", 2), ("a b c d e f g", 5), ("a", 0)):
-        found = search.boosted(one, search.asked([], terms.split()), weights)
+        found = search.boosted(one, CodeQuestion.of(terms, "none"), weights)
         assert found.factor == pytest.approx(1 + 0.1 * pairs)
     assert search.most(weights) == 1.5
 

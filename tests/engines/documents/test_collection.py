@@ -14,9 +14,9 @@ import pytest
 from harness.core.errors import IndexNotReady, ModelNotReady
 from harness_engines.kept import index
 from harness_engines.stacks.documents import collection, models, ranking
-from harness_engines.stacks.documents.collection import DocumentCollection
+from harness_engines.stacks.documents.collection import DocumentCollection, Response
 from harness_engines.stacks.documents.models import MissingModel
-from harness_engines.stacks.documents.ranking import Pipeline, Response
+from harness_engines.stacks.documents.ranking import Pipeline
 from tests.engines.documents.small import NOON, built, settings
 
 OF_AN_ANSWER = (

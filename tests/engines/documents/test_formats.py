@@ -1,26 +1,22 @@
-"""Texts of PDF, HTML, Word and e-mail: in reading order, in paragraphs, and never a crash."""
+"""Texts of files: in reading order, in paragraphs, counted by a page, and never a crash."""
 
 from __future__ import annotations
 
-import random
-import sys
 import time
+from collections import Counter
 from email.message import EmailMessage
-from io import BytesIO
 from pathlib import Path
-from unittest import mock
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from harness.core.errors import BadFile
 from harness_engines.stacks.documents import pdf, texts
-from harness_engines.stacks.documents.formats import DocumentText
+from harness_engines.stacks.documents.formats import DocumentText, joined
 from harness_engines.stacks.documents.recall import words
 from harness_engines.stacks.documents.texts import Cutting, chunks
-from tests.make.files import FORM, drawn, one_page, placed, stream
-from tests.make.files import pdf as pages_of
+from harness_engines.stacks.writing.arm import title_of
+from tests.make.files import FORM, Made, drawn, files, one_page, placed, stream
+from tests.source import ROOT
 
 LEFT = ["Salt water lies in the sea", "and moves with the moon."]
 RIGHT = ["Fresh water runs in rivers", "and fills the lakes inter-", "nationally."]
@@ -48,31 +44,11 @@ def test_columns_are_read_one_after_the_other() -> None:
     assert "internationally" in words(only.text)
 
 
-def test_without_the_extra_its_files_are_refused_with_the_command_that_installs_it() -> None:
-    for name, module in (("a.pdf", "pypdfium2"), ("a.docx", "docx")):
-        with (
-            mock.patch.dict(sys.modules, {module: None}),
-            pytest.raises(BadFile, match=f"is a {name[2:]} file") as caught,
-        ):
-            read(name, b"PK")
-        assert "[documents]" in caught.value.hint
-
-
 PAGE = (
     "<html><head><meta charset=latin1><title>Tea</title><script>no()</script></head><body>"
     "<h1>How to</h1><p>Boil <b>wa</b>ter,\n then<br>wait.</p><ul><li>cup<li>caf\u00e9</ul>"
     "<pre>if x:\n    y()</pre><table><tr><td>a<td>b</table></body></html>"
 )
-
-
-def test_a_page_is_read_in_paragraphs() -> None:
-    made = read("tea.html", PAGE.encode("latin-1"))
-    assert made.pages[0].text.split("\n\n") == [
-        *("Tea", "How to", "Boil water, then\nwait.", "cup", "caf\u00e9"),
-        *("if x:\n    y()", "a b"),
-    ]
-    last = [*chunks(made, Cutting(20, 5))][-1]
-    assert last.provenance.cite() == "tea.html, para. 6-7, l. 13-15"
 
 
 @pytest.mark.parametrize(
@@ -117,20 +93,6 @@ def test_a_mail_is_its_headers_and_its_text() -> None:
     assert "body" in pages[1].text
 
 
-@given(st.binary(max_size=200))
-def test_no_bytes_break_a_reader(data: bytes) -> None:
-    for name, prefix in (("a.eml", b""), ("a.mbox", b"From "), ("a.html", b"<p>")):
-        try:
-            made = read(name, prefix + data)
-        except BadFile:
-            continue
-        assert made.pages
-
-
-def table(*cells: str) -> str:
-    return f"<w:tbl><w:tr>{''.join(cells)}</w:tr></w:tbl>"
-
-
 def test_a_glyph_without_a_character_is_one_mark() -> None:
     """The last glyphs are of a font that says nothing of its characters."""
     font = (
@@ -156,39 +118,26 @@ def test_a_page_that_draws_itself_is_refused_in_time_and_memory() -> None:
     assert time.monotonic() - before < 60
 
 
-MAIL = b"Subject: quince\nContent-Type: text/plain; charset=utf-8\n\nThe quince is ripe.\n"
-TEXTS = {
-    ".txt": "The quince is ripe. \u00e9".encode(),
-    ".md": b"# Quince\n\nThe quince is ripe.\n",
-    ".html": b"<meta charset=utf-8><table><tr><td>The quince<td>is ripe.</table><p>Soon.",
-    ".eml": MAIL,
-    ".mbox": b"From a\n" + MAIL + b"\nFrom b\n" + MAIL,
-    ".pdf": pages_of([["The quince is ripe."], ["Soon."]]),
-}
+def text_of(made: Made) -> str:
+    if made.format == "titles of notes":
+        return title_of(made.name, made.data.decode())[0]
+    pages = texts.source(Path(made.name), made.name, made.data).pages
+    if made.format == "mbox":
+        assert len(pages) == 2
+        pages = pages[:1]
+    return " ".join(joined(pages).split())
 
 
-@pytest.fixture(scope="module")
-def whole() -> dict[str, bytes]:
-    """One file of each format, by the end of its name."""
-    docx = pytest.importorskip("docx", reason='needs the extra "documents"')
-    made, packed = docx.Document(), BytesIO()
-    made.add_paragraph("The quince is ripe.")
-    made.save(packed)
-    return {**TEXTS, ".docx": packed.getvalue()}
+@pytest.mark.parametrize("made", files(), ids=lambda made: made.name)
+def test_what_a_file_shows_is_read(made: Made) -> None:
+    said = text_of(made)
+    assert made.words in said
+    assert not made.hidden or made.hidden not in said
 
 
-def damaged(data: bytes, dice: random.Random) -> bytes:
-    """Cut a file, flip some of its bits, write over a stretch of it, or leave a stretch out."""
-    content = bytearray(data)
-    at, length = dice.randrange(len(content)), dice.randrange(1, 40)
-    match dice.randrange(4):
-        case 0:
-            del content[at:]
-        case 1:
-            for _ in range(length):
-                content[dice.randrange(len(content))] ^= 1 << dice.randrange(8)
-        case 2:
-            content[at : at + length] = dice.randbytes(length)
-        case _:
-            del content[at : at + length]
-    return bytes(content)
+def test_the_table_counts_the_files() -> None:
+    page = (ROOT / "docs/stacks/documents.md").read_text()
+    counts = Counter(made.format for made in files())
+    rows = [[*map(str.strip, line.strip("|").split("|"))] for line in page.splitlines()]
+    told = {row[0]: int(row[-3]) for row in rows if row[0] in counts}
+    assert told == counts

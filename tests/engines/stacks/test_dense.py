@@ -12,13 +12,10 @@ from harness.check.subject import DOCUMENTS
 from harness.core.engine import Engine, Explains
 from harness.core.errors import IndexNotReady, ModelNotReady
 from harness.core.records import Document
-from harness_engines import registry
-from harness_engines.registry import Arm
 from harness_engines.stacks.documents import arm as documents
 from harness_engines.stacks.documents import models
 from harness_engines.stacks.text import dense
 from harness_engines.stacks.text.dense import DenseSearcher
-from harness_engines.stacks.text.nearest import GRAPH
 from harness_engines.vector.amvi import VECTORS
 from harness_engines.vector.embedder import embedder_of, identity_of_embedder
 from tests.engines.conftest import Standing
@@ -66,50 +63,6 @@ def test_queries_may_have_an_embedder_of_the_same_weights(tmp_path: Path) -> Non
         pass
 
 
-NEAREST_DOCUMENTS = [
-    Document(f"d{at:04}", f"cone {at % 7} red", f"cube {at % 11} blue {at % 13} sand {at}")
-    for at in range(600)
-]
-QUERIES = [f"blue {at % 13} cube {at % 11} cone" for at in range(20)]
-
-
-def arm(folder: Path, stack: str, lines: str = "") -> Arm:
-    path = folder / f"{stack}.toml"
-    usual = 'embedder = "hash"\nmax_tokens = 64'
-    path.write_text(f'summary = "x"\nstack = "{stack}"\n[settings]\n{usual}\n{lines}', "utf-8")
-    return registry.load(str(path), folder)
-
-
-def shown(of: Arm, index: Path, k: int = 10) -> list[list[tuple[str, float]]]:
-    with of.open(index) as searcher:
-        found = [searcher.search(text, k).hits for text in QUERIES]
-    return [[(hit.doc_id, hit.raw_score) for hit in hits] for hits in found]
-
-
-def test_a_graph_that_looks_at_all_gives_what_the_scan_gives(tmp_path: Path) -> None:
-    built = {}
-    for stack, lines in (("dense", ""), ("nearest", "searching = 600")):
-        index = tmp_path / f"{stack}-index"
-        index.mkdir()
-        of = arm(tmp_path, stack, lines)
-        of.build(NEAREST_DOCUMENTS, index)
-        built[stack] = shown(of, index)
-    assert built["nearest"] == built["dense"]
-    near = arm(tmp_path, "nearest", "searching = 1\nlinks = 2\nbuilding = 2")
-    index = tmp_path / "near"
-    index.mkdir()
-    near.build(NEAREST_DOCUMENTS, index)
-    again = tmp_path / "again"
-    again.mkdir()
-    near.build(NEAREST_DOCUMENTS[::-1], again)
-    assert (again / GRAPH).read_bytes() == (index / GRAPH).read_bytes()
-    overlooked = shown(near, index)
-    assert overlooked != built["dense"]
-    cosines = dict(pair for hits in shown(arm(tmp_path, "dense"), tmp_path / "dense-index", 600)[:1]
-                   for pair in hits)  # fmt: skip
-    assert all(cosines[doc_id] == cosine for doc_id, cosine in overlooked[0])
-
-
 WORDS = {
     "tier": "free",
     "embedder": "",
@@ -120,27 +73,11 @@ WORDS = {
     "chunk_overlap": 10,
 }
 FREE = {**WORDS, "embedder": "all-MiniLM-L6-v2", "sparse": "splade-tiny"}
-FILLER = "Nothing of note is said in this sentence. " * 8
 
 
 @pytest.fixture
 def words(tmp_path: Path) -> Engine:
     return documents.engine(WORDS, tmp_path / "cache")
-
-
-def test_a_title_is_searched(words: Engine, index: Path, tmp_path: Path) -> None:
-    words.build([Document("a", "Sourdough", "Bread."), Document("b", "", "Salt.")], index)
-    with words.open(index) as searcher:
-        assert searcher.search("sourdough", 10).hits[0].doc_id == "a"
-        assert searcher.search("zzz", 10).note == "no word that a chunk has"
-    long = FILLER + "Honey bees need a hive. " + FILLER + "Bees again. " + FILLER
-    given = [Document("long", "", long), Document("short", "", "Bees, among other insects.")]
-    (tmp_path / "bees").mkdir()
-    words.build(given, tmp_path / "bees")
-    with words.open(tmp_path / "bees") as searcher:
-        hits = searcher.search("honey bees hive", 10).hits
-    assert [hit.doc_id for hit in hits] == ["long", "short"]
-    assert hits[0].score == 1.0
 
 
 def test_no_model_no_sign(tmp_path: Path, index: Path, monkeypatch: pytest.MonkeyPatch) -> None:

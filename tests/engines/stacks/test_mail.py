@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import shutil
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,11 +12,8 @@ import pytest
 from harness.check.subject import DOCUMENTS as SUBJECT
 from harness.check.subject import OBVIOUS
 from harness.core.engine import Answer, Engine, Searcher, Stage, Staged
-from harness.core.records import Document, Query
-from harness.core.run import Status
-from harness.replay.drive import observe
+from harness.core.records import Document
 from harness_engines import registry as arms
-from harness_engines.ranking import fuse
 from harness_engines.stacks.agent_mail import arm as mail
 from harness_engines.stacks.agent_mail.pipeline import retrievers
 from tests.engines.agent_mail.tools import SETTINGS
@@ -40,20 +36,6 @@ def built(engine: mail.Mail, tmp_path: Path, documents: Sequence[Document] = DOC
     folder.mkdir()
     engine.build(documents, folder)
     return folder
-
-
-def test_a_query_is_asked_with_its_params(tmp_path: Path) -> None:
-    query = Query("q", "review", params={"project_id": 3})
-    engine = stack(tmp_path)
-    with engine.open(built(engine, tmp_path)) as searcher:
-        with_params, without, unknown = (
-            observe(searcher, replace(query, params=params), 5, 10**12).row
-            for params in (query.params, {}, {"folder": "x"})
-        )
-    assert [hit.doc_id for hit in with_params.hits] == ["m3"]
-    assert len(without.hits) == 3
-    assert unknown.status is Status.FAILED
-    assert "folder" in unknown.error
 
 
 @pytest.mark.parametrize(
@@ -177,18 +159,3 @@ def test_the_last_stage_is_what_is_shown(arm: str, tmp_path: Path) -> None:
                 seen += [stage.name for stage in stages] == NAMES[arm]
                 assert [s.name for s in stages if s.beside] in ([], ["semantic"])
         assert seen >= 3 * len(OBVIOUS)
-
-
-@pytest.mark.parametrize("arm", ["hybrid-rrf", "mail-hash"])
-def test_the_legs_make_the_fusion(arm: str, tmp_path: Path) -> None:
-    engine = arms.load(arm, tmp_path / "cache").engine
-    with engine.open(standing(engine, tmp_path / "index")) as searcher:
-        moved = 0
-        for text in OBVIOUS:
-            words, vectors, fused = told(searcher, text, 100)
-            legs = {s.name: [hit.doc_id for hit in s.hits] for s in (words, vectors)}
-            anew = fuse(legs, dict.fromkeys(legs, 1.0), rrf_k=60, k=100)
-            assert {hit.doc_id for hit in anew} == {hit.doc_id for hit in fused.hits}
-            assert [hit.score for hit in anew] == [hit.score for hit in fused.hits]
-            moved += legs["lexical"] != [hit.doc_id for hit in fused.hits]
-        assert moved

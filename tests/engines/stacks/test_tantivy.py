@@ -1,24 +1,26 @@
-"""Tantivy: the same answers however written, opened only when whole, and its traps."""
+"""FTS5 and Tantivy: the same answers however written, and their traps."""
 
 from __future__ import annotations
 
 import random
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from harness.check.subject import DOCUMENTS
-from harness.core.engine import Hit, Searcher
+from harness.core.engine import Hit
 from harness.core.errors import IndexNotReady
 from harness.core.records import Document
+from harness_engines import registry as arms
+from harness_engines.stacks.agent_mail.contract import Filters, RankingMode
+from harness_engines.stacks.agent_mail.sqlite.search import ColumnWeights, Fts5Engine
+from harness_engines.stacks.text.fts5 import Fts5, Fts5Settings
 from harness_engines.stacks.text.tantivy import Tantivy, TantivySettings
-from tests.make.damage import overwrite
+from tests.make.mail_messages import one, stored
 
 WORDS = ("ant", "bee", "cat", "dog", "eel", "fox", "gnu", "hen")
-
-pytestmark = pytest.mark.slow
 
 
 def engine(**given: Any) -> Tantivy:  # noqa: ANN401  settings of any type
@@ -57,31 +59,7 @@ QUESTIONS = (
 )
 
 
-@pytest.mark.parametrize("bm25_over", ["document", "fields"])
-def test_threads_and_memory_change_no_answer(tmp_path: Path, bm25_over: str) -> None:
-    documents = tied(2_000)
-    ways = (
-        {"writer_threads": 1},
-        {"writer_threads": 2},
-        {"writer_threads": 3, "heap_bytes": 2**26},
-    )
-    searchers: list[Searcher] = []
-    with ExitStack() as opened:
-        for at, way in enumerate(ways):
-            (tmp_path / str(at)).mkdir()
-            written = engine(bm25_over=bm25_over, **way)
-            written.build(documents, tmp_path / str(at))
-            searchers.append(opened.enter_context(written.open(tmp_path / str(at))))
-        parts = [searcher.searcher.num_segments for searcher in searchers]  # type: ignore[attr-defined]  # not of the contract
-        assert parts[0] == 1
-        assert max(parts) > 1, "nothing is shown where no index lies in several parts"
-        for text in QUESTIONS:
-            for k in (1, 10, 100):
-                answers = {searcher.search(text, k) for searcher in searchers}
-                assert len(answers) == 1
-                assert list(answers)[0].hits  # noqa: RUF015  a set of one
-
-
+@pytest.mark.slow
 def test_the_order_is_that_of_a_full_sort(tmp_path: Path) -> None:
     same = random.Random(1).sample(
         [Document(f"d{at:04}", "moss", "stone") for at in range(800)], 800
@@ -113,17 +91,6 @@ def refused(index: Path) -> None:
         pass
 
 
-@pytest.mark.parametrize("kind", ["store", "term", "idx", "pos", "fast", "fieldnorm"])
-@pytest.mark.parametrize("damage", ["gone", "cut", "empty"])
-def test_a_damaged_part_is_not_ready(built: Path, kind: str, damage: str) -> None:
-    (part,) = built.glob(f"*.{kind}")
-    if damage == "gone":
-        part.unlink()
-    else:
-        overwrite(part, part.read_bytes()[:-7] if damage == "cut" else b"")
-    refused(built)
-
-
 def search(index: Path, documents: list[Document], text: str, **given: Any) -> tuple[Hit, ...]:  # noqa: ANN401
     made = engine(**given)
     made.build(documents, index)
@@ -136,6 +103,7 @@ def titled() -> list[Document]:
     return [Document("a", "moss fern", "stone gravel"), Document("b", "", "fern moss")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bm25_over", ["document", "fields"])
 @pytest.mark.parametrize(
     ("text", "shown"),
@@ -153,6 +121,7 @@ def test_no_phrase_reaches_over_the_end_of_a_title(
     assert [hit.doc_id for hit in hits] == shown
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "shown"),
     [
@@ -169,7 +138,76 @@ def test_a_stop_word_keeps_its_place_in_a_phrase(index: Path, text: str, shown: 
     assert [hit.doc_id for hit in hits] == shown
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", ["the", "to be or not to be", '"of the"', "+the", "the -king"])
 def test_stop_words_alone_ask_for_nothing(index: Path, text: str) -> None:
     documents = [Document("a", "", "the king of england, to be")]
     assert search(index, documents, text, language="english") == ()
+
+
+PLAIN = Fts5(Fts5Settings(tokenize="unicode61", title_weight=2.0, text_weight=1.0, joined="both"))
+
+
+def refused_by_fts5(index: Path, why: str) -> None:
+    with pytest.raises(IndexNotReady, match=why), PLAIN.open(index):
+        pass
+
+
+def found(engine: Fts5, documents: tuple[Document, ...], text: str, index: Path) -> list[str]:
+    engine.build(documents, index)
+    with engine.open(index) as searcher:
+        return [hit.doc_id for hit in searcher.search(text, 10).hits]
+
+
+TEXTS = ("see br-2tnl", "br 2tnl", "crash", "craze", "x y", "it doesn't", "C a b", "moss", "moss")
+REFUSED = ("", "  ", '"', "NOT x", "-x", "a/b", "a:b", "*")
+Ask = Callable[[str], list[int]]
+
+
+@pytest.fixture(scope="module")
+def ours(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Ask]]:
+    """Ask the arm and the mail engine, which number the texts from 1."""
+    folder = tmp_path_factory.mktemp("ours")
+    arm, index = arms.load("fts5", folder / "cache").engine, folder / "index"
+    index.mkdir()
+    arm.build([Document(str(at), "", text) for at, text in enumerate(TEXTS, 1)], index)
+    messages = [one(at, "", text) for at, text in enumerate(TEXTS, 1)]
+    with arm.open(index) as searcher, stored(folder / "mail.db", messages) as store:
+        mail = Fts5Engine(store, ColumnWeights(2.0, 1.0, 4.0))
+
+        def of_mail(text: str) -> list[int]:
+            found = mail.search(text, Filters(), RankingMode.RELEVANCE, 100)
+            assert not found.note
+            return [candidate.message_id for candidate in found.candidates]
+
+        yield {
+            "arm": lambda text: [int(hit.doc_id) for hit in searcher.search(text, 100).hits],
+            "mail": of_mail,
+        }
+
+
+@pytest.mark.parametrize(
+    ("typed", "found"),
+    [
+        ("br-2tnl", {1, 2}),
+        ('"br-2tnl"', {1, 2}),
+        ("C++", {7}),
+        ("doesn't", {6}),
+        ("(x", {5}),
+        ("x AND", {5}),
+        ("OR x", {5}),
+        ("a.b", {7}),
+        ('"x\0y"', {5}),
+        ("!!! AND crash", {3}),
+        ('"!!!" AND crash', {3}),
+        ("nowhere\0x", {5}),
+        ("x", {5}),
+        ("cra*", {3, 4}),
+        ('"cra*"', set()),
+    ],
+)
+def test_ours_finds_what_was_meant(ours: dict[str, Ask], typed: str, found: set[int]) -> None:
+    assert {name: set(ask(typed)) for name, ask in ours.items()} == dict.fromkeys(ours, found)
+    for ask in ours.values():
+        for refused_by_fts5 in REFUSED:
+            ask(refused_by_fts5)

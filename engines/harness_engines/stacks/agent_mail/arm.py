@@ -31,7 +31,7 @@ from harness_engines.contract import (
     reading,
 )
 from harness_engines.lexical.terms import FORM
-from harness_engines.rerank.tokens import LateInteraction
+from harness_engines.rerank import LateInteraction
 from harness_engines.stacks.agent_mail.contract import (
     Direction,
     DocKind,

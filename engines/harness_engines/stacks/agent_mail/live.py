@@ -18,8 +18,7 @@ from harness.core.files import held, write_json
 from harness.core.formats import json_file
 from harness_engines import contract
 from harness_engines.contract import EngineError, IndexUnavailable, SearchError
-from harness_engines.rerank.cross_encoder import Reranked
-from harness_engines.rerank.tokens import Half, LateInteraction, Tokens
+from harness_engines.rerank import Half, LateInteraction, Reranked, Tokens
 from harness_engines.stacks.agent_mail.budget import Deadline, ServiceParts, Stamp, stamp
 from harness_engines.stacks.agent_mail.contract import DocChange, DocumentSource, Message
 from harness_engines.stacks.agent_mail.pipeline import faults

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path, PurePosixPath
 from sqlite3 import Connection
@@ -32,7 +32,6 @@ from harness_engines.stacks.code.ranking import (
     ContextSettings,
     GraphSettings,
     ScoreBreakdown,
-    UnitGraph,
 )
 from harness_engines.stacks.code.reading import syntax
 from harness_engines.stacks.code.reading.documents import (
@@ -44,18 +43,10 @@ from harness_engines.stacks.code.reading.documents import (
     of_file,
 )
 from harness_engines.stacks.code.reading.python import decoded
-from harness_engines.stacks.code.search import CodeHit, CodeHits, CodeSearch, Ranker
-from harness_engines.stacks.code.store import Entries, StoredWords
-from harness_engines.stacks.code.units import (
-    NAMES,
-    Catalog,
-    Filters,
-    InvalidFilter,
-    Mode,
-    folded,
-    parse,
-)
-from harness_engines.stacks.code.words import OpenBackend, wanted
+from harness_engines.stacks.code.search import CodeHit, CodeHits, CodeSearch
+from harness_engines.stacks.code.store import Catalog
+from harness_engines.stacks.code.units import NAMES, Filters, InvalidFilter, Mode, folded, parse
+from harness_engines.stacks.code.words import StoredWords, WordsBackend, wanted
 from harness_engines.vector.embedder import Embedder, embedder_of, identity_of_embedder
 
 REVISION = 4
@@ -90,8 +81,7 @@ class Code(FileEngine["CodeSearcher"]):
         language, embedder = self.settings.language, self.embedder()
         with tables.built(index, store.TABLES) as db:
             terms = [
-                store.put(db, "", one, language, with_words=self._is_in_sqlite).terms
-                for one in in_order
+                store.put(db, "", one, language, with_words=self._is_in_sqlite) for one in in_order
             ]
             db.execute("INSERT INTO search (search) VALUES ('optimize')")
             if embedder is not None:
@@ -102,40 +92,31 @@ class Code(FileEngine["CodeSearcher"]):
 
     @contextmanager
     def load(self, index: Path, made: Manifest) -> Iterator[CodeSearcher]:
-        embedder = self.embedder()
-        with tables.opened(index) as db, ExitStack() as until_closed:
-            entries = Entries(db)
-            known = Catalog(entries.whole(), entries.modes, entries.doc_ids)
-            opened = until_closed.enter_context(self._words(index, db, entries))
-            for count in (len(known), opened.units):
+        embedder, settings = self.embedder(), self.settings
+        with tables.opened(index) as db:
+            catalog = Catalog(db)
+            opened = self._words(index, db, catalog)
+            for count in (len(catalog.entries), opened.units):
                 contract.check_count(index, made, count)
-            dense = entries.dense(embedder, self.cache) if embedder is not None else None
+            dense = catalog.dense(embedder, self.cache) if embedder is not None else None
             if embedder is not None and dense is None:
                 raise IndexNotReady(
                     f"{index}: vectors are missing. Build it again: harness stage index"
                 )
-            signatures, by = entries.signatures(), self.settings.backend
-            ranker = Ranker(known, opened, dense, signatures, self.settings, by)
-            is_flat = self.settings.graph is None and self.settings.context is None
-            graph = None if is_flat else UnitGraph([entry.unit for entry in known.entries])
-            yield CodeSearcher(CodeSearch(ranker, graph, self.settings), made)
+            if settings.graph is not None or settings.context is not None:
+                _ = catalog.graph  # so that no query waits for it
+            code = CodeSearch(catalog, opened, dense, catalog.signatures(), settings)
+            yield CodeSearcher(code, made)
 
     @property
     def _is_in_sqlite(self) -> bool:
         return self.settings.backend == "sqlite"
 
-    @contextmanager
-    def _words(
-        self, index: Path, db: sqlite3.Connection, entries: Entries
-    ) -> Iterator[OpenBackend]:
+    def _words(self, index: Path, db: Connection, catalog: Catalog) -> WordsBackend:
         if self._is_in_sqlite:
-            weights = self.settings.fields.model_dump()
-            yield StoredWords(db, entries.ids, "rowid", weights)
-            return
-        with ExitStack() as until_closed:
-            with contract.reading(index, OSError, ValueError):
-                opened = until_closed.enter_context(words.opened(index))
-            yield opened
+            return StoredWords(db, catalog.ids, self.settings.fields.model_dump())
+        with contract.reading(index, OSError, ValueError):
+            return words.opened(index)
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,9 +130,7 @@ class CodeSearcher:
     def search_with(self, text: str, k: int, params: Mapping[str, Scalar]) -> Answer:
         """Show hits for a text and its filters; context is left out, since no one asked for it."""
         found = self.code.search(text, k, units.parse(params))
-        hits = tuple(
-            Hit(hit.unit.doc_id, hit.score, hit.score) for hit in found.hits if hit.beside is None
-        )
+        hits = tuple(Hit(hit.unit.doc_id, hit.score, hit.score) for hit in found.hits)
         return Answer(hits, self.manifest.fingerprint, "" if hits else self._note(text))
 
     def _note(self, text: str) -> str:
@@ -164,8 +143,7 @@ class CodeSearcher:
     def explain(self, text: str, k: int, params: Mapping[str, Scalar]) -> Explained:
         """Return ``scoreBreakdown`` of each hit."""
         found = self.code.search(text, k, units.parse(params))
-        shown = [hit for hit in found.hits if hit.beside is None]
-        why = {hit.unit.doc_id: hit.why.as_dict() for hit in shown if hit.why}
+        why = {hit.unit.doc_id: hit.why.as_dict() for hit in found.hits if hit.why}
         return Explained({"mode": self.code.settings.mode}, why)
 
 
@@ -253,8 +231,7 @@ TOTAL = 20
 class CodeFolderSearch:
     """Code as it is in an open index."""
 
-    ranker: Ranker
-    entries: Entries
+    code: CodeSearch
     missing: str
     """Why vectors do not take part; empty where they do, or none are wanted."""
 
@@ -270,19 +247,16 @@ class CodeFolderSearch:
         explain: bool = False,
     ) -> Mapping[str, Any]:
         """Answer with hits, each with its place, its first lines and its properties."""
-        filters = filters or {}
+        filters, catalog = filters or {}, self.code.catalog
         self._check(filters)
-        given = self.ranker.settings
+        given = self.code.settings
         mode = mode or Mode(given.mode)
         changed = {
             "context": ContextSettings(per_hit=context, total=TOTAL) if context else None,
             "graph": GRAPH if graph else given.graph,
         }
-        settings = given.model_copy(update=changed)
-        wants_graph = settings.context is not None or settings.graph is not None
-        beside = UnitGraph([one.unit for one in self.entries]) if wants_graph else None
-        search = CodeSearch(self.ranker, beside, settings, self.entries.named)
-        found = search.search(text, top, filters, mode)
+        code = replace(self.code, settings=given.model_copy(update=changed))
+        found = code.search(text, top, filters, mode)
         like, by, nearest = Like.of(text), "", ""
         if text.strip() and not (found.hits and self._has_a_word(text)):
             last = self._containing(like, top, filters, mode)
@@ -294,7 +268,7 @@ class CodeFolderSearch:
             nearest = nearest or NOT_AS_TYPED
         is_of_code = mode in {Mode.CODE, Mode.MIXED} and not filters
         if is_of_code and not is_there:
-            lines = (_line(*row) for row in self.entries.outside() if like.has(row[2]))
+            lines = (_line(*row) for row in catalog.outside() if like.has(row[2]))
             if outside := list(islice(lines, min(top, OUTSIDE))):
                 hits = [*hits[: top - len(outside)], *outside]
                 by, nearest = by or ("" if found.hits else LIKE), ""
@@ -311,7 +285,7 @@ class CodeFolderSearch:
     def _check(self, filters: Filters) -> None:
         """Refuse a type or a language that no unit has; a folder without units answers nothing."""
         for name in (one for one in LISTED if one in filters):
-            value, known = filters[name], self.ranker.catalog.values(name)
+            value, known = filters[name], self.code.catalog.values(name)
             if known and folded(value, name) not in known:
                 raise InvalidFilter(
                     f"{name}: is {value!r}, which nothing in this folder has;"
@@ -324,21 +298,22 @@ class CodeFolderSearch:
         asked = [one for one in clauses if one.occur is not Occur.NOT]
         if clauses and not asked:
             return True
-        wanted_words = wanted(asked, self.ranker.settings.language)
-        return bool(wanted_words and self.ranker.words.search(wanted_words, 1, None))
+        wanted_words = wanted(asked, self.code.settings.language)
+        return bool(wanted_words and self.code.words.search(wanted_words, 1, None))
 
     def _containing(self, like: Like, top: int, filters: Filters, mode: Mode) -> CodeHits:
         """List units that contain what was typed, in the order of their ids."""
-        allowed = self.ranker.catalog.allowed(mode, filters)
-        rows = np.arange(len(self.entries)) if allowed is None else allowed
+        catalog = self.code.catalog
+        allowed = catalog.allowed(mode, filters)
+        rows = np.arange(len(catalog)) if allowed is None else allowed
         why = ScoreBreakdown({"type": LIKE, "score": 0.0})
-        has = (row for row in rows.tolist() if like.has(self.entries.text(row)))
+        has = (row for row in rows.tolist() if like.has(catalog.text(row)))
         return CodeHits(
-            tuple(CodeHit(self.entries[row].unit, 0.0, why) for row in islice(has, top))
+            tuple(CodeHit(catalog.entry(row).unit, 0.0, why) for row in islice(has, top))
         )
 
     def _text(self, doc_id: str) -> str:
-        return self.entries.text(self.ranker.catalog.doc_ids.index(doc_id))
+        return self.code.catalog.text(self.code.catalog.doc_ids.index(doc_id))
 
     def _shown(self, hit: CodeHit, *, explain: bool) -> Mapping[str, Any]:
         unit, facts = hit.unit, hit.unit.facts
@@ -354,7 +329,7 @@ class CodeFolderSearch:
             "prefix": self._text(unit.doc_id)[:PREFIX],
         }
         if hit.beside is not None:
-            of = self.entries[hit.beside.of].unit.doc_id
+            of = self.code.catalog.doc_ids[hit.beside.of]
             shown |= {"reason": hit.beside.reason.name.lower(), "of": of}
         if explain and hit.why is not None:
             shown["scoreBreakdown"] = hit.why.as_dict()
@@ -391,14 +366,13 @@ def follow(arm: Code, root: Path, place: Path) -> LiveFolder[CodeFolderSearch]:
 
     @contextmanager
     def opened(db: Connection) -> Iterator[CodeFolderSearch]:
-        entries = Entries(db)
-        catalog = Catalog(entries, entries.modes, entries.doc_ids)
+        catalog = Catalog(db)
         dense, why = None, missing
-        if embedder is not None and (dense := entries.dense(embedder, arm.cache)) is None:
+        if embedder is not None and (dense := catalog.dense(embedder, arm.cache)) is None:
             why = "vectors are not made yet; index the folder to the end"
-        weights = arm.settings.fields.model_dump()
-        words = StoredWords(db, entries.ids, "doc_id", weights)
-        ranker = Ranker(catalog, words, dense, entries.signatures(), arm.settings, "sqlite")
-        yield CodeFolderSearch(ranker, entries, why)
+        words = StoredWords(db, catalog.ids, arm.settings.fields.model_dump())
+        settings = arm.settings.model_copy(update={"backend": "sqlite"})
+        code = CodeSearch(catalog, words, dense, catalog.signatures(), settings, named_first=True)
+        yield CodeFolderSearch(code, why)
 
     return LiveFolder(root, place, reader(arm, root, embedder), opened)

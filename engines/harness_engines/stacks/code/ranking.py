@@ -158,24 +158,19 @@ class ScoreBreakdown:
         return {one.name: getattr(self, one.name) for one in fields(self)}
 
 
-KEYS = tuple(one.name for one in fields(ScoreBreakdown))
-
-
 Sources = Mapping[str, Sequence[ScoredUnit]]
 """Candidates by source, best first: ``sparse``, ``ann``, ``minhash``."""
-Details = Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Fused:
+class Fused(NamedTuple):
     """One candidate: its score in [0, 1], and how it came about."""
 
     row: int
     score: float
     type: str
     """``rrf`` or ``blend``; the name of the source where there was but one."""
-    rrf: Details | None = None
-    blend: Details | None = None
+    rrf: Part = None
+    blend: Part = None
 
 
 def fused(sources: Sources, how: Fusion) -> list[Fused]:
@@ -404,16 +399,6 @@ def shingles(terms: Sequence[str]) -> list[bytes]:
     return [run.encode() for run in sorted(runs)]
 
 
-def signature(terms: Sequence[str]) -> Signatures | None:
-    """Hash a text's shingles; shape (128,), None where it has none."""
-    found = shingles(terms)
-    if not found:
-        return None
-    made = _blank().copy()
-    made.update_batch(found)
-    return np.asarray(made.hashvalues, dtype=np.uint32)
-
-
 @cache
 def _blank() -> MinHash:
     """Make the permutations once; drawing them takes as long as using them."""
@@ -423,11 +408,12 @@ def _blank() -> MinHash:
 
 
 def row(terms: Sequence[str]) -> Signatures:
-    """Return a text's row of a table of signatures, shape (1 + 128,); 0 first where it has none."""
-    made = signature(terms)
+    """Hash a text's shingles, shape (1 + 128,); 0 first where it has none, else 1."""
     whole = np.zeros(PERMUTATIONS + 1, dtype=np.uint32)
-    if made is not None:
-        whole[0], whole[1:] = 1, made
+    if found := shingles(terms):
+        made = _blank().copy()
+        made.update_batch(found)
+        whole[0], whole[1:] = 1, made.hashvalues
     return whole
 
 
@@ -438,12 +424,12 @@ def nearest(
 
     The estimate is the share of permutations in which both have the same smallest hash.
     """
-    asked = signature(terms)
-    if asked is None or not len(signatures):
+    asked = row(terms)
+    if not asked[0] or not len(signatures):
         return []
     rows = np.arange(len(signatures)) if allowed is None else allowed
     held = signatures if allowed is None else signatures[rows]
-    alike = (held[:, 1:] == asked).mean(axis=1) * (held[:, 0] == 1)
+    alike = (held[:, 1:] == asked[1:]).mean(axis=1) * (held[:, 0] == 1)
     kept = np.flatnonzero(alike >= least)
     order = kept[np.lexsort((rows[kept], -alike[kept]))][:depth]
     return [ScoredUnit(int(rows[at]), float(alike[at])) for at in order]

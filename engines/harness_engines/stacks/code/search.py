@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -24,10 +24,9 @@ from harness_engines.stacks.code.ranking import (
     UnitRelation,
     reordered,
 )
-from harness_engines.stacks.code.units import Catalog, Filters, IndexedUnit, Mode, Rows, Unit, parts
-from harness_engines.stacks.code.words import OpenBackend, ScoredUnit, terms_of, wanted
-from harness_engines.vector.embedder import Embedder
-from harness_engines.vector.scan import nearest
+from harness_engines.stacks.code.store import Catalog, CodeVectors
+from harness_engines.stacks.code.units import Filters, IndexedUnit, Mode, Rows, Unit, parts
+from harness_engines.stacks.code.words import ScoredUnit, WordsBackend, terms_of, wanted
 
 MOST_PHRASES = 5
 """Pairs of words beyond these add nothing."""
@@ -47,32 +46,6 @@ class RankedUnit:
         return RankedUnit(self.row, score, replace(self.why, selected=selected, **why))
 
 
-@dataclass(frozen=True)
-class CodeVectors:
-    """Vectors of all units, and what embeds a query."""
-
-    embedder: Embedder
-    vectors: NDArray[np.float16]
-    """Shape (units, dimension)."""
-
-    def search(self, text: str, depth: int, allowed: Rows | None) -> list[ScoredUnit]:
-        """Return the rows of highest positive cosine; ties by row."""
-        if not len(self.vectors) or (allowed is not None and not len(allowed)):
-            return []
-        rows, cosines = nearest(self.vectors, self.embedder.embed([text])[0], depth, allowed)
-        found = zip(rows.tolist(), cosines.tolist(), strict=True)
-        return [ScoredUnit(row, cosine) for row, cosine in found if cosine > 0]
-
-
-class BoostQuery(NamedTuple):
-    """A query as boosts see it."""
-
-    names: frozenset[str]
-    """What it may name: each word joined and lower-cased, and each two or three in a row."""
-    pairs: tuple[str, ...]
-    """Each two terms in a row, without repetition."""
-
-
 class CodeQuestion(NamedTuple):
     """A typed text, taken apart once for all modes."""
 
@@ -82,7 +55,10 @@ class CodeQuestion(NamedTuple):
     terms: tuple[str, ...]
     looked_for: str
     """What is typed without what must not be there, for vectors."""
-    boosts: BoostQuery
+    names: frozenset[str]
+    """What it may name: each word joined and lower-cased, and each two or three in a row."""
+    pairs: tuple[str, ...]
+    """Each two terms in a row, without repetition."""
 
     @classmethod
     def of(cls, text: str, language: Language) -> CodeQuestion:
@@ -90,90 +66,15 @@ class CodeQuestion(NamedTuple):
         clauses = tuple(leaves(parse(text)))
         terms = terms_of(clauses, language)
         positives = (clause for clause in clauses if clause.occur is not Occur.NOT)
-        said = [word for clause in positives for word in clause.words]
-        return cls(text, normalise(text), clauses, terms, positive(text), asked(said, terms))
-
-
-@dataclass(frozen=True)
-class Ranker:
-    """The sources of one index, asked and put together."""
-
-    catalog: Catalog
-    words: OpenBackend
-    dense: CodeVectors | None
-    signatures: ranking.Signatures
-    settings: CodeSettings
-    backend: str
-
-    def rank(self, question: CodeQuestion, depth: int, allowed: Rows | None) -> list[RankedUnit]:
-        """Rank the ``allowed`` rows (None: all) for a query; every source gives ``depth``."""
-        sources = self._sources(question, depth, allowed)
-        raw = {name: dict(scored) for name, scored in sources.items()}
-        limit = most(self.settings.boosts)
-        ranked = []
-        for one in ranking.fused(sources, self.settings.search):
-            entry = self.catalog.entries[one.row]
-            lift = boosted(entry, question.boosts, self.settings.boosts)
-            score = round(one.score * lift.factor / limit, RRF_TIE_DIGITS)
-            why = ScoreBreakdown(
-                selected={"type": one.type, "score": score},
-                sparse=self._sparse(raw["sparse"].get(one.row)),
-                ann=_ann(raw["ann"].get(one.row), raw["minhash"].get(one.row)),
-                rrf=one.rrf,
-                blend=one.blend,
-                symbol=lift.symbol,
-                phrase=lift.phrase,
-            )
-            ranked.append(RankedUnit(one.row, score, why))
-        return sorted(ranked, key=lambda one: (-one.score, one.row))
-
-    def gate(self, question: CodeQuestion, allowed: Rows | None) -> Rows | None:
-        """Narrow ``allowed`` to what has all that must be there and nothing that must not."""
-        demands = held(question.text)
-        if not demands.parts:
-            return allowed
-        every = np.ones(len(self.catalog), np.bool_)
-
-        def having(clause: Clause) -> NDArray[np.bool_]:
-            found, must = ~every, replace(clause, occur=Occur.MUST)
-            asked = wanted([must], self.settings.language)
-            if not asked:
-                return every if clause.occur is not Occur.NOT else found
-            found[[hit.row for hit in self.words.search(asked, max(1, len(every)), None)]] = True
-            return found
-
-        rows = np.flatnonzero(mask(demands, having, every))
-        return rows if allowed is None else np.intersect1d(rows, allowed)
-
-    def _sources(self, question: CodeQuestion, depth: int, allowed: Rows | None) -> ranking.Sources:
-        looked_for = [
-            replace(one, occur=Occur.SHOULD)
-            for one in question.clauses
-            if one.occur is not Occur.NOT
-        ]
-        asked = wanted(looked_for, self.settings.language)
-        least = self.settings.near_duplicate
-        near: Sequence[ScoredUnit] = ()
-        if question.terms:
-            near = ranking.nearest(self.signatures, question.terms, least, depth, allowed)
-        return {
-            "sparse": self.words.search(asked, depth, allowed),
-            "ann": self.dense.search(question.looked_for, depth, allowed) if self.dense else (),
-            "minhash": near,
+        flat = ["".join(parts(word)) for clause in positives for word in clause.words]
+        runs = {
+            "".join(flat[at : at + size])
+            for size in (1, 2, 3)
+            for at in range(len(flat) - size + 1)
         }
-
-    def _sparse(self, score: float | None) -> dict[str, Any] | None:
-        if score is None:
-            return None
-        weights = self.settings.fields.model_dump()
-        return {"score": score, "backend": self.backend, "weights": weights}
-
-
-def _ann(cosine: float | None, alike: float | None) -> dict[str, Any] | None:
-    """Show the cosine where there is one; a near duplicate that no vector found, as such."""
-    if cosine is not None:
-        return {"score": cosine, "source": "dense", "minhash": alike}
-    return None if alike is None else {"score": alike, "source": "minhash", "minhash": alike}
+        pairs = dict.fromkeys(f" {one} {two} " for one, two in pairwise(terms))
+        names = frozenset(runs - {""})
+        return cls(text, normalise(text), clauses, terms, positive(text), names, tuple(pairs))
 
 
 class Boosted(NamedTuple):
@@ -184,17 +85,7 @@ class Boosted(NamedTuple):
     phrase: dict[str, Any]
 
 
-def asked(words: Sequence[str], terms: Sequence[str]) -> BoostQuery:
-    """Prepare a query: its words as typed, and its terms."""
-    flat = ["".join(parts(word)) for word in words]
-    runs = {
-        "".join(flat[at : at + size]) for size in (1, 2, 3) for at in range(len(flat) - size + 1)
-    }
-    pairs = dict.fromkeys(f" {one} {two} " for one, two in pairwise(terms))
-    return BoostQuery(frozenset(runs - {""}), tuple(pairs))
-
-
-def boosted(entry: IndexedUnit, question: BoostQuery, weights: Boosts) -> Boosted:
+def boosted(entry: IndexedUnit, question: CodeQuestion, weights: Boosts) -> Boosted:
     """Weigh one candidate.
 
     A symbol is named where its bare name, without underscores and case, is a word of the query
@@ -204,7 +95,10 @@ def boosted(entry: IndexedUnit, question: BoostQuery, weights: Boosts) -> Booste
     named = bool(facts.symbol) and "".join(parts(facts.symbol)) in question.names
     definition = weights.definition if named else 1.0
     export = weights.export if named and facts.exported else 1.0
-    matches = _together(entry, question.pairs) if weights.phrase else 0
+    matches = 0
+    if weights.phrase and question.pairs:
+        texts = [f" {text} " for text in entry.terms]
+        matches = sum(any(pair in text for text in texts) for pair in question.pairs)
     phrase = 1.0 + weights.phrase * min(MOST_PHRASES, matches)
     return Boosted(
         definition * export * phrase,
@@ -216,13 +110,6 @@ def boosted(entry: IndexedUnit, question: BoostQuery, weights: Boosts) -> Booste
 def most(weights: Boosts) -> float:
     """Return the largest factor that there can be, by which scores stay within [0, 1]."""
     return weights.definition * weights.export * (1.0 + weights.phrase * MOST_PHRASES)
-
-
-def _together(entry: IndexedUnit, pairs: Sequence[str]) -> int:
-    if not pairs:
-        return 0
-    texts = [f" {text} " for text in entry.terms]
-    return sum(any(pair in text for text in texts) for pair in pairs)
 
 
 MOST_LOOKED_AT = 25
@@ -286,14 +173,15 @@ class CodeHits:
 
 @dataclass(frozen=True)
 class CodeSearch:
-    """An open index of code, prose and records."""
+    """An open index of code, prose and records: its sources, asked and put together."""
 
-    ranker: Ranker
-    graph: UnitGraph | None
-    """Needed by graph ranking and by context; None where neither is set."""
+    catalog: Catalog
+    words: WordsBackend
+    dense: CodeVectors | None
+    signatures: ranking.Signatures
     settings: CodeSettings
-    named: Callable[[str], Sequence[int]] | None = None
-    """Looks up the rows of what has a name; where it is there, they come before all others."""
+    named_first: bool = False
+    """Whether what has exactly the name that is typed comes before all others."""
 
     def search(
         self, text: str, top: int, filters: Filters | None = None, mode: Mode | None = None
@@ -311,25 +199,84 @@ class CodeSearch:
             return CodeHits(())
         if not question.typed or (question.clauses and not question.looked_for):
             return self._shown(self._listed(wanted, asked, question)[:top], wanted, asked)
-        depth = min(max(top, self.settings.depth), max(1, len(self.ranker.catalog)))
+        depth = min(max(top, self.settings.depth), max(1, len(self.catalog)))
         if wanted is Mode.MIXED and self.settings.mixed == "scores":
-            allowed = self.ranker.gate(question, self._allowed(wanted, asked))
-            found = self._weighed(self.ranker.rank(question, depth, allowed))
+            allowed = self.gate(question, self.catalog.allowed(wanted, asked))
+            found = self._weighed(self.rank(question, depth, allowed))
         else:
-            modes = self.ranker.catalog.modes() if wanted is Mode.MIXED else (wanted,)
-            gates = {one: self.ranker.gate(question, self._allowed(one, asked)) for one in modes}
+            modes = self.catalog.modes() if wanted is Mode.MIXED else (wanted,)
+            gates = {one: self.gate(question, self.catalog.allowed(one, asked)) for one in modes}
             found = self._mixed({
-                one: self.ranker.rank(question, depth, allowed) for one, allowed in gates.items()
+                one: self.rank(question, depth, allowed) for one, allowed in gates.items()
             })
-        found = self._named_first(found, question, wanted, asked)
+        if self.named_first:
+            found = self._named_first(found, question, wanted, asked)
         return self._shown(found[:top], wanted, asked)
+
+    def rank(self, question: CodeQuestion, depth: int, allowed: Rows | None) -> list[RankedUnit]:
+        """Rank the ``allowed`` rows (None: all) for a query; every source gives ``depth``."""
+        sources = self._sources(question, depth, allowed)
+        raw = {name: dict(scored) for name, scored in sources.items()}
+        limit = most(self.settings.boosts)
+        about = {"backend": self.settings.backend, "weights": self.settings.fields.model_dump()}
+        ranked = []
+        for one in ranking.fused(sources, self.settings.search):
+            lift = boosted(self.catalog.entry(one.row), question, self.settings.boosts)
+            score = round(one.score * lift.factor / limit, RRF_TIE_DIGITS)
+            sparse = raw["sparse"].get(one.row)
+            why = ScoreBreakdown(
+                selected={"type": one.type, "score": score},
+                sparse=None if sparse is None else {"score": sparse, **about},
+                ann=_ann(raw["ann"].get(one.row), raw["minhash"].get(one.row)),
+                rrf=one.rrf,
+                blend=one.blend,
+                symbol=lift.symbol,
+                phrase=lift.phrase,
+            )
+            ranked.append(RankedUnit(one.row, score, why))
+        return sorted(ranked, key=_best_first)
+
+    def gate(self, question: CodeQuestion, allowed: Rows | None) -> Rows | None:
+        """Narrow ``allowed`` to what has all that must be there and nothing that must not."""
+        demands = held(question.text)
+        if not demands.parts:
+            return allowed
+        every = np.ones(len(self.catalog), np.bool_)
+
+        def having(clause: Clause) -> NDArray[np.bool_]:
+            found, must = ~every, replace(clause, occur=Occur.MUST)
+            asked = wanted([must], self.settings.language)
+            if not asked:
+                return every if clause.occur is not Occur.NOT else found
+            found[[hit.row for hit in self.words.search(asked, max(1, len(every)), None)]] = True
+            return found
+
+        rows = np.flatnonzero(mask(demands, having, every))
+        return rows if allowed is None else np.intersect1d(rows, allowed)
+
+    def _sources(self, question: CodeQuestion, depth: int, allowed: Rows | None) -> ranking.Sources:
+        looked_for = [
+            replace(one, occur=Occur.SHOULD)
+            for one in question.clauses
+            if one.occur is not Occur.NOT
+        ]
+        asked = wanted(looked_for, self.settings.language)
+        least = self.settings.near_duplicate
+        near: Sequence[ScoredUnit] = ()
+        if question.terms:
+            near = ranking.nearest(self.signatures, question.terms, least, depth, allowed)
+        return {
+            "sparse": self.words.search(asked, depth, allowed),
+            "ann": self.dense.search(question.looked_for, depth, allowed) if self.dense else (),
+            "minhash": near,
+        }
 
     def _named_first(
         self, ranked: list[RankedUnit], question: CodeQuestion, mode: Mode, filters: Filters
     ) -> list[RankedUnit]:
         """Move units that define what is typed, sign for sign, before all others."""
-        rows = self.named(question.typed.strip()) if self.named is not None else ()
-        allowed = self._allowed(mode, filters) if rows else None
+        rows = self.catalog.named(question.typed.strip())
+        allowed = self.catalog.allowed(mode, filters) if rows else None
         places = {one.row: at for at, one in enumerate(ranked)}
         first = []
         for row in rows if allowed is None else np.intersect1d(rows, allowed).tolist():
@@ -341,13 +288,10 @@ class CodeSearch:
         names = {one.row for one in first}
         return [*first, *(one for one in ranked if one.row not in names)]
 
-    def _allowed(self, mode: Mode, filters: Filters) -> Rows | None:
-        return self.ranker.catalog.allowed(mode, filters)
-
     def _listed(self, mode: Mode, filters: Filters, question: CodeQuestion) -> list[RankedUnit]:
         """List what passes, by id: nothing that is looked for ranks it."""
-        allowed = self.ranker.gate(question, self._allowed(mode, filters))
-        rows = np.arange(len(self.ranker.catalog)) if allowed is None else allowed
+        allowed = self.gate(question, self.catalog.allowed(mode, filters))
+        rows = np.arange(len(self.catalog)) if allowed is None else allowed
         why = ScoreBreakdown({"type": "filter", "score": 0.0})
         return [RankedUnit(row, 0.0, why) for row in rows.tolist()]
 
@@ -359,9 +303,9 @@ class CodeSearch:
             return ranked
         found = []
         for one in ranked:
-            share = weights[self.ranker.catalog.entries[one.row].unit.mode] / most
+            share = weights[self.catalog.entry(one.row).unit.mode] / most
             found.append(one.scored(round(one.score * share, RRF_TIE_DIGITS)))
-        return sorted(found, key=lambda one: (-one.score, one.row))
+        return sorted(found, key=_best_first)
 
     def _mixed(self, ranked: dict[Mode, list[RankedUnit]]) -> list[RankedUnit]:
         """Fuse the rankings of modes by weighted reciprocal rank; one alone stays as it is."""
@@ -379,24 +323,32 @@ class CodeSearch:
                 rrf = {**(one.why.rrf or {}), "modes": among}
                 score = round(share / most, RRF_TIE_DIGITS)
                 fused.append(one.scored(score, selected={"type": "rrf"}, rrf=rrf))
-        return sorted(fused, key=lambda one: (-one.score, one.row))
+        return sorted(fused, key=_best_first)
 
     def _shown(self, first: list[RankedUnit], mode: Mode, filters: Filters) -> CodeHits:
-        entries = self.ranker.catalog.entries
-        hits = [
-            CodeHit(entries[one.row].unit, one.score, one.why) for one in self._with_graph(first)
-        ]
-        if self.settings.context is None or self.graph is None:
+        """Order the chosen by the graph where that is wanted, and look beside them."""
+        ordered = first
+        if self.settings.graph is not None:
+            by_row = {one.row: one for one in first}
+            placed = reordered(
+                [(one.row, one.score) for one in first], self.catalog.graph, self.settings.graph
+            )
+            ordered = [by_row[one.row].scored(one.score, graph=one.graph) for one in placed]
+        hits = [CodeHit(self.catalog.entry(one.row).unit, one.score, one.why) for one in ordered]
+        if self.settings.context is None:
             return CodeHits(tuple(hits))
-        rows = [one.row for one in first]
-        allowed = self._allowed(mode, filters)
-        more, truncated = expanded(rows, self.graph, self.settings.context, allowed)
-        context = (CodeHit(entries[one.row].unit, 0.0, None, one) for one in more)
+        rows, allowed = [one.row for one in first], self.catalog.allowed(mode, filters)
+        more, truncated = expanded(rows, self.catalog.graph, self.settings.context, allowed)
+        context = (CodeHit(self.catalog.entry(one.row).unit, 0.0, None, one) for one in more)
         return CodeHits(tuple(hits), tuple(context), truncated)
 
-    def _with_graph(self, first: list[RankedUnit]) -> list[RankedUnit]:
-        if self.settings.graph is None or self.graph is None:
-            return first
-        by_row = {one.row: one for one in first}
-        placed = reordered([(one.row, one.score) for one in first], self.graph, self.settings.graph)
-        return [by_row[one.row].scored(one.score, graph=one.graph) for one in placed]
+
+def _best_first(one: RankedUnit) -> tuple[float, int]:
+    return -one.score, one.row
+
+
+def _ann(cosine: float | None, alike: float | None) -> dict[str, Any] | None:
+    """Show the cosine where there is one; a near duplicate that no vector found, as such."""
+    if cosine is not None:
+        return {"score": cosine, "source": "dense", "minhash": alike}
+    return None if alike is None else {"score": alike, "source": "minhash", "minhash": alike}

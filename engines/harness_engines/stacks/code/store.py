@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import Literal, overload
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from harness.core.formats import json_of
 from harness.core.records import Document
@@ -18,21 +18,31 @@ from harness_engines.kept import cached
 from harness_engines.kept.cached import vectors_of
 from harness_engines.lexical.tantivy import Language
 from harness_engines.stacks.code import ranking
-from harness_engines.stacks.code.ranking import PERMUTATIONS, Signatures
+from harness_engines.stacks.code.ranking import PERMUTATIONS, Signatures, UnitGraph
 from harness_engines.stacks.code.reading.documents import embedded, understand
-from harness_engines.stacks.code.search import CodeVectors
 from harness_engines.stacks.code.units import (
     FIELDS,
+    PATTERNS,
+    WHOLE,
+    Chargrams,
+    Filters,
     IndexedUnit,
+    Mode,
     Rows,
+    Unit,
     UnitTexts,
     entry_of,
+    folded,
     indexed,
+    passes,
+    rows_by,
+    values,
     words,
     written,
 )
-from harness_engines.stacks.code.words import ScoredUnit, TermClause, match_expression
+from harness_engines.stacks.code.words import ScoredUnit
 from harness_engines.vector.embedder import Embedder
+from harness_engines.vector.scan import nearest
 
 COLUMNS = ", ".join(FIELDS)
 MARKS = ", ".join("?" * len(FIELDS))
@@ -51,12 +61,13 @@ CREATE VIRTUAL TABLE search USING fts5({COLUMNS}, content='',
 GONE = f"INSERT INTO search (search, rowid, {COLUMNS}) VALUES ('delete', ?, {MARKS})"  # noqa: S608  our own names
 TERMS = f"INSERT INTO search (rowid, {COLUMNS}) VALUES (?, {MARKS})"  # noqa: S608  as above
 UNIT = "INSERT INTO unit (path, doc_id, mode, symbol, entry, text, minhash)"
+NOTHING: Rows = np.zeros(0, dtype=np.int64)
 
 
 def put(
     db: sqlite3.Connection, path: str, document: Document, language: Language, *, with_words: bool
-) -> IndexedUnit:
-    """Understand a document, and take in its unit, and its words unless another engine does."""
+) -> UnitTexts:
+    """Take in the unit of a document, and its words unless another engine has them; return them."""
     unit, text = understand(document), embedded(document)
     entry = IndexedUnit(unit, UnitTexts(*(indexed(one, language) for one in unit.texts)))
     signed = ranking.row(words(text, language)[0])
@@ -65,19 +76,40 @@ def put(
     made = db.execute(f"{UNIT} VALUES (?, ?, ?, ?, ?, ?, ?)", row)
     if with_words:
         db.execute(TERMS, (made.lastrowid, *entry.terms))
-    return entry
+    return entry.terms
 
 
 def drop(db: sqlite3.Connection, path: str) -> None:
     """Drop the units of a file, and its lines in none."""
     for rowid, entry in db.execute("SELECT id, entry FROM unit WHERE path = ?", (path,)):
-        db.execute(GONE, (rowid, *entry_of(*json_of(entry)).terms))
+        db.execute(GONE, (rowid, *entry_of(json_of(entry)).terms))
     db.execute("DELETE FROM unit WHERE path = ?", (path,))
     db.execute("DELETE FROM outside WHERE path = ?", (path,))
 
 
-class Entries(Sequence[IndexedUnit]):
-    """Units of an open index by their row, read when needed."""
+@dataclass(frozen=True)
+class CodeVectors:
+    """Vectors of all units, and what embeds a query."""
+
+    embedder: Embedder
+    vectors: NDArray[np.float16]
+    """Shape (units, dimension)."""
+
+    def search(self, text: str, depth: int, allowed: Rows | None) -> list[ScoredUnit]:
+        """Return the rows of highest positive cosine; ties by row."""
+        if not len(self.vectors) or (allowed is not None and not len(allowed)):
+            return []
+        rows, cosines = nearest(self.vectors, self.embedder.embed([text])[0], depth, allowed)
+        found = zip(rows.tolist(), cosines.tolist(), strict=True)
+        return [ScoredUnit(row, cosine) for row, cosine in found if cosine > 0]
+
+
+class Catalog:
+    """Units of an open index in byte order of their documents' ids.
+
+    A unit's row is its place in that order, everywhere. Units are read one by one until all of
+    them are needed, for a filter or a graph.
+    """
 
     def __init__(self, db: sqlite3.Connection) -> None:
         rows = db.execute("SELECT id, doc_id, mode FROM unit").fetchall()
@@ -86,96 +118,104 @@ class Entries(Sequence[IndexedUnit]):
         self.ids = np.array([row[0] for row in rows], dtype=np.int64)
         """Key of each row in the tables."""
         self.doc_ids = [row[1] for row in rows]
-        self.modes = [row[2] for row in rows]
-        self._read = lru_cache(maxsize=4_096)(self._fetched)
+        self._by_mode = rows_by([row[2]] for row in rows)
+        self._one = lru_cache(maxsize=4_096)(self._fetched)
 
     def __len__(self) -> int:
         return len(self.ids)
 
-    @overload
-    def __getitem__(self, at: int) -> IndexedUnit: ...
-    @overload
-    def __getitem__(self, at: slice) -> Sequence[IndexedUnit]: ...
-    def __getitem__(self, at: int | slice) -> IndexedUnit | Sequence[IndexedUnit]:
-        if isinstance(at, slice):
-            return [self._read(int(one)) for one in self.ids[at]]
-        return self._read(int(self.ids[at]))
+    @cached_property
+    def entries(self) -> list[IndexedUnit]:
+        """All units."""
+        return [entry_of(json_of(entry)) for entry in self._column("entry")]
+
+    @property
+    def units(self) -> list[Unit]:
+        """All units, without what is indexed of them."""
+        return [entry.unit for entry in self.entries]
+
+    def entry(self, row: int) -> IndexedUnit:
+        """Read a unit."""
+        return self.entries[row] if "entries" in self.__dict__ else self._one(row)
 
     def text(self, row: int) -> str:
         """Return a unit's text as it stands in its file."""
-        found = self._db.execute("SELECT text FROM unit WHERE id = ?", (int(self.ids[row]),))
-        return str(found.fetchone()[0])
+        return self._cell("text", row)
 
-    def named(self, name: str) -> Sequence[int]:
+    @cached_property
+    def graph(self) -> UnitGraph:
+        """Which units belong together."""
+        return UnitGraph(self.units)
+
+    def named(self, name: str) -> list[int]:
         """List rows, ascending, that define what has a name: its own, or one with dots."""
         found = self._db.execute(
             "SELECT id FROM unit WHERE symbol IN (?, ?)", (name, name.rpartition(".")[2])
         ).fetchall()
         rows = np.flatnonzero(np.isin(self.ids, [row[0] for row in found])).tolist()
-        facts = ((row, self[row].unit.facts) for row in rows)
+        facts = ((row, self.entry(row).unit.facts) for row in rows)
         return [row for row, one in facts if f".{one.full or one.symbol}".endswith(f".{name}")]
 
     def outside(self) -> Iterator[tuple[str, int, str]]:
         """Yield the lines of code that are in no unit, such as imports, with their places."""
         yield from self._db.execute("SELECT path, line, text FROM outside ORDER BY path, line")
 
-    def _fetched(self, rowid: int) -> IndexedUnit:
-        found = self._db.execute("SELECT entry FROM unit WHERE id = ?", (rowid,)).fetchone()
-        return entry_of(*json_of(found[0]))
-
-    def whole(self) -> Sequence[IndexedUnit]:
-        """Read all units at once."""
-        rows = dict(self._db.execute("SELECT id, entry FROM unit"))
-        return [entry_of(*json_of(rows[rowid])) for rowid in self.ids.tolist()]
-
     def dense(self, embedder: Embedder, cache: Path) -> CodeVectors | None:
         """Read the vectors of all units; None where one is missing."""
-        texts = dict(self._db.execute("SELECT id, text FROM unit"))
-        said = [texts[rowid] for rowid in self.ids.tolist()]
-        made = vectors_of(embedder, cache).of(self._db, said)
+        made = vectors_of(embedder, cache).of(self._db, self._column("text"))
         return (
             CodeVectors(embedder, cached.matrix(made.values, embedder.dimension)) if made else None
         )
 
     def signatures(self) -> Signatures:
         """Read the signatures of all units, shape (units, 1 + 128)."""
-        held = dict(self._db.execute("SELECT id, minhash FROM unit"))
-        whole = b"".join(held[rowid] for rowid in self.ids.tolist())
+        whole = b"".join(self._column("minhash"))
         return np.frombuffer(whole, dtype=np.uint32).reshape(-1, PERMUTATIONS + 1)
 
+    def modes(self) -> tuple[Mode, ...]:
+        """Modes that have units, in the order of ``Mode``."""
+        return tuple(mode for mode in Mode if mode in self._by_mode)
 
-@dataclass(frozen=True, slots=True)
-class StoredWords:
-    """BM25 of SQLite: it adds a term's counts over fields, each times its weight, and levels."""
+    def values(self, name: str) -> tuple[str, ...]:
+        """List what units have of a filter that compares whole values, folded and in order."""
+        return tuple(sorted(value for of, value in self._rows if of == name))
 
-    db: sqlite3.Connection
-    ids: Rows
-    """Key of each row; rows are those of the entries."""
-    ties: Literal["rowid", "doc_id"]
-    """What orders equal scores: ids where keys were given in another order."""
-    weights: Mapping[str, int]
+    def allowed(self, mode: Mode, filters: Filters) -> Rows | None:
+        """Rows, ascending, of a mode that pass the filters; None where every unit does."""
+        narrow = [] if mode is Mode.MIXED else [self._by_mode.get(mode, NOTHING)]
+        if not filters:
+            whole = not narrow or len(narrow[0]) == len(self)
+            return None if whole else narrow[0]
+        for name, value in filters.items():
+            if name not in PATTERNS:
+                narrow.append(self._rows.get((name, folded(value, name)), NOTHING))
+            elif (found := self._grams[name].narrowed(value)) is not None:
+                narrow.append(found)
+        left = np.arange(len(self), dtype=np.int64)
+        for rows in sorted(narrow, key=len):
+            left = np.intersect1d(left, rows, assume_unique=True)
+        exact = [row for row in left.tolist() if passes(self.entries[row].unit, filters)]
+        return np.array(exact, dtype=np.int64)
 
-    @property
-    def units(self) -> int:
-        return len(self.ids)
+    @cached_property
+    def _rows(self) -> Mapping[tuple[str, str], Rows]:
+        """Rows by what a filter compares whole."""
+        return rows_by(
+            [(name, value) for name in WHOLE for value in values(unit, name)] for unit in self.units
+        )
 
-    def search(
-        self, wanted: Sequence[TermClause], depth: int, allowed: Rows | None
-    ) -> Sequence[ScoredUnit]:
-        expression = match_expression(wanted)
-        if not expression or (allowed is not None and not len(allowed)):
-            return []
-        weigh = f"bm25({', '.join(f'{self.weights[field]}.0' for field in FIELDS)})"
-        gate = "" if allowed is None else " AND rowid IN (SELECT value FROM json_each(?))"
-        given = [] if allowed is None else [json.dumps(self.ids[allowed].tolist())]
-        by_id = "(SELECT doc_id FROM unit WHERE id = search.rowid)"
-        tie = by_id if self.ties == "doc_id" else "rowid"
-        found = self.db.execute(
-            f"SELECT rowid, -rank FROM search WHERE search MATCH ? AND rank MATCH ?{gate}"  # noqa: S608  no text of anybody
-            f" ORDER BY rank, {tie} LIMIT ?",
-            (expression, weigh, *given, depth),
-        ).fetchall()
-        order = np.argsort(self.ids)
-        keys = np.array([row[0] for row in found], dtype=np.int64)
-        rows = order[np.searchsorted(self.ids, keys, sorter=order)].tolist()
-        return [ScoredUnit(row, score) for row, (_, score) in zip(rows, found, strict=True)]
+    @cached_property
+    def _grams(self) -> Mapping[str, Chargrams]:
+        return {name: Chargrams(list(map(text, self.units))) for name, text in PATTERNS.items()}
+
+    def _fetched(self, row: int) -> IndexedUnit:
+        return entry_of(json_of(self._cell("entry", row)))
+
+    def _cell(self, column: str, row: int) -> str:
+        found = self._db.execute(f"SELECT {column} FROM unit WHERE id = ?", (int(self.ids[row]),))  # noqa: S608  our own names
+        return str(found.fetchone()[0])
+
+    def _column(self, name: str) -> list[Any]:
+        """Read a column, in the order of rows."""
+        held = dict(self._db.execute(f"SELECT id, {name} FROM unit"))  # noqa: S608  as above
+        return [held[rowid] for rowid in self.ids.tolist()]

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from enum import StrEnum
-from functools import cache, cached_property, lru_cache, partial, reduce
+from functools import cache, lru_cache, partial, reduce
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -294,68 +294,10 @@ class IndexedUnit:
     terms: UnitTexts
 
 
-class Catalog:
-    """Entries in byte order of their documents' ids; an entry's row is its number everywhere."""
-
-    def __init__(
-        self,
-        entries: Sequence[IndexedUnit],
-        modes: Sequence[str] | None = None,
-        doc_ids: Sequence[str] | None = None,
-    ) -> None:
-        self.entries = entries
-        of = [entry.unit.mode.value for entry in entries] if modes is None else modes
-        self._by_mode = _rows_by([mode] for mode in of)
-        known = [entry.unit.doc_id for entry in entries] if doc_ids is None else doc_ids
-        self.doc_ids = tuple(known)
-
-    def __len__(self) -> int:
-        return len(self.doc_ids)
-
-    @cached_property
-    def _rows(self) -> Mapping[tuple[str, str], Rows]:
-        """Rows by what a filter compares whole."""
-        return _rows_by(
-            [(name, value) for name in WHOLE for value in values(entry.unit, name)]
-            for entry in self.entries
-        )
-
-    @cached_property
-    def _grams(self) -> Mapping[str, Chargrams]:
-        units = [entry.unit for entry in self.entries]
-        return {name: Chargrams([text(unit) for unit in units]) for name, text in PATTERNS.items()}
-
-    def modes(self) -> tuple[Mode, ...]:
-        """Modes that have units, in the order of ``Mode``."""
-        return tuple(mode for mode in Mode if mode in self._by_mode)
-
-    def values(self, name: str) -> tuple[str, ...]:
-        """List what units have of a filter that compares whole values, folded and in order."""
-        return tuple(sorted(value for of, value in self._rows if of == name))
-
-    def allowed(self, mode: Mode, filters: Filters) -> Rows | None:
-        """Rows, ascending, of a mode that pass the filters; None where every unit does."""
-        nothing = np.zeros(0, dtype=np.int64)
-        narrow = [] if mode is Mode.MIXED else [self._by_mode.get(mode, nothing)]
-        for name, value in filters.items():
-            if name not in PATTERNS:
-                narrow.append(self._rows.get((name, folded(value, name)), nothing))
-            elif (found := self._grams[name].narrowed(value)) is not None:
-                narrow.append(found)
-        if not filters:
-            whole = not narrow or len(narrow[0]) == len(self)
-            return None if whole else narrow[0]
-        left = np.arange(len(self), dtype=np.int64)
-        for rows in sorted(narrow, key=len):
-            left = np.intersect1d(left, rows, assume_unique=True)
-        exact = [row for row in left.tolist() if passes(self.entries[row].unit, filters)]
-        return np.array(exact, dtype=np.int64)
-
-
 Key = TypeVar("Key")
 
 
-def _rows_by(keys: Iterable[Iterable[Key]]) -> Mapping[Key, Rows]:
+def rows_by(keys: Iterable[Iterable[Key]]) -> Mapping[Key, Rows]:
     """Gather the rows, ascending, that have each key."""
     rows: dict[Key, list[int]] = {}
     for at, of in enumerate(keys):
@@ -369,24 +311,23 @@ def written(entry: IndexedUnit) -> str:
     return json.dumps([asdict(entry.unit), entry.terms])
 
 
-def entry_of(unit: dict[str, object], terms: list[str]) -> IndexedUnit:
-    """Read what ``written`` wrote."""
-    facts: dict[str, object] = dict(unit.pop("facts"))  # type: ignore[call-overload]  # checked by Facts below
-    risks = tuple(Risk(*risk) for risk in facts.pop("risks"))  # type: ignore[attr-defined]  # as above
-    plain = {
-        key: tuple(value) if isinstance(value, list) else value for key, value in facts.items()
+def entry_of(told: Any) -> IndexedUnit:  # noqa: ANN401  JSON that ``written`` wrote
+    """Read an entry."""
+    unit, terms = told
+    facts = {
+        key: tuple(value) if isinstance(value, list) else value
+        for key, value in unit["facts"].items()
     }
-    texts = UnitTexts(*unit.pop("texts"))  # type: ignore[misc]  # as above
-    mode = Mode(str(unit.pop("mode")))
-    known = Facts(**plain, risks=risks)  # type: ignore[arg-type]  # as above
-    return IndexedUnit(Unit(**unit, mode=mode, texts=texts, facts=known), UnitTexts(*terms))  # type: ignore[arg-type]  # as above
+    facts["risks"] = tuple(Risk(*risk) for risk in facts["risks"])
+    read = {"mode": Mode(unit["mode"]), "texts": UnitTexts(*unit["texts"]), "facts": Facts(**facts)}
+    return IndexedUnit(Unit(**{**unit, **read}), UnitTexts(*terms))
 
 
 class Chargrams:
     """Texts by the runs of three characters that stand in them, after folding."""
 
     def __init__(self, texts: Sequence[str]) -> None:
-        self._rows = _rows_by(_grams(folded(text)) for text in texts)
+        self._rows = rows_by(_grams(folded(text)) for text in texts)
 
     def narrowed(self, value: str) -> Rows | None:
         """Return the rows, ascending, that may match a filter's value; None where all may."""

@@ -1,22 +1,24 @@
-"""Words of code search: queries, FTS5's language, and Tantivy.
+"""Words of code search: queries, and their two engines, SQLite and Tantivy.
 
 Tantivy has one field, in which each part of a unit stands as often as it weighs.
 """
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+import sqlite3
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
+import numpy as np
 import tantivy
 
 from harness_engines.lexical.grammar import seldom
-from harness_engines.lexical.tantivy import Language, begun, best
+from harness_engines.lexical.tantivy import OCCURS, Language, begun, best
 from harness_engines.lexical.terms import Clause, Occur, sign_term
 from harness_engines.stacks.code.units import FIELDS, Rows, UnitTexts, words
 
@@ -82,21 +84,6 @@ class ScoredUnit(NamedTuple):
     score: float
 
 
-class OpenBackend(Protocol):
-    """An open index of words."""
-
-    @property
-    def units(self) -> int:
-        """How many units it holds."""
-        ...
-
-    def search(
-        self, wanted: Sequence[TermClause], depth: int, allowed: Rows | None
-    ) -> Sequence[ScoredUnit]:
-        """Return the ``depth`` best of the ``allowed`` rows (None: all), ties by row."""
-        ...
-
-
 def match_expression(wanted: Sequence[TermClause]) -> str:
     """Write clauses in FTS5's language, every phrase quoted; empty where there are none.
 
@@ -126,17 +113,49 @@ def _quoted(phrase: Phrase) -> str:
     return '"' + " ".join(phrase).removesuffix(BEGUN) + '"' + BEGUN * starts
 
 
+@dataclass(frozen=True, slots=True)
+class StoredWords:
+    """BM25 of SQLite: it adds a term's counts over fields, each times its weight, and levels."""
+
+    db: sqlite3.Connection
+    ids: Rows
+    """Key of each row in the tables."""
+    weights: Mapping[str, int]
+
+    @property
+    def units(self) -> int:
+        """How many units it holds."""
+        return len(self.ids)
+
+    def search(
+        self, wanted: Sequence[TermClause], depth: int, allowed: Rows | None
+    ) -> Sequence[ScoredUnit]:
+        """Return the ``depth`` best of the ``allowed`` rows (None: all), ties by row."""
+        expression = match_expression(wanted)
+        if not expression or (allowed is not None and not len(allowed)):
+            return []
+        weigh = f"bm25({', '.join(f'{self.weights[field]}.0' for field in FIELDS)})"
+        gate = "" if allowed is None else " AND rowid IN (SELECT value FROM json_each(?))"
+        given = [] if allowed is None else [json.dumps(self.ids[allowed].tolist())]
+        ascend = bool((np.diff(self.ids) > 0).all())
+        tie = "rowid" if ascend else "(SELECT doc_id FROM unit WHERE id = search.rowid)"
+        found = self.db.execute(
+            f"SELECT rowid, -rank FROM search WHERE search MATCH ? AND rank MATCH ?{gate}"  # noqa: S608  no text of anybody
+            f" ORDER BY rank, {tie} LIMIT ?",
+            (expression, weigh, *given, depth),
+        ).fetchall()
+        order = np.argsort(self.ids)
+        keys = np.array([row[0] for row in found], dtype=np.int64)
+        rows = order[np.searchsorted(self.ids, keys, sorter=order)].tolist()
+        return [ScoredUnit(row, score) for row, (_, score) in zip(rows, found, strict=True)]
+
+
 FOLDER = "words"
 POSITIONS = "pos"
 """Suffix of the one file of a segment that Tantivy opens without; no phrase would be found."""
 ANALYZER = "terms"
 BY = f"tantivy {version('tantivy')}"
 HEAP_BYTES = 128_000_000
-OCCURS = {
-    Occur.SHOULD: tantivy.Occur.Should,
-    Occur.MUST: tantivy.Occur.Must,
-    Occur.NOT: tantivy.Occur.MustNot,
-}
 
 
 def build(folder: Path, texts: Sequence[UnitTexts], weights: Mapping[str, int]) -> None:
@@ -156,14 +175,13 @@ def build(folder: Path, texts: Sequence[UnitTexts], weights: Mapping[str, int]) 
     writer.wait_merging_threads()
 
 
-@contextmanager
-def opened(folder: Path) -> Iterator[OpenBackend]:
+def opened(folder: Path) -> OpenTantivy:
     """Open what was built."""
     index = tantivy.Index.open(str(folder / FOLDER))
     for segment in (folder / FOLDER).glob("*.idx"):
         segment.with_suffix(f".{POSITIONS}").stat()
     index.register_tokenizer(ANALYZER, _at_spaces())
-    yield OpenTantivy(index.schema, index.searcher())
+    return OpenTantivy(index.schema, index.searcher())
 
 
 def _at_spaces() -> tantivy.TextAnalyzer:
@@ -178,11 +196,13 @@ class OpenTantivy:
 
     @property
     def units(self) -> int:
+        """How many units it holds."""
         return int(self.searcher.num_docs)
 
     def search(
         self, wanted: Sequence[TermClause], depth: int, allowed: Rows | None
     ) -> Sequence[ScoredUnit]:
+        """Return the ``depth`` best of the ``allowed`` rows (None: all), ties by row."""
         if not wanted or (allowed is not None and not len(allowed)):
             return []
         should, must = tantivy.Occur.Should, tantivy.Occur.Must
@@ -206,3 +226,7 @@ class OpenTantivy:
         if len(phrase) == 1:
             return tantivy.Query.term_query(self.schema, "text", phrase[0], "freq")
         return tantivy.Query.phrase_query(self.schema, "text", list(phrase))
+
+
+WordsBackend = StoredWords | OpenTantivy
+"""An open index of words."""

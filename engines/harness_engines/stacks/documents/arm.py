@@ -21,13 +21,14 @@ from harness_engines.kept.cached import now
 from harness_engines.kept.index import FileReader, LiveFolder
 from harness_engines.lexical.grammar import note_nothing, positive
 from harness_engines.lexical.query import LIKE, Like
-from harness_engines.stacks.documents import collection, library, models, texts
-from harness_engines.stacks.documents.collection import DocumentCollection
+from harness_engines.stacks.documents import collection, library, texts
+from harness_engines.stacks.documents.collection import DocumentCollection, Response
 from harness_engines.stacks.documents.formats import of_document
 from harness_engines.stacks.documents.library import DocumentSettings
-from harness_engines.stacks.documents.models import Loaded
-from harness_engines.stacks.documents.ranking import RankedChunks, Response
+from harness_engines.stacks.documents.models import TOKENS, Loaded
+from harness_engines.stacks.documents.ranking import RankedChunks
 from harness_engines.stacks.documents.recall import unbroken, words
+from harness_engines.stacks.documents.texts import ChunkPlace
 
 OWN_VERSION = "3"
 """Of chunking, BM25, fusion and projection; raised when one of them answers otherwise."""
@@ -47,13 +48,12 @@ class Documents(FileEngine["DocumentsSearcher"]):
         Without its model it cannot say how it embeds, and compares no vector; so it takes the word
         of an index that was ``made``.
         """
-        own = f"chunks {OWN_VERSION}, bm25 {OWN_VERSION}"
-        try:
-            return ", ".join(filter(None, (own, models.identity(self.settings))))
-        except ModelNotReady:
-            if made is None:
-                raise
-            return made.version
+        loaded = Loaded.of(self.settings, self.cache)
+        if not loaded.missing:
+            return ", ".join([f"chunks {OWN_VERSION}, bm25 {OWN_VERSION}", *loaded.identities])
+        if made is None:
+            raise ModelNotReady(loaded.missing[0].why)
+        return made.version
 
     def fill(self, documents: Iterable[Document], index: Path) -> None:
         in_order = sorted(documents, key=lambda document: document.doc_id)
@@ -74,9 +74,7 @@ class DocumentsSearcher:
 
     def search(self, text: str, k: int) -> Answer:
         ranked = self.collection.rank(text)
-        best: dict[str, float] = {}
-        for row, score in zip(ranked.rows.tolist(), ranked.scores.tolist(), strict=True):
-            best.setdefault(self.collection.library.chunks[row].provenance.document_id, score)
+        best = {doc_id: score for doc_id, (score, _) in self._best(ranked).items()}
         ordered = sorted(best.items(), key=lambda item: (-item[1], item[0]))[:k]
         hits = tuple(Hit(doc_id, score, score) for doc_id, score in ordered)
         return Answer(hits, self._who(), self._note(ranked, text))
@@ -85,12 +83,20 @@ class DocumentsSearcher:
         """Return which stages ran, and which chunk a document stands for, with its citation."""
         del params
         ranked = self.collection.rank(text)
-        best: dict[str, Mapping[str, Any]] = {}
-        for row, score in zip(ranked.rows.tolist(), ranked.scores.tolist(), strict=True):
-            at = self.collection.library.chunks[row].provenance
-            best.setdefault(at.document_id, {"chunk": at.cite(), "score": score})
+        best = {
+            doc_id: {"chunk": place.cite(), "score": score}
+            for doc_id, (score, place) in self._best(ranked).items()
+        }
         shown = {hit.doc_id: best[hit.doc_id] for hit in self.search(text, k).hits}
         return Explained({"stagesUsed": list(ranked.stages_used)}, shown)
+
+    def _best(self, ranked: RankedChunks) -> Mapping[str, tuple[float, ChunkPlace]]:
+        """Return the best chunk of each document, and its score."""
+        best: dict[str, tuple[float, ChunkPlace]] = {}
+        for row, score in zip(ranked.rows.tolist(), ranked.scores.tolist(), strict=True):
+            place = self.collection.library.chunks[row].provenance
+            best.setdefault(place.document_id, (score, place))
+        return best
 
     def _who(self) -> str:
         """Return the arm's fingerprint only where no model of the arm was missing."""
@@ -129,7 +135,7 @@ def reader(settings: DocumentSettings, root: Path, place: Path, loaded: Loaded) 
         suffixes=texts.SUFFIXES,
         biggest=BIGGEST,
         identity=f"documents {VERSION} {tuple(settings.cutting)} {missing_from('documents')}",
-        models=loaded.identity,
+        models=", ".join([*loaded.identities, *([TOKENS] if loaded.is_late else [])]),
         tables=collection.TABLES,
         put=put,
         drop=library.drop,
@@ -199,13 +205,11 @@ class DocumentFolderSearch:
 
     def _legs(self, query: str, response: Response) -> Mapping[str, Mapping[str, Any]]:
         """Return what every leg says of each chunk that is shown."""
-        numbers = self.collection.library.numbers
-        places = [one.provenance for one in response.results]
-        rows = np.array([numbers[p.document_id, p.chunk_index] for p in places], dtype=np.int64)
+        rows = np.array([one.row for one in response.results], dtype=np.int64)
         legs = self.collection.pipeline.legs(query, rows)
         return {
-            place.chunk_id: {name: scores[at] for name, scores in legs.items()}
-            for at, place in enumerate(places)
+            one.provenance.chunk_id: {name: scores[at] for name, scores in legs.items()}
+            for at, one in enumerate(response.results)
         }
 
     def _related(self, response: Response, most: int) -> list[Mapping[str, Any]]:

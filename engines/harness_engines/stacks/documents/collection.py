@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from sqlite3 import Connection, IntegrityError
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,15 +23,10 @@ from harness_engines.stacks.documents import library as documents_library
 from harness_engines.stacks.documents.formats import DocumentText
 from harness_engines.stacks.documents.graph import ChunkGraph, Edge, Entities
 from harness_engines.stacks.documents.library import DocumentSettings, Library
-from harness_engines.stacks.documents.models import Loaded
-from harness_engines.stacks.documents.ranking import (
-    RANKED,
-    FoundChunk,
-    Pipeline,
-    RankedChunks,
-    Response,
-)
+from harness_engines.stacks.documents.models import Loaded, MissingModel
+from harness_engines.stacks.documents.ranking import RANKED, Pipeline, RankedChunks
 from harness_engines.stacks.documents.recall import unbroken
+from harness_engines.stacks.documents.texts import ChunkPlace, DocumentChunk
 
 Mask = NDArray[np.bool_]
 TABLES = documents_library.TABLES + cached.TABLE
@@ -73,6 +69,90 @@ def of(
     return DocumentCollection(name, library, Pipeline(settings, library.words, models))
 
 
+@dataclass(frozen=True, slots=True)
+class FoundChunk:
+    """One chunk that is shown."""
+
+    row: int
+    """Position of the chunk."""
+    chunk: DocumentChunk
+    score: float
+    """In [0, 1], higher is better; comparable only within one answer."""
+    extraction: str
+    around: tuple[str, str]
+    """What the chunks before and after it add."""
+    ingested_at: str
+    """When its document was read and cut, in UTC as ISO 8601."""
+    embedded_at: str | None
+    """None where no model read the chunk."""
+
+    @property
+    def provenance(self) -> ChunkPlace:
+        """Return where it stands."""
+        return self.chunk.provenance
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the fields of section 7. ``ocr_confidence`` is null: no text here was guessed."""
+        place = self.provenance
+        before, after = self.around
+        return {
+            "text": self.chunk.text,
+            "score": self.score,
+            "citation": place.cite(),
+            "citation_short": place.cite_short(),
+            "source": {
+                "document": place.document,
+                "document_path": place.document_path,
+                "document_id": place.document_id,
+                "chunk_id": place.chunk_id,
+                "chunk_index": place.chunk_index,
+                "page": place.page,
+                "page_end": place.page_end,
+                "paragraph_start": place.paragraphs.first,
+                "paragraph_end": place.paragraphs.last,
+                "line_start": place.lines.first,
+                "line_end": place.lines.last,
+                "char_start": place.char_start,
+                "char_end": place.char_end,
+                "extraction_method": self.extraction,
+                "ocr_confidence": None,
+                "chunk_created_at": self.ingested_at,
+                "chunk_embedded_at": self.embedded_at,
+                "document_ingested_at": self.ingested_at,
+            },
+            "context": {"before": before, "after": after},
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """The answer to one query."""
+
+    query: str
+    """As typed."""
+    collection: str
+    search_time_ms: int
+    tier: str
+    stages_used: tuple[str, ...]
+    """Those that ran: a stage without its model did not."""
+    results: tuple[FoundChunk, ...]
+    missing: tuple[MissingModel, ...]
+    """Models that were requested and are not there; not part of the JSON, which is the
+    specification's."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the fields of section 7, and no other."""
+        return {
+            "query": self.query,
+            "collection": self.collection,
+            "results_count": len(self.results),
+            "search_time_ms": self.search_time_ms,
+            "tier": self.tier,
+            "stages_used": list(self.stages_used),
+            "results": [result.to_json() for result in self.results],
+        }
+
+
 @dataclass(frozen=True)
 class DocumentCollection:
     """An open collection."""
@@ -109,15 +189,13 @@ class DocumentCollection:
     def rank(self, query: str, document_filter: str | None = None) -> RankedChunks:
         """Rank chunks; operators of the query and the filter hold for all of them."""
         allowed = self.allowed(document_filter)
-        return self.pipeline.rank(query, gate(lambda: self.library.texts, query, allowed))
+        return self.pipeline.rank(query, gate(self.library, query, allowed))
 
     def expand(self, response: Response, most: int) -> list[Edge]:
         """Find what is related to an answer and not in it (specification 004, section 6)."""
         if not 0 <= most <= RANKED:
             raise ValueError(f"{most} expansions were requested; 0 to {RANKED} can be had")
-        places = [result.provenance for result in response.results]
-        rows = [self.library.numbers[p.document_id, p.chunk_index] for p in places]
-        return self.graph.expand(rows, most)
+        return self.graph.expand([result.row for result in response.results], most)
 
     def allowed(self, document: str | None) -> NDArray[np.bool_] | None:
         """Return which chunks are of a document, shape (chunks,); None where none is named."""
@@ -129,28 +207,25 @@ class DocumentCollection:
 
     def shown(self, row: int, score: float) -> FoundChunk:
         """Show a chunk with its place and what stands around it."""
-        chunk = self.library.chunks[row]
-        before, after = self.library.around(chunk)
+        chunk, embedded = self.library.chunks[row], self.pipeline.models.embedded_at
         source = self.library.sources[chunk.provenance.document_id]
-        embedded = self.pipeline.models.embedded_at
         return FoundChunk(
-            text=chunk.text,
+            row=row,
+            chunk=chunk,
             score=score,
-            provenance=chunk.provenance,
             extraction=source.extraction,
-            context_before=before,
-            context_after=after,
+            around=self.library.around(chunk),
             ingested_at=self.library.ingested[source.document_id],
             embedded_at=embedded[row] if embedded else None,
         )
 
 
-def gate(texts: Callable[[], Sequence[str]], query: str, allowed: Mask | None) -> Mask | None:
+def gate(library: Library, query: str, allowed: Mask | None) -> Mask | None:
     """Narrow ``allowed``, shape (chunks,), by the constraints of a query."""
     demands = held(query)
     if not demands.parts:
         return allowed
-    written = [spelled(unbroken(text)) for text in texts()]
+    written = [spelled(unbroken(chunk.text)) for chunk in library.chunks]
 
     def having(clause: Clause) -> Mask:
         has = holds(clause)

@@ -97,11 +97,6 @@ class Library:
             found.setdefault(chunk.provenance.document_id, []).append(number)
         return found
 
-    def read(self, place: ChunkPlace) -> str:
-        """Read a cited stretch out of the document as it is kept."""
-        pages = self.sources[place.document_id].pages
-        return joined(pages)[slice(*ends(pages, place))]
-
     def around(self, chunk: DocumentChunk) -> tuple[str, str]:
         """Return what the chunks before and after add to a chunk; empty where there is none."""
         place = chunk.provenance
@@ -137,6 +132,7 @@ CREATE TABLE chunk (path TEXT NOT NULL, chunk_index INTEGER NOT NULL, place TEXT
   PRIMARY KEY (path, chunk_index));
 CREATE TABLE word (id INTEGER PRIMARY KEY, word TEXT UNIQUE NOT NULL);
 """
+NUMBERS = "SELECT word, id FROM word WHERE word IN (SELECT value FROM json_each(?))"
 
 
 def put(db: Connection, source: DocumentText, cutting: Cutting, when: str) -> None:
@@ -147,8 +143,10 @@ def put(db: Connection, source: DocumentText, cutting: Cutting, when: str) -> No
     pages = ((path, at, *page) for at, page in enumerate(source.pages))
     db.executemany("INSERT INTO page VALUES (?, ?, ?, ?)", pages)
     for chunk in chunks(source, cutting):
-        counted = Counter(words(chunk.text))
-        numbers, at = _numbers(db, counted), chunk.provenance
+        counted, at = Counter(words(chunk.text)), chunk.provenance
+        new = ((word,) for word in counted)
+        db.executemany("INSERT OR IGNORE INTO word (word) VALUES (?)", new)
+        numbers = dict(db.execute(NUMBERS, (json.dumps(list(counted)),)).fetchall())
         ends = (at.page, at.page_end, at.paragraphs, at.lines, at.char_start, at.char_end)
         row = (
             *(path, at.chunk_index, json.dumps(ends)),
@@ -163,16 +161,6 @@ def drop(db: Connection, path: str) -> None:
     """Return up what was made of a document."""
     for table in ("source", "page", "chunk"):
         db.execute(f"DELETE FROM {table} WHERE path = ?", (path,))  # noqa: S608  our own names
-
-
-def _numbers(db: Connection, counted: Mapping[str, int]) -> Mapping[str, int]:
-    """Return the numbers of a chunk's words; a new word gets one."""
-    db.executemany("INSERT OR IGNORE INTO word (word) VALUES (?)", ((word,) for word in counted))
-    held = db.execute(
-        "SELECT word, id FROM word WHERE word IN (SELECT value FROM json_each(?))",
-        (json.dumps(list(counted)),),
-    )
-    return dict(held.fetchall())
 
 
 def read(db: Connection) -> Library:

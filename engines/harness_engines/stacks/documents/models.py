@@ -17,8 +17,7 @@ from harness.core.errors import IndexNotReady, ModelNotReady
 from harness.core.files import replacing
 from harness_engines import contract
 from harness_engines.kept.cached import Cached, Clock, complete, matrix, now, vectors_of
-from harness_engines.rerank import tokens as rerank_tokens
-from harness_engines.rerank.tokens import TokenStore, maxsim, write_tokens
+from harness_engines.rerank import Ids, TokenStore, maxsim, write, write_tokens
 from harness_engines.sparse import SparseStore, Splade, encode_all, sparse_model
 from harness_engines.sparse import loaded as loaded_encoder
 from harness_engines.stacks.documents.library import DocumentSettings
@@ -164,16 +163,6 @@ def encoder_of(settings: DocumentSettings) -> Splade:
     return loaded_encoder(sparse_model(settings.sparse), settings.max_tokens)
 
 
-def identity(settings: DocumentSettings) -> str:
-    """Describe what vectors depend on beside their texts."""
-    parts = []
-    if settings.embedder:
-        parts.append(embedder_of(settings).identity)
-    if settings.sparse:
-        parts.append(encoder_of(settings).identity)
-    return ", ".join(parts)
-
-
 def read_by_models(text: str) -> str:
     """Join broken words, collapse white space: how a file is laid out is not what it says."""
     return " ".join(unbroken(text).split())
@@ -208,38 +197,41 @@ class Loaded:
         return cls(embedder, encoder, is_late and embedder is not None, tuple(missing), cache)
 
     @property
-    def identity(self) -> str:
-        """What ``complete`` depends on beside the texts."""
-        there = [model.identity for model in (self.embedder, self.encoder) if model is not None]
-        return ", ".join([*there, *([TOKENS] if self.is_late else [])])
+    def identities(self) -> list[str]:
+        """What vectors and terms depend on beside their texts."""
+        return [model.identity for model in (self.embedder, self.encoder) if model is not None]
 
     def complete(
         self, db: Connection, texts: Sequence[str], folder: Path, clock: Clock = now
     ) -> None:
         """Embed, by the models that are there, the texts that they have not read yet."""
         said = [read_by_models(text) for text in texts]
-        if self.is_late and self.embedder is not None:
-            _write_late(self.embedder, said, folder, self.cache)
-        complete(db, [one for one in (self._dense, self._sparse) if one is not None], said, clock)
+        models = []
+        if self.embedder is not None:
+            models.append(vectors_of(self.embedder, self.cache))
+            if self.is_late:
+                _write_late(self.embedder, said, folder, self.cache)
+        if self.encoder is not None:
+            models.append(_terms_of(self.encoder, self.cache))
+        complete(db, models, said, clock)
 
     def opened(self, db: Connection, texts: Sequence[str], folder: Path) -> Models:
         """Open what the models made of chunks; one that has not read them all is missing."""
         said = [read_by_models(text) for text in texts]
         missing, dense, sparse, late = list(self.missing), None, None, None
         times: list[tuple[str, ...]] = []
-        if self.embedder is not None and self._dense is not None:
-            if made := self._dense.of(db, said):
+        if self.embedder is not None:
+            if made := vectors_of(self.embedder, self.cache).of(db, said):
                 dense = DenseModel(self.embedder, matrix(made.values, self.embedder.dimension))
                 times.append(made.made_at)
             else:
                 missing.append(MissingModel("E1", UNFINISHED))
-        if self.embedder is not None and self.is_late:
-            if _late_file(folder, TOKENS, self.embedder, said).is_file():
+            if self.is_late and _late_file(folder, TOKENS, self.embedder, said).is_file():
                 late = _late(self.embedder, said, folder)
-            else:
+            elif self.is_late:
                 missing.append(MissingModel("E12", UNFINISHED))
-        if self.encoder is not None and self._sparse is not None:
-            if made := self._sparse.of(db, said):
+        if self.encoder is not None:
+            if made := _terms_of(self.encoder, self.cache).of(db, said):
                 terms = self.encoder.model.terms
                 sparse = Sparse(self.encoder, SparseStore.of(list(map(_terms, made.values)), terms))
                 times.append(made.made_at)
@@ -248,27 +240,20 @@ class Loaded:
         embedded_at = tuple(map(max, zip(*times, strict=True)))
         return Models(dense, sparse, late, tuple(missing), embedded_at)
 
-    @property
-    def _dense(self) -> Cached | None:
-        return vectors_of(self.embedder, self.cache) if self.embedder is not None else None
 
-    @property
-    def _sparse(self) -> Cached | None:
-        encoder, cache = self.encoder, self.cache
-        if encoder is None:
-            return None
+def _terms_of(encoder: Splade, cache: Path) -> Cached:
+    """Keep the terms of an encoder and, as long, their weights."""
 
-        def make(texts: Sequence[str]) -> Iterable[bytes]:
-            made = encode_all(texts, encoder, encoder.model.terms, cache)
-            cuts = made.offsets[1:-1]
-            parts = zip(np.split(made.terms, cuts), np.split(made.weights, cuts), strict=True)
-            return (terms.tobytes() + weights.tobytes() for terms, weights in parts)
+    def make(texts: Sequence[str]) -> Iterable[bytes]:
+        made = encode_all(texts, encoder, encoder.model.terms, cache)
+        cuts = made.offsets[1:-1]
+        parts = zip(np.split(made.terms, cuts), np.split(made.weights, cuts), strict=True)
+        return (terms.tobytes() + weights.tobytes() for terms, weights in parts)
 
-        return Cached(encoder.identity, make)
+    return Cached(encoder.identity, make)
 
 
 def _terms(value: bytes) -> tuple[Rows, Half]:
-    """Read terms and, as long, their weights."""
     half = len(value) // 2
     terms = np.frombuffer(value[:half], dtype=np.uint16)
     return terms.astype(np.int64), np.frombuffer(value[half:], dtype=np.float16)
@@ -284,7 +269,7 @@ def _write_late(embedder: OnnxEmbedder, texts: Sequence[str], folder: Path, cach
     tokens = TokenStore.open(whole, embedder.identity, embedder.dimension)
     projection = Projection.fit(tokens.vectors)
 
-    def fill(slab: Half, offsets: rerank_tokens.Ids) -> None:
+    def fill(slab: Half, offsets: Ids) -> None:
         for low, high in zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True):
             slab[low:high] = projection(tokens.vectors[low:high])
 
@@ -293,7 +278,7 @@ def _write_late(embedder: OnnxEmbedder, texts: Sequence[str], folder: Path, cach
         for old in folder.glob(f"*-{kind}"):
             old.unlink()
     projection.write(_late_file(folder, PROJECTION, embedder, texts))
-    rerank_tokens.write(to, embedder.identity, DIMENSION, tokens.ids, lengths, fill=fill)
+    write(to, embedder.identity, DIMENSION, tokens.ids, lengths, fill=fill)
     whole.unlink()
 
 

@@ -4,94 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from harness_engines.lexical.grammar import positive
 from harness_engines.stacks.documents.library import DocumentSettings
-from harness_engines.stacks.documents.models import MissingModel, Models
-from harness_engines.stacks.documents.recall import Recall
-from harness_engines.stacks.documents.texts import ChunkPlace
-
-
-@dataclass(frozen=True, slots=True)
-class FoundChunk:
-    """One chunk that is shown."""
-
-    text: str
-    score: float
-    """In [0, 1], higher is better; comparable only within one answer."""
-    provenance: ChunkPlace
-    extraction: str
-    context_before: str
-    context_after: str
-    ingested_at: str
-    """When its document was read and cut, in UTC as ISO 8601."""
-    embedded_at: str | None
-    """None where no model read the chunk."""
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the fields of section 7. ``ocr_confidence`` is null: no text here was guessed."""
-        place = self.provenance
-        return {
-            "text": self.text,
-            "score": self.score,
-            "citation": place.cite(),
-            "citation_short": place.cite_short(),
-            "source": {
-                "document": place.document,
-                "document_path": place.document_path,
-                "document_id": place.document_id,
-                "chunk_id": place.chunk_id,
-                "chunk_index": place.chunk_index,
-                "page": place.page,
-                "page_end": place.page_end,
-                "paragraph_start": place.paragraphs.first,
-                "paragraph_end": place.paragraphs.last,
-                "line_start": place.lines.first,
-                "line_end": place.lines.last,
-                "char_start": place.char_start,
-                "char_end": place.char_end,
-                "extraction_method": self.extraction,
-                "ocr_confidence": None,
-                "chunk_created_at": self.ingested_at,
-                "chunk_embedded_at": self.embedded_at,
-                "document_ingested_at": self.ingested_at,
-            },
-            "context": {"before": self.context_before, "after": self.context_after},
-        }
-
-
-@dataclass(frozen=True, slots=True)
-class Response:
-    """The answer to one query."""
-
-    query: str
-    """As typed."""
-    collection: str
-    search_time_ms: int
-    tier: str
-    stages_used: tuple[str, ...]
-    """Those that ran: a stage without its model did not."""
-    results: tuple[FoundChunk, ...]
-    missing: tuple[MissingModel, ...]
-    """Models that were requested and are not there; not part of the JSON, which is the
-    specification's."""
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the fields of section 7, and no other."""
-        return {
-            "query": self.query,
-            "collection": self.collection,
-            "results_count": len(self.results),
-            "search_time_ms": self.search_time_ms,
-            "tier": self.tier,
-            "stages_used": list(self.stages_used),
-            "results": [result.to_json() for result in self.results],
-        }
-
+from harness_engines.stacks.documents.models import Models
+from harness_engines.stacks.documents.recall import Bm25
 
 RRF_K = 60.0
 """Specification 004, section 4."""
@@ -125,7 +46,7 @@ class Pipeline:
     """The stages over one open index."""
 
     settings: DocumentSettings
-    recall: Recall
+    recall: Bm25
     models: Models
 
     def rank(self, text: str, allowed: NDArray[np.bool_] | None = None) -> RankedChunks:
@@ -145,11 +66,13 @@ class Pipeline:
             return RankedChunks(rows, np.zeros(0), tuple(used))
         recalled = -np.arange(len(rows), dtype=np.float64)
         legs = self._legs(typed, rows)
-        if not legs:
-            scores = by_rank([Leg(recalled, 1.0)], len(rows))
-        else:
+        if legs:
             used.append(SEMANTIC)
-            scores = self._fused(legs, recalled)
+        if legs and self.settings.fusion == "specification":
+            scores = as_specified(legs, len(rows))
+        else:
+            weight = self.settings.recall_weight if legs else 1.0
+            scores = by_rank([*legs, *([Leg(recalled, weight)] if weight else [])], len(rows))
         rows, scores = _best(rows, scores)
         if self.models.late is not None:
             used.append(COLBERT)
@@ -178,13 +101,6 @@ class Pipeline:
         if self.models.sparse is not None:
             legs.append(Leg(self.models.sparse.dots(text, rows), SPARSE_WEIGHT))
         return legs
-
-    def _fused(self, legs: list[Leg], recalled: Scores) -> Scores:
-        if self.settings.fusion == "specification":
-            return as_specified(legs, len(recalled))
-        if self.settings.recall_weight:
-            legs = [*legs, Leg(recalled, self.settings.recall_weight)]
-        return by_rank(legs, len(recalled))
 
 
 def _best(rows: NDArray[np.int64], scores: Scores) -> tuple[NDArray[np.int64], Scores]:

@@ -1,4 +1,4 @@
-"""Stage 1: the chunks that share words with the query, by one of three engines."""
+"""Stage 1: the chunks that share words with the query, by BM25."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -148,13 +147,3 @@ def best(scores: NDArray[np.float64], limit: int) -> Ints:
         found = found[kept >= edge]
     order = np.lexsort((found, -scores[found]))[:limit]
     return found[order]
-
-
-class Recall(Protocol):
-    """Finds candidates."""
-
-    def search(
-        self, text: str, limit: int, allowed: NDArray[np.bool_] | None = None
-    ) -> NDArray[np.int64]:
-        """Positions of at most ``limit`` chunks, best first, equal ones by position."""
-        ...

@@ -78,14 +78,10 @@ class AnswerExpressions:
                 " Nothing of it counts"
             )
         listed = self._value("hits", answer)
-        if listed is None:
-            raise MalformedAnswer(
-                f"hits: nothing matches {self._written['hits']!r} in the answer, {outline(answer)}."
-                " Correct hits"
-            )
         if not isinstance(listed, list):
             raise MalformedAnswer(
-                f"hits: {self._written['hits']!r} is {outline(listed)}, not a list"
+                f"hits: {self._written['hits']!r} of the answer, {outline(answer)}, is"
+                f" {outline(listed)} and no list. Correct hits"
             )
         if not self._sends_k:
             listed = listed[:k]
@@ -109,31 +105,22 @@ class AnswerExpressions:
 
     def _hit(self, at: int, hit: Any) -> ServerHit:  # noqa: ANN401  any JSON
         found = self._value("id", hit)
-        if found is None or found == "":
+        if found == "" or isinstance(found, bool) or not isinstance(found, str | int):
             raise MalformedAnswer(
-                f"hit {at} has no id: nothing matches {self._written['id']!r} in {outline(hit)}."
-                " Correct id"
-            )
-        if isinstance(found, bool) or not isinstance(found, str | int):
-            raise MalformedAnswer(
-                f"hit {at}: the id {found!r} is neither a text nor a whole number"
+                f"hit {at}: the id is {found!r}, by {self._written['id']!r} in {outline(hit)}, and"
+                " neither a text nor a whole number. Correct id"
             )
         return ServerHit(str(found), self._score(at, hit) if self._written["score"] else None)
 
     def _score(self, at: int, hit: Any) -> float:  # noqa: ANN401  any JSON
         value = self._value("score", hit)
-        if value is None:
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        if not (is_number and math.isfinite(value)):
             raise MalformedAnswer(
-                f"hit {at} has no score: nothing matches {self._written['score']!r} in"
-                f' {outline(hit)}. Correct score, or write score = "" where the order alone counts'
+                f"hit {at}: the score is {value!r}, by {self._written['score']!r} in"
+                f" {outline(hit)}, and no number. Write to_number(...) around the expression"
+                ' where the server sends texts, or score = "" where the order alone counts'
             )
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            raise MalformedAnswer(
-                f"hit {at}: the score {value!r} is not a number. Write to_number(...) around the"
-                " expression where the server sends texts"
-            )
-        if not math.isfinite(value):
-            raise MalformedAnswer(f"hit {at}: the score is {value!r}")
         return float(value)
 
 
@@ -224,20 +211,17 @@ class HttpSearcher:
     def search_with(self, text: str, k: int, params: Mapping[str, Scalar]) -> Answer:
         """Show the server's hits in the server's order."""
         found, got = self._exchange(text, k, params)
-        if self.known is not None:
-            for at, hit in enumerate(found.hits, start=1):
-                if hit.doc_id not in self.known:
-                    raise MalformedAnswer(
-                        f"hit {at}: {hit.doc_id!r} is the id of no document of the data set."
-                        ' Correct id, or set unknown_ids = "keep"'
-                    )
-        hits = tuple(
-            Hit(hit.doc_id, 1 / at, 1 / at if hit.score is None else hit.score)
-            for at, hit in enumerate(found.hits, start=1)
-        )
-        moved = self._moved(found)
-        served_by = of_json([self.manifest.fingerprint, moved]) if moved else None
-        return Answer(hits, served_by or self.manifest.fingerprint, moved, got.retries, got.limited)
+        hits = []
+        for at, (doc_id, score) in enumerate(found.hits, start=1):
+            if self.known is not None and doc_id not in self.known:
+                raise MalformedAnswer(
+                    f"hit {at}: {doc_id!r} is the id of no document of the data set."
+                    ' Correct id, or set unknown_ids = "keep"'
+                )
+            hits.append(Hit(doc_id, 1 / at, 1 / at if score is None else score))
+        moved, by = self._moved(found), self.manifest.fingerprint
+        served_by = of_json([by, moved]) if moved else by
+        return Answer(tuple(hits), served_by, moved, got.retries, got.limited)
 
     def exchange(self, text: str, k: int) -> tuple[AnswerReading, int]:
         """Send one query; give what was read of the answer, and the attempts that failed before."""
@@ -254,7 +238,8 @@ class HttpSearcher:
             raise NotExpressible(
                 f"query and body have no place ${{{strange[0]}}}. Add it, or leave out the param"
             )
-        values = {"text": _whole(text), "k": k, **extra}
+        whole = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        values = {"text": whole, "k": k, **extra}
         body = self.body.filled(values) if given.body else None
         request = Request(given.method, given.url, self.query.filled(values), body)
         got = self.to.call(request)
@@ -267,10 +252,6 @@ class HttpSearcher:
                 f" opened of {self.who.generation}"
             )
         return self.watch.moved
-
-
-def _whole(text: str) -> str:
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def engine(settings: Mapping[str, Any], _cache: Path) -> Engine:

@@ -17,8 +17,14 @@ from harness.core.digest import of_json
 from harness.core.errors import IndexNotReady, InvalidArm
 from harness.core.formats import json_of
 from harness.core.printable import one_line
-from harness_engines.stacks.http.settings import Headers, HttpSettings, NoMatch, Probe, compiled
-from harness_engines.stacks.http.settings import filled as headers_filled
+from harness_engines.stacks.http.settings import (
+    Headers,
+    HttpSettings,
+    NoMatch,
+    Probe,
+    compiled,
+    filled,
+)
 
 QUOTED = 200
 """Characters of a server's own words that a message repeats."""
@@ -32,34 +38,36 @@ class MalformedAnswer(NoAnswer):
     """What came is not an answer as the arm's file describes it."""
 
 
+CREDENTIALS = "The server refuses the credentials: check headers"
+REFUSALS = {
+    HTTPStatus.UNAUTHORIZED: CREDENTIALS,
+    HTTPStatus.FORBIDDEN: CREDENTIALS,
+    HTTPStatus.NOT_FOUND: "No such path or index: check url",
+    HTTPStatus.TOO_MANY_REQUESTS: "The server sheds load: set rate_per_s, or run fewer at once",
+}
+REFUSED = "The server does not take the request: check query and body"
+
+
 def of_status(status: int, url: str, location: str, said: str) -> str:
     """Describe what a status other than 2xx means."""
     name = f"HTTP {status} from {url}"
     quoted = f"{name}: {one_line(said, QUOTED)}" if said.strip() else name
     if HTTPStatus.MULTIPLE_CHOICES <= status < HTTPStatus.BAD_REQUEST:
         return f"{name}: it redirects to {one_line(location, QUOTED)}. Write that address as url"
-    if status in {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}:
-        return f"{quoted}. The server refuses the credentials: check headers"
-    if status == HTTPStatus.NOT_FOUND:
-        return f"{quoted}. No such path or index: check url"
-    if status == HTTPStatus.TOO_MANY_REQUESTS:
-        return f"{quoted}. The server sheds load: set rate_per_s, or run fewer at once"
-    if status < HTTPStatus.INTERNAL_SERVER_ERROR:
-        return f"{quoted}. The server does not take the request: check query and body"
-    return f"{quoted}. See the server's log"
+    if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+        return f"{quoted}. See the server's log"
+    return f"{quoted}. {REFUSALS.get(status, REFUSED)}"
 
 
 def of_transport(exc: Exception, url: str, *, key: str = "url") -> str:
     """Name the outcome of a request that has no status; ``key`` of the arm has the address."""
+    said = one_line(str(exc), QUOTED)
     if is_tls(exc):
-        return (
-            f"{url}: the certificate is not trusted ({one_line(str(exc), QUOTED)})."
-            " Name the authority's PEM file as ca_file"
-        )
+        remedy = "Name the authority's PEM file as ca_file"
+        return f"{url}: the certificate is not trusted ({said}). {remedy}"
     if isinstance(exc, httpx.ConnectError):
-        return f"{url}: cannot connect ({one_line(str(exc), QUOTED)}). Start it, or correct {key}"
-    said = one_line(str(exc), QUOTED) or type(exc).__name__
-    return f"{url}: the connection ended before the answer did ({said})"
+        return f"{url}: cannot connect ({said}). Start it, or correct {key}"
+    return f"{url}: the connection ended before the answer did ({said or type(exc).__name__})"
 
 
 def is_tls(exc: BaseException | None) -> bool:
@@ -159,14 +167,9 @@ class HttpConnections:
                 sleep(wait_s)
 
     def _once(self, wanted: Request, until: float) -> Any:  # noqa: ANN401  any JSON
-        url = wanted.url
-        request = self.client.build_request(
-            wanted.method,
-            url,
-            params=wanted.query or None,
-            json=wanted.body,
-            timeout=max(until - monotonic(), 0.001),
-        )
+        url, left_s = wanted.url, max(until - monotonic(), 0.001)
+        sent: dict[str, Any] = {"params": wanted.query or None, "json": wanted.body}
+        request = self.client.build_request(wanted.method, url, timeout=left_s, **sent)
         try:
             response, said = exchange(self.client, request, until)
         except (httpx.TimeoutException, TimeoutError) as exc:
@@ -212,33 +215,25 @@ def seconds(told: str) -> float | None:
 @contextmanager
 def connected(settings: HttpSettings) -> Iterator[HttpConnections]:
     """Open a pool of connections; nothing is sent yet."""
-    headers = headers_filled(settings.headers)
-    limits = httpx.Limits(
-        max_connections=settings.connections, max_keepalive_connections=settings.connections
-    )
-    client = httpx.Client(
+    headers, most = filled(settings.headers), settings.connections
+    trust: ssl.SSLContext | bool = settings.verify
+    if settings.ca_file:
+        try:
+            trust = ssl.create_default_context(cafile=settings.ca_file)
+        except (OSError, ssl.SSLError) as exc:
+            raise IndexNotReady(
+                f"ca_file {settings.ca_file}: cannot be read ({exc}). Name a PEM file"
+            ) from exc
+    elif not any(url.startswith("https:") for url in settings.urls):
+        trust = False  # certificates take a while to read
+    with httpx.Client(
         headers=headers.values,
-        verify=_trust(settings),
-        limits=limits,
+        verify=trust,
+        limits=httpx.Limits(max_connections=most, max_keepalive_connections=most),
         trust_env=False,
         follow_redirects=False,
-    )
-    with client:
+    ) as client:
         yield HttpConnections(client, settings, headers)
-
-
-def _trust(settings: HttpSettings) -> ssl.SSLContext | bool:
-    """Read the authorities' certificates, which takes a while, only where TLS is spoken."""
-    if not settings.ca_file and not any(url.startswith("https:") for url in settings.urls):
-        return False
-    if not settings.ca_file:
-        return settings.verify
-    try:
-        return ssl.create_default_context(cafile=settings.ca_file)
-    except (OSError, ssl.SSLError) as exc:
-        raise IndexNotReady(
-            f"ca_file {settings.ca_file}: cannot be read ({exc}). Name a PEM file"
-        ) from exc
 
 
 DIGITS = 16

@@ -7,12 +7,12 @@ import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Literal, Self
+from typing import Annotated, Any, Final, Literal, Self
 from urllib.parse import parse_qsl, urlsplit
 
 import jmespath
 from jmespath.exceptions import JMESPathError
-from pydantic import Field, field_validator, model_validator
+from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from harness.core.errors import IndexNotReady
 from harness.core.formats import json_of
@@ -245,20 +245,22 @@ def expression(text: str) -> str:
     return text
 
 
+Url = Annotated[str, AfterValidator(address)]
+Jmespath = Annotated[str, AfterValidator(expression)]
+
+
 class Probe(StackSettings):
     """One request that says who answers."""
 
-    url: str
+    url: Url
     method: Method = "GET"
     body: str = ""
     """JSON without places."""
-    version: str = ""
-    documents: str = ""
-    generation: str = ""
+    version: Jmespath = ""
+    documents: Jmespath = ""
+    generation: Jmespath = ""
     """JMESPath of the software's version, the number of documents, and what moves with the index.
     Empty where this request does not tell."""
-
-    _url = field_validator("url")(address)
 
     @field_validator("body")
     @classmethod
@@ -266,8 +268,6 @@ class Probe(StackSettings):
         if places(_tree(body)):
             raise ValueError("a probe has no places: it is sent as it stands")
         return body
-
-    _compiles = field_validator("version", "documents", "generation")(expression)
 
     @model_validator(mode="after")
     def _tells(self) -> Self:
@@ -279,25 +279,25 @@ class Probe(StackSettings):
 class HttpSettings(StackSettings):
     """Where the engine is, what is sent, what is read, and who is meant to answer."""
 
-    url: str
+    url: Url
     method: Method = "POST"
-    headers: dict[str, str] = Field(default_factory=dict)
+    headers: Annotated[dict[str, str], AfterValidator(check)] = Field(default_factory=dict)
     """``${NAME}`` stands for a variable of the environment."""
     query: dict[str, QueryValue] = Field(default_factory=dict)
     """Of the address, percent-encoded; values may have places."""
     body: str = ""
     """A JSON object; its values may have places. Empty sends none."""
-    hits: str = Field(min_length=1)
+    hits: Jmespath = Field(min_length=1)
     """JMESPath of the list of hits in the answer; no match is a failed query."""
-    id: str = Field(min_length=1)
+    id: Jmespath = Field(min_length=1)
     """JMESPath of the document's id within a hit."""
-    score: str = ""
+    score: Jmespath = ""
     """JMESPath of the score within a hit; empty where the order alone counts."""
-    total: str = ""
+    total: Jmespath = ""
     """JMESPath of the number of all matches; read by ``harness arm check``."""
-    incomplete: str = ""
+    incomplete: Jmespath = ""
     """JMESPath; where it is true, the answer is partial and the query has failed."""
-    generation: str = ""
+    generation: Jmespath = ""
     """JMESPath in each answer of what the probe reads as generation; empty where it is not told."""
     probe: list[Probe] = Field(default_factory=list)
     """Requests that say who answers; with none, the engine is taken for what its file says."""
@@ -315,28 +315,15 @@ class HttpSettings(StackSettings):
     rate_per_s: float = Field(default=0.0, ge=0)
     """Requests a second at most; 0 means no limit. Waiting is part of the latency."""
 
-    _url = field_validator("url")(address)
-    _no_secrets = field_validator("headers")(check)
-    _compiles = field_validator("hits", "id", "score", "total", "incomplete", "generation")(
-        expression
-    )
-
-    @field_validator("query")
+    @field_validator("query", "body")
     @classmethod
-    def _query_places(cls, given: dict[str, QueryValue]) -> dict[str, QueryValue]:
-        for name in given:
+    def _have_places(cls, given: Any) -> Any:  # noqa: ANN401  a body, or the values of a query
+        tree = _tree(given) if isinstance(given, str) else given
+        for name in tree if tree is given else ():
             _no_secret(name)
-        places(given)
-        RequestTemplate(given).check_params_apart()
-        return given
-
-    @field_validator("body")
-    @classmethod
-    def _body_places(cls, body: str) -> str:
-        tree = _tree(body)
         places(tree)
         RequestTemplate(tree).check_params_apart()
-        return body
+        return given
 
     @model_validator(mode="after")
     def _whole(self) -> Self:

@@ -200,8 +200,8 @@ def is_name(wanted: Sequence[Clause]) -> bool:
 
 def _combined(found: LegScores, settings: BlendSettings, k: int) -> tuple[Hit, ...]:
     share = found.share(settings)
-    weights = {LEXICAL: 1 - share, SEMANTIC: share}
-    return combine({LEXICAL: found.words, SEMANTIC: found.vectors}, weights, k)
+    scores = {LEXICAL: found.words, SEMANTIC: found.vectors}
+    return combine(scores, {LEXICAL: 1 - share, SEMANTIC: share}, k)
 
 
 def engine(settings: Mapping[str, Any], cache: Path) -> Engine:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 from pydantic import Field
 
@@ -18,8 +18,7 @@ from harness.core.records import Document, Scalar
 from harness_engines import contract
 from harness_engines.contract import PartsEngine, StackSettings
 from harness_engines.lexical.terms import normalise
-from harness_engines.rerank.cross_encoder import joined
-from harness_engines.rerank.tokens import LateInteraction, TokenStore, write_tokens
+from harness_engines.rerank import LateInteraction, TokenStore, joined, write_tokens
 from harness_engines.stacks.text import hybrid
 from harness_engines.vector.embedder import OnnxEmbedder, model
 
@@ -36,8 +35,6 @@ class RerankSettings(StackSettings):
     embedder: str
     """A model of ``harness_engines.vector.embedder``."""
     max_tokens: int = Field(ge=8, le=512)
-    token_bits: Literal[1, 16] = 16
-    """Bits of a token's component in the index; 1 keeps its sign."""
     hybrid: hybrid.HybridSettings
     """Of the stack ``hybrid``."""
 
@@ -63,8 +60,7 @@ class Rerank(PartsEngine["RerankSearcher"]):
         """Make tokens first: the pass that makes them makes the vectors of the dense leg."""
         in_order = sorted((d.doc_id, f"{d.title} {d.text}".strip()) for d in documents)
         texts = [text for _, text in in_order]
-        rows, one_bit = range(len(texts)), self.settings.token_bits == 1
-        write_tokens(index / TOKENS, rows, texts, self.embedder(), self.cache, one_bit=one_bit)
+        write_tokens(index / TOKENS, range(len(texts)), texts, self.embedder(), self.cache)
         write_text(index / IDS, json.dumps([doc_id for doc_id, _ in in_order]))
 
     @contextmanager
@@ -74,12 +70,7 @@ class Rerank(PartsEngine["RerankSearcher"]):
         embedder = self.embedder()
         with contract.reading(index, contract.IndexUnavailable, OSError, ValueError):
             doc_ids = json_file(index / IDS, most=MAX_INDEX_BYTES)
-            tokens = TokenStore.open(
-                index / TOKENS,
-                embedder.identity,
-                embedder.dimension,
-                one_bit=self.settings.token_bits == 1,
-            )
+            tokens = TokenStore.open(index / TOKENS, embedder.identity, embedder.dimension)
         contract.check_count(index, made, len(tokens))
         rows = {doc_id: row for row, doc_id in enumerate(doc_ids)}
         contract.check_count(index, made, len(rows))

@@ -85,11 +85,10 @@ class WritingSearcher:
         best: dict[str, Hit] = {}
         for candidate, score in zip(found.ranked, scores(found), strict=True):
             best.setdefault(candidate.chunk.doc_id, Hit(candidate.chunk.doc_id, score, score))
-        reason = found.outcome.reason
+        reason, by = found.outcome.reason, self.manifest
         if reason is UnrankedReason.MODEL_NOT_READY:
-            degraded = replace(self.manifest, version=f"{self.manifest.version}, {reason}")
-            return Answer(tuple(best.values())[:k], degraded.fingerprint, reason)
-        return Answer(tuple(best.values())[:k], self.manifest.fingerprint, reason or "")
+            by = replace(by, version=f"{by.version}, {reason}")
+        return Answer(tuple(best.values())[:k], by.fingerprint, reason or "")
 
     def explain(self, text: str, k: int, params: Mapping[str, Scalar]) -> Explained:
         """Return the planned queries, what each found, and what of a note was ranked and shown."""

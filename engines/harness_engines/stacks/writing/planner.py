@@ -90,12 +90,10 @@ def plan(
     tokens = tokens_of(positive(text), choice, frequency)
     if not typed or not tokens:
         return ()
-    constrained = constraint(text)
-    near = (
-        tuple(dict.fromkeys([*tokens, *words_of(context.words)]))[: max(MOST_TOKENS, len(tokens))]
-        if context
-        else tokens
-    )
+    constrained, near = constraint(text), tokens
+    if context:
+        more = dict.fromkeys([*tokens, *words_of(context.words)])
+        near = tuple(more)[: max(MOST_TOKENS, len(tokens))]
     made = {
         PlannedKind.TEXT: lambda: typed,
         PlannedKind.PHRASE: lambda: quoted(" ".join(tokens)),

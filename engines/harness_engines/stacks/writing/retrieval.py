@@ -129,6 +129,9 @@ class UnrankedReason(StrEnum):
     NO_CANDIDATES = "NO_CANDIDATES"
 
 
+Plan = tuple[PlannedQuery, ...]
+
+
 class RerankOutcome(NamedTuple):
     """Outcome of a rerank."""
 
@@ -155,29 +158,26 @@ class LocalRerank:
     def order(self, text: str, snippets: Sequence[str], fts: Sequence[float] = ()) -> RerankOutcome:
         """Order snippets by their cosine with the text, equal ones as they came."""
         same = tuple(range(len(snippets)))
+        not_ready = RerankOutcome(same, (), (), UnrankedReason.MODEL_NOT_READY)
         if not self.enabled:
-            return RerankOutcome(same, (), (), UnrankedReason.DISABLED)
+            return not_ready._replace(reason=UnrankedReason.DISABLED)
         if self.embedder is None:
-            return RerankOutcome(same, (), (), UnrankedReason.MODEL_NOT_READY)
+            return not_ready
         if not snippets:
-            return RerankOutcome(same, (), (), UnrankedReason.NO_CANDIDATES)
+            return not_ready._replace(reason=UnrankedReason.NO_CANDIDATES)
         import numpy as np
 
         try:
             asked = self.cache.vector(self.embedder, text)
             rows = np.stack([self.cache.vector(self.embedder, one) for one in snippets])
         except Exception:  # noqa: BLE001  a runtime of models raises what it likes
-            return RerankOutcome(same, (), (), UnrankedReason.MODEL_NOT_READY)
-        cosines = (rows @ asked).astype(np.float64)
-        if not np.isfinite(cosines).all():
-            return RerankOutcome(same, (), (), UnrankedReason.MODEL_NOT_READY)
-        told = tuple(cosines.tolist())
-        share = self.fts_share
-        base = fts or [0.0] * len(told)
-        keys = tuple(
-            (1 - share) * cosine + share * score for cosine, score in zip(told, base, strict=True)
-        )
-        return RerankOutcome(tuple(sorted(same, key=lambda at: -keys[at])), told, keys, None)
+            return not_ready
+        cosines = tuple((rows @ asked).astype(np.float64).tolist())
+        if not all(map(math.isfinite, cosines)):
+            return not_ready
+        share, base = self.fts_share, fts or [0.0] * len(cosines)
+        keys = tuple((1 - share) * a + share * b for a, b in zip(cosines, base, strict=True))
+        return RerankOutcome(tuple(sorted(same, key=lambda at: -keys[at])), cosines, keys, None)
 
 
 LIMITS = range(1, 51)
@@ -210,7 +210,7 @@ class Retrieved(NamedTuple):
     """Everything that one query gave, best first."""
 
     ranked: tuple[ChunkCandidate, ...]
-    planned: tuple[PlannedQuery, ...]
+    planned: Plan
     per_query: tuple[int, ...]
     outcome: RerankOutcome
     window: int
@@ -289,9 +289,8 @@ class Retriever:
         never, most = refused(text), self.settings.candidates
         if never:
             chunks = [self.store.read(rowid) for rowid in self.store.lacking(never, most)]
-            return self._listed(
-                chunks, (PlannedQuery(PlannedKind.TEXT, f"NOT ({never})"),), len(chunks)
-            )
+            planned = (PlannedQuery(PlannedKind.TEXT, f"NOT ({never})"),)
+            return self._listed(chunks, planned, len(chunks))
         given = self.settings
         planned = plan(text, given.queries, self.store.count, context, given.tokens)
         scored = [self.store.find(one.query, most) for one in planned]
@@ -310,11 +309,7 @@ class Retriever:
         return Retrieved(ranked, planned, tuple(map(len, lists)), outcome, len(window), lists)
 
     def _listed(
-        self,
-        chunks: Sequence[NoteChunk],
-        planned: tuple[PlannedQuery, ...],
-        each: int,
-        by: str = "",
+        self, chunks: Sequence[NoteChunk], planned: Plan, each: int, by: str = ""
     ) -> Retrieved:
         """List chunks that nothing ranks, in the order of the notes."""
         most = self.settings.snippet_characters
@@ -331,11 +326,13 @@ class Retriever:
         lists = [list(one) for one in scored]
         words: dict[int, float] = {}
         for held in scored:
-            most = max(held.values(), default=0.0)
+            best = max(held.values(), default=0.0)
             for row, score in held.items():
-                words[row] = max(words.get(row, 0.0), score / most if most > 0 else 0.0)
+                words[row] = max(words.get(row, 0.0), score / best if best > 0 else 0.0)
         if self.settings.combine == "best" and lists:
-            at = _best(lists, self.settings.enough)
+            enough = [at for at, one in enumerate(lists) if len(one) >= self.settings.enough]
+            most = max(range(len(lists)), key=lambda at: (len(lists[at]), -at))
+            at = enough[0] if enough else most
             planned, lists = [planned[at]], [lists[at]]
         chunks: dict[int, NoteChunk] = {}
         for one, ids in zip(planned, lists, strict=True):
@@ -357,18 +354,10 @@ def scores(found: Retrieved) -> tuple[float, ...]:
     base = [candidate.score for candidate in found.ranked]
     if found.outcome.reason is not None:
         return tuple(base)
-    top = [(1 + found.outcome.keys[at]) / 2 for at in found.outcome.order]
-    top = [min(1.0, max(0.0, score)) for score in top]
+    keys = (found.outcome.keys[at] for at in found.outcome.order)
+    top = [min(1.0, max(0.0, (1 + key) / 2)) for key in keys]
     floor = min(top)
     return (*top, *(score * floor for score in base[found.window :]))
-
-
-def _best(lists: Sequence[Sequence[int]], enough: int) -> int:
-    """Choose the list with the most hits, the first of equal ones; the first that has enough."""
-    for at, found in enumerate(lists):
-        if len(found) >= enough:
-            return at
-    return max(range(len(lists)), key=lambda at: (len(lists[at]), -at))
 
 
 def _diagnostics(found: Retrieved, selected: int) -> Mapping[str, Any]:

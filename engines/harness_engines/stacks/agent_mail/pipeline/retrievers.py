@@ -19,15 +19,18 @@ from harness.core.errors import ModelNotReady
 from harness_engines.contract import EngineError, FeatureUnavailable, SearchError
 from harness_engines.lexical.grammar import positive, signed
 from harness_engines.ranking import fuse
-from harness_engines.rerank.cross_encoder import (
+from harness_engines.rerank import (
+    FUSED_WEIGHT,
     CrossEncoder,
     CrossEncoding,
+    LateInteraction,
     Reranked,
     Reranker,
+    TokenStore,
     joined,
+    write_tokens,
 )
-from harness_engines.rerank.cross_encoder import UnavailableReranker as RerankerUnavailable
-from harness_engines.rerank.tokens import FUSED_WEIGHT, LateInteraction, TokenStore, write_tokens
+from harness_engines.rerank import UnavailableReranker as RerankerUnavailable
 from harness_engines.stacks.agent_mail.budget import Deadline, ServiceParts
 from harness_engines.stacks.agent_mail.contract import (
     CandidateList,

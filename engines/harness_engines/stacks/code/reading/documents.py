@@ -44,7 +44,12 @@ def of_file(path: str, module: str, data: bytes) -> Iterator[Document]:
     """
     ext = extension(path)
     if ext in OTHERS:
-        yield from _of_language(path, data, syntax.GRAMMARS[syntax.LANGUAGES[ext]])
+        grammar = syntax.GRAMMARS[syntax.LANGUAGES[ext]]
+        if not grammar.installed:
+            raise Malformed(
+                f"is {grammar.language}, which tree-sitter reads. Run: {install(syntax.EXTRA)}"
+            )
+        yield from languages.documents(path, data.removeprefix(codecs.BOM_UTF8), grammar)
         return
     if ext in PYTHON:
         yield from python.documents(path, module, decoded(data))
@@ -60,14 +65,6 @@ def of_file(path: str, module: str, data: bytes) -> Iterator[Document]:
     else:
         about: dict[str, Scalar] = {"path": path, "mode": Mode.RECORDS.value}
         yield Document(path, path.rpartition("/")[2].rpartition(".")[0], text, about)
-
-
-def _of_language(path: str, data: bytes, grammar: syntax.Grammar) -> Iterator[Document]:
-    if not grammar.installed:
-        raise Malformed(
-            f"is {grammar.language}, which tree-sitter reads. Run: {install(syntax.EXTRA)}"
-        )
-    yield from languages.documents(path, data.removeprefix(codecs.BOM_UTF8), grammar)
 
 
 def is_code(path: str) -> bool:
@@ -143,17 +140,14 @@ def understand(document: Document) -> Unit:
     """
     said = document.metadata
     path = _word(said, "path") or document.doc_id
-    lang = (_word(said, "language") or LANGUAGES.get(_ending(path), "")).lower()
-    mode, (texts, facts) = _read(document, _ending(path), lang)
+    ext = extension(path.rpartition("/")[2])
+    lang = (_word(said, "language") or LANGUAGES.get(ext, "")).lower()
+    mode, (texts, facts) = _read(document, ext, lang)
     texts = UnitTexts(*map(mended, texts))
     if document.title and document.title != texts.name:
         texts = texts._replace(name=f"{document.title} {texts.name}".strip())
     lang = lang or ("python" if mode is Mode.CODE else "")
     return Unit(document.doc_id, mode, lang, path, texts, facts, _word(said, "lines"))
-
-
-def _ending(path: str) -> str:
-    return extension(path.rpartition("/")[2])
 
 
 def _read(document: Document, ext: str, lang: str) -> tuple[Mode, python.Read]:

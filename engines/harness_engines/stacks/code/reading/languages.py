@@ -36,14 +36,12 @@ def module_of(path: str, root: Node, grammar: Grammar) -> str:
     That is the package in Java, the folder in Go, and else the file without its ending.
     """
     bare = path.rpartition(".")[0]
+    kinds = {"package_declaration", "package_clause"}
+    package = next((one for one in root.named_children if one.type in kinds), None)
+    named = text_of(package.named_children[-1]) if package and package.named_children else ""
     if grammar.language == "java":
-        found = next(
-            (one for one in root.named_children if one.type == "package_declaration"), None
-        )
-        return text_of(found.named_children[-1]) if found else _dots(dirname(path)) or "unnamed"
+        return named or _dots(dirname(path)) or "unnamed"
     if grammar.language == "go":
-        package = next((one for one in root.named_children if one.type == "package_clause"), None)
-        named = text_of(package.named_children[0]) if package and package.named_children else ""
         return _dots(dirname(path)) or named or "main"
     if grammar.language == "rust":
         return _of_crate(bare)
@@ -53,12 +51,10 @@ def module_of(path: str, root: Node, grammar: Grammar) -> str:
 def names_bound(root: Node, path: str, module: str, grammar: Grammar) -> Mapping[str, str]:
     """Return what each name that an import binds stands for."""
     found: dict[str, str] = {}
-    read = {"go": _of_go, "rust": _of_rust, "java": _of_java}.get(grammar.language)
+    read = {"go": _of_go, "rust": _of_rust, "java": _of_java}.get(grammar.language, _of_script)
     for node in root.named_children:
-        if read is not None and node.type in grammar.imports:
-            found.update(read(node, module))
-        elif read is None:
-            found.update(_of_script(node, path))
+        if read is _of_script or node.type in grammar.imports:
+            found.update(read(node, path if read is _of_script else module))
     return {name: full for name, full in found.items() if name and not {",", "="} & set(full)}
 
 
@@ -219,7 +215,12 @@ def documents(path: str, data: bytes, grammar: Grammar) -> Iterator[Document]:
     }  # fmt: skip
     ids = numbered(path, (part.name for part in parts))
     for doc_id, part in zip(ids, parts, strict=True):
-        mine = own if not part.within else own | _selves(part, module)
+        mine = own
+        if part.within:  # what a method's own object is called, and what type it has
+            receiver = part.node.child_by_field_name("receiver")
+            named = first_name(receiver) if receiver is not None else ""
+            selves = filter(None, ("this", "self", "Self", named))
+            mine = own | dict.fromkeys(selves, f"{module}.{part.within}")
         low, high = _first(part.span).start_point.row + 1, _last_row(part.span) + 1
         more: dict[str, Scalar] = {
             "kind": part.kind, "name": f"{module}.{part.name}", "own": pairs(mine),
@@ -241,28 +242,26 @@ def defined(
         return
     for span in node.named_children:
         for one, shown in _unwrapped(span, span, grammar):
-            if name := name_of(one):
-                receiver = one.child_by_field_name("receiver")
-                of = type_name(receiver) if receiver is not None else within
-                full = f"{of}.{name}" if receiver is not None else f"{holder}{name}"
-                yield from _of(one, shown, grammar, full, of, depth)
+            name, receiver = name_of(one), one.child_by_field_name("receiver")
+            if not name:
+                continue
+            of = type_name(receiver) if receiver is not None else within
+            full = f"{of}.{name}" if receiver is not None else f"{holder}{name}"
+            kind = _kind(one, grammar, of)
+            if kind != SPACE and not (kind == "constant" and of):
+                yield DefinitionNode(one, shown, full, kind, of if kind == "method" else "")
+            body = one.child_by_field_name("body")
+            if kind in {"class", SPACE} and body is not None:
+                held = full if kind == "class" or one.type == "impl_item" else ""
+                yield from defined(body, grammar, f"{full}.", held, depth + 1)
 
 
-def _of(  # noqa: PLR0917  what is around it
-    node: Node, span: Node, grammar: Grammar, full: str, within: str, depth: int
-) -> Iterator[DefinitionNode]:
-    kind = grammar.defines[node.type]
-    if node.type == "variable_declarator":
-        value = node.child_by_field_name("value")
-        kind = "function" if value is not None and value.type in FUNCTIONS else kind
-    if kind == "function" and within:
-        kind = "method"
-    if kind != SPACE and not (kind == "constant" and within):
-        yield DefinitionNode(node, span, full, kind, within if kind == "method" else "")
-    body = node.child_by_field_name("body")
-    if kind in {"class", SPACE} and body is not None:
-        held = full if kind == "class" or node.type == "impl_item" else ""
-        yield from defined(body, grammar, f"{full}.", held, depth + 1)
+def _kind(node: Node, grammar: Grammar, within: str) -> str:
+    """Return the kind of a definition: a name that is given a function is one."""
+    value = node.child_by_field_name("value") if node.type == "variable_declarator" else None
+    is_function = value is not None and value.type in FUNCTIONS
+    kind = "function" if is_function else grammar.defines[node.type]
+    return "method" if kind == "function" and within else kind
 
 
 def _unwrapped(node: Node, span: Node, grammar: Grammar) -> Iterator[tuple[Node, Node]]:
@@ -324,14 +323,6 @@ def _without_inner(part: DefinitionNode, data: bytes, grammar: Grammar) -> str:
         kept += data[at:low].rstrip(b" \t\n")
         at = high
     return (kept + data[at : part.span.end_byte]).decode("utf-8", "replace").strip("\n") + "\n"
-
-
-def _selves(part: DefinitionNode, module: str) -> dict[str, str]:
-    """Describe what a method's own object is called, and what type it has."""
-    full = f"{module}.{part.within}"
-    receiver = part.node.child_by_field_name("receiver")
-    named = first_name(receiver) if receiver is not None else ""
-    return {name: full for name in ("this", "self", "Self", named) if name}
 
 
 def _module(

@@ -82,16 +82,17 @@ def read(
         params=tuple(arg.arg for arg in _arguments(defined)),
         inferred_types=tuple(dict.fromkeys(_types(nodes, defined))),
         return_type=_returns(nodes, defined),
-        uses=tuple(sorted(set(_uses(nodes, dotted)))),
-        calls=tuple(sorted(set(_calls(nodes, dotted)))),
+        uses=tuple(sorted({*map(dotted, filter(_is_loaded, nodes))} - {""})),
+        calls=tuple(sorted({dotted(n.func) for n in nodes if isinstance(n, ast.Call)} - {""})),
         imports=tuple(sorted(set(known.values()))),
         risks=risks(nodes, dotted),
     )
-    body = _body(within)
+    doc = ast.get_docstring(defined or tree)
+    body = (defined or tree).body[0 if doc is None else 1 :]
     texts = UnitTexts(
         name=name or symbol,
         signature=signature,
-        doc=ast.get_docstring(defined or tree) or "",
+        doc=doc or "",
         comment="\n".join(_comments(text)),
         body="\n".join(ast.unparse(node) for node in body),
     )
@@ -165,23 +166,8 @@ def _signature(defined: Definition) -> str:
     return f"{defined.name}({ast.unparse(defined.args)}){returns}"
 
 
-def _body(within: ast.AST) -> list[ast.stmt]:
-    nodes: list[ast.stmt] = getattr(within, "body", [])
-    first = nodes[0].value if nodes and isinstance(nodes[0], ast.Expr) else None
-    documented = isinstance(first, ast.Constant) and isinstance(first.value, str)
-    return nodes[1:] if documented else nodes
-
-
-def _calls(nodes: Nodes, dotted: Dotted) -> Iterator[str]:
-    calls = (node for node in nodes if isinstance(node, ast.Call))
-    return filter(None, (dotted(node.func) for node in calls))
-
-
-def _uses(nodes: Nodes, dotted: Dotted) -> Iterator[str]:
-    for node in nodes:
-        loaded = isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Load)
-        if loaded and (name := dotted(node)):
-            yield name
+def _is_loaded(node: ast.AST) -> bool:
+    return isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Load)
 
 
 def _types(nodes: Nodes, defined: Definition | None) -> Iterator[str]:
@@ -253,7 +239,6 @@ def read_symbol(name: str, text: str, kind: str, signature: str) -> tuple[UnitTe
     doc = text.partition("\n")[2].strip()
     named = _sections(doc)
     entries = _ENTRY.findall(named.get("Parameters", ""))
-    types = [_type(written) for _, written in entries]
     returned = _ENTRY.findall(named.get("Returns", "")) or [("", named.get("Returns", ""))]
     calls, uses = _examples(doc)
     inside = _SIGNATURE.fullmatch(signature)
@@ -266,7 +251,7 @@ def read_symbol(name: str, text: str, kind: str, signature: str) -> tuple[UnitTe
         exported=not any(part.startswith("_") for part in name.split(".")),
         signature=signature,
         params=tuple(dict.fromkeys([*given, *described])),
-        inferred_types=tuple(dict.fromkeys(filter(None, types))),
+        inferred_types=tuple(dict.fromkeys(filter(None, (_type(said) for _, said in entries)))),
         return_type=_type(returned[0][1].strip().partition("\n")[0]),
         uses=uses,
         calls=calls,
@@ -285,10 +270,10 @@ def read_prose(title: str, text: str, kind: str) -> tuple[UnitTexts, Facts]:
 def _sections(text: str) -> Mapping[str, str]:
     """Text below each heading that is underlined; the first of a name counts."""
     found: dict[str, str] = {}
-    headings = list(_HEADING.finditer(text))
-    for at, heading in enumerate(headings):
-        end = headings[at + 1].start() if at + 1 < len(headings) else len(text)
-        found.setdefault(heading["name"].strip().title(), text[heading.end() : end])
+    for heading, following in pairwise([*_HEADING.finditer(text), None]):
+        if heading is not None:
+            end = following.start() if following else len(text)
+            found.setdefault(heading["name"].strip().title(), text[heading.end() : end])
     return found
 
 
@@ -314,9 +299,8 @@ def _examples(text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     whole = parsed(lines)
     trees = [whole] if whole is not None else [*filter(None, map(parsed, lines.splitlines()))]
     facts = [read("", tree, name="", kind="", imports=USUAL)[1] for tree in trees]
-    calls = {name for one in facts for name in one.calls}
-    uses = {name for one in facts for name in one.uses}
-    return tuple(sorted(calls)), tuple(sorted(uses))
+    calls = tuple(sorted({name for one in facts for name in one.calls}))
+    return calls, tuple(sorted({name for one in facts for name in one.uses}))
 
 
 _CUT = re.compile(r"^(?=(?:async[ \t]+def|def|class)[ \t]|@)", re.MULTILINE)
@@ -406,16 +390,15 @@ def _parts(tree: ast.Module, text: str) -> list[FileStretch]:
 def _defined(body: list[ast.stmt], lines: list[str], holder: str) -> Iterator[FileStretch]:
     """Yield functions, classes, their methods and constants, also those below an if or a try."""
     for node in body:
-        if isinstance(node, ast.ClassDef):
-            name = f"{holder}{node.name}"
-            first, last = _first(node), node.end_lineno or node.lineno
-            yield FileStretch(name, "class", _without_inner(node, lines), first, last)
-            yield from _defined(node.body, lines, f"{name}.")
-        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            kind = "method" if holder else "function"
-            first, last = _first(node), node.end_lineno or node.lineno
-            said = "\n".join(lines[first - 1 : last])
-            yield FileStretch(f"{holder}{node.name}", kind, said + "\n", first, last, holder[:-1])
+        if isinstance(node, Definition):
+            name, first = f"{holder}{node.name}", _first(node)
+            last = node.end_lineno or node.lineno
+            if isinstance(node, ast.ClassDef):
+                yield FileStretch(name, "class", _without_inner(node, lines), first, last)
+                yield from _defined(node.body, lines, f"{name}.")
+            else:
+                kind, said = "method" if holder else "function", lines[first - 1 : last]
+                yield FileStretch(name, kind, "\n".join([*said, ""]), first, last, holder[:-1])
         elif isinstance(node, ast.Assign | ast.AnnAssign) and not holder:
             said, last = _text(node, lines) + "\n", node.end_lineno or node.lineno
             for one in node.targets if isinstance(node, ast.Assign) else [node.target]:
@@ -484,8 +467,5 @@ def _imports(tree: ast.Module | None, package: str) -> Mapping[str, str]:
     """Describe what imported names stand for; those of a relative import with their package."""
     if tree is None:
         return {}
-    nodes: list[ast.stmt] = [node for node in tree.body if _is_import(node)]
-    for node in tree.body:
-        for body in _guarded(node):
-            nodes += [inner for inner in body if _is_import(inner)]
-    return imported(nodes, package)
+    guarded = [inner for node in tree.body for body in _guarded(node) for inner in body]
+    return imported(filter(_is_import, [*tree.body, *guarded]), package)

@@ -159,8 +159,13 @@ class Postgres:
     @contextmanager
     def _session(self, index: Path, schema: str, *, keep: bool = False) -> Iterator[Session]:
         """Reach the server of the settings, or one of our own, for the block."""
-        other = self.settings.dsn_env
-        reached = nullcontext(dsn_of(other)) if other else server(index, keep=keep)
+        variable = self.settings.dsn_env
+        if variable and not os.environ.get(variable):
+            raise IndexNotReady(
+                f"the variable {variable} is not set. Set it to the DSN of a server, such as"
+                " postgresql://HOST/DATABASE, or leave out dsn_env to start one"
+            )
+        reached = nullcontext(os.environ[variable]) if variable else server(index, keep=keep)
         with reached as dsn, closing(Session(dsn, self.settings, schema)) as to:
             yield to
 
@@ -206,17 +211,6 @@ class PostgresSearcher:
             ((left,),), _ = self.to.rows(f"SELECT numnode({asked})", values)
             note = note if left else note_nothing(text, has_stop_words=True)
         return Answer(hits, self.manifest.fingerprint, note, retries)
-
-
-def dsn_of(variable: str) -> str:
-    """Read the DSN from the environment."""
-    found = os.environ.get(variable, "")
-    if not found:
-        raise IndexNotReady(
-            f"the variable {variable} is not set. Set it to the DSN of a server, such as"
-            " postgresql://HOST/DATABASE, or leave out dsn_env to start one"
-        )
-    return found
 
 
 def connected(dsn: str, settings: PostgresSettings, schema: str) -> Any:  # noqa: ANN401  psycopg may be absent
@@ -483,8 +477,10 @@ def server(index: Path, *, keep: bool = False) -> Iterator[str]:
             _wait_for(pid, folder)
             yield f"host={folder} user={USER} dbname=postgres"
         if keep:  # the server has stopped in order
+            for name in ("postmaster.pid", "postmaster.opts"):
+                (folder / "data" / name).unlink(missing_ok=True)
             with tarfile.open(index / CLUSTER, "w") as tar:
-                tar.add(folder / "data", "data", filter=_plain)
+                tar.add(folder / "data", "data", filter=lambda one: None if one.issym() else one)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -496,11 +492,6 @@ def _wait_for(pid: int, folder: Path) -> None:
             said = one_line(log_of(folder, 0), 500)
             raise IndexNotReady(f"the embedded PostgreSQL does not start: {said}")
         sleep(TURN_S)
-
-
-def _plain(member: tarfile.TarInfo) -> tarfile.TarInfo | None:
-    left_out = member.name in {"data/postmaster.pid", "data/postmaster.opts"}
-    return None if left_out or member.issym() else member
 
 
 def _fill(folder: Path, programs: Path, packed: Path) -> None:

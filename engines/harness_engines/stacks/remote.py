@@ -22,7 +22,7 @@ from anyio.from_thread import BlockingPortal, start_blocking_portal
 from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 from mcp.types import CallToolRequest, CallToolRequestParams, CallToolResult
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError, model_validator
 
 from harness.core.digest import of_json
 from harness.core.engine import Answer, Engine, Hit, Manifest, Searcher
@@ -77,15 +77,18 @@ class McpToolSettings(StackSettings):
         if strange:
             raise NoSuchArgument(f"the tools have no argument for {strange[0]}")
         tool, arguments = self._within(given)
-        arguments |= {"query": text, "explain": True}
-        if self.mode:
-            arguments["mode"] = self.mode
-        arguments |= {SAME[name]: _word(name, given[name]) for name in SAME if name in given}
-        arguments |= {TIMES[name]: _instant(name, given[name]) for name in TIMES if name in given}
-        if "ack_required" in given:
-            arguments["ack_required"] = bool(given["ack_required"])
-        if "min_score" in given:
-            arguments["min_score"] = given["min_score"]
+        arguments |= {"query": text, "explain": True, **({"mode": self.mode} if self.mode else {})}
+        for name, value in given.items():
+            if name in SAME and not str(value).strip():
+                raise NoSuchArgument(f"{name} is empty, which the tools take for not given")
+            if name in SAME:
+                arguments[SAME[name]] = str(value)
+            elif name in TIMES:
+                arguments[TIMES[name]] = _instant(name, value)
+            elif name == "ack_required":
+                arguments[name] = bool(value)
+            elif name == "min_score":
+                arguments[name] = value
         return tool, arguments
 
     def _within(self, given: Mapping[str, Scalar]) -> Call:
@@ -105,12 +108,6 @@ def _named(param: str, form: str, value: Scalar) -> str:
     if not form:
         raise NoSuchArgument(f"the arm does not say how the server names a {param}")
     return form.replace("{}", str(value))
-
-
-def _word(name: str, value: Scalar) -> str:
-    if not str(value).strip():
-        raise NoSuchArgument(f"{name} is empty, which the tools take for not given")
-    return str(value)
 
 
 def _instant(name: str, value: Scalar) -> str:
@@ -169,16 +166,13 @@ def connected(command: Sequence[str], url: str, timeout_s: float) -> Iterator[Mc
                 f"{where}: no MCP server answers ({type(first).__name__}: {first})."
                 " Start it, or correct the arm"
             ) from exc
-        stack.callback(_close, opened)
         about = client.server_info
         server = f"{about.name} {about.version}" if about else ""
-        yield McpConnection(portal, client, timeout_s, server)
-
-
-def _close(opened: AbstractContextManager[Client]) -> None:
-    """Close; a connection that was lost says so again here, when each query has told already."""
-    with suppress(Exception):
-        opened.__exit__(None, None, None)
+        try:
+            yield McpConnection(portal, client, timeout_s, server)
+        finally:
+            with suppress(Exception):  # each query of a lost connection has told it already
+                opened.__exit__(None, None, None)
 
 
 @asynccontextmanager
@@ -213,8 +207,8 @@ class Item(AnswerModel):
     """A message found. A server that gives no scores gives an order all the same."""
 
     id: int | str
-    score: float | None = None
-    raw_score: float | None = None
+    score: FiniteFloat | None = None
+    raw_score: FiniteFloat | None = None
 
 
 class Explain(AnswerModel):
@@ -288,9 +282,6 @@ def read_page(answer: Mapping[str, Any], limit: int) -> Page:
     scored = [item.score is not None for item in page.result]
     if any(scored) and not all(scored):
         raise MalformedResult("some messages have a score, some have not")
-    numbers = [n for i in page.result for n in (i.score, i.raw_score) if n is not None]
-    if not all(map(math.isfinite, numbers)):
-        raise MalformedResult("a score is NaN or infinite")
     return page
 
 
@@ -392,7 +383,10 @@ class RemoteSearcher:
             if cursor is not None:
                 arguments["cursor"] = cursor
             page = read_page(self.to.call(tool, arguments), limit)
-            hits += [self._hit(item, len(hits) + at) for at, item in enumerate(page.result, 1)]
+            for item in page.result:  # without scores, 1 / place keeps the order
+                score = 1.0 / (len(hits) + 1) if item.score is None else item.score
+                raw = score if item.raw_score is None else item.raw_score
+                hits.append(Hit(self._doc_id(item.id), score, raw))
             read.append(page)
             cursor = page.next_cursor
             if cursor is None:
@@ -401,12 +395,6 @@ class RemoteSearcher:
                 raise MalformedResult(f"the cursor {cursor} came twice")
             cursors.add(cursor)
         return self._signed(hits, read)
-
-    def _hit(self, item: Item, place: int) -> Hit:
-        """Take a message over; without scores, 1 / place keeps the order."""
-        score = 1.0 / place if item.score is None else item.score
-        raw = score if item.raw_score is None else item.raw_score
-        return Hit(self._doc_id(item.id), score, raw)
 
     def _doc_id(self, found: int | str) -> str:
         if self.settings.ids == "verbatim":

@@ -1,1 +1,0 @@
-"""Rerankers: slower readings of the few best candidates."""

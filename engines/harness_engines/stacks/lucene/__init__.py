@@ -1,1 +1,0 @@
-"""Lucene, as the arm of a search by words."""

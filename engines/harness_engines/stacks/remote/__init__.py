@@ -1,1 +1,0 @@
-"""Stacks that run elsewhere: each module is one, by the protocol that it speaks."""
