@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import NamedTuple, Protocol, Self
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -234,22 +234,7 @@ SPARSE = "sparse"
 """Folder of the cache."""
 
 
-class SparseEncoder(Protocol):
-    """Maps text to weighted terms; the same text always to the same."""
-
-    @property
-    def identity(self) -> str:
-        """Everything that the terms depend on beside the text."""
-        ...
-
-    def encode(self, text: str) -> Terms:
-        """Weigh the terms of one text."""
-        ...
-
-
-def encode_all(
-    texts: Sequence[str], encoder: SparseEncoder, vocabulary: int, cache: Path
-) -> SparseStore:
+def encode_all(texts: Sequence[str], encoder: Splade, cache: Path) -> SparseStore:
     """Weigh the terms of ``texts``, in half precision; row n is that of text n."""
     folder = cache / SPARSE / hashlib.sha256(encoder.identity.encode()).hexdigest()[:16]
     keys = [bulk.key_of(text) for text in texts]
@@ -259,10 +244,10 @@ def encode_all(
     missing = {key: text for key, text in zip(keys, texts, strict=True) if key not in held}
     bulk.make_parts(missing, partial(_encoded, encoder), _write, folder)
     by_key = {key: (terms, weights) for key, (terms, weights) in columns()}
-    return SparseStore.of([by_key[key] for key in keys], vocabulary)
+    return SparseStore.of([by_key[key] for key in keys], encoder.model.terms)
 
 
-def _encoded(encoder: SparseEncoder, batch: Sequence[str]) -> list[Terms]:
+def _encoded(encoder: Splade, batch: Sequence[str]) -> list[Terms]:
     return [encoder.encode(text) for text in batch]
 
 

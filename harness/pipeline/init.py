@@ -23,7 +23,7 @@ from harness.core.formats import yaml_file
 from harness.core.names import Place
 from harness.corpus import card
 from harness.pipeline.receipts import versions
-from harness_engines.function import roots
+from harness_engines.registry import roots
 
 INSTALLED, PACKAGED_PIPELINE = "installed.json", "dvc.yaml"
 CODE = ("engines", "harness", "requirements.lock")

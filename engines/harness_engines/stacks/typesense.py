@@ -337,7 +337,7 @@ class Nodes:
         gone: list[str] = []
         for node in self.settings.nodes:
             try:
-                now = self._version(node)
+                now = self._told(node, "/debug").get("version")
             except NodeFault as exc:
                 gone.append(str(exc))
                 continue
@@ -351,17 +351,14 @@ class Nodes:
     def version(self) -> str:
         """Return the version that all nodes run."""
         try:
-            told = {node: self._version(node) for node in self.settings.nodes}
+            told = {node: self._told(node, "/debug").get("version") for node in self.settings.nodes}
         except NodeFault as exc:
             raise IndexNotReady(f"a node does not say who it is: {exc}") from exc
         found, *others = set(told.values())
         if others:
             each = ", ".join(f"{node} runs {one}" for node, one in told.items())
             raise IndexNotReady(f"the nodes differ: {each}. Run one version on all of them")
-        return found
-
-    def _version(self, node: str) -> str:
-        return str(self._told(node, "/debug").get("version"))
+        return str(found)
 
     def _told(self, node: str, path: str) -> Mapping[str, Any]:
         try:

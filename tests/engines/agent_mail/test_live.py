@@ -18,7 +18,7 @@ import pytest
 from numpy.typing import NDArray
 
 from harness_engines.contract import EngineError, InvalidQuery
-from harness_engines.rerank import Half, LateInteraction
+from harness_engines.rerank import LateInteraction
 from harness_engines.stacks.agent_mail import arm as mail
 from harness_engines.stacks.agent_mail import ingest
 from harness_engines.stacks.agent_mail.arm import MailSearcher
@@ -33,6 +33,7 @@ from harness_engines.stacks.agent_mail.mcp_tools.search import ServedIndex, Surf
 from harness_engines.stacks.agent_mail.sqlite import schema, store
 from harness_engines.stacks.agent_mail.sqlite.store import AddressKind
 from harness_engines.vector.embedder import HashEmbedder, ModelPass
+from harness_engines.vector.scan import Half
 from tests.engines.agent_mail.tools import Names, Tools
 from tests.make.mail_engines import built_live as built
 from tests.make.mail_engines import check_agree, served

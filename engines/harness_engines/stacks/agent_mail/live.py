@@ -18,7 +18,7 @@ from harness.core.files import held, write_json
 from harness.core.formats import json_file
 from harness_engines import contract
 from harness_engines.contract import EngineError, IndexUnavailable, SearchError
-from harness_engines.rerank import Half, LateInteraction, Reranked, Tokens
+from harness_engines.rerank import LateInteraction, Reranked, Tokens
 from harness_engines.stacks.agent_mail.budget import Deadline, ServiceParts, Stamp, stamp
 from harness_engines.stacks.agent_mail.contract import DocChange, DocumentSource, Message
 from harness_engines.stacks.agent_mail.pipeline import faults
@@ -31,6 +31,7 @@ from harness_engines.stacks.agent_mail.tantivy.index import batches
 from harness_engines.stacks.agent_mail.views import View, plain
 from harness_engines.vector import amvi, bulk
 from harness_engines.vector.embedder import Embedder
+from harness_engines.vector.scan import Half
 
 STALE = "index_stale: "
 CATCHING_UP = "catching up"

@@ -314,7 +314,7 @@ def written(entry: IndexedUnit) -> str:
 def entry_of(told: Any) -> IndexedUnit:  # noqa: ANN401  JSON that ``written`` wrote
     """Read an entry."""
     unit, terms = told
-    facts = {
+    facts: dict[str, Any] = {
         key: tuple(value) if isinstance(value, list) else value
         for key, value in unit["facts"].items()
     }

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from sqlite3 import Connection
-from typing import Any, Literal, Self
+from typing import Literal, Self
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -24,6 +24,7 @@ from harness_engines.stacks.documents.texts import (
     NumberSpan,
     chunk_id,
     chunks,
+    placed,
 )
 
 
@@ -135,6 +136,10 @@ CREATE TABLE word (id INTEGER PRIMARY KEY, word TEXT UNIQUE NOT NULL);
 NUMBERS = "SELECT word, id FROM word WHERE word IN (SELECT value FROM json_each(?))"
 
 
+PLACE = ("page", "page_end", "paragraphs", "lines", "char_start", "char_end")
+"""What is kept of the place of a chunk, beside its document and number."""
+
+
 def put(db: Connection, source: DocumentText, cutting: Cutting, when: str) -> None:
     """Cut a document, and take in its pages, and of each chunk its place, words and entities."""
     path = source.document_id
@@ -147,9 +152,8 @@ def put(db: Connection, source: DocumentText, cutting: Cutting, when: str) -> No
         new = ((word,) for word in counted)
         db.executemany("INSERT OR IGNORE INTO word (word) VALUES (?)", new)
         numbers = dict(db.execute(NUMBERS, (json.dumps(list(counted)),)).fetchall())
-        ends = (at.page, at.page_end, at.paragraphs, at.lines, at.char_start, at.char_end)
         row = (
-            *(path, at.chunk_index, json.dumps(ends)),
+            *(path, at.chunk_index, json.dumps([getattr(at, name) for name in PLACE])),
             np.array([numbers[word] for word in counted], dtype=np.int32).tobytes(),
             np.array(list(counted.values()), dtype=np.int32).tobytes(),
             json.dumps(sorted(entities(chunk.text))),
@@ -178,7 +182,9 @@ def read(db: Connection) -> Library:
     rows.sort(key=lambda row: chunk_id(row[0], row[1]))
     made = []
     for path, index, said, *_ in rows:
-        place = _place(sources[path], index, json.loads(said))
+        at = dict(zip(PLACE, json.loads(said), strict=True))
+        spans = {name: NumberSpan(*at[name]) for name in ("paragraphs", "lines")}
+        place = placed(sources[path], index, **at | spans)
         made.append(DocumentChunk(place, texts[path][slice(*ends(sources[path].pages, place))]))
     numbers = dict(db.execute("SELECT word, id FROM word").fetchall())
     return Library(
@@ -187,21 +193,4 @@ def read(db: Connection) -> Library:
         Bm25.joined(numbers, [(row[3], row[4]) for row in rows]),
         tuple(tuple(json.loads(row[5])) for row in rows),
         {row[0]: row[4] for row in about},
-    )
-
-
-def _place(source: DocumentText, index: int, said: list[Any]) -> ChunkPlace:
-    page, page_end, paragraphs, lines, start, end = said
-    return ChunkPlace(
-        document=source.name,
-        document_path=source.path,
-        document_id=source.document_id,
-        chunk_id=chunk_id(source.document_id, index),
-        chunk_index=index,
-        page=page,
-        page_end=page_end,
-        paragraphs=NumberSpan(*paragraphs),
-        lines=NumberSpan(*lines),
-        char_start=start,
-        char_end=end,
     )

@@ -245,7 +245,7 @@ def _terms_of(encoder: Splade, cache: Path) -> Cached:
     """Keep the terms of an encoder and, as long, their weights."""
 
     def make(texts: Sequence[str]) -> Iterable[bytes]:
-        made = encode_all(texts, encoder, encoder.model.terms, cache)
+        made = encode_all(texts, encoder, cache)
         cuts = made.offsets[1:-1]
         parts = zip(np.split(made.terms, cuts), np.split(made.weights, cuts), strict=True)
         return (terms.tobytes() + weights.tobytes() for terms, weights in parts)

@@ -7,7 +7,7 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePath
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from harness.core.errors import BadFile, hint
 from harness_engines.lexical.terms import mended
@@ -119,29 +119,36 @@ def chunks(source: DocumentText, cutting: Cutting) -> Iterator[DocumentChunk]:
         for start, end in stretches(text, cutting):
             first, last = (bisect_right(begins, at) - 1 for at in (start, end - 1))
             began, ended = start - begins[first], end - begins[last]
-            yield DocumentChunk(
-                ChunkPlace(
-                    document=source.name,
-                    document_path=source.path,
-                    document_id=source.document_id,
-                    chunk_id=chunk_id(source.document_id, index),
-                    chunk_index=index,
-                    page=run[first].number,
-                    page_end=run[last].number,
-                    paragraphs=NumberSpan(
-                        layouts[first].paragraphs(began, began + 1).first,
-                        layouts[last].paragraphs(ended - 1, ended).last,
-                    ),
-                    lines=NumberSpan(
-                        layouts[first].lines(began, began + 1).first,
-                        layouts[last].lines(ended - 1, ended).last,
-                    ),
-                    char_start=began,
-                    char_end=ended,
+            place = placed(
+                source,
+                index,
+                page=run[first].number,
+                page_end=run[last].number,
+                paragraphs=NumberSpan(
+                    layouts[first].paragraphs(began, began + 1).first,
+                    layouts[last].paragraphs(ended - 1, ended).last,
                 ),
-                text[start:end],
+                lines=NumberSpan(
+                    layouts[first].lines(began, began + 1).first,
+                    layouts[last].lines(ended - 1, ended).last,
+                ),
+                char_start=began,
+                char_end=ended,
             )
+            yield DocumentChunk(place, text[start:end])
             index += 1
+
+
+def placed(source: DocumentText, index: int, **at: Any) -> ChunkPlace:  # noqa: ANN401  its fields
+    """Place the chunk of a number in a document."""
+    return ChunkPlace(
+        document=source.name,
+        document_path=source.path,
+        document_id=source.document_id,
+        chunk_id=chunk_id(source.document_id, index),
+        chunk_index=index,
+        **at,
+    )
 
 
 def chunk_id(document_id: str, index: int) -> str:

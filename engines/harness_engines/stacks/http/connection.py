@@ -39,7 +39,7 @@ class MalformedAnswer(NoAnswer):
 
 
 CREDENTIALS = "The server refuses the credentials: check headers"
-REFUSALS = {
+REFUSALS: Mapping[int, str] = {
     HTTPStatus.UNAUTHORIZED: CREDENTIALS,
     HTTPStatus.FORBIDDEN: CREDENTIALS,
     HTTPStatus.NOT_FOUND: "No such path or index: check url",

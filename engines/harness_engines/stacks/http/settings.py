@@ -92,34 +92,26 @@ class Headers:
 
 def filled(headers: Mapping[str, str]) -> Headers:
     """Replace the variables of the environment by their values."""
-    secrets: list[str] = []
-
-    def value(name: str, variable: str) -> str:
-        found = os.environ.get(variable, "")
-        if not found:
-            raise IndexNotReady(
-                f"the environment variable {variable} is not set, and the header {name} needs it."
-                f" Run: export {variable}=..."
-            )
-        if not (found.isascii() and found.isprintable()):
-            raise IndexNotReady(
-                f"the environment variable {variable} has a character that no header can carry,"
-                " such as a line end. Set it again"
-            )
-        secrets.append(found)
-        return found
-
-    variables = sorted(one for text in headers.values() for one in PLACE.findall(text))
+    variables = sorted({one for text in headers.values() for one in PLACE.findall(text)})
     if variables and not contract.allowed():
         raise IndexNotReady(
             f"the arm sends the environment variable {variables[0]} to a server, and"
             f" {contract.NO_CODE} is set. Read its url, and run without --no-code if you trust it"
         )
-    values = {
-        name: PLACE.sub(lambda one, name=name: value(name, one[1]), text)  # type: ignore[misc]
-        for name, text in headers.items()
-    }
-    return Headers(values, tuple(secrets))
+    secrets = {variable: os.environ.get(variable, "") for variable in variables}
+    for variable, value in secrets.items():
+        if not value:
+            raise IndexNotReady(
+                f"the environment variable {variable} is not set, and a header needs it."
+                f" Run: export {variable}=..."
+            )
+        if not (value.isascii() and value.isprintable()):
+            raise IndexNotReady(
+                f"the environment variable {variable} has a character that no header can carry,"
+                " such as a line end. Set it again"
+            )
+    values = {name: PLACE.sub(lambda one: secrets[one[1]], text) for name, text in headers.items()}
+    return Headers(values, tuple(secrets.values()))
 
 
 PLACE_NAME = re.compile(r"text|k|params\.[A-Za-z_][\w-]*")
@@ -192,11 +184,11 @@ def _filled(tree: Any, values: Mapping[str, Scalar]) -> Any:  # noqa: ANN401  an
         return ABSENT
     if len(named) == 1 and tree == f"${{{named[0]}}}" and not named[0].endswith(QUOTED):
         return values[named[0]]
-    return PLACE.sub(lambda one: _quoted(values[one[1].removesuffix(QUOTED)]), tree)
 
+    def quoted(one: re.Match[str]) -> str:
+        return json.dumps(values[one[1].removesuffix(QUOTED)], ensure_ascii=False)
 
-def _quoted(value: Scalar) -> str:
-    return json.dumps(str(value) if isinstance(value, str) else value, ensure_ascii=False)
+    return PLACE.sub(quoted, tree)
 
 
 Method = Literal["GET", "POST", "PUT"]

@@ -289,8 +289,8 @@ class Retriever:
         never, most = refused(text), self.settings.candidates
         if never:
             chunks = [self.store.read(rowid) for rowid in self.store.lacking(never, most)]
-            planned = (PlannedQuery(PlannedKind.TEXT, f"NOT ({never})"),)
-            return self._listed(chunks, planned, len(chunks))
+            refusal = PlannedQuery(PlannedKind.TEXT, f"NOT ({never})")
+            return self._listed(chunks, (refusal,), len(chunks))
         given = self.settings
         planned = plan(text, given.queries, self.store.count, context, given.tokens)
         scored = [self.store.find(one.query, most) for one in planned]

@@ -397,8 +397,9 @@ def _defined(body: list[ast.stmt], lines: list[str], holder: str) -> Iterator[Fi
                 yield FileStretch(name, "class", _without_inner(node, lines), first, last)
                 yield from _defined(node.body, lines, f"{name}.")
             else:
-                kind, said = "method" if holder else "function", lines[first - 1 : last]
-                yield FileStretch(name, kind, "\n".join([*said, ""]), first, last, holder[:-1])
+                kind = "method" if holder else "function"
+                said = "\n".join([*lines[first - 1 : last], ""])
+                yield FileStretch(name, kind, said, first, last, holder[:-1])
         elif isinstance(node, ast.Assign | ast.AnnAssign) and not holder:
             said, last = _text(node, lines) + "\n", node.end_lineno or node.lineno
             for one in node.targets if isinstance(node, ast.Assign) else [node.target]:
@@ -468,4 +469,4 @@ def _imports(tree: ast.Module | None, package: str) -> Mapping[str, str]:
     if tree is None:
         return {}
     guarded = [inner for node in tree.body for body in _guarded(node) for inner in body]
-    return imported(filter(_is_import, [*tree.body, *guarded]), package)
+    return imported((node for node in (*tree.body, *guarded) if _is_import(node)), package)
