@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import compress
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +17,9 @@ from harness.core.evidence import Agreement
 from harness.core.run import Run, Status
 from harness.core.scores import Scores
 
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
 ABSENT = np.iinfo(np.int32).max
 """Stands where a rank would, after every rank: the document is not in that list."""
 DEEPEST = ABSENT - 1
@@ -24,37 +28,34 @@ DEEPEST = ABSENT - 1
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RankPair:
-    """Ranks count from 0; row ``i`` is query ``query_ids[i]`` in both runs."""
+    """Two runs by query, in the control's order: row ``i`` is ``query_ids[i]``. Ranks from 0."""
 
     query_ids: tuple[str, ...]
-    """In the control's order."""
-    control_rows: NDArray[np.int64]
-    """Shape (queries,): the row of each query in the control's run."""
-    candidate_rows: NDArray[np.int64]
-    """Shape (queries,)."""
-    control_length: NDArray[np.int64]
+    candidate_rows: Ints
+    """Shape (queries,): the row of each query in the candidate's run."""
+    control_length: Ints
     """Shape (queries,): hits of the control."""
-    candidate_length: NDArray[np.int64]
+    candidate_length: Ints
     """Shape (queries,)."""
-    rank: NDArray[np.int64]
+    rank: Ints
     """Shape (queries, longest list of the control): the candidate's rank of the control's document
     at each rank. ``ABSENT`` where the candidate does not show it or the control's list is over."""
 
-    def lengths(self, depth: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def lengths(self, depth: int) -> tuple[Ints, Ints]:
         """Hits of control and candidate within ``depth``, each of shape (queries,)."""
         check_depth(depth)
         return np.minimum(self.control_length, depth), np.minimum(self.candidate_length, depth)
 
-    def within(self, depth: int) -> NDArray[np.int64]:
+    def within(self, depth: int) -> Ints:
         """``rank`` of the lists cut at ``depth``, shape (queries, at most depth)."""
         check_depth(depth)
         rank = self.rank[:, :depth]
-        cut: NDArray[np.int64] = np.where(rank < depth, rank, ABSENT)
+        cut: Ints = np.where(rank < depth, rank, ABSENT)
         return cut
 
-    def shared(self, depth: int) -> NDArray[np.int64]:
+    def shared(self, depth: int) -> Ints:
         """Documents that both lists show within ``depth``, shape (queries,)."""
-        found: NDArray[np.int64] = (self.within(depth) < depth).sum(axis=1, dtype=np.int64)
+        found: Ints = (self.within(depth) < depth).sum(axis=1, dtype=np.int64)
         return found
 
     @classmethod
@@ -86,7 +87,6 @@ class RankPair:
         rank[rows, ranks] = found
         return cls(
             query_ids=control.query_ids,
-            control_rows=np.arange(len(control), dtype=np.int64),
             candidate_rows=row_of,
             control_length=control.lengths,
             candidate_length=candidate.lengths[row_of],
@@ -100,7 +100,7 @@ def check_depth(depth: int) -> None:
         raise HarnessError(f"depth {depth} holds no rank; give an integer from 1 to {DEEPEST}")
 
 
-def _rows_and_ranks(run: Run) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _rows_and_ranks(run: Run) -> tuple[Ints, Ints]:
     """Row and rank of every hit, each of shape (hits,)."""
     rows = np.repeat(np.arange(len(run), dtype=np.int64), run.lengths)
     return rows, np.arange(len(run.docs), dtype=np.int64) - run.offsets[rows]
@@ -169,7 +169,7 @@ def classify(
             f"{len(unknown)} shed or stale queries (for example {sorted(unknown)[:3]}) are not in"
             " the runs; hand over the observations of these runs"
         )
-    how = np.stack([control.status[pair.control_rows], candidate.status[pair.candidate_rows]])
+    how = np.stack([control.status, candidate.status[pair.candidate_rows]])
     a, b = pair.lengths(depth)
     shared = pair.shared(depth)
     same = (shared == a) & (shared == b)
@@ -198,29 +198,27 @@ def classify(
     return tuple((*names, Class.DISJOINT)[at] for at in which)
 
 
-def _among_ties(
-    control: Run, candidate: Run, pair: RankPair, depth: int, same: NDArray[np.bool_]
-) -> NDArray[np.bool_]:
+def _among_ties(control: Run, candidate: Run, pair: RankPair, depth: int, same: Bools) -> Bools:
     """Whether each document that moved stayed within one tie of both lists."""
     found = np.zeros(len(same), dtype=bool)
     for row in np.flatnonzero(same & (pair.control_length > 0)):
         length = min(int(pair.control_length[row]), depth)
         to = pair.rank[row, :length]
         ties = (
-            _ties(control, int(pair.control_rows[row]), length),
+            _ties(control, int(row), length),
             _ties(candidate, int(pair.candidate_rows[row]), length),
         )
         found[row] = all((tie == tie[to]).all() for tie in ties)
     return found
 
 
-def _cut_in_a_tie(control: Run, candidate: Run, pair: RankPair, depth: int) -> NDArray[np.bool_]:
+def _cut_in_a_tie(control: Run, candidate: Run, pair: RankPair, depth: int) -> Bools:
     """Whether two lists that are cut at ``depth`` differ within the tie at their ends alone."""
     full = (pair.control_length >= depth) & (pair.candidate_length >= depth)
     found = full & (pair.shared(depth) < depth)
     for row in np.flatnonzero(found):
         ties = (
-            _ties(control, int(pair.control_rows[row]), depth),
+            _ties(control, int(row), depth),
             _ties(candidate, int(pair.candidate_rows[row]), depth),
         )
         ends = [int((tie < tie[-1]).sum()) for tie in ties]
@@ -233,7 +231,7 @@ def _cut_in_a_tie(control: Run, candidate: Run, pair: RankPair, depth: int) -> N
     return found
 
 
-def _ties(run: Run, row: int, length: int) -> NDArray[np.int64]:
+def _ties(run: Run, row: int, length: int) -> Ints:
     """Return the number of each rank's stretch of equal raw score, shape (length,)."""
     low = int(run.offsets[row])
     raw = run.raw_score[low : low + length]
@@ -260,29 +258,21 @@ class ComparisonTally:
 def tally(classes: Iterable[str]) -> ComparisonTally:
     """Count classes: attempted = compared + errored + skipped + shed (method, section 3)."""
     counts = Counter(classes)
-    kinds = {
-        "compared": frozenset(Class) - UNCOMPARED,
-        "errored": ERRORED,
-        "skipped": SKIPPED,
-        "shed": frozenset({Class.SHED}),
-    }
-    sums = {kind: sum(counts[one] for one in members) for kind, members in kinds.items()}
-    return ComparisonTally(attempted=counts.total(), **sums)
+    kinds = (frozenset(Class) - UNCOMPARED, ERRORED, SKIPPED, frozenset({Class.SHED}))
+    return ComparisonTally(counts.total(), *(sum(counts[one] for one in kind) for kind in kinds))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class KernelResult:
     """What one kernel of agreement found."""
 
-    defined: NDArray[np.bool_]
+    defined: Bools
     """Shape (queries,): whether the query has a value."""
-    values: NDArray[np.float64]
+    values: Floats
     """Shape (defined queries,): theirs, in order."""
 
     @classmethod
-    def ratio(
-        cls, top: NDArray[np.float64] | NDArray[np.int64], bottom: NDArray[np.float64]
-    ) -> KernelResult:
+    def ratio(cls, top: Floats | Ints, bottom: Floats) -> KernelResult:
         """``top / bottom``, undefined where ``bottom`` is 0; both of shape (queries,)."""
         defined = bottom > 0
         return cls(defined, top[defined] / bottom[defined])
@@ -327,7 +317,7 @@ def rbo(pair: RankPair, depth: int, p: float) -> KernelResult:
     return KernelResult(defined, np.clip(found[defined], 0.0, 1.0))
 
 
-def _overlap(pair: RankPair, depth: int, deepest: int) -> NDArray[np.float64]:
+def _overlap(pair: RankPair, depth: int, deepest: int) -> Floats:
     """X_d, the documents shared within the first d, in column d - 1; (queries, deepest)."""
     rank = pair.within(depth)
     rows, own = np.nonzero(rank < depth)
@@ -336,7 +326,7 @@ def _overlap(pair: RankPair, depth: int, deepest: int) -> NDArray[np.float64]:
     return np.cumsum(new.reshape(len(rank), deepest), axis=1).astype(np.float64)
 
 
-def _at(overlap: NDArray[np.float64], depth: NDArray[np.int64]) -> NDArray[np.float64]:
+def _at(overlap: Floats, depth: Ints) -> Floats:
     """X at one depth a query, 0 at depth 0; shape (queries,)."""
     padded = np.pad(overlap, ((0, 0), (1, 0)))
     return np.take_along_axis(padded, depth[:, None], axis=1)[:, 0]
@@ -347,8 +337,8 @@ BLOCK = 32_768
 FEWEST = 2
 
 
-def tau_ap(pair: RankPair, depth: int) -> KernelResult:
-    """Symmetric AP correlation of what both lists show within ``depth``, in [-1, 1].
+def tau_ap(found: Discordance) -> KernelResult:
+    """Symmetric AP correlation of what both lists show, in [-1, 1].
 
     Yilmaz, Aslam and Robertson, "A new rank correlation coefficient for information retrieval",
     SIGIR 2008. Of each shared document but the first, the share of those above it that the other
@@ -356,9 +346,8 @@ def tau_ap(pair: RankPair, depth: int) -> KernelResult:
     gone down, so the value is the mean of both ways, as the paper has it: swapping the arms
     changes nothing. Ranks are compressed, and it is undefined below two shared documents, as tau.
     """
-    found = Discordance.of(pair, depth)
     n = found.shared.sum(axis=1)
-    control: NDArray[np.int64] = np.cumsum(found.shared, axis=1) - found.shared
+    control: Ints = np.cumsum(found.shared, axis=1) - found.shared
     candidate = control - found.before + found.after
     wrong = _share(found.before, control, found.shared) + _share(
         found.after, candidate, found.shared
@@ -367,24 +356,21 @@ def tau_ap(pair: RankPair, depth: int) -> KernelResult:
     return KernelResult(defined, 1 - wrong[defined] / (n[defined] - 1))
 
 
-def _share(
-    wrong: NDArray[np.int32], above: NDArray[np.int64], shared: NDArray[np.bool_]
-) -> NDArray[np.float64]:
+def _share(wrong: NDArray[np.int32], above: Ints, shared: Bools) -> Floats:
     """Sum ``wrong / above`` over the shared documents that have one above; shape (queries,)."""
     shares = np.divide(wrong, above, out=np.zeros(wrong.shape), where=shared & (above > 0))
-    summed: NDArray[np.float64] = shares.sum(axis=1)
+    summed: Floats = shares.sum(axis=1)
     return summed
 
 
-def tau(pair: RankPair, depth: int) -> KernelResult:
-    """Tau-b over the documents that both lists show within ``depth``, in [-1, 1].
+def tau(found: Discordance) -> KernelResult:
+    """Tau-b over the documents that both lists show, in [-1, 1].
 
     Kendall (1938, 1945). Ranks are compressed to 1, 2, ... over the shared documents, so what
     only one list shows moves nothing and the value cannot leave [-1, 1]. Ranks hold no ties,
     hence tau-b is 1 - 4 discordant / (n (n - 1)). Undefined below two shared documents, and never
     0 for that.
     """
-    found = Discordance.of(pair, depth)
     n = found.shared.sum(axis=1)
     defined = n >= FEWEST
     pairs = n[defined] * (n[defined] - 1)
@@ -398,7 +384,7 @@ class Discordance:
     Before and after are of shared documents only, so ranks are compressed.
     """
 
-    shared: NDArray[np.bool_]
+    shared: Bools
     """Whether the candidate shows the control's document of that rank too."""
     before: NDArray[np.int32]
     """Those that the control puts before it and the candidate after it."""
@@ -421,8 +407,8 @@ class Discordance:
 
 
 def _compare(
-    rank: NDArray[np.int64],
-    shared: NDArray[np.bool_],
+    rank: Ints,
+    shared: Bools,
     before: NDArray[np.int32],
     after: NDArray[np.int32],
 ) -> None:
@@ -441,21 +427,6 @@ def _compare(
     after[:] = below.T
 
 
-def serving_only(pair: RankPair, depth: int) -> NDArray[np.int64]:
-    """Documents that only the control shows within ``depth``, shape (queries,)."""
-    return pair.lengths(depth)[0] - pair.shared(depth)
-
-
-def shadow_only(pair: RankPair, depth: int) -> NDArray[np.int64]:
-    """Documents that only the candidate shows within ``depth``, shape (queries,)."""
-    return pair.lengths(depth)[1] - pair.shared(depth)
-
-
-def length_difference(pair: RankPair) -> NDArray[np.int64]:
-    """Hits of the candidate less those of the control, uncut, shape (queries,)."""
-    return pair.candidate_length - pair.control_length
-
-
 PSEUDO_DEPTH = 10
 PSEUDO = f"nDCG@{PSEUDO_DEPTH}-of-serving"
 """The serving list as pseudo-judgements: agreement, not quality; asymmetric."""
@@ -472,12 +443,13 @@ def agree(
 ) -> Agreement:
     """Compare two runs of one query set, query by query (method, section 3).
 
-    Scores are ``Jaccard@k``, ``serving_only@k`` and ``shadow_only@k`` for each k of ``depths``,
-    and ``RBO`` (of persistence ``p``), ``tau``, ``tauAP``, ``nDCG@10-of-serving`` and
-    ``length_difference``. RBO, both taus and the classes look at the deepest of ``depths``. A query
-    without a value stands in ``Scores.undefined`` with its reason. The reason is its class if it
-    was not compared or both lists are empty. For the taus it is ``below_two_shared``, for the nDCG
-    ``serving_empty``. ``shed`` and ``stale`` name the queries that a live comparison could not use.
+    Scores are ``Jaccard@k``, ``serving_only@k`` and ``shadow_only@k`` (documents that only one arm
+    shows) for each k of ``depths``, and ``RBO`` (of persistence ``p``), ``tau``, ``tauAP``,
+    ``nDCG@10-of-serving`` and ``length_difference`` (of hits, uncut). RBO, both taus and the
+    classes look at the deepest of ``depths``. A query without a value stands in
+    ``Scores.undefined`` with its reason: its class if it was not compared or both lists are empty.
+    For the taus it is ``below_two_shared``, for the nDCG ``serving_empty``. ``shed`` and ``stale``
+    name the queries that a live comparison could not use.
     """
     if not depths:
         raise HarnessError("no depth to compare at; give at least one, e.g. 10")
@@ -488,14 +460,17 @@ def agree(
     classes = classify(control, candidate, pair, depth=deepest, shed=shed, stale=stale)
     found: dict[str, tuple[KernelResult, str]] = {}
     for depth in depths:
+        shared = pair.shared(depth)
+        serving, shadow = pair.lengths(depth)
         found[f"Jaccard@{depth}"] = jaccard(pair, depth), Class.BOTH_EMPTY
-        found[f"serving_only@{depth}"] = _count(serving_only(pair, depth))
-        found[f"shadow_only@{depth}"] = _count(shadow_only(pair, depth))
+        found[f"serving_only@{depth}"] = _count(serving - shared)
+        found[f"shadow_only@{depth}"] = _count(shadow - shared)
     found["RBO"] = rbo(pair, deepest, p), Class.BOTH_EMPTY
-    found["tau"] = tau(pair, deepest), "below_two_shared"
-    found["tauAP"] = tau_ap(pair, deepest), "below_two_shared"
+    discordance = Discordance.of(pair, deepest)
+    found["tau"] = tau(discordance), "below_two_shared"
+    found["tauAP"] = tau_ap(discordance), "below_two_shared"
     found[PSEUDO] = pseudo_ndcg(pair, PSEUDO_DEPTH), Class.SERVING_EMPTY
-    found["length_difference"] = _count(length_difference(pair))
+    found["length_difference"] = _count(pair.candidate_length - pair.control_length)
     reasons = {
         query_id: str(name)
         for query_id, name in zip(pair.query_ids, classes, strict=True)
@@ -512,7 +487,7 @@ def agree(
     )
 
 
-def _count(values: NDArray[np.int64]) -> tuple[KernelResult, str]:
+def _count(values: Ints) -> tuple[KernelResult, str]:
     return KernelResult(np.ones(len(values), dtype=bool), values.astype(np.float64)), ""
 
 
@@ -520,17 +495,17 @@ def _scores(
     name: str, query_ids: Sequence[str], partial: KernelResult, why: str, reasons: Mapping[str, str]
 ) -> Scores:
     """Turn a kernel's values into scores, less the queries that have a reason to be left out."""
+    has = partial.defined.tolist()
+    told = [reasons.get(q, "" if own else str(why)) for q, own in zip(query_ids, has, strict=True)]
     undefined: dict[str, list[str]] = {}
-    for query_id, defined in zip(query_ids, partial.defined.tolist(), strict=True):
-        reason = reasons.get(query_id, "" if defined else str(why))
+    for query_id, reason in zip(query_ids, told, strict=True):
         if reason:
             undefined.setdefault(reason, []).append(query_id)
-    with_value = [q for q, defined in zip(query_ids, partial.defined, strict=True) if defined]
-    keep = np.array([q not in reasons for q in with_value], dtype=bool)
+    keep = np.array([not reason for reason in told], dtype=bool)
     return Scores(
         name,
-        tuple(q for q in with_value if q not in reasons),
-        partial.values[keep],
+        tuple(compress(query_ids, keep.tolist())),
+        partial.values[keep[partial.defined]],
         {reason: tuple(ids) for reason, ids in undefined.items()},
     )
 

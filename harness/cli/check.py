@@ -241,7 +241,7 @@ def _dataset(project: Project, name: str) -> str:
 
 def _steady(policy: Policy) -> Iterator[str]:
     """Time the same work as two arms, and hold that to what the gates on time allow."""
-    from harness.gates.base.times import TimedSettings
+    from harness.gates.latency import TimedSettings
     from harness.replay.machine import load_of_core, noise
 
     load, found = load_of_core(), noise(ROUNDS)

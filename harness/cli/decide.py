@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from harness.pipeline.pins import Ground
     from harness.pipeline.regress import Regression
     from harness.policy.model import Policy
-    from harness.policy.plan import IndependentQueries, Need, PlannedNeed, PlannedStep
+    from harness.policy.plan import IndependentQueries, Need, PlannedStep
     from harness.report.doc import Block
 
 
@@ -118,7 +118,7 @@ def _planned(policy: Policy, about: Ground | None, steps: tuple[PlannedStep, ...
         step = planned.step
         yield f"\nstep {step.name}: {step.candidate} against {step.control}"
         for one in planned.needs:
-            means = f" ({one.need.means})" if one.need.means else ""
+            means = f" ({one.means})" if one.means else ""
             yield f"  {one.gate.name}: {one.gate.settings.bound}{means}"
             yield from (f"    {line}" for line in _lines(one, rules))
         if planned.lacking:
@@ -127,28 +127,27 @@ def _planned(policy: Policy, about: Ground | None, steps: tuple[PlannedStep, ...
             yield f"  step {step.name} lacks no query that is planned"
 
 
-def _lines(one: PlannedNeed, rules: Rules) -> Iterator[str]:
+def _lines(need: Need, rules: Rules) -> Iterator[str]:
     """Yield least, power, what is not planned, and what is at hand."""
-    need = one.need
     if need.equal:
         yield _equal(need)
     if need.least:
         kind = "" if need.processes else "independent "
         again = f" in {many(need.processes, 'process')} or more" if need.processes else ""
         yield f"needs {need.least:,} {kind}{need.of}{again} at the very least"
-    if need.forecast and one.alone is not None:
+    if need.forecast and need.alone is not None:
         kind = "independent " if need.independent else ""
         yield (
-            f"needs {max(one.alone, need.least):,} {kind}{need.of} for power {rules.power:g} alone,"
-            f" {one.queries:,} for all gates together, with {need.forecast.said}"
+            f"needs {max(need.alone, need.least):,} {kind}{need.of} for power {rules.power:g}"
+            f" alone, {need.queries:,} for all gates together, with {need.forecast.said}"
         )
     elif need.forecast:
         yield f"no number passes it with {need.forecast.said}"
     if need.note:
         yield f"not planned further: {need.note}" if need.least else need.note
     if need.have is not None:
-        yield _at_hand(one, need.have)
-    if ends := one.decides(rules):
+        yield _at_hand(need, need.have)
+    if ends := need.decides(rules):
         yield (
             f"so many pass from a measured {ends[0]:+.3f} on, and fail below {ends[1]:+.3f}, if"
             " they differ as in the pilot"
@@ -166,11 +165,11 @@ def _equal(need: Need) -> str:
     )
 
 
-def _at_hand(one: PlannedNeed, have: IndependentQueries) -> str:
+def _at_hand(need: Need, have: IndependentQueries) -> str:
     some = "" if have.independent == have.queries else f", {have.independent:,} independent"
-    some += f" in {many(one.need.raced, 'process')}" if one.need.processes else ""
-    short = [f"{one.lacks:,}"] if one.lacks else []
-    short += [many(one.lacks_processes, "process")] if one.lacks_processes else []
+    some += f" in {many(need.raced, 'process')}" if need.processes else ""
+    short = [f"{need.lacks:,}"] if need.lacks else []
+    short += [many(need.lacks_processes, "process")] if need.lacks_processes else []
     said = f"lacks {', '.join(short)}" if short else "enough"
     return f"has {have.queries:,}{some}: {said}"
 

@@ -198,7 +198,7 @@ def _raced(raced: Race, policy: Policy) -> Iterator[str]:
 
 def _quiet(raced: Race, policy: Policy) -> str:
     """Word whether the machine was as quiet as every gate on a race wants it."""
-    from harness.gates.base.times import TimedSettings
+    from harness.gates.latency import TimedSettings
 
     gates = [gate.settings for step in policy.steps for gate in step.gates]
     allowed = [one.max_stolen for one in gates if isinstance(one, TimedSettings)]

@@ -8,7 +8,7 @@ from harness.core.evidence import AtRate, Evidence, Load
 from harness.core.gate import Cause, Finding
 from harness.core.scores import Estimate
 from harness.gates.base.rules import Fewest, MinQueries, Noise, Ratio, Rules, Share, below, plain
-from harness.gates.base.times import NS_PER_MS, BudgetSettings, Hindrance
+from harness.gates.latency import NS_PER_MS, BudgetSettings, Hindrance
 from harness.load.rates import fewest_rounds, median_of
 
 

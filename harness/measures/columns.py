@@ -14,11 +14,13 @@ from numpy.typing import NDArray
 from harness.core.errors import DatasetError
 from harness.core.records import Qrels
 
+Rows = NDArray[np.int64]
+Codes = NDArray[np.int32]
 SPARSE = 4
 """Rows are laid side by side unless that takes more than so many times their own room."""
 
 
-def repeats(docs: NDArray[np.int32], offsets: NDArray[np.int64]) -> bool:
+def repeats(docs: Codes, offsets: Rows) -> bool:
     """Whether any row has a code twice; row i is ``docs[offsets[i] : offsets[i + 1]]``.
 
     ``docs`` of shape (hits,) holds codes from 0, ``offsets`` of shape (rows + 1,) rises from 0 to
@@ -51,12 +53,12 @@ class _Level:
     bits: int
     """Every query owns 2^bits slots, which lie together: the hits of a query look at few lines."""
     multiplier: np.uint32
-    docs: NDArray[np.int32]
+    docs: Codes
     """Shape (queries * 2^bits,): the document in each slot, ``EMPTY`` where there is none."""
-    pair: NDArray[np.int32]
+    pair: Codes
     """Shape (queries * 2^bits,): which pair it is of."""
 
-    def slots(self, rows: NDArray[np.int64], docs: NDArray[np.int32]) -> NDArray[np.int64]:
+    def slots(self, rows: Rows, docs: Codes) -> Rows:
         spread = docs.view(np.uint32) * self.multiplier
         spread >>= np.uint32(32 - self.bits)
         found = rows << self.bits
@@ -69,13 +71,13 @@ class Lookup:
     """Pairs in slots. A pair whose slot is taken goes a level down; at last it is searched for."""
 
     levels: tuple[_Level, ...]
-    keys: NDArray[np.int64]
+    keys: Rows
     """Shape (pairs without a slot,): ``row << 32 | doc``, sorted."""
-    pair: NDArray[np.int32]
+    pair: Codes
     """Shape (pairs without a slot,): which pair each is."""
 
     @classmethod
-    def of(cls, rows: NDArray[np.int64], docs: NDArray[np.int32], queries: int) -> Lookup:
+    def of(cls, rows: Rows, docs: Codes, queries: int) -> Lookup:
         """Take in pairs, each once; ``rows`` from 0 to ``queries`` - 1, ``docs`` from 0."""
         left = np.arange(len(rows), dtype=np.int32)
         levels = []
@@ -100,9 +102,7 @@ class Lookup:
         order = np.argsort(keys)
         return cls(tuple(levels), keys[order], left[order])
 
-    def find(
-        self, rows: NDArray[np.int64], docs: NDArray[np.int32]
-    ) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    def find(self, rows: Rows, docs: Codes) -> tuple[Rows, Codes]:
         """Places in ``docs`` of the pairs that are known, in order, and which pair each is.
 
         ``docs`` may hold ``UNKNOWN``, which is in no pair.
@@ -138,13 +138,13 @@ class EncodedQrels:
     query_ids: tuple[str, ...]
     vocabulary: Sequence[str]
     """Every judged document once; ``docs`` are codes into it."""
-    rows: NDArray[np.int64]
+    rows: Rows
     """Shape (pairs,): rising positions in ``query_ids``."""
-    docs: NDArray[np.int32]
+    docs: Codes
     """Shape (pairs,)."""
-    grades: NDArray[np.int32]
+    grades: Codes
     """Shape (pairs,): falling within a query."""
-    place: NDArray[np.int64]
+    place: Rows
     """Shape (pairs,): of each within its query, from 0; its rank in the ideal ranking."""
 
     def __len__(self) -> int:
@@ -182,9 +182,9 @@ class EncodedQrels:
         cls,
         query_ids: tuple[str, ...],
         vocabulary: Sequence[str],
-        rows: NDArray[np.int64],
-        docs: NDArray[np.int32],
-        grades: NDArray[np.int32],
+        rows: Rows,
+        docs: Codes,
+        grades: Codes,
     ) -> EncodedQrels:
         """Sort pairs; the columns have shape (pairs,)."""
         order = _best_first(rows, grades)
@@ -215,7 +215,7 @@ class EncodedQrels:
         """Position of each judged query."""
         return {query_id: at for at, query_id in enumerate(self.query_ids)}
 
-    def part(self, queries: NDArray[np.int64]) -> EncodedQrels:
+    def part(self, queries: Rows) -> EncodedQrels:
         """Keep some queries, by their rising positions; the vocabulary stays."""
         low = np.searchsorted(self.rows, queries)
         each = np.searchsorted(self.rows, queries, side="right") - low
@@ -230,12 +230,12 @@ class EncodedQrels:
             self.place[at],
         )
 
-    def translation(self, vocabulary: Sequence[str]) -> NDArray[np.int32]:
+    def translation(self, vocabulary: Sequence[str]) -> Codes:
         """Our code of each document of another vocabulary, shape (that vocabulary,)."""
         ours = map(self.code.get, vocabulary, repeat(UNKNOWN))
         return np.fromiter(ours, dtype=np.int32, count=len(vocabulary))
 
-    def relevant(self, rel: int) -> NDArray[np.int64]:
+    def relevant(self, rel: int) -> Rows:
         """Documents of grade ``rel`` or above, shape (queries,); counted once."""
         found = self._relevant.get(rel)
         if found is None:
@@ -245,18 +245,18 @@ class EncodedQrels:
         return found
 
     @cached_property
-    def _relevant(self) -> dict[int, NDArray[np.int64]]:
+    def _relevant(self) -> dict[int, Rows]:
         return {}
 
 
-def _best_first(rows: NDArray[np.int64], grades: NDArray[np.int32]) -> NDArray[np.int64]:
+def _best_first(rows: Rows, grades: Codes) -> Rows:
     """Order by row, the best grade first, equal ones as they came; shape (pairs,)."""
     worse = grades.max(initial=0) - grades.astype(np.int64)
     place = len(rows).bit_length()
     grade = int(worse.max(initial=0)).bit_length()
     if int(rows.max(initial=0)).bit_length() + grade + place > KEY_BITS:
         return np.lexsort((worse, rows))
-    keys: NDArray[np.int64] = (rows << grade | worse) << place | np.arange(len(rows))
+    keys: Rows = (rows << grade | worse) << place | np.arange(len(rows))
     keys.sort()
     keys &= (1 << place) - 1
     return keys

@@ -56,18 +56,6 @@ BOUNDED = ("nDCG@k", "RR@k", "P@k", "R@k", "AP@k")
 RATIOS = frozenset({"nDCG", "P", "R"})
 
 
-class CompletionSpan(NamedTuple):
-    """The worst and the best value."""
-
-    worst: float
-    best: float
-
-    @property
-    def width(self) -> float:
-        """Width of the range that missing judgements leave open."""
-        return self.best - self.worst
-
-
 class Case(NamedTuple):
     """One query: the full lists of both arms, and their judgements."""
 
@@ -113,37 +101,44 @@ class Bounding:
         gains = self.asked.gains
         return max(grade if gains is None else gains.get(grade, grade), 0)
 
-    def control(self, case: Case) -> CompletionSpan:
-        """Bounds of the control's value, for any completion."""
-        return self._alone(case, case.control)
+    def effects(self, hits: Hits) -> Effects:
+        """Return what completions do to each difference, for other measures than AP."""
+        if self.asked.name == "RR":
+            return effects_of_rr(hits, self._may_be_relevant)
+        return Ratios.of(hits, self).effects()
 
-    def candidate(self, case: Case) -> CompletionSpan:
-        """Bounds of the candidate's value."""
-        return self._alone(case, case.candidate)
+    def of_cases(self, cases: Sequence[Case]) -> Effects:
+        """Return what completions do to each difference candidate - control.
 
-    def difference(self, case: Case) -> CompletionSpan:
-        """Bounds of candidate - control, both under the same completion."""
+        Those of AP, which is quadratic in the grades, are outer bounds, by the bounds of each arm;
+        there each hit may move its query by all that is open.
+        """
         if self.asked.name != "AP":
-            return self._span(self.hits([case]))
-        control, candidate = self.control(case), self.candidate(case)
-        worst, best = candidate.worst - control.best, candidate.best - control.worst
-        return CompletionSpan(worst, best) if self.unjudged(case) else CompletionSpan(worst, worst)
+            return self.effects(self._hits(cases))
+        found = []
+        for case in cases:
+            open_ = self.unjudged(case)
+            whole = case._replace(grades={**dict.fromkeys(open_, 0), **case.grades})
+            as_judged, _ = self._apart(whole)
+            ends = self._apart(case) if open_ else (as_judged, as_judged)
+            found.append((as_judged, *ends, len(open_)))
+        now, worst, best, counts = np.array(found, dtype=np.float64).reshape(-1, 4).T
+        of = np.repeat(np.arange(len(found)), counts.astype(np.int64))
+        return Effects(now, worst, best, (now - worst)[of], (best - now)[of])
 
-    def widths(self, cases: Sequence[Case]) -> Sequence[float]:
-        """Return how wide the bounds of the difference are in each case."""
-        if self.asked.name == "AP":
-            return [self.difference(case).width for case in cases]
-        found = self.effects(self.hits(cases))
-        return [float(width) for width in found.best - found.worst]
+    def average_precision(self, case: Case, shown: Sequence[str]) -> tuple[float, float]:
+        """Return the smallest and the largest AP of one arm of a case."""
+        judged = {doc: self.gain(grade) > 0 for doc, grade in case.grades.items()}
+        open_ = self.unjudged(case) if self._may_be_relevant else ()
+        return average_precision(shown[: self.asked.cutoff], judged, open_)
 
-    def as_judged(self, case: Case) -> float:
-        """Return candidate - control with every unjudged document irrelevant."""
-        if self.asked.name != "AP":
-            return float(self.effects(self.hits([case])).difference[0])
-        nothing = dict.fromkeys(self.unjudged(case), 0)
-        return self.difference(case._replace(grades={**nothing, **case.grades})).worst
+    def _apart(self, case: Case) -> tuple[float, float]:
+        """Return outer bounds of the difference in AP, as if each arm had judgements of its own."""
+        control = self.average_precision(case, case.control)
+        candidate = self.average_precision(case, case.candidate)
+        return candidate[0] - control[1], candidate[1] - control[0]
 
-    def hits(self, cases: Sequence[Case]) -> Hits:
+    def _hits(self, cases: Sequence[Case]) -> Hits:
         """Lay out what both arms show, a row for each case."""
         shown: list[tuple[int, int, int, int, bool]] = []
         judged: list[tuple[int, int]] = []
@@ -164,25 +159,6 @@ class Bounding:
             len(cases), query, control, candidate, gained.astype(np.float64),
             np.flatnonzero(unjudged), of, gains.astype(np.float64),
         )  # fmt: skip
-
-    def effects(self, hits: Hits) -> Effects:
-        """Return what completions do to each difference, for other measures than AP."""
-        if self.asked.name == "RR":
-            return effects_of_rr(hits, self._may_be_relevant)
-        return Ratios.of(hits, self).effects()
-
-    def _alone(self, case: Case, shown: tuple[str, ...]) -> CompletionSpan:
-        if self.asked.name != "AP":
-            hits = self.hits([case])
-            ranks = hits.candidate if shown is case.candidate else hits.control
-            return self._span(hits._replace(control=np.zeros_like(ranks), candidate=ranks))
-        judged = {doc: self.gain(grade) > 0 for doc, grade in case.grades.items()}
-        open_ = self.unjudged(case) if self._may_be_relevant else ()
-        return CompletionSpan(*average_precision(shown[: self.asked.cutoff], judged, open_))
-
-    def _span(self, hits: Hits) -> CompletionSpan:
-        found = self.effects(hits)
-        return CompletionSpan(float(found.worst[0]), float(found.best[0]))
 
     @property
     def _may_be_relevant(self) -> bool:
@@ -214,13 +190,23 @@ class Hits(NamedTuple):
 
 
 class Effects(NamedTuple):
-    """What completions do to the difference of each query; see ``Missing``."""
+    """What completions do to the difference of each query; see ``MissingJudgements``."""
 
     difference: Floats
     worst: Floats
     best: Floats
     loss: Floats
     gain: Floats
+
+    def among(self, hits: Hits) -> Effects:
+        """Spread what is of the answerable queries alone over all of ``hits``; 0 for the others."""
+        answerable = hits.answerable
+        open_ = answerable[hits.query[hits.open]]
+        places = [answerable] * 3 + [open_] * 2
+        spread = [np.zeros(len(place)) for place in places]
+        for found, place, own in zip(spread, places, self, strict=True):
+            found[place] = own
+        return Effects(*spread)
 
 
 def effects_of_rr(hits: Hits, may_be_relevant: bool) -> Effects:  # noqa: FBT001  a fact

@@ -13,11 +13,12 @@ from ir_measures import Measure
 from numpy.typing import NDArray
 
 from harness.core.run import Run, Status
-from harness.measures.columns import UNKNOWN, EncodedQrels, Lookup
+from harness.measures.columns import UNKNOWN, Codes, EncodedQrels, Lookup, Rows
 
+Values = NDArray[np.float64]
 CUT_OR_NOT = frozenset({"nDCG", "RR", "AP", "Judged"})
 CUT = frozenset({"P", "R", "Success"})
-UNCUT = frozenset({"Rprec", "Bpref", "NumRet"})
+UNCUT = frozenset({"Rprec", "NumRet"})
 
 
 class MeasureSpec(NamedTuple):
@@ -59,15 +60,15 @@ class Graded:
     """Judged hits of one run; hits of a query lie together, by rank."""
 
     qrels: EncodedQrels
-    lengths: NDArray[np.int64]
+    lengths: Rows
     """Shape (judged queries,): hits shown, judged or not."""
-    start: NDArray[np.int64]
+    start: Rows
     """Shape (judged queries,): where in the run's columns the hits of each query start."""
-    row: NDArray[np.int64]
+    row: Rows
     """Shape (judged hits,): positions in ``qrels.query_ids``."""
-    rank: NDArray[np.int64]
+    rank: Rows
     """Shape (judged hits,): from 0."""
-    grade: NDArray[np.int32]
+    grade: Codes
     """Shape (judged hits,)."""
     _relevant: dict[int, Graded] = field(default_factory=dict, init=False, repr=False)
 
@@ -86,10 +87,10 @@ class Graded:
     def of_rows(
         cls,
         qrels: EncodedQrels,
-        rows: NDArray[np.int64],
-        offsets: NDArray[np.int64],
-        docs: NDArray[np.int32],
-        translation: NDArray[np.int32] | None = None,
+        rows: Rows,
+        offsets: Rows,
+        docs: Codes,
+        translation: Codes | None = None,
     ) -> Graded:
         """Grade compressed rows.
 
@@ -131,11 +132,11 @@ class Graded:
 
 def _found(
     lookup: Lookup,
-    rows: NDArray[np.int64],
-    offsets: NDArray[np.int64],
-    docs: NDArray[np.int32],
-    translation: NDArray[np.int32] | None,
-) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    rows: Rows,
+    offsets: Rows,
+    docs: Codes,
+    translation: Codes | None,
+) -> tuple[Rows, Codes]:
     """Places of the judged hits in ``docs``, in order, and which judgement each is."""
     places = [np.empty(0, dtype=np.int64)]
     pairs = [np.empty(0, dtype=np.int32)]
@@ -153,7 +154,7 @@ def _found(
     return np.concatenate(places), np.concatenate(pairs)
 
 
-def running(row: NDArray[np.int64]) -> NDArray[np.int64]:
+def running(row: Rows) -> Rows:
     """How many of the same row stand before each; rows lie together; the shape of ``row``."""
     at = np.arange(len(row), dtype=np.int64)
     first = np.zeros(len(row), dtype=np.int64)
@@ -162,7 +163,7 @@ def running(row: NDArray[np.int64]) -> NDArray[np.int64]:
     return at - np.maximum.accumulate(first)
 
 
-def _blocks(offsets: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
+def _blocks(offsets: Rows) -> Iterator[tuple[int, int]]:
     """Cut the queries into stretches of about ``BLOCK`` hits, one query at least."""
     low, queries = 0, len(offsets) - 1
     while low < queries:
@@ -170,9 +171,6 @@ def _blocks(offsets: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
         high = min(max(high, low + 1), queries)
         yield low, high
         low = high
-
-
-Values = NDArray[np.float64]
 
 
 def evaluate(graded: Graded, asked: MeasureSpec) -> Values:
@@ -206,7 +204,7 @@ def discounts(deepest: int) -> Values:
     return np.array([math.log2(at + 2) for at in range(deepest)])
 
 
-def gains_of(grades: NDArray[np.int32], gains: Mapping[int, int] | None) -> NDArray[np.int32]:
+def gains_of(grades: Codes, gains: Mapping[int, int] | None) -> Codes:
     """Gain of each grade, shape of ``grades``; negative gains become 0."""
     if gains is None:
         return grades
@@ -216,9 +214,9 @@ def gains_of(grades: NDArray[np.int32], gains: Mapping[int, int] | None) -> NDAr
 
 
 def _discounted(
-    row: NDArray[np.int64],
-    rank: NDArray[np.int64],
-    gain: NDArray[np.int32],
+    row: Rows,
+    rank: Rows,
+    gain: Codes,
     discount: Values,
     queries: int,
 ) -> Values:
@@ -227,7 +225,7 @@ def _discounted(
     return summed.astype(np.float64, copy=False)
 
 
-def _within(found: Graded, cutoff: int | None) -> NDArray[np.int64]:
+def _within(found: Graded, cutoff: int | None) -> Rows:
     row = found.row if cutoff is None else found.row[found.rank < cutoff]
     return np.bincount(row, minlength=len(found.qrels)).astype(np.int64, copy=False)
 
@@ -272,27 +270,6 @@ def _rprec(graded: Graded, asked: MeasureSpec) -> Values:
     return ratio(np.bincount(found.row[inside], minlength=len(relevant)), relevant)
 
 
-def _bpref(graded: Graded, asked: MeasureSpec) -> Values:
-    """Buckley and Voorhees (2004), as trec_eval has it: divided by the smaller of R and N."""
-    qrels, seen = graded.qrels, graded.only(graded.grade >= 0)
-    relevant = qrels.relevant(asked.rel)
-    others = qrels.relevant(0) - relevant
-    good = seen.grade >= asked.rel
-    before = running(seen.row) - _before(seen.row, good)
-    row, before = seen.row[good], before[good]
-    most = np.minimum(relevant, others)[row]
-    worth = 1 - np.minimum(before, relevant[row]) / np.maximum(most, 1)
-    return ratio(np.bincount(row, weights=worth, minlength=len(qrels)), relevant)
-
-
-def _before(row: NDArray[np.int64], good: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """How many of the same row that are ``good`` stand before each."""
-    counted: NDArray[np.int64] = np.cumsum(good) - good
-    first = np.arange(len(row)) - running(row)
-    found: NDArray[np.int64] = counted - counted[first]
-    return found
-
-
 def _judged(graded: Graded, asked: MeasureSpec) -> Values:
     """Divide by the hits that there are where those are fewer than the cutoff."""
     shown = graded.lengths if asked.cutoff is None else np.minimum(graded.lengths, asked.cutoff)
@@ -311,7 +288,7 @@ def _cut(asked: MeasureSpec) -> int:
     return asked.cutoff
 
 
-def ratio(top: NDArray[np.float64] | NDArray[np.int64], bottom: NDArray[np.generic]) -> Values:
+def ratio(top: Values | Rows, bottom: NDArray[np.generic]) -> Values:
     """``top / bottom``, 0 where ``bottom`` is 0; shape (queries,)."""
     below = bottom.astype(np.float64)
     return np.divide(top, below, out=np.zeros(len(below)), where=below > 0)
@@ -325,7 +302,6 @@ KERNELS: Mapping[str, Callable[[Graded, MeasureSpec], Values]] = {
     "Success": _success,
     "AP": _ap,
     "Rprec": _rprec,
-    "Bpref": _bpref,
     "Judged": _judged,
     "NumRet": _numret,
 }

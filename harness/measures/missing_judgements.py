@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property, wraps
 from hashlib import blake2b
-from itertools import repeat
+from itertools import compress, repeat
 from typing import NamedTuple, TypeVar
-from weakref import WeakKeyDictionary, ref
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +26,7 @@ from harness.measures.quality import kept, rests_on_judging_only
 from harness.stats.bounded import ValueRange
 
 T = TypeVar("T")
+K = TypeVar("K")
 
 
 def bounding(measure: str, qrels: Qrels) -> Bounding:
@@ -63,7 +64,8 @@ def narrowing(
     for query_id, case in cases(control, candidate, qrels, query_ids, wanted.asked.cutoff):
         docs = wanted.unjudged(case)
         one_more = (case.with_judged(doc_id, grade) for grade in ends for doc_id in docs)
-        width, *left = wanted.widths([case, *one_more])
+        effects = wanted.of_cases([case, *one_more])
+        width, *left = (effects.best - effects.worst).tolist()
         for doc_id, one, other in zip(docs, left[: len(docs)], left[len(docs) :], strict=True):
             narrower = width - (one + other) / 2
             if narrower > ROUNDING:
@@ -135,6 +137,12 @@ class MissingJudgements:
         return tuple(map(self.vocabulary.__getitem__, self.docs.tolist()))
 
     @property
+    def pairs(self) -> tuple[tuple[str, str], ...]:
+        """Query and document of each of these hits."""
+        queries = map(self.query_ids.__getitem__, self.query.tolist())
+        return tuple(zip(queries, self.doc_ids, strict=True))
+
+    @property
     def counts(self) -> Rows:
         """Unjudged documents by query, shape (queries,)."""
         return np.bincount(self.query, minlength=len(self.query_ids))
@@ -187,45 +195,40 @@ def judged_by_relevance(measure: str) -> bool:
         return False
 
 
+def _once(make: Callable[[Run, Run, Qrels, K], T]) -> Callable[[Run, Run, Qrels, K], T]:
+    """Make a value of the same runs and judgements once, as long as the control is there."""
+    kept: WeakKeyDictionary[Run, dict[tuple[Run, int, K], tuple[Qrels, T]]] = WeakKeyDictionary()
+
+    @wraps(make)
+    def made(control: Run, candidate: Run, qrels: Qrels, of: K) -> T:
+        known = kept.setdefault(control, {})
+        key = candidate, id(qrels), of
+        if key not in known:
+            known[key] = qrels, make(control, candidate, qrels, of)  # kept, so that its id is too
+        return known[key][1]
+
+    return made
+
+
+@_once
 def missing(control: Run, candidate: Run, qrels: Qrels, measure: str) -> MissingJudgements:
-    """Find what is not judged of all queries with a value; computed once for the same runs.
+    """Find what is not judged of all queries with a value.
 
     A measure without known bounds may be anything where an unjudged document is shown.
     """
-    made = partial(_missing, control, candidate, qrels, measure)
-    return _once(MissingJudgements, control, candidate, qrels, measure, made)
-
-
-def _once(  # noqa: PLR0917  a key and what makes the value
-    kind: type[T], control: Run, candidate: Run, qrels: Qrels, of: object, make: Callable[[], T]
-) -> T:
-    """Make a value of the same runs and judgements once, as long as they are there."""
-    known = _kept.setdefault(control, {})
-    key = id(candidate), id(qrels), kind, of
-    if key in known:
-        one, judged, found = known[key]
-        if one() is candidate and judged() is qrels and isinstance(found, kind):
-            return found
-    found = make()
-    known[key] = ref(candidate), ref(qrels), found
-    return found
-
-
-_kept: WeakKeyDictionary[
-    Run, dict[tuple[int, int, type, object], tuple[ref[Run], ref[Qrels], object]]
-] = WeakKeyDictionary()
-
-
-def _missing(control: Run, candidate: Run, qrels: Qrels, measure: str) -> MissingJudgements:
     try:
         wanted = bounding(measure, qrels)
     except UnknownName:
         return _anything(control, candidate, qrels, measure)
-    found = _merged(control, candidate, qrels, wanted.asked.cutoff)
-    if wanted.asked.name == "AP":
-        return _one_by_one(found, control, candidate, qrels, wanted, measure)
+    cutoff, exact = wanted.asked.cutoff, wanted.asked.name != "AP"
+    found = _shown(control, candidate, qrels, cutoff)
     hits = found.hits(wanted)
-    effects = wanted.effects(hits)
+    ids = kept(found.query_ids, hits.answerable)
+    if exact:
+        effects = wanted.effects(hits)
+    else:
+        each = cases(control, candidate, qrels, ids, cutoff)
+        effects = wanted.of_cases([case for _, case in each]).among(hits)
     every = MissingJudgements(
         measure,
         found.query_ids,
@@ -237,8 +240,9 @@ def _missing(control: Run, candidate: Run, qrels: Qrels, measure: str) -> Missin
         found.vocabulary,
         effects.loss,
         effects.gain,
+        exact,
     )
-    return every.of(kept(found.query_ids, hits.answerable))
+    return every.of(ids)
 
 
 def _anything(control: Run, candidate: Run, qrels: Qrels, measure: str) -> MissingJudgements:
@@ -246,7 +250,7 @@ def _anything(control: Run, candidate: Run, qrels: Qrels, measure: str) -> Missi
     span, cutoff = span_of_difference(measure), parse(measure).params.get("cutoff")
     if span is None:
         raise EvidenceError(f"{measure} has no known least and greatest value; judge by another")
-    found = _merged(control, candidate, qrels, cutoff)
+    found = _shown(control, candidate, qrels, cutoff)
     open_ = found.open
     has = np.bincount(found.query[open_], minlength=len(found.query_ids)) > 0
     unknown = np.full(len(open_), np.inf)
@@ -262,25 +266,6 @@ def _anything(control: Run, candidate: Run, qrels: Qrels, measure: str) -> Missi
         unknown,
         unknown,
         exact=False,
-    )
-
-
-def _one_by_one(  # noqa: PLR0917  all of it is needed
-    found: _Shown, control: Run, candidate: Run, qrels: Qrels, wanted: Bounding, measure: str
-) -> MissingJudgements:
-    """Bound AP, which is quadratic in the grades; each hit may move a query by all that is open."""
-    each = dict(cases(control, candidate, qrels, found.query_ids, wanted.asked.cutoff))
-    ids = tuple(query_id for query_id, case in each.items() if wanted.defined(case))
-    spans = np.array([wanted.difference(each[q]) for q in ids], dtype=np.float64).reshape(-1, 2)
-    judged = np.array([wanted.as_judged(each[q]) for q in ids], dtype=np.float64)
-    place = np.full(len(found.query_ids), -1)
-    place[[found.place[query_id] for query_id in ids]] = np.arange(len(ids))
-    open_ = np.flatnonzero((found.grades == UNJUDGED) & (place[found.query] >= 0))
-    query = place[found.query[open_]]
-    loss, gain = (judged - spans[:, 0])[query], (spans[:, 1] - judged)[query]
-    worst, best, shown = spans[:, 0], spans[:, 1], (found.docs[open_], found.vocabulary)
-    return MissingJudgements(
-        measure, ids, judged, worst, best, query, *shown, loss, gain, exact=False
     )
 
 
@@ -304,34 +289,6 @@ class _Shown:
     encoded: EncodedQrels
     judged_rows: Rows
     """Shape (queries,): position of each among the judged ones."""
-
-    @classmethod
-    def of(cls, control: Run, candidate: Run, qrels: Qrels, cutoff: int | None) -> _Shown:
-        encoded = EncodedQrels.of(qrels)
-        both = candidate.positions
-        ids = tuple(q for q in control.query_ids if q in both and q in encoded.position)
-        words = control.vocabulary
-        if candidate.vocabulary != words:
-            words = tuple(sorted({*words, *candidate.vocabulary}))
-        code = {doc_id: at for at, doc_id in enumerate(words)}
-        columns = (hits_within(run, ids, code, cutoff) for run in (control, candidate))
-        pairs = ((query * len(words) + docs, rank) for query, docs, rank in columns)
-        keys, rank = zip(*pairs, strict=True)
-        shown, place = np.unique(np.concatenate(keys), return_inverse=True)
-        ranks = [np.zeros(len(shown), dtype=np.int64) for _ in keys]
-        ranks[0][place[: len(keys[0])]], ranks[1][place[len(keys[0]) :]] = rank
-        query, docs = np.divmod(shown, max(len(words), 1))
-        rows = np.array([encoded.position[query_id] for query_id in ids], dtype=np.int64)
-        grades = np.full(len(shown), UNJUDGED)
-        if len(shown):
-            known, pair = encoded.lookup.find(rows[query], encoded.translation(words)[docs])
-            grades[known] = encoded.grades[pair]
-        return cls(ids, query, docs, words, ranks[0], ranks[1], grades, encoded, rows)
-
-    @cached_property
-    def place(self) -> dict[str, int]:
-        """Position of each query."""
-        return {query_id: at for at, query_id in enumerate(self.query_ids)}
 
     @cached_property
     def open(self) -> Rows:
@@ -364,9 +321,29 @@ class _Shown:
         return np.array(each, dtype=np.float64)[np.searchsorted(known, grades)]
 
 
-def _merged(control: Run, candidate: Run, qrels: Qrels, cutoff: int | None) -> _Shown:
-    made = partial(_Shown.of, control, candidate, qrels, cutoff)
-    return _once(_Shown, control, candidate, qrels, cutoff, made)
+@_once
+def _shown(control: Run, candidate: Run, qrels: Qrels, cutoff: int | None) -> _Shown:
+    """Merge what two runs show of each query that both were asked and that is judged."""
+    encoded = EncodedQrels.of(qrels)
+    both = candidate.positions
+    ids = tuple(q for q in control.query_ids if q in both and q in encoded.position)
+    words = control.vocabulary
+    if candidate.vocabulary != words:
+        words = tuple(sorted({*words, *candidate.vocabulary}))
+    code = {doc_id: at for at, doc_id in enumerate(words)}
+    columns = (hits_within(run, ids, code, cutoff) for run in (control, candidate))
+    pairs = ((query * len(words) + docs, rank) for query, docs, rank in columns)
+    keys, rank = zip(*pairs, strict=True)
+    shown, place = np.unique(np.concatenate(keys), return_inverse=True)
+    ranks = [np.zeros(len(shown), dtype=np.int64) for _ in keys]
+    ranks[0][place[: len(keys[0])]], ranks[1][place[len(keys[0]) :]] = rank
+    query, docs = np.divmod(shown, max(len(words), 1))
+    rows = np.array([encoded.position[query_id] for query_id in ids], dtype=np.int64)
+    grades = np.full(len(shown), UNJUDGED)
+    if len(shown):
+        known, pair = encoded.lookup.find(rows[query], encoded.translation(words)[docs])
+        grades[known] = encoded.grades[pair]
+    return _Shown(ids, query, docs, words, ranks[0], ranks[1], grades, encoded, rows)
 
 
 def hits_within(
@@ -414,10 +391,9 @@ class SampledQueries(NamedTuple):
 def draw(missing: MissingJudgements, rate: float, seed: int) -> Draw:
     """Draw hits; of a higher rate, all that a lower one draws are drawn too."""
     chance = np.minimum(1.0, rate * missing.weight)
-    taken, doc_ids = np.zeros(len(chance), dtype=bool), missing.doc_ids
+    taken, pairs = np.zeros(len(chance), dtype=bool), missing.pairs
     for at in np.flatnonzero(chance > 0).tolist():
-        query_id = missing.query_ids[missing.query[at]]
-        taken[at] = _coin(seed, query_id, doc_ids[at]) < chance[at]
+        taken[at] = _coin(seed, *pairs[at]) < chance[at]
     return Draw(chance, taken)
 
 
@@ -432,13 +408,19 @@ def rate_of(missing: MissingJudgements, size: int) -> float:
     weight = missing.weight[missing.weight > 0]
     if not len(weight):
         return 1.0
+    most = float(1 / weight.min())
     if size >= len(weight):
-        return float(1 / weight.min())
-    low, high = 0.0, float(1 / weight.min())
+        return most
+    return _lowest(lambda rate: bool(np.minimum(1, rate * weight).sum() >= size), most)
+
+
+def _lowest(fits: Callable[[float], bool], most: float) -> float:
+    """Return the lowest rate that fits, up to ``most``, which does."""
+    low = 0.0
     for _ in range(HALVINGS):
-        rate = (low + high) / 2
-        low, high = (rate, high) if np.minimum(1, rate * weight).sum() < size else (low, rate)
-    return high
+        rate = (low + most) / 2
+        low, most = (low, rate) if fits(rate) else (rate, most)
+    return most
 
 
 def expected_size(missing: MissingJudgements, rate: float) -> int:
@@ -469,13 +451,7 @@ def rate_within(missing: MissingJudgements, down: float, up: float) -> float | N
         span = span_at(missing, rate)
         return -span.least <= down and span.most <= up
 
-    if not fits(most):
-        return None
-    low, high = 0.0, most
-    for _ in range(HALVINGS):
-        rate = (low + high) / 2
-        low, high = (low, rate) if fits(rate) else (rate, high)
-    return high
+    return _lowest(fits, most) if fits(most) else None
 
 
 def judge(
@@ -484,25 +460,22 @@ def judge(
     """Return what the judgements of a sample say of the queries of ``missing``."""
     wanted, grades = bounding(missing.measure, qrels), sample.grades
     drawn = draw(missing, sample.rate, sample.seed)
-    count, doc_ids = len(missing.query_ids), missing.doc_ids
-    known = np.full(len(missing.query), -1.0)
-    for at in range(len(known)):
-        of = grades.get(missing.query_ids[missing.query[at]], {})
-        if (grade := of.get(doc_ids[at])) is not None:
+    pairs, known = missing.pairs, np.full(len(missing.query), -1.0)
+    for at, (query_id, doc_id) in enumerate(pairs):
+        if (grade := grades.get(query_id, {}).get(doc_id)) is not None:
             known[at] = wanted.gain(grade)
     relevant = known > 0
     seen = seen_by(missing, drawn, relevant)
     wants = (drawn.taken | seen[missing.query]) & (known < 0)
-    left = tuple(
-        (missing.query_ids[missing.query[at]], doc_ids[at]) for at in np.flatnonzero(wants).tolist()
-    )
-    moved = np.zeros(count)
+    left = tuple(compress(pairs, wants.tolist()))
+    moved = np.zeros(len(missing.query_ids))
     if not left:
-        ids = tuple(missing.query_ids[row] for row in np.flatnonzero(seen).tolist())
-        rows = dict(zip(missing.query_ids, range(count), strict=True))
-        for query_id, case in cases(*runs, qrels, ids, wanted.asked.cutoff):
+        ids = kept(missing.query_ids, seen)
+        each = cases(*runs, qrels, ids, wanted.asked.cutoff)
+        for row, (query_id, case) in zip(np.flatnonzero(seen), each, strict=True):
             judged = case._replace(grades={**grades[query_id], **case.grades})
-            moved[rows[query_id]] = wanted.as_judged(judged) - wanted.as_judged(case)
+            before, after = wanted.of_cases([case, judged]).difference
+            moved[row] = after - before
     found = weighed(missing, drawn, relevant, moved, sample.rate)
     return found._replace(left=left)
 
@@ -527,7 +500,7 @@ def weighed(
     """
     seen = seen_by(missing, drawn, relevant)
     unseen, certain = np.zeros(len(seen)), _certain(missing, drawn.chance)
-    np.add.at(unseen, missing.query[relevant], _log1m(drawn.chance[relevant]))
+    np.add.at(unseen, missing.query[relevant], log1p(-drawn.chance[relevant]))  # of none drawn
     change = np.zeros(len(seen))
     np.divide(moved, -expm1(unseen), out=change, where=seen)
     return SampledQueries(
@@ -545,8 +518,3 @@ def _certain(missing: MissingJudgements, chance: Floats) -> NDArray[np.bool_]:
     unsure = np.zeros(len(missing.query_ids), dtype=bool)
     unsure[missing.query[(chance < 1) & (missing.weight > 0)]] = True
     return ~unsure
-
-
-def _log1m(chance: Floats) -> Floats:
-    """Logarithm of the probability that a hit is not drawn."""
-    return log1p(-chance)

@@ -21,10 +21,8 @@ from harness.measures import kernels
 from harness.measures.columns import UNKNOWN, EncodedQrels
 from harness.measures.kernels import OTHER, Graded, MeasureSpec
 from harness.measures.name import as_gains, parse
-from harness.measures.quality import REASONS, reasons, with_reasons
+from harness.measures.quality import WHY, reasons, with_reasons
 
-WHY = np.array([-1, *map(REASONS.index, ("failed", "timed_out", "not_asked"))], dtype=np.int8)
-"""Place in ``REASONS`` by how a query ended; -1 where it was answered."""
 WANTED = pa.schema([COLUMNS.field(name) for name in ("query_id", "status", "docs")])
 
 

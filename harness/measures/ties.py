@@ -8,13 +8,12 @@ from functools import partial
 
 import numpy as np
 from ir_measures import Measure
-from numpy.typing import NDArray
 
 from harness.core.records import Qrels
 from harness.core.run import Run, Status
 from harness.core.scores import Scores
 from harness.measures import kernels
-from harness.measures.columns import EncodedQrels
+from harness.measures.columns import EncodedQrels, Rows
 from harness.measures.kernels import (
     Graded,
     MeasureSpec,
@@ -34,9 +33,9 @@ class Tied:
     """A graded ranking and the tie of each of its hits, hits by query and rank."""
 
     graded: Graded
-    low: NDArray[np.int64]
+    low: Rows
     """Shape (judged hits,): the first rank of the tie, from 0."""
-    high: NDArray[np.int64]
+    high: Rows
     """Shape (judged hits,): the rank after its last."""
 
     @classmethod
@@ -51,7 +50,7 @@ class Tied:
         return cls(graded, starts[tie] - first, starts[tie + 1] - first)
 
     @property
-    def tie(self) -> NDArray[np.int64]:
+    def tie(self) -> Rows:
         """A number for the tie of each judged hit, from 0, rising; shape (judged hits,)."""
         new = np.ones(len(self.low), dtype=bool)
         new[1:] = (self.low[1:] != self.low[:-1]) | (np.diff(self.graded.row) != 0)
@@ -83,15 +82,14 @@ class Tied:
         )
 
 
-def _worth(graded: Graded, asked: MeasureSpec) -> NDArray[np.int64]:
+def _worth(graded: Graded, asked: MeasureSpec) -> Rows:
     """Return what a hit is to a measure; 0 for what was not judged."""
     grade = graded.grade
     if asked.name == "nDCG":
         return np.maximum(gains_of(grade, asked.gains), 0).astype(np.int64)
     if asked.name == "Judged":
         return np.ones(len(grade), dtype=np.int64)
-    good = (grade >= asked.rel).astype(np.int64)
-    return good - ((grade >= 0) & (grade < asked.rel)) if asked.name == "Bpref" else good
+    return (grade >= asked.rel).astype(np.int64)
 
 
 def expected(tied: Tied, asked: MeasureSpec) -> Values:
@@ -100,7 +98,7 @@ def expected(tied: Tied, asked: MeasureSpec) -> Values:
     return _EXPECTED[asked.name](seen, asked)
 
 
-def _inside(tied: Tied, cutoff: int | NDArray[np.int64] | None) -> Values:
+def _inside(tied: Tied, cutoff: int | Rows | None) -> Values:
     """Return the chance of each judged hit to stand within the cutoff, shape (judged hits,)."""
     if cutoff is None:
         return np.ones(len(tied.low))
@@ -156,7 +154,7 @@ def _judged(tied: Tied, asked: MeasureSpec) -> Values:
     return ratio(_summed(tied, _inside(tied, asked.cutoff)), shown)
 
 
-def _first(found: Tied) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+def _first(found: Tied) -> tuple[Rows, Rows, Rows]:
     """Where the first good tie of each query starts in ``found``, its size, its good ones."""
     tie = found.tie
     at = np.flatnonzero(np.diff(found.graded.row, prepend=-1))
@@ -215,34 +213,6 @@ def _ap(tied: Tied, asked: MeasureSpec) -> Values:
     return ratio(np.bincount(row, weights=weights, minlength=len(qrels)), qrels.relevant(asked.rel))
 
 
-def _bpref(tied: Tied, asked: MeasureSpec) -> Values:
-    """Of the n others in its tie, 0 to n stand before a relevant document, all as likely."""
-    qrels = tied.graded.qrels
-    judged = tied.graded.grade >= 0
-    seen = Tied(tied.graded.only(judged), tied.low[judged], tied.high[judged])
-    row, good = seen.graded.row, seen.graded.grade >= asked.rel
-    tie = seen.tie
-    relevant = qrels.relevant(asked.rel)
-    most = np.minimum(relevant, qrels.relevant(0) - relevant)
-    others = np.concatenate([[0], np.cumsum(~good)])
-    of_tie = np.flatnonzero(np.diff(tie, prepend=-1))
-    of_row = np.flatnonzero(np.diff(row, prepend=-1))
-    number = np.cumsum(np.diff(row, prepend=-1) != 0) - 1
-    before = (others[of_tie][tie] - others[of_row][number])[good]
-    beside = np.diff(others[np.append(of_tie, len(tie))])[tie][good]
-    bound = relevant[row[good]]
-    counted = _capped(before + beside, bound) - _capped(before - 1, bound)
-    worth = 1 - counted / (beside + 1) / np.maximum(most[row[good]], 1)
-    return ratio(np.bincount(row[good], weights=worth, minlength=len(qrels)), relevant)
-
-
-def _capped(last: NDArray[np.int64], bound: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Sum min(y, bound) over y = 0 to ``last``; 0 where ``last`` is -1."""
-    flat = np.minimum(last, bound)
-    summed: NDArray[np.int64] = flat * (flat + 1) // 2 + np.maximum(last - bound, 0) * bound
-    return summed
-
-
 _EXPECTED: Mapping[str, Callable[[Tied, MeasureSpec], Values]] = {
     "nDCG": _ndcg,
     "RR": _rr,
@@ -251,7 +221,6 @@ _EXPECTED: Mapping[str, Callable[[Tied, MeasureSpec], Values]] = {
     "Success": _success,
     "AP": _ap,
     "Rprec": _rprec,
-    "Bpref": _bpref,
     "Judged": _judged,
     "NumRet": _numret,
 }
@@ -319,24 +288,18 @@ def tie_sensitivity(
     which we have no kernel are left out. Queries without a value are those of ``score``.
     """
     with_kernel = [name for name in measures if MeasureSpec.of(parse(name)) is not None]
-    least, mean, most = (
-        score_by(run, qrels, with_kernel, asked, partial(_values, of))
-        for of in (partial(_extreme, best=False), expected, partial(_extreme, best=True))
-    )
+    tied = Tied.of(run, Graded.of(run, EncodedQrels.of(qrels)))
+
+    def scored(of: Callable[[Tied, MeasureSpec], Values]) -> Mapping[str, Scores]:
+        def values(_: object, __: object, asked: Sequence[Measure]) -> Mapping[str, Values]:
+            specs = {repr(measure): MeasureSpec.of(measure) for measure in asked}
+            return {name: of(tied, one) for name, one in specs.items() if one is not None}
+
+        return score_by(run, qrels, with_kernel, asked, values)
+
+    least, most = (scored(partial(_extreme, best=best)) for best in (False, True))
+    mean = scored(expected)
     return {name: Spread(least[name], mean[name], most[name]) for name in with_kernel}
-
-
-def _values(  # noqa: PLR0917  the signature of ``Compute``, and the values
-    of: Callable[[Tied, MeasureSpec], Values],
-    run: Run,
-    qrels: Qrels,  # noqa: ARG001
-    coded: EncodedQrels,
-    shown: Sequence[str],  # noqa: ARG001
-    measures: Sequence[Measure],
-) -> Mapping[str, Values]:
-    tied = Tied.of(run, Graded.of(run, coded))
-    asked = {repr(measure): MeasureSpec.of(measure) for measure in measures}
-    return {name: of(tied, one) for name, one in asked.items() if one is not None}
 
 
 def _extreme(tied: Tied, asked: MeasureSpec, *, best: bool) -> Values:

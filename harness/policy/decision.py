@@ -21,10 +21,10 @@ from harness.core.printable import counted, many
 from harness.core.run import Run, Status
 from harness.core.scores import BY_TEXT, Estimate
 from harness.corpus.tuning import Leak
-from harness.gates import equivalent, no_slice_harmed, non_inferior, superior
-from harness.gates.base.queries import SampleSettings, class_of
+from harness.gates import quality
+from harness.gates.base.queries import SampleSettings, check_compared
 from harness.gates.base.rules import GateSettings, Rules, signed
-from harness.gates.base.times import TimedSettings
+from harness.gates.latency import TimedSettings
 from harness.policy.age import check_age
 from harness.policy.looks import SAME, Looks
 from harness.policy.model import Demands, Gate, Policy, Premises, Step
@@ -52,13 +52,13 @@ def asked_means(settings: object, slices: Iterable[str]) -> Iterator[AskedMean]:
 
     ``slices`` are those of the query set, for a gate that looks at all of them.
     """
-    if isinstance(settings, superior.SuperiorSettings):
+    if isinstance(settings, quality.SuperiorSettings):
         yield AskedMean(settings, settings.limit, versus=settings.versus)
-    elif isinstance(settings, non_inferior.NonInferiorSettings):
+    elif isinstance(settings, quality.NonInferiorSettings):
         yield AskedMean(settings, settings.limit)
-    elif isinstance(settings, equivalent.EquivalentSettings):
+    elif isinstance(settings, quality.EquivalentSettings):
         yield AskedMean(settings, -settings.margin, both_sides=True)
-    elif isinstance(settings, no_slice_harmed.NoSliceHarmedSettings):
+    elif isinstance(settings, quality.NoSliceHarmedSettings):
         for name in sorted(settings.slices or slices):
             own = settings.model_copy(update={"slice": name})
             yield AskedMean(own, -settings.margin_of(name))
@@ -409,11 +409,11 @@ def _findings(
         for gate in step.gates:
             settings = gate.settings
             if missing := unmet(settings, evidence, policy.demands):
-                said = gate.name, Cause.NO_EVIDENCE, missing.reason, missing.remedy
-                found.append(settings.undecided(*said))
+                found.append(settings.undecided(gate.name, Cause.NO_EVIDENCE, *missing))
+            elif settings.timed:
+                found.append(judge_over(gate, evidence, ends, policy.rules))
             else:
-                given = (evidence, policy.rules) if settings.timed else (untimed, rules)
-                found.append(judge_over(gate, given[0], ends, given[1]))
+                found.append(judge_over(gate, untimed, ends, rules))
         return tuple(found)
 
     found = judged(1)
@@ -512,7 +512,7 @@ def _check(policy: Policy, step: Step, evidence: Evidence, now: datetime) -> Non
     left, right = (frozenset(side.run.query_ids) for side in sides)
     if left != right:
         raise MismatchedQueries(left - right, right - left)
-    class_of(evidence)
+    check_compared(evidence)
     for kind, made_at in MADE_AT.items():
         one = evidence.kinds.get(kind)
         if one is not None and (kind is not Load or step.needs(Load)):

@@ -48,7 +48,12 @@ def find(text: str) -> Mapping[KeyPath, int]:
     table: KeyPath = ()
     for number, line in enumerate(text.splitlines(), start=1):
         if head := TABLE.match(line):
-            table = _path(head[2].split("."), count)
+            *around, last = head[2].split(".")
+            table = ()
+            for part in around:  # inside an array of tables it belongs to the latest element
+                table = (*table, part)
+                table = (*table, count[table] - 1) if count[table] else table
+            table = (*table, last)
             if head[1] == "[[":
                 count[table] += 1
                 table = (*table, count[table] - 1)
@@ -60,21 +65,8 @@ def find(text: str) -> Mapping[KeyPath, int]:
 
 def nearest(lines: Mapping[KeyPath, int], path: KeyPath) -> int | None:
     """Line of ``path``, or of the smallest table around it; None where there is none."""
-    while path:
-        if path in lines:
-            return lines[path]
-        path = path[:-1]
-    return None
-
-
-def _path(parts: list[str], count: Counter[KeyPath]) -> KeyPath:
-    """Full path of a table: inside an array of tables it belongs to the latest element."""
-    path: KeyPath = ()
-    for part in parts[:-1]:
-        path = (*path, part)
-        if count[path]:
-            path = (*path, count[path] - 1)
-    return (*path, parts[-1])
+    around = (path[:size] for size in range(len(path), 0, -1))
+    return next((lines[key] for key in around if key in lines), None)
 
 
 SHOWN = 100
@@ -103,9 +95,9 @@ def load_policy(path: Path) -> Policy:
 class _Reader:
     """Turns tables into values; knows the file, so that errors can name its lines."""
 
-    def __init__(self, path: Path, where: Mapping[KeyPath, int]) -> None:
+    def __init__(self, path: Path, lines: Mapping[KeyPath, int]) -> None:
         self._path = path
-        self._where = where
+        self._lines = lines
 
     def policy(self, raw: Mapping[str, Any]) -> Policy:
         self._of_a_known_format(raw)
@@ -265,7 +257,7 @@ class _Reader:
                 )
 
     def _wrong(self, at: KeyPath, problem: str, hint: str) -> NoReturn:
-        raise BadPolicy(self._path, problem, hint, nearest(self._where, at))
+        raise BadPolicy(self._path, problem, hint, nearest(self._lines, at))
 
 
 def for_candidates(template: Policy, control: str, candidates: Sequence[str]) -> Policy:

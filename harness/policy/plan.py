@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from harness.core.errors import EvidenceError
 from harness.core.evidence import Evidence
 from harness.core.printable import counted
 from harness.core.records import Qrels
 from harness.core.scores import codes, independent
-from harness.gates import agreement_floor, identity, negatives, no_slice_harmed
+from harness.gates import answers, quality
 from harness.gates.base.differences import PairedComparison, compare, known_span
 from harness.gates.base.queries import SampleSettings, ShareSettings, checked, in_slice
-from harness.gates.base.rules import GateSettings, Rules
-from harness.gates.base.times import TimedSettings
+from harness.gates.base.rules import Rules
+from harness.gates.latency import TimedSettings
 from harness.measures.name import floor_in_words, gain_in_words, loss_in_words, share_in_words
 from harness.policy.decision import AskedMean, asked_means
 from harness.policy.model import Gate, Policy, Step
@@ -78,27 +78,10 @@ class AtHand:
         answerable, negative = (ids & frozenset(one) for one in (qrels.answerable, qrels.negative))
         return cls(ids, answerable, negative, slices, clusters, race)
 
-    def every(self) -> IndependentQueries:
-        """Count all queries, judged or not."""
-        return self._counted(self.queries)
-
-    def of_quality(self, name: str | None) -> IndependentQueries:
-        """Count the queries of a slice, or of the set, that have a value of quality."""
-        return self._counted(self.answerable & self._slice(name))
-
-    def of_agreement(self, name: str | None) -> IndependentQueries:
-        """Count the queries of a slice, or of the set; agreement needs no judgement."""
-        return self._counted(self._slice(name))
-
-    def without_answer(self) -> IndependentQueries:
-        """Count the negative queries."""
-        return self._counted(self.negative)
-
-    def _slice(self, name: str | None) -> frozenset[str]:
-        return self.queries if name is None else self.slices.get(name, frozenset())
-
-    def _counted(self, ids: frozenset[str]) -> IndependentQueries:
-        return IndependentQueries(len(ids), independent(sorted(ids), self.clusters))
+    def count(self, ids: frozenset[str], name: str | None = None) -> IndependentQueries:
+        """Count some of the queries; with ``name`` those of that slice alone."""
+        own = ids if name is None else ids & self.slices.get(name, frozenset())
+        return IndependentQueries(len(own), independent(sorted(own), self.clusters))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -189,6 +172,7 @@ class Assumed(NamedTuple):
 class Need:
     """What one gate, or one slice of it, needs."""
 
+    gate: Gate
     of: str
     """What is counted."""
     means: str = ""
@@ -208,6 +192,37 @@ class Need:
     """Queries that pass an equal candidate, by the share of queries that it moves."""
     note: str = ""
     """Why nothing more is planned; empty where all is."""
+    alone: int | None = None
+    """Queries with which this passes with the policy's power; None where it is not planned."""
+    together: int | None = None
+    """Queries with which all gates of the step pass with that power, if each has so many."""
+
+    def decides(self, rules: Rules) -> tuple[float, float] | None:
+        """Return the measured means from which the queries at hand pass, and below which they fail.
+
+        None without a pilot of a mean, or without queries.
+        """
+        if not isinstance(self.forecast, MeanForecast) or self.have is None:
+            return None
+        return self.forecast.decides(rules, self.have.queries)
+
+    @property
+    def queries(self) -> int:
+        """Queries to plan with: for all gates together where that is known."""
+        return max(self.least, self.together or 0)
+
+    @property
+    def lacks(self) -> int:
+        """Queries that are not at hand; 0 where no query set is."""
+        if self.have is None:
+            return 0
+        count = self.have.independent if self.independent else self.have.queries
+        return max(0, self.queries - count, self.least - self.have.independent)
+
+    @property
+    def lacks_processes(self) -> int:
+        """Processes that the race at hand is short of; 0 where none is at hand."""
+        return max(0, self.processes - self.raced) if self.have else 0
 
 
 PROCESSES = 3
@@ -226,7 +241,9 @@ def needs(
     ``pilot`` is evidence of the same two arms, where there is any. A rule that is not planned
     gives a need with a note that says so.
     """
-    return tuple(_Planner(gate, rules, at_hand, pilot, assume).needs())
+    planner = _Planner(gate, rules, at_hand, pilot, assume)
+    means = asked_means(gate.settings, at_hand.slices if at_hand else ())
+    return tuple(map(planner.mean, means)) or (planner.other(),)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -237,27 +254,35 @@ class _Planner:
     pilot: Evidence | None
     assume: Assumed
 
-    def needs(self) -> Iterator[Need]:
+    def other(self) -> Need:
+        """Plan a gate that is not on means of differences."""
         settings = self.gate.settings
-        slices = self.at_hand.slices if self.at_hand else {}
-        if means := tuple(asked_means(settings, slices)):
-            yield from map(self.mean, means)
-            return
         if fewest := settings.planned(self.rules.confidence):
-            yield Need(fewest.of, least=fewest.least, note=fewest.note)
-            return
-        for kind, planned in PLANNED:
-            if isinstance(settings, kind):
-                yield planned(self, settings)
-                return
-        yield Need("not known", note=f"rule {self.gate.rule.name} cannot be planned")
+            return Need(self.gate, fewest.of, least=fewest.least, note=fewest.note)
+        match settings:
+            case quality.NegativesSettings():
+                return self.negative(settings)
+            case answers.AgreementFloorSettings():
+                return self.agreement(settings)
+            case ShareSettings():
+                return self.share(settings)
+            case TimedSettings():
+                return self.timed(settings)
+            case quality.NoSliceHarmedSettings():
+                of, note = "queries of each slice", "it asks for slices, and none is at hand"
+            case answers.IdentitySettings():
+                of, note = "the whole query set", "it counts all queries and samples none"
+            case _:
+                of, note = "not known", f"rule {self.gate.rule.name} cannot be planned"
+        return Need(self.gate, of, note=note)
 
     def mean(self, asked: AskedMean) -> Need:
         settings, bound = asked.settings, asked.limit
         truth = self._gain(bound) if bound >= 0 else 0.0
-        have = self.at_hand.of_quality(settings.slice) if self.at_hand else None
+        at = self.at_hand
+        have = at.count(at.answerable, settings.slice) if at else None
         words = _words(settings.measure, bound)
-        need = Need(_queries(settings.slice), words, settings.required_queries, have)
+        need = Need(self.gate, _queries(settings.slice), words, settings.required_queries, have)
         if truth <= bound:
             note = f"no true gain above {bound:g} is assumed: name one with --gain"
             return replace(need, note=note)
@@ -308,26 +333,28 @@ class _Planner:
     def _gain(self, margin: float) -> float:
         return TIMES_MARGIN * margin if self.assume.gain is None else self.assume.gain
 
-    def negative(self, settings: negatives.NegativesSettings) -> Need:
+    def negative(self, settings: quality.NegativesSettings) -> Need:
         bound = -settings.max_more
-        have = self.at_hand.without_answer() if self.at_hand else None
+        have = self.at_hand.count(self.at_hand.negative) if self.at_hand else None
         named = settings.model_copy(update={"measure": settings.unit})
         least = max(settings.required_queries, self._fewest(named, 0.0, bound))
         words = loss_in_words(settings.unit, settings.max_more)
-        need = Need("negative queries", words, least, have)
+        need = Need(self.gate, "negative queries", words, least, have)
         if self.pilot is None:
             return replace(need, note="no pilot, so its power is not planned: --dataset")
-        empty, silent = negatives.emptiness(settings, self.pilot)
+        empty, silent = quality.emptiness(settings, self.pilot)
         silently = replace(self, pilot=silent)
         return silently.forecast(need, AskedMean(empty, bound), IntervalTarget(0.0, bound))
 
-    def agreement(self, settings: agreement_floor.AgreementFloorSettings) -> Need:
+    def agreement(self, settings: answers.AgreementFloorSettings) -> Need:
         span = known_span(settings.measure)
         level, largest = self.rules.level / 2, self.rules.largest_cluster
         least = min_queries(span.most, settings.floor, span=span, level=level, largest=largest)
-        have = self.at_hand.of_agreement(settings.slice) if self.at_hand else None
+        at = self.at_hand
+        have = at.count(at.queries, settings.slice) if at else None
         words = floor_in_words(settings.measure, settings.floor)
-        need = Need(_queries(settings.slice), words, max(least, settings.required_queries), have)
+        least = max(least, settings.required_queries)
+        need = Need(self.gate, _queries(settings.slice), words, least, have)
         if self.pilot is None:
             return replace(need, note="no pilot, so its power is not planned: --dataset")
         every = self.pilot.agreement.scores
@@ -349,8 +376,9 @@ class _Planner:
 
     def share(self, settings: ShareSettings) -> Need:
         least = size_for(0, ceiling=settings.max_share, confidence=self.rules.confidence)
-        have = self.at_hand.every() if self.at_hand else None
-        need = Need("queries", share_in_words(settings.max_share), least, have, independent=True)
+        have = self.at_hand.count(self.at_hand.queries) if self.at_hand else None
+        words = share_in_words(settings.max_share)
+        need = Need(self.gate, "queries", words, least, have, independent=True)
         if self.pilot is None:
             return replace(need, forecast=ShareForecast(0.0, settings.max_share))
         arms = (self.pilot, replace(self.pilot, candidate=self.pilot.control))
@@ -364,26 +392,15 @@ class _Planner:
         race = self.at_hand.race if self.at_hand else None
         have = IndependentQueries(race.queries, race.queries) if race else None
         note = "how far processes differ is known after a race, so its power is not planned"
-        least = settings.fewest(self.rules.confidence)
-        raced = race.processes if race else 0
-        return Need("queries raced", "", least, have, processes=PROCESSES, raced=raced, note=note)
-
-    def each_slice(self, _: no_slice_harmed.NoSliceHarmedSettings) -> Need:
-        return Need("queries of each slice", note="it asks for slices, and none is at hand")
-
-    def whole(self, _: GateSettings) -> Need:
-        return Need("the whole query set", note="it counts all queries and samples none")
-
-
-PLANNED: tuple[tuple[type[GateSettings], Callable[[_Planner, Any], Need]], ...] = (
-    (no_slice_harmed.NoSliceHarmedSettings, _Planner.each_slice),
-    (negatives.NegativesSettings, _Planner.negative),
-    (agreement_floor.AgreementFloorSettings, _Planner.agreement),
-    (ShareSettings, _Planner.share),
-    (TimedSettings, _Planner.timed),
-    (identity.IdentitySettings, _Planner.whole),
-)
-"""How the gates of each kind are planned, beside those on means of differences."""
+        return Need(
+            self.gate,
+            "queries raced",
+            least=settings.fewest(self.rules.confidence),
+            have=have,
+            processes=PROCESSES,
+            raced=race.processes if race else 0,
+            note=note,
+        )
 
 
 def _words(measure: str, bound: float) -> str:
@@ -397,64 +414,18 @@ def _queries(name: str | None) -> str:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class PlannedNeed:
-    """One need of one gate, in numbers."""
-
-    gate: Gate
-    need: Need
-    alone: int | None
-    """Queries with which this passes with the policy's power; None where it is not planned."""
-    together: int | None
-    """Queries with which all gates of the step pass with that power, if each has so many."""
-
-    def decides(self, rules: Rules) -> tuple[float, float] | None:
-        """Return the measured means from which the queries at hand pass, and below which they fail.
-
-        None without a pilot of a mean, or without queries.
-        """
-        forecast, have = self.need.forecast, self.need.have
-        if not isinstance(forecast, MeanForecast) or have is None:
-            return None
-        return forecast.decides(rules, have.queries)
-
-    @property
-    def queries(self) -> int:
-        """Queries to plan with: for all gates together where that is known."""
-        return max(self.need.least, self.together or 0)
-
-    @property
-    def impossible(self) -> bool:
-        """Whether no number of queries passes it where the truth is as assumed."""
-        return self.need.forecast is not None and self.alone is None
-
-    @property
-    def lacks(self) -> int:
-        """Queries that are not at hand; 0 where no query set is."""
-        have = self.need.have
-        if have is None:
-            return 0
-        count = have.independent if self.need.independent else have.queries
-        return max(0, self.queries - count, self.need.least - have.independent)
-
-    @property
-    def lacks_processes(self) -> int:
-        """Processes that the race at hand is short of; 0 where none is at hand."""
-        return max(0, self.need.processes - self.need.raced) if self.need.have else 0
-
-
-@dataclass(frozen=True, slots=True, eq=False)
 class PlannedStep:
     """One step with all that it needs."""
 
     step: Step
-    needs: tuple[PlannedNeed, ...]
+    needs: tuple[Need, ...]
 
     @property
     def lacking(self) -> tuple[str, ...]:
         """List what is not at hand: of each kind of query as many as its largest need asks for."""
         most: dict[str, int] = {}
         for one in self.needs:
-            for count, of in ((one.lacks, one.need.of), (one.lacks_processes, "processes")):
+            for count, of in ((one.lacks, one.of), (one.lacks_processes, "processes")):
                 most[of] = max(count, most.get(of, 0))
         return tuple(f"{count:,} {of}" for of, count in most.items() if count)
 
@@ -479,18 +450,17 @@ def _step(
     policy: Policy, step: Step, at_hand: AtHand | None, pilot: Evidence | None, assume: Assumed
 ) -> PlannedStep:
     rules = policy.rules
-    found = [
-        (gate, need) for gate in step.gates for need in needs(gate, rules, at_hand, pilot, assume)
-    ]
-    many = max(1, sum(need.forecast is not None for _, need in found))
+    found = [need for gate in step.gates for need in needs(gate, rules, at_hand, pilot, assume)]
+    many = max(1, sum(need.forecast is not None for need in found))
     each = 1 - (1 - rules.power) / many
-    planned = tuple(
-        PlannedNeed(
-            gate,
+    planned = (
+        replace(
             need,
-            need.forecast.queries(rules, rules.power) if need.forecast else None,
-            need.forecast.queries(rules, each) if need.forecast else None,
+            alone=need.forecast.queries(rules, rules.power),
+            together=need.forecast.queries(rules, each),
         )
-        for gate, need in found
+        if need.forecast
+        else need
+        for need in found
     )
-    return PlannedStep(step, planned)
+    return PlannedStep(step, tuple(planned))

@@ -278,12 +278,12 @@ def _planned(found: ServicesFound, seed: int) -> ServicesFound:
     pilot = replace(evidence, control=next(sides), candidate=next(sides), qrels=drawn)
     at_hand = AtHand.of(asked, drawn, evidence.slices, evidence.clusters, None)
     (planned,) = plan(found.policy, at_hand, {step.name: pilot})
-    answerable = max(at_hand.of_quality(None).queries, 1) / len(asked)
+    answerable = max(at_hand.count(at_hand.answerable).queries, 1) / len(asked)
     pairs = sum(map(len, _to_judge(found.answers).values())) / len(asked)
     prices, needed = [], 0
     for one in planned.needs:
         mean = next((mean for gate, mean in wanted if gate is one.gate), None)
-        of_log = math.ceil(max(one.need.least, one.alone or 0) / (answerable if mean else 1.0))
+        of_log = math.ceil(max(one.least, one.alone or 0) / (answerable if mean else 1.0))
         needed = max(needed, of_log)
         if mean is not None:
             queries_ = None if one.alone is None else of_log

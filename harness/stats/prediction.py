@@ -36,12 +36,18 @@ class UniqueHits(NamedTuple):
 
 def calibration(shown: UniqueHits, which: Flags) -> tuple[float | None, ...]:
     """Share of relevant documents among ``which`` by grade of the machine."""
-    codes = int(shown.machine.max(initial=0)) + 1
-    counts = np.bincount(shown.machine[which], minlength=codes)
-    sums = np.bincount(shown.machine[which], weights=shown.human[which], minlength=codes)
+    sums, counts = _by_grade(shown.human, shown.machine, which)
     return tuple(
         float(total / count) if count else None for total, count in zip(sums, counts, strict=True)
     )
+
+
+def _by_grade(values: Floats, machine: Codes, which: Flags) -> tuple[Floats, NDArray[np.intp]]:
+    """Sum and count the values of ``which`` by each one's grade; both of shape (grades,)."""
+    codes = int(machine.max(initial=0)) + 1
+    of = machine[which]
+    sums = np.bincount(of, values[which], codes).astype(np.float64, copy=False)
+    return sums, np.bincount(of, minlength=codes)
 
 
 def expected(shown: UniqueHits, train: Flags) -> Floats:
@@ -53,7 +59,9 @@ def expected(shown: UniqueHits, train: Flags) -> Floats:
     shares = np.array([overall if one is None else one for one in calibration(shown, train)])
     by_grade: Floats = shares[shown.machine]
     others = _others(shown.query, by_grade)
-    rest = others - _mean_by_grade(others, shown.machine, train)
+    sums, counts = _by_grade(others, shown.machine, train)
+    means = np.where(counts > 0, sums / np.maximum(counts, 1), others.mean())
+    rest = others - means[shown.machine]
     spread = float((rest[train] ** 2).sum())
     if math.isclose(spread, 0, abs_tol=1e-12):
         return by_grade
@@ -66,16 +74,6 @@ def _others(query: Codes, values: Floats) -> Floats:
     """Mean of the other values of each one's query; where there is none, that of all."""
     sums, counts = np.bincount(query, values)[query], np.bincount(query)[query]
     found: Floats = np.where(counts > 1, (sums - values) / np.maximum(counts - 1, 1), values.mean())
-    return found
-
-
-def _mean_by_grade(values: Floats, machine: Codes, train: Flags) -> Floats:
-    """Mean of the values of ``train`` with each one's grade; where there is none, that of all."""
-    codes = int(machine.max(initial=0)) + 1
-    counts = np.bincount(machine[train], minlength=codes)
-    sums = np.bincount(machine[train], values[train], codes)
-    means = np.where(counts > 0, sums / np.maximum(counts, 1), values.mean())
-    found: Floats = means[machine]
     return found
 
 

@@ -13,6 +13,7 @@ from scipy.special import stdtrit
 from harness.core.errors import EvidenceError
 from harness.core.printable import many
 from harness.core.scores import Estimate
+from harness.stats.bootstrap import by_cluster
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.int64]
@@ -88,7 +89,7 @@ def alpha(units: Sequence[Sequence[int]], clusters: Codes, *, confidence: float)
     pairs = counts[:, :, None] * counts[:, None, :]
     places = np.arange(counts.shape[1])
     pairs[:, places, places] -= counts
-    tables = _by_cluster(pairs / (of - 1)[:, None, None], clusters)
+    tables, _ = by_cluster(pairs / (of - 1)[:, None, None], clusters)
 
     def value(table: Floats) -> float:
         each = table.sum(axis=1)
@@ -113,7 +114,7 @@ def fleiss(
     counts = _counts(units)
     agreed = ((counts**2).sum(axis=1) - many) / (many * (many - 1))
     rows = np.column_stack([counts / many, agreed, np.ones(len(units))])
-    tables = _by_cluster(rows, clusters)
+    tables, _ = by_cluster(rows, clusters)
 
     def value(table: Floats) -> float:
         total = table[-1]
@@ -128,10 +129,3 @@ def _counts(units: Sequence[Sequence[int]]) -> Floats:
     grades = sorted({grade for unit in units for grade in unit})
     found = [[float(list(unit).count(grade)) for grade in grades] for unit in units]
     return np.array(found).reshape(len(units), len(grades))
-
-
-def _by_cluster(values: Floats, clusters: Codes) -> Floats:
-    names, of = np.unique(clusters, return_inverse=True)
-    found = np.zeros((len(names), *values.shape[1:]))
-    np.add.at(found, of, values)
-    return found

@@ -11,12 +11,8 @@ from scipy.special import bdtr, stdtrit
 from harness.core.errors import EvidenceError
 from harness.core.scores import Estimate
 
+Floats = NDArray[np.float64]
 Nanoseconds = NDArray[np.int64]
-
-
-def percentile_ns(elapsed_ns: Nanoseconds, percent: float) -> float:
-    """Percentile over every query and repetition."""
-    return float(_percentile(checked(elapsed_ns).reshape(1, -1), percent)[0])
 
 
 def order_interval(
@@ -32,10 +28,10 @@ def order_interval(
     low, high = order_ends(times, percent, (1 - confidence) / 2)
     if not low or math.isinf(high):
         return None
-    return Estimate(percentile_ns(elapsed_ns, percent), low, high, times.size)
+    return Estimate(float(np.percentile(times, percent)), low, high, times.size)
 
 
-def order_ends(values: NDArray[np.float64], percent: float, tail: float) -> tuple[float, float]:
+def order_ends(values: Floats, percent: float, tail: float) -> tuple[float, float]:
     """Return order statistics beyond which the percentile lies at a rate of ``tail`` a side.
 
     ``values`` are above 0, shape (processes, queries). Queries are counted: an end leaves as many
@@ -52,7 +48,7 @@ def order_ends(values: NDArray[np.float64], percent: float, tail: float) -> tupl
     )
 
 
-def checked(elapsed_ns: Nanoseconds) -> NDArray[np.float64]:
+def checked(elapsed_ns: Nanoseconds) -> Floats:
     """Return the times as floats, which cannot wrap when they are summed."""
     if not elapsed_ns.size:
         raise EvidenceError("no times were given; race at least one query")
@@ -61,11 +57,6 @@ def checked(elapsed_ns: Nanoseconds) -> NDArray[np.float64]:
             f"a time of {elapsed_ns.min()} ns is not above 0: a counter wrapped or was never set"
         )
     return elapsed_ns.astype(np.float64)
-
-
-def _percentile(rows: NDArray[np.float64], percent: float) -> NDArray[np.float64]:
-    found: NDArray[np.float64] = np.percentile(rows, percent, axis=1)
-    return found
 
 
 def repeat_ratio(
@@ -110,7 +101,7 @@ def shared_ratio(
     return _geometric(np.ma.compressed(after - before), confidence)
 
 
-def _geometric(logs: NDArray[np.float64], confidence: float) -> Estimate | None:
+def _geometric(logs: Floats, confidence: float) -> Estimate | None:
     count = len(logs)
     if count <= 1:
         return None
@@ -118,9 +109,6 @@ def _geometric(logs: NDArray[np.float64], confidence: float) -> Estimate | None:
     reach /= count**0.5
     mean = float(logs.mean())
     return Estimate(math.exp(mean), math.exp(mean - reach), math.exp(mean + reach), count)
-
-
-Floats = NDArray[np.float64]
 
 
 def percentile(elapsed_ns: Nanoseconds, percent: float, *, confidence: float) -> Estimate:

@@ -14,15 +14,13 @@ from harness.agreement import (
     ABSENT,
     Class,
     ComparisonTally,
+    Discordance,
     RankPair,
     agree,
     classify,
     jaccard,
-    length_difference,
     pseudo_ndcg,
     rbo,
-    serving_only,
-    shadow_only,
     tally,
     tau,
     tau_ap,
@@ -40,7 +38,6 @@ CANDIDATE = run_of({"r": ["m", "z"], "q": ["a"], "p": ["c", "x", "a"]}, "candida
 def test_matches_by_query_and_document_whatever_the_order() -> None:
     pair = RankPair.of(CONTROL, CANDIDATE)
     assert pair.query_ids == ("p", "q", "r")
-    assert pair.control_rows.tolist() == [0, 1, 2]
     assert pair.candidate_rows.tolist() == [2, 1, 0]
     assert pair.control_length.tolist() == [3, 0, 1]
     assert pair.candidate_length.tolist() == [3, 1, 2]
@@ -308,7 +305,7 @@ def test_a_persistence_outside_0_and_1_is_refused(p: float) -> None:
 def test_equals_scipy_and_is_undefined_below_two_shared(
     a: list[str], b: list[str], depth: int
 ) -> None:
-    ours = tau(pair_of(a, b), depth)
+    ours = tau(Discordance.of(pair_of(a, b), depth))
     ranks = shared_ranks(a[:depth], b[:depth])
     if len(ranks[0]) < 2:
         assert ours.defined.tolist() == [False]
@@ -322,7 +319,8 @@ def test_equals_scipy_and_is_undefined_below_two_shared(
     ("a", "b", "wanted"), [("abcd", "abcd", 1.0), ("abcd", "dcba", -1.0), ("abc", "acb", 1 / 3)]
 )
 def test_worked_examples(a: str, b: str, wanted: float) -> None:
-    assert tau(pair_of(list(a), list(b)), 10).values.tolist() == [pytest.approx(wanted)]
+    found = tau(Discordance.of(pair_of(list(a), list(b)), 10))
+    assert found.values.tolist() == [pytest.approx(wanted)]
 
 
 def one_way(a: Sequence[str], b: Sequence[str]) -> float:
@@ -336,7 +334,10 @@ def one_way(a: Sequence[str], b: Sequence[str]) -> float:
 @settings(deadline=None)
 @given(a=rankings, b=rankings, depth=depths)
 def test_is_the_formula_both_ways_and_symmetric(a: list[str], b: list[str], depth: int) -> None:
-    ours, swapped = tau_ap(pair_of(a, b), depth), tau_ap(pair_of(b, a), depth)
+    ours, swapped = (
+        tau_ap(Discordance.of(pair_of(a, b), depth)),
+        tau_ap(Discordance.of(pair_of(b, a), depth)),
+    )
     here = [d for d in a[:depth] if d in b[:depth]]
     there = [d for d in b[:depth] if d in a[:depth]]
     if len(here) < 2:
@@ -354,9 +355,9 @@ def test_many_queries_are_what_each_is_alone(monkeypatch: pytest.MonkeyPatch) ->
     from tests.make.runs import random_case
 
     control, candidate = random_case(1)[0], random_case(2)[0]
-    whole = tau_ap(RankPair.of(control, candidate), 20).values.tolist()
+    whole = tau_ap(Discordance.of(RankPair.of(control, candidate), 20)).values.tolist()
     monkeypatch.setattr(agreement, "BLOCK", 50)
-    assert tau_ap(RankPair.of(control, candidate), 20).values.tolist() == whole
+    assert tau_ap(Discordance.of(RankPair.of(control, candidate), 20)).values.tolist() == whole
 
 
 @settings(deadline=None)
@@ -384,8 +385,15 @@ def test_an_empty_serving_list_judges_nothing() -> None:
 
 
 def test_worked_example_of_counts() -> None:
-    pair = pair_of(list("abcde"), list("bcx"))
-    assert serving_only(pair, 10).tolist() == [3]
-    assert shadow_only(pair, 10).tolist() == [1]
-    assert serving_only(pair, 2).tolist() == [1]
-    assert length_difference(pair).tolist() == [-2]
+    runs = (run_of({"q": list(docs)}) for docs in ("abcde", "bcx"))
+    found = agree(*runs, depths=(2, 10), p=0.9).scores
+    assert {name: found[name].values.tolist() for name in COUNTS} == COUNTS
+
+
+COUNTS = {
+    "serving_only@10": [3.0],
+    "shadow_only@10": [1.0],
+    "serving_only@2": [1.0],
+    "shadow_only@2": [1.0],
+    "length_difference": [-2.0],
+}

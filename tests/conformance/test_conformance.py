@@ -18,7 +18,7 @@ from harness.core.errors import BadFile, DatasetError, EvidenceError, InvalidArm
 from harness.core.records import Qrels
 from harness.core.run import Run, Status
 from harness.corpus.trec import MissingQuery, read_run
-from harness.measures.quality import coverage, missing, score
+from harness.measures.quality import score
 from tests.make.runs import qrels_of, run_of
 
 RANKED = ("nDCG@10", "RR@10", "RR", "P@1", "P@10", "AP@100", "R@50")
@@ -117,7 +117,6 @@ def test_c05_a_judged_query_missing_from_the_run_is_lost_and_counted(tmp_path: P
     found = score(run, qrels, RANKED, asked)["nDCG@10"]
     assert found.by_query == {"here": 1.0}
     assert found.undefined == {"not_asked": ("gone", "unasked")}
-    assert missing(run, qrels, asked) == ("gone", "unasked")
     (tmp_path / "x.trec").write_text("here Q0 a 1 1.0 x\n")
     empty = read_run(tmp_path / "x.trec", "x", asked, missing=MissingQuery.EMPTY)
     said = score(empty, qrels, RANKED, asked)["nDCG@10"]
@@ -130,8 +129,7 @@ def test_c06_an_empty_answer_scores_0_and_is_counted() -> None:
     qrels = qrels_of({"full": {"a": 1}, "empty": {"a": 1}})
     for scores in score(run, qrels, RANKED, run.query_ids).values():
         assert scores.by_query["empty"] == 0.0
-    assert coverage(run, qrels, run.query_ids).empty == ("empty",)
-    assert missing(run, qrels, run.query_ids) == ()
+        assert scores.undefined == {}
 
 
 def test_c07_a_query_without_judgements_is_left_out_of_quality_and_kept_for_overlap() -> None:

@@ -13,7 +13,7 @@ from harness.core.errors import EvidenceError
 from harness.core.evidence import ArmResult, Evidence
 from harness.core.gate import Cause, Finding, Verdict
 from harness.core.run import Row, Run, Status
-from harness.gates.base.queries import class_of
+from harness.gates.base.queries import check_compared
 from tests.make import gate_inputs
 
 FLOOR = {"measure": "Jaccard@50", "floor": 0.8, "min_queries": 20}
@@ -135,14 +135,14 @@ def classed(classes: Sequence[str], **changes: object) -> Evidence:
 def test_what_was_passed_over_is_not_taken_for_equal(why: str) -> None:
     said = rf"10 queries that both arms answered were not compared \(.*: {why}\)"
     with pytest.raises(EvidenceError, match=said):
-        class_of(classed(["exact"] * 90 + [why] * 10))
+        check_compared(classed(["exact"] * 90 + [why] * 10))
 
 
 @pytest.mark.slow
 def test_queries_that_were_never_compared_are_refused() -> None:
     few = gate_inputs.agreement(50, "Jaccard@50", None)
     with pytest.raises(EvidenceError, match=r"50 queries .* not compared \(.*: never tried\)"):
-        class_of(replace(gate_inputs.evidence(100), agreement=few))
+        check_compared(replace(gate_inputs.evidence(100), agreement=few))
 
 
 def agreeing(mean: float, spread: float = 0.05, noise: float = 1.0) -> Evidence:
@@ -320,6 +320,10 @@ def test_harm_to_one_slice_is_found_behind_a_good_mean() -> None:
 def test_no_harm_passes() -> None:
     finding = gate_inputs.judge("no_slice_harmed", sliced(0.0, 0.01, -0.01), **SETTINGS)
     assert finding.verdict is Verdict.PASS
+    assert "more" not in finding.reason
+    many = gate_inputs.judge("no_slice_harmed", sliced(0.0, 0.01, -0.01, 0.02, 0.03), **SETTINGS)
+    assert "first: kind2 -0.0" in many.reason
+    assert many.reason.endswith(", and 2 more")
 
 
 def test_absence_of_evidence_is_not_green() -> None:

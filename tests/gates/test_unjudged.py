@@ -16,6 +16,7 @@ from harness.core.records import Qrels
 from harness.core.run import Row, Run, Status
 from harness.core.scores import Estimate
 from harness.gates.base import rules
+from harness.gates.base.completions import Bound
 from harness.gates.base.differences import Looks
 from harness.gates.base.rules import Margin, MinQueries, above, below, within
 from harness.measures import missing_judgements
@@ -193,13 +194,24 @@ def with_sample(of: Evidence, sample: Sample) -> Evidence:
     return replace(of, kinds={**of.kinds, Samples: Samples({sample.key: sample})})
 
 
-def test_a_judged_sample_settles_it_in_a_sentence() -> None:
+@pytest.mark.parametrize(
+    ("rule", "verdict"),
+    [
+        ("non_inferior", Verdict.PASS),
+        ("equivalent", Verdict.PASS),
+        ("superior", Verdict.FAIL),
+    ],
+)
+def test_a_judged_sample_settles_it_in_a_sentence(rule: str, verdict: Verdict) -> None:
+    """It takes as many hits as the remedy says, and with half of them it is open."""
     of, truth = alike(0.0, 1)
-    before = ask(of)
+    before = ask(of, rule)
     assert before.verdict is Verdict.INCONCLUSIVE
     size = int(before.remedy.split()[4].replace(",", ""))
-    finding = ask(with_sample(of, sampled(of, truth, round(1.1 * size))))
-    assert finding.verdict is Verdict.PASS, finding.reason
+    few = ask(with_sample(of, sampled(of, truth, size // 2)), rule)
+    assert few.verdict is Verdict.INCONCLUSIVE
+    finding = ask(with_sample(of, sampled(of, truth, round(1.1 * size))), rule)
+    assert finding.verdict is verdict, finding.reason
     assert "that were drawn and judged by ada none is, so at most" in finding.reason
 
 
@@ -363,3 +375,34 @@ def test_queries_added_until_it_passes_promote_falsely_as_rarely_as_it_says() ->
     assert ever.mean() <= chance(0.025, 200)
     sure = sequential.evalues_each(values[:, :20] / 4, span=span, confidence=0.95, clusters=None)
     assert all(one.low > -0.1 for one in sure)
+
+
+@pytest.mark.parametrize(
+    ("bound", "low", "high", "room"),
+    [
+        (Bound(-0.1), 0.0, 0.2, (0.1, np.inf)),
+        (Bound(-0.1), -0.3, -0.2, (np.inf, 0.1)),
+        (Bound(-0.1), -0.2, 0.0, (-1.0, -1.0)),
+        (Bound(0.1, both=True), -0.05, 0.04, (0.05, 0.06)),
+        (Bound(0.1, both=True), 0.2, 0.3, (0.1, np.inf)),
+        (Bound(0.1, both=True), -0.3, -0.2, (np.inf, 0.1)),
+        (Bound(0.1, both=True), -0.3, 0.2, (-1.0, -1.0)),
+    ],
+)
+def test_an_end_has_room_until_the_verdict_turns(
+    bound: Bound, low: float, high: float, room: tuple[float, float]
+) -> None:
+    assert bound.room(Estimate(0.0, low, high, 10)) == pytest.approx(room)
+
+
+def test_what_was_drawn_for_certain_leaves_nothing_open() -> None:
+    of, truth = alike(0.3, 2, 60)
+    runs = of.control.run, of.candidate.run
+    assert of.qrels is not None
+    open_ = missing(*runs, of.qrels, "nDCG@10")
+    found = missing_judgements.judge(open_, runs, of.qrels, sampled(of, truth, len(open_.query)))
+    assert found.span == ValueRange(0.0, 0.0)
+    assert not found.change.any()
+    whole = Qrels({q: {**of.qrels.grades[q], **truth[q]} for q in of.qrels.grades})
+    now = [score(run, whole, ["nDCG@10"], open_.query_ids)["nDCG@10"].values for run in runs]
+    assert open_.difference + found.certain == pytest.approx(now[1] - now[0])

@@ -1,8 +1,7 @@
-"""Quality of a run: coverage, values, and their means."""
+"""Quality of a run: values, reasons, and their means."""
 
 from __future__ import annotations
 
-from dataclasses import fields
 from typing import Any
 
 import pytest
@@ -12,7 +11,7 @@ from harness.core.errors import EvidenceError, InvalidArm
 from harness.core.run import Status
 from harness.measures import quality
 from harness.measures.name import COMMON, SHARE, parse
-from harness.measures.quality import coverage, missing, oracle, score, summarise, summarise_each
+from harness.measures.quality import oracle, score, summarise, summarise_each
 from harness.stats.inference import Inference
 from tests.make.runs import qrels_of, random_case, run_of, scores_of
 
@@ -150,35 +149,31 @@ QRELS = qrels_of({"hit": {"a": 1}, "none": {"a": 0}, "broke": {"a": 2}, "absent"
 ASKED = ("absent", "hit", "none", "broke", "slow", "never", "ghost")
 
 
-def test_each_query_ends_in_one_way_and_is_judged_in_one_way() -> None:
-    found = coverage(RUN, QRELS, ASKED)
-    assert (found.answered, found.empty) == (("hit",), ("none",))
-    assert (found.failed, found.timed_out) == (("broke",), ("slow",))
-    assert found.missing == ("absent", "never", "ghost")
-    assert found.answerable == ("absent", "hit", "broke")
-    assert (found.negative, found.unjudged) == (("none",), ("slow", "never", "ghost"))
-    parts = [getattr(found, field.name) for field in fields(found)]
-    assert sorted(sum(parts[:5], ())) == sorted(sum(parts[5:], ())) == sorted(ASKED)
-
-
-def test_missing_counts_judged_queries_only() -> None:
-    assert missing(RUN, QRELS, ASKED) == ("absent",)
+def test_each_query_has_a_value_or_one_reason() -> None:
+    found = score(RUN, QRELS, ("RR", "Judged"), ASKED)
+    unjudged = ("slow", "never", "ghost")
+    assert found["RR"].by_query == {"hit": 1.0}
+    assert found["RR"].undefined == {
+        "not_asked": ("absent",),
+        "negative_query": ("none",),
+        "failed": ("broke",),
+        "unjudged": unjudged,
+    }
+    assert found["Judged"].by_query == {"hit": 1.0, "none": 0.0}
+    assert found["Judged"].undefined["unjudged"] == unjudged
 
 
 def test_an_empty_query_set_and_a_repeated_query_are_no_evidence() -> None:
     with pytest.raises(EvidenceError, match="query set is empty"):
-        coverage(RUN, QRELS, ())
+        score(RUN, QRELS, ["RR"], ())
     with pytest.raises(EvidenceError, match="query hit is in the set twice"):
-        coverage(RUN, QRELS, ("none", "hit", "hit"))
+        score(RUN, QRELS, ["RR"], ("none", "hit", "hit"))
 
 
-def test_an_arm_that_answers_nothing_is_invalid_and_says_why() -> None:
+def test_an_arm_that_answers_nothing_is_invalid_and_one_that_finds_nothing_is_not() -> None:
     with pytest.raises(InvalidArm, match=r"arm: none of 2 queries was answered \(broken\)"):
-        coverage(RUN, QRELS, ("broke", "slow"))
-
-
-def test_an_arm_that_finds_nothing_is_valid() -> None:
-    assert coverage(run_of({"none": []}), QRELS, ("none",)).empty == ("none",)
+        score(RUN, QRELS, ["RR"], ("broke", "slow"))
+    assert score(run_of({"broke": []}), QRELS, ["RR"], ("broke",))["RR"].by_query == {"broke": 0.0}
 
 
 SURE: dict[str, Any] = {

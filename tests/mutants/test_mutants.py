@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from harness.agreement import Class, KernelResult, RankPair
+from harness.agreement import Class, KernelResult
 from harness.core.engine import Answer, Hit, Searcher
 from harness.core.errors import EvidenceError, IndexNotReady, InvalidArm
 from harness.core.files import write_json
@@ -187,7 +187,6 @@ def pages(project: Toy) -> None:
     report.report(subjects, project.root / "reports", project.root / "receipt.json")
 
 
-Counting = Callable[[RankPair, int], KernelResult]
 NEGATIVES = """
 [[step.gate]]
 name = "Silence"
@@ -205,11 +204,11 @@ max_share = 0.2
 """
 
 
-def filled(honest: Counting) -> Counting:
+def filled(honest: Callable[..., KernelResult]) -> Callable[..., KernelResult]:
     """Put 0 where there is no value."""
 
-    def counting(pair: RankPair, depth: int) -> KernelResult:
-        found = honest(pair, depth)
+    def counting(*given: object) -> KernelResult:
+        found = honest(*given)
         values = np.zeros(len(found.defined))
         values[found.defined] = found.values
         return KernelResult(np.ones(len(values), dtype=bool), values)

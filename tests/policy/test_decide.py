@@ -16,7 +16,7 @@ from harness.core.errors import EvidenceError
 from harness.core.evidence import ArmResult, Evidence
 from harness.core.gate import OF_VERDICT, Cause, Finding, Outcome, StepDecision, Verdict
 from harness.core.run import Conditions, Row, Run, Status
-from harness.gates import agreement_floor, negatives, non_inferior, superior
+from harness.gates import answers, quality
 from harness.gates.base.rules import GateSettings
 from harness.policy.age import check_age
 from harness.policy.decision import Unmet, decide, exit_code, judge_over, unmet, worst
@@ -381,9 +381,9 @@ def test_two_engines_have_two_indexes_and_two_settings_may_share_one(
 
 
 ASKED = Conditions(k=100, time_limit_s=10.0)
-QUALITY = non_inferior.NonInferiorSettings(measure="nDCG@10", margin=0.02, min_queries=2)
-FOUND = non_inferior.NonInferiorSettings(measure="R@50", margin=0.02, min_queries=2)
-OVERLAP = agreement_floor.AgreementFloorSettings(measure="RBO", floor=0.8, min_queries=2)
+QUALITY = quality.NonInferiorSettings(measure="nDCG@10", margin=0.02, min_queries=2)
+FOUND = quality.NonInferiorSettings(measure="R@50", margin=0.02, min_queries=2)
+OVERLAP = answers.AgreementFloorSettings(measure="RBO", floor=0.8, min_queries=2)
 
 
 def asked(side: ArmResult, conditions: Conditions | None) -> ArmResult:
@@ -422,7 +422,7 @@ def test_a_candidate_that_was_asked_otherwise_is_not_judged(other: Conditions) -
 def test_a_further_arm_of_the_gate_must_have_been_asked_alike_too() -> None:
     floor = asked(gate_inputs.side("floor", 20), Conditions(k=10, time_limit_s=10.0))
     evidence = replace(measured(), others={"floor": floor})
-    gain = superior.SuperiorSettings(measure="nDCG@10", margin=0.0, versus="floor", min_queries=2)
+    gain = quality.SuperiorSettings(measure="nDCG@10", margin=0.0, versus="floor", min_queries=2)
     assert "floor: 10 hits" in said(gain, evidence)
     assert not said(QUALITY, evidence)
 
@@ -433,7 +433,7 @@ def test_no_gate_looks_deeper_than_the_arms_were_asked() -> None:
     assert "returned 20 hits a query, and the gate looks at 50" in said(
         FOUND, measured(shallow, shallow)
     )
-    silence = negatives.NegativesSettings(measure="nDCG@10", depth=30, max_more=0.1, min_queries=2)
+    silence = quality.NegativesSettings(measure="nDCG@10", depth=30, max_more=0.1, min_queries=2)
     assert "the gate looks at 30" in said(silence, measured(shallow, shallow))
 
 

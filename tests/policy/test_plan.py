@@ -33,7 +33,6 @@ from harness.policy.plan import (
     IndependentQueries,
     MeanForecast,
     Need,
-    PlannedNeed,
     Raced,
     needs,
     plan,
@@ -60,7 +59,7 @@ def of(*gates: Gate) -> Policy:
     return Policy("p", 1, 1, RULES, (step(*gates),), chained=False)
 
 
-def planned(*gates: Gate, pilot: bool = False, **assume: float) -> tuple[PlannedNeed, ...]:
+def planned(*gates: Gate, pilot: bool = False, **assume: float) -> tuple[Need, ...]:
     pilots = {"s": evidence()} if pilot else {}
     (found,) = plan(of(*gates), SET, pilots, Assumed(**assume))
     return found.needs
@@ -73,11 +72,11 @@ def only(asked: Gate, **assume: float) -> Need:
 
 @pytest.mark.slow
 def test_a_query_set_is_counted_by_what_its_queries_are_good_for() -> None:
-    assert SET.every() == IndependentQueries(60, 59)
-    assert SET.of_quality(None) == IndependentQueries(50, 49)
-    assert SET.of_quality("short") == IndependentQueries(20, 19)
-    assert SET.of_quality("unknown") == IndependentQueries(0, 0)
-    assert SET.without_answer() == IndependentQueries(5, 5)
+    assert SET.count(SET.queries) == IndependentQueries(60, 59)
+    assert SET.count(SET.answerable) == IndependentQueries(50, 49)
+    assert SET.count(SET.answerable, "short") == IndependentQueries(20, 19)
+    assert SET.count(SET.answerable, "unknown") == IndependentQueries(0, 0)
+    assert SET.count(SET.negative) == IndependentQueries(5, 5)
 
 
 @pytest.mark.slow
@@ -159,7 +158,7 @@ def test_gates_that_must_all_pass_ask_for_more_than_one() -> None:
 def test_a_race_is_counted_in_processes_and_queries() -> None:
     asked = gate("latency_ratio", percent="p95", max_ratio=2.0, max_noise=1.5, max_stolen=0.1)
     (found,) = planned(asked)
-    assert (found.need.least, found.need.processes) == (86, 3)
+    assert (found.least, found.processes) == (86, 3)
     assert (found.lacks, found.lacks_processes) == (56, 1)
     (whole,) = plan(of(asked), SET, {})
     assert whole.lacking == ("56 queries raced", "1 processes")
@@ -187,8 +186,8 @@ def test_every_rule_is_planned_or_says_that_it_is_not() -> None:
             assert {each.gate.name for each in one.needs} == {g.name for g in one.step.gates}
             for each in one.needs:
                 seen.add(each.gate.rule.name)
-                assert each.need.least or each.need.note, (path, each.gate.name)
-                assert "cannot be planned" not in each.need.note, (path, each.gate.name)
+                assert each.least or each.note, (path, each.gate.name)
+                assert "cannot be planned" not in each.note, (path, each.gate.name)
     assert len(seen) > 8
 
 
@@ -205,7 +204,7 @@ def test_an_equal_candidate_takes_what_its_moves_cost() -> None:
         assert passed.mean() == pytest.approx(RULES.power, abs=0.05), moved
     assert not only(gate("superior", margin=0.05)).equal
     (both,) = planned(gate("equivalent", margin=0.05))
-    assert dict(both.need.equal)[0.3] > found[0.3]
+    assert dict(both.equal)[0.3] > found[0.3]
 
 
 @pytest.mark.slow
@@ -215,7 +214,7 @@ def test_what_a_small_set_can_decide_is_said() -> None:
     given = evidence(30, spread=0.1)
     for gain, verdict in ((-0.02, "inconclusive"), (0.02, "pass")):
         (found,) = plan(of(asked), SET, {"s": given}, Assumed(gain=0.1))[0].needs
-        forecast = found.need.forecast
+        forecast = found.forecast
         assert isinstance(forecast, MeanForecast)
         ends = forecast.decides(RULES, 30)
         assert ends is not None

@@ -16,7 +16,7 @@ from harness.core.evidence import ArmResult
 from harness.core.records import Qrels
 from harness.core.run import Row, Run, Status
 from harness.core.scores import Estimate, Paired
-from harness.gates import equivalent
+from harness.gates import quality
 from harness.measures.quality import score
 from harness.policy.load import load_policy
 from harness.report.inputs import ReportInput, Trust
@@ -124,7 +124,7 @@ def test_a_bound_on_both_sides_is_two() -> None:
     assert made.trust
     step = next(one for one in made.trust.policy.steps if one.name == STEP)
     said = {"measure": "RR@10", "margin": 0.05, "min_queries": 2}
-    gate = replace(step.gates[0], settings=equivalent.EquivalentSettings.model_validate(said))
+    gate = replace(step.gates[0], settings=quality.EquivalentSettings.model_validate(said))
     policy = replace(made.trust.policy, steps=(replace(step, gates=(gate,)),))
     both = replace(made, trust=replace(made.trust, policy=policy))
     assert of_means(both, STEP) == {"RR@10": (-0.05, 0.05)}

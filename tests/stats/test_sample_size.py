@@ -345,3 +345,11 @@ def test_agrees_with_scipy_and_is_never_stricter_than_holm(p_values: list[float]
     raw = np.array(p_values, dtype=np.float64)
     assert fdr_adjusted(raw) == pytest.approx(stats.false_discovery_control(raw))
     assert (fdr_adjusted(raw) <= significance.adjusted(raw) + 1e-12).all()
+
+
+@pytest.mark.parametrize(
+    ("values", "df"), [([1.0, -1.0, 1.0, -1.0], 3.0), ([0.0] * 9 + [1.0], 2.8125), ([0, 0, 1], 2.0)]
+)
+def test_the_freedom_of_a_spread_is_satterthwaites(values: list[float], df: float) -> None:
+    pilot = Pilot.of(np.array(values, dtype=np.float64), span=ValueRange(-1, 1), clusters=None)
+    assert pilot.df == pytest.approx(df)

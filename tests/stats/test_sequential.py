@@ -76,6 +76,7 @@ def test_only_failures_and_only_successes_reach_the_edge() -> None:
     assert after([0.0] * 400).interval().low == 0.0
     assert after([1.0] * 400).interval().low > 0.97
     assert after([1.0] * 400).interval().high == 1.0
+    assert after([1.0, 0.0, 0.0, 0.0]).interval().value == 0.25
 
 
 def test_looking_after_every_query_is_wrong_as_rarely_as_it_says() -> None:

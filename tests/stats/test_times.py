@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from scipy import stats
 
 from benchmarks.simulate_times import AT_BOUND, EQUAL, fast_enough, missed
 from harness.core.errors import EvidenceError
@@ -30,8 +31,8 @@ def times(seed: int, shape: tuple[int, int], factor: float = 1.0) -> NDArray[np.
 
 def test_percentile_is_over_all_times() -> None:
     elapsed = np.array([[10, 20], [30, 40]], dtype=np.int64)
-    assert stats_times.percentile_ns(elapsed, 50) == 25.0
-    assert stats_times.percentile_ns(elapsed, 100) == 40.0
+    for percent, value in ((50, 25.0), (100, 40.0)):
+        assert stats_times.percentile(elapsed, percent, confidence=0.95).value == value
 
 
 def test_order_interval_matches_the_binomial_table() -> None:
@@ -124,6 +125,12 @@ def test_the_mean_is_of_these_queries_alone() -> None:
     found = stats_times.mean_ratio(rare, control, confidence=0.95)
     assert found.value > 3
     assert width(found) < 0.2
+    steady = np.array([[100, 300], [100, 300]])
+    double = stats_times.mean_ratio(2 * steady, steady, confidence=0.95)
+    assert (double.low, double.value, double.high) == pytest.approx((2, 2, 2))
+    apart = stats_times.mean_ratio(np.array([[200, 600], [400, 1_200]]), steady, confidence=0.95)
+    reach = stats.t.ppf(0.975, 1) * np.log([2, 4]).std(ddof=1) / np.sqrt(2)
+    assert np.log([apart.low, apart.high]) == pytest.approx(np.log(3) + reach * np.array([-1, 1]))
 
 
 def test_processes_that_differ_widen_every_interval() -> None:
@@ -199,6 +206,15 @@ def cached(seed: int, queries: int = 60) -> NDArray[np.int64]:
 
 
 TURNS = (np.arange(60) + np.arange(4)[:, None]) % 3
+
+
+def test_the_ratio_of_two_texts_has_students_interval() -> None:
+    first, again = np.array([[100, 200, 400]]), np.array([[50, 150, 400]])
+    logs = np.log([0.5, 0.75, 1.0])
+    found = repeat_ratio(first, again, confidence=0.9)
+    assert found is not None
+    ends = stats.t.interval(0.9, 2, loc=logs.mean(), scale=stats.sem(logs))
+    assert np.log([found.value, found.low, found.high]) == pytest.approx([logs.mean(), *ends])
 
 
 def test_without_a_cache_a_text_takes_as_long_again() -> None:

@@ -106,17 +106,12 @@ class Completions:
         if not any(self.judged.span):
             return interval(known, None, rules)
         own = interval(known, None, half(rules))
-        change = self.change(len(lost), interval, rules)
+        change = interval(
+            np.append(self.judged.change, np.zeros(len(lost))), self.judged.span, half(rules)
+        )
         return Estimate(
             own.value + change.value, own.low + change.low, own.high + change.high, own.n
         )
-
-    def change(self, lost: int, interval: Interval, rules: Rules) -> Estimate:
-        """Return the mean change that the unjudged hits make, by the sample."""
-        if self.judged is None:
-            raise ValueError("no sample is judged")
-        values = np.append(self.judged.change, np.zeros(lost))
-        return interval(values, self.judged.span, half(rules))
 
     def said(self, bound: Bound, interval: Interval, rules: Rules) -> str:
         """Describe what the unjudged hits do to the verdict."""
@@ -128,7 +123,7 @@ class Completions:
         if not any(self.judged.span):
             return f"; with all of {hits} judged by {self.by}"
         known = interval(self.known, None, half(rules))
-        change = self.change(0, interval, rules)
+        change = interval(self.judged.change, self.judged.span, half(rules))
         turns = self._turns(bound, known)
         down = self._down(bound, known)
         most = self._share(-change.low if down else change.high, down=down)
@@ -169,7 +164,7 @@ class Completions:
         """
         if bound.verdict(interval(self.known, None, rules)) is Verdict.INCONCLUSIVE:
             return ""
-        if self.judged and not self._is_nearly(bound, interval, rules):
+        if self.judged and not self._is_nearly(self.judged, bound, interval, rules):
             return ""
         if self.left:
             return (
@@ -202,9 +197,11 @@ class Completions:
         rate = missing_judgements.rate_within(self.missing, down / unseen, up / unseen)
         return len(every.query) if rate is None else missing_judgements.expected_size(every, rate)
 
-    def _is_nearly(self, bound: Bound, interval: Interval, rules: Rules) -> bool:
+    def _is_nearly(
+        self, judged: SampledQueries, bound: Bound, interval: Interval, rules: Rules
+    ) -> bool:
         """Return whether the verdict would be that of the judged hits, were the sample large."""
-        known, moved = interval(self.known, None, rules), self.change(0, interval, rules).value
+        known, moved = interval(self.known, None, rules), float(judged.change.mean())
         settled = Estimate(known.value + moved, known.low + moved, known.high + moved, known.n)
         return bound.verdict(settled) is bound.verdict(known)
 

@@ -141,15 +141,15 @@ class PairedComparison:
 
     def estimate(self, rules: Rules) -> Estimate:
         """Mean difference over the paired queries, with room for what is not judged."""
-        return self._over(np.zeros(0), self.known, rules)
+        return self._over(np.zeros(0), rules)
 
     def with_unpaired(self, each: float, rules: Rules) -> Estimate:
         """Mean difference with each lost query counted as ``each``."""
-        return self._over(np.full(len(self.paired.unpaired), each), self.groups, rules)
+        return self._over(np.full(len(self.paired.unpaired), each), rules)
 
     def as_judged(self, rules: Rules) -> Estimate:
         """Mean difference over the paired queries, with every unjudged document irrelevant."""
-        return self._interval(self.paired.difference, self.known, rules)
+        return self._interval(self.paired.difference, None, rules)
 
     def p_above(self, bound: float, rules: Rules) -> float:
         """p-value of "the mean difference is ``bound`` or less"."""
@@ -172,14 +172,14 @@ class PairedComparison:
 
     def unjudged(self, bound: Bound, rules: Rules) -> str:
         """Describe what the unjudged hits do to the verdict; empty where they do nothing."""
-        return self.open.said(bound, self._of_paired, rules) if self.open else ""
+        return self.open.said(bound, self._interval, rules) if self.open else ""
 
     def settled(self, bound: Bound, rules: Rules) -> tuple[str, Cause]:
         """Return what would settle an INCONCLUSIVE, in words, and its cause.
 
         It is more queries where the judgements leave the verdict open too, else more judgements.
         """
-        remedy = self.open.remedy(bound, self._of_paired, rules) if self.open else ""
+        remedy = self.open.remedy(bound, self._interval, rules) if self.open else ""
         if remedy:
             return remedy, Cause.UNJUDGED
         limit = bound.limit if self.paired.difference.mean() > 0 or not bound.both else -bound.limit
@@ -258,28 +258,20 @@ class PairedComparison:
         column = values.reshape(-1, 1)
         return float(chance_above(column, bound, span=span, clusters=groups, largest=largest)[0])
 
-    def _over(
-        self, lost: NDArray[np.float64], groups: NDArray[np.int64] | None, rules: Rules
-    ) -> Estimate:
-        if self.open is None:
-            return self._interval(np.append(self.paired.difference, lost), groups, rules)
-        return self.open.over(
-            lost, lambda values, span, sure: self._interval(values, groups, sure, span), rules
-        )
-
-    def _of_paired(
-        self, values: NDArray[np.float64], span: ValueRange | None, rules: Rules
-    ) -> Estimate:
-        return self._interval(values, self.known, rules, span)
+    def _over(self, lost: NDArray[np.float64], rules: Rules) -> Estimate:
+        if self.open is not None:
+            return self.open.over(lost, self._interval, rules)
+        return self._interval(np.append(self.paired.difference, lost), None, rules)
 
     def _interval(
-        self,
-        values: NDArray[np.float64],
-        groups: NDArray[np.int64] | None,
-        rules: Rules,
-        span: ValueRange | None = None,
+        self, values: NDArray[np.float64], span: ValueRange | None, rules: Rules
     ) -> Estimate:
+        """Mean with its interval of values of the paired queries, and of the lost ones after them.
+
+        Their span is that of the differences where none is given.
+        """
         span = span or self.span
+        groups = None if self.groups is None else self.groups[: len(values)]
         if self.every_look:
             column, sure, largest = values.reshape(-1, 1), rules.confidence, rules.largest_cluster
             (found,) = sequential.evalues_each(

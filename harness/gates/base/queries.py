@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from itertools import compress
 from typing import ClassVar
 
@@ -154,18 +153,19 @@ COMPARED = frozenset(Class) - UNCOMPARED
 NEVER_TRIED = "never tried"
 
 
-def class_of(evidence: Evidence) -> Mapping[str, str]:
-    """Class of each query that was tried (method, section 3).
+def check_compared(evidence: Evidence) -> None:
+    """Refuse an agreement over other queries than both arms answered (method, section 3).
 
-    A query is refused that has an agreement without a comparison, and one that counts as compared
-    although an arm did not answer it, or the reverse.
+    A query is refused that counts as compared although an arm did not answer it, one that has an
+    agreement without a comparison, and one that was answered and skipped, shed, stale or not tried.
     """
     agreement = evidence.agreement
     found = dict(zip(agreement.query_ids, agreement.classes, strict=True))
     compared = {query_id for query_id, named in found.items() if named in COMPARED}
-    for run in (evidence.control.run, evidence.candidate.run):
-        unanswered = compress(run.query_ids, (run.status != Status.ANSWERED).tolist())
-        if silent := tuple(query_id for query_id in unanswered if query_id in compared):
+    runs = evidence.control.run, evidence.candidate.run
+    each = [set(compress(run.query_ids, (run.status == Status.ANSWERED).tolist())) for run in runs]
+    for run, answered in zip(runs, each, strict=True):
+        if silent := tuple(q for q in run.query_ids if q in compared and q not in answered):
             raise EvidenceError(
                 f"{run.arm} did not answer {many(len(silent), 'query')} that count as compared"
                 f" ({some(silent)}); an error is not an empty answer: compare the runs once more"
@@ -176,19 +176,7 @@ def class_of(evidence: Evidence) -> Mapping[str, str]:
                 f"{many(len(wrong), 'query has')} a {name} and no comparison ({some(wrong)});"
                 " a skipped comparison is not an equal one: compare the runs once more"
             )
-    _nothing_passed_over(evidence, found, compared)
-    return found
-
-
-def _nothing_passed_over(
-    evidence: Evidence, found: Mapping[str, str], compared: AbstractSet[str]
-) -> None:
-    """Refuse queries that both arms answered and that were skipped, shed, stale or never tried."""
-    control, candidate = (
-        set(compress(run.query_ids, (run.status == Status.ANSWERED).tolist()))
-        for run in (evidence.control.run, evidence.candidate.run)
-    )
-    if passed := tuple(sorted((control & candidate) - compared)):
+    if passed := tuple(sorted(set.intersection(*each) - compared)):
         whys = ", ".join(sorted({found.get(q, NEVER_TRIED) for q in passed}))
         raise EvidenceError(
             f"{many(len(passed), 'query')} that both arms answered were not compared"

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib import import_module
-from importlib.util import find_spec
+from inspect import isabstract
 from pkgutil import iter_modules
 from types import ModuleType
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple
@@ -86,6 +86,8 @@ class GateSettings(BaseModel, ABC):
     """Keys of one gate in a policy; every key is explicit, and an unknown key is an error."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+    rule: ClassVar[str] = ""
+    """The rule's name; empty for that of its module."""
     timed: ClassVar[bool] = False
     needs: ClassVar[tuple[type, ...]] = ()
     """Kinds of evidence without which the gate is INCONCLUSIVE, as their ``absent`` says."""
@@ -158,14 +160,14 @@ class GateSettings(BaseModel, ABC):
         p_value: float | None = None,
         cause: Cause | None = None,
     ) -> Finding:
-        """Return a finding with this gate's bound; the rule is the module of the settings.
+        """Return a finding with this gate's bound and rule.
 
         ``cause`` explains an INCONCLUSIVE that is not the interval's own.
         """
         own = OF_VERDICT[verdict]
         return Finding(
             gate=gate,
-            rule=type(self).__module__.rpartition(".")[2],
+            rule=self.rule or type(self).__module__.rpartition(".")[2],
             verdict=verdict,
             cause=cause or own if verdict is Verdict.INCONCLUSIVE else own,
             reason=reason,
@@ -248,7 +250,7 @@ Judge = Callable[[str, Any, Evidence, Rules], Finding]
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A module with ``judge`` and a class of settings."""
+    """A class of settings, and the function that judges by them."""
 
     name: str
     settings: type[GateSettings]
@@ -271,8 +273,23 @@ class Unknown(GateSettings):
 
 def names() -> tuple[str, ...]:
     """Name every rule, in alphabetical order: of this package, then of the slices."""
-    own = (module.name for module in iter_modules(harness.gates.__path__) if not module.ispkg)
-    return tuple(sorted({*own, *RULES, *_added()}))
+    return tuple(sorted({*(rule.name for rule in _own()), *RULES, *_added()}))
+
+
+def _own() -> Iterator[Rule]:
+    """Find the rules of this package."""
+    for found in iter_modules(harness.gates.__path__):
+        if not found.ispkg:
+            yield from _rules_of(import_module(f"harness.gates.{found.name}"))
+
+
+def _rules_of(module: ModuleType) -> Iterator[Rule]:
+    """Find the classes of settings that a module defines, each with ``judge_RULE`` or ``judge``."""
+    for one in vars(module).values():
+        is_own = isinstance(one, type) and one.__module__ == module.__name__
+        if is_own and issubclass(one, GateSettings) and not isabstract(one):
+            name = one.rule or module.__name__.rpartition(".")[2]
+            yield Rule(name, one, getattr(module, f"judge_{name}", None) or module.judge)
 
 
 def _added() -> Mapping[str, str]:
@@ -281,25 +298,17 @@ def _added() -> Mapping[str, str]:
 
 def load(name: str) -> Rule:
     """Import the rule called ``name``; one of a slice that is absent judges nothing."""
-    if name not in (known := names()):
-        raise UnknownName("rule", name, known)
-    at = f"harness.gates.{name}" if name not in RULES else ""
-    if not (at and find_spec(at)) and not (at := _added().get(name, "")):
+    own, added = {rule.name: rule for rule in _own()}, _added()
+    if name in own:
+        return own[name]
+    if at := added.get(name):
+        path, _, settings = at.partition(":")
+        module = import_module(path)
+        one = getattr(module, settings) if settings else next(_rules_of(module)).settings
+        return Rule(name, one, module.judge)
+    if name in RULES:
         return Rule(name, Unknown, partial(_unknown, name))
-    path, _, settings = at.partition(":")
-    module = import_module(path)
-    return Rule(name, getattr(module, settings) if settings else _own(module), module.judge)
-
-
-def _own(module: ModuleType) -> type[GateSettings]:
-    """Find the one class of settings that a module defines."""
-    classes = (one for one in vars(module).values() if isinstance(one, type))
-    (found,) = (
-        one
-        for one in classes
-        if issubclass(one, GateSettings) and one.__module__ == module.__name__
-    )
-    return found
+    raise UnknownName("rule", name, names())
 
 
 def _unknown(

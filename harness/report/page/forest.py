@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from harness.core.scores import Estimate
-from harness.gates import latency_ratio
+from harness.gates.latency import LatencyRatioSettings
 from harness.policy.decision import asked_means
 from harness.report.inputs import ReportInput
 from harness.report.rounding import MINUS, interval, number, signed
@@ -212,7 +212,7 @@ def of_ratios(report: ReportInput, comparison: str) -> Bounds:
     return _by_row(
         (settings.percent, settings.max_ratio)
         for settings in _settings(report, comparison)
-        if isinstance(settings, latency_ratio.LatencyRatioSettings) and not settings.per_query
+        if isinstance(settings, LatencyRatioSettings) and not settings.per_query
     )
 
 

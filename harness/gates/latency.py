@@ -1,9 +1,10 @@
-"""Gates on the times of a race, and budgets in milliseconds."""
+"""Gates on the times of a race: a budget in milliseconds, and a ratio of the arms."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from itertools import chain
 from typing import Annotated, ClassVar, Literal, NamedTuple
 
 import numpy as np
@@ -12,7 +13,7 @@ from pydantic import Field
 
 from harness.core.evidence import Evidence, Race
 from harness.core.gate import Cause, Finding, Verdict
-from harness.core.printable import many
+from harness.core.printable import counted, many
 from harness.core.scores import Estimate
 from harness.gates.base.rules import (
     MOST_RATIO,
@@ -25,7 +26,7 @@ from harness.gates.base.rules import (
     below,
     plain,
 )
-from harness.stats import times
+from harness.stats import times as clock
 from harness.stats.times import Nanoseconds
 
 Percent = Literal["p50", "p90", "p95", "p99", "p99.5", "p99.9"]
@@ -74,7 +75,7 @@ class TimedSettings(GateSettings):
 
     def fewest(self, confidence: float) -> int:
         """Compute the fewest queries of a PASS, from the percentile and the level."""
-        return times.fewest_for(self.number, confidence)
+        return clock.fewest_for(self.number, confidence)
 
     def hindered(self, race: Race) -> Hindrance | None:  # noqa: ARG002  a budget asks it
         """Return a hindrance of this gate's own; None without one."""
@@ -89,20 +90,13 @@ def judge_times(name: str, settings: TimedSettings, evidence: Evidence, rules: R
     race = evidence.of(Race)
     names = [evidence.clusters.get(query_id, query_id) for query_id in race.query_ids]
     first = sorted({one: at for at, one in reversed([*enumerate(names)])}.values())
-    fewest = settings.fewest(rules.confidence)
     arms = (evidence.control.arm, evidence.candidate.arm)
-    hindrance = _absent(race, arms, len(first), fewest)
-    for arm in arms:
-        hindrance = (
-            hindrance
-            or _stolen(race, settings, arm)
-            or _beside(race, settings, arm)
-            or _shared(race, settings, arm, rules)
-            or _kept(race, settings, arm, rules)
-            or _noise(race, settings, arm)
-        )
-    if hindrance := hindrance or settings.hindered(race):
-        return settings.undecided(name, hindrance.cause, hindrance.reason, hindrance.remedy)
+    hindrances = chain(
+        _too_little(race, arms, len(first), settings.fewest(rules.confidence)),
+        *(_disturbances(race, settings, arm, rules) for arm in arms),
+    )
+    if hindrance := next(hindrances, None) or settings.hindered(race):
+        return settings.undecided(name, *hindrance)
 
     def judged(times: Times) -> tuple[Verdict, Estimate]:
         distinct = {arm: times[arm][:, first] for arm in arms}
@@ -148,106 +142,95 @@ def _steadfast(
 
 def _repeats(race: Race, settings: TimedSettings, arm: str, rules: Rules) -> str:
     """Report a cache: how fast an arm is when a text is repeated; empty if equally fast."""
-    found = times.repeat_ratio(
+    again = clock.repeat_ratio(
         race.elapsed_ns[arm], race.repeated_ns[arm], confidence=rules.confidence
     )
-    if found is None or found.high >= 1 / settings.max_noise:
+    if again is None or again.high >= 1 / settings.max_noise:
         return ""
-    return f"; {arm} has a cache: a text that comes again takes {found.value:.2g} of its first time"
+    return f"; {arm} has a cache: a text that comes again takes {again.value:.2g} of its first time"
 
 
-def _absent(race: Race, arms: tuple[str, ...], distinct: int, fewest: int) -> Hindrance | None:
+def _too_little(
+    race: Race, arms: tuple[str, ...], distinct: int, fewest: int
+) -> Iterator[Hindrance]:
+    """Yield what the race lacks for a verdict on these arms."""
     if missing := [arm for arm in arms if arm not in race.elapsed_ns]:
         absent = f"{', '.join(missing)} did not take part in the race"
-        return Hindrance(Cause.NO_EVIDENCE, absent, AGAIN)
+        yield Hindrance(Cause.NO_EVIDENCE, absent, AGAIN)
     if wrong := [arm for arm in arms if not race.verified.get(arm, False)]:
-        return Hindrance(
+        yield Hindrance(
             Cause.IDENTITY,
             f"the rankings that {', '.join(wrong)} gave in the race were not verified as those of"
             " its run, so its speed means nothing",
             "replay the arm on the index that is raced, then run: harness race",
         )
     if distinct < fewest:
-        return Hindrance(
+        yield Hindrance(
             Cause.TOO_FEW,
             f"{many(distinct, 'query was')} raced, and this percentile takes {fewest} at the"
             " policy's confidence",
             f"race {many(fewest - distinct, 'more query')}: race.queries in params.yaml",
         )
     if len(race.elapsed_ns[arms[0]]) <= 1:
-        return Hindrance(
+        yield Hindrance(
             Cause.TOO_FEW,
             f"{arms[0]} was raced in one process, so it is unknown what another would have shown",
             "race.processes of 3 or more in params.yaml, then run: harness race",
         )
-    return None
 
 
-def _stolen(race: Race, settings: TimedSettings, arm: str) -> Hindrance | None:
-    stolen = race.stolen[arm]
-    if stolen.share <= settings.max_stolen:
-        return None
-    return Hindrance(
-        Cause.MACHINE,
-        f"machine too busy while {arm} was timed: {stolen.by}, {stolen.share:.2%} of the time, and"
-        f" the policy allows {settings.max_stolen:.2%}",
-        "end the other programs, or take a machine of your own, then run: harness race",
-    )
-
-
-def _beside(race: Race, settings: TimedSettings, arm: str) -> Hindrance | None:
-    beside = race.stolen[arm].beside
-    if beside <= settings.max_noise - 1:
-        return None
-    return Hindrance(
-        Cause.OFF_CLOCK,
-        f"{arm} works off the clock: its other threads used {beside:.0%} of the processor time of"
-        f" its answers after they were given, and {settings.max_noise - 1:.0%} is allowed",
-        "let the engine end its work before it answers, then run: harness race",
-    )
-
-
-def _shared(race: Race, settings: TimedSettings, arm: str, rules: Rules) -> Hindrance | None:
-    found = times.shared_ratio(race.elapsed_ns[arm], race.turns[arm], confidence=rules.confidence)
-    if found is None or found.high >= 1 / settings.max_noise:
-        return None
-    return Hindrance(
-        Cause.CACHE,
-        f"{arm} shares a cache with another arm of the race: a text that the other had before"
-        f" takes {found.value:.2g} of its time",
-        "keep the cache in what is opened and not in the module, then run: harness race",
-    )
-
-
-def _kept(race: Race, settings: TimedSettings, arm: str, rules: Rules) -> Hindrance | None:
-    if race.unseen_ns[arm].shape != race.elapsed_ns[arm].shape:
-        return Hindrance(
+def _disturbances(
+    race: Race, settings: TimedSettings, arm: str, rules: Rules
+) -> Iterator[Hindrance]:
+    """Yield what spoils an arm's times: a busy or noisy machine, work off the clock, or caches."""
+    times, unseen, stolen = race.elapsed_ns[arm], race.unseen_ns[arm], race.stolen[arm]
+    faster = 1 / settings.max_noise
+    if stolen.share > settings.max_stolen:
+        yield Hindrance(
+            Cause.MACHINE,
+            f"machine too busy while {arm} was timed: {stolen.by}, {stolen.share:.2%} of the time,"
+            f" and the policy allows {settings.max_stolen:.2%}",
+            "end the other programs, or take a machine of your own, then run: harness race",
+        )
+    if stolen.beside > settings.max_noise - 1:
+        yield Hindrance(
+            Cause.OFF_CLOCK,
+            f"{arm} works off the clock: its other threads used {stolen.beside:.0%} of the"
+            f" processor time of its answers after they were given, and"
+            f" {settings.max_noise - 1:.0%} is allowed",
+            "let the engine end its work before it answers, then run: harness race",
+        )
+    shared = clock.shared_ratio(times, race.turns[arm], confidence=rules.confidence)
+    if shared is not None and shared.high < faster:
+        yield Hindrance(
+            Cause.CACHE,
+            f"{arm} shares a cache with another arm of the race: a text that the other had before"
+            f" takes {shared.value:.2g} of its time",
+            "keep the cache in what is opened and not in the module, then run: harness race",
+        )
+    if unseen.shape != times.shape:
+        yield Hindrance(
             Cause.CACHE,
             f"it is unknown whether {arm} keeps answers: not every text was raced with other words",
             AGAIN,
         )
-    found = times.seen_ratio(race.elapsed_ns[arm], race.unseen_ns[arm], confidence=rules.confidence)
-    if found is None or found.high >= 1 / settings.max_noise:
-        return None
-    return Hindrance(
-        Cause.CACHE,
-        f"{arm} keeps answers between processes: a text that another process had asked takes"
-        f" {found.value:.2g} of the time of other words that are as frequent",
-        "open the engine without what it kept, then run: harness race",
-    )
-
-
-def _noise(race: Race, settings: TimedSettings, arm: str) -> Hindrance | None:
-    own = times.aa_ratio(race.elapsed_ns[arm], settings.number)
-    if own.high <= settings.max_noise:
-        return None
-    return Hindrance(
-        Cause.MACHINE,
-        f"machine too noisy: the {settings.percent} of {arm} in its slowest process is"
-        f" {own.high:.3g} times that in its fastest, and the policy allows"
-        f" {settings.max_noise:g}",
-        "a quiet machine or more queries, then run: harness race",
-    )
+    kept = clock.seen_ratio(times, unseen, confidence=rules.confidence)
+    if kept is not None and kept.high < faster:
+        yield Hindrance(
+            Cause.CACHE,
+            f"{arm} keeps answers between processes: a text that another process had asked takes"
+            f" {kept.value:.2g} of the time of other words that are as frequent",
+            "open the engine without what it kept, then run: harness race",
+        )
+    own = clock.aa_ratio(times, settings.number)
+    if own.high > settings.max_noise:
+        yield Hindrance(
+            Cause.MACHINE,
+            f"machine too noisy: the {settings.percent} of {arm} in its slowest process is"
+            f" {own.high:.3g} times that in its fastest, and the policy allows"
+            f" {settings.max_noise:g}",
+            "a quiet machine or more queries, then run: harness race",
+        )
 
 
 NS_PER_MS = 1_000_000
@@ -282,3 +265,75 @@ class BudgetSettings(GateSettings):
             f" further from 1 than a factor of {self.max_scale:g}: {machine}",
             "measure on a machine more like that of the budget, or state the budget for this one",
         )
+
+
+class LatencyCeilingSettings(BudgetSettings, TimedSettings):
+    """A percentile of the candidate's first answers must lie below ``max_ms`` milliseconds."""
+
+    rule: ClassVar[str] = "latency_ceiling"
+
+    @property
+    def bound(self) -> str:
+        return (
+            f"{self.percent} below {self.max_ms:g} ms where the reference work takes"
+            f" {self.reference_ms:g} ms"
+        )
+
+    def hindered(self, race: Race) -> Hindrance | None:
+        return self.unlike(race.reference_ns, race.machine)
+
+    def measured(self, race: Race, times: Times, evidence: Evidence, confidence: float) -> Estimate:
+        here = clock.percentile(times[evidence.candidate.arm], self.number, confidence=confidence)
+        in_ms = NS_PER_MS * self.scale(race.reference_ns)
+        return Estimate(here.value / in_ms, here.low / in_ms, here.high / in_ms, here.n)
+
+    def said(self, race: Race, found: Estimate, evidence: Evidence) -> str:
+        by = self.scale(race.reference_ns)
+        return (
+            f"{self.percent} of {evidence.candidate.arm} {plain(found)} ms over"
+            f" {counted(evidence.candidate.manifest.documents, 'document')}; budget scaled to"
+            f" {self.max_ms * by:.3g} ms: this CPU runs the reference {1 / by:.3g} times as fast"
+        )
+
+
+class LatencyRatioSettings(TimedSettings):
+    """The candidate's percentile over the control's must lie below ``max_ratio``.
+
+    With ``per_query`` it is the percentile of the ratios of each query's two times. So ``p99``
+    bounds the share of queries that take more than ``max_ratio`` times as long: below 1 %.
+    """
+
+    rule: ClassVar[str] = "latency_ratio"
+    passes: ClassVar[Where] = "below"
+    bounded_by: ClassVar[str] = "max_ratio"
+    unit: ClassVar[str] = "ratio"
+    max_ratio: Ratio
+    per_query: bool = False
+
+    @property
+    def bound(self) -> str:
+        what = "the control's time for the same query" if self.per_query else "the control's"
+        return f"{self.percent} latency below {self.max_ratio:g} times {what}"
+
+    def fewest(self, confidence: float) -> int:
+        return clock.fewest_for(self.number, confidence, arms=1 if self.per_query else 2)
+
+    def measured(
+        self,
+        race: Race,  # noqa: ARG002  a budget is scaled by it
+        times: Times,
+        evidence: Evidence,
+        confidence: float,
+    ) -> Estimate:
+        of = clock.slowdown if self.per_query else clock.ratio
+        arms = times[evidence.candidate.arm], times[evidence.control.arm]
+        return of(*arms, self.number, confidence=confidence)
+
+    def said(self, race: Race, found: Estimate, evidence: Evidence) -> str:  # noqa: ARG002  the same
+        candidate, control = evidence.candidate.arm, evidence.control.arm
+        if self.per_query:
+            return f"{self.percent} over queries of {candidate} over {control} {plain(found)}"
+        return f"{self.percent} latency of {candidate} over {control} {plain(found)}"
+
+
+judge_latency_ceiling = judge_latency_ratio = judge_times
