@@ -13,6 +13,7 @@ from time import monotonic, perf_counter_ns
 from typing import NamedTuple
 from urllib.parse import quote_from_bytes, unquote
 
+from starlette.requests import ClientDisconnect, Request
 from starlette.types import Receive, Scope, Send
 
 from harness.core.errors import EvidenceError
@@ -98,7 +99,7 @@ class Receiver:
         """Serve as an ASGI application: 204 for every request, before any work."""
         if scope["type"] != "http":
             return  # nothing is opened and closed with the server
-        request = await _read(scope, receive, self._reading.bounds.request_bytes)
+        request = await _read(Request(scope, receive), self._reading.bounds.request_bytes)
         await send({"type": "http.response.start", "status": 204, "headers": []})
         await send({"type": "http.response.body", "body": b""})
         self.take(request)
@@ -230,16 +231,11 @@ class BurstPace:
             return True
 
 
-async def _read(scope: Scope, receive: Receive, most: int) -> Mirrored:
-    body = bytearray()
-    while True:
-        message = await receive()
-        if message["type"] != "http.request":
-            break
-        body += message.get("body", b"")[: most + 1 - len(body)]
-        if not message.get("more_body", False):
-            break
-    query = scope["query_string"]
-    raw = scope["raw_path"] + (b"?" + query if query else b"")
-    headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
-    return Mirrored(scope["method"], quote_from_bytes(raw, PRINTABLE), headers, bytes(body))
+async def _read(request: Request, most: int) -> Mirrored:
+    body, scope = bytearray(), request.scope
+    with suppress(ClientDisconnect):
+        async for part in request.stream():
+            body += part[: most + 1 - len(body)]
+    raw = b"?".join(filter(None, (scope["raw_path"], scope["query_string"])))
+    target = quote_from_bytes(raw, PRINTABLE)
+    return Mirrored(request.method, target, dict(request.headers.items()), bytes(body))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from array import array
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import date
 
@@ -47,22 +46,21 @@ class TrackPoint:
 
 
 class Track:
-    """Remembers what a sequence said, at evenly spread counts of values."""
+    """A confidence sequence, and what it said at evenly spread counts of values."""
 
-    def __init__(self, said: Callable[[], Estimate]) -> None:
-        self._said = said
-        self._every = 1
-        self._count = 0
+    def __init__(self, sequence: BettingSequence | MedianRatio) -> None:
+        self._sequence = sequence
+        self._every, self._count, self._at = 1, 0, 0
         self._points: list[TrackPoint] = []
-        self._at = 0
 
-    def mark(self, at: int) -> None:
-        """Note that the sequence took a value at ``at``, nanoseconds since 1970 in UTC."""
+    def take(self, at: int, *value: float) -> None:
+        """Take one value, which came at ``at``, nanoseconds since 1970 in UTC."""
+        self._sequence.update(*value)
         self._count += 1
         self._at = at
         if self._count % self._every:
             return
-        self._points.append(TrackPoint(at, self._said()))
+        self._points.append(TrackPoint(at, self._sequence.interval()))
         if len(self._points) > POINTS:
             del self._points[::2]
             self._every *= 2
@@ -70,28 +68,15 @@ class Track:
     @property
     def now(self) -> Estimate | None:
         """What it says now; None before the first value."""
-        return self._said() if self._count else None
+        return self._sequence.interval() if self._count else None
 
     @property
     def points(self) -> tuple[TrackPoint, ...]:
         """Its past, and how it stands now as the last point."""
-        kept = self._points
-        if self._count and (not kept or kept[-1].estimate.n != self._said().n):
-            kept = [*kept, TrackPoint(self._at, self._said())]
+        kept, now = self._points, self.now
+        if now and (not kept or kept[-1].estimate.n != now.n):
+            kept = [*kept, TrackPoint(self._at, now)]
         return tuple(kept)
-
-
-class TrackedMean(Track):
-    """A mean of values between 0 and 1, with its past."""
-
-    def __init__(self, confidence: float) -> None:
-        self._sequence = BettingSequence(confidence=confidence, least=0, most=1)
-        super().__init__(self._sequence.interval)
-
-    def take(self, value: float, at: int) -> None:
-        """Take one value, which came at ``at``."""
-        self._sequence.update(value)
-        self.mark(at)
 
 
 class Summary:
@@ -115,12 +100,11 @@ class Summary:
         self.diverging = Diverging()
         self._once = Once()
         self._overlap, self._failed, self._slow, self._noise = (
-            TrackedMean(confidence) for _ in range(4)
+            Track(BettingSequence(confidence=confidence, least=0, most=1)) for _ in range(4)
         )
+        self._ratio = Track(MedianRatio(confidence=confidence))
         self.beyond_noise = 0
         """Pairs that differ although the control, asked twice, agreed with itself."""
-        self._ratio = MedianRatio(confidence=confidence)
-        self._ratios = Track(self._ratio.interval)
         self._times = {arm: array("q") for arm in ARMS}
         self._monitors = monitors(bounds)
 
@@ -144,9 +128,9 @@ class Summary:
         if not seen.compared:
             self.reasons[seen.outcome, seen.reason] += 1
         if seen.jaccard is not None:
-            self._overlap.take(seen.jaccard, seen.at)
+            self._overlap.take(seen.at, seen.jaccard)
         if seen.again is not None and seen.again not in UNCOMPARED:
-            self._noise.take(float(seen.again not in record.AGREED), seen.at)
+            self._noise.take(seen.at, float(seen.again not in record.AGREED))
             self.beyond_noise += seen.outcome in record.DIVERGING and seen.again in record.AGREED
         for arm, side in zip(ARMS, (seen.control, seen.candidate), strict=True):
             if side is not None and side.status in FAILED:
@@ -155,7 +139,7 @@ class Summary:
                 self.served_by[arm][side.served_by] += 1
         candidate = seen.candidate
         if candidate is not None and candidate.status is not Status.NOT_ASKED:
-            self._failed.take(float(candidate.status in FAILED), seen.at)
+            self._failed.take(seen.at, float(candidate.status in FAILED))
         self._timed(seen)
         self.diverging.see(seen)
         for monitor in self._monitors:
@@ -189,9 +173,8 @@ class Summary:
         ours, theirs = max(1, control.elapsed_ns), max(1, candidate.elapsed_ns)
         self._times["control"].append(ours)
         self._times["candidate"].append(theirs)
-        self._slow.take(float(theirs > self.bounds.watch.slow_ratio * ours), seen.at)
-        self._ratio.update(ours, theirs)
-        self._ratios.mark(seen.at)
+        self._slow.take(seen.at, float(theirs > self.bounds.watch.slow_ratio * ours))
+        self._ratio.take(seen.at, ours, theirs)
 
     @property
     def tally(self) -> ComparisonTally:
@@ -210,7 +193,7 @@ class Summary:
             "overlap": self._overlap,
             "failures": self._failed,
             "slow": self._slow,
-            "ratio": self._ratios,
+            "ratio": self._ratio,
         }
         return {**tracks, "noise": self._noise} if self._noise.now else tracks
 
@@ -278,7 +261,7 @@ class MedianRatio:
         self._seen: Counter[int] = Counter()
         self._count = 0
 
-    def update(self, control_ns: int, candidate_ns: int) -> None:
+    def update(self, control_ns: float, candidate_ns: float) -> None:
         """Take one pair of times above 0, nanoseconds."""
         ratio = candidate_ns / control_ns
         within = (ratio <= self._grid).astype(np.float64)
