@@ -17,7 +17,7 @@ from harness.cli import options
 from harness.cli.command import CODES, Result, command, group, out, said, shown, tell
 from harness.cli.exit_codes import called
 from harness.cli.project import Project, own
-from harness.core.errors import HarnessError, UnknownName
+from harness.core.errors import UnknownName
 from harness.core.printable import counted, one_line
 from harness.core.printable import many as count_of
 
@@ -205,9 +205,6 @@ def run(
         Path | None,
         typer.Option(help="Where --queries, an access log, has its texts."),
     ] = None,
-    titles: Annotated[
-        bool, typer.Option("--titles", help="Ask the titles of the documents instead.")
-    ] = False,
     count: Annotated[
         int, typer.Option(min=0, help="Number of queries; they repeat from the first. [each once]")
     ] = 0,
@@ -236,16 +233,14 @@ def run(
 
     project = Project.here()
     layout = project.layout(dataset)
-    if titles and queries:
-        raise HarnessError("--titles and --queries exclude each other; leave one of them out")
     log = log_of(to, shadow_settings, layout.root, layout.cache, queries, reading)
     if queries and reading:
         asked = tuple(recorded(queries, http_reading(reading)))
     elif queries:
         asked = tuple(beir.queries(queries))
     else:
-        own = stage.titles(layout) if titles else Prepared.open(layout.data).queries()
-        asked = stage.mixed(own, log.settings.sampling.seed)
+        own_queries = Prepared.open(layout.data).queries()
+        asked = stage.mixed(own_queries, log.settings.sampling.seed)
     ran = stage.shadow_run(
         layout,
         (control, candidate),

@@ -134,7 +134,7 @@ class Observation:
     __pydantic_config__ = STRICT
 
     number: Number
-    """Of the attempt, from 1 without gaps; what is missing was lost (``log.LogContents.missing``)."""
+    """Of the attempt, from 1 without gaps; a gap was lost (``log.LogContents.missing``)."""
     writer: str
     at: Count
     """Nanoseconds since 1970 in UTC, when the control had answered."""

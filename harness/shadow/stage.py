@@ -69,14 +69,6 @@ class Ran(NamedTuple):
         return len(self.control_ns) * NS_PER_S / self.elapsed_ns
 
 
-def titles(layout: Layout) -> tuple[Query, ...]:
-    """Take the titles of a data set's documents for queries, each once, in the set's order."""
-    found = dict.fromkeys(one.title for one in Prepared.open(layout.data).documents() if one.title)
-    if not found:
-        raise DatasetError(f"{layout.data}: no document has a title; name a file of queries")
-    return tuple(Query(str(number), text) for number, text in enumerate(found, start=1))
-
-
 def mixed(queries: Sequence[Query], seed: int) -> tuple[Query, ...]:
     """Shuffle a set's queries: one kind after the other is not like traffic."""
     order = np.random.default_rng(seed).permutation(len(queries))

@@ -58,7 +58,7 @@ def test_questions_are_run_and_then_watched(harness: Harness, tmp_path: Path) ->
         " faults of our own: 0."
     )
     assert last == f"The log: {tmp_path / 'log'}"
-    again = harness("shadow", "run", *ARMS, *where, "--titles", "--count", 4, "--rate", 100)
+    again = harness("shadow", "run", *ARMS, *where, "--count", 4, "--rate", 100)
     assert again.out.startswith("4 queries, ")
     assert "54" in harness("shadow", "watch", tmp_path / "log").out
 
@@ -73,8 +73,6 @@ def test_questions_of_a_file_are_run(harness: Harness, tmp_path: Path) -> None:
     assert said.code == 3
     assert "1 query" in said.out
     assert "0 attempts" in said.out
-    both = ("--titles", "--queries", tmp_path / "asked.jsonl")
-    assert "leave one of them out" in harness("shadow", "run", *ARMS, *words, *both).error
 
 
 def test_what_is_watched_is_printed_once_where_nobody_looks(harness: Harness, log: Path) -> None:
