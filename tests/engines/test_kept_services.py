@@ -215,7 +215,7 @@ def test_a_line_in_no_unit_is_found_with_its_place(tmp_path: Path, text: str, li
     assert answer["fallback"] == "like"
 
 
-EACH = 125
+EACH = 40
 """Damaged files of a format."""
 
 
