@@ -94,15 +94,15 @@ def parse(text: str) -> ClauseGroup:
     if not _STRUCTURE.search(typed):
         return ClauseGroup(Occur.SHOULD, tuple(seldom(list(_side_by_side(typed)), _alike)))
     pieces = _signs_read(_bound(list(_pieces(typed))))
-    open_groups = [_Level(Occur.SHOULD)]
+    levels = [_Level(Occur.SHOULD)]
     words = 0
     for piece in pieces:
-        level = open_groups[-1]
+        level = levels[-1]
         if piece.kind == "(":
-            open_groups.append(_Level(level.occur(piece.sign), signed=level.is_signed(piece.sign)))
+            levels.append(_Level(level.occur(piece.sign), signed=level.is_signed(piece.sign)))
         elif piece.kind == ")":
-            closed = open_groups.pop()
-            open_groups[-1].add(closed.group(), signed=closed.signed)
+            closed = levels.pop()
+            levels[-1].add(closed.group(), signed=closed.signed)
         elif piece.kind:
             level.operator(piece.kind)
         elif words == MOST_WORDS:
@@ -110,10 +110,10 @@ def parse(text: str) -> ClauseGroup:
         elif clause := _clause(piece.text, piece.quoted, level.occur(piece.sign), words):
             level.add(clause, signed=level.is_signed(piece.sign))
             words += len(clause.words)
-    while len(open_groups) > 1:
-        closed = open_groups.pop()
-        open_groups[-1].add(closed.group(), signed=closed.signed)
-    found = open_groups[0].group()
+    while len(levels) > 1:
+        closed = levels.pop()
+        levels[-1].add(closed.group(), signed=closed.signed)
+    found = levels[0].group()
     return replace(found, parts=tuple(seldom(found.parts, _alike)))
 
 
@@ -306,27 +306,22 @@ def _folded_typed(typed: str) -> str:
     return "".join(one for one in normalize("NFKD", typed).casefold() if not combining(one))
 
 
-def leaves(tree: ClauseGroup) -> Iterator[Clause]:
+def leaves(tree: ClauseGroup, around: Occur = Occur.MUST) -> Iterator[Clause]:
     """Yield the clauses of a tree, each as it counts for the whole.
 
     A clause must match where it and all around it must, and is refused where something around it
     is, but for what is refused twice.
     """
     for part in tree.parts:
-        yield from _leaves(part, Occur.MUST)
-
-
-def _leaves(node: Node, around: Occur) -> Iterator[Clause]:
-    occur = node.occur
-    if around is Occur.NOT:
-        occur = Occur.SHOULD if occur is Occur.NOT else Occur.NOT
-    elif around is Occur.SHOULD and occur is Occur.MUST:
-        occur = Occur.SHOULD
-    if isinstance(node, Clause):
-        yield node if occur is node.occur else replace(node, occur=occur)
-        return
-    for part in node.parts:
-        yield from _leaves(part, occur)
+        occur = part.occur
+        if around is Occur.NOT:
+            occur = Occur.SHOULD if occur is Occur.NOT else Occur.NOT
+        elif around is Occur.SHOULD and occur is Occur.MUST:
+            occur = Occur.SHOULD
+        if isinstance(part, Clause):
+            yield part if occur is part.occur else replace(part, occur=occur)
+        else:
+            yield from leaves(part, occur)
 
 
 def exact_clauses(text: str) -> tuple[Clause, ...]:
