@@ -117,6 +117,9 @@ def test_documents_are_cited_filtered_and_expanded(papers: Path, tmp_path: Path)
         assert found["results"][0]["source"]["document_path"] == str(papers / "q3.pdf")
         assert {one["document_id"] for one in found["related"]} == {"q3.pdf", "b.md"}
         assert found["related"][0]["shared"] == ["ocean tide trust"]
+        told = now.search("customer retention of ocean tide", explain=True)
+        ids = [one["source"]["chunk_id"] for one in told["results"]]
+        assert [told["explain"][name]["bm25"] for name in ids] == [1, 2, 3]
         assert "related" not in now.search("churn")
         only = now.search("retention", document_filter="b.md")["results"]
         assert [one["source"]["document_id"] for one in only] == ["b.md"]

@@ -37,6 +37,7 @@ from harness_engines.stacks.writing.retrieval import (
     Retriever,
     UnrankedReason,
     VectorCache,
+    WritingSettings,
     scores,
 )
 from harness_engines.stacks.writing.store import (
@@ -50,7 +51,7 @@ from harness_engines.stacks.writing.store import (
 )
 from harness_engines.vector import embedder as models
 from harness_engines.vector.embedder import Embedder
-from tests.make.models import Letters, notes, writing
+from tests.make.models import NOTES_SETTINGS, Letters, notes, writing
 
 ALL = tuple(PlannedKind)
 FREQUENCY = {'"the"': 90, '"wind"': 7, '"tunnel"': 3, '"absent"': 0}
@@ -142,6 +143,18 @@ def test_chunks_are_found_and_read(tmp_path: Path) -> None:
         assert len(store.find('"sea"', 1)) == 1
         (stemmed,) = store.find('"pulling"', 10)
         assert store.chunks([stemmed], '"pulling"')[stemmed].passage == "The moon pulls."
+
+
+@pytest.mark.parametrize(("enough", "shown"), [(1, ["a"]), (2, ["a", "b"]), (3, ["a", "b"])])
+def test_the_first_query_that_finds_enough_is_taken_else_the_longest(
+    tmp_path: Path, enough: int, shown: list[str]
+) -> None:
+    changed = {"combine": "best", "enough": enough, "rerank": False}
+    given = WritingSettings.model_validate({**NOTES_SETTINGS, **changed})
+    with stored(tmp_path, NOTES) as store:
+        alone = Retriever(store, given, LocalRerank(None, False, VectorCache(1, 1)))  # noqa: FBT003  as below
+        found = alone.find("sea salt").ranked
+    assert sorted(one.chunk.doc_id for one in found) == shown
 
 
 @pytest.mark.parametrize("doc_id", ["/notes/a.md", "C:\\notes\\a.md", "~/a"])

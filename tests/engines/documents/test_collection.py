@@ -16,7 +16,7 @@ from harness_engines.kept import index
 from harness_engines.stacks.documents import collection, models, ranking
 from harness_engines.stacks.documents.collection import DocumentCollection, Response
 from harness_engines.stacks.documents.models import MissingModel
-from harness_engines.stacks.documents.ranking import Pipeline
+from harness_engines.stacks.documents.ranking import Leg, Pipeline, by_rank
 from tests.engines.documents.small import NOON, built, settings
 
 OF_AN_ANSWER = (
@@ -163,6 +163,20 @@ def test_as_specified_the_score_is_the_blend_of_the_formula_and_maxsim(
     assert ranked.scores.tolist() == sorted(ranked.scores.tolist(), reverse=True)
     free = pipeline(pro, late=False).rank(QUERY)
     assert sorted(free.scores.tolist()) == pytest.approx(sorted(base), abs=1e-5)
+
+
+@pytest.mark.parametrize("weight", [0.0, 0.5])
+def test_recall_counts_in_a_fusion_by_rank_as_it_is_weighed(
+    pro: DocumentCollection, weight: float
+) -> None:
+    rows, found = pro.pipeline.recall.search(QUERY, 500), pro.pipeline.models
+    assert found.dense
+    assert found.sparse
+    legs = [Leg(found.dense.cosines(QUERY, rows), 1.0), Leg(found.sparse.dots(QUERY, rows), 0.8)]
+    recalled = [Leg(-np.arange(len(rows), dtype=np.float64), weight)] if weight else []
+    ranked = pipeline(pro, late=False, fusion="rank", recall_weight=weight).rank(QUERY)
+    expected = dict(zip(rows.tolist(), by_rank([*legs, *recalled], len(rows)), strict=True))
+    assert dict(zip(ranked.rows.tolist(), ranked.scores, strict=True)) == expected
 
 
 def test_the_stages_used_are_those_that_ran(pro: DocumentCollection) -> None:
