@@ -159,7 +159,7 @@ def subject(standing: Standing, pytestconfig: pytest.Config) -> CheckSubject:
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(400)
+@pytest.mark.sampled(160)
 @pytest.mark.parametrize("check", [one for one in CONTRACT_CHECKS if not one.by_name], ids=str)
 def test_it_keeps_the_contract(subject: CheckSubject, check: Check) -> None:
     finding = examine(check, subject)
