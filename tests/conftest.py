@@ -31,13 +31,15 @@ if TYPE_CHECKING:
 SELDOM = 20_000
 """Objects made after which garbage is looked for; Python's own number is 700."""
 LONGEST = (
-    "oracle/test_golden.py",
     "docs/test_run_commands.py",
-    "test_slices.py",
-    "test_package.py",
+    "test_house.py",
+    "oracle/test_golden.py",
+    "engines/test_contract.py",
     "docs/test_notebooks.py",
     "engines/test_kept_services.py",
     "crash/test_crash.py",
+    "test_slices.py",
+    "test_package.py",
     "test_patterns.py",
 )
 """Files that take longest, dealt first, so that no process ends long after the others."""
