@@ -22,6 +22,7 @@ import pytest
 from hypothesis import settings
 
 from tests import programs
+from tests.absent import absent, needs_absent
 from tests.thinned import PROFILES, thin
 
 if TYPE_CHECKING:
@@ -86,6 +87,13 @@ def pytest_xdist_auto_num_workers() -> int | None:
         return None
     linux = sys.platform == "linux"
     return 1 + (len(os.sched_getaffinity(0)) if linux else os.cpu_count() or 1)
+
+
+def pytest_ignore_collect(collection_path: Path) -> bool | None:
+    """Pass over what tests a slice that was deleted."""
+    if collection_path.suffix == ".py" and absent() and needs_absent(collection_path):
+        return True
+    return None
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

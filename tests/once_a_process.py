@@ -18,7 +18,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from harness.core import digest
-from harness.load import page as load
+from harness.core.parts import has, part
 from harness.pipeline import verify
 from harness.pipeline.evidence import ReportSubject
 from harness.pipeline.layout import Layout
@@ -26,12 +26,16 @@ from harness.pipeline.verify import Derived, derive
 from harness.report import svg, trends
 from harness.report.page import figures as page_figures
 from harness.report.page import forest
-from harness.shadow import page as shadow_page
 from harness_engines.sparse import Splade
 from harness_engines.vector.embedder import OnnxEmbedder, PackagedModel
 
 EMPTY = '<svg viewBox="0 0 1 1"></svg>'
-DRAW = (forest, load, page_figures, shadow_page, trends)
+DRAW = (
+    forest,
+    page_figures,
+    trends,
+    *(part(name, "page") for name in ("load", "shadow") if has(name)),
+)
 """Modules that draw; each has tests that look at what it draws."""
 MOST_READ = 500
 """Texts whose reading is kept."""

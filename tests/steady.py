@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from unittest.mock import patch
 
 from harness.replay import drive
-from harness.replay import race as replay_race
 from harness.replay.race import CallCost, Meter, ProcessCounters
 
 ANSWER_NS, SPREAD_NS, READING_NS = 1_000_000, 20_000, 100
@@ -26,17 +25,13 @@ class Steady:
         """Let some time pass, as for an engine that thinks."""
         self._now_ns += ns
 
-    def read(self) -> int:
-        """Tell the time to one who measures a call from outside."""
-        self._now_ns += READING_NS
-        return self._now_ns
-
     def read_by_turns(self) -> int:
         """Tell the time before an answer, and then after it."""
         if self._answering:
             self._now_ns += ANSWER_NS + self._rng.randrange(SPREAD_NS)
         self._answering = not self._answering
-        return self.read()
+        self._now_ns += READING_NS
+        return self._now_ns
 
 
 CLOCK = Steady()
@@ -54,7 +49,6 @@ def _taken(
 def steady() -> Iterator[None]:
     """Let a race of this process read ``CLOCK``."""
     with (
-        patch.object(replay_race, "perf_counter_ns", CLOCK.read),
         patch.object(drive, "perf_counter_ns", CLOCK.read_by_turns),
         patch.object(Meter, "taken", _taken),
     ):

@@ -11,6 +11,7 @@ import pytest
 
 from harness.cli.command import PANELS
 from harness.core.parts import RULES
+from tests.absent import SLICES
 from tests.make.toy import HEAD, NAME, STEP, Toy
 from tests.programs import READ, WRITE, harness_of, python
 from tests.source import ROOT
@@ -67,10 +68,6 @@ def test_another_package_adds_evidence_a_gate_a_line_and_a_command(
     assert "was changed" in changed[1]
 
 
-SLICES = (
-    "clicks", "judge", "load", "logs", "migrate", "serve", "services", "shadow", "tables", "trust",
-    "tune",
-)  # fmt: skip
 NEED = {
     "judge": {"serve"},
     "logs": {"services"},

@@ -11,10 +11,10 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, redirect_stdout
-from itertools import pairwise
+from functools import partial
+from itertools import chain, pairwise
 from pathlib import Path
 from threading import Barrier
-from typing import Any
 
 from harness.check.subject import (
     EQUAL,
@@ -25,6 +25,7 @@ from harness.check.subject import (
     QueryOutcome,
     ShownHits,
     ask,
+    promise_in,
     quoted,
     raised,
     shown,
@@ -78,20 +79,29 @@ MORE = (1, 10**4, 10**9)
 """Hits asked for beyond the number of documents."""
 
 
+RETURN = "Let search return Answer(hits, self.manifest.fingerprint) with a tuple of Hit"
+BY_BEST = "Order by (-score, doc_id) and cut after that: harness_engines.ranking.by_best does both"
+SANITISE = "Quote or remove what your parser reads as syntax before it sees the text"
+SETS = (
+    "Order by (-score, doc_id). Keep no state between queries, and draw nothing at random"
+    " without a fixed seed"
+)
+ANSWER_CHECKS: list[Check] = []
+"""In their order; the later ones run the same queries again, elsewhere."""
+promise = partial(promise_in, ANSWER_CHECKS)
+
+
 def every_answer(one: QueryOutcome, subject: CheckSubject) -> Iterator[str]:
     """Yield what is wrong with one answer, by all that every answer owes."""
     if one.error:
         yield f"{one}: {one.error}"
-    for wrong in _of_hits(one.hits, subject.known):
+    of_hits = (_ids(one.hits, subject.known), _scores(one.hits), _order(one.hits), _by_id(one.hits))
+    for wrong in chain.from_iterable(of_hits):
         yield f"{one}: {wrong}"
     yield from _identity(one, subject)
 
 
-def _of_hits(hits: Sequence[Hit], known: frozenset[str]) -> Iterator[str]:
-    for wrong in (_ids(hits, known), _scores(hits), _order(hits), _by_id(hits)):
-        yield from wrong
-
-
+@promise("answers", "Every query gets an Answer.", RETURN)
 def errors(subject: CheckSubject) -> Iterator[str]:
     """Yield each query that raised, with its error."""
     for one in subject.asked:
@@ -99,11 +109,21 @@ def errors(subject: CheckSubject) -> Iterator[str]:
             yield f"{one}: {one.error}"
 
 
+@promise(
+    "finds",
+    "A query with words of a document finds something.",
+    "Check that build writes every document and that search reads what build wrote",
+)
 def _finds(subject: CheckSubject) -> Iterator[str]:
     if not any(one.hits for one in subject.answered()):
         yield f"none of {len(subject.asked)} queries with words of the documents has a hit"
 
 
+@promise(
+    "identity",
+    "Each answer carries the fingerprint of the index that is open.",
+    "Give self.manifest.fingerprint as served_by, and raise instead of falling back",
+)
 def _identities(subject: CheckSubject) -> Iterator[str]:
     for one in subject.answered():
         yield from _identity(one, subject)
@@ -135,19 +155,53 @@ def _order(hits: Iterable[Hit]) -> Iterator[str]:
             yield f"{after.doc_id!r} ({after.score:.6g}) stands below {before.score:.6g}"
 
 
-def _each(subject: CheckSubject, wrong: Callable[[QueryOutcome], Iterator[str]]) -> Iterator[str]:
-    """Yield what is wrong with each answer that can be read, with its query."""
-    for one in subject.answered():
-        for said in wrong(one):
-            yield f"{one}: {said}"
-
-
 def _by_id(hits: Iterable[Hit]) -> Iterator[str]:
     for before, after in pairwise(hits):
         if before.score == after.score and before.doc_id > after.doc_id:
             yield f"{before.doc_id!r} stands before {after.doc_id!r}, with equal scores"
 
 
+def _each(subject: CheckSubject, wrong: Callable[[Sequence[Hit]], Iterator[str]]) -> Iterator[str]:
+    """Yield what is wrong with the hits of each answer that can be read, with its query."""
+    for one in subject.answered():
+        for said in wrong(one.hits):
+            yield f"{one}: {said}"
+
+
+@promise(
+    "ids",
+    "Each hit is a document of the corpus and is shown once.",
+    "Give the doc_id of the document, and keep its best part where it has several",
+)
+def _each_id(subject: CheckSubject) -> Iterator[str]:
+    yield from _each(subject, lambda hits: _ids(hits, subject.known))
+
+
+@promise(
+    "scores",
+    "Scores are finite and between 0 and 1.",
+    "Divide by the best score of the query: harness_engines.ranking.by_best does it",
+)
+def _each_score(subject: CheckSubject) -> Iterator[str]:
+    yield from _each(subject, _scores)
+
+
+@promise("order", "The highest score comes first.", BY_BEST)
+def _each_order(subject: CheckSubject) -> Iterator[str]:
+    yield from _each(subject, _order)
+
+
+@promise("ties", "Equal scores are ordered by document id.", BY_BEST)
+def _each_tie(subject: CheckSubject) -> Iterator[str]:
+    yield from _each(subject, _by_id)
+
+
+@promise(
+    "equal documents",
+    "Documents with the same text come by id, also where the list is cut between them.",
+    BY_BEST,
+    own_documents=True,
+)
 def _equal_documents(subject: CheckSubject) -> Iterator[str]:
     for k in (len(EQUAL), 1):
         one = ask(subject.searcher, EQUAL_TEXT, k)
@@ -156,33 +210,36 @@ def _equal_documents(subject: CheckSubject) -> Iterator[str]:
             yield f"{one}: shows {list(found)} instead of {list(EQUAL[:k])}"
 
 
+@promise("k", "A shorter list is the beginning of a longer one, and never longer than k.", BY_BEST)
 def _k(subject: CheckSubject) -> Iterator[str]:
     for most in subject.answered():
         for k in FEWER:
-            few = ask(subject.searcher, most.text, k)
-            if few.error or _named(few) != _named(most, k):
+            few, wanted = ask(subject.searcher, most.text, k), _named(most, k)
+            if few.error or _named(few) != wanted:
                 seen = few.error or f"shows {_named(few)}"
-                yield f"{few}: {seen}, the first of k = {most.k} are {_named(most, k)}"
+                yield f"{few}: {seen}, the first of k = {most.k} are {wanted}"
 
 
+def _named(one: QueryOutcome, k: int | None = None) -> list[str]:
+    return [hit.doc_id for hit in one.hits[:k]]
+
+
+@promise(
+    "more than all",
+    "k may be larger than the number of documents.",
+    "Limit k to the number of documents before you allocate or search",
+)
 def _more(subject: CheckSubject) -> Iterator[str]:
     text = subject.answered()[0].text
     for k in MORE:
         yield from every_answer(ask(subject.searcher, text, len(subject.documents) + k), subject)
 
 
-def _hostile(subject: CheckSubject) -> Iterator[str]:
-    for name, text in HOSTILE.items():
-        for wrong in every_answer(ask(subject.searcher, text, 5), subject):
-            yield f"{name}: {wrong}"
-
-
-def _long(subject: CheckSubject) -> Iterator[str]:
-    for name, text in long(subject.long_words).items():
-        for wrong in every_answer(ask(subject.searcher, text, 5), subject):
-            yield f"{name}, {len(text):,} characters: {wrong}"
-
-
+@promise(
+    "empty text",
+    "A text without a character to search for finds nothing.",
+    "Return Answer((), self.manifest.fingerprint) where nothing is left of the text",
+)
 def _empty(subject: CheckSubject) -> Iterator[str]:
     for name, text in EMPTY.items():
         one = ask(subject.searcher, text, 10)
@@ -191,84 +248,22 @@ def _empty(subject: CheckSubject) -> Iterator[str]:
             yield f"{name}, {quoted(text)}: shows {many(len(one.hits), 'document')}"
 
 
-def _named(one: QueryOutcome, k: int | None = None) -> list[str]:
-    return [hit.doc_id for hit in one.hits[:k]]
+@promise("hostile text", "No text is an error.", SANITISE)
+def _hostile(subject: CheckSubject) -> Iterator[str]:
+    for name, text in HOSTILE.items():
+        for wrong in every_answer(ask(subject.searcher, text, 5), subject):
+            yield f"{name}: {wrong}"
 
 
-RETURN = "Let search return Answer(hits, self.manifest.fingerprint) with a tuple of Hit"
-BY_BEST = "Order by (-score, doc_id) and cut after that: harness_engines.ranking.by_best does both"
-SANITISE = "Quote or remove what your parser reads as syntax before it sees the text"
-ANSWER_CHECKS = (
-    Check("answers", "Every query gets an Answer.", RETURN, errors),
-    Check(
-        "finds",
-        "A query with words of a document finds something.",
-        "Check that build writes every document and that search reads what build wrote",
-        _finds,
-    ),
-    Check(
-        "identity",
-        "Each answer carries the fingerprint of the index that is open.",
-        "Give self.manifest.fingerprint as served_by, and raise instead of falling back",
-        _identities,
-    ),
-    Check(
-        "ids",
-        "Each hit is a document of the corpus and is shown once.",
-        "Give the doc_id of the document, and keep its best part where it has several",
-        lambda subject: _each(subject, lambda one: _ids(one.hits, subject.known)),
-    ),
-    Check(
-        "scores",
-        "Scores are finite and between 0 and 1.",
-        "Divide by the best score of the query: harness_engines.ranking.by_best does it",
-        lambda subject: _each(subject, lambda one: _scores(one.hits)),
-    ),
-    Check(
-        "order",
-        "The highest score comes first.",
-        BY_BEST,
-        lambda subject: _each(subject, lambda one: _order(one.hits)),
-    ),
-    Check(
-        "ties",
-        "Equal scores are ordered by document id.",
-        BY_BEST,
-        lambda subject: _each(subject, lambda one: _by_id(one.hits)),
-    ),
-    Check(
-        "equal documents",
-        "Documents with the same text come by id, also where the list is cut between them.",
-        BY_BEST,
-        _equal_documents,
-        own_documents=True,
-    ),
-    Check(
-        "k",
-        "A shorter list is the beginning of a longer one, and never longer than k.",
-        BY_BEST,
-        _k,
-    ),
-    Check(
-        "more than all",
-        "k may be larger than the number of documents.",
-        "Limit k to the number of documents before you allocate or search",
-        _more,
-    ),
-    Check(
-        "empty text",
-        "A text without a character to search for finds nothing.",
-        "Return Answer((), self.manifest.fingerprint) where nothing is left of the text",
-        _empty,
-    ),
-    Check("hostile text", "No text is an error.", SANITISE, _hostile),
-    Check(
-        "long text",
-        "No length is an error.",
-        "Search for the first words only where your engine has a limit",
-        _long,
-    ),
+@promise(
+    "long text",
+    "No length is an error.",
+    "Search for the first words only where your engine has a limit",
 )
+def _long(subject: CheckSubject) -> Iterator[str]:
+    for name, text in long(subject.long_words).items():
+        for wrong in every_answer(ask(subject.searcher, text, 5), subject):
+            yield f"{name}, {len(text):,} characters: {wrong}"
 
 
 def long(words: int) -> Mapping[str, str]:
@@ -293,6 +288,7 @@ TOGETHER_S = 60.0
 """How long the threads wait for each other to open the index."""
 
 
+@promise("repetitions", "The same query gets the same answer each time.", SETS)
 def _repetitions(subject: CheckSubject) -> Iterator[str]:
     before = subject.answered()
     for time in range(2, TIMES + 1):
@@ -300,12 +296,22 @@ def _repetitions(subject: CheckSubject) -> Iterator[str]:
         yield from _differences(before, again, f"at repetition {time}")
 
 
+@promise(
+    "opened again",
+    "An index that is opened again answers the same.",
+    "Write all that ranking rests on into the index folder",
+)
 def _opened_again(subject: CheckSubject) -> Iterator[str]:
     before = subject.answered()
     with subject.engine.open(subject.index) as searcher:
         yield from _differences(before, _asked(searcher, before), "opened again")
 
 
+@promise(
+    "threads",
+    "Several threads, each with an index opened for itself, get the same answers.",
+    "Share nothing that changes between searchers: give each open its own connection",
+)
 def _threads(subject: CheckSubject) -> Iterator[str]:
     """Open the index in each thread, as ``harness load`` does, and query at once."""
     before = subject.answered()
@@ -358,25 +364,6 @@ def difference(was: ShownHits, now: ShownHits) -> str:
     return f"{many(len(now), 'hit')} instead of {len(was)}"
 
 
-SETS = (
-    "Order by (-score, doc_id). Keep no state between queries, and draw nothing at random"
-    " without a fixed seed"
-)
-SAMENESS_CHECKS = (
-    Check("repetitions", "The same query gets the same answer each time.", SETS, _repetitions),
-    Check(
-        "opened again",
-        "An index that is opened again answers the same.",
-        "Write all that ranking rests on into the index folder",
-        _opened_again,
-    ),
-    Check(
-        "threads",
-        "Several threads, each with an index opened for itself, get the same answers.",
-        "Share nothing that changes between searchers: give each open its own connection",
-        _threads,
-    ),
-)
 CODE = "from harness.check.answers import answer; answer()"
 PATIENCE_S = 600.0
 """How long the other process may take."""
@@ -390,17 +377,19 @@ def answer() -> None:
     """Open an index and run queries, as the JSON on the standard input says."""
     given = json.load(sys.stdin)
     with redirect_stdout(sys.stderr):
-        found = _answers(given)
+        arm = registry.load(given["arm"], Path(given["cache"]))
+        with arm.open(Path(given["index"])) as searcher:
+            answers = [ask(searcher, text, k) for text, k in given["queries"]]
+    found = [(one.error, shown(one.hits)) for one in answers]
     sys.stdout.write(f"\n{json.dumps(found)}\n")
 
 
-def _answers(given: Mapping[str, Any]) -> list[tuple[str, list[tuple[str, float]]]]:
-    arm = registry.load(given["arm"], Path(given["cache"]))
-    with arm.open(Path(given["index"])) as searcher:
-        answers = [ask(searcher, text, k) for text, k in given["queries"]]
-        return [(one.error, shown(one.hits)) for one in answers]
-
-
+@promise(
+    "processes",
+    "Another process that opens the index gets the same answers.",
+    "Sort what comes out of a set before you rank it: the order of a set differs by process",
+    by_name=True,
+)
 def _processes(subject: CheckSubject) -> Iterator[str]:
     """Open the same index in another interpreter, and compare its answers."""
     before = subject.answered()
@@ -434,14 +423,3 @@ def _run(given: str) -> subprocess.CompletedProcess[str]:
         [sys.executable, "-c", CODE],
         input=given, env=env, capture_output=True, text=True, check=False, timeout=PATIENCE_S,
     )  # fmt: skip
-
-
-PROCESS_CHECKS = (
-    Check(
-        "processes",
-        "Another process that opens the index gets the same answers.",
-        "Sort what comes out of a set before you rank it: the order of a set differs by process",
-        _processes,
-        by_name=True,
-    ),
-)

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
@@ -26,6 +26,7 @@ from harness.check.subject import (
     QueryOutcome,
     ask,
     examine_all,
+    promise_in,
     quoted,
     raised,
     shown,
@@ -43,6 +44,10 @@ from harness.corpus.prepared import Prepared
 from harness_engines import registry
 from harness_engines.contract import FILE
 
+RECORD = "Build with harness_engines.contract.record, and give what manifest.read reads"
+REFUSE = "Call harness_engines.contract.read and check_made_by in open, and check_count after it"
+INDEX_CHECKS: list[Check] = []
+promise = partial(promise_in, INDEX_CHECKS)
 COUNT = '"documents": '
 DAMAGE: dict[str, Callable[[str], str]] = {
     "other settings": lambda text: text.replace('"settings_sha256": "', '"settings_sha256": "0'),
@@ -54,6 +59,7 @@ DAMAGE: dict[str, Callable[[str], str]] = {
 """What may have happened to a manifest since the index was built."""
 
 
+@promise("manifest", "The open index is the one that was built, and says so.", RECORD)
 def _manifest(subject: CheckSubject) -> Iterator[str]:
     built, opened = subject.built, subject.searcher.manifest
     if opened != built:
@@ -66,46 +72,17 @@ def _manifest(subject: CheckSubject) -> Iterator[str]:
         yield f"the index folder has no {FILE}"
 
 
-def _documents(subject: CheckSubject) -> Iterator[str]:
-    """Yield nothing where another text of one document gives another fingerprint."""
-    first, *rest = subject.documents
-    other = _rebuilt(subject, [replace(first, text=f"{first.text} Another text."), *rest])[0]
-    if other.fingerprint == subject.built.fingerprint:
-        yield f"two corpora give the one fingerprint {other.fingerprint[:12]}"
-
-
-def _in_any_order(subject: CheckSubject) -> Iterator[str]:
-    _, answers = _rebuilt(subject, subject.documents[::-1])
-    for was, now in zip(subject.asked, answers, strict=True):
-        if now.error or shown(was.hits) != shown(now.hits):
-            seen = now.error or f"{shown(now.hits)[:3]} instead of {shown(was.hits)[:3]}"
-            yield f"{was}: {seen}, with the documents in reverse order"
-
-
-def _nothing(subject: CheckSubject) -> Iterator[str]:
-    made, answers = _rebuilt(subject, ())
-    if made.documents:
-        yield f"the manifest of an empty index says {many(made.documents, 'document')}"
-    for one in answers:
-        if one.error or one.hits:
-            yield f"{one}: {one.error or many(len(one.hits), 'hit')} in an empty index"
-
-
-def _rebuilt(
-    subject: CheckSubject, documents: Sequence[Document]
-) -> tuple[Manifest, tuple[QueryOutcome, ...]]:
-    """Build an index of other documents, and ask it every text."""
-    with subject.scratch() as index:
-        made = subject.engine.build(iter(documents), index)
-        with subject.engine.open(index) as searcher:
-            return made, tuple(ask(searcher, one.text, one.k) for one in subject.asked)
-
-
+@promise("no index", "A folder without an index is refused with IndexNotReady.", REFUSE)
 def _no_index(subject: CheckSubject) -> Iterator[str]:
     with subject.scratch() as folder:
         yield from _refuses(subject.engine, folder, "an empty folder")
 
 
+@promise(
+    "damaged index",
+    "An index that differs from its manifest is refused with IndexNotReady.",
+    REFUSE,
+)
 def _damaged(subject: CheckSubject) -> Iterator[str]:
     with subject.scratch() as folder:
         copy = folder / "index"
@@ -132,6 +109,11 @@ def _refuses(engine: Engine, index: Path, what: str) -> Iterator[str]:
     yield f"{what}: opens"
 
 
+@promise(
+    "read only",
+    "Opening and searching leave the index folder as it was.",
+    "Open the files of the index read-only, and keep caches in the folder cache",
+)
 def _read_only(subject: CheckSubject) -> Iterator[str]:
     before = _files(subject.index)
     with subject.engine.open(subject.index) as searcher:
@@ -158,50 +140,59 @@ def _change(before: bool, after: bool) -> str:  # noqa: FBT001  two states of on
     return "changed" if before and after else "removed" if before else "added"
 
 
-RECORD = "Build with harness_engines.contract.record, and give what manifest.read reads"
-REFUSE = "Call harness_engines.contract.read and check_made_by in open, and check_count after it"
-INDEX_CHECKS = (
-    Check("manifest", "The open index is the one that was built, and says so.", RECORD, _manifest),
-    Check(
-        "no index",
-        "A folder without an index is refused with IndexNotReady.",
-        REFUSE,
-        _no_index,
-    ),
-    Check(
-        "damaged index",
-        "An index that differs from its manifest is refused with IndexNotReady.",
-        REFUSE,
-        _damaged,
-    ),
-    Check(
-        "read only",
-        "Opening and searching leave the index folder as it was.",
-        "Open the files of the index read-only, and keep caches in the folder cache",
-        _read_only,
-    ),
-    Check(
-        "fingerprint",
-        "Other documents give another fingerprint.",
-        RECORD,
-        _documents,
-        own_documents=True,
-    ),
-    Check(
-        "document order",
-        "The order in which documents are built changes no answer.",
-        "Order equal scores by document id, and not by their place in the index",
-        _in_any_order,
-        own_documents=True,
-    ),
-    Check(
-        "empty corpus",
-        "An index of no documents can be built, and finds nothing.",
-        "Divide by max(count, 1), and return Answer((), self.manifest.fingerprint)",
-        _nothing,
-        own_documents=True,
-    ),
+@promise(
+    "fingerprint",
+    "Other documents give another fingerprint.",
+    RECORD,
+    own_documents=True,
 )
+def _documents(subject: CheckSubject) -> Iterator[str]:
+    """Yield nothing where another text of one document gives another fingerprint."""
+    first, *rest = subject.documents
+    other = _rebuilt(subject, [replace(first, text=f"{first.text} Another text."), *rest])[0]
+    if other.fingerprint == subject.built.fingerprint:
+        yield f"two corpora give the one fingerprint {other.fingerprint[:12]}"
+
+
+@promise(
+    "document order",
+    "The order in which documents are built changes no answer.",
+    "Order equal scores by document id, and not by their place in the index",
+    own_documents=True,
+)
+def _in_any_order(subject: CheckSubject) -> Iterator[str]:
+    _, answers = _rebuilt(subject, subject.documents[::-1])
+    for was, now in zip(subject.asked, answers, strict=True):
+        if now.error or shown(was.hits) != shown(now.hits):
+            seen = now.error or f"{shown(now.hits)[:3]} instead of {shown(was.hits)[:3]}"
+            yield f"{was}: {seen}, with the documents in reverse order"
+
+
+@promise(
+    "empty corpus",
+    "An index of no documents can be built, and finds nothing.",
+    "Divide by max(count, 1), and return Answer((), self.manifest.fingerprint)",
+    own_documents=True,
+)
+def _nothing(subject: CheckSubject) -> Iterator[str]:
+    made, answers = _rebuilt(subject, ())
+    if made.documents:
+        yield f"the manifest of an empty index says {many(made.documents, 'document')}"
+    for one in answers:
+        if one.error or one.hits:
+            yield f"{one}: {one.error or many(len(one.hits), 'hit')} in an empty index"
+
+
+def _rebuilt(
+    subject: CheckSubject, documents: Sequence[Document]
+) -> tuple[Manifest, tuple[QueryOutcome, ...]]:
+    """Build an index of other documents, and ask it every text."""
+    with subject.scratch() as index:
+        made = subject.engine.build(iter(documents), index)
+        with subject.engine.open(index) as searcher:
+            return made, tuple(ask(searcher, one.text, one.k) for one in subject.asked)
+
+
 FEW = 3
 """Hits asked for where a server has more."""
 LEFT_OUT = {
@@ -209,24 +200,6 @@ LEFT_OUT = {
     "fingerprint", "document order", "empty corpus", "finds", "answers", "hostile text",
 }  # fmt: skip
 """Promises that no one can keep who does not build the index, or that the server decides."""
-
-
-class MappedHit(Protocol):
-    """A hit as the server has it."""
-
-    @property
-    def doc_id(self) -> str: ...
-    @property
-    def score(self) -> float | None: ...
-
-
-class AnswerReader(Protocol):
-    """What was read of an answer."""
-
-    @property
-    def hits(self) -> Sequence[MappedHit]: ...
-    @property
-    def total(self) -> int | None: ...
 
 
 @runtime_checkable
@@ -238,7 +211,7 @@ class Exchanges(Protocol):
         """Ids of the data set; None where the arm's file takes any id."""
         ...
 
-    def exchange(self, text: str, k: int) -> tuple[AnswerReader, int]:
+    def exchange(self, text: str, k: int) -> tuple[Any, int]:
         """Send one query; give what was read, and how many attempts failed before."""
         ...
 
@@ -252,7 +225,20 @@ class ServedElsewhere(Protocol):
         ...
 
 
-def _read(subject: CheckSubject) -> Iterator[tuple[QueryOutcome, AnswerReader]]:
+CONTRACT_CHECKS: tuple[Check, ...] = (*answers.ANSWER_CHECKS, *INDEX_CHECKS)
+KEPT = tuple(one for one in CONTRACT_CHECKS if one.name not in LEFT_OUT | {"ids", "k"})
+OF_MAPPING = [
+    Check(
+        "answers",
+        "Every query gets an answer that the file can read.",
+        "Correct the key of the file that the message names",
+        answers.errors,
+    )
+]
+mapping = partial(promise_in, OF_MAPPING)
+
+
+def _read(subject: CheckSubject) -> Iterator[tuple[QueryOutcome, Any]]:
     """Yield the queries that have an answer, with what is read of it."""
     if not isinstance(subject.searcher, Exchanges):
         raise NotChecked("needs an engine over HTTP")
@@ -260,6 +246,11 @@ def _read(subject: CheckSubject) -> Iterator[tuple[QueryOutcome, AnswerReader]]:
         yield one, subject.searcher.exchange(one.text, one.k)[0]
 
 
+@mapping(
+    "finds",
+    "Some query has a hit.",
+    "Compare url, query and body with a request that finds something",
+)
 def _finds(subject: CheckSubject) -> Iterator[str]:
     if any(one.hits for one in subject.answered()):
         return
@@ -269,6 +260,11 @@ def _finds(subject: CheckSubject) -> Iterator[str]:
     yield f"{none} of the data set has a hit"
 
 
+@mapping(
+    "ids",
+    "Each hit is a document of the data set.",
+    "Let id name the member that holds the data set's id, such as _source.doc_id",
+)
 def _ids(subject: CheckSubject) -> Iterator[str]:
     if not subject.documents:
         raise NotChecked("needs the documents that the server holds: name them with --dataset")
@@ -282,6 +278,11 @@ def _ids(subject: CheckSubject) -> Iterator[str]:
             yield f"{one}: {strange[0]!r} is the id of no document, {len(strange)} of them"
 
 
+@mapping(
+    "once",
+    "Each document is shown once.",
+    "Let the server collapse parts of a document into one hit",
+)
 def _twice(subject: CheckSubject) -> Iterator[str]:
     for one, read in _read(subject):
         for doc_id, times in Counter(hit.doc_id for hit in read.hits).items():
@@ -289,6 +290,11 @@ def _twice(subject: CheckSubject) -> Iterator[str]:
                 yield f"{one}: {doc_id!r} is shown {times} times"
 
 
+@mapping(
+    "descending scores",
+    "The scores do not ascend.",
+    "Let score name what the server ranks by, and no distance; or leave score out",
+)
 def _descending(subject: CheckSubject) -> Iterator[str]:
     for one, read in _read(subject):
         for at, (before, after) in enumerate(pairwise(read.hits), start=2):
@@ -298,6 +304,11 @@ def _descending(subject: CheckSubject) -> Iterator[str]:
                 yield f"{one}: hit {at} scores {after.score:g}, the one above {before.score:g}"
 
 
+@mapping(
+    "order of ties",
+    "Equal scores come in the same order each time.",
+    "Let the server sort by score and then by id, so that two runs are the same",
+)
 def _tied(subject: CheckSubject) -> Iterator[str]:
     """Compare the order of equal scores in repeated answers."""
     for one, first in _read(subject):
@@ -312,13 +323,11 @@ def _tied(subject: CheckSubject) -> Iterator[str]:
                 break
 
 
-def _hostile(subject: CheckSubject) -> Iterator[str]:
-    """Yield each text that fails; whose ids are shown is of no account here."""
-    for name, text in answers.HOSTILE.items():
-        if error := ask(subject.searcher, text, FEW).error:
-            yield f"{name}: {quoted(text)}: {error}"
-
-
+@mapping(
+    "k",
+    "The number of hits is the one that was requested.",
+    'Put "${k}" where the server reads the number of hits, such as size, limit or rows',
+)
 def _k(subject: CheckSubject) -> Iterator[str]:
     for one in subject.answered():
         if len(one.hits) > 1:
@@ -327,6 +336,11 @@ def _k(subject: CheckSubject) -> Iterator[str]:
                 yield f"{few}: {few.error or f'shows {[h.doc_id for h in few.hits]}'}"
 
 
+@mapping(
+    "total",
+    "The total is at least the number of hits.",
+    "Let total name the number of all matches, and not that of a page",
+)
 def _total(subject: CheckSubject) -> Iterator[str]:
     for one, read in _read(subject):
         if read.total is None:
@@ -335,71 +349,20 @@ def _total(subject: CheckSubject) -> Iterator[str]:
             yield f"{one}: total is {read.total}, and {many(len(read.hits), 'hit is')} shown"
 
 
-CONTRACT_CHECKS: tuple[Check, ...] = (
-    *answers.ANSWER_CHECKS,
-    *answers.SAMENESS_CHECKS,
-    *answers.PROCESS_CHECKS,
-    *INDEX_CHECKS,
+@mapping(
+    "hostile text",
+    "No text is an error.",
+    "Correct the key that a message names; where none does, let body or query send the text as"
+    " a quoted value, and look into the server's log",
 )
-KEPT = tuple(one for one in CONTRACT_CHECKS if one.name not in LEFT_OUT | {"ids", "k"})
-MAPPING_CHECKS = (
-    Check(
-        "answers",
-        "Every query gets an answer that the file can read.",
-        "Correct the key of the file that the message names",
-        answers.errors,
-    ),
-    Check(
-        "finds",
-        "Some query has a hit.",
-        "Compare url, query and body with a request that finds something",
-        _finds,
-    ),
-    Check(
-        "ids",
-        "Each hit is a document of the data set.",
-        "Let id name the member that holds the data set's id, such as _source.doc_id",
-        _ids,
-    ),
-    Check(
-        "once",
-        "Each document is shown once.",
-        "Let the server collapse parts of a document into one hit",
-        _twice,
-    ),
-    Check(
-        "descending scores",
-        "The scores do not ascend.",
-        "Let score name what the server ranks by, and no distance; or leave score out",
-        _descending,
-    ),
-    Check(
-        "order of ties",
-        "Equal scores come in the same order each time.",
-        "Let the server sort by score and then by id, so that two runs are the same",
-        _tied,
-    ),
-    Check(
-        "k",
-        "The number of hits is the one that was requested.",
-        'Put "${k}" where the server reads the number of hits, such as size, limit or rows',
-        _k,
-    ),
-    Check(
-        "total",
-        "The total is at least the number of hits.",
-        "Let total name the number of all matches, and not that of a page",
-        _total,
-    ),
-    Check(
-        "hostile text",
-        "No text is an error.",
-        "Correct the key that a message names; where none does, let body or query send the text as"
-        " a quoted value, and look into the server's log",
-        _hostile,
-    ),
-    *KEPT,
-)
+def _hostile(subject: CheckSubject) -> Iterator[str]:
+    """Yield each text that fails; whose ids are shown is of no account here."""
+    for name, text in answers.HOSTILE.items():
+        if error := ask(subject.searcher, text, FEW).error:
+            yield f"{name}: {quoted(text)}: {error}"
+
+
+MAPPING_CHECKS = (*OF_MAPPING, *KEPT)
 QUERIES = 50
 """Queries of a data set that are run, taken evenly from all."""
 

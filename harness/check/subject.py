@@ -223,6 +223,27 @@ class Check:
         return self.name
 
 
+Violations = Callable[[CheckSubject], Iterator[str]]
+
+
+def promise_in(
+    checks: list[Check],
+    name: str,
+    promise: str,
+    hint: str,
+    *,
+    own_documents: bool = False,
+    by_name: bool = False,
+) -> Callable[[Violations], Violations]:
+    """Add a check to ``checks``, by the function that yields each violation."""
+
+    def added(violations: Violations) -> Violations:
+        checks.append(Check(name, promise, hint, violations, own_documents, by_name))
+        return violations
+
+    return added
+
+
 @dataclass(frozen=True, slots=True)
 class CheckFinding:
     """What a check saw."""

@@ -58,7 +58,7 @@ def ask(
     layout = of.layout()
     asked = _question(layout, text, query)
     found = stage(layout, tuple(arm), asked, k, Project.here().cache)
-    failed = [f"{one.arm}: {one.side.error}" for one in found if one.side.error]
+    failed = [f"{one.arm}: {one.row.error}" for one in found if one.row.error]
     return Result(
         shown(*(_asked(one, asked, explain=explain) for one in found)).doc,
         value=[_told(one) for one in found],
@@ -79,9 +79,8 @@ def _asked(asked: ArmAnswer, query: Query, *, explain: bool) -> Section:
     from harness.report.doc import Section, Text, table
     from harness.report.rounding import milliseconds
 
-    side, judged = asked.side, bool(query.query_id)
-    more = side.error or side.note
-    about = f"{_status(asked)} in {milliseconds(side.elapsed_ns)} ms{WHO[asked.by_itself]}"
+    judged, more = bool(query.query_id), asked.row.error or asked.note
+    about = f"{_status(asked)} in {milliseconds(asked.elapsed_ns)} ms{WHO[asked.by_itself]}"
     blocks: list[Block] = [Text(about + (f"; {one_line(more)}" if more else ""))]
     if asked.hits:
         head = ("", "score", *(["grade"] if judged else []), *asked.hits[0].ranks, "document")
@@ -104,7 +103,7 @@ def _hit(at: int, hit: ShownHit, *, judged: bool) -> list[str]:
 
 
 def _status(asked: ArmAnswer) -> str:
-    return asked.side.status.name.lower().replace("_", " ")
+    return asked.row.status.name.lower().replace("_", " ")
 
 
 def _document(hit: ShownHit) -> str:
@@ -117,15 +116,14 @@ def _document(hit: ShownHit) -> str:
 
 
 def _told(asked: ArmAnswer) -> dict[str, object]:
-    side = asked.side
     return {
         "arm": asked.arm,
         "status": _status(asked),
-        "error": side.error,
-        "note": side.note,
-        "served_by": side.served_by,
+        "error": asked.row.error,
+        "note": asked.note,
+        "served_by": asked.row.served_by,
         "by_itself": asked.by_itself,
-        "elapsed_ns": side.elapsed_ns,
+        "elapsed_ns": asked.elapsed_ns,
         "hits": [
             {
                 "doc_id": shown.hit.doc_id,

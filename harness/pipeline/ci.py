@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import math
 import platform
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import distributions
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict
@@ -28,7 +27,7 @@ from harness.corpus.prepared import Prepared
 from harness.pipeline.evidence import sides
 from harness.pipeline.layout import Layout, left_by_run
 from harness.pipeline.params import CompareParams
-from harness.pipeline.receipts import git, read_manifest
+from harness.pipeline.receipts import read_manifest
 from harness.pipeline.regress import Incomparable, Regression, of_folder, regress
 from harness.policy.model import Policy
 from harness.report import decision as decision_json
@@ -63,8 +62,7 @@ def check(
     against = None
     if baseline:
         then = of_folder(baseline, layout.root.name)
-        data = seen_from_root(queries.parent) if queries else ""
-        changed, recorded = _changed(folder, baseline, data)
+        changed, recorded = _changed(baseline)
         try:
             found = regress(layout, then, policy, params, arms=())
         except Incomparable as exc:
@@ -94,7 +92,7 @@ def write(checked: CiResult, folder: Path, most: int) -> Path:
     """Write the comment, the Code Quality report and what the answers rest on into ``folder``."""
     write_text(folder / COMMENT, to_markdown(checked, most))
     write_json(folder / QUALITY, gitlab(notes(checked, most)))
-    INPUTS.write(folder / FILE, RunInputs.around(folder))
+    INPUTS.write(folder / FILE, RunInputs.here())
     return folder / COMMENT
 
 
@@ -127,16 +125,11 @@ def _decided(path: Path, now: Mapping[str, ArmResult], measure: str) -> tuple[St
     return decisions
 
 
-def _changed(folder: Path, baseline: Path, data: str) -> tuple[tuple[str, ...], str]:
+def _changed(baseline: Path) -> tuple[tuple[str, ...], str]:
     """Return what changed since the baseline, and what was looked at to find it."""
-    now = RunInputs.around(folder)
-    looked = "packages, Python and indexes"
     if not (baseline / FILE).is_file():
-        return (), "indexes alone, for the baseline has no record of files and packages"
-    before = INPUTS.read(baseline / FILE)
-    if before.files and now.files:
-        looked = f"the repository's files, {looked}"
-    return now.since(before, data), looked
+        return (), "indexes alone, for the baseline has no record of packages"
+    return RunInputs.here().since(INPUTS.read(baseline / FILE)), "packages, Python and indexes"
 
 
 def _indexes(layout: Layout, then: Layout, arms: Mapping[str, ArmResult]) -> Iterator[str]:
@@ -211,59 +204,35 @@ def lost(before: Scores, now: Scores, texts: Mapping[str, Query]) -> tuple[Loss,
 
 FILE = "inputs.json"
 NAMED = 4
-SETTINGS = frozenset({
-    ".cfg",
-    ".env",
-    ".ini",
-    ".json",
-    ".lock",
-    ".properties",
-    ".toml",
-    ".xml",
-    ".yaml",
-    ".yml",
-})
-TEXTS = frozenset({".md", ".rst", ".txt"})
-DATA, CODE, SET, OTHER = "data", "code", "settings", "other files"
 
 
 class RunInputs(BaseModel):
-    """What lies around a run, by digest or version."""
+    """What is installed around a run, by version."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-    commit: str
-    """Of the repository; empty without git."""
-    files: dict[str, str]
-    """Digest of each file that git tracks or would track, from the root; empty without git."""
+    model_config = ConfigDict(frozen=True)
     packages: dict[str, str]
     python: str
 
     @classmethod
-    def around(cls, folder: Path) -> RunInputs:
-        """Record the repository around a folder, and what is installed; ``folder`` is left out."""
+    def here(cls) -> RunInputs:
+        """Record what is installed."""
         return cls(
-            commit=git(folder, "rev-parse", "HEAD").strip(),
-            files=_files_of_git(folder),
             packages=dict(sorted((one.metadata["Name"], one.version) for one in distributions())),
             python=platform.python_version(),
         )
 
-    def since(self, before: RunInputs, data: str) -> tuple[str, ...]:
-        """Describe what differs, by kind; ``data`` is the folder of the data, from the root."""
-        kinds: dict[str, list[str]] = defaultdict(list)
-        for name in _other(before.files, self.files):
-            kinds[_kind(name, data)].append(name)
-        found = [
-            f"{kind}: {_some(kinds[kind])}" for kind in (CODE, SET, DATA, OTHER) if kinds[kind]
-        ]
+    def since(self, before: RunInputs) -> tuple[str, ...]:
+        """Describe what differs, by kind."""
+        ours, theirs = self.packages, before.packages
         moved = [
-            f"{name} {before.packages.get(name, 'absent')} → {self.packages.get(name, 'absent')}"
-            for name in _other(before.packages, self.packages)
+            f"{name} {theirs.get(name, 'absent')} → {ours.get(name, 'absent')}"
+            for name in sorted({*ours, *theirs})
+            if ours.get(name) != theirs.get(name)
         ]
-        found += [f"packages: {_some(moved)}"] if moved else []
-        if before.python != self.python:
-            found.append(f"Python {before.python} → {self.python}")
-        return tuple(found)
+        more = f" and {len(moved) - NAMED} more" if len(moved) > NAMED else ""
+        found = [f"packages: {', '.join(moved[:NAMED])}{more}"] if moved else []
+        python = [f"Python {before.python} → {self.python}"] if before.python != self.python else []
+        return (*found, *python)
 
 
 INPUTS: Artifact[RunInputs] = Json(
@@ -281,45 +250,3 @@ def index_changes(before: Manifest, now: Manifest) -> str:
     }
     other = [what for key, what in fields.items() if getattr(before, key) != getattr(now, key)]
     return ", ".join(other)
-
-
-def _files_of_git(folder: Path) -> dict[str, str]:
-    """Return the name that git has for the content of each file, by its path, as it is now."""
-    root = Path(git(folder, "rev-parse", "--show-toplevel").rstrip("\n") or folder)
-
-    def listed(*kinds: str) -> list[str]:
-        return [one for one in git(root, "ls-files", "-z", *kinds).split("\0") if one]
-
-    tracked = (line.partition("\t") for line in listed("-s"))
-    found = {name: about.split()[1] for about, _, name in tracked}
-    for name in listed("-d"):
-        found.pop(name, None)
-    own = folder.resolve()
-    other = sorted({
-        name
-        for name in listed("-m", "-o", "--exclude-standard")
-        if "\n" not in name and "__pycache__/" not in name and (root / name).is_file()
-        if not (root / name).resolve().is_relative_to(own)
-    })
-    given = "".join(f"{name}\n" for name in other)
-    digests = git(root, "hash-object", "--stdin-paths", given=given).split()
-    return dict(sorted({**found, **dict(zip(other, digests, strict=False))}.items()))
-
-
-def _other(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
-    return sorted(name for name in {*before, *now} if before.get(name) != now.get(name))
-
-
-def _kind(name: str, data: str) -> str:
-    path = PurePosixPath(name)
-    if data and path.is_relative_to(data):
-        return DATA
-    if path.suffix in SETTINGS or path.name.startswith("requirements"):
-        return SET
-    return OTHER if path.suffix in TEXTS else CODE
-
-
-def _some(names: Iterable[str]) -> str:
-    every = list(names)
-    more = f" and {len(every) - NAMED} more" if len(every) > NAMED else ""
-    return ", ".join(every[:NAMED]) + more

@@ -61,10 +61,9 @@ def ties(
 
 
 def tie_ends(
-    layout: Layout, policy: Policy, evidence: Mapping[str, Evidence]
+    data: Prepared, policy: Policy, evidence: Mapping[str, Evidence]
 ) -> tuple[dict[str, Evidence], ...]:
     """Return the evidence twice: ties of imported runs against the candidate, and for it."""
-    data = Prepared.open(layout.data)
     asked, qrels = [query.query_id for query in data.queries()], data.qrels()
     spreads: dict[str, Mapping[str, Spread]] = {}
     sides = {
@@ -75,7 +74,7 @@ def tie_ends(
     for side in sides.values():
         if side.manifest.engine == IMPORTED and count_ties(side.run).tied:
             spreads[side.arm] = tie_sensitivity(side.run, qrels, tuple(side.scores), asked)
-            _all_bounded(side, policy, spreads[side.arm])
+            _check_all_bounded(side, policy, spreads[side.arm])
     if not spreads:
         return ()
     return tuple(
@@ -98,7 +97,7 @@ def _at(one: Evidence, spreads: Mapping[str, Mapping[str, Spread]], *, best: boo
     )
 
 
-def _all_bounded(side: ArmResult, policy: Policy, spreads: Mapping[str, Spread]) -> None:
+def _check_all_bounded(side: ArmResult, policy: Policy, spreads: Mapping[str, Spread]) -> None:
     asked = {getattr(gate.settings, "measure", "") for s in policy.steps for gate in s.gates}
     if missing := sorted(asked.intersection(side.scores) - set(spreads)):
         raise HarnessError(
@@ -199,12 +198,12 @@ def difference(
     )
 
 
-def check_drawn(layout: Layout, stored: Estimate | None, drawn: Estimate | None) -> None:
+def check_drawn(dataset: str, stored: Estimate | None, drawn: Estimate | None) -> None:
     """Compare the ends of a difference that is stored with those of one that was drawn now."""
     if stored and drawn and max(abs(stored.low - drawn.low), abs(stored.high - drawn.high)) > SAME:
         raise EvidenceError(
-            f"{layout.differences}: its intervals are not those of the policy as it is now."
-            f" {layout.remedy(Layout.compare_receipt)}"
+            f"{dataset}: the intervals of its differences are not those of the policy as it is now."
+            f" Run: harness stage compare --dataset {dataset}"
         )
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from harness.core.errors import EvidenceError, HarnessError, InvalidArm, Unknown
 from harness.core.files import write_json, write_text
 from harness.core.progress import progress
 from harness.core.records import Document, Query
-from harness.core.run import Run, Status
+from harness.core.run import Row, Run, Status
 from harness.core.scores import Paired, codes
 from harness.core.store import Artifact, Json
 from harness.corpus.prepared import Prepared
@@ -23,9 +23,9 @@ from harness.corpus.runs import read_run
 from harness.gates.base.rules import Rules
 from harness.measures.decompose import DifferenceParts, decompose_way
 from harness.measures.quality import score
-from harness.pipeline.index import check_index
+from harness.pipeline.index import check_index, opened
 from harness.pipeline.layout import Layout
-from harness.pipeline.receipts import check_run, check_same, read_manifest
+from harness.pipeline.receipts import check_run, read_manifest
 from harness.pipeline.score import slices
 from harness.replay.drive import Noted, Traced, observe, told, trace, unstaged
 from harness.report.explorer_stages import HINT, Decomposed, SliceChange, from_json, to_csv, to_json
@@ -36,23 +36,6 @@ from harness_engines import registry as arms
 NO_LIMIT_NS = 1 << 62
 STAGE_DEPTH = 100
 """Hits asked of each stage at least: a hit that one stage has far below is still told of."""
-
-
-@dataclass(frozen=True, slots=True)
-class Reasons:
-    """What a stack says of its own answer."""
-
-    ranks: Mapping[str, Mapping[str, int]]
-    """By stage and document; empty where the stack tells of no stages."""
-    explained: Explained | None
-
-    def of(self, doc_id: str) -> tuple[Mapping[str, int | None], Mapping[str, Any] | None]:
-        """Return a document's rank in each stage, and what the stack says of it."""
-        why = self.explained.hits.get(doc_id) if self.explained else None
-        return {stage: ranks.get(doc_id) for stage, ranks in self.ranks.items()}, why
-
-
-NOTHING = Reasons({}, None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,27 +50,20 @@ class ShownHit:
     why: Mapping[str, Any] | None
 
 
-class Side(NamedTuple):
-    """What one arm did with one query; it is not a measurement."""
-
-    status: Status
-    hits: tuple[Hit, ...]
-    served_by: str
-    note: str
-    error: str
-    elapsed_ns: int
-
-
 @dataclass(frozen=True, slots=True)
 class ArmAnswer:
-    """What one arm answered."""
+    """What one arm did with one query; it is not a measurement."""
 
     arm: str
-    side: Side
+    row: Row
+    elapsed_ns: int
+    note: str
     by_itself: bool | None
     """Whether the index that is open answered, and no fallback; None where no one answered."""
-    hits: tuple[ShownHit, ...]
+    ranks: Mapping[str, Mapping[str, int]]
+    """By stage and document; empty where the stack tells of no stages."""
     explained: Explained | None
+    hits: tuple[ShownHit, ...] = ()
 
 
 def typed(layout: Layout, query_id: str) -> Query:
@@ -103,32 +79,28 @@ def ask(
 ) -> list[ArmAnswer]:
     """Open each arm over the data set's index, and ask it."""
     data = Prepared.open(layout.data)
-    sides, owned, reasons = [], [], []
-    for name in names:
-        with _opened(layout, name, cache) as searcher:
-            who = searcher.manifest.fingerprint
-            sides.append(_asked(searcher, query, k))
-            owned.append(sides[-1].served_by == who)
-            reasons.append(_reasons(name, searcher, query, k) if not sides[-1].error else NOTHING)
-    wanted = {hit.doc_id for side in sides for hit in side.hits}
+    answers = [_asked(layout, name, query, k, cache) for name in names]
+    wanted = {hit.doc_id for one in answers for hit in one.row.hits}
     documents = {one.doc_id: one for one in data.documents() if one.doc_id in wanted}
     grades = data.qrels().grades.get(query.query_id, {})
-    found = []
-    for name, side, own, why in zip(names, sides, owned, reasons, strict=True):
-        by_itself = own if side.status is Status.ANSWERED else None
-        hits = tuple(
-            ShownHit(hit, documents.get(hit.doc_id), grades.get(hit.doc_id), *why.of(hit.doc_id))
-            for hit in side.hits
-        )
-        found.append(ArmAnswer(name, side, by_itself, hits, why.explained))
-    return found
+
+    def shown(one: ArmAnswer, hit: Hit) -> ShownHit:
+        doc_id = hit.doc_id
+        ranks = {stage: of.get(doc_id) for stage, of in one.ranks.items()}
+        why = one.explained.hits.get(doc_id) if one.explained else None
+        return ShownHit(hit, documents.get(doc_id), grades.get(doc_id), ranks, why)
+
+    return [replace(one, hits=tuple(shown(one, hit) for hit in one.row.hits)) for one in answers]
 
 
-def _asked(searcher: Searcher, query: Query, k: int) -> Side:
-    noted = Noted(searcher)
-    seen = observe(noted, query, k, NO_LIMIT_NS)
-    row = seen.row
-    return Side(row.status, tuple(row.hits), row.served_by, noted.note, row.error, seen.elapsed_ns)
+def _asked(layout: Layout, name: str, query: Query, k: int, cache: Path) -> ArmAnswer:
+    with _opened(layout, name, cache) as searcher:
+        noted = Noted(searcher)
+        seen = observe(noted, query, k, NO_LIMIT_NS)
+        own = seen.row.served_by == searcher.manifest.fingerprint
+        by_itself = own if seen.row.status is Status.ANSWERED else None
+        why = ({}, None) if seen.row.error else _reasons(name, searcher, query, k)
+        return ArmAnswer(name, seen.row, seen.elapsed_ns, noted.note, by_itself, *why)
 
 
 @contextmanager
@@ -136,16 +108,16 @@ def _opened(layout: Layout, name: str, cache: Path) -> Iterator[Searcher]:
     arm = arms.load(name, cache)
     if not layout.manifest(arm.name).is_file():
         check_index(layout, arm)  # its remedy names the file of an arm that has one
-    made = read_manifest(layout, arm.name)
-    if made.engine == IMPORTED:
+    if read_manifest(layout, arm.name).engine == IMPORTED:
         raise EvidenceError(f"{arm.name}: was imported as a run, so its engine cannot be queried")
-    check_index(layout, arm)
-    with arm.open(layout.index(arm.name)) as searcher:
-        check_same(layout, arm.name, made, searcher.manifest)
+    with opened(layout, arm) as searcher:
         yield searcher
 
 
-def _reasons(name: str, searcher: Searcher, query: Query, k: int) -> Reasons:
+def _reasons(
+    name: str, searcher: Searcher, query: Query, k: int
+) -> tuple[dict[str, dict[str, int]], Explained | None]:
+    """Return what a stack says of its own answer: ranks by stage, and an explanation."""
     text, params = query.text, query.params
     try:
         depth = max(k, STAGE_DEPTH)
@@ -159,7 +131,7 @@ def _reasons(name: str, searcher: Searcher, query: Query, k: int) -> Reasons:
         stage.name: {hit.doc_id: at for at, hit in enumerate(stage.hits, start=1)}
         for stage in stages
     }
-    return Reasons(ranks, why)
+    return ranks, why
 
 
 FOLDER = "apart"
@@ -254,16 +226,13 @@ def _trace(
     layout: Layout, wanted: DecomposeRequest, queries: Sequence[Query], shown: Run, cache: Path
 ) -> Traced:
     """Open the candidate; one that was imported has no stages."""
-    manifest = read_manifest(layout, wanted.names[1])
-    if manifest.engine == IMPORTED:
+    if read_manifest(layout, wanted.names[1]).engine == IMPORTED:
         return unstaged(shown)
     arm = arms.load(wanted.candidate, cache)
-    check_index(layout, arm)
     with (
-        arm.open(layout.index(arm.name)) as searcher,
+        opened(layout, arm) as searcher,
         progress(f"asking {arm.name} for its stages", len(queries)) as advance,
     ):
-        check_same(layout, arm.name, manifest, searcher.manifest)
         return trace(searcher, queries, shown, k=wanted.k, advance=advance)
 
 

@@ -1,9 +1,9 @@
-"""What the stages left, put together for a decision and for its report."""
+"""What the stages left, read once, and the report that is made of it."""
 
 from __future__ import annotations
 
 import platform
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cache, partial
@@ -18,119 +18,50 @@ from harness.core.batches import code_sha256
 from harness.core.errors import EvidenceError
 from harness.core.evidence import Agreement, ArmResult, Evidence, Race
 from harness.core.gate import StepDecision
+from harness.core.names import ExperimentInputs, Setting
 from harness.core.parts import kinds
 from harness.core.records import Document, Query
-from harness.core.scores import BY_TEXT, Clustering, Dependence, Estimate, Paired, Scores, codes
-from harness.corpus.prepared import Prepared
-from harness.corpus.runs import Key, Means, read_run
+from harness.core.scores import BY_TEXT, Clustering, Dependence, Estimate, Paired, codes
+from harness.corpus import tuning
+from harness.corpus.prepared import Inventory, Prepared
+from harness.corpus.runs import Means, read_run
+from harness.corpus.tuning import Leak, leak
 from harness.gates.base.rules import Rules
 from harness.measures.name import span_of, span_of_difference
+from harness.pipeline import experiments
 from harness.pipeline.compare import Pair, check_compared, check_drawn, difference, read_agreement
 from harness.pipeline.layout import Layout
 from harness.pipeline.params import CompareParams, ScoreParams
 from harness.pipeline.race import read_race
-from harness.pipeline.receipts import read_manifest, replayed_at, replayed_index, versions
+from harness.pipeline.receipts import Replayed, read_manifest, replayed, versions
 from harness.pipeline.score import check_scores, slices
 from harness.policy.model import Policy
 from harness.replay.machine import machine
 from harness.report.inputs import Latency, PolicyName, Provenance, ReportInput, Trust
 from harness.report.page.custody import Custody
+from harness.stats import times as clock
 from harness.stats.bootstrap import FEWEST
 from harness.stats.interval import TrafficMean, traffic_mean_each
 from harness.stats.sample_size import dependence
-from harness.stats.times import (
-    Nanoseconds,
-    aa_ratio,
-    mean_ratio,
-    percentile,
-    ratio,
-    repeat_ratio,
-    seen_ratio,
-)
 
 
-def sides(layout: Layout, arms: Sequence[str]) -> dict[str, ArmResult]:
-    """Read every arm as it was measured."""
-    check_scores(layout, arms)
-    scores = layout.read(Layout.per_query)
-    return {arm: _side(layout, arm, scores) for arm in arms}
-
-
-def _side(layout: Layout, arm: str, scores: Mapping[Key, Mapping[str, Scores]]) -> ArmResult:
-    if (arm,) not in scores:
-        raise EvidenceError(
-            f"{layout.per_query}: the arm {arm} has no scores."
-            f" Add it to arms in params.yaml, and run:"
-            f" harness stage score --dataset {layout.root.name}"
-        )
-    run, counted = read_run(layout.run(arm)), replayed_index(layout, arm)
-    return ArmResult(arm, read_manifest(layout, arm), run, scores[arm,], counted)
-
-
-def gathered(
-    layout: Layout,
-    pairs: Mapping[str, Pair],
-    arms: Mapping[str, ArmResult],
-    race: Race | None,
-    how: Clustering = BY_TEXT,
-) -> dict[str, Evidence]:
-    """Assemble the evidence of each comparison; ``pairs`` is control and candidate by name."""
-    check_compared(layout, tuple(pairs.values()))
-    agreement = read_agreement(layout)
-    data = Prepared.open(layout.data)
-    queries, qrels, clusters = data.queries(), data.qrels(), data.clusters(how)
-    return {
-        name: Evidence(
-            dataset=data.manifest.name,
-            control=arms[control],
-            candidate=arms[candidate],
-            agreement=_compared(layout, agreement, (control, candidate)),
-            noise=_compared(layout, agreement, (control, control)),
-            others={arm: s for arm, s in arms.items() if arm not in {control, candidate}},
-            slices=slices(queries),
-            clusters=clusters,
-            drawn=all(query.drawn for query in queries),
-            parted=data.parted(how),
-            qrels=qrels,
-            kinds=_known(layout, race, arms[control], arms[candidate]),
-            complete=data.manifest.complete,
-            unlike_words=data.unlike_words(),
-        )
-        for name, (control, candidate) in pairs.items()
-    }
-
-
-def _known(
-    layout: Layout, race: Race | None, control: ArmResult, candidate: ArmResult
-) -> Mapping[type, object]:
-    """Collect the kinds that were measured."""
-    found: dict[type, object] = {
-        one.value: one.collect(layout, control, candidate) for one in kinds()
-    }
-    found[Race] = race
-    return MappingProxyType({kind: one for kind, one in found.items() if one is not None})
-
-
-def _compared(layout: Layout, found: Mapping[Pair, Agreement], pair: Pair) -> Agreement:
-    if pair not in found:
-        raise EvidenceError(
-            f"{layout.classes}: {pair[1]} was not compared with {pair[0]}."
-            f" {layout.remedy(Layout.compare_receipt)}"
-        )
-    return found[pair]
-
-
-def pairs_of(policy: Policy) -> dict[str, Pair]:
-    """Control and candidate of each step."""
-    return {step.name: (step.control, step.candidate) for step in policy.steps}
-
-
-@dataclass(frozen=True, slots=True)
-class ReportSubject:
-    """What a report is about, beside what the stages measured."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DecisionSubject:
+    """Which arms are compared with which, and by what policy."""
 
     pairs: Mapping[str, Pair]
+    """Control and candidate by the name of the comparison."""
     arms: tuple[str, ...]
+    policy: Policy | None
+    policy_file: Path | None
+    pin: str = ""
+    """What to type to pin the evidence."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportSubject(DecisionSubject):
+    """What a report is about, beside what the stages measured."""
+
     rules: Rules
     licence: str
     source: str
@@ -138,9 +69,6 @@ class ReportSubject:
     score: ScoreParams
     """What was measured, and how the intervals of means were drawn."""
     compare: CompareParams
-    policy: Policy | None
-    policy_file: Path | None
-    pin: str = ""
     place: str = ""
 
     @property
@@ -158,28 +86,143 @@ class ReportSubject:
         }
 
 
-def evidence_of(layout: Layout, subject: ReportSubject) -> dict[str, Evidence]:
-    """Everything that the gates may look at, by comparison."""
-    how = subject.policy.clusters if subject.policy else BY_TEXT
-    arms = sides(layout, subject.arms)
-    return gathered(layout, subject.pairs, arms, read_race(layout), how)
+@dataclass(frozen=True, slots=True, eq=False)
+class Measured:
+    """All that the stages left of one data set; what follows takes it from here alone."""
+
+    dataset: str
+    data: Prepared
+    arms: Mapping[str, ArmResult]
+    evidence: Mapping[str, Evidence]
+    """By comparison."""
+    race: Race | None
+    race_settings: Mapping[str, Setting]
+    replayed: Mapping[str, Replayed]
+    tuned: tuple[Leak, ...]
+    """Judged queries that the tuning of an arm has seen."""
+    inventory: Inventory
+    inputs: ExperimentInputs
+    """Digests of all that the policy looks at."""
+    means: Means
+    slice_means: Mapping[str, Means]
+    differences: Means
+    """By ``control~candidate``, as they were compared."""
 
 
-def measured(
-    layout: Layout, subject: ReportSubject, evidence: Mapping[str, Evidence]
-) -> dict[str, ArmResult]:
-    """Return every arm as it was measured; each comparison has all of them."""
-    for one in evidence.values():
-        arms = {one.control.arm: one.control, one.candidate.arm: one.candidate, **one.others}
-        return {arm: arms[arm] for arm in subject.arms}
-    return sides(layout, subject.arms)
+def measured(layout: Layout, wanted: DecisionSubject) -> Measured:
+    """Read what the stages left of a data set, and check it against their receipts."""
+    policy, file = wanted.policy, wanted.policy_file
+    data, race = Prepared.open(layout.data), read_race(layout)
+    arms = sides(layout, wanted.arms)
+    how = policy.clusters if policy else BY_TEXT
+    inventory = experiments.stock(layout)
+    judged = [arm for arm in policy.arms if arm in arms] if policy else []
+    return Measured(
+        dataset=layout.root.name,
+        data=data,
+        arms=arms,
+        evidence=gathered(layout, wanted.pairs, arms, race, how),
+        race=race,
+        race_settings=experiments.race_settings(layout),
+        replayed={arm: replayed(layout, arm) for arm in arms},
+        tuned=tuple(_leaks(layout, judged, data)),
+        inventory=inventory,
+        inputs=experiments.inputs(
+            layout,
+            judged,
+            inventory,
+            policy=digest.of_file(file) if file else None,
+            seeds={"policy": policy.rules.seed} if policy else {},
+            beside=policy.beside if policy else (),
+        ),
+        means=layout.read(Layout.scores),
+        slice_means=layout.read(Layout.slices),
+        differences=layout.read(Layout.differences),
+    )
 
 
-def raced(layout: Layout, evidence: Mapping[str, Evidence]) -> Race | None:
-    """Return the race that the arms were timed in; each comparison has it."""
-    for one in evidence.values():
-        return one.get(Race)
-    return read_race(layout)
+def sides(layout: Layout, arms: Sequence[str]) -> dict[str, ArmResult]:
+    """Read every arm as it was measured."""
+    check_scores(layout, arms)
+    scores = layout.read(Layout.per_query)
+    for arm in arms:
+        if (arm,) not in scores:
+            raise EvidenceError(
+                f"{layout.per_query}: the arm {arm} has no scores."
+                f" Add it to arms in params.yaml, and run:"
+                f" harness stage score --dataset {layout.root.name}"
+            )
+    return {
+        arm: ArmResult(
+            arm,
+            read_manifest(layout, arm),
+            read_run(layout.run(arm)),
+            scores[arm,],
+            replayed(layout, arm).index_sha256,
+        )
+        for arm in arms
+    }
+
+
+def gathered(
+    layout: Layout,
+    pairs: Mapping[str, Pair],
+    arms: Mapping[str, ArmResult],
+    race: Race | None,
+    how: Clustering = BY_TEXT,
+) -> dict[str, Evidence]:
+    """Assemble the evidence of each comparison; ``pairs`` is control and candidate by name."""
+    check_compared(layout, tuple(pairs.values()))
+    agreement = read_agreement(layout)
+    data = Prepared.open(layout.data)
+    queries, qrels, clusters = data.queries(), data.qrels(), data.clusters(how)
+
+    def compared(control: str, candidate: str) -> Agreement:
+        if (control, candidate) not in agreement:
+            raise EvidenceError(
+                f"{layout.classes}: {candidate} was not compared with {control}."
+                f" {layout.remedy(Layout.compare_receipt)}"
+            )
+        return agreement[control, candidate]
+
+    def known(control: ArmResult, candidate: ArmResult) -> Mapping[type, object]:
+        found = {one.value: one.collect(layout, control, candidate) for one in kinds()}
+        found[Race] = race
+        return MappingProxyType({kind: one for kind, one in found.items() if one is not None})
+
+    return {
+        name: Evidence(
+            dataset=data.manifest.name,
+            control=arms[control],
+            candidate=arms[candidate],
+            agreement=compared(control, candidate),
+            noise=compared(control, control),
+            others={arm: s for arm, s in arms.items() if arm not in {control, candidate}},
+            slices=slices(queries),
+            clusters=clusters,
+            drawn=all(query.drawn for query in queries),
+            parted=data.parted(how),
+            qrels=qrels,
+            kinds=known(arms[control], arms[candidate]),
+            complete=data.manifest.complete,
+            unlike_words=data.unlike_words(),
+        )
+        for name, (control, candidate) in pairs.items()
+    }
+
+
+def _leaks(layout: Layout, arms: Iterable[str], data: Prepared) -> Iterator[Leak]:
+    """Count for each tuned arm the judged queries that its tuning has seen."""
+    judged = data.qrels().grades.keys()
+    queries = [query for query in data.queries() if query.query_id in judged]
+    for arm in arms:
+        if layout.tuning(arm).is_file():
+            yield leak(arm, tuning.read(layout.tuning(arm)), queries)
+
+
+def pairs_of(policy: Policy) -> dict[str, Pair]:
+    """Control and candidate of each step."""
+    return {step.name: (step.control, step.candidate) for step in policy.steps}
 
 
 def provenance(
@@ -229,116 +272,101 @@ RATIOS = {"p50": 50.0, "p95": 95.0}
 
 def latency(race: Race, pairs: Mapping[str, Pair], rules: Rules) -> Latency:
     """Summarise a race; a pair that did not take part has no ratios."""
-    several = min(map(len, race.elapsed_ns.values()), default=0) > 1
+    first, sure = race.elapsed_ns, rules.confidence
+    several = min(map(len, first.values()), default=0) > 1
+    again = {
+        arm: clock.repeat_ratio(ns, race.repeated_ns[arm], confidence=sure)
+        for arm, ns in first.items()
+    }
+    seen = {
+        arm: clock.seen_ratio(ns, race.unseen_ns[arm], confidence=sure) for arm, ns in first.items()
+    }
     return Latency(
         race=race,
         percentiles={
-            arm: {
-                name: percentile(times, percent, confidence=rules.confidence)
-                for name, percent in PERCENTILES.items()
-            }
-            for arm, times in race.elapsed_ns.items()
+            arm: {p: clock.percentile(ns, at, confidence=sure) for p, at in PERCENTILES.items()}
+            for arm, ns in first.items()
         },
         ratios={
-            name: _ratios(race.elapsed_ns[candidate], race.elapsed_ns[control], rules)
+            name: _ratios(first[candidate], first[control], sure)
             for name, (control, candidate) in pairs.items()
-            if {control, candidate} <= race.elapsed_ns.keys()
+            if {control, candidate} <= first.keys()
         },
         aa={
-            arm: {name: aa_ratio(times, percent) for name, percent in RATIOS.items()}
-            for arm, times in race.elapsed_ns.items()
+            arm: {name: clock.aa_ratio(ns, percent) for name, percent in RATIOS.items()}
+            for arm, ns in first.items()
             if several
         },
-        repeats={
-            arm: estimate
-            for arm, times in race.elapsed_ns.items()
-            if (estimate := repeat_ratio(times, race.repeated_ns[arm], confidence=rules.confidence))
-        },
-        seen={
-            arm: estimate
-            for arm, times in race.elapsed_ns.items()
-            if (estimate := seen_ratio(times, race.unseen_ns[arm], confidence=rules.confidence))
-        },
+        repeats={arm: one for arm, one in again.items() if one},
+        seen={arm: one for arm, one in seen.items() if one},
     )
 
 
-def _ratios(candidate: Nanoseconds, control: Nanoseconds, rules: Rules) -> dict[str, Estimate]:
+def _ratios(
+    candidate: clock.Nanoseconds, control: clock.Nanoseconds, sure: float
+) -> dict[str, Estimate]:
     """Compute ratios of percentiles, which gates judge, and of means, which none does."""
-    sure = rules.confidence
-    return {
-        **{name: ratio(candidate, control, at, confidence=sure) for name, at in RATIOS.items()},
-        "mean": mean_ratio(candidate, control, confidence=sure),
+    found = {
+        name: clock.ratio(candidate, control, at, confidence=sure) for name, at in RATIOS.items()
     }
+    return {**found, "mean": clock.mean_ratio(candidate, control, confidence=sure)}
 
 
 def assemble(
-    layout: Layout,
+    found: Measured,
     subject: ReportSubject,
-    evidence: Mapping[str, Evidence],
     decisions: Sequence[StepDecision],
     decided_at: datetime,
     *,
     custody: Custody | None,
 ) -> ReportInput:
     """Assemble what the report of one data set shows."""
-    data = Prepared.open(layout.data)
-    arms = measured(layout, subject, evidence)
-    race = raced(layout, evidence)
     policy, file = subject.policy, subject.policy_file
-    name = (
-        PolicyName(policy.name, str(policy.version), digest.of_file(file))
-        if policy and file
-        else None
-    )
-    by_slice = slice_differences(evidence, subject.measures[0], subject.rules)
+    data, evidence, measures = found.data, found.evidence, subject.measures
+    named = policy and file and PolicyName(policy.name, str(policy.version), digest.of_file(file))
     return ReportInput(
         provenance=provenance(
             data,
-            arms,
+            found.arms,
             licence=subject.licence,
             source=subject.source,
             seed=subject.rules.seed,
             commands=subject.commands,
             decided_at=decided_at,
             evidence_days=policy.evidence_days if policy else None,
-            replayed_at={arm: at for arm in arms if (at := replayed_at(layout, arm))},
+            replayed_at={arm: one.at for arm, one in found.replayed.items() if one.at},
             settings=subject.settings,
         ),
-        policy=name,
+        policy=named or None,
         decisions=tuple(decisions),
         evidence=evidence,
-        arms=arms,
-        means=_in_order(layout.read(Layout.scores), subject.measures),
-        slice_means={
-            name: _in_order(means, subject.measures)
-            for name, means in layout.read(Layout.slices).items()
-        },
-        differences=_differences(layout, subject, evidence),
-        slice_differences=by_slice,
-        latency=latency(race, subject.pairs, subject.rules) if race else None,
+        arms=found.arms,
+        means=_in_order(found.means, measures),
+        slice_means={name: _in_order(of, measures) for name, of in found.slice_means.items()},
+        differences=_differences(found, subject),
+        slice_differences=slice_differences(evidence, measures[0], subject.rules),
+        latency=latency(found.race, subject.pairs, subject.rules) if found.race else None,
         queries={query.query_id: query for query in data.queries()},
         qrels=data.qrels(),
         documents=cache(partial(_documents, data)),
-        measure=subject.measures[0],
+        measure=measures[0],
         trust=Trust(policy) if policy and file else None,
         place=subject.place,
         custody=custody,
-        traffic=traffic(data.queries(), arms, evidence, subject.measures[0], subject.rules),
-        dependence={name: _dependence(one, subject.measures) for name, one in evidence.items()},
+        traffic=traffic(data.queries(), found.arms, evidence, measures[0], subject.rules),
+        dependence={name: _dependence(one, measures) for name, one in evidence.items()},
     )
 
 
-def _differences(
-    layout: Layout, subject: ReportSubject, evidence: Mapping[str, Evidence]
-) -> dict[str, Mapping[str, Estimate]]:
-    """Read how far each pair is apart, and draw one interval of each again."""
-    stored = _in_order(layout.read(Layout.differences), subject.measures)
+def _differences(found: Measured, subject: ReportSubject) -> dict[str, Mapping[str, Estimate]]:
+    """Return how far each pair is apart, and draw one interval of each again."""
+    stored = _in_order(found.differences, subject.measures)
     apart = {name: stored["~".join(pair)] for name, pair in subject.pairs.items()}
     first = subject.measures[0]
-    for name, one in evidence.items():
+    for name, one in found.evidence.items():
         scores = one.control.scores[first], one.candidate.scores[first]
         drawn = difference(*scores, subject.rules, one.clusters)
-        check_drawn(layout, apart[name].get(first), drawn)
+        check_drawn(found.dataset, apart[name].get(first), drawn)
     return apart
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import lru_cache
 from pathlib import Path
@@ -29,12 +29,14 @@ EXPERIMENTS: Journal[Experiment] = JsonLines("an experiment", Experiment, remedy
 INVENTORIES: Artifact[Inventory] = Json("an inventory", Inventory, remedy=HINT)
 
 
+@dataclass(frozen=True, slots=True)
 class ExperimentLog:
     """The lines of a log as they were read."""
 
-    def __init__(self, lines: Sequence[str], experiments: Sequence[Experiment]) -> None:
-        self.lines = tuple(lines)
-        self.experiments = tuple(experiments)
+    folder: Path
+    """Where inventories lie."""
+    lines: tuple[str, ...] = ()
+    experiments: tuple[Experiment, ...] = ()
 
     @property
     def head(self) -> str:
@@ -43,12 +45,21 @@ class ExperimentLog:
 
     def until(self, number: int) -> ExperimentLog:
         """Return the lines before line ``number``."""
-        return ExperimentLog(self.lines[: number - 1], self.experiments[: number - 1])
+        before = number - 1
+        return ExperimentLog(self.folder, self.lines[:before], self.experiments[:before])
 
     @property
     def text(self) -> str:
         """The lines as the file holds them."""
         return "".join(f"{line}\n" for line in self.lines)
+
+    def inventory_of(self, one: Experiment) -> Inventory | None:
+        """Read what an experiment was judged on; None where it was not kept, or is another one."""
+        path = _inventory(self.folder, one.inputs.inventory)
+        if not path.is_file():
+            return None
+        found = INVENTORIES.read(path)
+        return found if found.sha256 == one.inputs.inventory else None
 
 
 @contextmanager
@@ -79,9 +90,10 @@ def _places(layout: Layout) -> Iterator[Path]:
 
 def _go_on(layout: Layout, shared: Path) -> None:
     """Take over the lines that the log of the data set has beyond the log of ``layout``."""
-    own, of_data = _read(layout.log), _read(shared)
+    folder = layout.experiments
+    own, of_data = _read(layout.log, folder), _read(shared, folder)
     if not of_data.lines and layout.kept_log:
-        of_data = _read(layout.kept_log)
+        of_data = _read(layout.kept_log, folder)
     both = min(len(own.lines), len(of_data.lines))
     if own.lines[:both] != of_data.lines[:both]:
         problem = f"does not go on from {shared}: they differ within their first {both} experiments"
@@ -109,11 +121,11 @@ def keep(layout: Layout, to: Path) -> int:
 
 def read(layout: Layout) -> ExperimentLog:
     """Read the log of ``layout``; one that is not there begins with the copy that was kept."""
-    kept = _read(layout.kept_log) if layout.kept_log else ExperimentLog((), ())
-    path = layout.log
+    path, folder = layout.log, layout.experiments
+    kept = _read(layout.kept_log, folder) if layout.kept_log else ExperimentLog(folder)
     if not path.is_file():
         return kept
-    log = _read(path)
+    log = _read(path, folder)
     if log.lines[: len(kept.lines)] != kept.lines:
         same = sum(1 for ours, theirs in zip(log.lines, kept.lines, strict=False) if ours == theirs)
         problem = (
@@ -124,7 +136,7 @@ def read(layout: Layout) -> ExperimentLog:
     return log
 
 
-def _read(path: Path) -> ExperimentLog:
+def _read(path: Path, folder: Path) -> ExperimentLog:
     lines: list[str] = []
     found: list[Experiment] = []
     head = FIRST
@@ -135,7 +147,7 @@ def _read(path: Path) -> ExperimentLog:
         lines.append(line)
         found.append(one)
         head = digest.of_bytes(line.encode())
-    return ExperimentLog(lines, found)
+    return ExperimentLog(folder, tuple(lines), tuple(found))
 
 
 def before_decision(layout: Layout, number: int) -> ExperimentLog:
@@ -174,7 +186,7 @@ def add(
         steps=tuple(steps),
         decision=decision,
     )
-    kept = _inventory(layout, inputs.inventory)
+    kept = _inventory(layout.experiments, inputs.inventory)
     if not kept.is_file():
         write_text(kept, inventory.model_dump_json() + "\n", durable=True)
     line = EXPERIMENTS.text([one])
@@ -183,17 +195,8 @@ def add(
         write_text(layout.shared_log, log.text + line, durable=True)
 
 
-def inventory_of(layout: Layout, one: Experiment) -> Inventory | None:
-    """Read what an experiment was judged on; None where it was not kept, or is another one."""
-    path = _inventory(layout, one.inputs.inventory)
-    if not path.is_file():
-        return None
-    found = INVENTORIES.read(path)
-    return found if found.sha256 == one.inputs.inventory else None
-
-
-def _inventory(layout: Layout, sha256: str) -> Path:
-    return layout.experiments / f"inventory-{sha256[:16]}.json"
+def _inventory(folder: Path, sha256: str) -> Path:
+    return folder / f"inventory-{sha256[:16]}.json"
 
 
 def stock(layout: Layout) -> Inventory:

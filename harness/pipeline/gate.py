@@ -3,97 +3,63 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
+from harness.core import digest
 from harness.core.errors import BadFile, EvidenceError
 from harness.core.evidence import Evidence
 from harness.core.files import json_text, write_text
 from harness.core.formats import json_file, moment_of
-from harness.core.gate import StepDecision
+from harness.core.gate import Finding, Outcome, StepDecision
 from harness.core.parts import kinds
+from harness.core.run import Status
 from harness.corpus.clusters import CLUSTERS
-from harness.corpus.prepared import CORPUS, MANIFEST, QRELS, QUERIES
-from harness.corpus.tuning import Leak
-from harness.pipeline import experiments, pins, receipts
+from harness.corpus.prepared import CORPUS, MANIFEST, QRELS, QUERIES, Inventory, changes
+from harness.pipeline import experiments, receipts
 from harness.pipeline.compare import read_agreement, tie_ends
 from harness.pipeline.evidence import (
+    DecisionSubject,
+    Measured,
     ReportSubject,
     assemble,
-    evidence_of,
-    gathered,
     measured,
     pairs_of,
-    sides,
 )
-from harness.pipeline.experiments import ExperimentLog, stock
-from harness.pipeline.layout import Layout
-from harness.pipeline.race import read_race
-from harness.pipeline.receipts import Replayed, replayed
+from harness.pipeline.experiments import ExperimentLog
+from harness.pipeline.layout import File, Layout
 from harness.policy.age import check_age, check_past
 from harness.policy.decision import decide as judge
-from harness.policy.decision import tuned_on
+from harness.policy.decision import not_as_pinned, tuned_on
 from harness.policy.load import for_candidates, load_policy
-from harness.policy.looks import Looks, looks_by_step
-from harness.policy.model import Policy
-from harness.policy.pins import path_of
+from harness.policy.looks import looked, looks_by_step, told
+from harness.policy.model import AcceptedDecision, Policy, Step
+from harness.policy.pins import Pin, path_of, read
 from harness.report.ci import to_junit
 from harness.report.decision import from_json, steps_json, to_json, without_times
 from harness.report.inputs import ReportInput
-from harness.report.page.custody import Custody, Pinned
+from harness.report.page.custody import Custody, JudgementCoverage, Pinned, Since
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Measured:
-    """All that a decision follows from, beside its policy and its time."""
-
-    evidence: Mapping[str, Evidence]
-    ends: tuple[Mapping[str, Evidence], ...]
-    """The same, with ties of imported runs settled otherwise."""
-    replayed: Mapping[str, Replayed]
-    accepted: Mapping[str, pins.Accepting]
-    """What the decisions said by which steps were taken, by step."""
-    pinned: Pinned | None
-    pin: str
-    tuned: tuple[Leak, ...]
-    looks: Mapping[str, Looks]
-
-
-def decide(measured: Measured, policy: Policy, now: datetime) -> tuple[StepDecision, ...]:
+def decide(
+    found: Measured, kept: Custody, policy: Policy, now: datetime
+) -> tuple[StepDecision, ...]:
     """Judge every step. Nothing is read or written: the same evidence gives the same decision."""
     for arm in policy.arms:
-        if arm in measured.replayed:
-            measured.replayed[arm].check(now, policy.evidence_days)
-    pins.check_accepted(policy, measured.accepted, measured.evidence)
+        if arm in found.replayed:
+            found.replayed[arm].check(now, policy.evidence_days)
+    check_accepted(policy, found.dataset, found.evidence)
     return judge(
         policy,
-        measured.evidence,
+        found.evidence,
         now=now,
-        ends=measured.ends,
-        reservations=(
-            *pins.drifted(measured.pinned, measured.pin),
-            *tuned_on(policy, measured.tuned),
-        ),
-        looks=measured.looks,
-    )
-
-
-def _measured(
-    layout: Layout, policy: Policy, evidence: Mapping[str, Evidence], kept: Custody
-) -> Measured:
-    return Measured(
-        evidence,
-        tie_ends(layout, policy, evidence),
-        {arm: replayed(layout, arm) for arm in policy.arms},
-        pins.accepted_in(policy, layout.root.name),
-        kept.pinned,
-        kept.command,
-        kept.tuned,
-        kept.looks,
+        ends=tie_ends(found.data, policy, found.evidence),
+        reservations=(*drifted(kept.pinned, kept.command), *tuned_on(policy, kept.tuned)),
+        looks=kept.looks,
     )
 
 
@@ -113,39 +79,61 @@ def gate(layout: Layout, subject: ReportSubject, *, now: datetime) -> ReportInpu
     """
     for stale in (layout.signature, layout.decision_receipt, layout.decision, layout.junit):
         stale.unlink(missing_ok=True)
-    if subject.policy is None or subject.policy_file is None:
-        raise EvidenceError("there is nothing to judge by; name a policy")
     with experiments.writing(layout):
-        report = decided(layout, subject, experiments.read(layout), now)
-        for path, text in texts(layout, report).items():
-            write_text(path, text)
+        found = measured(layout, subject)
+        report = decided(found, subject, experiments.read(layout), now)
+        for file, text in texts(report).items():
+            write_text(file.at(layout), text)
         files = rests_on(layout, subject.arms, subject.policy_file)
         receipts.write(layout.decision_receipt, dict.fromkeys(files))
-        told = subject.policy, subject.policy_file, report.decisions, now
-        pins.note_judged(layout, *told, decided=True)
+        _note(layout, found, subject, report.decisions, now, decision=layout.decision)
     return report
 
 
 def decided(
-    layout: Layout, subject: ReportSubject, log: ExperimentLog, now: datetime
+    found: Measured, subject: ReportSubject, log: ExperimentLog, now: datetime
 ) -> ReportInput:
-    """Decide on the evidence in ``layout`` at the time ``now``, after what ``log`` has."""
+    """Decide on this evidence at the time ``now``, after what ``log`` has."""
     if subject.policy is None:
         raise EvidenceError("there is nothing to judge by; name a policy")
-    evidence = evidence_of(layout, subject)
-    kept = pins.custody(layout, subject, measured(layout, subject, evidence), log)
-    decisions = decide(_measured(layout, subject.policy, evidence, kept), subject.policy, now)
-    return assemble(layout, subject, evidence, decisions, now, custody=kept)
+    kept = custody(found, subject, log)
+    decisions = decide(found, kept, subject.policy, now)
+    return assemble(found, subject, decisions, now, custody=kept)
 
 
-def texts(layout: Layout, report: ReportInput) -> dict[Path, str]:
+def _note(
+    layout: Layout,
+    found: Measured,
+    wanted: DecisionSubject,
+    decisions: Sequence[StepDecision],
+    at: datetime,
+    *,
+    decision: Path | None,
+) -> None:
+    """Add what a policy said of the evidence at hand to the log."""
+    if (policy := wanted.policy) is None:
+        return
+    pairs = zip(policy.steps, decisions, strict=True)
+    experiments.add(
+        layout,
+        "gate" if decision else "decide",
+        at,
+        policy=policy.name,
+        inputs=found.inputs,
+        inventory=found.inventory,
+        steps=[looked(policy, step, found.inputs, one) for step, one in pairs],
+        decision=digest.of_file(decision) if decision else None,
+    )
+
+
+def texts(report: ReportInput) -> dict[File[Any], str]:
     """Return the text of each file of a decision: the decision, its JUnit file, its findings."""
     written = to_json([report])
     steady = without_times(written)["datasets"][0]
     return {
-        layout.decision: json_text(written),
-        layout.findings: json_text({key: steady[key] for key in DETERMINISTIC}),
-        layout.junit: to_junit([report]),
+        Layout.decision: json_text(written),
+        Layout.findings: json_text({key: steady[key] for key in DETERMINISTIC}),
+        Layout.junit: to_junit([report]),
     }
 
 
@@ -157,42 +145,24 @@ ABSENT = "nothing"
 LONGEST = 200
 
 
-class StoredDifference(NamedTuple):
-    """One value that was stored, and what is derived in its place; both as JSON."""
-
-    where: str
-    """From the outside in, e.g. ``steps.tantivy.findings.Quality.verdict``."""
-    stored: str
-    derived: str
-
-    def __str__(self) -> str:
-        """Write it as one clause."""
-        return f"{self.where}: stored {self.stored}, derived {self.derived}"
-
-
-def first_difference(stored: Any, derived: Any) -> StoredDifference | None:  # noqa: ANN401  of JSON
-    """Return the first value in which the two differ; None where they are equal."""
-    return None if stored is derived else next(_differences("", stored, derived), None)
-
-
-def _differences(where: str, stored: Any, derived: Any) -> Iterator[StoredDifference]:  # noqa: ANN401
+def first_difference(stored: Any, derived: Any, where: str = "") -> str:  # noqa: ANN401  of JSON
+    """Name the first value in which the two differ, from the outside in; empty where none does."""
     if isinstance(stored, Mapping) and isinstance(derived, Mapping):
-        for key in sorted({*stored, *derived}, key=_place):
-            pair = stored.get(key, ABSENT), derived.get(key, ABSENT)
-            yield from _differences(f"{where}.{key}".lstrip("."), *pair)
-    elif _is_list(stored) and _is_list(derived):
-        for at, pair in enumerate(zip_longest(stored, derived, fillvalue=ABSENT)):
-            yield from _differences(f"{where}.{_name(pair, at)}", *pair)
-    elif stored != derived or type(stored) is not type(derived):
-        yield StoredDifference(where, _short(stored), _short(derived))
+        keys = sorted({*stored, *derived}, key=lambda key: (_place(key), key))
+        each = [(key, stored.get(key, ABSENT), derived.get(key, ABSENT)) for key in keys]
+    elif isinstance(stored, list | tuple) and isinstance(derived, list | tuple):
+        pairs = zip_longest(stored, derived, fillvalue=ABSENT)
+        each = [(_name(pair, at), *pair) for at, pair in enumerate(pairs)]
+    elif stored == derived and type(stored) is type(derived):
+        return ""
+    else:
+        return f"{where}: stored {_short(stored)}, derived {_short(derived)}"
+    found = (first_difference(one, two, f"{where}.{key}".lstrip(".")) for key, one, two in each)
+    return next(filter(None, found), "")
 
 
-def _place(key: str) -> tuple[int, str]:
-    return (FIRST.index(key) if key in FIRST else len(FIRST), key)
-
-
-def _is_list(value: Any) -> bool:  # noqa: ANN401  of JSON
-    return isinstance(value, Sequence) and not isinstance(value, str)
+def _place(key: str) -> int:
+    return FIRST.index(key) if key in FIRST else len(FIRST)
 
 
 def _name(pair: Sequence[Any], at: int) -> str:
@@ -205,30 +175,55 @@ def _short(value: Any) -> str:  # noqa: ANN401  of JSON
     return text if len(text) <= LONGEST else f"{text[:LONGEST]}..."
 
 
+@dataclass(frozen=True, slots=True)
+class StoredDecision:
+    """A decision that was written, with the evidence that is there now."""
+
+    decisions: tuple[StepDecision, ...]
+    decided_at: datetime
+    about: Mapping[str, Any]
+    """The whole of it, as JSON."""
+    found: Measured
+    kept: Custody
+
+    def report(self, subject: ReportSubject) -> ReportInput:
+        """Assemble what its pages say, with its own day and machine."""
+        one = assemble(self.found, subject, self.decisions, self.decided_at, custody=self.kept)
+        return as_stated(one, self.about["provenance"])
+
+
+def stored(layout: Layout, subject: ReportSubject) -> StoredDecision:
+    """Read a decision, and the evidence beside it."""
+    decisions, decided_at = read_decision(layout)
+    (about,) = json_file(layout.decision)["datasets"]
+    found = measured(layout, subject)
+    log = experiments.before_decision(layout, int(about["record"]["number"]))
+    return StoredDecision(decisions, decided_at, about, found, custody(found, subject, log))
+
+
 def as_stated(report: ReportInput, stated: Mapping[str, Any]) -> ReportInput:
     """Replace today's facts of day and place by those of a decision."""
     facts = {fact: stated[fact] for fact in STATED}
     return replace(report, provenance=replace(report.provenance, **facts))
 
 
-def check_decision(layout: Layout, subject: ReportSubject, *, now: datetime) -> None:
+def check_decision(layout: Layout, subject: ReportSubject, *, now: datetime) -> StoredDecision:
     """Decide again on policy and evidence as they are now, and compare with what is stored."""
-    decisions, decided_at = read_decision(layout)
-    hint = layout.remedy(Layout.decision)
+    _, decided_at = read_decision(layout)
+    policy, hint = subject.policy, layout.remedy(Layout.decision)
     files = rests_on(layout, subject.arms, subject.policy_file)
     receipts.check(layout.decision_receipt, files, hint)
-    if subject.policy is None:
-        return
-    days = subject.policy.evidence_days
+    if policy is None:
+        raise EvidenceError("there is nothing to judge by; name a policy")
     try:
-        check_age(decided_at.isoformat(), now=now, evidence_days=days)
+        check_age(decided_at.isoformat(), now=now, evidence_days=policy.evidence_days)
     except EvidenceError as exc:
         raise EvidenceError(f"{layout.decision}: expired: {exc}. {hint}") from exc
-    evidence = evidence_of(layout, subject)
-    kept = pins.custody(layout, subject, measured(layout, subject, evidence), pins.before(layout))
-    again = decide(_measured(layout, subject.policy, evidence, kept), subject.policy, decided_at)
-    if found := first_difference(*(steps_json(of) for of in (decisions, again))):
+    one = stored(layout, subject)
+    decisions, again = one.decisions, decide(one.found, one.kept, policy, decided_at)
+    if found := first_difference(steps_json(decisions), steps_json(again)):
         raise EvidenceError(f"{layout.decision}: {found}. {hint}")
+    return one
 
 
 def rests_on(layout: Layout, arms: Iterable[str], policy: Path | None) -> Iterable[Path]:
@@ -285,21 +280,141 @@ def decide_again(
             raise EvidenceError(f"no arm {control} was measured, only {', '.join(arms)}")
         policy = for_candidates(policy, control, [arm for arm in arms if arm != control])
     compared = read_agreement(layout)
-    pairs = {step: pair for step, pair in pairs_of(policy).items() if pair in compared}
-    evidence = gathered(layout, pairs, sides(layout, arms), read_race(layout), policy.clusters)
+    wanted = DecisionSubject(
+        pairs={step: pair for step, pair in pairs_of(policy).items() if pair in compared},
+        arms=arms,
+        policy=policy,
+        policy_file=policy_file,
+        pin=f"harness policy pin {policy_file}",
+    )
     with experiments.writing(layout):
-        log = experiments.read(layout).experiments
-        on = pins.judged_on(layout, policy, policy_file, stock(layout))
-        found = Measured(
-            evidence,
-            tie_ends(layout, policy, evidence),
-            {arm: replayed(layout, arm) for arm in policy.arms if arm in arms},
-            pins.accepted_in(policy, layout.root.name),
-            pins.pin_of(layout, policy_file),
-            f"harness policy pin {policy_file}",
-            pins.leaks(layout, [arm for arm in policy.arms if arm in arms]),
-            looks_by_step(log, policy, on),
-        )
-        decisions = decide(found, policy, now)
-        pins.note_judged(layout, policy, policy_file, decisions, now, decided=False)
+        found = measured(layout, wanted)
+        kept = custody(found, wanted, experiments.read(layout))
+        decisions = decide(found, kept, policy, now)
+        _note(layout, found, wanted, decisions, now, decision=None)
     return decisions
+
+
+TAKEN = "Bring back the decision that the step was taken by, or take the step back in the policy"
+PREFIX = 12
+
+
+def custody(found: Measured, wanted: DecisionSubject, log: ExperimentLog) -> Custody:
+    """Assemble what a decision on this evidence must say of its keeping."""
+    policy, file, inventory = wanted.policy, wanted.policy_file, found.inventory
+    if policy is None or file is None:
+        raise EvidenceError("there is nothing to judge by; name a policy")
+    pinned = read(file).datasets
+    return Custody(
+        coverage=_coverage(found),
+        pinned=_pinned(pinned.get(found.dataset), found),
+        command=wanted.pin,
+        number=len(log.lines) + 1,
+        previous=log.head,
+        since=_since(log, inventory),
+        looks=looks_by_step(log.experiments, policy, found.inputs),
+        earlier=told(log.experiments),
+        unprobed=tuple(
+            arm for arm in policy.arms if arm in found.arms and found.arms[arm].index_sha256 is None
+        ),
+        pinned_names=tuple(sorted(pinned.keys() - {found.dataset})),
+        tuned=found.tuned,
+        tuned_reason=policy.tuned_reason,
+        raced=found.race is not None,
+    )
+
+
+def drifted(pinned: Pinned | None, again: str) -> tuple[Finding, ...]:
+    """State that evidence is not as pinned; nothing where it is. ``again`` is what pins it anew."""
+    if pinned is None or not pinned.differences:
+        return ()
+    return (not_as_pinned(pinned.differences, pinned_at=pinned.at, again=again),)
+
+
+def _pinned(pin: Pin | None, found: Measured) -> Pinned | None:
+    """Compare the evidence with what it is pinned to, if it is."""
+    if pin is None:
+        return None
+    at = pin.made[-1].at.date().isoformat()
+    return Pinned(at, len(pin.made), pin.differences(found.inventory, found.race_settings))
+
+
+def _coverage(found: Measured) -> JudgementCoverage:
+    data = found.data
+    asked, judged = found.inventory.queries.keys(), found.inventory.judgements.keys()
+    unanswered = {
+        arm: int((side.run.status != Status.ANSWERED).sum())
+        for arm, side in sorted(found.arms.items())
+    }
+    return JudgementCoverage(
+        queries=len(asked),
+        judged=len(asked & judged),
+        negative=len(asked & frozenset(data.qrels().negative)),
+        strangers=len(judged - asked),
+        unanswered={arm: count for arm, count in unanswered.items() if count},
+        left_out=data.manifest.left_out,
+        own=len(data.ids().own),
+    )
+
+
+def _since(log: ExperimentLog, inventory: Inventory) -> Since | None:
+    """Compare with the last decision that was made on other queries or judgements."""
+    for one in reversed(log.experiments):
+        if one.decision and one.inputs.inventory != inventory.sha256:
+            before = log.inventory_of(one)
+            said = changes(before, inventory).said if before else ("not known, it was not kept",)
+            return Since(one.at.isoformat(timespec="seconds"), said)
+    return None
+
+
+def check_accepted(policy: Policy, dataset: str, evidence: Mapping[str, Evidence]) -> None:
+    """Check every step that was taken against the decision that the policy says it was taken by."""
+    accepted = {
+        step.name: _fingerprint_accepted(step, step.accepted, dataset)
+        for step in policy.steps
+        if step.taken and step.accepted
+    }
+    for at, later in enumerate(policy.steps):
+        earlier = policy.accepting(at)
+        if earlier is None or earlier.name not in accepted or later.name not in evidence:
+            continue
+        said = accepted[earlier.name]
+        measured = evidence[later.name].control.manifest.fingerprint
+        if measured != said:
+            raise EvidenceError(
+                f"step {later.name} is judged against {later.control} {measured[:PREFIX]}, and the"
+                f" decision that step {earlier.name} was taken by accepted {said[:PREFIX]}; its"
+                " engine, settings or documents differ. Bring them back, or decide that step anew"
+            )
+
+
+def _fingerprint_accepted(step: Step, accepted: AcceptedDecision, dataset: str) -> str:
+    """Read which index the decision that a step was taken by accepted."""
+    path = accepted.path
+    if not path.is_file():
+        raise BadFile(path, f"is gone, and step {step.name} was taken by it", TAKEN)
+    if (found := digest.of_file(path)) != accepted.sha256:
+        raise EvidenceError(
+            f"{path}: is {found[:PREFIX]}, and step {step.name} was taken by"
+            f" {accepted.sha256[:PREFIX]}. {TAKEN}"
+        )
+    try:
+        written: Any = json_file(path)
+        about = next(one for one in written["datasets"] if one["dataset"] == dataset)
+        said = next(one for one in about["steps"] if one["step"] == step.name)
+        fingerprint = str(about["provenance"]["arms"][said["candidate"]]["fingerprint"])
+        control, candidate, outcome = said["control"], said["candidate"], said["outcome"]
+    except (ValueError, KeyError, TypeError) as exc:
+        raise BadFile(path, f"is not a decision ({exc!r})", TAKEN) from exc
+    except StopIteration:
+        raise BadFile(path, f"says nothing of step {step.name} on {dataset}", TAKEN) from None
+    if (control, candidate) != (step.control, step.candidate):
+        raise EvidenceError(
+            f"{path}: decided on {control} -> {candidate}, and step {step.name}"
+            f" is {step.control} -> {step.candidate}. {TAKEN}"
+        )
+    if outcome != Outcome.PROMOTE:
+        raise EvidenceError(
+            f"{path}: says {outcome} of step {step.name}, which the policy calls taken. {TAKEN}"
+        )
+    return fingerprint

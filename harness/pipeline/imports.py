@@ -57,34 +57,10 @@ class ImportReport:
     documents: int
     queries: int
     judgements: int
-    unjudged_queries: int
-    """Queries left out, since the split has no judgement of them."""
-    dangling_documents: tuple[str, ...]
-    """Judged, and not in the corpus; their judgements are kept."""
-    dangling_queries: tuple[str, ...]
-    """Judged, and not among the queries; their judgements are kept."""
-    empty_documents: tuple[str, ...]
-    empty_queries: tuple[str, ...]
-    own: tuple[str, ...] = ()
-    """What was found of queries that are themselves documents."""
-
-    @property
-    def warnings(self) -> tuple[str, ...]:
-        """One sentence for each thing that is not as it should be."""
-        found = (
-            ("judged document is", "not in the corpus", self.dangling_documents),
-            ("judged query is", "not in the query set", self.dangling_queries),
-            ("document is", "empty", self.empty_documents),
-            ("query is", "empty", self.empty_queries),
-        )
-        left_out = (
-            "Without a judgement, and so left out:"
-            f" {self.unjudged_queries} of {self.queries + self.unjudged_queries} queries."
-            if self.judgements
-            else "Nothing is judged, so no measure of quality has a value."
-        )
-        odd = tuple(f"{many(len(ids), one)} {what}: {few(ids)}." for one, what, ids in found if ids)
-        return ((left_out,) if self.unjudged_queries else ()) + odd + self.own
+    left_out: int
+    """Queries that the split has no judgement of."""
+    warnings: tuple[str, ...]
+    """One sentence for each thing that is not as it should be."""
 
 
 @dataclass(slots=True)
@@ -105,50 +81,54 @@ class PassingCorpus:
 
 
 def report(
-    name: str, split: str, queries: tuple[Query, ...], qrels: Qrels, corpus: PassingCorpus
+    to: tuple[str, str],
+    queries: tuple[Query, ...],
+    qrels: Qrels,
+    corpus: PassingCorpus,
+    *,
+    allow_dangling: bool = True,
 ) -> ImportReport:
-    """Count what was taken over; ``queries`` are all that were given, judged or not."""
+    """Count what was taken over ``to`` a name and a split; ``queries`` are all that were given."""
+    name, split = to
     given = {query.query_id for query in queries}
     asked = tuple(query for query in queries if query.query_id in qrels.grades)
     judged = {row.doc_id for row in qrels.rows()}
     unknown = frozenset(qrels.grades) - given
-    for what, strange, known in (
-        ("query", unknown, given - frozenset(qrels.grades)),
-        ("document", judged - corpus.ids, corpus.ids),
+    documents = tuple(sorted(judged - corpus.ids))
+    asked_for = tuple(query_id for query_id in qrels.query_ids if query_id not in given)
+    said = f"{name}: the judgements of split {split!r} name"
+    for what, strange, known, where, dangling in (
+        ("query", unknown, given - frozenset(qrels.grades), "the query set", asked_for),
+        ("document", judged - corpus.ids, corpus.ids, "the corpus", documents),
     ):
         if pair := written_otherwise(strange, known):
             here, there = (between(one, LONGEST) for one in pair)
             raise DatasetError(
-                f"{name}: the judgements of split {split!r} name the {what} {here}, which is"
-                f" {there} in the data. Write ids in one way"
+                f"{said} the {what} {here}, which is {there} in the data. Write ids in one way"
             )
-    return ImportReport(
-        name=name,
-        split=split,
-        documents=corpus.digest.count,
-        queries=len(asked),
-        judgements=sum(1 for _ in qrels.rows()),
-        unjudged_queries=len(queries) - len(asked),
-        dangling_documents=tuple(sorted(judged - corpus.ids)),
-        dangling_queries=tuple(q for q in qrels.query_ids if q not in given),
-        empty_documents=tuple(corpus.empty),
-        empty_queries=tuple(query.query_id for query in asked if not query.text.strip()),
-        own=corpus.own.said,
-    )
-
-
-def refuse_dangling(report: ImportReport) -> None:
-    """Stop where judgements name what does not exist."""
-    for one, where, ids in (
-        ("document", "the corpus", report.dangling_documents),
-        ("query", "the query set", report.dangling_queries),
-    ):
-        if ids:
+        if dangling and not allow_dangling:
             raise DatasetError(
-                f"{report.name}: the judgements of split {report.split!r} name"
-                f" {many(len(ids), one)} not in {where}: {few(ids)}; complete the files, or keep"
-                " such judgements with --allow-dangling"
+                f"{said} {many(len(dangling), what)} not in {where}: {few(dangling)}; complete the"
+                " files, or keep such judgements with --allow-dangling"
             )
+    left_out, count = len(queries) - len(asked), sum(1 for _ in qrels.rows())
+    warnings = [
+        f"{many(len(ids), one)} {what}: {few(ids)}."
+        for one, what, ids in (
+            ("judged document is", "not in the corpus", documents),
+            ("judged query is", "not in the query set", asked_for),
+            ("document is", "empty", tuple(corpus.empty)),
+            ("query is", "empty", tuple(q.query_id for q in asked if not q.text.strip())),
+        )
+        if ids
+    ]
+    if left_out and count:
+        without = f"Without a judgement, and so left out: {left_out} of {len(queries)} queries."
+        warnings.insert(0, without)
+    elif left_out:
+        warnings.insert(0, "Nothing is judged, so no measure of quality has a value.")
+    every = (*warnings, *corpus.own.said)
+    return ImportReport(name, split, corpus.digest.count, len(asked), count, left_out, every)
 
 
 def few(ids: tuple[str, ...]) -> str:
@@ -254,7 +234,7 @@ def load_folder(
         out, name, split, documents, asked, judged,
         fields=fields, left_out=len(others), elsewhere=others,
     )  # fmt: skip
-    return report(name, split, queries, judged, corpus)
+    return report((name, split), queries, judged, corpus)
 
 
 @dataclass(frozen=True, slots=True)
@@ -298,9 +278,13 @@ def _registered(
         beir.write_queries(beside / "queries.jsonl", asked)
         if others:
             write_text(beside / LEFT_OUT, "".join(f"{query_id}\n" for query_id in others))
-        found = report(to.name, to.split, given.queries, given.qrels, corpus)
-        if not to.allow_dangling:
-            refuse_dangling(found)
+        found = report(
+            (to.name, to.split),
+            given.queries,
+            given.qrels,
+            corpus,
+            allow_dangling=to.allow_dangling,
+        )
         card.write(beside, _card(given, to, found, asked, corpus.digest.sha256))
         change.write(judged, trec.qrels_text(given.qrels))
         change.prepare(folder / card.FILE, digest.of_file(beside / card.FILE))
@@ -344,7 +328,7 @@ def _card(
         sha256=Digests(corpus=corpus, queries=of_queries(asked), qrels=card.of_qrels(given.qrels)),
         slices=card.slices(asked),
         fields=None if given.fields == FIELDS else [*given.fields],
-        left_out=import_report.unjudged_queries or None,
+        left_out=import_report.left_out or None,
     )
 
 

@@ -95,6 +95,16 @@ def _hint(layout: Layout, arm: Arm) -> str:
     return layout.remedy(Layout.index, named)
 
 
+@contextmanager
+def opened(layout: Layout, arm: Arm) -> Iterator[Searcher]:
+    """Open an arm's index, which is the one that was handed on, and was not changed since."""
+    wanted = receipts.read_manifest(layout, arm.name)
+    check_index(layout, arm)
+    with arm.open(layout.index(arm.name)) as searcher:
+        receipts.check_same(layout, arm.name, wanted, searcher.manifest)
+        yield searcher
+
+
 @dataclass(frozen=True, slots=True)
 class Opener:
     """A value that a new process can be sent."""
@@ -104,6 +114,13 @@ class Opener:
     cache: Path
     fingerprint: str
     """Of the index that the arm was replayed on."""
+
+    @classmethod
+    def of(cls, layout: Layout, arm: Arm, cache: Path) -> Opener:
+        """Name the places of an arm so that a process that works elsewhere finds them."""
+        fingerprint = receipts.read_manifest(layout, arm.name).fingerprint
+        index = layout.index(arm.name).absolute()
+        return cls(str(arm.path.absolute()), index, cache.absolute(), fingerprint)
 
     @contextmanager
     def __call__(self) -> Iterator[Searcher]:

@@ -11,6 +11,7 @@ import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from string import Template
 
@@ -310,42 +311,23 @@ def _none_exists(files: Iterable[Path]) -> None:
 
 
 def write_sample(folder: Path) -> int:
-    """Write a folder in BEIR layout, the same bytes each time; count its documents."""
-    pairs = [(action, thing) for thing in THINGS for action in ACTIONS]
-    _lines(folder / "corpus.jsonl", map(_page, pairs))
-    _lines(folder / "queries.jsonl", _questions(pairs))
-    judged = (
-        f"{_query(asked)}\t{_name(page)}\t{int(page == asked)}" for asked in pairs for page in pairs
-    )
-    write_text(
-        folder / "qrels" / "test.tsv", "\n".join(["query-id\tcorpus-id\tscore", *judged, ""])
-    )
-    return len(pairs)
+    """Write a folder in BEIR layout, the same bytes each time; count its documents.
 
-
-def _name(pair: tuple[str, str]) -> str:
-    return "-".join(pair).lower()
-
-
-def _query(pair: tuple[str, str]) -> str:
-    return f"q-{_name(pair)}"
-
-
-def _page(pair: tuple[str, str]) -> Mapping[str, object]:
-    action, thing = pair
-    text = ACTIONS[action].format(one=thing)
-    return {"_id": _name(pair), "title": f"{action} a {thing}", "text": text}
-
-
-def _questions(pairs: Iterable[tuple[str, str]]) -> Iterator[Mapping[str, object]]:
-    """Ask for each page once: like words, and an intent of its own."""
-    for at, pair in enumerate(pairs):
-        kind = at % len(ASKED)
-        action, thing = pair
+    Each page is asked for once: like words, and an intent of its own.
+    """
+    pages: list[dict[str, object]] = []
+    queries: list[dict[str, object]] = []
+    for at, (thing, action) in enumerate(product(THINGS, ACTIONS)):
+        name, kind = f"{action}-{thing}".lower(), at % len(ASKED)
+        text = ACTIONS[action].format(one=thing)
+        pages.append({"_id": name, "title": f"{action} a {thing}", "text": text})
         asked = ASKED[kind].format(action=action.lower(), one=thing)
-        name = _query(pair)
-        yield {"_id": name, "text": asked, "slices": [SLICES[kind]], "intent": name}
-
-
-def _lines(path: Path, rows: Iterable[Mapping[str, object]]) -> None:
-    write_text(path, "".join(json.dumps(row) + "\n" for row in rows))
+        own = {"slices": [SLICES[kind]], "intent": f"q-{name}"}
+        queries.append({"_id": f"q-{name}", "text": asked, **own})
+    names = [page["_id"] for page in pages]
+    judged = (f"q-{asked}\t{page}\t{int(page == asked)}" for asked in names for page in names)
+    for file, rows in (("corpus.jsonl", pages), ("queries.jsonl", queries)):
+        write_text(folder / file, "".join(json.dumps(row) + "\n" for row in rows))
+    table = "\n".join(["query-id\tcorpus-id\tscore", *judged, ""])
+    write_text(folder / "qrels" / "test.tsv", table)
+    return len(pages)

@@ -26,7 +26,7 @@ from harness.corpus.prepared import QUERIES, Prepared
 from harness.corpus.runs import read_run
 from harness.measures.name import parse
 from harness.pipeline.compare import compare, ties
-from harness.pipeline.evidence import ReportSubject, assemble, evidence_of, pairs_of
+from harness.pipeline.evidence import ReportSubject, assemble, measured, pairs_of
 from harness.pipeline.gate import gate
 from harness.pipeline.index import check_index, index, sources
 from harness.pipeline.layout import Layout
@@ -49,7 +49,7 @@ class Built:
     """What this run, or one that was killed before it, has built in ``layout``."""
 
     def __init__(self, layout: Layout) -> None:
-        self._layout = layout
+        self.layout = layout
         self._path = layout.cache / FILE
         self._known = _read(self._path)
 
@@ -58,9 +58,9 @@ class Built:
         if self._known.get(arm.name) != self._key(arm):
             return False
         try:
-            check_index(self._layout, arm)
-            noted = read_manifest(self._layout, arm.name)
-            return contract.read(self._layout.index(arm.name)) == noted
+            check_index(self.layout, arm)
+            noted = read_manifest(self.layout, arm.name)
+            return contract.read(self.layout.index(arm.name)) == noted
         except HarnessError:
             return False
 
@@ -77,7 +77,7 @@ class Built:
 
     def _key(self, arm: Arm) -> str:
         """Digest of what an index depends on: code, packages, the arm and the documents."""
-        documents = Prepared.open(self._layout.data).manifest.corpus_sha256
+        documents = Prepared.open(self.layout.data).manifest.corpus_sha256
         return of_json([self._code, of_files(sources(arm)), documents])
 
     @cached_property
@@ -157,9 +157,7 @@ def oneshot(
         old.unlink(missing_ok=True)
     built = Built(layout)
     for arm in given.values():
-        _indexed(layout, arm, cache, built, tell)
-        tell(f"replaying {arm}")
-        _replayed(layout, arm, cache, asking, tell)
+        _run_arm(built, arm, cache, asking, tell)
     _take_in(layout, wanted, tell)
     tell("scoring and comparing")
     score(layout, names, params.score)
@@ -192,8 +190,8 @@ def oneshot(
         tell("judging")
         found = gate(layout, subject, now=datetime.now(UTC))
     else:
-        evidence = evidence_of(layout, subject)
-        found = assemble(layout, subject, evidence, (), datetime.now(UTC), custody=None)
+        left = measured(layout, subject)
+        found = assemble(left, subject, (), datetime.now(UTC), custody=None)
     written = write_reports([linked(found, layout, out)], out)
     if not policy:
         written.decision.unlink()
@@ -205,23 +203,19 @@ def oneshot(
     return found.decisions
 
 
-def _indexed(
-    layout: Layout, arm: str, cache: Path, built: Built, tell: Callable[[str], object]
+def _run_arm(
+    built: Built, arm: str, cache: Path, params: ReplayParams, tell: Callable[[str], object]
 ) -> None:
-    """Build the arm's index, unless a run that was killed has."""
+    """Build the arm's index, unless a run that was killed has, and ask it every query."""
     loaded = registry.load(arm, cache)
     if built.has(loaded):
         tell(f"indexed before: {arm}")
-        return
-    tell(f"indexing {arm}")
-    index(layout, arm, cache)
-    built.note(loaded)
-
-
-def _replayed(
-    layout: Layout, arm: str, cache: Path, params: ReplayParams, tell: Callable[[str], object]
-) -> None:
-    for said in remarks(replay(layout, arm, cache, params, keep_parts=True)):
+    else:
+        tell(f"indexing {arm}")
+        index(built.layout, arm, cache)
+        built.note(loaded)
+    tell(f"replaying {arm}")
+    for said in remarks(replay(built.layout, arm, cache, params, keep_parts=True)):
         tell(said)
 
 

@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import psutil
 import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from harness.core import digest
+from harness.core.engine import Answer, Searcher, TakesParams
 from harness.core.errors import EvidenceError, MismatchedQueries
 from harness.core.evidence import Race, Stolen
 from harness.core.files import held, replacing
@@ -29,6 +29,7 @@ from harness.core.names import Clocked
 from harness.core.printable import many
 from harness.core.progress import progress
 from harness.core.reading import Malformed
+from harness.core.records import Scalar
 from harness.core.store import Artifact
 from harness.corpus.parquet import table_of
 from harness.corpus.prepared import Prepared
@@ -38,7 +39,6 @@ from harness.pipeline.index import Opener, check_index
 from harness.pipeline.layout import Layout, drop_older
 from harness.pipeline.params import RaceParams
 from harness.pipeline.receipts import check_run, read_manifest
-from harness.pipeline.replay import CountingSearcher, check_apart, check_turns
 from harness.policy.age import check_past
 from harness.replay.machine import Advance, Work, in_fresh_process, machine, usable_cores
 from harness.replay.race import UNSEEN, Expected, Lap, RaceTexts, Words, draw, shown, varied
@@ -68,11 +68,6 @@ class ProcessPart(NamedTuple):
     """Its number, when it began, the reference work, its surroundings, and answers gone astray."""
 
 
-def started() -> float:
-    """Describe when this process began, in seconds; with its number it is told from every other."""
-    return float(psutil.Process().create_time())
-
-
 def write_part(path: Path, lap: Lap, process: int, began_at: str, order: str = "") -> None:
     """Write what one process measured; ``order`` is what its variants were drawn by."""
     rows = [
@@ -84,7 +79,6 @@ def write_part(path: Path, lap: Lap, process: int, began_at: str, order: str = "
     about = {
         "process": process,
         "pid": os.getpid(),
-        "started": started(),
         "began_at": began_at,
         "order": order,
         "cores": usable_cores(),
@@ -144,11 +138,6 @@ class Times(NamedTuple):
                 f"{arm}: not every process has a time of every query; run: harness race"
             )
         found = self.columns[column][mine][np.argsort(cells)].reshape(wanted.shape)
-        copied = found.size and len(np.unique(found, axis=0)) < len(found)
-        if column == "elapsed_ns" and copied:
-            raise EvidenceError(
-                f"{arm}: two processes have the same times, so one is a copy; run: harness race"
-            )
         return np.asarray(found, dtype=np.int64)
 
     def lost_ns(self, arm: str) -> NDArray[np.int64]:
@@ -219,7 +208,6 @@ def race(
     """
     loaded = {arm.name: arm for arm in (registry.load(name, cache) for name in arm_names)}
     for name, arm in loaded.items():
-        read_manifest(layout, name)
         check_run(layout, name)
         check_index(layout, arm)
     data = Prepared.open(layout.data)
@@ -233,12 +221,7 @@ def race(
         seed=params.seed,
     )
     words = Words(data.documents(), data.manifest.documents)
-    openers = {
-        name: Opener(
-            str(arm.path), layout.index(name), cache, read_manifest(layout, name).fingerprint
-        )
-        for name, arm in loaded.items()
-    }
+    openers = {name: Opener.of(layout, arm, cache) for name, arm in loaded.items()}
     receipt = _receipt(layout, tuple(loaded), texts, params)
     parts = layout.race_parts / digest.of_json([receipt, machine()])[:32]
     with held(layout.race_parts):
@@ -334,7 +317,6 @@ def read_race(layout: Layout) -> Race | None:
 def race_of(times: Times, arms: Iterable[str], strays: Container[str]) -> Race:
     """Return the times of these arms as evidence; those in ``strays`` are not verified."""
     arms = tuple(arms)
-    _check_processes(times)
     return Race(
         query_ids=times.queries,
         elapsed_ns={arm: times.of(arm, "elapsed_ns", 0) for arm in arms},
@@ -350,14 +332,23 @@ def race_of(times: Times, arms: Iterable[str], strays: Container[str]) -> Race:
     )
 
 
-def _check_processes(times: Times) -> None:
-    """Refuse an A/A control that is the same open index: each process opens its own."""
-    own = {(process["pid"], process["started"]) for process in times.processes}
-    if len(own) < len(times.processes):
-        raise EvidenceError(
-            f"{many(len(times.processes), 'process was')} raced, and they are {len(own)}: an index"
-            " that is open already gives no A/A control. Run: harness race"
-        )
+class CountingSearcher:
+    """Answers as ``searcher`` does, and counts how often."""
+
+    def __init__(self, searcher: Searcher) -> None:
+        self._searcher = searcher
+        self.manifest = searcher.manifest
+        self.asked = 0
+
+    def search(self, text: str, k: int) -> Answer:
+        self.asked += 1
+        return self._searcher.search(text, k)
+
+    def search_with(self, text: str, k: int, params: Mapping[str, Scalar]) -> Answer:
+        if not isinstance(self._searcher, TakesParams):
+            return self.search(text, k)
+        self.asked += 1
+        return self._searcher.search_with(text, k, params)
 
 
 @dataclass(frozen=True, slots=True)
@@ -389,7 +380,6 @@ class RacePart:
         )
         with ExitStack() as opened:
             searchers = {arm: opened.enter_context(self.openers[arm]()) for arm in order}
-            check_apart(searchers)
             tallies = {arm: CountingSearcher(searcher) for arm, searcher in searchers.items()}
             lap = run_race(
                 tallies,
@@ -401,5 +391,11 @@ class RacePart:
                 time_limit_s=self.time_limit_s,
                 advance=advance,
             )
-        check_turns(tallies, self.turns, self.k)
+        for arm, tally in tallies.items():
+            if tally.asked != self.turns:
+                raise EvidenceError(
+                    f"{arm} received {many(tally.asked, 'query')} in a race that gave it"
+                    f" {self.turns} turns: the time of one arm covers another's. Time each arm by"
+                    " itself"
+                )
         write_part(self.to, lap, self.process, began_at, self.order)

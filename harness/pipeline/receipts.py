@@ -88,41 +88,22 @@ def index_files(layout: Layout, arm: str) -> str | None:
     return digest.of_json(named) if counted else None
 
 
-def replayed_index(layout: Layout, arm: str) -> str | None:
-    """Read the digest of the index that the arm's run was queried from; None where not noted."""
-    if replayed_at(layout, arm) is None:
-        return None
-    return layout.read(Layout.replayed, arm).index
-
-
 def asked_since(began: datetime, parts: Path) -> datetime:
     """Return when the oldest answer of a replay was requested, that ``began`` or went on then."""
     times = (path.stat().st_mtime for path in parts.rglob("*") if path.is_file())
     return min((began, *(datetime.fromtimestamp(time, UTC) for time in times)))
 
 
-def replayed_at(layout: Layout, arm: str) -> str | None:
-    """Read when the run of ``arm`` was queried, in ISO 8601; None where it was not noted."""
-    path = layout.replayed(arm)
-    if not path.is_file() or not layout.run(arm).is_file():
-        return None
-    noted = layout.read(Layout.replayed, arm)
-    if noted.run != digest.of_file(layout.run(arm)):
-        return None
-    try:
-        check_past(noted.at)
-    except EvidenceError as exc:
-        raise BadFile(path, str(exc), layout.remedy(Layout.replayed, arm)) from exc
-    return noted.at
-
-
 class Replayed(NamedTuple):
-    """When the run of an arm was queried."""
+    """When the run of an arm was queried, and from what index."""
 
     run: Path
     note: Path
-    at: str | None
     hint: str
+    at: str | None = None
+    """In ISO 8601; None where it was not noted."""
+    index_sha256: str | None = None
+    """Digest of the index's files; None where it was not noted."""
 
     def check(self, now: datetime, evidence_days: int) -> None:
         """Refuse a run that is too old, or of which no one knows how old it is."""
@@ -138,9 +119,19 @@ class Replayed(NamedTuple):
 
 
 def replayed(layout: Layout, arm: str) -> Replayed:
-    """Read when the run of ``arm`` was queried."""
-    at = replayed_at(layout, arm)
-    return Replayed(layout.run(arm), layout.replayed(arm), at, layout.remedy(Layout.run, arm))
+    """Read when the run of ``arm`` was queried; a note of another run says nothing."""
+    run, note = layout.run(arm), layout.replayed(arm)
+    unknown = Replayed(run, note, layout.remedy(Layout.run, arm))
+    if not (note.is_file() and run.is_file()):
+        return unknown
+    noted = layout.read(Layout.replayed, arm)
+    if noted.run != digest.of_file(run):
+        return unknown
+    try:
+        check_past(noted.at)
+    except EvidenceError as exc:
+        raise BadFile(note, str(exc), layout.remedy(Layout.replayed, arm)) from exc
+    return unknown._replace(at=noted.at, index_sha256=noted.index)
 
 
 SAMPLE = 50

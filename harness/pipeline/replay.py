@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import random
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
-from itertools import combinations
 from pathlib import Path
 from sys import intern
 from threading import local
@@ -20,49 +19,24 @@ import numpy as np
 from harness.core import digest
 from harness.core.batches import code_sha256, current
 from harness.core.digest import of_files, of_json
-from harness.core.engine import IMPORTED, Answer, Manifest, Searcher, TakesParams
-from harness.core.errors import DatasetError, EvidenceError, HarnessError, InvalidArm
+from harness.core.engine import IMPORTED, Manifest, Searcher, TakesParams
+from harness.core.errors import DatasetError, HarnessError, InvalidArm
 from harness.core.files import held
 from harness.core.printable import many
 from harness.core.progress import progress
-from harness.core.records import Query, Scalar
+from harness.core.records import Query
 from harness.core.run import Run, Status
 from harness.corpus import trec
 from harness.corpus.cells import EXAMPLES, examples
 from harness.corpus.prepared import Prepared
 from harness.pipeline import receipts
-from harness.pipeline.index import check_index, sources
+from harness.pipeline.index import Opener, opened, sources
 from harness.pipeline.layout import Layout
 from harness.pipeline.params import ReplayParams
 from harness.replay.drive import PART, drive
 from harness.replay.machine import Advance, Work, started, usable_cores
 from harness_engines import registry
 from harness_engines.registry import Arm
-
-
-class CountingSearcher:
-    """Answers as ``searcher`` does, with params or, where it takes none, without; and counts."""
-
-    def __init__(self, searcher: Searcher) -> None:
-        self._search = searcher.search
-        self._search_with = searcher.search_with if isinstance(searcher, TakesParams) else None
-        self.manifest: Manifest = searcher.manifest
-        self.asked = 0
-        self.depths: set[int] = set()
-
-    def search(self, text: str, k: int) -> Answer:
-        self._note(k)
-        return self._search(text, k)
-
-    def search_with(self, text: str, k: int, params: Mapping[str, Scalar]) -> Answer:
-        if self._search_with is None:
-            return self.search(text, k)
-        self._note(k)
-        return self._search_with(text, k, params)
-
-    def _note(self, k: int) -> None:
-        self.asked += 1
-        self.depths.add(k)
 
 
 def remarks(run: Run) -> Iterator[str]:
@@ -83,47 +57,8 @@ def remarks(run: Run) -> Iterator[str]:
         yield f"{run.arm}: {len(failed)} of {len(run)} queries have no answer; the first, {why}"
 
 
-def check_depth(run: Run, tally: CountingSearcher, k: int) -> None:
-    """Compare how many hits were requested of an arm with ``k`` and with what its run says."""
-    said = run.conditions.k if run.conditions else None
-    if said != k or tally.depths - {k}:
-        asked = ", ".join(map(str, sorted(tally.depths))) or "an unknown number of"
-        raise EvidenceError(
-            f"{run.arm}: received requests for {asked} hits a query, its run says {said},"
-            f" but replay.k is {k}: the end of its lists is not a miss. Correct harness.replay,"
-            " and"
-            " replay"
-        )
-
-
-def check_turns(tallies: Mapping[str, CountingSearcher], turns: int, k: int) -> None:
-    """Compare how often each arm was queried, and for how many hits, with what a race gave it."""
-    for arm, tally in tallies.items():
-        if tally.asked != turns:
-            raise EvidenceError(
-                f"{arm} received {many(tally.asked, 'query')} in a race that gave it {turns}"
-                " turns: the time of one arm covers another's. Time each arm by itself"
-            )
-        if tally.depths - {k}:
-            asked = ", ".join(map(str, sorted(tally.depths)))
-            raise EvidenceError(
-                f"{arm} received requests for {asked} hits in a race over {k}: its times"
-                " are of other answers. Correct harness.replay.race, and race again"
-            )
-
-
-def check_apart(searchers: Mapping[str, Searcher]) -> None:
-    """Refuse arms that are one open index: each is opened by itself."""
-    for left, right in combinations(searchers, 2):
-        if searchers[left] is searchers[right]:
-            raise EvidenceError(
-                f"{left} and {right} are one open index, so the times of one are the other's. Open"
-                " each arm by itself"
-            )
-
-
 _kept = local()
-"""Of each thread: which index it has open, what closes it, and its searcher."""
+"""Of each thread: which index it has open, and its searcher."""
 PREFIX = 12
 OF_ITSELF = "not reproduced on retry; possibly a timeout under load"
 WORTH: Final = PART
@@ -151,7 +86,6 @@ def replay(
 
 def _replayed(layout: Layout, arm: Arm, cache: Path, params: ReplayParams) -> Run:
     began = datetime.now(UTC)
-    wanted = receipts.read_manifest(layout, arm.name)
     counted = receipts.index_files(layout, arm.name)
     queries = len(Prepared.open(layout.data).queries())
     once = params.model_copy(update={"aa": "all"})
@@ -160,7 +94,7 @@ def _replayed(layout: Layout, arm: Arm, cache: Path, params: ReplayParams) -> Ru
     work = partial(_ask_alone, layout, str(arm.path), cache, otherwise)
     with ahead(arm, again_of, work) as wait:
         with progress(f"asking {arm.name}", queries) as advance:
-            first = _ask(layout, arm, wanted, once, advance, cache=cache)
+            first = _ask(layout, arm, cache, once, advance)
         if not (first.status == Status.ANSWERED).any():
             raise InvalidArm(
                 f"{arm.name}: not one of {len(first)} queries was answered;"
@@ -169,7 +103,7 @@ def _replayed(layout: Layout, arm: Arm, cache: Path, params: ReplayParams) -> Ru
         done = wait()
     told = progress(f"asking {arm.name} again", again_of)
     with nullcontext(lambda _: None) if done else told as advance:
-        again = _ask(layout, arm, wanted, otherwise, advance, cache=cache)
+        again = _ask(layout, arm, cache, otherwise, advance)
     first = receipts.record_run(layout, first, again)
     since = receipts.asked_since(began, layout.parts(arm.name))
     receipts.note_replayed(layout, arm.name, since, index_sha256=counted)
@@ -188,30 +122,18 @@ def _ask_alone(
     layout: Layout, arm: str, cache: Path, params: ReplayParams, advance: Advance
 ) -> None:
     """Do what ``_ask`` does, for the parts that it leaves."""
-    wanted = receipts.read_manifest(layout, Path(arm).stem)
-    _ask(layout, registry.load(arm, cache), wanted, params, advance, cache=cache)
+    _ask(layout, registry.load(arm, cache), cache, params, advance)
 
 
-def _ask(
-    layout: Layout,
-    arm: Arm,
-    wanted: Manifest,
-    params: ReplayParams,
-    advance: Advance,
-    *,
-    cache: Path,
-) -> Run:
+def _ask(layout: Layout, arm: Arm, cache: Path, params: ReplayParams, advance: Advance) -> Run:
     data = Prepared.open(layout.data)
     queries = asked(data.queries(), params)
-    check_index(layout, arm)
-    receipts.check_corpus(layout, arm.name, wanted, data)
+    receipts.check_corpus(layout, arm.name, receipts.read_manifest(layout, arm.name), data)
     parts = layout.parts(arm.name) / str(params.seed)
-    with _kept_if_valid(parts), arm.open(layout.index(arm.name)) as searcher:
-        receipts.check_same(layout, arm.name, wanted, searcher.manifest)
-        tally = CountingSearcher(searcher)
+    with _kept_if_valid(parts), opened(layout, arm) as searcher:
         run = drive(
             arm.name,
-            tally,
+            searcher,
             queries,
             k=params.k,
             time_limit_s=params.time_limit_s,
@@ -219,9 +141,8 @@ def _ask(
             parts=parts,
             code_sha256=of_json([code_sha256(), of_files(sources(arm))]),
             advance=advance,
-            opener=OpenedIndex.of(layout, arm.path, cache, wanted) if arm.shared else None,
+            opener=KeptOpen(Opener.of(layout, arm, cache)) if arm.shared else None,
         )
-        check_depth(run, tally, params.k)
         check_served(run, searcher, queries)
         return run
 
@@ -293,39 +214,22 @@ def _why(searcher: Searcher, query: Query) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class OpenedIndex:
-    """Which index, by its folders and its manifest."""
+class KeptOpen:
+    """Opens an arm in another process; each of its threads keeps the last one open."""
 
-    layout: Layout
-    arm: Path
-    cache: Path
-    manifest: Manifest
-
-    @classmethod
-    def of(cls, layout: Layout, arm: Path, cache: Path, manifest: Manifest) -> OpenedIndex:
-        """Name its folders so that a process that works elsewhere finds them."""
-        places = (layout.root.absolute(), layout.today.absolute(), layout.cache.absolute())
-        return cls(Layout(*places), arm.absolute(), cache.absolute(), manifest)
+    opener: Opener
 
     @contextmanager
     def __call__(self) -> Iterator[Searcher]:
         """Return the open index."""
         if getattr(_kept, "of", None) != self:
-            close()
-            with ExitStack() as opened:
-                arm = registry.load(str(self.arm), self.cache)
-                searcher = opened.enter_context(arm.open(self.layout.index(arm.name)))
-                receipts.check_same(self.layout, arm.name, self.manifest, searcher.manifest)
-                _kept.of, _kept.searcher = self, CountingSearcher(searcher)
-                _kept.until = opened.pop_all()
+            if hasattr(_kept, "until"):
+                _kept.until.close()
+            _kept.__dict__.clear()
+            with ExitStack() as until:
+                _kept.searcher = until.enter_context(self.opener())
+                _kept.of, _kept.until = self, until.pop_all()
         yield _kept.searcher
-
-
-def close() -> None:
-    """Close the index that this thread has open."""
-    if hasattr(_kept, "until"):
-        _kept.until.close()
-    _kept.__dict__.clear()
 
 
 class AcceptedRun(NamedTuple):

@@ -14,10 +14,9 @@ from harness.core.formats import json_file
 from harness.core.names import checked
 from harness.core.parts import kinds
 from harness.pipeline.decompose import kept
-from harness.pipeline.evidence import ReportSubject, assemble, evidence_of, measured
-from harness.pipeline.gate import as_stated, check_decision, read_decision
+from harness.pipeline.evidence import ReportSubject
+from harness.pipeline.gate import check_decision, read_decision
 from harness.pipeline.layout import Layout
-from harness.pipeline.pins import of_decision
 from harness.pipeline.receipts import git
 from harness.report.files import ReportFiles, write_reports
 from harness.report.inputs import ReportInput
@@ -74,23 +73,15 @@ TRENDS = "trends.html"
 
 def report(subjects: Mapping[Layout, ReportSubject], out: Path, receipt: Path) -> ReportFiles:
     """Write the page, its Markdown, the decision and the JUnit file into ``out``."""
-    for layout, subject in subjects.items():
-        check_decision(layout, subject, now=datetime.now(UTC))
-    reports = [as_decided(layout, subject, out) for layout, subject in subjects.items()]
+    now = datetime.now(UTC)
+    reports = [
+        linked(check_decision(layout, subject, now=now).report(subject), layout, out)
+        for layout, subject in subjects.items()
+    ]
     written = write_reports(reports, out)
     made_from = {layout.root.name: digest.of_file(layout.findings) for layout in subjects}
     write_json(receipt, {"pages": sorted(path.name for path in written), "from": made_from})
     return written
-
-
-def as_decided(layout: Layout, subject: ReportSubject, out: Path) -> ReportInput:
-    """Assemble what the pages in ``out`` say of a decision, with its own day and machine."""
-    decisions, decided_at = read_decision(layout)
-    evidence = evidence_of(layout, subject)
-    custody = of_decision(layout, subject, measured(layout, subject, evidence))
-    found = assemble(layout, subject, evidence, decisions, decided_at, custody=custody)
-    stated = json_file(layout.decision)["datasets"][0]["provenance"]
-    return linked(as_stated(found, stated), layout, out)
 
 
 def linked(report: ReportInput, layout: Layout, out: Path) -> ReportInput:

@@ -24,12 +24,12 @@ from harness.core.scores import Estimate, Scores, independent
 from harness.corpus import trec
 from harness.corpus.clusters import CLUSTERS
 from harness.corpus.prepared import QRELS, QUERIES, Prepared
-from harness.corpus.runs import Key, Means, read_run, score_columns
+from harness.corpus.runs import Key, Means, read_run, score_columns, score_file
 from harness.measures.columns import EncodedQrels
 from harness.measures.name import span_of
 from harness.measures.partitions import FileValues, joined, partial_scores
-from harness.measures.quality import REASONS, summarise_each
 from harness.measures.quality import score as score_run
+from harness.measures.quality import summarise_each
 from harness.pipeline import receipts
 from harness.pipeline.layout import Layout
 from harness.pipeline.params import ScoreParams
@@ -122,6 +122,8 @@ def _read(path: Path) -> FileValues:
 
 
 FEWEST = 2
+PART = score_file(())
+"""What one arm scored, while the others are scored."""
 
 
 def score(layout: Layout, arms: Sequence[str], params: ScoreParams) -> Means:
@@ -166,11 +168,11 @@ def _scored(
     batches = []
     for arm in arms:
         run = layout.run(arm).absolute()
-        name = f"{of_json([*own, of_file(run)])[:32]}.npz"
+        name = f"{of_json([*own, of_file(run)])[:32]}.parquet"
         batches.append(Batch(run, layout.score_parts / name))
     with held(layout.score_parts):
         map_batches(scoring, batches)
-        values = [read(batch.part, judged.asked, params.measures) for batch in batches]
+        values = [PART.read(batch.part)[()] for batch in batches]
         shutil.rmtree(layout.score_parts, ignore_errors=True)
     return {(arm,): dict(of) for arm, of in zip(arms, values, strict=True)}
 
@@ -244,8 +246,7 @@ class Scoring:
     def __call__(self, run_file: Path, beside: Path) -> Iterator[int]:
         asked, qrels = self.judged()
         run = read_run(run_file)
-        found = score_run(run, qrels, self.measures, asked)
-        write_score(beside, asked, [found[name] for name in self.measures])
+        PART.write(beside, {(): score_run(run, qrels, self.measures, asked)})
         yield 1
 
 
@@ -254,35 +255,3 @@ def judged_in(data: Path, sha256: str) -> ScoringTarget:  # noqa: ARG001  other 
     """Read prepared data, once a process."""
     prepared = Prepared.open(data)
     return ScoringTarget(tuple(query.query_id for query in prepared.queries()), prepared.qrels())
-
-
-def write_score(path: Path, asked: Sequence[str], scores: Sequence[Scores]) -> None:
-    """Write values and reasons, shape (measures, queries) both."""
-    place = {query_id: at for at, query_id in enumerate(asked)}
-    values = np.full((len(scores), len(asked)), np.nan)
-    reasons = np.full(values.shape, -1, dtype=np.int8)
-    for row, one in enumerate(scores):
-        values[row, [place[query_id] for query_id in one.query_ids]] = one.values
-        for why, query_ids in one.undefined.items():
-            reasons[row, [place[query_id] for query_id in query_ids]] = REASONS.index(why)
-    with path.open("wb") as file:
-        np.savez(file, allow_pickle=False, values=values, reasons=reasons)
-
-
-def read(path: Path, asked: Sequence[str], measures: Sequence[str]) -> Mapping[str, Scores]:
-    """Read what ``write`` wrote, by measure."""
-    with path.open("rb") as file, np.load(file) as part:
-        values, reasons = part["values"], part["reasons"]
-    found = {}
-    for name, row, why in zip(measures, values, reasons, strict=True):
-        undefined: dict[str, list[str]] = {}
-        for at in np.flatnonzero(why >= 0).tolist():
-            undefined.setdefault(REASONS[why[at]], []).append(asked[at])
-        kept = np.flatnonzero(why < 0)
-        found[name] = Scores(
-            name,
-            tuple(asked[at] for at in kept.tolist()),
-            row[kept],
-            {reason: tuple(ids) for reason, ids in undefined.items()},
-        )
-    return found

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
@@ -11,6 +11,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import pyarrow as pa
 from pydantic import ValidationError
 
 from harness.core import digest
@@ -27,20 +28,20 @@ from harness.core.run import Status
 from harness.core.scores import BY_TEXT, Scores
 from harness.corpus import card, trec
 from harness.corpus.clusters import CLUSTERS, near_duplicates, parted
+from harness.corpus.parquet import table_of
 from harness.corpus.prepared import CORPUS, MANIFEST, QRELS, QUERIES, Prepared
-from harness.corpus.runs import PAIR, read_run, read_scores
+from harness.corpus.runs import ARM, CLASS_COLUMNS, PAIR, read_run, score_columns
 from harness.measures.quality import oracle
 from harness.pipeline import experiments, gate, receipts
-from harness.pipeline import receipts as custody_receipts
-from harness.pipeline.compare import compare, read_agreement, ties
-from harness.pipeline.evidence import ReportSubject, gathered, pairs_of, sides
+from harness.pipeline.compare import compare, ties
+from harness.pipeline.evidence import ReportSubject, gathered, measured, pairs_of, sides
 from harness.pipeline.experiments import ExperimentLog
-from harness.pipeline.layout import Layout
+from harness.pipeline.layout import Declared, Layout
 from harness.pipeline.oneshot import TIES
 from harness.pipeline.params import CompareParams, ScoreParams
 from harness.pipeline.race import read_race
 from harness.pipeline.receipts import LOCK, check_recorded, read_manifest
-from harness.pipeline.report import as_decided
+from harness.pipeline.report import linked
 from harness.pipeline.score import score
 from harness.policy.age import SLACK, check_past
 from harness.policy.load import NamedStep, as_applied, load_policy
@@ -54,6 +55,7 @@ DECISION = "decision.json"
 OWN = (".", mark(Path(), RUN).name)
 SHOWN = 5
 """Files that were not checked and are named; the others are counted."""
+PREFIX = 12
 
 
 class Verified(NamedTuple):
@@ -74,15 +76,19 @@ def verify(layout: Layout, *, deep: bool = True) -> tuple[Verified, ...]:
     hint = f"Bring the file back, or decide anew: harness gate --dataset {layout.root.name}"
     gate.read_decision(layout)
     about, subject = judged_in(layout)
-    arms = judged_arms(layout)
+    said = about["provenance"]
+    arms = tuple(said["arms"])
     files = tuple(dict.fromkeys(gate.rests_on(layout, arms, subject.policy_file)))
-    custody_receipts.check(layout.decision_receipt, files, hint)
-    receipts = (layout.score_receipt, layout.compare_receipt, *map(layout.run_receipt, arms))
-    noted = {path for one in receipts for path in custody_receipts.check_all(one, hint)}
-    clusters = _data(layout, about["provenance"], hint)
-    answers = sum(_answers(layout, arm, about["provenance"], hint) for arm in arms)
+    receipts.check(layout.decision_receipt, files, hint)
+    noted = {
+        path
+        for one in (layout.score_receipt, layout.compare_receipt, *map(layout.run_receipt, arms))
+        for path in receipts.check_all(one, hint)
+    }
+    clusters = _data(layout, said, hint)
+    answers = sum(_answers(layout, arm, said, hint) for arm in arms)
     race = read_race(layout)
-    same = code_sha256() == about["provenance"]["code_version"]
+    same = code_sha256() == said["code_version"]
     check_times(layout, about, subject)
     try:
         again = derive(layout, about, subject)
@@ -90,27 +96,23 @@ def verify(layout: Layout, *, deep: bool = True) -> tuple[Verified, ...]:
     except EvidenceError as exc:
         why = "" if same else " The code changed since it was decided, so this may be why."
         raise EvidenceError(f"{exc}.{why} {hint}") from exc
+    values, findings = many(again.values, "value"), many(again.findings, "finding")
+    deeply = "nothing (--no-deep)" if twice is None else f"{many(twice, 'value')} by ir-measures"
     return (
-        Verified("decision", f"{layout.decision}, of {about['provenance']['decided_at']}"),
+        Verified("decision", f"{layout.decision}, of {said['decided_at']}"),
         Verified("policy", f"{about['policy']['name']}, {about['policy']['sha256'][:PREFIX]}"),
-        *(Verified(f"{of} sha256", sha) for of, sha in about["provenance"]["sha256"].items()),
+        *(Verified(f"{of} sha256", sha) for of, sha in said["sha256"].items()),
         *(
             Verified(f"arm {arm}", f"{row['engine']} {row['fingerprint'][:PREFIX]}")
-            for arm, row in about["provenance"]["arms"].items()
+            for arm, row in said["arms"].items()
         ),
         clusters,
         Verified("answers", f"{answers}, each by its own arm's fingerprint"),
         Verified("race", f"of {race.raced_at}" if race else "none was run"),
         Verified("files", f"{len(noted.union(files))} held byte by byte against receipts"),
-        Verified(
-            "derived again",
-            f"{many(again.values, 'value')} by query, {many(again.findings, 'finding')}",
-        ),
+        Verified("derived again", f"{values} by query, {findings}"),
         Verified("taken as stated", _stated(about)),
-        Verified(
-            "counted twice",
-            "nothing (--no-deep)" if twice is None else f"{many(twice, 'value')} by ir-measures",
-        ),
+        Verified("counted twice", deeply),
         Verified("code", "the same" if same else "changed since; every value is still the same"),
     )
 
@@ -138,8 +140,8 @@ def verify_with_files(
 
 def judged_arms(layout: Layout) -> tuple[str, ...]:
     """Name the arms that the decision in ``layout`` speaks of."""
-    written = json_file(layout.decision)
-    return tuple(written["datasets"][0]["provenance"]["arms"])
+    (about,) = json_file(layout.decision)["datasets"]
+    return tuple(about["provenance"]["arms"])
 
 
 def verify_sources(root: Path, layout: Layout) -> tuple[Verified, ...]:
@@ -227,7 +229,10 @@ def _beside(layout: Layout, dataset: str) -> Layout:
 
 def _check_pages(out: Path, layouts: Sequence[Layout], hint: str) -> tuple[Path, ...]:
     """Write the pages of these decisions again, and compare them with those in ``out``."""
-    reports = [as_decided(layout, judged_in(layout)[1], out) for layout in layouts]
+    reports = []
+    for layout in layouts:
+        _, subject = judged_in(layout)
+        reports.append(linked(gate.stored(layout, subject).report(subject), layout, out))
     found: dict[str, str] = {}
     for one in _as_linked(reports):
         written = {name: _sha256(text) for name, text in pages.texts(one).items()}
@@ -337,7 +342,7 @@ def check_values(layout: Layout) -> int:
     data = Prepared.open(layout.data)
     qrels, asked = data.qrels(), [query.query_id for query in data.queries()]
     count = 0
-    for (arm,), scores in read_scores(layout.per_query, ["arm"]).items():
+    for (arm,), scores in layout.read(Layout.per_query).items():
         found = oracle(read_run(layout.run(arm)), qrels, tuple(scores), asked)
         same_values(arm, scores, found)
         count += sum(len(one.query_ids) for one in found.values())
@@ -359,10 +364,6 @@ def same_values(arm: str, scores: Mapping[str, Scores], library: Mapping[str, Sc
                 )
 
 
-PREFIX = 12
-MEANS = ("scores", "slices", "differences")
-
-
 class Derived(NamedTuple):
     """What was computed again, and found equal."""
 
@@ -373,24 +374,22 @@ class Derived(NamedTuple):
 def derive(layout: Layout, about: Mapping[str, Any], subject: ReportSubject) -> Derived:
     """Compute all that the decision in ``layout`` says again, and compare."""
     before = experiments.before_decision(layout, about["record"]["number"])
-    at = moment_of(about["provenance"]["decided_at"])
+    at, stated = moment_of(about["provenance"]["decided_at"]), about["provenance"]
     with scratch() as folder:
         again = _raw_beside(layout, folder, before)
         score(again, subject.arms, subject.score)
-        quality = _same(
-            layout.per_query, *(_scores(of.per_query, ["arm"]) for of in (layout, again))
-        )
+        values = _same(layout, again, Layout.per_query, score_columns(ARM))
         pairs = list(dict.fromkeys(subject.pairs.values()))
         how = subject.policy.clusters if subject.policy else BY_TEXT
         compare(again, pairs, subject.compare, subject.rules, how=how)
-        alike = _same(layout.agreement, *(_scores(of.agreement, PAIR) for of in (layout, again)))
-        _same(layout.classes, *(_classes(of) for of in (layout, again)))
-        report = gate.as_stated(gate.decided(again, subject, before, at), about["provenance"])
-        means = {getattr(layout, of): text_of(getattr(again, of)) for of in MEANS}
-        for path, text in {**means, **gate.texts(layout, report)}.items():
+        values += _same(layout, again, Layout.agreement, score_columns(PAIR))
+        _same(layout, again, Layout.classes, CLASS_COLUMNS)
+        report = gate.as_stated(gate.decided(measured(again, subject), subject, before, at), stated)
+        means = (Layout.scores, Layout.slices, Layout.differences)
+        texts = {of: text_of(of.at(again)) for of in means} | gate.texts(report)
+        for path, text in ((of.at(layout), text) for of, text in texts.items()):
             _same_text(path, text)
-    values = (one for table in (quality, alike) for of in table.values() for one in of.values())
-    return Derived(sum(map(len, values)), sum(len(step["findings"]) for step in about["steps"]))
+    return Derived(values, sum(len(step["findings"]) for step in about["steps"]))
 
 
 def _raw_beside(layout: Layout, folder: Path, before: ExperimentLog) -> Layout:
@@ -398,48 +397,38 @@ def _raw_beside(layout: Layout, folder: Path, before: ExperimentLog) -> Layout:
     again = Layout(folder / "build" / layout.root.name, folder / "today", layout.cache)
     again.experiments.mkdir(parents=True)
     write_text(again.log, before.text)
-    raw = (layout.data, layout.manifests, layout.tunings, layout.runs, layout.race_receipt)
-    beside = [path for kind in kinds() for path in kind.artifacts(layout)]
-    tracked = [path for path in beside if path.is_relative_to(layout.root)]
-    today = [layout.times, layout.replays, *(path for path in beside if path not in tracked)]
-    for of, to, paths in (
-        (layout.experiments, again.experiments, [*layout.experiments.glob("inventory-*.json")]),
-        (layout.root, again.root, [*raw, *tracked]),
-        (layout.today, again.today, today),
+    for path in (
+        *(layout.data, layout.manifests, layout.tunings, layout.runs, layout.race_receipt),
+        *(layout.times, layout.replays, *layout.experiments.glob("inventory-*.json")),
+        *(path for kind in kinds() for path in kind.artifacts(layout)),
     ):
-        for path in filter(Path.exists, paths):
-            link = to / path.relative_to(of)
+        tracked = path.is_relative_to(layout.root)
+        of, to = (layout.root, again.root) if tracked else (layout.today, again.today)
+        link = to / path.relative_to(of)
+        if path.exists():
             link.parent.mkdir(parents=True, exist_ok=True)
             link.symlink_to(path.resolve())
     return again
 
 
-def _scores(path: Path, keys: Iterable[str]) -> dict[str, Any]:
-    """Read a table of values as JSON has it: by arm or pair, measure and query."""
-    return {
-        "~".join(key): {
-            name: {
-                **one.by_query,
-                **{query: why for why in one.undefined for query in one.undefined[why]},
-            }
-            for name, one in by_measure.items()
-        }
-        for key, by_measure in read_scores(path, list(keys)).items()
-    }
-
-
-def _classes(layout: Layout) -> dict[str, Any]:
-    return {
-        "~".join(pair): {"depth": of.depth, **dict(zip(of.query_ids, of.classes, strict=True))}
-        for pair, of in read_agreement(layout).items()
-    }
-
-
-def _same(path: Path, stored: dict[str, Any], derived: dict[str, Any]) -> dict[str, Any]:
-    """Compare two tables, and return the first."""
+def _same(layout: Layout, again: Layout, what: Declared[Any], columns: pa.Schema) -> int:
+    """Compare a table that was stored with the one derived again, and count its rows."""
+    stored, derived = (_values(what.at(of), columns) for of in (layout, again))
     if stored != derived:
-        _refuse(path, gate.first_difference(stored, derived))
-    return stored
+        _refuse(what.at(layout), stored, derived)
+    return len(stored)
+
+
+def _values(path: Path, columns: pa.Schema) -> dict[str, Any]:
+    """Read a table of values, or of reasons where there is none, by what each is of."""
+    last = [name for name in columns.names if name in {"value", "undefined", "class"}]
+    table = table_of(path, columns, last)
+    keys = zip(*(table.column(n).to_pylist() for n in columns.names if n not in last), strict=True)
+    said = zip(*(table.column(n).to_pylist() for n in last), strict=True)
+    return {
+        ".".join(key): next((one for one in values if one is not None), None)
+        for key, values in zip(keys, said, strict=True)
+    }
 
 
 def _same_text(path: Path, derived: str) -> None:
@@ -448,13 +437,13 @@ def _same_text(path: Path, derived: str) -> None:
     if stored == derived:
         return
     if path.suffix == ".json":
-        _refuse(path, gate.first_difference(json_of(stored), json_of(derived)))
+        _refuse(path, json_of(stored), json_of(derived))
         raise EvidenceError(f"{path}: says the same in other bytes than those it was written in")
     raise EvidenceError(f"{path}: is not what the decision beside it gives")
 
 
-def _refuse(path: Path, difference: gate.StoredDifference | None) -> None:
-    if difference:
+def _refuse(path: Path, stored: object, derived: object) -> None:
+    if difference := gate.first_difference(stored, derived):
         raise EvidenceError(f"{path}: {difference}")
 
 
@@ -471,29 +460,28 @@ def judged_in(layout: Layout) -> tuple[dict[str, Any], ReportSubject]:
             f"{layout.decision}: was made by a policy {sha256[:PREFIX]} that"
             f" {layout.decision_receipt} does not name. {hint}"
         )
-    try:
-        sure = ScoreParams.model_validate(of["settings"]["score"])
-        depths = CompareParams.model_validate(of["settings"]["compare"])
-        arms = tuple(of["settings"]["gate"]["arms"])
-    except (KeyError, TypeError, ValidationError) as exc:
-        raise BadFile(layout.decision, f"does not state its settings ({exc!r})", hint) from exc
     steps = [NamedStep(one["step"], one["control"], one["candidate"]) for one in about["steps"]]
     policy = as_applied(load_policy(policy_file), steps)
     pin = about["evidence"]["pin"]["command"]
-    return about, ReportSubject(
-        pairs=pairs_of(policy),
-        arms=arms,
-        rules=policy.rules,
-        licence=of["licence"],
-        source=of["source"],
-        commands=tuple(of["commands"]),
-        score=sure,
-        compare=depths,
-        policy=policy,
-        policy_file=policy_file,
-        pin=pin,
-        place=shlex.join(shlex.split(pin)[-2:]),
-    )
+    try:
+        settings = of["settings"]
+        subject = ReportSubject(
+            pairs=pairs_of(policy),
+            arms=tuple(settings["gate"]["arms"]),
+            rules=policy.rules,
+            licence=of["licence"],
+            source=of["source"],
+            commands=tuple(of["commands"]),
+            score=ScoreParams.model_validate(settings["score"]),
+            compare=CompareParams.model_validate(settings["compare"]),
+            policy=policy,
+            policy_file=policy_file,
+            pin=pin,
+            place=shlex.join(shlex.split(pin)[-2:]),
+        )
+    except (KeyError, TypeError, ValidationError) as exc:
+        raise BadFile(layout.decision, f"does not state its settings ({exc!r})", hint) from exc
+    return about, subject
 
 
 def check_times(layout: Layout, about: Mapping[str, Any], subject: ReportSubject) -> None:

@@ -264,7 +264,6 @@ def noise(rounds: int, clock: Callable[[], int] = perf_counter_ns) -> MachineNoi
 QUOTAS = (Path("/sys/fs/cgroup/cpu.stat"), Path("/sys/fs/cgroup/cpu/cpu.stat"))
 """Where a control group says how long its quota held it back: version 2, version 1."""
 UNITS = {"throttled_usec": 1e-6, "throttled_time": 1e-9}
-PRESSURE = Path("/proc/pressure/cpu")
 IDLE = ("idle", "iowait", "steal", "guest", "guest_nice")
 """Of psutil's times: no work of this system, or counted among ``user`` already."""
 
@@ -278,8 +277,6 @@ class Surroundings(NamedTuple):
     """Of the time that the processors were wanted: given to other machines by the hypervisor."""
     throttled: float
     """Of wall time: held back by the quota of the control group."""
-    pressure: float | None
-    """Of wall time: some program waited for a processor; None where the system does not say."""
 
 
 class MachineCounters(NamedTuple):
@@ -291,7 +288,6 @@ class MachineCounters(NamedTuple):
     total: float
     steal: float
     throttled: float
-    pressure: float | None
 
 
 def look() -> MachineCounters:
@@ -307,7 +303,6 @@ def look() -> MachineCounters:
         total=busy + steal + idle,
         steal=steal,
         throttled=throttled_s(QUOTAS),
-        pressure=pressure_s(PRESSURE),
     )
 
 
@@ -317,16 +312,10 @@ def between(before: MachineCounters, after: MachineCounters) -> Surroundings:
     busy = after.busy - before.busy
     steal = after.steal - before.steal
     others = max(0.0, busy - (after.own - before.own))
-    waited = (
-        None
-        if before.pressure is None or after.pressure is None
-        else (after.pressure - before.pressure) / wall
-    )
     return Surroundings(
         others=others / max(after.total - before.total, 1e-9),
         steal=steal / max(busy + steal, 1e-9),
         throttled=(after.throttled - before.throttled) / wall,
-        pressure=waited,
     )
 
 
@@ -341,12 +330,3 @@ def throttled_s(files: tuple[Path, ...]) -> float:
             if name in UNITS:
                 return int(value) * UNITS[name]
     return 0.0
-
-
-def pressure_s(path: Path) -> float | None:
-    """Seconds in which some program waited for a processor so far; None where nothing says."""
-    try:
-        words = path.read_text(encoding="ascii", errors="replace").split("\n")[0].split()
-        return int(dict(word.split("=") for word in words[1:])["total"]) / 1e6
-    except (OSError, ValueError, KeyError):
-        return None

@@ -25,17 +25,9 @@ from harness.core.run import Row, Run, Status
 from harness.corpus.parquet import table_of
 from harness.corpus.prepared import Prepared
 from harness.corpus.runs import read_run, score_columns
-from harness.pipeline.index import check_index
+from harness.pipeline import receipts
+from harness.pipeline.index import opened
 from harness.pipeline.layout import Layout
-from harness.pipeline.receipts import (
-    RECORD,
-    check_same,
-    index_files,
-    outputs,
-    read_manifest,
-    replayed_index,
-    versions,
-)
 from harness.replay.drive import observe
 from harness.replay.machine import processor, vector_flags
 from harness_engines import registry
@@ -89,7 +81,7 @@ class Reproduced:
 
 def record(root: Path, layout: Layout, arms: tuple[str, ...]) -> Path:
     """Write what a later comparison needs into the tracked folder, and give that folder."""
-    folder = root / RECORD / layout.root.name
+    folder = root / receipts.RECORD / layout.root.name
     with replacing_folder(folder) as beside:
         write_json(beside / ABOUT, _environment())
         copyfile(layout.per_query, beside / SCORES)
@@ -105,13 +97,13 @@ def record(root: Path, layout: Layout, arms: tuple[str, ...]) -> Path:
 
 def reproduce(root: Path, layout: Layout) -> Reproduced:
     """Compare the files below ``layout`` with the project's record of the data set."""
-    folder, name = root / RECORD / layout.root.name, layout.root.name
+    folder, name = root / receipts.RECORD / layout.root.name, layout.root.name
     try:
         about, findings = json_file(folder / ABOUT), json_file(folder / FINDINGS)
     except OSError as exc:
         raise BadFile(folder, f"cannot be read ({exc.strerror})", REPRODUCE_HINT) from exc
     now = json_file(layout.findings)
-    known = outputs(root, name)
+    known = receipts.outputs(root, name)
     return Reproduced(
         dataset=name,
         compared=len(known),
@@ -128,7 +120,7 @@ def _environment() -> dict[str, Any]:
         "processor": processor(),
         "processor features": list(vector_flags()),
         "sqlite": sqlite3.sqlite_version,
-        "packages": versions(),
+        "packages": receipts.versions(),
     }
 
 
@@ -248,17 +240,16 @@ def requery(
 
 
 def _of_arm(layout: Layout, name: str, file: str, cache: Path, drawn: list[Query]) -> Requeried:
-    wanted, run = read_manifest(layout, name), read_run(layout.run(name))
-    if wanted.engine == IMPORTED:
+    run = read_run(layout.run(name))
+    if receipts.read_manifest(layout, name).engine == IMPORTED:
         return Requeried(name, 0, 0, imported=True)
     if file == name and name not in registry.names():
         raise EvidenceError(
             f"{name}: is an arm from a file. Name its TOML file beside --requery, with --arm"
         )
     arm = registry.load(file, cache)
-    check_index(layout, arm)
-    noted = replayed_index(layout, name)
-    if noted is not None and noted != index_files(layout, name):
+    noted = receipts.replayed(layout, name).index_sha256
+    if noted is not None and noted != receipts.index_files(layout, name):
         raise EvidenceError(
             f"{layout.index(name)}: its files are not those that the run of {name} was made from."
             f" Run: harness stage replay --dataset {layout.root.name} --arm {name}, and decide"
@@ -268,8 +259,7 @@ def _of_arm(layout: Layout, name: str, file: str, cache: Path, drawn: list[Query
     own = Prepared.open(layout.data).ids().own
     depth = run.conditions.k if run.conditions else int(run.lengths.max(initial=1))
     answered = [query for query in drawn if rows[query.query_id].status == Status.ANSWERED]
-    with arm.open(layout.index(name)) as searcher:
-        check_same(layout, name, wanted, searcher.manifest)
+    with opened(layout, arm) as searcher:
         for query in answered:
             found = observe(searcher, query, depth, NO_LIMIT_NS).row
             if query.query_id in own:

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from harness.check import answers, checks
+from harness.check import checks
 from harness.check.checks import CONTRACT_CHECKS, CheckSample, check
 from harness.check.subject import (
     LISTED,
@@ -229,7 +229,7 @@ def alternating() -> Callable[[dict[str, Any]], None]:
     [
         ("answers", lambda a: a.pop("hits"), "hits: 'hits' of the answer | Correct the key"),
         ("answers", lambda a: [hit.pop("id") for hit in a["hits"]], "hit 1: the id is None"),
-        ("finds", lambda a: a["hits"].clear(), "none of 3 queries of the data set | --dataset"),
+        ("finds", lambda a: a["hits"].clear(), "none of 3 queries of the data set has"),
         ("once", lambda a: a.update(hits=a["hits"][:1] * 2), "is shown 2 times | collapse"),
         ("descending scores", ascending, "hit 2 scores 1, the one above 0 | no distance"),
         ("order of ties", alternating(), "instead of | sort by score and then by id"),
@@ -246,7 +246,7 @@ def test_what_is_wrong_is_said_in_words(
         assert said in str(broken)
 
 
-(CHECK,) = answers.PROCESS_CHECKS
+CHECK = BY_NAME["processes"]
 RETURN = "return Answer(by_best(named, k), self.manifest.fingerprint)"
 HASHED = (
     "return Answer(tuple(hit._replace(score=1 / (1 + hash(hit.doc_id) % 10**6))"

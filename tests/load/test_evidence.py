@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import shutil
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,14 +19,15 @@ from harness.core.gate import Finding, Verdict
 from harness.core.run import Status
 from harness.load import stage as loading
 from harness.load.files import TRIALS, in_system_ns, read_load
-from harness.load.paths import trials_of
+from harness.load.paths import receipt_of, trials_of
 from harness.load.stage import LoadRequest, load, noises, points
-from harness.load.trial import Histogram, Record
+from harness.load.trial import Histogram, LoadReport, Record
 from harness.pipeline import experiments
 from harness.pipeline.experiments import note_timed
-from harness.pipeline.verify import verify
+from harness.pipeline.report import report
+from harness.pipeline.verify import verify, verify_pages
 from harness.policy.looks import looks
-from tests.load.test_stage import in_here
+from tests.load.test_stage import in_here, loaded
 from tests.make import gate_inputs
 from tests.make.toy import GATES, HEAD, STEP, Toy
 from tests.report.test_load import MS, trial
@@ -284,3 +286,33 @@ def test_noise_is_that_of_the_first_arm_against_itself() -> None:
     assert found[50.0].verdict is Verdict.INCONCLUSIVE
     assert max(found[50.0].ratios) == pytest.approx(1.6, rel=0.01)
     assert noises([*first, *other], "old", max_lag=0.5, max_noise=1.5) == {}
+
+
+@pytest.fixture(scope="module")
+def beside(
+    measured: Toy, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[Toy, LoadReport]]:
+    project = measured.copied(tmp_path_factory.mktemp("linked") / "project")
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(loading, "run_pool", in_here)
+        patched.setattr(loading, "LOOK_S", 0.01)
+        yield project, loaded(project)
+
+
+@pytest.mark.slow
+def test_a_load_beside_a_page_is_part_of_it_and_one_after_it_is_not(
+    beside: tuple[Toy, LoadReport], tmp_path: Path
+) -> None:
+    project = beside[0].copied(tmp_path / "project")
+    out = project.root / "reports"
+    project.decide()
+    report({project.layout: project.project.subject("toy")}, out, out / "receipt.json")
+    (before,) = verify_pages(out, project.layout)
+    receipt = receipt_of(project.layout)
+    whole = receipt.read_text()
+    receipt.unlink()
+    with pytest.raises(EvidenceError, match=r"index\.html: is not what its evidence gives"):
+        verify_pages(out, project.layout)
+    report({project.layout: project.project.subject("toy")}, out, out / "receipt.json")
+    receipt.write_text(whole)
+    assert verify_pages(out, project.layout) == (before,)

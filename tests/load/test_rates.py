@@ -22,7 +22,7 @@ from harness.load.rates import Highest, highest_rate, median_of, noise
 from harness.load.trial import DIGITS, HIGHEST_NS, LOWEST_NS, Histogram, Record, Trial
 from harness.load.workers import NS_PER_S, Mix, poisson, recorded
 from tests.load.test_trials import PLAN, part, summary
-from tests.make.arms import MS, questions, serve, steady
+from tests.load.virtual import MS, questions, serve, steady
 
 QUERIES = questions(30)
 

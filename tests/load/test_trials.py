@@ -23,8 +23,8 @@ from harness.load.workers import (
     run_pool,
     unserved,
 )
-from tests.make.arms import MS, Hand, S, Virtual, plan_of, questions, serve, stalling, steady
-from tests.replay.crewed import Opens
+from tests.load.virtual import MS, Opens, S, Virtual, plan_of, questions, serve, stalling, steady
+from tests.make.arms import Hand
 
 pytestmark = pytest.mark.slow
 QUERIES = questions(30)

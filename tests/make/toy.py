@@ -7,13 +7,10 @@ import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from itertools import count
 from pathlib import Path
-from unittest.mock import patch
 
 from harness.cli.project import Project
 from harness.core.gate import StepDecision
-from harness.pipeline import race as stages_race
 from harness.pipeline.compare import compare
 from harness.pipeline.evidence import pairs_of
 from harness.pipeline.gate import gate
@@ -38,7 +35,6 @@ ASKED = 3
 """Words of a query."""
 NOTHING = "q99"
 """A query whose words are in no document: both arms rightly show nothing."""
-
 PARAMS = """\
 datasets: [toy]
 arms: [fts5, tantivy, hash-hybrid]
@@ -123,12 +119,9 @@ max_stolen = 100
 """
 
 
-NUMBERS = count(1)
-
-
 def here(work: Work, advance: Advance) -> None:
     """Do the work of a fresh process in this one, where a test can reach it and its clock."""
-    with patch.object(stages_race, "started", lambda: float(next(NUMBERS))), steady():
+    with steady():
         work(advance)
 
 

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from contextlib import nullcontext
 from dataclasses import asdict, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from time import sleep
 from typing import Any
 
-import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from harness.agreement import Class, KernelResult
+from harness.agreement import Class
 from harness.core.engine import Answer, Hit, Searcher
 from harness.core.errors import EvidenceError, IndexNotReady, InvalidArm
 from harness.core.files import write_json
@@ -25,7 +23,7 @@ from harness.core.run import Row, Status
 from harness.corpus.prepared import Prepared
 from harness.pipeline import race, report
 from harness.pipeline.compare import read_agreement
-from harness.pipeline.index import Opener, index, note_files
+from harness.pipeline.index import index
 from harness.pipeline.layout import Layout
 from harness.pipeline.receipts import note_replayed, read_manifest
 from harness.pipeline.replay import replay
@@ -33,8 +31,6 @@ from harness.pipeline.verify import verify
 from harness.replay import drive
 from harness.replay import race as replay_race
 from harness.replay.drive import TimedOutcome, observe
-from harness.replay.machine import Advance, Work
-from harness.trust.reproduce import QuerySample, requery
 from harness_engines import registry as arms
 from harness_engines.stacks.text.tantivy import TantivySearcher
 from tests.make.forging import HONEST, Search, blocking, measure, replace_in, restamp
@@ -204,18 +200,6 @@ max_share = 0.2
 """
 
 
-def filled(honest: Callable[..., KernelResult]) -> Callable[..., KernelResult]:
-    """Put 0 where there is no value."""
-
-    def counting(*given: object) -> KernelResult:
-        found = honest(*given)
-        values = np.zeros(len(found.defined))
-        values[found.defined] = found.values
-        return KernelResult(np.ones(len(values), dtype=bool), values)
-
-    return counting
-
-
 # 7. The switch is taken before its evidence window is over.
 def test_7_a_gate_that_does_not_wait_for_its_queries(planted: Toy) -> None:
     planted.policy(HEAD + STEP + GATES.replace("min_queries = 20", "min_queries = 60"))
@@ -353,27 +337,6 @@ def slow(searcher: TantivySearcher, text: str, k: int) -> Answer:
     return HONEST(searcher, text, k)
 
 
-@pytest.fixture
-def bounded(planted: Toy, monkeypatch: pytest.MonkeyPatch) -> Toy:
-    """Give the candidate too little time for some of its queries."""
-    params = planted.root / "params.yaml"
-    params.write_text(params.read_text().replace("time_limit_s: 10", "time_limit_s: 0.1"))
-    monkeypatch.setattr(TantivySearcher, "search", slow)
-    return planted
-
-
-def patient(searcher: Searcher, query: Query, k: int, limit_ns: int) -> TimedOutcome:
-    return observe(searcher, query, k, limit_ns * 10**6)
-
-
-def test_a_time_limit_that_never_fires(bounded: Toy, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(drive, "observe", patient)
-    with pytest.raises(
-        EvidenceError, match=r"tantivy: query q\d+ took 0\.\d+ s, .* limit is 0\.1 s"
-    ):
-        measure(bounded)
-
-
 def documents(project: Toy) -> None:
     replace_in(project.layout.data / "corpus.jsonl", '"title": "', '"title": "x')
 
@@ -417,32 +380,3 @@ def test_an_identity_that_no_one_checked_is_said(planted: Toy) -> None:
     (identity,) = [found for found in decision.findings if found.rule == "identity"]
     assert identity.verdict is Verdict.INCONCLUSIVE
     assert "the index of tantivy was not verified; its identity is self-reported" in identity.reason
-
-
-def test_an_index_that_was_changed_since_is_not_asked_again(planted: Toy) -> None:
-    (planted.layout.index(CANDIDATE) / "more").write_text("x")
-    note_files(planted.layout.index(CANDIDATE))
-    with pytest.raises(EvidenceError, match="its files are not those that the run of tantivy"):
-        requery(planted.layout, {CANDIDATE: CANDIDATE}, planted.cache, QuerySample(3, 1))
-
-
-def one_process(work: Work, advance: Advance) -> None:
-    """Be every fresh process at once: what is open stays open."""
-    work(advance)
-
-
-def test_an_aa_control_that_is_the_same_open_index(project: Toy) -> None:
-    params = project.params
-    race.race(
-        project.layout, project.project.raced(), project.cache, params.race, 10, run=one_process
-    )
-    says = r"\d processes were raced, and they are 1: an index that is open already gives no A/A"
-    with pytest.raises(EvidenceError, match=says):
-        project.decide()
-
-
-def test_two_arms_that_are_one_open_index(project: Toy, monkeypatch: pytest.MonkeyPatch) -> None:
-    with arms.load(CONTROL, project.cache).engine.open(project.layout.index(CONTROL)) as served:
-        monkeypatch.setattr(Opener, "__call__", lambda _: nullcontext(served))
-        with pytest.raises(EvidenceError, match="are one open index"):
-            project.race()

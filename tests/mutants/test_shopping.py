@@ -14,8 +14,8 @@ from harness.core.engine import Answer, Searcher
 from harness.core.errors import BadFile, EvidenceError
 from harness.core.gate import Outcome, Verdict
 from harness.core.records import Query
-from harness.pipeline.evidence import evidence_of, measured
-from harness.pipeline.pins import of_decision, pin
+from harness.pipeline.gate import stored
+from harness.pipeline.pins import pin
 from harness.pipeline.prepare import prepare
 from harness.pipeline.replay import replay
 from harness.pipeline.verify import verify
@@ -68,8 +68,7 @@ def trim(project: Toy) -> int:
 def kept(project: Toy) -> tuple[str, ...]:
     """Give what the first screen says of how the evidence was kept."""
     subject = project.project.subject(NAME)
-    arms = measured(project.layout, subject, evidence_of(project.layout, subject))
-    return lines(of_decision(project.layout, subject, arms))
+    return lines(stored(project.layout, subject).kept)
 
 
 @pytest.mark.slow

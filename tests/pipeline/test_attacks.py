@@ -30,9 +30,8 @@ from harness.pipeline.pins import pin
 from harness.pipeline.receipts import note_replayed, note_run
 from harness.pipeline.report import report
 from harness.pipeline.verify import verify, verify_exports, verify_pages
-from harness.trust.reproduce import QuerySample, requery
 from tests.make.forging import chain, forge, promoted, replace_in, restamp
-from tests.make.toy import ARMS, CANDIDATE, CONTROL, GATES, HEAD, NAME, QUERIES, RACED, STEP, Toy
+from tests.make.toy import ARMS, CANDIDATE, GATES, HEAD, NAME, RACED, STEP, Toy
 
 pytestmark = pytest.mark.slow
 HARD = HEAD + STEP + GATES.replace("floor = 0.6", "floor = 0.995") + RACED
@@ -231,16 +230,6 @@ def test_what_was_changed_is_named(held: Toy, attack: Attack) -> None:
     attack(held)
     with pytest.raises((EvidenceError, BadFile), match=VERIFIED[attack]):
         verify(held.layout)
-
-
-def test_an_edited_run_with_all_that_follows_is_what_no_engine_shows(held: Toy) -> None:
-    stale_score(held)
-    held.judge_again()
-    held.decide(later_s=1)
-    verify(held.layout)
-    both = {arm: arm for arm in (CONTROL, CANDIDATE)}
-    with pytest.raises(EvidenceError, match="the engine shows"):
-        requery(held.layout, both, held.cache, QuerySample(QUERIES, 1))
 
 
 def test_a_query_set_trimmed_before_the_decision_is_not_as_pinned(held: Toy) -> None:

@@ -2,26 +2,32 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pyarrow.parquet as pq
 import pytest
 
-from harness.core.engine import Hit
-from harness.core.errors import EvidenceError, IndexNotReady
-from harness.core.run import Row, Run, Status
+from harness.core import digest
+from harness.core.errors import BadFile, EvidenceError, HarnessError, IndexNotReady
+from harness.core.gate import Outcome
 from harness.corpus.prepared import QRELS, Prepared
-from harness.corpus.runs import read_run, write_run
+from harness.measures import kernels
 from harness.pipeline import experiments, receipts
-from harness.pipeline.gate import decide_again, first_difference
+from harness.pipeline.evidence import measured
+from harness.pipeline.gate import custody, decide_again, first_difference, gate, read_decision
+from harness.pipeline.index import VECTORS, keep_vectors, take_vectors
 from harness.pipeline.layout import Layout
-from harness.pipeline.pins import custody, sign, signed_by
+from harness.pipeline.pins import sign, signed_by
+from harness.pipeline.race import read_race
 from harness.pipeline.receipts import (
     LOCK,
     SAVED,
@@ -32,36 +38,23 @@ from harness.pipeline.receipts import (
     local,
     local_lock,
     note_replayed,
-    note_run,
     read_manifest,
-    replayed_at,
+    replayed,
 )
 from harness.pipeline.replay import replay
+from harness.pipeline.verify import check_values, verify, verify_pages
+from harness.policy.age import check_past
 from harness.policy.load import load_policy
-from harness.trust.reproduce import QuerySample, Requeried, requery
 from tests.make.forging import forge
-from tests.make.toy import CANDIDATE, CONTROL, NAME, QUERIES, Toy
+from tests.make.toy import CONTROL, GATES, HEAD, NAME, QUERIES, RACED, STEP, Toy
 
-
-def run(arm: str, rankings: Sequence[Sequence[str]], failed: frozenset[int] = frozenset()) -> Run:
-    return Run.of(
-        arm,
-        [
-            Row(f"q{at}", Status.FAILED, error="broken pipe")
-            if at in failed
-            else Row(f"q{at}", Status.ANSWERED, [Hit(doc, 1.0, 1.0) for doc in docs], "me")
-            for at, docs in enumerate(rankings)
-        ],
-    )
-
-
-STEP = {"step": "a", "findings": [{"gate": "g", "verdict": "pass", "n": 1}]}
+ONE = {"step": "a", "findings": [{"gate": "g", "verdict": "pass", "n": 1}]}
 
 
 @pytest.mark.parametrize(
     ("stored", "derived", "says"),
     [
-        ([STEP], [{**STEP, "findings": [{"gate": "g", "verdict": "fail", "n": 1}]}],
+        ([ONE], [{**ONE, "findings": [{"gate": "g", "verdict": "fail", "n": 1}]}],
          'a.findings.g.verdict: stored "pass", derived "fail"'),
         ({"a": 1}, {"a": 1, "b": 2}, "b: stored nothing, derived 2"),
         ({"a": [1, 2]}, {"a": [1]}, "a.1: stored 2, derived nothing"),
@@ -71,7 +64,7 @@ STEP = {"step": "a", "findings": [{"gate": "g", "verdict": "pass", "n": 1}]}
     ],
 )  # fmt: skip
 def test_the_first_difference_is_named(stored: Any, derived: Any, says: str) -> None:  # noqa: ANN401
-    assert str(first_difference(stored, derived)) == says
+    assert first_difference(stored, derived) == says
 
 
 NOW = datetime(2026, 11, 2, 12, tzinfo=UTC)
@@ -90,7 +83,7 @@ def test_a_replay_notes_when_it_began_beside_files_that_do_not_move(project: Toy
     aged(project, 1)
     began = datetime.now(UTC).replace(microsecond=0)
     replay(layout, CONTROL, project.cache, project.params.replay)
-    assert datetime.fromisoformat(replayed_at(layout, CONTROL) or "") >= began
+    assert datetime.fromisoformat(replayed(layout, CONTROL).at or "") >= began
     assert [path.read_bytes() for path in tracked] == before
     assert layout.replayed(CONTROL).is_relative_to(layout.today)
 
@@ -98,8 +91,10 @@ def test_a_replay_notes_when_it_began_beside_files_that_do_not_move(project: Toy
 def test_what_is_judged_is_counted_of_the_queries_that_are_asked(project: Toy) -> None:
     with (project.layout.data / QRELS).open("a") as out:
         out.write("stranger 0 d00 1\n")
+    project.judge_again()
     log = experiments.read(project.layout)
-    found = custody(project.layout, project.project.subject(NAME), {}, log).coverage
+    subject = project.project.subject(NAME)
+    found = custody(measured(project.layout, subject), subject, log).coverage
     assert (found.queries, found.judged, found.strangers) == (QUERIES + 1, QUERIES + 1, 1)
 
 
@@ -202,46 +197,6 @@ def test_a_file_that_was_not_used_is_named(files: tuple[Path, ...], tmp_path: Pa
         receipts.check(tmp_path / "b" / "receipt.json", (*files, tmp_path / "three"), HINT_RECEIPT)
 
 
-EVERY = QuerySample(QUERIES + 1, 1)
-BOTH = {CONTROL: CONTROL, CANDIDATE: CANDIDATE}
-
-
-def forged(project: Toy, **values: object) -> None:
-    """Write another run of the candidate, and everything above it by the book."""
-    layout = project.layout
-    run = replace(read_run(layout.run(CANDIDATE)), **values)  # type: ignore[arg-type]
-    write_run(run, layout.run(CANDIDATE))
-    write_run(run, layout.again(CANDIDATE))
-    note_run(layout, CANDIDATE)
-    note_replayed(layout, CANDIDATE, datetime.now(UTC))
-
-
-def test_an_honest_run_is_what_its_engine_shows(project: Toy) -> None:
-    said = requery(project.layout, BOTH, project.cache, EVERY)
-    assert said == (
-        Requeried(CONTROL, 41, 0, imported=False),
-        Requeried(CANDIDATE, 41, 0, imported=False),
-    )
-
-
-def test_scores_and_lengths_are_compared_too(project: Toy) -> None:
-    run = read_run(project.layout.run(CANDIDATE))
-    forged(project, raw_score=run.raw_score * 1.01)
-    with pytest.raises(EvidenceError, match=r"hit 1, d\d+, has the score .* the engine gives"):
-        requery(project.layout, BOTH, project.cache, EVERY)
-    forged(project, raw_score=run.raw_score)
-    requery(project.layout, BOTH, project.cache, EVERY)
-
-
-def test_a_query_without_an_answer_is_counted_and_not_compared(project: Toy) -> None:
-    run = read_run(project.layout.run(CANDIDATE))
-    status = run.status.copy()
-    status[:3] = Status.TIMED_OUT
-    forged(project, status=status)
-    (said,) = requery(project.layout, {CANDIDATE: CANDIDATE}, project.cache, EVERY)
-    assert (said.same, said.unanswered) == (38, 3)
-
-
 def key(folder: Path, name: str) -> Path:
     """Make a key without a passphrase."""
     words = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", name, "-f", str(folder / name)]
@@ -256,18 +211,210 @@ def allowed(folder: Path, *keys: Path) -> Path:
 
 
 @pytest.fixture
-def decided(project: Toy) -> Toy:
+def judged(project: Toy) -> Toy:
     project.decide()
     return project
 
 
 @pytest.mark.skipif(shutil.which("ssh-keygen") is None, reason="no OpenSSH here")
 @pytest.mark.slow
-def test_receipts_written_anew_break_the_signature(decided: Toy, tmp_path: Path) -> None:
+def test_receipts_written_anew_break_the_signature(judged: Toy, tmp_path: Path) -> None:
     mine = key(tmp_path, "me")
     may = allowed(tmp_path, mine)
-    sign(decided.layout, mine)
-    assert signed_by(decided.layout, may) == "me@example.org"
-    forge(decided.layout, lambda about: about["provenance"].update(licence="none"))
+    sign(judged.layout, mine)
+    assert signed_by(judged.layout, may) == "me@example.org"
+    forge(judged.layout, lambda about: about["provenance"].update(licence="none"))
     with pytest.raises(EvidenceError, match="was written anew since it was signed"):
-        signed_by(decided.layout, may)
+        signed_by(judged.layout, may)
+
+
+AHEAD = timedelta(hours=40)
+
+
+@pytest.fixture(scope="module")
+def decided(measured: Toy, tmp_path_factory: pytest.TempPathFactory) -> Toy:
+    made = measured.copied(tmp_path_factory.mktemp("clocks") / "project")
+    made.policy(HEAD + STEP + GATES + RACED)
+    made.decide()
+    return made
+
+
+@pytest.fixture
+def held(decided: Toy, tmp_path: Path) -> Toy:
+    return decided.copied(tmp_path / "held")
+
+
+@pytest.mark.slow
+def moved(by: timedelta) -> Callable[[dict[str, Any]], None]:
+    """Move when it was decided, and when it expires."""
+
+    def edit(about: dict[str, Any]) -> None:
+        of = about["provenance"]
+        for name in ("decided_at", "expires_at"):
+            of[name] = (datetime.fromisoformat(of[name]) + by).isoformat(timespec="seconds")
+
+    return edit
+
+
+@pytest.mark.slow
+def test_a_decision_of_the_future_is_refused_by_all_that_read_it(held: Toy) -> None:
+    forge(held.layout, moved(AHEAD))
+    with pytest.raises(BadFile, match=r"decision\.json: .* from the future .*harness gate"):
+        verify(held.layout)
+
+
+@pytest.mark.slow
+def test_a_replay_of_the_future_is_refused(held: Toy) -> None:
+    note_replayed(held.layout, CONTROL, datetime.now(UTC) + AHEAD)
+    with pytest.raises(BadFile, match=r"from the future .*harness stage replay"):
+        replayed(held.layout, CONTROL)
+
+
+def test_a_race_of_the_future_is_refused(held: Toy) -> None:
+    table = pq.read_table(held.layout.times)
+    ahead = (datetime.now(UTC) + AHEAD).isoformat().encode()
+    about = {**(table.schema.metadata or {}), b"raced_at": ahead}
+    pq.write_table(table.replace_schema_metadata(about), held.layout.times)
+    with pytest.raises(EvidenceError, match=r"from the future .*harness race"):
+        read_race(held.layout)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("made_at", ["2026-11-02", "yesterday", "2026-11-02T12:05:01+00:00"])
+def test_a_time_that_is_none_or_to_come_is_refused(made_at: str) -> None:
+    with pytest.raises(HarnessError):
+        check_past(made_at, now=datetime(2026, 11, 2, 12, tzinfo=UTC))
+
+
+LATER = """
+[[step]]
+name = "back"
+control = "tantivy"
+candidate = "fts5"
+taken = false
+
+[[step.gate]]
+name = "Who answers"
+rule = "identity"
+"""
+
+
+@pytest.fixture(scope="module")
+def taken(measured: Toy, tmp_path_factory: pytest.TempPathFactory) -> Toy:
+    """Take the step by the decision that promoted it, and let another one follow."""
+    made = measured.copied(tmp_path_factory.mktemp("taken") / "project")
+    made.untimed()
+    assert made.decide().outcome is Outcome.PROMOTE
+    (made.root / "policy" / "kept.json").write_bytes(made.layout.decision.read_bytes())
+    name(made)
+    made.judge_again()
+    return made
+
+
+@pytest.fixture
+def chain(taken: Toy, tmp_path: Path) -> Toy:
+    """Copy it, for a test to spoil."""
+    return taken.copied(tmp_path / "project")
+
+
+def name(project: Toy, sha256: str | None = None) -> str:
+    """Write the policy whose step was taken by the decision that was kept."""
+    baseline = read_manifest(project.layout, CONTROL).fingerprint
+    sha256 = sha256 or digest.of_file(project.root / "policy" / "kept.json")
+    taken = (
+        f'taken = true\nbaseline = "{baseline}"\n'
+        f'accepted = "kept.json"\naccepted_sha256 = "{sha256}"'
+    )
+    project.policy(HEAD + STEP.replace("taken = false", taken) + GATES + LATER)
+    return sha256
+
+
+def decided_promotion(project: Toy) -> Any:  # noqa: ANN401  what json gives back
+    gate(project.layout, project.project.subject(NAME), now=datetime.now(UTC))
+    return json.loads(project.layout.decision.read_text())["datasets"][0]
+
+
+@pytest.mark.slow
+def changed(project: Toy, change: Any) -> None:  # noqa: ANN401  any function
+    """Change the decision that was kept, and let the policy name its new digest."""
+    kept = project.root / "policy" / "kept.json"
+    written = json.loads(kept.read_text())
+    change(written["datasets"][0])
+    kept.write_text(json.dumps(written))
+    name(project)
+
+
+@pytest.mark.slow
+def test_the_next_decision_names_the_one_that_accepted_its_control(chain: Toy) -> None:
+    sha256 = digest.of_file(chain.root / "policy" / "kept.json")
+    first, second = decided_promotion(chain)["steps"]
+    assert (first["accepted_by"], second["accepted_by"]) == ("", sha256)
+    read, _ = read_decision(chain.layout)
+    assert [one.accepted_by for one in read] == ["", sha256]
+
+
+def test_other_bytes_are_refused(chain: Toy) -> None:
+    with (chain.root / "policy" / "kept.json").open("a") as out:
+        out.write(" ")
+    says = r"kept\.json: is \w{12}, and step tantivy was taken by \w{12}\. Bring back"
+    with pytest.raises(EvidenceError, match=says):
+        decided_promotion(chain)
+    assert not chain.layout.decision.exists()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (lambda of: of["steps"][0].update(outcome="hold"), "says hold of step tantivy"),
+        (lambda of: of["steps"][0].update(control="dense"), "decided on dense -> tantivy"),
+        (lambda of: of["steps"][0].update(step="none"), "says nothing of step tantivy on toy"),
+        (lambda of: of.update(dataset="other"), "says nothing of step tantivy on toy"),
+        (lambda of: of.pop("provenance"), "is not a decision"),
+        (
+            lambda of: of["provenance"]["arms"]["tantivy"].update(fingerprint="f" * 64),
+            r"step back is judged against tantivy \w{12}, and .* accepted ffffffffffff",
+        ),
+    ],
+)
+def test_a_decision_that_did_not_accept_it_is_refused(chain: Toy, change: Any, says: str) -> None:  # noqa: ANN401  a lambda
+    changed(chain, change)
+    with pytest.raises((EvidenceError, BadFile), match=says):
+        decided_promotion(chain)
+
+
+@pytest.mark.slow
+def said(project: Toy) -> str:
+    (found,) = verify_pages(project.root / "reports", project.layout)
+    return found.said
+
+
+@pytest.mark.slow
+def test_all_of_it_is_counted(project: Toy) -> None:
+    assert check_values(project.layout) == 3 * 4 * 41
+
+
+@pytest.mark.slow
+def test_a_kernel_that_is_wrong(project: Toy, monkeypatch: pytest.MonkeyPatch) -> None:
+    honest = kernels.evaluate
+    monkeypatch.setattr(kernels, "evaluate", lambda *given: np.minimum(honest(*given) + 1e-6, 1))
+    project.judge_again(timed=True)
+    project.decide()
+    with pytest.raises(EvidenceError, match="but ir-measures says"):
+        verify(project.layout)
+    verify(project.layout, deep=False)
+
+
+def test_what_one_machine_kept_another_one_uses(project: Toy, tmp_path: Path) -> None:
+    layout: Layout = project.layout
+    root, cache = project.root, tmp_path / "cache"
+    assert take_vectors(root, layout, "dense", cache) is None, "there is no record"
+    keep_vectors(root, layout, ["fts5", "hash-hybrid", "dense", "hybrid"], tmp_path / "first")
+    made = "all texts by one model, queries of the hybrid by another, and words have none"
+    assert len(list((root / VECTORS).iterdir())) == 2, made
+    for name in ("dense", "hybrid"):
+        said = take_vectors(root, layout, name, cache)
+        assert said is not None
+        assert said.used
+    for name in ("fts5", "hash-hybrid"):
+        assert take_vectors(root, layout, name, cache) is None

@@ -3,40 +3,18 @@
 from __future__ import annotations
 
 import json
-import shutil
-from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from harness.core.engine import MANIFEST
 from harness.core.errors import BadFile, HarnessError
 from harness.core.names import Experiment, Kind
-from harness.corpus.clusters import CLUSTER_FILE
-from harness.corpus.judgements import read_held
-from harness.corpus.prepared import DATA_MANIFEST
-from harness.corpus.runs import read_run
-from harness.load.files import TRIALS
-from harness.migrate import ledger
-from harness.pipeline import experiments, pins
-from harness.pipeline.experiments import (
-    EXPERIMENTS,
-    FIRST,
-    inventory_of,
-    keep,
-    read,
-    shared,
-    stock,
-)
+from harness.pipeline import experiments
+from harness.pipeline.experiments import FIRST, keep, read, shared, stock
+from harness.pipeline.gate import decide_again
 from harness.pipeline.layout import Layout
-from harness.policy.load import load_policy
-from harness.report import trends
-from harness.report.decision import from_json
-from harness.shadow.settings import read_suppressions
-from tests.docs.pages import page
 from tests.make.toy import CANDIDATE, CONTROL, Toy
 
 pytestmark = pytest.mark.slow
@@ -53,6 +31,7 @@ def test_a_race_and_a_decision_are_a_line_each(project: Toy) -> None:
     assert (gate.kind, gate.number) == ("gate", 3)
     assert gate.previous == log.until(3).head
     assert gate.inputs.times == race.inputs.times
+    assert gate.inputs.runs == race.inputs.runs
     (said,) = json.loads(project.layout.decision.read_text())["summary"]["steps"]
     assert [(one.step, one.outcome) for one in gate.steps] == [("tantivy", said["outcome"])]
     assert gate.inputs.seeds == {"policy": 5, "race": 5}
@@ -63,21 +42,19 @@ def test_what_was_judged_on_is_kept_once(project: Toy) -> None:
     project.decide(later_s=1)
     log = read(project.layout)
     assert len(list(project.layout.experiments.glob("inventory-*.json"))) == 1
-    assert inventory_of(project.layout, log.experiments[-1]) == stock(project.layout)
+    assert log.inventory_of(log.experiments[-1]) == stock(project.layout)
     kept = next(project.layout.experiments.glob("inventory-*.json"))
     kept.write_text(kept.read_text().replace('"q00":"', '"q0x":"', 1))
-    assert inventory_of(project.layout, log.experiments[-1]) is None
+    assert log.inventory_of(log.experiments[-1]) is None
     kept.write_text("{")
     with pytest.raises(BadFile, match="not an inventory"):
-        inventory_of(project.layout, log.experiments[-1])
+        log.inventory_of(log.experiments[-1])
 
 
 def test_judging_by_another_policy_is_noted_and_leaves_no_decision(project: Toy) -> None:
-    decisions = (project.decide(),)
-    file = project.project.policy_file
-    with experiments.writing(project.layout):
-        policy = project.project.policy()
-        pins.note_judged(project.layout, policy, file, decisions, datetime.now(UTC), decided=False)
+    project.decide()
+    policy, file = project.project.policy(), project.project.policy_file
+    decide_again(project.layout, policy, file, control="", now=datetime.now(UTC))
     *_, gate, other = read(project.layout).experiments
     assert (other.kind, other.decision) == ("decide", None)
     assert other.steps == gate.steps
@@ -147,44 +124,3 @@ def test_what_cannot_be_logged_is_not_judged(project: Toy) -> None:
     project.layout.experiments.write_text("a file")
     with pytest.raises(HarnessError, match="what is not logged is not judged"):
         project.decide()
-
-
-EARLIER = Path(__file__).parent / "earlier"
-READ: dict[str, tuple[Callable[[Path], Any], Callable[[Any], object], object]] = {
-    "run.parquet": (read_run, lambda run: (run.arm, len(run.query_ids)), ("fts5", 240)),
-    "history.jsonl": (trends.read, lambda found: [one.dataset for one in found], ["data"]),
-    "ledger.json": (lambda p: ledger.read(p.parent), lambda found: len(found.events), 1),
-    "pool.qrels": (read_held, lambda found: list(found.grades), [1, 0, 1, 0]),
-    "accepted.toml": (read_suppressions, lambda found: found.entries[0].by, "ada"),
-    "load_trials.jsonl": (TRIALS.read, lambda found: found[0].trial.arrivals, 1999),
-    "index_manifest.json": (MANIFEST.read, lambda found: found.documents, 240),
-    "data_manifest.json": (DATA_MANIFEST.read, lambda found: found.queries, 240),
-}
-REFUSED: dict[str, tuple[Callable[[Path], Any], str]] = {
-    "experiments.jsonl": (EXPERIMENTS.read, "of another format"),
-    "clusters.json": (CLUSTER_FILE.read, "harness stage prepare"),
-    "decision.json": (lambda p: from_json(json.loads(p.read_text("utf-8")), p), "gate stage"),
-    "policy.toml": (load_policy, "policy.attempts"),
-}
-
-
-@pytest.mark.parametrize("name", READ)
-def test_it_is_still_read(name: str, tmp_path: Path) -> None:
-    read, seen, expected = READ[name]
-    shutil.copytree(EARLIER, tmp_path / "earlier")
-    assert seen(read(tmp_path / "earlier" / name)) == expected
-
-
-@pytest.mark.parametrize("name", REFUSED)
-def test_it_is_refused_by_name(name: str) -> None:
-    read, said = REFUSED[name]
-    with pytest.raises(HarnessError, match=said) as refused:
-        read(EARLIER / name)
-    assert name in str(refused.value)
-
-
-def test_each_has_a_row_on_the_page() -> None:
-    lines = page("docs/limits.md").text.splitlines()
-    assert {f"`{name}`" for name in (*READ, *REFUSED)} <= {
-        one.split("|")[1].strip() for one in lines if "|" in one
-    }

@@ -62,8 +62,7 @@ def test_the_report_counts_what_is_left_out_and_empty(folder: Path, tmp_path: Pa
         folder, ImportTarget("toy", tmp_path / "datasets", tmp_path / "qrels", split="test")
     )
     assert (report.documents, report.queries, report.judgements) == (2, 2, 2)
-    assert report.unjudged_queries == 1
-    assert (report.empty_documents, report.empty_queries) == (("2",), ("b",))
+    assert report.left_out == 1
     left_out = "Without a judgement, and so left out: 1 of 3 queries."
     assert report.warnings == (left_out, "1 document is empty: 2.", "1 query is empty: b.")
     prepare(tmp_path / "datasets" / "toy", tmp_path / "qrels" / "toy", tmp_path / "data")
@@ -100,7 +99,7 @@ def test_dangling_judgements_are_kept_and_listed_where_they_are_allowed(
         folder,
         ImportTarget("toy", tmp_path / "d", tmp_path / "q", split="test", allow_dangling=True),
     )
-    assert (report.dangling_documents, report.dangling_queries) == (("9",), ("z",))
+    assert "1 judged document is not in the corpus: 9." in report.warnings
     kept = trec.qrels(tmp_path / "q" / "toy" / "test.qrels")
     assert kept.grades["a"]["9"] == 1
     assert kept.query_ids == ("a", "b", "z")
@@ -296,7 +295,7 @@ def test_what_was_not_rated_is_on_the_card(tmp_path: Path, target_ratings: Impor
     import_report = import_ratings(
         target_ratings, kind="quepid", ratings_file=case, corpus_file=tmp_path / "corpus.jsonl"
     )
-    assert (import_report.queries, import_report.judgements, import_report.unjudged_queries) == (
+    assert (import_report.queries, import_report.judgements, import_report.left_out) == (
         1,
         1,
         1,

@@ -12,7 +12,10 @@ import yaml
 from harness.core.errors import BadPolicy, HarnessError
 from harness.pipeline import init
 from harness.pipeline.init import (
+    BESIDE,
+    INIT_PIPELINE,
     INSTALLED,
+    WORKFLOW,
     NewProject,
     begin_packaged,
     begin_project,
@@ -22,6 +25,8 @@ from harness.pipeline.params import read
 from harness.policy.load import load_policy
 from tests.make.toy import PARAMS
 from tests.source import ROOT
+
+GITHUB, GITLAB = "acme/search-harness@v1", "acme/tools/search-harness@v1.2"
 
 
 @pytest.fixture
@@ -155,3 +160,59 @@ def changed(folder: Path, old: str, new: str) -> Path:
 def test_what_is_wrong_is_named(tmp_path: Path, old: str, new: str, says: str) -> None:
     with pytest.raises(BadPolicy, match=rf"params\.yaml: .*{says}"):
         read(changed(tmp_path, old, new))
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "README.md").write_text("# Ours\n")
+    (tmp_path / ".gitignore").write_text("*.log\nout/")
+    return tmp_path
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    found = (path for path in folder.rglob("*") if path.is_file())
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in found}
+
+
+def test_a_repository_keeps_its_files_and_gets_those_of_a_project(repository: Path) -> None:
+    made = begin_project(NewProject(repository, github=GITHUB, gitlab=GITLAB))
+    assert {BESIDE, "ci.sh", "data/corpus.jsonl", WORKFLOW, INIT_PIPELINE} <= set(made)
+    assert set(made) == {*files(repository)} - {"README.md", ".gitignore"}
+    assert (repository / "README.md").read_text() == "# Ours\n"
+    assert (repository / ".gitignore").read_text().split() == [
+        "*.log", "out/", "before/", ".cache/", ".harness/", "__pycache__/", "*.looks.jsonl",
+    ]  # fmt: skip
+    assert (repository / "ci.sh").stat().st_mode & 0o111
+    workflow = yaml.safe_load((repository / WORKFLOW).read_text())
+    assert workflow["jobs"]["search"]["steps"][-1] == {"uses": "acme/search-harness/ci/github@v1"}
+    (included,) = yaml.safe_load((repository / INIT_PIPELINE).read_text())["include"]
+    assert "folder" not in included["inputs"]
+
+
+@pytest.mark.parametrize("others", [(), ("engine.cfg",)])
+def test_workflows_stand_at_the_root_and_name_the_folder(
+    repository: Path, others: tuple[str, ...]
+) -> None:
+    folder = repository / "tools" / "my search"
+    for name in others:
+        folder.mkdir(parents=True)
+        (folder / name).write_text("x")
+    made = begin_project(NewProject(folder, github=GITHUB, gitlab=GITLAB))
+    assert {f"../../{WORKFLOW}", f"../../{INIT_PIPELINE}", "README.md", ".gitignore"} <= set(made)
+    assert not (folder / ".github").exists()
+    step = yaml.safe_load((repository / WORKFLOW).read_text())["jobs"]["search"]["steps"][-1]
+    assert step["with"] == {"folder": "tools/my search"}
+    (included,) = yaml.safe_load((repository / INIT_PIPELINE).read_text())["include"]
+    assert included["inputs"]["folder"] == "tools/my search"
+
+
+@pytest.mark.parametrize("name", ["params.yaml", INIT_PIPELINE, WORKFLOW, "data/corpus.jsonl"])
+def test_what_is_there_is_named_and_nothing_is_written(repository: Path, name: str) -> None:
+    (repository / name).parent.mkdir(parents=True, exist_ok=True)
+    (repository / name).write_text("ours")
+    before = files(repository)
+    with pytest.raises(HarnessError, match=r"already exists\. Move it") as told:
+        begin_project(NewProject(repository, github=GITHUB, gitlab=GITLAB))
+    assert str(repository / name) in str(told.value)
+    assert files(repository) == before

@@ -2,38 +2,35 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable
-from datetime import date
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
+from threading import local
+from time import sleep
+from typing import Any
 
 import pytest
-import yaml
 
-from harness.agreement import Class
 from harness.core.batches import processes, using
-from harness.core.errors import EvidenceError, HarnessError
-from harness.corpus import judgements
-from harness.corpus.judgements import Label
-from harness.migrate import ledger
-from harness.migrate import moves as migrate
+from harness.core.errors import EvidenceError
+from harness.core.run import Run
+from harness.corpus.runs import RUN_PART
 from harness.pipeline.evidence import gathered, sides
-from harness.pipeline.init import BESIDE, INIT_PIPELINE, WORKFLOW, NewProject, begin_project
 from harness.pipeline.layout import File, Layout
 from harness.pipeline.pins import BeirFolder, for_control, ground, ground_of_folder
+from harness.pipeline.race import read_part
+from harness.pipeline.receipts import check_run
 from harness.pipeline.replay import replay
-from harness.pipeline.score import score
+from harness.pipeline.score import PART, score
 from harness.policy.load import load_policy
 from harness.policy.plan import Raced, plan
 from harness.replay import drive
 from harness.report import trends
-from harness.shadow.divergences import AcceptedDivergence
-from harness.shadow.settings import accept
 from harness_engines.vector import bulk
 from harness_engines.vector.bulk import embed_all
 from harness_engines.vector.embedder import HashEmbedder
-from tests.make.decisions import POLICY, day
 from tests.make.toy import ARMS, CANDIDATE, CONTROL, GATES, HEAD, NAME, STEP, Toy
+from tests.pipeline.conftest import A_MOMENT_S, AtOnce
 from tests.report.test_trends import entry
 
 LAYOUT = Layout(Path("build/x"), Path("perf/x"), Path(".cache/x"))
@@ -69,116 +66,6 @@ def test_a_pair_that_was_not_compared_is_refused(measured: Toy) -> None:
     pairs = {"other": (CONTROL, "hash-hybrid")}
     with pytest.raises(EvidenceError, match="harness stage compare --dataset toy"):
         gathered(measured.layout, pairs, sides(measured.layout, ARMS), None)
-
-
-def begun(folder: Path) -> None:
-    migrate.begin(folder, POLICY, "fts5", now=day(1, 8), by="me")
-
-
-def decided(folder: Path) -> None:
-    trends.add(folder / "toy.jsonl", entry(1))
-
-
-def switched(folder: Path) -> None:
-    ledger.write(folder, "fts5", why="a test")
-
-
-def accepted(folder: Path) -> None:
-    one = AcceptedDivergence.of("why", "Ada", date(2031, 6, 1), kind=Class.TIE_ORDER)
-    accept(folder / "accepted.toml", one, today=date(2031, 5, 1))
-
-
-def labelled(folder: Path) -> None:
-    one = Label(query_id="q", doc_id="d", grade=1, kind="person", by="me")
-    judgements.write_labels(folder / "labels.jsonl", [one])
-
-
-@pytest.mark.parametrize(
-    ("write", "files"),
-    [
-        (begun, ("ledger.json", "switch.env")),
-        (switched, ("switch.env",)),
-        (decided, ("toy.jsonl",)),
-        (accepted, ("accepted.toml",)),
-        (labelled, ("labels.jsonl",)),
-    ],
-)
-def test_what_is_acknowledged_is_on_the_disk(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    write: Callable[[Path], None],
-    files: tuple[str, ...],
-) -> None:
-    waited: list[str] = []
-    wait = os.fsync
-
-    def fsync(opened: int) -> None:
-        waited.append(Path(f"/proc/self/fd/{opened}").readlink().name)
-        wait(opened)
-
-    monkeypatch.setattr(os, "fsync", fsync)
-    write(tmp_path)
-    for file in files:
-        assert tmp_path.name in waited[waited.index(file) + 1 :]
-
-
-GITHUB, GITLAB = "acme/search-harness@v1", "acme/tools/search-harness@v1.2"
-
-
-@pytest.fixture
-def repository(tmp_path: Path) -> Path:
-    (tmp_path / ".git").mkdir()
-    (tmp_path / "README.md").write_text("# Ours\n")
-    (tmp_path / ".gitignore").write_text("*.log\nout/")
-    return tmp_path
-
-
-def files(folder: Path) -> dict[str, bytes]:
-    found = (path for path in folder.rglob("*") if path.is_file())
-    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in found}
-
-
-def test_a_repository_keeps_its_files_and_gets_those_of_a_project(repository: Path) -> None:
-    made = begin_project(NewProject(repository, github=GITHUB, gitlab=GITLAB))
-    assert {BESIDE, "ci.sh", "data/corpus.jsonl", WORKFLOW, INIT_PIPELINE} <= set(made)
-    assert set(made) == {*files(repository)} - {"README.md", ".gitignore"}
-    assert (repository / "README.md").read_text() == "# Ours\n"
-    assert (repository / ".gitignore").read_text().split() == [
-        "*.log", "out/", "before/", ".cache/", ".harness/", "__pycache__/", "*.looks.jsonl",
-    ]  # fmt: skip
-    assert (repository / "ci.sh").stat().st_mode & 0o111
-    workflow = yaml.safe_load((repository / WORKFLOW).read_text())
-    assert workflow["jobs"]["search"]["steps"][-1] == {"uses": "acme/search-harness/ci/github@v1"}
-    (included,) = yaml.safe_load((repository / INIT_PIPELINE).read_text())["include"]
-    assert "folder" not in included["inputs"]
-
-
-@pytest.mark.parametrize("others", [(), ("engine.cfg",)])
-def test_workflows_stand_at_the_root_and_name_the_folder(
-    repository: Path, others: tuple[str, ...]
-) -> None:
-    folder = repository / "tools" / "my search"
-    for name in others:
-        folder.mkdir(parents=True)
-        (folder / name).write_text("x")
-    made = begin_project(NewProject(folder, github=GITHUB, gitlab=GITLAB))
-    assert {f"../../{WORKFLOW}", f"../../{INIT_PIPELINE}", "README.md", ".gitignore"} <= set(made)
-    assert not (folder / ".github").exists()
-    step = yaml.safe_load((repository / WORKFLOW).read_text())["jobs"]["search"]["steps"][-1]
-    assert step["with"] == {"folder": "tools/my search"}
-    (included,) = yaml.safe_load((repository / INIT_PIPELINE).read_text())["include"]
-    assert included["inputs"]["folder"] == "tools/my search"
-
-
-@pytest.mark.parametrize("name", ["params.yaml", INIT_PIPELINE, WORKFLOW, "data/corpus.jsonl"])
-def test_what_is_there_is_named_and_nothing_is_written(repository: Path, name: str) -> None:
-    (repository / name).parent.mkdir(parents=True, exist_ok=True)
-    (repository / name).write_text("ours")
-    before = files(repository)
-    with pytest.raises(HarnessError, match=r"already exists\. Move it") as told:
-        begin_project(NewProject(repository, github=GITHUB, gitlab=GITLAB))
-    assert str(repository / name) in str(told.value)
-    assert files(repository) == before
 
 
 SET_UP = Raced(9, 99)
@@ -245,3 +132,76 @@ def test_what_processes_do_is_what_one_does(
         assert made(tmp_path / "two") == alone
     assert not said
     assert not (tmp_path / "exchanged").exists()
+
+
+@pytest.mark.slow
+def test_two_who_score_take_turns_with_the_parts(
+    project: Toy, at_once: AtOnce, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever was first removed the parts that the other had not read yet."""
+    one, seen = project.layout, PART.read
+    waits, mine = iter((0.0, A_MOMENT_S)), local()
+
+    def read_late(*given: Any) -> Any:  # noqa: ANN401  as the function
+        mine.waits = getattr(mine, "waits", None) or next(waits, 0.0)
+        sleep(mine.waits)
+        return seen(*given)
+
+    monkeypatch.setattr(PART, "read", read_late)
+    scoring = partial(score, one, project.params.arms, project.params.score)
+    first, second = at_once([scoring, scoring])
+    assert first == second
+    assert not one.score_parts.exists()
+
+
+@pytest.mark.slow
+def test_two_who_replay_an_arm_take_turns_with_the_parts(
+    project: Toy, at_once: AtOnce, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever was first removed the folder in which the other wrote a part."""
+    one, seen = project.layout, RUN_PART.read
+    waits, mine = iter((0.0, A_MOMENT_S)), local()
+
+    def read_late(path: Path) -> Run:
+        mine.waits = getattr(mine, "waits", None) or next(waits, 0.0)
+        sleep(mine.waits)
+        return seen(path)
+
+    monkeypatch.setattr(RUN_PART, "read", read_late)
+    again = partial(replay, one, "fts5", project.cache, project.params.replay)
+    first, second = at_once([again, again])
+    assert isinstance(first, Run)
+    assert isinstance(second, Run)
+    assert list(first.rows()) == list(second.rows())
+    assert not one.parts("fts5").exists()
+    check_run(one, "fts5")
+
+
+@pytest.mark.slow
+def test_two_who_race_take_turns(project: Toy, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They timed each other's work, and whoever was first removed the other's parts."""
+    seen, inside = read_part, []
+
+    def alone(*given: Any) -> Any:  # noqa: ANN401  as the function
+        inside.append(1)
+        sleep(A_MOMENT_S / 5)
+        most.append(len(inside))
+        found = seen(*given)
+        inside.pop()
+        return found
+
+    most: list[int] = []
+    monkeypatch.setattr("harness.pipeline.race.read_part", alone)
+    with ThreadPoolExecutor(2) as threads:
+        for found in [threads.submit(project.race) for _ in range(2)]:
+            found.result()
+    assert max(most) == 1
+
+
+def test_two_decisions_are_both_in_the_history(tmp_path: Path, at_once: AtOnce) -> None:
+    path = tmp_path / "toy.jsonl"
+    entries = [entry(number) for number in range(2)]
+    assert at_once([partial(trends.add, path, one) for one in entries]) == [True, True]
+    assert [one.decision_sha256 for one in trends.read(path)] == [
+        one.decision_sha256 for one in entries
+    ]

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
@@ -22,6 +21,7 @@ from harness.pipeline.evidence import latency
 from harness.pipeline.index import index
 from harness.pipeline.prepare import prepare
 from harness.pipeline.race import (
+    CountingSearcher,
     RacePart,
     Times,
     race,
@@ -33,6 +33,7 @@ from harness.replay.machine import Advance, Work
 from harness.stats.times import seen_ratio
 from harness_engines.stacks.text.fts5 import Fts5Searcher
 from tests.make import toy
+from tests.make.arms import Table
 from tests.make.toy import CANDIDATE, CONTROL, NAME, Toy
 
 
@@ -116,21 +117,6 @@ def spoilt(project: Toy, change: Callable[[pa.Table], pa.Table]) -> None:
     table = pq.read_table(project.layout.times)
     changed = change(table).replace_schema_metadata(table.schema.metadata)
     pq.write_table(changed, project.layout.times)
-
-
-@pytest.mark.slow
-def test_a_process_that_is_a_copy_of_another_is_refused(project: Toy) -> None:
-    """Else a race of one process passes for one of two, and A/A is 1 exactly."""
-
-    def copied(table: pa.Table) -> pa.Table:
-        two = table.filter(pc.less(table["process"], 2))
-        first = table.filter(pc.equal(table["process"], 0))
-        third = first.set_column(0, "process", pa.array([2] * len(first), pa.int32()))
-        return pa.concat_tables([two, third])
-
-    spoilt(project, copied)
-    with pytest.raises(EvidenceError, match="two processes have the same times, so one is a copy"):
-        read_race(project.layout)
 
 
 @pytest.mark.slow
@@ -320,3 +306,20 @@ def test_a_call_lost_no_more_than_its_time_without_work(waited: int, cpu: int, l
     columns = {name: np.array([value]) for name, value in (call | counted).items()}
     times = Times(columns, {}, [{"cores": 2}], ("q",))
     assert times.lost_ns("a").tolist() == [[lost]]
+
+
+class Filtering(Table):
+    """Answers with its filter in the name of the document."""
+
+    def search_with(self, text: str, k: int, params: Mapping[str, object]) -> Answer:
+        return self.search(f"{text} {dict(params)}", k)
+
+
+def test_queries_with_filters_are_counted_and_handed_on() -> None:
+    deaf, filtering = CountingSearcher(Table()), CountingSearcher(Filtering())
+    for one in (deaf, filtering):
+        one.search_with("a", 5, {"to": 1})
+        one.search("b", 5)
+        assert one.asked == 2
+    assert deaf.search_with("a", 5, {"to": 1}).hits[0].doc_id == "about a"
+    assert filtering.search_with("a", 5, {"to": 1}).hits[0].doc_id == "about a {'to': 1}"

@@ -5,19 +5,24 @@ from __future__ import annotations
 import hashlib
 import json
 import subprocess
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 import yaml
 
+from harness.core.engine import Manifest
 from harness.core.errors import BadFile, EvidenceError
 from harness.core.gate import Verdict
+from harness.core.records import Query
 from harness.corpus.runs import read_run, write_run
+from harness.pipeline.ci import RunInputs, index_changes, lost, seen_from_root
 from harness.pipeline.layout import Layout
 from harness.pipeline.receipts import note_replayed, note_run
 from harness.pipeline.regress import CACHE, TIMED, Regression, of_folder, of_revision, regress
 from harness.policy.load import load_policy
+from tests.make.runs import scores_of
 from tests.make.toy import HEAD, NAME, STEP, Toy
 
 pytestmark = pytest.mark.slow
@@ -211,3 +216,59 @@ def test_a_cache_with_a_hole_or_a_lie_is_refused(recorded: Toy, tmp_path: Path) 
     kept.unlink()
     with pytest.raises(EvidenceError, match=r"parquet of v1 is not in .*dvc fetch"):
         of_revision(recorded.root, "v1", NAME, tmp_path / "b")
+
+
+def test_packages_and_python_are_named_and_many_are_cut() -> None:
+    now = RunInputs(packages={"numpy": "2"}, python="3.11")
+    others = {**dict.fromkeys("abcdef", "1"), "numpy": "0.1"}
+    before = RunInputs(packages=others, python="3.9")
+    assert now.since(before) == (
+        "packages: a 1 → absent, b 1 → absent, c 1 → absent, d 1 → absent and 3 more",
+        "Python 3.9 → 3.11",
+    )
+    only = now.model_copy(update={"packages": {"numpy": "0.1"}})
+    assert now.since(only) == ("packages: numpy 0.1 → 2",)
+    assert now.since(now) == ()
+
+
+def test_an_index_differs_by_what_it_was_made_of() -> None:
+    made = Manifest("function", "1", 5, "corpus", "settings")
+    assert index_changes(made, made) == ""
+    assert index_changes(made, replace(made, version="2")) == "code of the engine"
+    other = replace(made, corpus_sha256="x", settings_sha256="y")
+    assert index_changes(made, other) == "settings, documents"
+
+
+TEXTS = {name: Query(name, f"text of {name}") for name in "abcdef"}
+
+
+def test_the_largest_loss_comes_first_and_no_gain_at_all() -> None:
+    before = scores_of({"a": 0.5, "b": 1.0, "c": 0.2, "d": 1.0})
+    now = scores_of({"a": 0.4, "b": 0.2, "c": 0.3, "d": 1.0})
+    found = lost(before, now, TEXTS)
+    assert [(loss.query_id, loss.before, loss.now) for loss in found] == [
+        ("b", 1.0, 0.2),
+        ("a", 0.5, 0.4),
+    ]
+    assert found[0].text == "text of b"
+
+
+def test_no_answer_is_worse_than_any_number_and_is_none() -> None:
+    before = scores_of({"a": 1.0, "b": 0.0, "c": 0.5}, failed="d")
+    now = scores_of({"a": 0.0}, timed_out="bc", failed="d")
+    found = lost(before, now, TEXTS)
+    assert [(loss.query_id, loss.now, loss.instead) for loss in found] == [
+        ("b", None, "timed_out"),
+        ("c", None, "timed_out"),
+        ("a", 0.0, ""),
+    ]
+
+
+def test_a_file_is_called_as_its_repository_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "deep" / "data").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / "deep")
+    assert seen_from_root(Path("data/q.jsonl")) == "data/q.jsonl"
+    (tmp_path / ".git").write_text("gitdir: elsewhere")
+    assert seen_from_root(Path("data/q.jsonl")) == "deep/data/q.jsonl"

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import replace
 
 import pytest
 
-from harness.core.engine import Answer, Hit, Manifest
+from harness.core.engine import Answer, Hit
 from harness.core.errors import EvidenceError, IndexNotReady, InvalidArm
-from harness.core.printable import many
-from harness.core.records import Query, Scalar
+from harness.core.records import Query
 from harness.core.run import Row, Run, Status
 from harness.corpus.prepared import Prepared
 from harness.corpus.runs import read_run
@@ -21,7 +19,7 @@ from harness.pipeline import receipts
 from harness.pipeline import replay as replay_ahead
 from harness.pipeline.index import note_files
 from harness.pipeline.receipts import read_manifest
-from harness.pipeline.replay import CountingSearcher, check_served, check_turns, remarks, replay
+from harness.pipeline.replay import check_served, remarks, replay
 from harness.replay import drive
 from harness.replay.machine import Advance
 from harness_engines.stacks.text.fts5 import FILE, Fts5Searcher
@@ -201,50 +199,6 @@ def test_an_arm_that_answers_itself_when_asked_again_was_late_perhaps() -> None:
         check_served(run_of(strange), table, QUERIES)
 
 
-MANIFEST = Manifest("toy", "1", 1, "c", "s")
-
-
-class Searcher:
-    """Answers with what it was asked."""
-
-    manifest = MANIFEST
-
-    def search(self, text: str, k: int) -> Answer:
-        return Answer((Hit(text, 1.0, float(k)),), "me")
-
-
-class Filtering(Searcher):
-    """Answers with its filter too."""
-
-    def search_with(self, text: str, k: int, params: Mapping[str, Scalar]) -> Answer:
-        return Answer((Hit(f"{text} {params['level']}", 1.0, float(k)),), "me")
-
-
-def test_a_tally_hands_filters_on_to_who_takes_them() -> None:
-    deaf, filtering = CountingSearcher(Searcher()), CountingSearcher(Filtering())
-    asked = {"level": "high"}
-    assert filtering.search_with("x", 7, asked) == Filtering().search_with("x", 7, asked)
-    assert deaf.search_with("x", 7, asked) == Searcher().search("x", 7)
-    assert (deaf.asked, filtering.asked) == (1, 1)
-
-
-@pytest.mark.parametrize("asked", [1, 3])
-def test_more_or_fewer_questions_than_turns_are_named(asked: int) -> None:
-    fair, unfair = CountingSearcher(Searcher()), CountingSearcher(Searcher())
-    fair.asked, unfair.asked = 2, asked
-    check_turns({"a": fair}, 2, 7)
-    with pytest.raises(EvidenceError, match=rf"b received {many(asked, 'query')} .* gave it 2"):
-        check_turns({"a": fair, "b": unfair}, 2, 7)
-
-
-def test_an_arm_that_is_asked_for_fewer_hits_in_a_race_is_named() -> None:
-    fair, unfair = CountingSearcher(Searcher()), CountingSearcher(Searcher())
-    fair.search("x", 7)
-    unfair.search("x", 3)
-    with pytest.raises(EvidenceError, match="b received requests for 3 hits in a race over 7"):
-        check_turns({"a": fair, "b": unfair}, 1, 7)
-
-
 def test_queries_without_an_answer_are_told_with_the_first_error() -> None:
     fine = Row("q1", Status.ANSWERED, [Hit("d1", 1.0, 1.0)])
     assert list(remarks(Run.of("half", [fine]))) == []
@@ -255,3 +209,10 @@ def test_queries_without_an_answer_are_told_with_the_first_error() -> None:
     assert said == "half: 3 attempts failed and were repeated; their time is in the latencies"
     (said,) = remarks(replace(Run.of("half", [fine]), retries=3, rate_limited=2))
     assert said.endswith(". The server limited the rate of 2 of them: set rate_per_s")
+
+
+@pytest.mark.slow
+def test_an_index_that_was_changed_since_it_was_built_is_not_asked(project: Toy) -> None:
+    (project.layout.index("fts5") / "more").write_text("x")
+    with pytest.raises(IndexNotReady, match="came into the index after it was built"):
+        replay(project.layout, "fts5", project.cache, project.params.replay)

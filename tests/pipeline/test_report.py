@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
-from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,17 +13,13 @@ import pytest
 
 from harness.core.errors import EvidenceError
 from harness.core.folders import HISTORY, set_mark
-from harness.load import stage as loading
-from harness.load.paths import receipt_of
-from harness.load.trial import LoadReport
 from harness.pipeline import report as report_history
 from harness.pipeline.evidence import assemble
+from harness.pipeline.evidence import measured as read
 from harness.pipeline.report import report
-from harness.pipeline.verify import verify_pages
 from harness.report import trends
 from harness.report.files import ReportFiles
 from tests.cli.conftest import Harness, harness
-from tests.load.test_stage import in_here, loaded
 from tests.make.toy import NAME, Toy
 
 
@@ -61,7 +56,7 @@ NOW = datetime(2026, 1, 31, tzinfo=UTC)
 
 def test_without_a_policy_the_arms_are_only_described(measured: Toy) -> None:
     subject = replace(measured.project.subject(NAME), policy=None, policy_file=None, pairs={})
-    report_input = assemble(measured.layout, subject, {}, (), NOW, custody=None)
+    report_input = assemble(read(measured.layout, subject), subject, (), NOW, custody=None)
     assert report_input.policy is None
     assert report_input.provenance.expires_at is None
     assert report_input.differences == {}
@@ -126,33 +121,3 @@ def test_a_commit_is_named_with_a_sign_where_files_differ(tmp_path: Path) -> Non
     assert len(clean) == 12
     (tmp_path / "a").write_text("b")
     assert report_history.commit_of(tmp_path) == f"{clean}+"
-
-
-@pytest.fixture(scope="module")
-def done(
-    measured: Toy, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[tuple[Toy, LoadReport]]:
-    project = measured.copied(tmp_path_factory.mktemp("linked") / "project")
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(loading, "run_pool", in_here)
-        patched.setattr(loading, "LOOK_S", 0.01)
-        yield project, loaded(project)
-
-
-@pytest.mark.slow
-def test_a_load_beside_a_page_is_part_of_it_and_one_after_it_is_not(
-    done: tuple[Toy, LoadReport], tmp_path: Path
-) -> None:
-    project = done[0].copied(tmp_path / "project")
-    out = project.root / "reports"
-    project.decide()
-    report({project.layout: project.project.subject("toy")}, out, out / "receipt.json")
-    (before,) = verify_pages(out, project.layout)
-    receipt = receipt_of(project.layout)
-    whole = receipt.read_text()
-    receipt.unlink()
-    with pytest.raises(EvidenceError, match=r"index\.html: is not what its evidence gives"):
-        verify_pages(out, project.layout)
-    report({project.layout: project.project.subject("toy")}, out, out / "receipt.json")
-    receipt.write_text(whole)
-    assert verify_pages(out, project.layout) == (before,)

@@ -21,7 +21,6 @@ from harness.replay.machine import (
     between,
     in_fresh_process,
     noise,
-    pressure_s,
     throttled_s,
 )
 
@@ -30,20 +29,20 @@ from harness.replay.machine import (
 
 # What the machine did beside: from counters of the test's own
 
-BEFORE = MachineCounters(wall=10, own=1, busy=100, total=200, steal=5, throttled=2, pressure=3)
+BEFORE = MachineCounters(wall=10, own=1, busy=100, total=200, steal=5, throttled=2)
 
 
 def after(**moved: float) -> MachineCounters:
     """Two processors, ten seconds later; this process worked for all of them."""
     usual = {"wall": 10, "own": 10, "busy": 10, "total": 20, "steal": 0, "throttled": 0}
-    change = usual | {"pressure": 0} | moved
+    change = usual | moved
     return MachineCounters(
         *(getattr(BEFORE, name) + change[name] for name in MachineCounters._fields)
     )
 
 
 def test_a_process_alone_sees_nobody() -> None:
-    assert between(BEFORE, after()) == (0, 0, 0, 0)
+    assert between(BEFORE, after()) == (0, 0, 0)
 
 
 def test_what_others_work_is_a_share_of_all_processors() -> None:
@@ -55,10 +54,8 @@ def test_what_a_hypervisor_takes_is_a_share_of_what_was_wanted() -> None:
     assert between(BEFORE, after(steal=10)).steal == 10 / 20
 
 
-def test_what_a_quota_and_others_made_wait_are_shares_of_wall_time() -> None:
-    found = between(BEFORE, after(throttled=1, pressure=4))
-    assert (found.throttled, found.pressure) == (0.1, 0.4)
-    assert between(BEFORE._replace(pressure=None), after()).pressure is None
+def test_what_a_quota_made_wait_is_a_share_of_wall_time() -> None:
+    assert between(BEFORE, after(throttled=1)).throttled == 0.1
 
 
 @pytest.mark.parametrize(
@@ -72,15 +69,6 @@ def test_what_a_quota_and_others_made_wait_are_shares_of_wall_time() -> None:
 def test_a_quota_is_told_in_both_versions(tmp_path: Path, text: str, seconds: float) -> None:
     (tmp_path / "cpu.stat").write_text(text)
     assert throttled_s((tmp_path / "absent", tmp_path / "cpu.stat")) == seconds
-
-
-def test_pressure_is_that_of_some_program(tmp_path: Path) -> None:
-    path = tmp_path / "cpu"
-    path.write_text("some avg10=1.5 avg60=0 avg300=0 total=7000000\nfull avg10=0.00 total=1\n")
-    assert pressure_s(path) == 7.0
-    path.write_text("some\n")
-    assert pressure_s(path) is None
-    assert pressure_s(tmp_path / "absent") is None
 
 
 # The reference work: the same every time, and timed by the clock it is given

@@ -1,0 +1,218 @@
+"""Files that several slices write: at once, on the disk, and as they were earlier."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable
+from datetime import date
+from functools import partial
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from harness.agreement import Class
+from harness.core.engine import MANIFEST
+from harness.core.errors import HarnessError
+from harness.corpus import card, judgements, trec
+from harness.corpus.clusters import CLUSTER_FILE
+from harness.corpus.judgements import JudgingPair, Label, Pool, read_held
+from harness.corpus.prepared import DATA_MANIFEST
+from harness.corpus.runs import read_run
+from harness.judge.judge import Merged, merge
+from harness.load.files import TRIALS
+from harness.migrate import ledger
+from harness.migrate import moves as migrate
+from harness.pipeline.experiments import EXPERIMENTS
+from harness.pipeline.prepare import prepare
+from harness.policy.load import load_policy
+from harness.report import trends
+from harness.report.decision import from_json
+from harness.shadow.divergences import AcceptedDivergence
+from harness.shadow.settings import accept, read_suppressions
+from tests.docs.pages import page
+from tests.make.decisions import POLICY, day, decision, evidence
+from tests.make.toy import NAME, Toy
+from tests.pipeline.conftest import AtOnce, at_once
+from tests.report.test_trends import entry
+
+GRADES = 20
+TODAY = "2031-05-01"
+__all__ = ["at_once"]
+
+
+def folders(project: Toy) -> tuple[Path, Path]:
+    return project.root / "datasets" / NAME, project.root / "qrels" / NAME
+
+
+def judged(project: Toy, number: int) -> Path:
+    """Write a pool of pairs that are not judged yet, each with its grade."""
+    path = project.root / f"pool-{number}.qrels"
+    pairs = tuple(
+        JudgingPair(
+            query_id="q99",
+            doc_id=f"d{number}{at:02}",
+            query="",
+            title="",
+            snippet="",
+            narrows=0.1,
+            scale=(0, 1),
+        )
+        for at in range(GRADES)
+    )
+    written = Pool(pairs, (1,) * GRADES)
+    judgements.begin(path, written)
+    return path
+
+
+def test_two_merges_add_what_both_say_they_added(project: Toy, at_once: AtOnce) -> None:
+    data, qrels = folders(project)
+    before = card.read(data)
+    pools = [judged(project, number) for number in range(2)]
+    said = at_once([partial(merge, path, data, qrels, by="me", at=TODAY) for path in pools])
+    assert said == [Merged(GRADES, 0, 0)] * 2
+    grades = trec.qrels(qrels / "test.qrels").grades["q99"]
+    for path in pools:
+        assert all(grades[doc_id] == 1 for _, doc_id, _ in judgements.read_pool(path).judgements)
+    lines = (qrels / "test.judged.jsonl").read_text().splitlines()
+    assert [len(json.loads(line)["judgements"]) for line in lines] == [GRADES, GRADES]
+    after = card.read(data)
+    assert len(after.warnings) == len(before.warnings) + 2
+    assert after.judgements == before.judgements + 2 * GRADES
+    prepare(data, qrels, project.layout.data)
+
+
+def test_an_update_of_the_card_keeps_a_merge_of_the_same_moment(
+    project: Toy, at_once: AtOnce
+) -> None:
+    data, qrels = folders(project)
+    path = judged(project, 1)
+    at_once([
+        partial(prepare, data, qrels, project.layout.data, update=True),
+        partial(merge, path, data, qrels, by="me", at=TODAY),
+    ])
+    assert len(trec.qrels(qrels / "test.qrels").grades["q99"]) == 1 + GRADES
+    assert "20 judgements were added" in card.read(data).warnings[-1]
+    prepare(data, qrels, project.layout.data)
+
+
+def test_two_who_accept_are_both_in_the_register(tmp_path: Path, at_once: AtOnce) -> None:
+    path = tmp_path / "accepted.toml"
+    first = AcceptedDivergence.of("why", "Ada", date(2031, 6, 1), kind=Class.TIE_ORDER)
+    both = [first, first.model_copy(update={"kind": Class.REORDER})]
+    at_once([partial(accept, path, one, today=date(2031, 5, 1)) for one in both])
+    assert set(read_suppressions(path).entries) == set(both)
+
+
+def test_two_who_take_a_step_take_one_and_the_other_is_refused(
+    tmp_path: Path, at_once: AtOnce
+) -> None:
+    folder = tmp_path / "migration"
+    migrate.begin(folder, POLICY, "fts5", now=day(1, 8), by="me")
+    ev = evidence(decision(1))
+    step = partial(migrate.advance, folder, POLICY, ev, now=day(1, 9), by="me", reason="")
+    moves = [cast("migrate.Move", one) for one in at_once([step, step])]
+    refused = sorted(bool(one.hindrances) for one in moves)
+    assert refused == [False, True]
+    assert len(ledger.read(folder).state.taken) == 1
+
+
+def begun(folder: Path) -> None:
+    migrate.begin(folder, POLICY, "fts5", now=day(1, 8), by="me")
+
+
+def decided(folder: Path) -> None:
+    trends.add(folder / "toy.jsonl", entry(1))
+
+
+def switched(folder: Path) -> None:
+    ledger.write(folder, "fts5", why="a test")
+
+
+def accepted(folder: Path) -> None:
+    one = AcceptedDivergence.of("why", "Ada", date(2031, 6, 1), kind=Class.TIE_ORDER)
+    accept(folder / "accepted.toml", one, today=date(2031, 5, 1))
+
+
+def labelled(folder: Path) -> None:
+    one = Label(query_id="q", doc_id="d", grade=1, kind="person", by="me")
+    judgements.write_labels(folder / "labels.jsonl", [one])
+
+
+@pytest.mark.parametrize(
+    ("write", "files"),
+    [
+        (begun, ("ledger.json", "switch.env")),
+        (switched, ("switch.env",)),
+        (decided, ("toy.jsonl",)),
+        (accepted, ("accepted.toml",)),
+        (labelled, ("labels.jsonl",)),
+    ],
+)
+def test_what_is_acknowledged_is_on_the_disk(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    write: Callable[[Path], None],
+    files: tuple[str, ...],
+) -> None:
+    waited: list[str] = []
+    wait = os.fsync
+
+    def fsync(opened: int) -> None:
+        waited.append(Path(f"/proc/self/fd/{opened}").readlink().name)
+        wait(opened)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    write(tmp_path)
+    for file in files:
+        assert tmp_path.name in waited[waited.index(file) + 1 :]
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    found = (path for path in folder.rglob("*") if path.is_file())
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in found}
+
+
+EARLIER = Path(__file__).parent / "earlier"
+READ: dict[str, tuple[Callable[[Path], Any], Callable[[Any], object], object]] = {
+    "run.parquet": (read_run, lambda run: (run.arm, len(run.query_ids)), ("fts5", 240)),
+    "history.jsonl": (trends.read, lambda found: [one.dataset for one in found], ["data"]),
+    "ledger.json": (lambda p: ledger.read(p.parent), lambda found: len(found.events), 1),
+    "pool.qrels": (read_held, lambda found: list(found.grades), [1, 0, 1, 0]),
+    "accepted.toml": (read_suppressions, lambda found: found.entries[0].by, "ada"),
+    "load_trials.jsonl": (TRIALS.read, lambda found: found[0].trial.arrivals, 1999),
+    "index_manifest.json": (MANIFEST.read, lambda found: found.documents, 240),
+    "data_manifest.json": (DATA_MANIFEST.read, lambda found: found.queries, 240),
+}
+REFUSED: dict[str, tuple[Callable[[Path], Any], str]] = {
+    "experiments.jsonl": (EXPERIMENTS.read, "of another format"),
+    "clusters.json": (CLUSTER_FILE.read, "harness stage prepare"),
+    "decision.json": (lambda p: from_json(json.loads(p.read_text("utf-8")), p), "gate stage"),
+    "policy.toml": (load_policy, "policy.attempts"),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", READ)
+def test_it_is_still_read(name: str, tmp_path: Path) -> None:
+    read, seen, expected = READ[name]
+    shutil.copytree(EARLIER, tmp_path / "earlier")
+    assert seen(read(tmp_path / "earlier" / name)) == expected
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", REFUSED)
+def test_it_is_refused_by_name(name: str) -> None:
+    read, said = REFUSED[name]
+    with pytest.raises(HarnessError, match=said) as refused:
+        read(EARLIER / name)
+    assert name in str(refused.value)
+
+
+def test_each_has_a_row_on_the_page() -> None:
+    lines = page("docs/limits.md").text.splitlines()
+    assert {f"`{name}`" for name in (*READ, *REFUSED)} <= {
+        one.split("|")[1].strip() for one in lines if "|" in one
+    }

@@ -1,0 +1,1 @@
+"""Tests of second opinions: reproduce, sign, requery."""

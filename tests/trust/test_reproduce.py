@@ -1,0 +1,229 @@
+"""Results of this machine beside the recorded ones, and answers of now."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import yaml
+
+from harness.core import digest
+from harness.core.errors import EvidenceError
+from harness.core.files import write_json
+from harness.core.gate import Outcome
+from harness.core.run import Run, Status
+from harness.corpus.runs import read_run, write_run
+from harness.pipeline.index import note_files
+from harness.pipeline.receipts import _md5 as md5
+from harness.pipeline.receipts import (
+    note_replayed,
+    note_run,
+)
+from harness.pipeline.report import report
+from harness.pipeline.verify import verify
+from harness.replay.machine import vector_flags
+from harness.trust import reproduce as stage
+from harness.trust.reproduce import QuerySample, Requeried, record, reproduce, requery
+from tests.make.forging import (
+    restamp,
+)
+from tests.make.toy import ARMS, CANDIDATE, CONTROL, GATES, HEAD, NAME, QUERIES, RACED, STEP, Toy
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def recorded(project: Toy) -> Toy:
+    """Judge, and record what came out as DVC and we do."""
+    project.decide()
+    outs = [project.layout.run(arm) for arm in ARMS] + [project.layout.per_query]
+    paths = [path.relative_to(project.root).as_posix() for path in outs]
+    entries = [{"path": path, "md5": md5(project.root / path)} for path in paths]
+    lock = {"stages": {f"replay@{NAME}": {"deps": [], "outs": entries}}}
+    (project.root / "dvc.lock").write_text(yaml.safe_dump(lock))
+    record(project.root, project.layout, ARMS)
+    return project
+
+
+def spoil(project: Toy, arm: str) -> str:
+    """Turn the first answer of an arm around, as other last bits of a vector may."""
+    path = project.layout.run(arm)
+    run = read_run(path)
+    docs = run.docs.copy()
+    low, high = int(run.offsets[0]), int(run.offsets[1])
+    docs[low:high] = docs[low:high][::-1]
+    write_run(replace(run, docs=docs), path)
+    return run.query_ids[0]
+
+
+def test_the_same_bytes_are_reproduced(recorded: Toy) -> None:
+    found = reproduce(recorded.root, recorded.layout)
+    assert found.exact
+    assert found.compared == len(ARMS) + 1
+    assert (found.decisions, found.moved, found.environment) == ((), (), ())
+    assert set(found.first_hits.values()) == {(0, QUERIES + 1)}
+
+
+def test_an_answer_that_differs_is_counted_at_its_arm(recorded: Toy) -> None:
+    spoil(recorded, "tantivy")
+    found = reproduce(recorded.root, recorded.layout)
+    assert not found.exact
+    assert found.differ == (f"replay@{NAME}: build/{NAME}/runs/tantivy.parquet",)
+    assert found.first_hits["tantivy"] == (1, QUERIES + 1)
+    assert found.first_hits["fts5"] == (0, QUERIES + 1)
+
+
+def test_the_largest_difference_of_each_measure_is_named(recorded: Toy) -> None:
+    path = recorded.layout.per_query
+    rows = pq.read_table(path).to_pylist()
+    of = [at for at, row in enumerate(rows) if row["value"] and row["measure"] == "nDCG@10"]
+    rows[of[0]]["value"] += 0.25
+    rows[of[1]]["value"] -= 0.5
+    pq.write_table(pa.Table.from_pylist(rows, pq.read_schema(path)), path)
+    (moved,) = reproduce(recorded.root, recorded.layout).moved
+    at = rows[of[1]]
+    assert (moved.measure, moved.arm, moved.query_id) == ("nDCG@10", at["arm"], at["query_id"])
+    assert moved.difference == pytest.approx(-0.5)
+
+
+def test_a_verdict_that_moved_is_named(recorded: Toy) -> None:
+    path = recorded.layout.findings
+    findings = json.loads(path.read_text())
+    quality = next(one for one in findings["steps"][0]["findings"] if one["gate"] == "Quality")
+    quality["verdict"] = "fail"
+    path.write_text(json.dumps(findings))
+    (line,) = reproduce(recorded.root, recorded.layout).decisions
+    assert line == "step tantivy, gate Quality: pass when recorded, fail here"
+
+
+def test_what_differs_of_the_machine_is_named(
+    recorded: Toy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flags = vector_flags()
+    monkeypatch.setattr(stage, "vector_flags", lambda: (*flags[:-1], "imagined"))
+    monkeypatch.setattr("harness.pipeline.receipts.versions", lambda: {"numpy": "0.0"})
+    monkeypatch.setattr("sqlite3.sqlite_version", "0.0")
+    lines = reproduce(recorded.root, recorded.layout).environment
+    assert any("here with imagined" in line and flags[-1] in line for line in lines)
+    assert any(line.startswith("numpy ") and line.endswith("0.0 here") for line in lines)
+    assert any(line.startswith("SQLite ") and line.endswith("0.0 here") for line in lines)
+
+
+EVERY = QuerySample(QUERIES + 1, 1)
+BOTH = {CONTROL: CONTROL, CANDIDATE: CANDIDATE}
+
+
+def forged(project: Toy, **values: object) -> None:
+    """Write another run of the candidate, and everything above it by the book."""
+    layout = project.layout
+    run = replace(read_run(layout.run(CANDIDATE)), **values)  # type: ignore[arg-type]
+    write_run(run, layout.run(CANDIDATE))
+    write_run(run, layout.again(CANDIDATE))
+    note_run(layout, CANDIDATE)
+    note_replayed(layout, CANDIDATE, datetime.now(UTC))
+
+
+def test_an_honest_run_is_what_its_engine_shows(project: Toy) -> None:
+    said = requery(project.layout, BOTH, project.cache, EVERY)
+    assert said == (
+        Requeried(CONTROL, 41, 0, imported=False),
+        Requeried(CANDIDATE, 41, 0, imported=False),
+    )
+
+
+def test_scores_and_lengths_are_compared_too(project: Toy) -> None:
+    run = read_run(project.layout.run(CANDIDATE))
+    forged(project, raw_score=run.raw_score * 1.01)
+    with pytest.raises(EvidenceError, match=r"hit 1, d\d+, has the score .* the engine gives"):
+        requery(project.layout, BOTH, project.cache, EVERY)
+    forged(project, raw_score=run.raw_score)
+    requery(project.layout, BOTH, project.cache, EVERY)
+
+
+def test_a_query_without_an_answer_is_counted_and_not_compared(project: Toy) -> None:
+    run = read_run(project.layout.run(CANDIDATE))
+    status = run.status.copy()
+    status[:3] = Status.TIMED_OUT
+    forged(project, status=status)
+    (said,) = requery(project.layout, {CANDIDATE: CANDIDATE}, project.cache, EVERY)
+    assert (said.same, said.unanswered) == (38, 3)
+
+
+def test_an_index_that_was_changed_since_is_not_asked_again(project: Toy) -> None:
+    (project.layout.index(CANDIDATE) / "more").write_text("x")
+    note_files(project.layout.index(CANDIDATE))
+    with pytest.raises(EvidenceError, match="its files are not those that the run of tantivy"):
+        requery(project.layout, {CANDIDATE: CANDIDATE}, project.cache, QuerySample(3, 1))
+
+
+HARD = HEAD + STEP + GATES.replace("floor = 0.6", "floor = 0.995") + RACED
+
+
+@pytest.fixture(scope="module")
+def decided(measured: Toy, tmp_path_factory: pytest.TempPathFactory) -> Toy:
+    """Hold a candidate that misses one bound, and write the pages."""
+    made = measured.copied(tmp_path_factory.mktemp("attacked") / "project")
+    made.policy(HARD)
+    assert made.decide().outcome is Outcome.HOLD
+    out = made.root / "reports"
+    report({made.layout: made.project.subject(NAME)}, out, out / "receipt.json")
+    return made
+
+
+@pytest.fixture
+def held(decided: Toy, tmp_path: Path) -> Toy:
+    return decided.copied(tmp_path / "held")
+
+
+def swapped(run: Run) -> Run:
+    """Swap the first two hits of every query that has two."""
+    docs = run.docs.copy()
+    for at in run.offsets[:-1][run.lengths > 1]:
+        docs[at], docs[at + 1] = docs[at + 1], docs[at]
+    return replace(run, docs=docs)
+
+
+def raced_again(project: Toy) -> None:
+    """Write into the receipt of the race, and into its times, the runs that are there now."""
+    layout = project.layout
+    receipt = json.loads(layout.race_receipt.read_text())
+    receipt["runs"] = {arm: digest.of_file(layout.run(arm)) for arm in receipt["runs"]}
+    write_json(layout.race_receipt, receipt)
+    times(project, receipt_sha256=digest.of_json(receipt))
+    for arm in ARMS:
+        noted = json.loads(layout.replayed(arm).read_text())
+        write_json(layout.replayed(arm), {**noted, "run": digest.of_file(layout.run(arm))})
+
+
+def stale_score(project: Toy) -> None:
+    """Replay the candidate, and keep scores and decision of the earlier run."""
+    layout = project.layout
+    run = swapped(read_run(layout.run(CANDIDATE)))
+    write_run(run, layout.run(CANDIDATE))
+    write_run(run, layout.again(CANDIDATE))
+    note_run(layout, CANDIDATE)
+    note_replayed(layout, CANDIDATE, datetime.now(UTC))
+    raced_again(project)
+    restamp(layout)
+
+
+def times(project: Toy, **facts: str) -> None:
+    """Write facts beside the times of the race."""
+    table = pq.read_table(project.layout.times)
+    about = {**(table.schema.metadata or {}), **{k.encode(): v.encode() for k, v in facts.items()}}
+    pq.write_table(table.replace_schema_metadata(about), project.layout.times)
+
+
+def test_an_edited_run_with_all_that_follows_is_what_no_engine_shows(held: Toy) -> None:
+    stale_score(held)
+    held.judge_again()
+    held.decide(later_s=1)
+    verify(held.layout)
+    both = {arm: arm for arm in (CONTROL, CANDIDATE)}
+    with pytest.raises(EvidenceError, match="the engine shows"):
+        requery(held.layout, both, held.cache, QuerySample(QUERIES, 1))
