@@ -17,6 +17,7 @@ from harness.corpus.prepared import Prepared
 from harness.corpus.runs import read_run
 from harness.pipeline import receipts
 from harness.pipeline import replay as replay_ahead
+from harness.pipeline.decompose import ask
 from harness.pipeline.index import note_files
 from harness.pipeline.receipts import read_manifest
 from harness.pipeline.replay import check_served, remarks, replay
@@ -216,3 +217,15 @@ def test_an_index_that_was_changed_since_it_was_built_is_not_asked(project: Toy)
     (project.layout.index("fts5") / "more").write_text("x")
     with pytest.raises(IndexNotReady, match="came into the index after it was built"):
         replay(project.layout, "fts5", project.cache, project.params.replay)
+
+
+def test_an_answer_of_a_fallback_is_told_apart(
+    measured: Toy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    honest, asked = Fts5Searcher.search, (measured.layout, ("fts5",), Query("", "water"), 3)
+    (own,) = ask(*asked, measured.cache)
+    monkeypatch.setattr(
+        Fts5Searcher, "search", lambda *given: replace(honest(*given), served_by="f" * 64)
+    )
+    (other,) = ask(*asked, measured.cache)
+    assert (own.by_itself, other.by_itself) == (True, False)

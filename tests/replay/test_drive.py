@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,7 @@ import pytest
 
 from harness.core.engine import Answer, Manifest
 from harness.core.records import Query
-from harness.core.run import Conditions, Run
+from harness.core.run import Conditions, Run, Status
 from harness.replay import drive as module
 from harness.replay.drive import drive
 from tests.make.arms import Table, queries, raising
@@ -144,3 +146,10 @@ def test_a_part_that_cannot_be_read_is_asked_again(tmp_path: Path, damage: bytes
     third = Table()
     replay(third, tmp_path)
     assert third.diary == []
+
+
+def test_the_limit_is_in_seconds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "perf_counter_ns", partial(next, count(0, 200_000_000)))
+    for limit, ends in ((0.1, Status.TIMED_OUT), (0.3, Status.ANSWERED)):
+        run = replay(Table(), tmp_path, time_limit_s=limit)
+        assert {Status(one) for one in run.status} == {ends}
