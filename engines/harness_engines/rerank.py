@@ -18,12 +18,7 @@ from tokenizers import Encoding, Tokenizer
 
 from harness.core.digest import of_file
 from harness.core.files import replacing
-from harness_engines.contract import (
-    EngineError,
-    FeatureUnavailable,
-    IndexUnavailable,
-    SearchError,
-)
+from harness_engines.contract import EngineError, FeatureUnavailable, IndexUnavailable, SearchError
 from harness_engines.vector import bulk
 from harness_engines.vector.amvi import HALF_BYTES, Format, Shape, crc
 from harness_engines.vector.embedder import ModelPass, TokenEmbedder, session, tokenizer_of

@@ -29,14 +29,7 @@ from harness.report.rounding import estimate_for_json
 from harness.shadow import log
 from harness.shadow.alarms import ARMS
 from harness.shadow.comparison import ComparisonCounts, Shadowed, ShadowLog
-from harness.shadow.divergences import (
-    Again,
-    Now,
-    Suppressions,
-    SuppressionStatus,
-    again,
-    questions,
-)
+from harness.shadow.divergences import Again, Now, Suppressions, SuppressionStatus, again, questions
 from harness.shadow.log import Between, Follower
 from harness.shadow.page import document, side_by_side
 from harness.shadow.pair import clean

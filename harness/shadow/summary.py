@@ -16,13 +16,7 @@ from harness.core.run import Status
 from harness.core.scores import Estimate
 from harness.shadow import record
 from harness.shadow.alarms import ARMS, Alarm, AlarmBounds, AlarmState, monitors
-from harness.shadow.divergences import (
-    BLOCKING,
-    Diverging,
-    Suppressions,
-    SuppressionStatus,
-    Trace,
-)
+from harness.shadow.divergences import BLOCKING, Diverging, Suppressions, SuppressionStatus, Trace
 from harness.shadow.log import Between, Follower, Once
 from harness.stats.sequential import BettingSequence, Stakes, gains
 
