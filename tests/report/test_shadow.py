@@ -14,11 +14,7 @@ from harness.core.scores import Estimate
 from harness.report import html
 from harness.report.doc import TableBlock
 from harness.shadow import words as shadow_words
-from harness.shadow.divergences import (
-    AcceptedDivergence,
-    Suppressions,
-    SuppressionStatus,
-)
+from harness.shadow.divergences import AcceptedDivergence, Suppressions, SuppressionStatus
 from harness.shadow.page import document, side_by_side
 from harness.shadow.record import Degradation, Divergence, ProblemKind
 from harness.shadow.summary import LogState, Summary

@@ -17,24 +17,10 @@ from harness.agreement import Class
 from harness.core.engine import Hit, Manifest
 from harness.core.errors import BadFile
 from harness.shadow.http import recorded, unpacked
-from harness.shadow.server import (
-    Backend,
-    TrafficReading,
-    Unreadable,
-    UnresolvedPointer,
-    pointed,
-)
+from harness.shadow.server import Backend, TrafficReading, Unreadable, UnresolvedPointer, pointed
 from harness.shadow.settings import http_reading
 from tests.make.shadow_log import comparison
-from tests.make.shadow_servers import (
-    READING,
-    Sent,
-    Server,
-    candidate,
-    mirrored,
-    moved_to,
-    settled,
-)
+from tests.make.shadow_servers import READING, Sent, Server, candidate, mirrored, moved_to, settled
 from tests.source import ROOT
 
 pytestmark = pytest.mark.slow

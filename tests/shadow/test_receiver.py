@@ -34,10 +34,7 @@ from harness.shadow.receiver import (
     shadow_receive,
 )
 from harness.shadow.record import ProblemKind
-from harness.shadow.server import (
-    Backend,
-    TrafficReading,
-)
+from harness.shadow.server import Backend, TrafficReading
 from harness.shadow.settings import MILLION, Limits, Sampling, http_reading, read_settings
 from tests.make.shadow_log import LIMITS, Here, comparison
 from tests.make.shadow_servers import (
