@@ -17,13 +17,12 @@ from harness.core.scores import Estimate
 from harness.report.doc import Block, Text
 from harness.shadow import page as shadow_page
 from harness.shadow import words as shadow_words
-from harness.shadow.alarms import Alarm, AlarmBounds
 from harness.shadow.divergences import Suppressions
 from harness.shadow.log import Follower
 from harness.shadow.page import Both, side_by_side
 from harness.shadow.record import Divergence, Observation, SideObservation
 from harness.shadow.settings import read_bounds, read_suppressions
-from harness.shadow.summary import LogState, Summary
+from harness.shadow.summary import Alarm, AlarmBounds, LogState, Summary
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -14,9 +14,9 @@ from harness.core.files import held, write_text
 from harness.core.formats import MAX_SETTINGS_BYTES, toml_of
 from harness.core.reading import Malformed, text_of
 from harness.policy import load
-from harness.shadow.alarms import AlarmBounds
 from harness.shadow.divergences import AcceptedDivergence, Suppressions
 from harness.shadow.server import SettingsTable, TrafficReading
+from harness.shadow.summary import AlarmBounds
 
 MILLION = 1_000_000
 NS_PER_MS, NS_PER_S = 1_000_000, 1_000_000_000

@@ -27,7 +27,6 @@ from harness.replay.drive import observe
 from harness.report import html
 from harness.report.rounding import estimate_for_json
 from harness.shadow import log
-from harness.shadow.alarms import ARMS
 from harness.shadow.comparison import ComparisonCounts, Shadowed, ShadowLog
 from harness.shadow.divergences import Again, Now, Suppressions, SuppressionStatus, again, questions
 from harness.shadow.log import Between, Follower
@@ -35,7 +34,7 @@ from harness.shadow.page import document, side_by_side
 from harness.shadow.pair import clean
 from harness.shadow.record import Divergence, query_key
 from harness.shadow.settings import NS_PER_MS, NS_PER_S, read_bounds, read_suppressions
-from harness.shadow.summary import LogState, Summary
+from harness.shadow.summary import ARMS, LogState, Summary
 from harness.shadow.words import to_json
 from harness.stats.times import order_interval
 from harness_engines import registry as arms

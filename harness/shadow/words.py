@@ -13,9 +13,8 @@ from harness.core.printable import counted, one_line
 from harness.core.scores import Estimate
 from harness.report.doc import Block, Cell, Num, TableBlock, Text, Value, table
 from harness.report.rounding import estimate_for_json, for_json, moved, number, share, watched
-from harness.shadow.alarms import ARMS, Alarm, AlarmState
 from harness.shadow.divergences import BLOCKING, SuppressionStatus, Trace
-from harness.shadow.summary import LogState, Summary
+from harness.shadow.summary import ARMS, Alarm, AlarmState, LogState, Summary
 
 REASON = 160
 UNTIMED = "the control's time is not known: the proxy of 0.1 got several answers at once"

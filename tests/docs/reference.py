@@ -36,10 +36,10 @@ from harness.measures.name import parse
 from harness.pipeline.layout import Declared, Layout
 from harness.pipeline.params import Params
 from harness.policy.model import Demands, GateHead, Header, StepTable
-from harness.shadow.alarms import AlarmBounds
 from harness.shadow.divergences import AcceptedDivergence
 from harness.shadow.server import TrafficReading
 from harness.shadow.settings import ComparisonSettings
+from harness.shadow.summary import AlarmBounds
 from harness.tune.files import SearchTable
 from harness_engines import registry as arms
 from harness_engines import stacks

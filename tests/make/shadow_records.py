@@ -9,7 +9,6 @@ from typing import Any
 from harness.agreement import Class
 from harness.core.engine import Hit
 from harness.core.run import Status
-from harness.shadow.alarms import AlarmBounds
 from harness.shadow.record import (
     Degradation,
     Divergence,
@@ -20,6 +19,7 @@ from harness.shadow.record import (
     query_key,
 )
 from harness.shadow.settings import read_bounds
+from harness.shadow.summary import AlarmBounds
 from tests.source import ROOT
 
 WATCH = ROOT / "policy" / "watch.toml"

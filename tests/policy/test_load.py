@@ -19,8 +19,8 @@ from harness.pipeline.params import Params
 from harness.policy.load import NamedStep, as_applied, load_policy
 from harness.policy.model import Demands, Header, Policy, StepTable
 from harness.policy.plan import MOVED
-from harness.shadow.alarms import AlarmBounds
 from harness.shadow.settings import ComparisonSettings
+from harness.shadow.summary import AlarmBounds
 from harness.stats.bounded import ValueRange
 from harness.stats.sample_size import IntervalTarget, min_queries, planned_equal
 from harness_engines import registry as arms

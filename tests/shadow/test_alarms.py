@@ -11,7 +11,8 @@ from scipy.stats import ks_2samp
 
 from harness.agreement import Class
 from harness.core.run import Status
-from harness.shadow.alarms import (
+from harness.shadow.record import Observation
+from harness.shadow.summary import (
     Alarm,
     AlarmState,
     ChurnBound,
@@ -27,7 +28,6 @@ from harness.shadow.alarms import (
     empty,
     gap,
 )
-from harness.shadow.record import Observation
 from tests.make.shadow_records import attempt, seen, shed
 
 pytestmark = pytest.mark.slow
