@@ -8,16 +8,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tantivy import Query
 
 from harness.check.subject import DOCUMENTS
 from harness.core.engine import Hit
 from harness.core.errors import IndexNotReady
 from harness.core.records import Document
 from harness_engines import registry as arms
+from harness_engines.lexical.tantivy import best
 from harness_engines.stacks.agent_mail.contract import Filters, RankingMode
 from harness_engines.stacks.agent_mail.sqlite.search import ColumnWeights, Fts5Engine
 from harness_engines.stacks.text.fts5 import Fts5, Fts5Settings
-from harness_engines.stacks.text.tantivy import Tantivy, TantivySettings
+from harness_engines.stacks.text.tantivy import Tantivy, TantivySearcher, TantivySettings
 from tests.make.mail_messages import one, stored
 
 WORDS = ("ant", "bee", "cat", "dog", "eel", "fox", "gnu", "hen")
@@ -76,6 +78,12 @@ def test_the_order_is_that_of_a_full_sort(tmp_path: Path) -> None:
                 for k in (1, 3, 7, 40, 799, 801):
                     few = [(-h.raw_score, h.doc_id) for h in searcher.search(text, k).hits]
                     assert few == keys[:k]
+            assert isinstance(searcher, TantivySearcher)
+            moss = Query.term_query(searcher.schema, "text", "moss")
+            for k in (1, 7, 40):
+                numbers = best(searcher.searcher, moss, k, schema=searcher.schema, ids="id")
+                every = range(k if name == "same" else 0)
+                assert [one.document for one in numbers] == list(every)
     assert len({score for score, _ in keys}) == 1
     assert len(keys) == 800
 
