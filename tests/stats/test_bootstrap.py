@@ -48,6 +48,7 @@ def by_scipy(values: NDArray[np.float64]) -> tuple[float, float]:
         np.random.default_rng(1).uniform(size=40) ** 2,
         -np.random.default_rng(2).beta(1, 2, size=60),
         np.array([0.0] * 25 + [1 / 3] * 6 + [0.5] * 5 + [1.0] * 14),
+        np.concatenate([np.linspace(0, 0.1, 18), np.linspace(0.8, 1, 6)]),
     ],
 )
 def test_is_scipys_on_skewed_and_tied_values_with_light_tails(values: NDArray[np.float64]) -> None:
