@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -60,8 +61,10 @@ def test_queries_of_one_cluster_fail_together_and_are_no_more_witnesses() -> Non
     finding = gate_inputs.judge("failure_rate", replace(evidence, clusters=pairs), max_share=0.01)
     assert finding.verdict is Verdict.INCONCLUSIVE
     assert "0 of 800 in 100 clusters went unanswered" in finding.reason
-    alone = gate_inputs.judge("failure_rate", failing(0, count=100), max_share=0.01)
     assert finding.estimate
+    needed = math.ceil(800 * finding.estimate.high / 0.01)
+    assert finding.remedy.startswith(f"about {needed} queries in clusters like these")
+    alone = gate_inputs.judge("failure_rate", failing(0, count=100), max_share=0.01)
     assert alone.estimate
     assert alone.estimate.high < finding.estimate.high < 1.1 * alone.estimate.high
 

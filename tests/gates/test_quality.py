@@ -160,6 +160,7 @@ def test_failures_count_as_the_worst_before_a_pass(rule: str, by: float, loser: 
     assert f"{loser} has no value for 10 queries" in finding.reason
     assert "q0190" in finding.reason
     assert "q0190" in finding.remedy
+    assert ("as +1 each" in finding.reason) is (rule == "equivalent")
 
 
 def test_equivalence_must_survive_failures_both_ways() -> None:

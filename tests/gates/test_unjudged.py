@@ -210,6 +210,7 @@ def test_a_judged_sample_settles_it_in_a_sentence(rule: str, verdict: Verdict) -
     size = int(before.remedy.split()[4].replace(",", ""))
     few = ask(with_sample(of, sampled(of, truth, size // 2)), rule)
     assert few.verdict is Verdict.INCONCLUSIVE
+    assert "judge a sample of" in few.remedy
     finding = ask(with_sample(of, sampled(of, truth, round(1.1 * size))), rule)
     assert finding.verdict is verdict, finding.reason
     assert "that were drawn and judged by ada none is, so at most" in finding.reason

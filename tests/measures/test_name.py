@@ -21,8 +21,10 @@ from harness.measures.name import (
     COMMON,
     LARGEST,
     as_gains,
+    floor_in_words,
     loss_in_words,
     parse,
+    share_in_words,
     span_of,
     span_of_difference,
 )
@@ -304,3 +306,9 @@ def test_the_step_that_did_it_is_named() -> None:
     way = [run_of({"q": docs}) for docs in ("ac", "ab", "ba")]
     parts = decompose_way(run_of({"q": "ba"}), way, qrels, "RR@2", ["q"])
     assert [(part.shown[0], part.order[0]) for part in parts] == [(-1, 0), (0.5, 0), (0, 0.5)]
+
+
+def test_a_floor_is_said_as_shared_documents() -> None:
+    assert floor_in_words("Jaccard@50", 0.8) == "of 50 documents in each list 44.4 are shared"
+    assert floor_in_words("RBO", 0.8) == "each query agrees to 0.8"
+    assert share_in_words(0.01) == "one query in 100"

@@ -205,6 +205,9 @@ def test_no_human_judgement_of_other_queries_is_used() -> None:
         assisted(one, people, clusters=None, inference=RULES_ASSISTED) for one in (shown, hidden)
     ]
     assert found[0] == found[1]
+    for judged_ in (np.ones(400, dtype=bool), np.arange(400) < 3):
+        with pytest.raises(EvidenceError, match="others must be left to the machine"):
+            assisted(shown, judged_, clusters=None, inference=RULES_ASSISTED)
 
 
 def test_kappa_by_hand() -> None:

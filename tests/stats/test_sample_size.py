@@ -152,6 +152,9 @@ def test_both_sides_ask_for_more_than_one() -> None:
     assert plan(values, IntervalTarget(0.0, 0.02, both_sides=True)) > plan(
         values, IntervalTarget(0.0, -0.02)
     )
+    up, down = (IntervalTarget(at, 0.05, both_sides=True) for at in (0.02, -0.02))
+    assert plan(values, up) == pytest.approx(plan(-values, down), rel=0.01)
+    assert plan(values, up) > plan(values, IntervalTarget(0.0, -0.05))
 
 
 def test_a_truth_on_the_bound_has_no_plan() -> None:
