@@ -240,7 +240,10 @@ def test_who_answered_is_its_own_word_where_no_index_was_counted() -> None:
     finding = gate_inputs.judge("identity", replace(evidence, candidate=elsewhere))
     assert finding.verdict is Verdict.INCONCLUSIVE
     assert finding.cause is Cause.IDENTITY
-    assert finding.reason.endswith("its identity is self-reported")
+    assert finding.reason == "the index of new was not verified; its identity is self-reported"
+    counted = gate_inputs.judge("identity", evidence)
+    assert counted.verdict is Verdict.PASS
+    assert counted.reason.endswith("the files of every index were counted before it answered")
 
 
 def alike(count: int) -> Evidence:

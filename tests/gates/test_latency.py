@@ -247,7 +247,9 @@ def test_slow_queries_that_both_percentiles_hide_are_seen_query_by_query() -> No
     told = replace(race, elapsed_ns={"old": old * hard, "new": new * hard * quick})
     assert judged("latency_ratio", told, **RATIO).verdict is Verdict.PASS
     asked = RATIO | {"per_query": True, "max_ratio": 5}
-    assert judged("latency_ratio", told, **asked).verdict is Verdict.FAIL
+    finding = judged("latency_ratio", told, **asked)
+    assert finding.verdict is Verdict.FAIL
+    assert finding.bound == "p95 latency below 5 times the control's time for the same query"
 
 
 @BOTH_RULES

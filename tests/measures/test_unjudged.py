@@ -122,6 +122,23 @@ def test_the_most_decisive_pair_is_the_one_that_parts_the_arms_most() -> None:
     })
 
 
+def test_a_pair_narrows_by_what_its_lowest_and_highest_grade_do() -> None:
+    control, candidate, qrels = random_pair(4, queries=12)
+    ids = missing(control, candidate, qrels, "nDCG@3").query_ids
+
+    def width(judged: Qrels) -> float:
+        found = missing(control, candidate, judged, "nDCG@3").of(ids)
+        return float((found.best - found.worst).mean())
+
+    pairs = narrowing(control, candidate, qrels, "nDCG@3", ids)
+    for (query_id, doc_id), narrower in list(pairs.items())[:8]:
+        ends = [
+            width(qrels_of({**qrels.grades, query_id: {**qrels.grades[query_id], doc_id: grade}}))
+            for grade in (0, 2)
+        ]
+        assert narrower == pytest.approx(width(qrels) - sum(ends) / 2)
+
+
 def test_judging_what_is_named_closes_the_bounds() -> None:
     control, qrels = random_case(5, queries=6, depth=8)
     candidate, _ = random_case(6, queries=6, depth=8)

@@ -170,7 +170,9 @@ def test_an_assumed_spread_is_that_of_the_sample_made_for_it() -> None:
     values = assumed(0.25, truth=0.0, span=DIFFERENCES)
     assert (values.mean(), values.std()) == pytest.approx((0.0, 0.25), abs=1e-3)
     assert plan(values, known=True) > plan(assumed(0.1, truth=0.0, span=DIFFERENCES), known=True)
-    assert assumed(0.01, truth=0.1, span=DIFFERENCES).std() == pytest.approx(0.01, abs=1e-3)
+    for spread, truth in ((0.01, 0.1), (0.7, 0.0), (0.9, 0.0), (1.0, 0.0)):
+        made = assumed(spread, truth=truth, span=DIFFERENCES)
+        assert (made.mean(), made.std()) == pytest.approx((truth, spread), abs=1e-3)
     for spread in (1.2, 0.001):
         with pytest.raises(EvidenceError, match=f"cannot have a standard deviation of {spread}"):
             assumed(spread, truth=0.0, span=DIFFERENCES)
@@ -240,6 +242,7 @@ def test_what_the_page_says_of_it_is_so() -> None:
 
 def test_copies_count_once() -> None:
     values, groups = np.random.default_rng(1).normal(size=2_000), np.repeat(np.arange(2_000), 4)
+    assert dependence(np.zeros(6), np.array([0, 0, 0, 1, 1, 2])).design_effect == 14 / 6
     found = dependence(np.repeat(values, 4), groups)
     assert (found.queries, found.clusters, found.largest) == (8_000, 2_000, 4)
     assert found.design_effect == pytest.approx(4, rel=1e-3)
