@@ -129,20 +129,6 @@ def test_each_query_that_was_not_taken_is_counted() -> None:
     assert told["degradations"] == []
 
 
-def test_a_time_that_is_not_known_is_not_compared_and_counted() -> None:
-    summary = Summary(bounds())
-    one = attempt(1, control=seen(elapsed_ns=None))
-    for attempted in (one, attempt(2)):
-        summary.see(attempted)
-    assert summary.tally.compared == 2
-    assert {name: track.now and track.now.n for name, track in summary.tracks.items()} == {
-        "overlap": 2, "failures": 2, "slow": 1, "ratio": 1,
-    }  # fmt: skip
-    (row,) = troubles(summary).rows
-    assert [cell.text for cell in row] == ["time", "1", "no time compared"]
-    assert to_json(shown(summary), today=TODAY, percentiles={})["untimed"] == 1
-
-
 def test_what_was_seen_lies_within_its_interval_or_there_is_none() -> None:
     """The slow share of 12 pairs and then 88 others lay outside its own interval."""
     summary = Summary(bounds())

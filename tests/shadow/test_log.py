@@ -281,7 +281,7 @@ def test_a_killed_comparison_leaves_a_whole_log(tmp_path: Path) -> None:
 
 
 SEED = 20_261_122
-ROUNDS = 50
+ROUNDS = 25
 WITHIN_S = 0.03
 """A round is killed at a random moment of so long after its first record."""
 AT_ONCE = 5

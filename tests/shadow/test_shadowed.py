@@ -62,11 +62,8 @@ def test_a_client_is_written_by_a_key_of_the_log_and_never_as_it_is(tmp_path: Pa
 
 @pytest.mark.parametrize(
     ("how", "start"),
-    [
-        ("raise", here), ("quit", here),
-        ("hang", in_process), ("exit", in_process), ("leak", in_process),
-    ],
-)  # fmt: skip
+    [("raise", here), ("quit", here), ("hang", in_process), ("exit", in_process)],
+)
 def test_a_candidate_that_misbehaves_changes_no_answer(
     tmp_path: Path, how: str, start: Callable[..., Callable[[], ProcessWorker]]
 ) -> None:
