@@ -18,17 +18,15 @@ from numpy.typing import NDArray
 
 from benchmarks.made import base
 from harness_engines.stacks.agent_mail import arm
-from harness_engines.stacks.agent_mail.contract import Event, Message, Payload
-from harness_engines.stacks.agent_mail.sqlite import search, store
+from harness_engines.stacks.agent_mail.contract import Event, Message, Payload, Weights
+from harness_engines.stacks.agent_mail.sqlite import store
 from harness_engines.stacks.agent_mail.sqlite.store import MessageStore
-from harness_engines.stacks.agent_mail.tantivy import index
 from harness_engines.stacks.agent_mail.tantivy.engine import TantivyMailEngine
 
 SEED = 20_260_101
 WEIGHTS = (2, 1, 4)
 """Of subject, body and identifiers, as in the arms."""
-FTS5_WEIGHTS = search.ColumnWeights(*WEIGHTS)
-TANTIVY_WEIGHTS = index.FieldCopies(WEIGHTS[0], WEIGHTS[2])
+OF_WORDS = Weights(WEIGHTS[0], WEIGHTS[2])
 _WORD = re.compile(r"[^\W_]{3,}")
 _TICKET = re.compile(r"\b[a-z]{2}-[a-z0-9]{4}\b")
 _KINDS = {
@@ -115,7 +113,7 @@ def silent(_event: Event, _payload: Payload) -> None:
 
 def tantivy_over(root: Path, source: MessageStore) -> TantivyMailEngine:
     """Give an engine over the index in ``root``, built or not."""
-    return TantivyMailEngine(root, source, silent, TANTIVY_WEIGHTS)
+    return TantivyMailEngine(root, source, silent, OF_WORDS)
 
 
 def with_projects(made: MessageStore, of: Sequence[Message]) -> None:

@@ -30,8 +30,7 @@ import tantivy
 from numpy.typing import NDArray
 
 from benchmarks.mail_corpus import (
-    FTS5_WEIGHTS,
-    TANTIVY_WEIGHTS,
+    OF_WORDS,
     WEIGHTS,
     Ratio,
     beginnings,
@@ -43,8 +42,6 @@ from benchmarks.mail_corpus import (
 )
 from harness_engines.lexical.tantivy import analyzer
 from harness_engines.stacks.agent_mail.contract import (
-    ChangeKind,
-    DocChange,
     Filters,
     MailEngine,
     Message,
@@ -93,9 +90,9 @@ def bounds(k: int) -> tuple[Ratio, ...]:
 
 def by_tantivy(engine: TantivyMailEngine, texts: Sequence[str], k: int) -> dict[str, Way]:
     """Ask Tantivy itself: a query that is ready, with and without ids, and one that is parsed."""
-    now: OpenIndex = tantivy_index.opened(engine.root, frozenset())
+    now: OpenIndex = tantivy_index.opened(engine.root, None)
     schema, searcher = now.folder.schema, now.searcher
-    compiler = Compiler(schema, analyzer("none"), TANTIVY_WEIGHTS)
+    compiler = Compiler(schema, analyzer("none"), OF_WORDS)
     ready = {text: query for text in texts if (query := compiler.query(text)) is not None}
     boosts = {"text": 1.0, "identifiers": 1.0}
 
@@ -124,7 +121,7 @@ def by_fts5(path: Path, engine: Fts5Engine, texts: Sequence[str], k: int) -> dic
     one = "SELECT rowid, rank FROM messages_fts WHERE messages_fts MATCH ?"
     naive = f"{one} ORDER BY rank LIMIT ?"
     weighted = f"{one} AND rank MATCH 'bm25{WEIGHTS}' ORDER BY rank LIMIT ?"
-    asked = {text: match_expression(text) for text in texts}
+    asked = {text: match_expression(text).expression for text in texts}
     for text, expression in asked.items():
         scores = [-score for _, score in db.execute(weighted, (expression, k))]
         ours = engine.search(text, Filters(), RankingMode.RELEVANCE, k).candidates
@@ -166,7 +163,7 @@ def ways(folder: Path, texts: Sequence[str], k: int) -> Iterator[dict[str, Way]]
         opened = opens.enter_context(store.opened(path))
         tantivy_engine, fts5 = (
             tantivy_over(folder / "tantivy", opened),
-            Fts5Engine(opened, FTS5_WEIGHTS),
+            Fts5Engine(opened, OF_WORDS),
         )
         by_words = service(opened, {FallbackTier.TANTIVY: tantivy_engine}, KillSwitch.TANTIVY)
         served = {
@@ -194,7 +191,7 @@ def ways(folder: Path, texts: Sequence[str], k: int) -> Iterator[dict[str, Way]]
 def typing(folder: Path, opened: MessageStore) -> dict[str, Way]:
     """Complete the beginning of a word, and ask Tantivy for that one term."""
     engine = tantivy_over(folder / "tantivy", opened)
-    now = tantivy_index.opened(engine.root, frozenset())
+    now = tantivy_index.opened(engine.root, None)
 
     def term(text: str) -> object:
         query = tantivy.Query.term_query(now.folder.schema, "subject_prefix", text, "basic")
@@ -241,7 +238,7 @@ def changed(folder: Path, of: Sequence[Message]) -> None:
     """Write messages all over the index anew, so that it no longer lies in their order."""
     with store.opened(folder / "messages.db") as opened:
         some = of[:: len(of) // UPDATED][:UPDATED]
-        changes = [DocChange(ChangeKind.UPSERT, message.message_id, message) for message in some]
+        changes = {message.message_id: message for message in some}
         tantivy_over(folder / "tantivy", opened).update_incremental(changes)
 
 

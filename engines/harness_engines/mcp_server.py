@@ -39,6 +39,12 @@ KINDS = {
     "string": "a text",
 }
 """What is meant, by how pydantic begins the type of an error."""
+BOUNDS = {
+    "greater_than_equal": "at least {ge}",
+    "less_than_equal": "at most {le}",
+    "literal_error": "{expected}",
+}
+"""The same of errors that carry what is allowed."""
 
 
 class RefusalCode(StrEnum):
@@ -130,12 +136,10 @@ def _sentence(name: str, error: ErrorDetails, known: Sequence[str]) -> str:
         return f"{name} is missing, give it"
     if kind == "extra_forbidden":
         return str(UnknownName("parameter", name, known))
-    if kind == "greater_than_equal":
-        return f"{name} is {shown}, give at least {about['ge']}"
-    if kind == "less_than_equal":
-        return f"{name} is {shown}, give at most {about['le']}"
-    if kind == "literal_error":
-        return f"{name} is {shown}, give {about['expected']}"
+    if kind == "value_error":
+        return f"{name}: {about['error']}"
+    if kind in BOUNDS:
+        return f"{name} is {shown}, give {BOUNDS[kind].format(**about)}"
     meant = next((said for start, said in KINDS.items() if kind.startswith(start)), "")
     return f"{name} is {shown}, give {meant}" if meant else f"{name} is {shown}: {error['msg']}"
 

@@ -29,9 +29,8 @@ if TYPE_CHECKING:
 
     from harness.pipeline.layout import Layout
     from harness_engines.registry import Arm
-    from harness_engines.stacks.agent_mail.mcp_tools.arguments import ListedViewer
     from harness_engines.stacks.agent_mail.pipeline.plan import KillSwitch
-    from harness_engines.stacks.agent_mail.pipeline.scope import Scope
+    from harness_engines.stacks.agent_mail.pipeline.scope import ListedViewer, Scope
 
 SHORTEST_TOKEN = 16
 ARM = "mail-tantivy"
@@ -204,8 +203,8 @@ def mail_server(
     from harness.pipeline.prepare import prepare
     from harness_engines import registry as arms
     from harness_engines.mcp_server import check_loopback, digest, serve_http, serve_stdio
-    from harness_engines.stacks.agent_mail.mcp_tools.arguments import nobody, scope_of
     from harness_engines.stacks.agent_mail.mcp_tools.server import application
+    from harness_engines.stacks.agent_mail.pipeline.scope import nobody, scope_of
 
     check_loopback(host)
     if not isfinite(budget_ms):
@@ -236,10 +235,10 @@ def mail_server(
             service = until_closed.enter_context(serving)
             changing = mail_box(layout, arm, project.cache)
             box = until_closed.enter_context(changing) if writable else None
-        names = service.base.directory
+        names = service.directory
         scopes = {name: scope_of(one, names) for name, one in listed.items()}
         default = scopes.get(viewer, nobody()) if listed else None
-        app = application(service.by_default(default), box)
+        app = application(service.seen_by(default), box)
         if not listed:
             tell("callers are operators: they see every message")
         if http is None:
@@ -258,7 +257,7 @@ def _viewers(
 ) -> Mapping[str, ListedViewer]:
     """Read the viewers, none where no file is named."""
     from harness.core.errors import UnknownName
-    from harness_engines.stacks.agent_mail.mcp_tools.arguments import read_callers
+    from harness_engines.stacks.agent_mail.pipeline.scope import read_callers
 
     if file is None:
         if name:
@@ -274,8 +273,7 @@ def _viewers(
 
 def _switch(value: str, file: Path | None) -> Callable[[], KillSwitch | None]:
     """Return what says the kill switch at every question: the file, where one is named."""
-    from harness_engines.stacks.agent_mail.budget import SwitchFile
-    from harness_engines.stacks.agent_mail.pipeline.plan import KillSwitch
+    from harness_engines.stacks.agent_mail.pipeline.plan import KillSwitch, SwitchFile
 
     fixed = KillSwitch.read(value)
     if file is None:

@@ -19,10 +19,9 @@ from harness.migrate.standing import Drilled
 from harness.pipeline.layout import Layout
 from harness.pipeline.mail import mail_service
 from harness_engines.mcp_server import resolved
-from harness_engines.stacks.agent_mail.budget import SwitchFile
 from harness_engines.stacks.agent_mail.mcp_tools.arguments import EVERY_PROJECT, InProject
-from harness_engines.stacks.agent_mail.mcp_tools.server import MESSAGES, Switched
-from harness_engines.stacks.agent_mail.pipeline.plan import KillSwitch
+from harness_engines.stacks.agent_mail.mcp_tools.server import MESSAGES, Surface
+from harness_engines.stacks.agent_mail.pipeline.plan import KillSwitch, SwitchFile
 from harness_engines.stacks.remote import connected
 
 PREFIX = 12
@@ -194,18 +193,18 @@ def opened(
             yield Service(ask, lambda value: _meant(here, value))
 
 
-def _asked(service: Switched, text: str) -> Answerer:
+def _asked(service: Surface, text: str) -> Answerer:
     by = service.now.search(resolved(InProject, _given(service, text))).served_by
     return Answerer(by.fingerprint, by.engine)
 
 
-def _given(service: Switched, text: str) -> dict[str, object]:
+def _given(service: Surface, text: str) -> dict[str, object]:
     """Write a query in the arm's own mode."""
-    mode = service.base.mode.value
+    mode = service.mode.value
     return {"project_key": EVERY_PROJECT, "query": text, "limit": SHOWN, "mode": mode}
 
 
-def _meant(service: Switched, value: str) -> Answerer:
+def _meant(service: Surface, value: str) -> Answerer:
     switch = KillSwitch.read(value)
     if switch is None:
         raise UnknownName("SEARCH_ENGINE", value, [known.value for known in KillSwitch])

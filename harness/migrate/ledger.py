@@ -26,7 +26,7 @@ from harness.pipeline.gate import read_decision
 from harness.pipeline.layout import Layout
 from harness.policy.age import check_past
 from harness.policy.model import Step
-from harness_engines.stacks.agent_mail.budget import NAME, value_in
+from harness_engines.stacks.agent_mail.pipeline.plan import NAME, value_in
 
 if TYPE_CHECKING:
     from harness.shadow.record import Observation

@@ -21,8 +21,7 @@ from harness_engines.stacks.agent_mail import ingest
 from harness_engines.stacks.agent_mail.arm import STORE, Mail, MailSearcher
 from harness_engines.stacks.agent_mail.ingest import Ingest
 from harness_engines.stacks.agent_mail.live import LiveIndexes
-from harness_engines.stacks.agent_mail.mcp_tools.search import ServedIndex, Surface
-from harness_engines.stacks.agent_mail.mcp_tools.server import Switched
+from harness_engines.stacks.agent_mail.mcp_tools.server import ServedIndex, Surface
 from harness_engines.stacks.agent_mail.pipeline.plan import FallbackTier, KillSwitch
 from harness_engines.stacks.agent_mail.service import ShadowObserver
 from harness_engines.stacks.agent_mail.sqlite import schema, store
@@ -136,7 +135,7 @@ def mail_service(
     observed: Observed | None = None,
     *,
     budget_ms: float = 0.0,
-) -> Iterator[Switched]:
+) -> Iterator[Surface]:
     """Open the arm's index; ``switch`` is called at every query, None leaves the arm's own.
 
     A query may take ``budget_ms``, or the arm's own budget where that is shorter; 0 means none.
@@ -156,5 +155,6 @@ def mail_service(
             observer = observed(searcher, served, index, cache)
             service = replace(service, observer=until_closed.enter_context(observer))
         identity = ServedIndex(served.name, searcher.manifest)
-        surface = Surface(service, directory, identity, searcher.mode)
-        yield Switched(surface, served.engine.settings.model_dump(), switch)
+        settings = served.engine.settings.model_dump()
+        mode = searcher.mode
+        yield Surface(service, directory, identity, mode, settings=settings, switch=switch)

@@ -18,8 +18,7 @@ from harness_engines import registry as arms
 from harness_engines.stacks.agent_mail.arm import Mail, MailSearcher, params_of
 from harness_engines.stacks.agent_mail.contract import SearchMode, SearchQuery, SearchResponse
 from harness_engines.stacks.agent_mail.mcp_tools.arguments import Signal, diagnose
-from harness_engines.stacks.agent_mail.mcp_tools.search import ServedIndex
-from harness_engines.stacks.agent_mail.mcp_tools.server import under
+from harness_engines.stacks.agent_mail.mcp_tools.server import ServedIndex
 from harness_engines.stacks.agent_mail.pipeline.plan import KillSwitch
 
 
@@ -92,7 +91,7 @@ def _as(searcher: MailSearcher, arm: arms.Arm, switch: KillSwitch) -> MailSearch
     if not isinstance(arm.engine, Mail):
         raise foreign(arm)
     settings = {**arm.engine.settings.model_dump(), "mode": SearchMode.LEXICAL.value}
-    identity = under(ServedIndex(arm.name, searcher.manifest), settings, switch)
+    identity = ServedIndex(arm.name, searcher.manifest).under(settings, switch)
     return replace(
         searcher,
         service=replace(searcher.service, switch=switch, observer=None),

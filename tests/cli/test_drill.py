@@ -13,7 +13,7 @@ from harness.migrate import moves as migrate
 from harness.migrate.ledger import SWITCH_FILE
 from harness.pipeline.index import index
 from harness.pipeline.receipts import read_manifest
-from harness_engines.stacks.agent_mail.budget import value_in
+from harness_engines.stacks.agent_mail.pipeline.plan import value_in
 from tests.cli.conftest import Harness, Said
 from tests.make.decisions import POLICY, day, decision, evidence
 from tests.make.mail_project import ARM, NAME, command, listening, write

@@ -11,10 +11,9 @@ import pytest
 from harness.cli.project import Project
 from harness.pipeline.mail import in_mailbox, mail_box, mail_service
 from harness_engines.mcp_server import resolved
-from harness_engines.stacks.agent_mail.budget import value_in
 from harness_engines.stacks.agent_mail.ingest import Draft
 from harness_engines.stacks.agent_mail.mcp_tools.arguments import InProject
-from harness_engines.stacks.agent_mail.pipeline.plan import KillSwitch
+from harness_engines.stacks.agent_mail.pipeline.plan import KillSwitch, value_in
 from tests.cli.conftest import Harness
 from tests.docs.pages import Shell
 from tests.make.forging import forge, promoted

@@ -16,7 +16,7 @@ from harness.core.files import REMEDY
 from harness.core.folders import cut_off
 from harness.corpus import judgements
 from harness.migrate import ledger as migrate_ledger
-from harness_engines.stacks.agent_mail.budget import value_in
+from harness_engines.stacks.agent_mail.pipeline.plan import value_in
 from tests.crash.crashing import (
     COMMANDS,
     QUICK,

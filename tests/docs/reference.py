@@ -43,7 +43,7 @@ from harness.shadow.summary import AlarmBounds
 from harness.tune.files import SearchTable
 from harness_engines import registry as arms
 from harness_engines import stacks
-from harness_engines.stacks.agent_mail.mcp_tools.arguments import ListedViewer
+from harness_engines.stacks.agent_mail.pipeline.scope import ListedViewer
 from tests.docs.pages import COMMAND, ROOT
 
 

@@ -34,8 +34,8 @@ from harness.shadow.record import Degradation
 from harness.tune import files as tune_files
 from harness_engines import contract
 from harness_engines import registry as arms
-from harness_engines.stacks.agent_mail.budget import value_in
-from harness_engines.stacks.agent_mail.mcp_tools import arguments
+from harness_engines.stacks.agent_mail.pipeline import scope
+from harness_engines.stacks.agent_mail.pipeline.plan import value_in
 from tests.make.desk import OVERLAP
 from tests.make.toy import PARAMS
 from tests.source import ROOT
@@ -186,7 +186,7 @@ _SEEDS: dict[str, tuple[Read, str]] = {
         _SPACE,
     ),
     "viewers": (
-        arguments.read_callers,
+        scope.read_callers,
         f'[viewers.ada]\nagent = "ada"\ntoken_sha256 = "{"0" * 64}"\n',
     ),
     "shadow settings": (shadow_files.read_settings, _text("policy/shadow.toml")),

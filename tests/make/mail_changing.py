@@ -5,35 +5,34 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from harness_engines.stacks.agent_mail.contract import ChangeKind, DocChange, MailProject, Message
+from harness_engines.stacks.agent_mail.contract import Changes, MailProject, Message
 from harness_engines.stacks.agent_mail.sqlite import store as stores
 from harness_engines.stacks.agent_mail.sqlite.store import AddressKind, MessageStore, spelled
 
 
 def insert(
     store: MessageStore, message: Message, kinds: Mapping[str, AddressKind] | None = None
-) -> DocChange:
+) -> Changes:
     """Add a message of a new id."""
     store.insert_all([(message, kinds or {})])
-    return DocChange(ChangeKind.UPSERT, message.message_id, message)
+    return {message.message_id: message}
 
 
 def update(
     store: MessageStore, message: Message, kinds: Mapping[str, AddressKind] | None = None
-) -> DocChange:
+) -> None:
     """Write all of a message anew, its recipients too."""
     with store.writing() as db:
         if not stores.update(db, message, kinds or {}):
             raise KeyError(f"no message {message.message_id}")
-    return DocChange(ChangeKind.UPSERT, message.message_id, message)
 
 
-def delete(store: MessageStore, message_id: int) -> DocChange:
+def delete(store: MessageStore, message_id: int) -> Changes:
     """Remove a message."""
     with store.writing() as db:
         if not db.execute("DELETE FROM messages WHERE id = ?", (message_id,)).rowcount:
             raise KeyError(f"no message {message_id}")
-    return DocChange(ChangeKind.DELETE, message_id)
+    return {message_id: None}
 
 
 _REGISTER = (

@@ -14,27 +14,27 @@ from harness_engines.lexical.tantivy import analyzer
 from harness_engines.stacks.agent_mail import arm as mail
 from harness_engines.stacks.agent_mail.arm import MailSearcher
 from harness_engines.stacks.agent_mail.contract import (
-    ChangeKind,
-    DocChange,
+    Changes,
     Event,
     Filters,
     Message,
     MessageCandidate,
     Payload,
     RankingMode,
+    Weights,
 )
 from harness_engines.stacks.agent_mail.pipeline.retrievers import text_of
 from harness_engines.stacks.agent_mail.sqlite import store
 from harness_engines.stacks.agent_mail.tantivy.engine import TantivyMailEngine
-from harness_engines.stacks.agent_mail.tantivy.index import ANALYZER, FieldCopies, WriterOptions
+from harness_engines.stacks.agent_mail.tantivy.index import ANALYZER
 from harness_engines.vector import amvi
 from harness_engines.vector.embedder import HashEmbedder
-from tests.engines.agent_mail.tools import DOCUMENTS, SETTINGS
+from tests.engines.agent_mail.whole import DOCUMENTS, SETTINGS
 
 ALL = 1_000_000
 """A depth that shows every message."""
 NONE = Filters()
-WEIGHTS = FieldCopies(subject=2, identifiers=4)
+WEIGHTS = Weights(subject=2, identifiers=4)
 
 
 @dataclass
@@ -95,28 +95,22 @@ class Case:
         return case(self.engine.root, self.source.by_id.values())
 
 
-def case(root: Path, messages: Iterable[Message], threads: int = 1) -> Case:
+def case(root: Path, messages: Iterable[Message]) -> Case:
     """Make an engine; nothing is built."""
     source, told = Source({m.message_id: m for m in messages}), Told()
-    written = WriterOptions(threads, threads * 15_000_000)
-    engine = TantivyMailEngine(root, source, told, WEIGHTS, written)
-    return Case(engine, source, told)
+    return Case(TantivyMailEngine(root, source, told, WEIGHTS), source, told)
 
 
-def built(root: Path, messages: Iterable[Message], threads: int = 1) -> Case:
+def built(root: Path, messages: Iterable[Message]) -> Case:
     """Make an engine and its index, and forget what it told."""
-    made = case(root, messages, threads)
+    made = case(root, messages)
     made.engine.rebuild()
     made.told.events.clear()
     return made
 
 
-def upsert(message: Message) -> DocChange:
-    return DocChange(ChangeKind.UPSERT, message.message_id, message)
-
-
-def delete(message_id: int) -> DocChange:
-    return DocChange(ChangeKind.DELETE, message_id)
+def upserts(*messages: Message) -> Changes:
+    return {message.message_id: message for message in messages}
 
 
 def arm_of(folder: Path, **changed: object) -> mail.Mail:

@@ -20,7 +20,7 @@ from harness.migrate.standing import Action, Ask, Day, DecisionRecord, Interleav
 from harness.policy.load import load_policy
 from harness.shadow.log import path
 from harness.shadow.record import Observation, dumped
-from harness_engines.stacks.agent_mail.budget import value_in
+from harness_engines.stacks.agent_mail.pipeline.plan import value_in
 from tests.clicks.test_clicks import ARMS, AT
 from tests.make.decisions import GATE, POLICY, day, decision, evidence
 from tests.make.shadow_records import SEEN, WATCH, observation

@@ -17,7 +17,7 @@ from harness.migrate import moves as migrate
 from harness.migrate.drill import Answerer, DrillClock, Service, drill
 from harness.migrate.ledger import SWITCH_FILE
 from harness.migrate.standing import Advanced, Begun, Drilled, Event, Observed, RolledBack
-from harness_engines.stacks.agent_mail.budget import value_in
+from harness_engines.stacks.agent_mail.pipeline.plan import value_in
 from tests.make.decisions import POLICY, day, decision, evidence
 
 BY = "a test"

@@ -12,7 +12,7 @@ from harness.core.errors import HarnessError
 from harness_engines.mcp_server import ToolRefusal, resolved
 from harness_engines.stacks.agent_mail.contract import SearchMode
 from harness_engines.stacks.agent_mail.mcp_tools.arguments import Beginning, InProduct, InProject
-from harness_engines.stacks.agent_mail.mcp_tools.search import Surface
+from harness_engines.stacks.agent_mail.mcp_tools.server import Surface
 from harness_engines.stacks.agent_mail.pipeline.plan import FallbackTier, KillSwitch
 from harness_engines.stacks.code.units import WHOLE, InvalidFilter, Mode
 from tests.engines.agent_mail.whole import EYE, world

@@ -25,7 +25,7 @@ from harness.shadow.settings import read_settings
 from harness_engines import registry as arms
 from harness_engines.stacks.agent_mail.ingest import Draft
 from harness_engines.stacks.agent_mail.mcp_tools.arguments import InProject
-from harness_engines.stacks.agent_mail.mcp_tools.server import Switched
+from harness_engines.stacks.agent_mail.mcp_tools.server import Surface
 from harness_engines.stacks.agent_mail.pipeline.plan import KillSwitch
 from tests.make.mail_project import ARM, BOUNDED_S, NAME, write
 from tests.programs import PYTHON, Program
@@ -77,7 +77,7 @@ def wait_for(done: Callable[[], bool]) -> None:
     raise AssertionError("it is still not done")
 
 
-def search(service: Switched, text: str, more: dict[str, object] | None = None) -> object:
+def search(service: Surface, text: str, more: dict[str, object] | None = None) -> object:
     return service.now.search(InProject(project_key="*", query=text, **(more or {}))).result  # type: ignore[arg-type]
 
 
@@ -118,7 +118,7 @@ def test_what_diverged_can_be_asked_again_of_the_arms(log: LogContents, letters:
 def test_a_served_query_has_a_deadline(letters: Project, given: float, kept: float) -> None:
     layout = letters.layout(NAME)
     with mail_service(layout, ARM, letters.cache, lambda: None, budget_ms=given) as service:
-        assert service.base.service.budget_ms == kept
+        assert service.service.budget_ms == kept
 
 
 NEW = Draft(1, "zeppelin", "over the reservoir", "Ann", ("Bob",))

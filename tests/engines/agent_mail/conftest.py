@@ -9,10 +9,9 @@ import pytest
 from harness_engines.stacks.agent_mail import arm
 from harness_engines.stacks.agent_mail.arm import MailSearcher
 from harness_engines.stacks.agent_mail.contract import SearchMode
-from harness_engines.stacks.agent_mail.mcp_tools.search import ServedIndex, Surface
+from harness_engines.stacks.agent_mail.mcp_tools.server import ServedIndex, Surface
 from harness_engines.stacks.agent_mail.sqlite.store import MessageStore, opened
-from tests.engines.agent_mail.tools import DOCUMENTS, SETTINGS, Tools
-from tests.engines.agent_mail.whole import MAIL, Whole, build, whole
+from tests.engines.agent_mail.whole import DOCUMENTS, MAIL, SETTINGS, Tools, Whole, build, whole
 from tests.make.mail_messages import Mail, some_mail, stored
 
 

@@ -37,8 +37,7 @@ from harness_engines.stacks.agent_mail.sqlite.schema import MESSAGES, drop_index
 from harness_engines.vector import amvi
 from harness_engines.vector.bulk import embed_all
 from harness_engines.vector.embedder import embedder_of
-from tests.engines.agent_mail.tools import SETTINGS
-from tests.engines.agent_mail.whole import MAIL, Whole, build, whole
+from tests.engines.agent_mail.whole import MAIL, SETTINGS, Whole, build, whole
 from tests.engines.stacks.test_meaning import DOCUMENTS_ANY_LANGUAGE as DOCUMENTS
 from tests.engines.stacks.test_meaning import has_any_language
 from tests.engines.stacks.test_meaning import piece_any_language as piece
@@ -241,7 +240,7 @@ def test_phase_3_fts5_is_removed_and_tantivy_serves(mail: Whole) -> None:
     assert named == []
     assert served.ask(QUERY).hits == before != ()
     message = one(9_000, "moss")
-    mail.tantivy.update_incremental([changing.insert(mail.store, message)])
+    mail.tantivy.update_incremental(changing.insert(mail.store, message))
     assert served.ids(SearchQuery("moss")) == [9_000]
     with pytest.raises(IndexUnavailable):
         fts5.search("moss", Filters(), RankingMode.RELEVANCE, 5)

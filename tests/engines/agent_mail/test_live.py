@@ -23,18 +23,18 @@ from harness_engines.stacks.agent_mail import arm as mail
 from harness_engines.stacks.agent_mail import ingest
 from harness_engines.stacks.agent_mail.arm import MailSearcher
 from harness_engines.stacks.agent_mail.contract import (
-    DocChange,
+    Changes,
     Importance,
     SearchMode,
 )
 from harness_engines.stacks.agent_mail.ingest import Draft, Ingest
 from harness_engines.stacks.agent_mail.live import LiveIndexes, LiveTokens, LiveWords
-from harness_engines.stacks.agent_mail.mcp_tools.search import ServedIndex, Surface
+from harness_engines.stacks.agent_mail.mcp_tools.server import ServedIndex, Surface
 from harness_engines.stacks.agent_mail.sqlite import schema, store
 from harness_engines.stacks.agent_mail.sqlite.store import AddressKind
 from harness_engines.vector.embedder import HashEmbedder, ModelPass
 from harness_engines.vector.scan import Half
-from tests.engines.agent_mail.tools import Names, Tools
+from tests.engines.agent_mail.whole import Names, Tools
 from tests.make.mail_engines import built_live as built
 from tests.make.mail_engines import check_agree, served
 from tests.make.mail_messages import some_mail, stored
@@ -125,7 +125,7 @@ class Broken:
 
     reached: int | None = 0
 
-    def apply(self, changes: Sequence[DocChange], generation: int) -> None:
+    def apply(self, changes: Changes, generation: int) -> None:
         raise EngineError(f"{len(changes)} changes up to {generation}")
 
 

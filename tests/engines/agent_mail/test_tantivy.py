@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import json
 import shutil
-from collections.abc import Sequence
 from pathlib import Path
 from random import Random
 
@@ -14,16 +13,16 @@ import tantivy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness_engines.contract import EngineError, IndexUnavailable
+from harness_engines.contract import IndexUnavailable
 from harness_engines.lexical import terms
 from harness_engines.lexical.tantivy import analyzer
 from harness_engines.stacks.agent_mail.contract import (
-    ChangeKind,
-    DocChange,
+    Changes,
     Filters,
+    Message,
     RankingMode,
 )
-from harness_engines.stacks.agent_mail.tantivy import index
+from harness_engines.stacks.agent_mail.tantivy import engine
 from harness_engines.stacks.agent_mail.tantivy.index import (
     HASH,
     INDEX,
@@ -36,7 +35,7 @@ from harness_engines.stacks.agent_mail.tantivy.index import (
     schema_hash,
 )
 from tests.make.damage import overwrite
-from tests.make.mail_engines import NONE, WEIGHTS, Case, Source, built, case, delete, upsert
+from tests.make.mail_engines import NONE, WEIGHTS, Case, Source, built, case, upserts
 from tests.make.mail_messages import (
     PHRASES,
     one,
@@ -111,12 +110,11 @@ def box(tmp_path: Path) -> Case:
     return built(tmp_path / "mail", EIGHTY.messages)
 
 
-def apply(source: Source, changes: Sequence[DocChange]) -> None:
-    for change in changes:
-        if change.message is None:
-            source.by_id.pop(change.message_id, None)
-        else:
-            source.by_id[change.message_id] = change.message
+def apply(source: Source, changes: Changes) -> None:
+    for message_id, message in changes.items():
+        source.by_id.pop(message_id, None)
+        if message is not None:
+            source.by_id[message_id] = message
 
 
 @given(seed=st.integers(0, 10_000), batches=st.lists(st.integers(1, 12), min_size=1, max_size=4))
@@ -127,10 +125,10 @@ def test_changes_end_where_a_rebuild_does(
     rng, folder = Random(seed), tmp_path_factory.mktemp("changes")
     box = built(folder / "mail", some_mail(seed, 30).messages)
     for size in batches:
-        changes = [
-            delete(at) if rng.random() < 0.4 else upsert(some_message(rng, at))
-            for at in (rng.randrange(1, 70) for _ in range(size))
-        ]
+        changes: dict[int, Message | None] = {
+            at: None if rng.random() < 0.4 else some_message(rng, at)
+            for at in rng.sample(range(1, 70), size)
+        }
         apply(box.source, changes)
         assert box.engine.update_incremental(changes) == size
     assert box.told.names == ["index.incremental.batch"] * len(batches)
@@ -153,45 +151,33 @@ def test_changes_end_where_a_rebuild_does(
     shutil.rmtree(folder)
 
 
-def test_the_last_change_to_a_message_holds(box: Case) -> None:
-    moss, fern = one(900, "moss"), one(900, "fern")
-    changes = [upsert(moss), delete(900), upsert(fern), upsert(one(901, "moss")), delete(901)]
-    assert box.engine.update_incremental([*changes, delete(123_456)]) == 6
+def test_changes_are_counted_and_told(box: Case) -> None:
+    assert box.engine.update_incremental({900: one(900, "fern"), 901: None, 123_456: None}) == 3
     assert (box.ids("moss"), box.ids("fern")) == ([], [900])
-    assert box.engine.update_incremental([upsert(moss)]) == 1
+    assert box.engine.update_incremental(upserts(one(900, "moss"))) == 1
     assert (box.ids("moss"), box.ids("fern")) == ([900], [])
-    assert box.told.events[0][1] == {"batch_size": 6, "engine": "tantivy"}
-    assert box.engine.update_incremental([]) == 0
+    assert box.told.events[0][1] == {"batch_size": 3, "engine": "tantivy"}
+    assert box.engine.update_incremental({}) == 0
     assert len(box.told.names) == 2
-
-
-@pytest.mark.parametrize(
-    "wrong", [DocChange(ChangeKind.UPSERT, 1), DocChange(ChangeKind.UPSERT, 1, one(2, "moss"))]
-)
-def test_a_contradictory_change_is_refused(box: Case, wrong: DocChange) -> None:
-    with pytest.raises(EngineError, match="change of message 1"):
-        box.engine.update_incremental([upsert(one(900, "moss")), wrong])
-    assert box.ids("moss") == []
-    assert box.engine.health().ready
 
 
 def test_another_writer_is_waited_for_by_the_caller(box: Case) -> None:
     other = tantivy.Index.open(str(box.engine.root / INDEX)).writer(15_000_000, 1)
     with pytest.raises(IndexUnavailable, match="another writer"):
-        box.engine.update_incremental([delete(1)])
+        box.engine.update_incremental({1: None})
     with pytest.raises(IndexUnavailable, match="another writer"):
         box.engine.rebuild()
     assert box.ids("") == [m.message_id for m in EIGHTY.messages], "reading needs no lock"
     other.wait_merging_threads()
     first = EIGHTY.messages[0].message_id
-    assert box.engine.update_incremental([delete(first)]) == 1
+    assert box.engine.update_incremental({first: None}) == 1
     assert box.ids("")[0] != first
 
 
 def test_a_rebuild_reads_every_batch_and_none(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(index, "BATCH", 7)
+    monkeypatch.setattr(engine, "BATCH", 7)
     box = case(tmp_path / "mail", [*EIGHTY.messages, one(-5), one(0)])
     assert box.engine.rebuild().documents == 82
     assert box.ids("")[:2] == [-5, 0]
@@ -213,7 +199,7 @@ def test_health_says_in_words_what_is_amiss(box: Case) -> None:
     health = box.engine.health()
     assert not health.ready
     assert f"higher id than {highest}" in health.reason
-    box.engine.update_incremental([upsert(box.source.by_id[highest + 5]), delete(first)])
+    box.engine.update_incremental({**upserts(box.source.by_id[highest + 5]), first: None})
     assert box.ids("moss") == [highest + 5]
     assert box.engine.health().ready
     shutil.rmtree(box.engine.root)
@@ -229,10 +215,8 @@ FILED = some_mail(31, 120)
 def files(tmp_path: Path) -> Case:
     """Two segments, one of them with deleted messages."""
     made = built(tmp_path / "mail", FILED.messages[:100])
-    made.engine.update_incremental([
-        delete(FILED.messages[0].message_id),
-        *(upsert(message) for message in FILED.messages[100:]),
-    ])
+    gone: Changes = {FILED.messages[0].message_id: None}
+    made.engine.update_incremental({**gone, **upserts(*FILED.messages[100:])})
     del made.source.by_id[FILED.messages[0].message_id]
     made.source.by_id.update({m.message_id: m for m in FILED.messages[100:]})
     return made
@@ -265,7 +249,7 @@ def test_a_damaged_file_is_found_when_the_index_is_opened(
     assert not health.ready
     assert str(fresh.engine.root) in health.reason
     with pytest.raises(IndexUnavailable):
-        fresh.engine.update_incremental([delete(3)])
+        fresh.engine.update_incremental({3: None})
     assert fresh.engine.rebuild().documents == 120 - 1
     assert fresh.engine.health().ready
     assert fresh.ids("") == [m.message_id for m in FILED.messages[1:]]
@@ -309,13 +293,13 @@ def mail(tmp_path: Path) -> Case:
 
 
 def now(mail: Case) -> OpenIndex:
-    return opened(mail.engine.root, frozenset())
+    return opened(mail.engine.root, None)
 
 
 def change(mail: Case, *ids: int) -> None:
-    for at in ids:
-        mail.source.by_id[at] = one(at, "moss")
-    mail.engine.update_incremental([upsert(one(at, "moss")) for at in ids])
+    changes = upserts(*(one(at, "moss") for at in ids))
+    apply(mail.source, changes)
+    mail.engine.update_incremental(changes)
 
 
 @pytest.mark.parametrize("ids", [(8,), (3,), (1,), (10, 9)])

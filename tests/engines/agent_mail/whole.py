@@ -1,51 +1,162 @@
-"""The whole service over real engines: store, FTS5, Tantivy, LIKE, vectors and a reranker."""
+"""The service over real engines, over ones simple enough to be believed, and behind its tools."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
-from functools import partial
+from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property, partial
 from pathlib import Path
 from random import Random
+from typing import Any
 
+import anyio
 import numpy as np
+from mcp import Client
+from mcp.server.lowlevel import Server
+from mcp.types import CallToolResult
 
 from harness.core.engine import Manifest
-from harness_engines.rerank import Reranked
+from harness.core.records import Document
+from harness_engines.rerank import Reranked, Reranker
 from harness_engines.stacks.agent_mail.contract import (
+    CandidateList,
+    Event,
+    Filters,
     MailEngine,
     Message,
+    MessageCandidate,
+    Payload,
+    RankingMode,
+    SearchMode,
     SearchQuery,
     SearchResponse,
+    Weights,
 )
-from harness_engines.stacks.agent_mail.mcp_tools.search import ServedIndex
+from harness_engines.stacks.agent_mail.contract import Names as Called
+from harness_engines.stacks.agent_mail.mcp_tools.server import ServedIndex, Surface, application
 from harness_engines.stacks.agent_mail.pipeline.pages import entities
 from harness_engines.stacks.agent_mail.pipeline.plan import FallbackTier, KillSwitch
-from harness_engines.stacks.agent_mail.pipeline.retrievers import Semantic, Tiers
+from harness_engines.stacks.agent_mail.pipeline.retrievers import MessageVectors, Semantic, Tiers
 from harness_engines.stacks.agent_mail.pipeline.scope import Scope, Visibility, viewer
 from harness_engines.stacks.agent_mail.service import MailSearch
-from harness_engines.stacks.agent_mail.sqlite.search import (
-    ColumnWeights,
-    Fts5Engine,
-    LikeEngine,
-    matching_ids,
-)
+from harness_engines.stacks.agent_mail.sqlite.search import Fts5Engine, LikeEngine, matching_ids
 from harness_engines.stacks.agent_mail.sqlite.store import MessageStore, opened
 from harness_engines.stacks.agent_mail.tantivy.engine import TantivyMailEngine
-from harness_engines.stacks.agent_mail.tantivy.index import FieldCopies as TantivyWeights
 from harness_engines.stacks.agent_mail.views import StoredViews
 from harness_engines.vector import amvi
 from harness_engines.vector.embedder import HashEmbedder
-from tests.engines.agent_mail.fakes import Log
 from tests.make.mail_changing import Directory
-from tests.make.mail_messages import AGENTS, PROJECTS, some_mail, some_message, stored
+from tests.make.mail_messages import AGENTS, PROJECTS, one, some_mail, some_message, stored
+
+
+def message(message_id: int, subject: str, *, project: int = 1, sender: str = "Ann") -> Message:
+    about = {"project_id": project, "sender_name": sender, "recipients": ("Bob",)}
+    sent, thread = 1_000_000 + message_id, f"t{message_id % 3}"
+    return one(message_id, subject, thread_id=thread, created_ts=sent, **about)  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True)
+class Counting:
+    """Scores a message by how often the query's words are in its subject."""
+
+    name: str
+    messages: Sequence[Message]
+
+    def search(
+        self, text: str, filters: Filters, ranking: RankingMode, depth: int
+    ) -> CandidateList:
+        words = text.lower().split()
+        scored = [
+            (m, sum(m.subject.lower().split().count(word) for word in words)) for m in self.messages
+        ]
+        kept = [(m, n) for m, n in scored if (n or not words) and passes(m, filters)]
+        if ranking is RankingMode.RECENCY:
+            kept.sort(key=lambda row: (-row[0].created_ts, row[0].message_id))
+        else:
+            kept.sort(key=lambda row: (-row[1], row[0].message_id))
+        found = tuple(MessageCandidate(m.message_id, float(n)) for m, n in kept[:depth])
+        return CandidateList(found, len(kept) <= depth, self.name, text, sql=f"sql of {self.name}")
+
+
+@dataclass(frozen=True)
+class Failing:
+    """An engine or a reranker that raises what it is told to."""
+
+    name: str
+    error: BaseException
+    identity: str = "failing"
+
+    def search(self, *_: object) -> CandidateList:
+        raise self.error
+
+    def rerank(self, *_: object) -> Sequence[Reranked]:
+        raise self.error
+
+
+def passes(found: Message, filters: Filters) -> bool:
+    return (filters.project_id is None or found.project_id == filters.project_id) and (
+        filters.sender_name is None or found.sender_name == filters.sender_name
+    )
+
+
+@dataclass
+class Log:
+    """Remembers events."""
+
+    events: list[tuple[Event, Payload]] = field(default_factory=list)
+
+    def emit(self, event: Event, payload: Payload) -> None:
+        self.events.append((event, payload))
+
+
+def service(
+    messages: Sequence[Message],
+    *,
+    lexical: Mapping[FallbackTier, MailEngine] | None = None,
+    semantic: MessageVectors | None = None,
+    reranker: Reranker | None = None,
+    switch: KillSwitch | None = None,
+    log: Log | None = None,
+    deleted: frozenset[int] = frozenset(),
+    budget_ms: float = 0.0,
+) -> MailSearch:
+    """Make a service over ``messages``; ``deleted`` ones are still in the indexes."""
+    known = {m.message_id: m for m in messages if m.message_id not in deleted}
+    engines: Mapping[FallbackTier, MailEngine] = lexical or {
+        tier: Counting(tier.value, messages)
+        for tier in (FallbackTier.TANTIVY, FallbackTier.FTS5, FallbackTier.LIKE)
+    }
+    return MailSearch(
+        tiers=Tiers(
+            engines,
+            semantic,
+            reranker,
+            lambda ids: {i: known[i].created_ts for i in ids if i in known},
+        ),
+        hydrate=lambda ids: {i: known[i] for i in ids if i in known},
+        projects_of=lambda product: frozenset({product * 10, product * 10 + 1}),
+        switch=switch,
+        emit=(log or Log()).emit,
+        budget_ms=budget_ms,
+    )
+
+
+LEXICAL = (FallbackTier.TANTIVY, FallbackTier.FTS5, FallbackTier.LIKE)
+CHAINS = {
+    SearchMode.LEXICAL: LEXICAL,
+    SearchMode.SEMANTIC: (FallbackTier.SEMANTIC, *LEXICAL),
+    SearchMode.HYBRID: (FallbackTier.HYBRID, *LEXICAL),
+    SearchMode.HYBRID_RERANK: (FallbackTier.RERANK, FallbackTier.HYBRID, *LEXICAL),
+}
+"""Section 1.2, written down once more."""
+
 
 EMBEDDER = HashEmbedder(64)
 MAIL = some_mail(57, 250)
 """What the fixture ``post`` serves."""
-WEIGHTS = ColumnWeights(2.0, 1.0, 4.0)
+WEIGHTS = Weights(subject=2, identifiers=4)
 
 
 @dataclass(frozen=True)
@@ -148,8 +259,7 @@ def _rebuilt(store: MessageStore, folder: Path) -> Mapping[FallbackTier, MailEng
 
 
 def _tantivy(folder: Path, store: MessageStore, log: Log) -> TantivyMailEngine:
-    weights = TantivyWeights(subject=2, identifiers=4)
-    return TantivyMailEngine(folder / "tantivy", store, log.emit, weights)
+    return TantivyMailEngine(folder / "tantivy", store, log.emit, WEIGHTS)
 
 
 EYE = viewer("AmberFox", frozenset({1}), frozenset({"TealOtter"}))
@@ -202,3 +312,110 @@ def world(folder: Path, seed: int, hidden: int) -> Iterator[World]:
     made = Manifest("agent-mail", "1", len(mail), f"{hidden:064}", "s" * 64)
     with whole(folder) as opened:
         yield World(opened, ServedIndex("mail", made))
+
+
+DAY_US = 86_400_000_000
+MAY_1 = 1_777_593_600_000_000
+"""2026-05-01T00:00:00Z."""
+ROWS: tuple[tuple[str, str, dict[str, str | int | bool]], ...] = (
+    ("m01", "review of the plan", {"sender": "Ann", "importance": "high", "thread_id": "t1"}),
+    ("m02", "review again", {"sender": "Bob", "importance": "urgent", "thread_id": "t1"}),
+    ("m03", "review br-2tnl", {"sender": "Ann", "ack_required": True, "thread_id": "t 2"}),
+    ("m04", "review the token", {"sender": "Cid", "importance": "low"}),
+    ("m05", "lunch", {"sender": "Ann"}),
+    ("m06", "review late", {"sender": "Bob", "thread_id": "t3"}),
+)
+PROJECT_OF = {"m01": 1, "m02": 1, "m03": 2, "m04": 2, "m05": 3, "m06": 3}
+DOCUMENTS = [
+    Document(
+        doc_id,
+        title,
+        "to all",
+        {
+            "recipients": "Bob,Dee" if about["sender"] != "Bob" else "Ann",
+            "project_id": PROJECT_OF[doc_id],
+            **({"product_id": 5} if PROJECT_OF[doc_id] < 3 else {}),
+            "created_ts": MAY_1 + at * DAY_US + (DAY_US - 1 if at == 2 else 0),
+            **about,
+        },
+    )
+    for at, (doc_id, title, about) in enumerate(ROWS)
+]
+"""One message a day from 1 May on; the third in the last microsecond of its day."""
+SETTINGS = {
+    "mode": "lexical",
+    "search_engine": "",
+    "subject_weight": 2,
+    "identifiers_weight": 4,
+    "embedder": "hash",
+    "max_tokens": 64,
+}
+
+
+@dataclass(frozen=True)
+class Tools:
+    """The tools of one surface."""
+
+    surface: Surface
+
+    @cached_property
+    def app(self) -> Server[Any]:
+        return application(self.surface)
+
+    def call(self, tool: str, **given: object) -> CallToolResult:
+        async def ask() -> CallToolResult:
+            async with Client(self.app) as client:
+                return await client.call_tool(tool, given)
+
+        return anyio.run(ask)
+
+    def found(self, query: str = "review", **given: object) -> dict[str, Any]:
+        """Search everywhere, or in the project named, and give the structured answer."""
+        answer = self.call("search_messages", **{"project_key": "*", "query": query, **given})
+        assert not answer.is_error, answer.content
+        assert isinstance(answer.structured_content, dict)
+        return answer.structured_content
+
+    def ids(self, query: str = "review", **given: object) -> list[int]:
+        return sorted(row["id"] for row in self.found(query, **given)["result"])
+
+    def product(self, query: str = "review", **given: object) -> dict[str, Any]:
+        asked = {"product_key": "product-5", "query": query, **given}
+        answer = self.call("search_messages_product", **asked)
+        assert not answer.is_error, answer.content
+        assert isinstance(answer.structured_content, dict)
+        return answer.structured_content
+
+    def refused(self, tool: str = "search_messages", **given: object) -> str:
+        key = "project_key" if tool == "search_messages" else "product_key"
+        here = {"project_key": "*", "product_key": "product-5"}[key]
+        answer = self.call(tool, **{key: here, "query": "review", **given})
+        assert answer.is_error
+        assert answer.structured_content is None
+        (said,) = answer.content
+        return str(getattr(said, "text", ""))
+
+
+class Names:
+    """Projects ``p1`` to ``p3`` and the product ``all`` of the first two."""
+
+    def project_called(self, slug: str) -> int | None:
+        return {"p1": 1, "p2": 2, "p3": 3}.get(slug)
+
+    def product_called(self, name: str) -> int | None:
+        return {"all": 5}.get(name)
+
+    def projects_of_product(self, product_id: int) -> frozenset[int]:
+        return frozenset({1, 2}) if product_id == 5 else frozenset()
+
+
+def over(
+    service: MailSearch,
+    directory: Called | None = None,
+    *,
+    mode: SearchMode = SearchMode.LEXICAL,
+    scope: Scope | None = None,
+) -> Tools:
+    """Put the tools over a service."""
+    made = Manifest("agent-mail", "1", len(DOCUMENTS), "c" * 64, "s" * 64)
+    return Tools(Surface(service, directory or Names(), ServedIndex("served", made), mode, scope))

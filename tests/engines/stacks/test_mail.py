@@ -15,8 +15,7 @@ from harness.core.engine import Answer, Engine, Searcher, Stage, Staged
 from harness.core.records import Document
 from harness_engines import registry as arms
 from harness_engines.stacks.agent_mail import arm as mail
-from harness_engines.stacks.agent_mail.pipeline import retrievers
-from tests.engines.agent_mail.tools import SETTINGS
+from tests.engines.agent_mail.whole import SETTINGS
 from tests.make import models as tiny_model
 from tests.make.damage import flip, run_sql
 
@@ -77,7 +76,7 @@ def test_the_mail_arms_differ_in_what_answers_first(tmp_path: Path) -> None:
     assert settings.keys() == engines.keys()
     assert settings["mail-fts5"].search_engine == "fts5"
     assert settings["mail-hybrid"].mode == "hybrid"
-    changed = {"mode": "hybrid_rerank", "reranker": retrievers.LATE_INTERACTION}
+    changed = {"mode": "hybrid_rerank", "reranker": mail.LATE_INTERACTION}
     assert settings["mail-rerank"] == settings["mail-hybrid"].model_copy(update=changed)
     for name, one in settings.items():
         assert 10_000 <= one.budget_ms <= 60_000, name

@@ -16,8 +16,8 @@ from harness.core.errors import IndexNotReady
 from harness.core.records import Document
 from harness_engines import registry as arms
 from harness_engines.lexical.tantivy import best
-from harness_engines.stacks.agent_mail.contract import Filters, RankingMode
-from harness_engines.stacks.agent_mail.sqlite.search import ColumnWeights, Fts5Engine
+from harness_engines.stacks.agent_mail.contract import Filters, RankingMode, Weights
+from harness_engines.stacks.agent_mail.sqlite.search import Fts5Engine
 from harness_engines.stacks.text.fts5 import Fts5, Fts5Settings
 from harness_engines.stacks.text.tantivy import Tantivy, TantivySearcher, TantivySettings
 from tests.make.mail_messages import one, stored
@@ -181,7 +181,7 @@ def ours(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Ask]]:
     arm.build([Document(str(at), "", text) for at, text in enumerate(TEXTS, 1)], index)
     messages = [one(at, "", text) for at, text in enumerate(TEXTS, 1)]
     with arm.open(index) as searcher, stored(folder / "mail.db", messages) as store:
-        mail = Fts5Engine(store, ColumnWeights(2.0, 1.0, 4.0))
+        mail = Fts5Engine(store, Weights(2, 4))
 
         def of_mail(text: str) -> list[int]:
             found = mail.search(text, Filters(), RankingMode.RELEVANCE, 100)

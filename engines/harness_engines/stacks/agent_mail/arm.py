@@ -12,8 +12,6 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal, Self
 
-import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from harness.core.digest import of_json
@@ -31,7 +29,17 @@ from harness_engines.contract import (
     reading,
 )
 from harness_engines.lexical.terms import FORM
-from harness_engines.rerank import LateInteraction
+from harness_engines.rerank import (
+    FUSED_WEIGHT,
+    CrossEncoder,
+    CrossEncoding,
+    LateInteraction,
+    Reranker,
+    TokenStore,
+    UnavailableReranker,
+    write_tokens,
+)
+from harness_engines.stacks.agent_mail import faults
 from harness_engines.stacks.agent_mail.contract import (
     Direction,
     DocKind,
@@ -45,6 +53,7 @@ from harness_engines.stacks.agent_mail.contract import (
     SearchQuery,
     SearchResponse,
     TimeRange,
+    Weights,
     to_log,
 )
 from harness_engines.stacks.agent_mail.live import (
@@ -57,20 +66,18 @@ from harness_engines.stacks.agent_mail.live import (
 from harness_engines.stacks.agent_mail.pipeline.pages import PageSource, entities
 from harness_engines.stacks.agent_mail.pipeline.plan import FallbackTier, KillSwitch
 from harness_engines.stacks.agent_mail.pipeline.retrievers import (
-    LATE_INTERACTION,
-    Reranking,
     Semantic,
     Tiers,
     or_unavailable,
+    text_of,
 )
 from harness_engines.stacks.agent_mail.service import MailSearch
-from harness_engines.stacks.agent_mail.sqlite import schema, search, store
-from harness_engines.stacks.agent_mail.sqlite.search import LikeEngine, matching_ids
-from harness_engines.stacks.agent_mail.sqlite.store import DeadlineStore, MessageStore, Remembered
+from harness_engines.stacks.agent_mail.sqlite import schema, store
+from harness_engines.stacks.agent_mail.sqlite.search import Fts5Engine, LikeEngine, matching_ids
+from harness_engines.stacks.agent_mail.sqlite.store import MessageStore, Remembered
 from harness_engines.stacks.agent_mail.tantivy.engine import TantivyMailEngine
-from harness_engines.stacks.agent_mail.tantivy.index import FieldCopies
 from harness_engines.stacks.agent_mail.views import StoredViews
-from harness_engines.vector.embedder import HASH, Embedder, embedder_of
+from harness_engines.vector.embedder import HASH, Embedder, OnnxEmbedder, embedder_of, model
 
 DEFAULT_PROJECT = 1
 
@@ -102,15 +109,15 @@ def projects(documents: Iterable[Document]) -> Mapping[int, str]:
     return found
 
 
-def products(documents: Mapping[int, Document]) -> Mapping[int, frozenset[int]]:
+def products(documents: Iterable[Document]) -> Mapping[int, set[int]]:
     """Projects of each product that the metadata names."""
     found: dict[int, set[int]] = {}
-    for document in documents.values():
-        product = document.metadata.get("product_id")
+    for one in documents:
+        product = one.metadata.get("product_id")
         if product is not None:
-            project = _whole(document.metadata, "project_id", DEFAULT_PROJECT)
+            project = _whole(one.metadata, "project_id", DEFAULT_PROJECT)
             found.setdefault(int(product), set()).add(project)
-    return {product: frozenset(projects) for product, projects in found.items()}
+    return found
 
 
 def _levels(said: Scalar) -> tuple[Importance, ...]:
@@ -260,6 +267,7 @@ class MailSearcher:
 
 ByTier = Mapping[FallbackTier, MailEngine]
 STORE, TANTIVY, VECTORS, IDS = "messages.db", "tantivy", "vectors.amvi", "ids.json"
+LATE_INTERACTION, TOKENS = "late-interaction", "tokens.bin"
 
 
 class MailSettings(StackSettings):
@@ -287,10 +295,9 @@ class MailSettings(StackSettings):
         return self
 
     @property
-    def reranking(self) -> Reranking:
+    def reranks_by(self) -> str:
         """The reranker; only the mode that asks for it has one."""
-        named = self.reranker if self.mode == "hybrid_rerank" else ""
-        return Reranking(named, self.reranker_sha256, self.embedder, self.max_tokens)
+        return self.reranker if self.mode == "hybrid_rerank" else ""
 
 
 @dataclass(frozen=True)
@@ -304,32 +311,51 @@ class Mail(FileEngine[MailSearcher]):
         named = self.settings.embedder
         return embedder_of(named, self.settings.max_tokens) if named else None
 
+    def _tokens_of(self) -> OnnxEmbedder:
+        """Open the same model to compare token vectors."""
+        return OnnxEmbedder.load(model(self.settings.embedder), self.settings.max_tokens)
+
+    def _cross_encoder(self) -> CrossEncoder:
+        given = self.settings
+        return CrossEncoder.load(Path(given.reranker), given.max_tokens, given.reranker_sha256)
+
     def version(self, made: Manifest | None = None) -> str:
         """Return what answers depend on beside settings and messages; without a model, as made."""
+        reranks_by = self.settings.reranks_by
         try:
             embedder = self.embedder()
             vectors = embedder.identity if embedder else "no vectors"
-            by = FORM, f"sqlite {sqlite3.sqlite_version}", f"tantivy {version('tantivy')}"
-            return ", ".join(filter(None, (*by, vectors, self.settings.reranking.identity())))
-        except ModelNotReady:
+            by = [
+                FORM,
+                f"sqlite {sqlite3.sqlite_version}",
+                f"tantivy {version('tantivy')}",
+                vectors,
+            ]
+            if reranks_by == LATE_INTERACTION:
+                by.append(LateInteraction.identity_of(self._tokens_of(), FUSED_WEIGHT))
+            elif reranks_by:
+                by.append(self._cross_encoder().identity)
+            return ", ".join(by)
+        except (ModelNotReady, SearchError) as exc:
             if made is None:
-                raise
+                raise ModelNotReady(str(exc)) from exc
             return made.version
 
     def fill(self, documents: Iterable[Document], index: Path) -> None:
         in_order = sorted(documents, key=lambda document: document.doc_id)
-        numbered = dict(enumerate(in_order, start=1))
-        messages = [message(number, d) for number, d in numbered.items()]
+        messages = [message(number, d) for number, d in enumerate(in_order, start=1)]
         with store.create(index / STORE) as made:
             for project, slug in sorted(projects(in_order).items()):
                 made.add_project(project, slug)
-            for product, linked in sorted(products(numbered).items()):
+            for product, linked in sorted(products(in_order).items()):
                 made.add_product(product, f"product-{product}", sorted(linked))
             made.insert_all((message, {}) for message in messages)
             with made.writing() as db:
                 schema.settle_journal(db)
             LiveWords(self._tantivy(index, made)).reindex(0)
-        self.settings.reranking.build(index, messages, self.cache)
+        if self.settings.reranks_by == LATE_INTERACTION:
+            ids, texts = [one.message_id for one in messages], [text_of(one) for one in messages]
+            write_tokens(index / TOKENS, ids, texts, self._tokens_of(), self.cache)
         if (embedder := self.embedder()) is not None:
             LiveVectors(index / VECTORS, embedder, self.cache, made).write(messages, 0)
         write_text(index / IDS, json.dumps([document.doc_id for document in in_order]))
@@ -350,7 +376,9 @@ class Mail(FileEngine[MailSearcher]):
 
     def _service(self, index: Path, opened: MessageStore, watched: MessageStore) -> MailSearch:
         """Build the service over one index; a part that is broken is one that is absent."""
-        bounded = DeadlineStore.of(opened)
+        follows: dict[str, LiveWords | LiveVectors] = {
+            "tantivy": LiveWords(self._tantivy(index, watched))
+        }
 
         def semantic() -> Semantic | None:
             embedder = self.embedder()
@@ -359,24 +387,20 @@ class Mail(FileEngine[MailSearcher]):
             vectors = LiveVectors(index / VECTORS, embedder, self.cache, watched)
             vectors.now()
             follows["vectors"] = vectors
+            return Semantic(
+                embedder,
+                lambda *asked: vectors.now().search(*asked),
+                lambda wanted: matching_ids(opened, wanted),
+            )
 
-            def nearest(
-                query: NDArray[np.float32], k: int, allowed: NDArray[np.int64] | None
-            ) -> Sequence[tuple[int, float]]:
-                return vectors.now().search(query, k, allowed)
-
-            return Semantic(embedder, nearest, lambda wanted: matching_ids(bounded, wanted))
-
-        tantivy = self._tantivy(index, opened)
-        follows: dict[str, LiveWords | LiveVectors] = {
-            "tantivy": LiveWords(self._tantivy(index, watched))
-        }
-        nearest = or_unavailable(semantic)
-        reranker = self.settings.reranking.open(index, opened.hydrate)
-        if isinstance(reranker, LateInteraction):
-            reranker = LiveTokens(reranker, watched, opened.hydrate)
+        tiers = Tiers(
+            self._lexical(opened, index),
+            or_unavailable(semantic),
+            self._reranker(index, opened, watched),
+            opened.sent,
+        )
         return MailSearch(
-            Tiers(self._lexical(opened, tantivy), nearest, reranker, opened.sent),
+            tiers,
             Remembered(opened).hydrate,
             opened.projects_of_product,
             KillSwitch.read(self.settings.search_engine),
@@ -387,30 +411,49 @@ class Mail(FileEngine[MailSearcher]):
             fresh=LiveIndexes(watched, follows, index / "live"),
         )
 
-    def _lexical(self, opened: MessageStore, tantivy: TantivyMailEngine) -> ByTier:
+    def _reranker(
+        self, index: Path, opened: MessageStore, watched: MessageStore
+    ) -> Reranker | None:
+        """Open the reranker; one that cannot be opened says why when it is queried."""
+        reranks_by = self.settings.reranks_by
+        if not reranks_by:
+            return None
+
+        def texts(ids: Sequence[int]) -> list[str]:
+            known = opened.hydrate(ids)
+            return [text_of(known[one]) if one in known else "" for one in ids]
+
+        try:
+            with faults.known():
+                if reranks_by != LATE_INTERACTION:
+                    return CrossEncoding(self._cross_encoder(), texts)
+                embedder = self._tokens_of()
+                tokens = TokenStore.open(index / TOKENS, embedder.identity, embedder.dimension)
+                late = LateInteraction(embedder, tokens, FUSED_WEIGHT)
+                return LiveTokens(late, watched, opened.hydrate)
+        except SearchError as exc:
+            return UnavailableReranker(exc)
+
+    def _lexical(self, opened: MessageStore, index: Path) -> ByTier:
         return {
-            FallbackTier.FTS5: search.Fts5Engine(DeadlineStore.of(opened), self._weights()),
-            FallbackTier.TANTIVY: tantivy,
+            FallbackTier.FTS5: Fts5Engine(opened, self._weights()),
+            FallbackTier.TANTIVY: self._tantivy(index, opened),
             FallbackTier.LIKE: LikeEngine(opened),
         }
 
     def _rebuilt(self, opened: MessageStore, index: Path) -> ByTier:
         """Make the engines of a viewer's own store."""
-        tantivy = self._tantivy(index, opened)
-        tantivy.rebuild()
-        return self._lexical(opened, tantivy)
+        self._tantivy(index, opened).rebuild()
+        return self._lexical(opened, index)
 
     def _entities(self, opened: MessageStore) -> Mapping[DocKind, PageSource[Entity]]:
-        return entities(DeadlineStore.of(opened), self._weights())
+        return entities(opened, self._weights())
 
-    def _weights(self) -> search.ColumnWeights:
-        given = self.settings
-        return search.ColumnWeights(given.subject_weight, 1, given.identifiers_weight)
+    def _weights(self) -> Weights:
+        return Weights(self.settings.subject_weight, self.settings.identifiers_weight)
 
     def _tantivy(self, index: Path, source: DocumentSource) -> TantivyMailEngine:
-        given = self.settings
-        weights = FieldCopies(given.subject_weight, given.identifiers_weight)
-        return TantivyMailEngine(index / TANTIVY, source, to_log, weights)
+        return TantivyMailEngine(index / TANTIVY, source, to_log, self._weights())
 
 
 def engine(settings: Mapping[str, Any], cache: Path) -> Engine:

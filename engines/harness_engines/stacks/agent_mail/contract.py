@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import logging
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from operator import attrgetter
@@ -246,6 +246,51 @@ values_of: Callable[[Filters], tuple[Any, ...]] = attrgetter(*FILTERS)
 """Reads all filters, by the names of ``FILTERS``."""
 
 
+class Condition(NamedTuple):
+    """Holds of a message that has any of the values in any of the columns."""
+
+    columns: tuple[str, ...]
+    values: Sequence[str | int]
+
+
+ROLES: Mapping[Direction | None, tuple[str, ...]] = {
+    Direction.OUTBOX: ("sender_name",),
+    Direction.INBOX: ("recipients",),
+}
+"""What an agent is of a message; either where no direction is given."""
+
+
+def conditions(filters: Filters) -> list[Condition]:
+    """List what a message must hold to pass ``filters``, all of it, but for bounds of time."""
+    one, products, ack = filters.project_id, filters.product_projects, filters.ack_required
+    agent_is = ROLES.get(filters.direction, ("sender_name", "recipients"))
+    asked: Sequence[tuple[tuple[str, ...], Iterable[str | int] | None]] = (
+        (("project_id",), products if one is None else (one,)),
+        (("importance",), [level.value for level in filters.importance] or None),
+        (agent_is, _only(filters.agent_name)),
+        (("ack_required",), None if ack is None else (int(ack),)),
+        (("thread_id",), _only(filters.thread_id)),
+        (("sender_name",), _only(filters.sender_name)),
+        (("recipients",), _only(filters.recipient_name)),
+    )
+    return [Condition(of, sorted(values)) for of, values in asked if values is not None]
+
+
+def _only(name: str | None) -> tuple[str] | None:
+    return None if name is None else (name,)
+
+
+LEAST, MOST = -(2**63), 2**63 - 1
+"""What the engines hold as a whole number; no message has a number beyond."""
+
+
+class Weights(NamedTuple):
+    """What a word counts in a subject and among identifiers, where it counts 1 in a body."""
+
+    subject: int
+    identifiers: int
+
+
 @dataclass(frozen=True, slots=True)
 class SearchQuery:
     """One query. Every field but ``text`` has the default that V2 had (section 2.1)."""
@@ -320,20 +365,9 @@ def names(text: str) -> tuple[str, ...]:
     return (*identifiers(form), *sign_names(form))
 
 
-class ChangeKind(StrEnum):
-    """What happened to a document."""
-
-    UPSERT = "upsert"
-    DELETE = "delete"
-
-
-@dataclass(frozen=True, slots=True)
-class DocChange:
-    """A document that was written, rewritten or deleted; ``message`` is ``None`` for a deletion."""
-
-    kind: ChangeKind
-    message_id: int
-    message: Message | None = None
+Changes = Mapping[int, Message | None]
+"""Messages that were written or rewritten, by id, in the order of the changes; None for one that
+was deleted."""
 
 
 @dataclass(frozen=True, slots=True)

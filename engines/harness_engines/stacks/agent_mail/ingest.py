@@ -11,11 +11,11 @@ from contextlib import contextmanager
 from dataclasses import astuple, dataclass, replace
 from pathlib import Path
 from time import time_ns
-from typing import TypedDict, Unpack
+from typing import NamedTuple, TypedDict, Unpack
 
 from harness_engines.contract import EngineError, InvalidQuery
 from harness_engines.stacks.agent_mail.contract import Importance, Message
-from harness_engines.stacks.agent_mail.sqlite import schema, store
+from harness_engines.stacks.agent_mail.sqlite import store
 from harness_engines.stacks.agent_mail.sqlite.store import AddressKind, MessageStore
 
 _NEXT = (
@@ -57,8 +57,7 @@ class Edit(TypedDict, total=False):
     ack_required: bool
 
 
-@dataclass(frozen=True, slots=True)
-class IngestedMessages:
+class IngestedMessages(NamedTuple):
     """Messages that were written, and the generation of the table after that."""
 
     message_ids: tuple[int, ...]
@@ -118,7 +117,7 @@ class Ingest:
 @contextmanager
 def opened(path: Path) -> Iterator[Ingest]:
     """Open the message store of an index for writing."""
-    with store.opened(path, write=True) as made, schema.ahead(made.db):
+    with store.opened(path, write=True) as made, store.ahead(made.db):
         yield Ingest(made)
 
 

@@ -19,15 +19,14 @@ from harness.core.formats import json_file
 from harness_engines import contract
 from harness_engines.contract import EngineError, IndexUnavailable, SearchError
 from harness_engines.rerank import LateInteraction, Reranked, Tokens
-from harness_engines.stacks.agent_mail.budget import Deadline, ServiceParts, Stamp, stamp
-from harness_engines.stacks.agent_mail.contract import DocChange, DocumentSource, Message
-from harness_engines.stacks.agent_mail.pipeline import faults
+from harness_engines.stacks.agent_mail import faults
+from harness_engines.stacks.agent_mail.contract import Changes, DocumentSource, Message
+from harness_engines.stacks.agent_mail.faults import CURRENT, Deadline, ServiceParts, Stamp, stamp
 from harness_engines.stacks.agent_mail.pipeline.plan import FallbackTier
 from harness_engines.stacks.agent_mail.pipeline.retrievers import text_of
 from harness_engines.stacks.agent_mail.sqlite import schema
 from harness_engines.stacks.agent_mail.sqlite.store import MessageStore
-from harness_engines.stacks.agent_mail.tantivy.engine import LEAST, TantivyMailEngine
-from harness_engines.stacks.agent_mail.tantivy.index import batches
+from harness_engines.stacks.agent_mail.tantivy.engine import TantivyMailEngine, every
 from harness_engines.stacks.agent_mail.views import View, plain
 from harness_engines.vector import amvi, bulk
 from harness_engines.vector.embedder import Embedder
@@ -75,7 +74,8 @@ class LiveIndexes:
             try:
                 with faults.known():
                     reached = min(self.indexes[name].reached or 0 for name in named)
-                    seen = self.view.hydrate(schema.changed(self.store, reached))
+                    _, changed = schema.news(self.store, reached)
+                    seen = self.view.hydrate(changed)
             except SearchError as why:
                 return f"{STALE}{plain(why)}"
             return f"{STALE}a message may be missing" if seen else ""
@@ -100,18 +100,17 @@ class LiveIndexes:
 
     def _catch_up(self, behind: Sequence[str], now: int) -> None:
         """Apply batch after batch; what is ahead of the table, or unknown, is built anew."""
+        CURRENT.set(None)  # what is late goes on, and the next query finds it done
         try:
             with held(self.lock):
-                for name in behind:
-                    index = self.indexes[name]
+                for index in (self.indexes[name] for name in behind):
                     reached = index.reached
                     if reached is None or reached > schema.generation(self.store):
                         index.reindex(now)
                         continue
                     while reached < now:
-                        batch = schema.since(self.store, reached)
-                        index.apply(batch.changes, batch.generation)
-                        reached = batch.generation
+                        reached, changes = schema.since(self.store, reached)
+                        index.apply(changes, reached)
         except (Locked, OSError) as exc:
             raise EngineError(f"the index cannot be written ({exc})") from exc
 
@@ -172,10 +171,10 @@ class LiveVectors:
         """Generation up to which the file surely holds every change; None where not known."""
         return self._note.read(self._which())
 
-    def apply(self, changes: Sequence[DocChange], generation: int) -> None:
+    def apply(self, changes: Changes, generation: int) -> None:
         """Apply changes that lead to ``generation``, and note it; twice is as once."""
-        written = [change.message for change in changes if change.message is not None]
-        deleted = [change.message_id for change in changes if change.message is None]
+        written = [message for message in changes.values() if message is not None]
+        deleted = [message_id for message_id, message in changes.items() if message is None]
         with faults.known():
             texts = [text_of(message) for message in written]
             parts = [texts[at : at + bulk.BATCH] for at in range(0, len(texts), bulk.BATCH)]
@@ -183,20 +182,19 @@ class LiveVectors:
             empty = np.zeros((0, self.embedder.dimension), dtype=np.float16)
             vectors = np.concatenate([empty, *made])
             amvi.updated(self.now(), self.path, _ids(written), vectors, deleted)
-            self.note(generation)
+            self._note.write(generation, self._which())
 
     def reindex(self, generation: int) -> None:
         """Write the vectors of all messages, which have reached ``generation``."""
         with faults.known():
-            messages = [one for batch in batches(self.source, LEAST) for one in batch]
-            self.write(messages, generation)
+            self.write([*every(self.source)], generation)
 
     def write(self, messages: Sequence[Message], generation: int) -> None:
         """Write the file anew, and note that it has reached ``generation``."""
         texts = [text_of(message) for message in messages]
         vectors = bulk.embed_all(texts, self.embedder, self.cache)
         amvi.write_amvi(self.path, self.embedder.identity, _ids(messages), vectors)
-        self.note(generation)
+        self._note.write(generation, self._which())
 
     def now(self) -> amvi.AmviIndex:
         """Open the file that is there now."""
@@ -209,10 +207,6 @@ class LiveVectors:
                 made = self.embedder.identity, self.embedder.dimension
                 self._open = stamp, amvi.AmviIndex.open(self.path, *made)
             return self._open[1]
-
-    def note(self, generation: int) -> None:
-        """Note the generation that the file has reached."""
-        self._note.write(generation, self._which())
 
     def _which(self) -> str:
         """Return what tells the file that is there now from any other."""
@@ -247,7 +241,7 @@ class LiveWords:
         """Generation of the source up to which the index surely holds every change."""
         return self._note.read() or 0
 
-    def apply(self, changes: Sequence[DocChange], generation: int) -> None:
+    def apply(self, changes: Changes, generation: int) -> None:
         """Apply changes that lead to ``generation``, and note it; twice is as once."""
         with faults.known():
             self.engine.update_incremental(changes)

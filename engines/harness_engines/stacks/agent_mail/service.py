@@ -13,7 +13,7 @@ from typing import Protocol
 
 from harness_engines.contract import FeatureUnavailable, InvalidQuery, SearchError
 from harness_engines.lexical.terms import normalise
-from harness_engines.stacks.agent_mail.budget import Deadline
+from harness_engines.stacks.agent_mail import faults
 from harness_engines.stacks.agent_mail.contract import (
     DocKind,
     Emit,
@@ -29,8 +29,8 @@ from harness_engines.stacks.agent_mail.contract import (
     ShadowComparison,
     compare_with_shadow,
 )
+from harness_engines.stacks.agent_mail.faults import Deadline
 from harness_engines.stacks.agent_mail.live import LiveIndexes
-from harness_engines.stacks.agent_mail.pipeline import faults
 from harness_engines.stacks.agent_mail.pipeline.pages import (
     NOTHING,
     HitPage,
@@ -110,7 +110,7 @@ class MailSearch:
             self,
             tiers=view.tiers(self.tiers),
             hydrate=view.hydrate,
-            projects_of=view.projects_of,
+            projects_of=view.names.projects_of_product,
             entities=view.entities,
             view=view,
             fresh=self.fresh and self.fresh.seen_by(view),

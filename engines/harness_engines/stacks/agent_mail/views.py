@@ -24,22 +24,19 @@ from numpy.typing import NDArray
 
 from harness.core.files import scratch
 from harness_engines.contract import FeatureUnavailable, IndexUnavailable, InvalidQuery, SearchError
-from harness_engines.stacks.agent_mail.budget import ServiceParts
+from harness_engines.stacks.agent_mail import faults
 from harness_engines.stacks.agent_mail.contract import (
     Agent,
     DocKind,
     Entity,
     Filters,
     MailEngine,
-    MailProject,
     Message,
     Names,
 )
-from harness_engines.stacks.agent_mail.pipeline import faults
 from harness_engines.stacks.agent_mail.pipeline.pages import PageSource
 from harness_engines.stacks.agent_mail.pipeline.plan import FallbackTier
 from harness_engines.stacks.agent_mail.pipeline.retrievers import (
-    MessageVectors,
     Semantic,
     Tiers,
     UnavailableVectors,
@@ -59,7 +56,6 @@ class View:
     tiers: Callable[[Tiers], Tiers]
     """Return the tiers of the whole, over this view; what cannot be narrowed is absent."""
     hydrate: Callable[[Sequence[int]], Mapping[int, Message]]
-    projects_of: Callable[[int], frozenset[int]]
     entities: Mapping[DocKind, PageSource[Entity]]
     names: Names
     """Projects and products that the viewer knows."""
@@ -75,16 +71,8 @@ def nothing(scope: Scope) -> View:
         product_called=lambda _: None,
         projects_of_product=lambda _: frozenset(),
     )
-    return View(
-        scope,
-        lambda _: Tiers({}, None, None, lambda _: {}),
-        lambda _: {},
-        lambda _: frozenset(),
-        {},
-        cast("Names", unnamed),
-        0,
-        "",
-    )
+    empty = Tiers({}, None, None, lambda _: {})
+    return View(scope, lambda _: empty, lambda _: {}, {}, cast("Names", unnamed), 0, "")
 
 
 def plain(exc: SearchError) -> str:
@@ -128,11 +116,11 @@ class StoredViews:
             own = self._making.setdefault(scope, Lock())
         with own:
             with faults.known():
-                generation = self._source.generation()
+                moved = self._source.moved()
             with self._lock:
                 known = self._made.pop(scope, None)
-            if known is None or known[0] != generation:
-                known = generation, self._view(scope)
+            if known is None or known[0] != moved:
+                known = moved, self._view(scope)
             with self._lock:
                 self._made[scope] = known
                 for old in [*self._made][:-MAX_VIEWS]:
@@ -160,7 +148,6 @@ class StoredViews:
                 replace(scope, verdict=verdict),
                 _narrowed(filled, self._lexical(filled, folder), redacted),
                 Remembered(filled).hydrate,
-                filled.projects_of_product,
                 self._entities(filled),
                 filled,
                 len(shown),
@@ -203,51 +190,48 @@ def copied(
     named = {(m.project_id, name) for m in shown for name in (m.sender_name, *m.recipients)}
     agents = [
         agent if knows(agent) else Agent(agent.agent_id, agent.project_id, agent.name)
-        for agent in whole.agents(row[0] for row in whole.read("SELECT id FROM agents")).values()
+        for agent in whole.agents().values()
         if knows(agent) or (agent.project_id, agent.name) in named
     ]
     within = {m.project_id for m in shown} | {agent.project_id for agent in agents}
-    known = {
-        project.project_id: project
-        if knows(project)
-        else MailProject(project.project_id, project.slug)
-        for project in whole.projects(
-            row[0] for row in whole.read("SELECT id FROM projects")
-        ).values()
-        if knows(project) or project.project_id in within
-    }
-    for project in known.values():
-        part.add_project(project.project_id, project.slug, project.name, project.description)
     own = {m.project_id for m in shown if m.message_id not in redacted}
-    own |= {project.project_id for project in known.values() if knows(project)}
+    for project in whole.projects().values():
+        if knows(project):
+            own.add(project.project_id)
+            within.add(project.project_id)
+            told = project.name, project.description
+        elif project.project_id in within:
+            told = "", ""
+        else:
+            continue
+        part.add_project(project.project_id, project.slug, *told)
     for product_id, name in whole.read("SELECT id, name FROM products ORDER BY id"):
         linked = whole.projects_of_product(product_id)
         if linked & own:
-            part.add_product(product_id, name, sorted(linked & known.keys()))
+            part.add_product(product_id, name, sorted(linked & within))
     with part.writing() as db:
         for agent in agents:
-            told = (agent.name, agent.program, agent.model, agent.task_description)
-            values = (agent.agent_id, agent.project_id, *told, *spelled(*told))
-            db.execute(_KEEP, values)
+            _, _, *texts = astuple(agent)
+            db.execute(_KEEP, (agent.agent_id, agent.project_id, *texts, *spelled(*texts)))
 
 
 def _narrowed(
     filled: MessageStore, lexical: Mapping[FallbackTier, MailEngine], redacted: frozenset[int]
 ) -> Callable[[Tiers], Tiers]:
     """Replace the engines of the whole by those of a view."""
-    unreadable, parts = np.array(sorted(redacted), dtype=np.int64), ServiceParts()
+    unreadable, parts = np.array(sorted(redacted), dtype=np.int64), faults.ServiceParts()
 
     def readable(filters: Filters) -> NDArray[np.int64]:
         found = matching_ids(filled, filters)
         return found[~np.isin(found, unreadable)]
 
-    def nearest(whole: MessageVectors | None) -> MessageVectors | None:
-        if isinstance(whole, Semantic):
-            return replace(whole, matching=readable, every=False)
-        return whole if isinstance(whole, UnavailableVectors) else None
-
     def tiers(whole: Tiers) -> Tiers:
         there = {tier: lexical[tier] for tier in whole.lexical if tier in lexical}
-        return Tiers(there, nearest(whole.semantic), whole.reranker, filled.sent, parts)
+        nearest = whole.semantic
+        if isinstance(nearest, Semantic):
+            nearest = replace(nearest, matching=readable, every=False)
+        elif not isinstance(nearest, UnavailableVectors):
+            nearest = None
+        return Tiers(there, nearest, whole.reranker, filled.sent, parts)
 
     return tiers

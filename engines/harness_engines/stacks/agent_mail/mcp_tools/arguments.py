@@ -1,23 +1,27 @@
-"""What the tools take and give: dates, hints, parameters, viewers, and the schema of results."""
+"""What the tools take and give: dates, hints, parameters, and the schema of results."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from enum import StrEnum
-from pathlib import Path
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, PlainValidator
+from pydantic_core import PydanticKnownError
 
-from harness.core.errors import BadFile, UnknownName
-from harness.core.formats import toml_file
-from harness.core.reading import Malformed
 from harness_engines.mcp_server import ToolArguments
-from harness_engines.stacks.agent_mail.contract import Names, QueryExplain, SearchResponse
-from harness_engines.stacks.agent_mail.pipeline.scope import Scope, Visibility, viewer
+from harness_engines.stacks.agent_mail.contract import (
+    Direction,
+    DocKind,
+    Importance,
+    QueryExplain,
+    RankingMode,
+    SearchMode,
+    SearchResponse,
+)
 
 _PATH = re.compile(r"(?<![\w.:/-])/(?:[^\s/:;,'\"()]+/)+([^\s/:;,'\"()]*)")
 
@@ -231,13 +235,12 @@ def diagnose(search_response: SearchResponse) -> SearchDiagnostics | None:
         return None
     return SearchDiagnostics(
         degraded=signals != [Signal.INVALID_QUERY],
-        signals=[signal.value for signal in signals],
         fallback_mode=search_response.served_by if fell or explain.mode_downgraded else None,
         requested_mode=str(explain.requested_mode),
         actual_mode=str(explain.actual_mode),
         cursor_invalidated=explain.cursor_invalidated,
         reason=explain.note or ", ".join(signals).replace("_", " "),
-        remediation_hints=[HINTS[signal] for signal in signals],
+        **_said(signals),
     )
 
 
@@ -245,14 +248,18 @@ def failed(reason: str) -> SearchDiagnostics:
     """Describe a failure before any engine was queried."""
     return SearchDiagnostics(
         degraded=True,
-        signals=[Signal.SEARCH_FAILED.value],
         fallback_mode=None,
         requested_mode=None,
         actual_mode=None,
         cursor_invalidated=False,
         reason=reason,
-        remediation_hints=[HINTS[Signal.SEARCH_FAILED]],
+        **_said([Signal.SEARCH_FAILED]),
     )
+
+
+def _said(signals: Sequence[Signal]) -> dict[str, Any]:
+    hints = [HINTS[signal] for signal in signals]
+    return {"signals": [signal.value for signal in signals], "remediation_hints": hints}
 
 
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
@@ -333,48 +340,36 @@ HINT_ALIASES = {
 _FIELD_OF = {name: field for field, names in HINT_ALIASES.items() for name in (field.value, *names)}
 
 
-@dataclass(frozen=True, slots=True)
-class Hint:
-    """One hint: its field, its value without quotation marks, and how it was typed."""
+def read_hints(
+    text: str, takes: Callable[[HintField, str, str], HintApplied | HintUnread]
+) -> QueryAssistance:
+    """Take hints out of ``text``; slips, and what ``takes`` cannot read, are left in as words.
 
-    field: HintField
-    value: str
-    typed: str
-
-
-@dataclass(frozen=True, slots=True)
-class Typed:
-    """A text without its hints; what is not a hint stays in it, slips included."""
-
-    text: str
-    taken: tuple[Hint, ...]
-    slips: tuple[DidYouMean, ...]
-
-
-def read_hints(text: str, takes: Callable[[Hint], bool]) -> Typed:
-    """Take hints out of ``text``; one that ``takes`` says no to is left in, as words."""
-    taken: list[Hint] = []
+    ``takes`` gets the field, the value without quotation marks, and how the hint was typed.
+    """
+    taken: list[HintApplied] = []
+    unread: list[HintUnread] = []
     slips: list[DidYouMean] = []
 
     def without(piece: re.Match[str]) -> str:
-        name, typed = piece["field"], piece[0]
+        name, typed, value = piece["field"], piece[0], piece["value"]
         if name is None:
             return typed
         field = _FIELD_OF.get(name.lower())
         if field is None:
-            meant = _meant(name.lower())
-            if meant is not None:
-                suggestion = f"{meant}:{piece['value']}"
-                slips.append(DidYouMean(typed=typed, suggestion=suggestion))
+            if meant := _meant(name.lower()):
+                slips.append(DidYouMean(typed=typed, suggestion=f"{meant}:{value}"))
             return typed
-        hint = Hint(field, piece["value"].strip('"'), typed)
-        if not takes(hint):
+        hint = takes(field, value.strip('"'), typed)
+        if isinstance(hint, HintUnread):
+            unread.append(hint)
             return typed
         taken.append(hint)
         return ""
 
     left = _PIECE.sub(without, text)
-    return Typed(" ".join(left.split()) if taken else text, tuple(taken), tuple(slips))
+    left = " ".join(left.split()) if taken else text
+    return QueryAssistance(text=left, hints=taken, unread=unread, did_you_mean=slips)
 
 
 def distance(one: str, other: str) -> int:
@@ -410,9 +405,53 @@ ARGUMENT_ALIASES: Mapping[str, tuple[str, ...]] = {
 }
 
 
+BLANK: Any = ""
+"""The default of a text that is read; it is read as if it were given."""
+Value = TypeVar("Value")
+Word = TypeVar("Word", bound=StrEnum)
+
+
+def _read_by(how: Callable[[str], Value]) -> PlainValidator:
+    """Declare a text that ``how`` reads, or refuses by a ``ValueError``."""
+
+    def read(value: object) -> Value:
+        if not isinstance(value, str):
+            raise PydanticKnownError("string_type")
+        return how(value)
+
+    return PlainValidator(read, json_schema_input_type=str)
+
+
+def _if_any(how: Callable[[str], Value]) -> PlainValidator:
+    """Declare a text that ``how`` reads; a blank one is None."""
+    return _read_by(lambda text: how(text) if text.strip() else None)
+
+
+def _one_of(kind: type[Word]) -> Callable[[str], Word]:
+    def read(text: str) -> Word:
+        known = {word.value: word for word in kind}
+        found = known.get(text.strip().lower())
+        if found is None:
+            raise ValueError(f"{text!r} is not one of {', '.join(known)}")
+        return found
+
+    return read
+
+
+def listed(text: str) -> tuple[str, ...]:
+    """Read words with commas between."""
+    return tuple(name for one in text.split(",") if (name := one.strip()))
+
+
+def levels(text: str) -> tuple[Importance, ...]:
+    """Read levels of importance with commas between, each once."""
+    return tuple(dict.fromkeys(map(_one_of(Importance), listed(text))))
+
+
 class Arguments(ToolArguments):
     """What both tools take; an empty text is as good as absent."""
 
+    model_config = ConfigDict(validate_default=True)
     aliases: ClassVar[Mapping[str, tuple[str, ...]]] = ARGUMENT_ALIASES
     same: ClassVar[Mapping[str, Callable[[str], object]]] = {
         "date_start": earliest,
@@ -423,25 +462,37 @@ class Arguments(ToolArguments):
         description="What to search for. May hold hints: from:, thread:, project:, before:,"
         " after:, importance:."
     )
-    doc_kind: str = Field("", description="message (default), agent or project.")
+    doc_kind: Annotated[DocKind | None, _if_any(_one_of(DocKind))] = Field(
+        BLANK, description="message (default), agent or project."
+    )
     limit: int = Field(LIMIT_DEFAULT, description="Hits on a page, held within 1..1000.")
     offset: int = Field(
         0, ge=0, le=MAX_OFFSET, description="Messages to skip; not together with cursor."
     )
-    ranking: str = Field("", description="relevance (default) or recency.")
+    ranking: Annotated[RankingMode | None, _if_any(_one_of(RankingMode))] = Field(
+        BLANK, description="relevance (default) or recency."
+    )
     sender: str = Field("", description="Exact name of the agent that wrote it.")
-    importance: str = Field("", description="Any of low,normal,high,urgent, commas between.")
+    importance: Annotated[tuple[Importance, ...], _read_by(levels)] = Field(
+        BLANK, description="Any of low,normal,high,urgent, commas between."
+    )
     thread_id: str = Field("", description="Exact thread.")
-    date_start: str = Field("", description="Not sent before: a day or an instant, UTC if no zone.")
-    date_end: str = Field(
-        "", description="Not sent after; a day counts to its last microsecond, UTC."
+    date_start: Annotated[int | None, _if_any(earliest)] = Field(
+        BLANK, description="Not sent before: a day or an instant, UTC if no zone."
+    )
+    date_end: Annotated[int | None, _if_any(latest)] = Field(
+        BLANK, description="Not sent after; a day counts to its last microsecond, UTC."
     )
     explain: bool = Field(default=False, description="Say how the query was served.")
     cursor: str = Field("", description="next_cursor of the page before.")
-    mode: str = Field("", description="lexical (default), semantic, hybrid or hybrid_rerank.")
+    mode: Annotated[SearchMode | None, _if_any(_one_of(SearchMode))] = Field(
+        BLANK, description="lexical (default), semantic, hybrid or hybrid_rerank."
+    )
     recipient: str = Field("", description="Exact name of an agent in to, cc or bcc.")
     agent_name: str = Field("", description="Exact name of an agent that wrote or received it.")
-    direction: str = Field("", description="inbox or outbox, of agent_name.")
+    direction: Annotated[Direction | None, _if_any(_one_of(Direction))] = Field(
+        BLANK, description="inbox or outbox, of agent_name."
+    )
     ack_required: bool | None = Field(None, description="Whether an acknowledgement is required.")
     min_score: float | None = Field(
         None, allow_inf_nan=False, description="Least score in [0, 1] of a message shown."
@@ -485,16 +536,22 @@ class Beginning(ToolArguments):
     )
 
 
+Recipients = Annotated[tuple[str, ...], _read_by(listed)]
+Level = Annotated[Importance, _read_by(_one_of(Importance))]
+
+
 class InsertMessage(ToolArguments):
     """Parameters of ``insert_message``."""
+
+    model_config = ConfigDict(validate_default=True)
 
     project_key: str = Field(description="Slug of the project that the message belongs to.")
     sender: str = Field(min_length=1, description="Exact name of the agent that writes it.")
     subject: str = Field("", description="Its subject.")
     body: str = Field("", description="Its text.")
-    recipients: str = Field("", description="Names of agents, commas between.")
+    recipients: Recipients = Field(BLANK, description="Names of agents, commas between.")
     thread_id: str = Field("", description="Its thread.")
-    importance: str = Field("normal", description="low, normal, high or urgent.")
+    importance: Level = Field(Importance.NORMAL, description="low, normal, high or urgent.")
     ack_required: bool = Field(default=False, description="Whether it asks to be acknowledged.")
     created_ts: int | None = Field(None, description="Microseconds since 1970 UTC; now if absent.")
 
@@ -510,58 +567,7 @@ class EditMessage(DeleteMessage):
 
     subject: str | None = Field(None, description="A new subject.")
     body: str | None = Field(None, description="A new text.")
-    recipients: str | None = Field(None, description="New recipients, commas between.")
+    recipients: Recipients | None = Field(None, description="New recipients, commas between.")
     thread_id: str | None = Field(None, description="A new thread.")
-    importance: str | None = Field(None, description="low, normal, high or urgent.")
+    importance: Level | None = Field(None, description="low, normal, high or urgent.")
     ack_required: bool | None = Field(None, description="Whether it asks to be acknowledged.")
-
-
-HINT = (
-    "Write a table [viewers.NAME] for each, with agent, projects, contacts and token_sha256,"
-    " the SHA-256 of the viewer's token in hexadecimal digits"
-)
-
-
-class ListedViewer(BaseModel):
-    """One viewer of the file."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
-
-    agent: str = Field(min_length=1)
-    projects: list[str] = Field(default_factory=list)
-    """Slugs of the projects whose messages it may read."""
-    contacts: list[str] = Field(default_factory=list)
-    """Agents whose messages in other projects it may know of."""
-    token_sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
-
-
-class _File(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
-
-    viewers: dict[str, ListedViewer] = Field(min_length=1)
-
-
-def read_callers(path: Path) -> Mapping[str, ListedViewer]:
-    """Read the viewers of a file, by name."""
-    try:
-        found = _File.model_validate(toml_file(path)).viewers
-    except (OSError, Malformed, ValidationError) as exc:
-        raise BadFile(path, f"cannot be read ({exc})", HINT) from exc
-    if len({one.token_sha256 for one in found.values()}) < len(found):
-        raise BadFile(path, "gives two viewers one token", "Give each viewer a token of its own")
-    return found
-
-
-def scope_of(listed: ListedViewer, names: Names) -> Scope:
-    """Make the scope of a viewer."""
-    projects = {slug: names.project_called(slug) for slug in listed.projects}
-    for slug, known in projects.items():
-        if known is None:
-            raise UnknownName("project of a viewer", slug, [])
-    ids = frozenset(known for known in projects.values() if known is not None)
-    return viewer(listed.agent, ids, frozenset(listed.contacts))
-
-
-def nobody() -> Scope:
-    """Show nothing: for a request that names no one, on a server that has viewers."""
-    return Scope("nobody", lambda _: Visibility.DENY)

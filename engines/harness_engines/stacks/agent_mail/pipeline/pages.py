@@ -11,6 +11,7 @@ from time import perf_counter_ns
 from typing import Generic, TypeVar
 
 from harness_engines.contract import SearchError
+from harness_engines.stacks.agent_mail import faults
 from harness_engines.stacks.agent_mail.contract import (
     CandidateList,
     DocKind,
@@ -20,8 +21,8 @@ from harness_engines.stacks.agent_mail.contract import (
     Message,
     SearchHit,
     SearchQuery,
+    Weights,
 )
-from harness_engines.stacks.agent_mail.pipeline import faults
 from harness_engines.stacks.agent_mail.pipeline.plan import CursorEngine, FallbackTier, SearchCursor
 from harness_engines.stacks.agent_mail.pipeline.retrievers import (
     RankedMessages,
@@ -32,7 +33,7 @@ from harness_engines.stacks.agent_mail.pipeline.retrievers import (
 )
 from harness_engines.stacks.agent_mail.pipeline.scope import REDACTED, Scope, Visibility
 from harness_engines.stacks.agent_mail.sqlite import schema
-from harness_engines.stacks.agent_mail.sqlite.search import ColumnWeights, Fts5Engine, LikeEngine
+from harness_engines.stacks.agent_mail.sqlite.search import Fts5Engine, LikeEngine
 from harness_engines.stacks.agent_mail.sqlite.store import MessageStore
 
 Doc = TypeVar("Doc")
@@ -56,7 +57,7 @@ class PageSource(Generic[Doc]):
     """Whether some of those that are found may not be for this viewer."""
 
 
-def entities(store: MessageStore, weights: ColumnWeights) -> Mapping[DocKind, PageSource[Entity]]:
+def entities(store: MessageStore, weights: Weights) -> Mapping[DocKind, PageSource[Entity]]:
     """Return what agents and projects are searched with: FTS5, and LIKE where that fails."""
 
     def tiers(table: str) -> Tiers:

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import re
 import struct
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import lru_cache
 from itertools import chain
 from operator import sub
+from pathlib import Path
 from typing import NamedTuple
 
-from harness.core.errors import UnknownName
+from harness.core.errors import BadFile, UnknownName
+from harness.core.reading import Malformed, text_of
 from harness_engines.lexical.terms import words_in
 from harness_engines.stacks.agent_mail.contract import (
     FILTERS,
@@ -26,6 +29,7 @@ from harness_engines.stacks.agent_mail.contract import (
     TimeRange,
     values_of,
 )
+from harness_engines.stacks.agent_mail.faults import Stamp, stamp
 
 MAX_WORDS = 200
 """Words that are searched for as they were typed. Of a longer text each word counts once."""
@@ -213,6 +217,50 @@ class KillSwitch(StrEnum):
         if value not in {known.value for known in cls}:
             raise UnknownName("SEARCH_ENGINE", value, [known.value for known in cls])
         return cls(value)
+
+
+SWITCH_LOG = logging.getLogger("engines.mail.switch")
+NAME = "SEARCH_ENGINE"
+HINT = f"Write one line {NAME}=fts5, tantivy, shadow, hybrid or hybrid_rerank"
+
+
+def value_in(path: Path) -> str:
+    """Read the value of ``SEARCH_ENGINE`` in a file of ``NAME=value`` lines; ``#`` is a comment."""
+    try:
+        lines = text_of(path).splitlines()
+    except (OSError, Malformed) as exc:
+        raise BadFile(path, f"cannot be read ({exc})", HINT) from exc
+    said = [line.split("=", 1) for line in lines if line.strip() and not line.startswith("#")]
+    values = [pair[-1].strip().strip("\"'") for pair in said if pair[0].strip() == NAME]
+    if len(values) != 1:
+        raise BadFile(path, f"sets {NAME} {len(values)} times", HINT)
+    return values[0]
+
+
+@dataclass(slots=True)
+class SwitchFile:
+    """The file, and what it said last; one that is spoilt later changes nothing but the log."""
+
+    path: Path
+    _seen: Stamp | None = field(init=False)
+    _value: KillSwitch | None = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Read the file."""
+        self._seen = stamp(self.path)
+        self._value = KillSwitch.read(value_in(self.path))
+
+    def read(self) -> KillSwitch | None:
+        """Return what the file says now, or said when it could last be read."""
+        seen = stamp(self.path)
+        if seen != self._seen:
+            self._seen = seen
+            try:
+                self._value = KillSwitch.read(value_in(self.path))
+                SWITCH_LOG.warning("%s is now %s", NAME, self._value or "unset")
+            except (BadFile, UnknownName) as exc:
+                SWITCH_LOG.error("%s stays %s: %s", NAME, self._value or "unset", exc)
+        return self._value
 
 
 LEXICAL = (FallbackTier.TANTIVY, FallbackTier.FTS5, FallbackTier.LIKE)

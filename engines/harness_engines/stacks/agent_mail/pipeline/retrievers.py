@@ -8,30 +8,17 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from operator import itemgetter
-from pathlib import Path
 from time import perf_counter_ns
 from typing import NamedTuple, NoReturn, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.core.errors import ModelNotReady
 from harness_engines.contract import EngineError, FeatureUnavailable, SearchError
 from harness_engines.lexical.grammar import positive, signed
 from harness_engines.ranking import fuse
-from harness_engines.rerank import (
-    FUSED_WEIGHT,
-    CrossEncoder,
-    CrossEncoding,
-    LateInteraction,
-    Reranked,
-    Reranker,
-    TokenStore,
-    joined,
-    write_tokens,
-)
-from harness_engines.rerank import UnavailableReranker as RerankerUnavailable
-from harness_engines.stacks.agent_mail.budget import Deadline, ServiceParts
+from harness_engines.rerank import Reranked, Reranker, joined
+from harness_engines.stacks.agent_mail import faults
 from harness_engines.stacks.agent_mail.contract import (
     CandidateList,
     ExplainTiming,
@@ -43,9 +30,9 @@ from harness_engines.stacks.agent_mail.contract import (
     SearchQuery,
     values_of,
 )
-from harness_engines.stacks.agent_mail.pipeline import faults
+from harness_engines.stacks.agent_mail.faults import Deadline, ServiceParts
 from harness_engines.stacks.agent_mail.pipeline.plan import QUERY_DIGITS, FallbackTier
-from harness_engines.vector.embedder import Embedder, OnnxEmbedder, model
+from harness_engines.vector.embedder import Embedder
 
 
 class ScoredMessage(NamedTuple):
@@ -147,70 +134,6 @@ class Semantic:
         )
 
 
-LATE_INTERACTION = "late-interaction"
-FILE = "tokens.bin"
-
-
-@dataclass(frozen=True, slots=True)
-class Reranking:
-    """The reranker that settings name."""
-
-    named: str
-    """``late-interaction``, a cross-encoder's folder, or empty for none."""
-    sha256: str
-    """Stated for the cross-encoder's weights; empty takes any."""
-    embedder: str
-    """A model of ``vector.embedder``: late interaction compares its token vectors."""
-    max_tokens: int
-
-    def identity(self) -> str:
-        """Describe what reranks; empty for none."""
-        if not self.named:
-            return ""
-        if self.named == LATE_INTERACTION:
-            return LateInteraction.identity_of(self._tokens_of(), FUSED_WEIGHT)
-        try:
-            return self._cross_encoder().identity
-        except SearchError as exc:
-            raise ModelNotReady(str(exc)) from exc
-
-    def build(self, index: Path, messages: Sequence[Message], cache: Path) -> None:
-        """Write what it reads at query time, where it reads more than the messages."""
-        if self.named == LATE_INTERACTION:
-            ids = [message.message_id for message in messages]
-            texts = [text_of(message) for message in messages]
-            write_tokens(index / FILE, ids, texts, self._tokens_of(), cache)
-
-    def open(
-        self, index: Path, hydrate: Callable[[Sequence[int]], Mapping[int, Message]]
-    ) -> Reranker | None:
-        """Open it; one that cannot be opened is absent, and says why when it is queried."""
-        if not self.named:
-            return None
-        try:
-            if self.named == LATE_INTERACTION:
-                embedder = self._tokens_of()
-                tokens = TokenStore.open(index / FILE, embedder.identity, embedder.dimension)
-                return LateInteraction(embedder, tokens, FUSED_WEIGHT)
-            cross_encoder = self._cross_encoder()
-        except ModelNotReady as exc:
-            return RerankerUnavailable(FeatureUnavailable(str(exc)))
-        except SearchError as exc:
-            return RerankerUnavailable(exc)
-
-        def texts(ids: Sequence[int]) -> list[str]:
-            known = hydrate(ids)
-            return [text_of(known[one]) if one in known else "" for one in ids]
-
-        return CrossEncoding(cross_encoder, texts)
-
-    def _cross_encoder(self) -> CrossEncoder:
-        return CrossEncoder.load(Path(self.named), self.max_tokens, self.sha256)
-
-    def _tokens_of(self) -> OnnxEmbedder:
-        return OnnxEmbedder.load(model(self.embedder), self.max_tokens)
-
-
 def text_of(message: Message) -> str:
     """Return what is read of a message: its subject, then its body."""
     return f"{message.subject} {message.body}".strip()
@@ -220,22 +143,20 @@ def text_of(message: Message) -> str:
 class UnavailableVectors:
     """Stands for vectors and their model that were requested and could not be opened."""
 
-    kind: type[SearchError]
-    why: str
+    why: SearchError
 
     def search(self, *_: object) -> NoReturn:
         """Raise why not."""
-        raise self.kind(self.why)
+        raise type(self.why)(str(self.why))
 
 
 def or_unavailable(opening: Callable[[], MessageVectors | None]) -> MessageVectors | None:
     """Open a part; one that cannot be opened is absent (section 2.2, rule 3: never an error)."""
     try:
-        return opening()
-    except ModelNotReady as exc:
-        return UnavailableVectors(FeatureUnavailable, str(exc))
+        with faults.known():
+            return opening()
     except SearchError as exc:
-        return UnavailableVectors(type(exc), str(exc))
+        return UnavailableVectors(exc)
 
 
 FUSED_DEPTH = 1_000

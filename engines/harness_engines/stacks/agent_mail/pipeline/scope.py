@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache, lru_cache
+from pathlib import Path
 
-from harness_engines.stacks.agent_mail.contract import Agent, Entity, Message
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from harness.core.errors import BadFile, UnknownName
+from harness.core.formats import toml_file
+from harness.core.reading import Malformed
+from harness_engines.stacks.agent_mail.contract import Agent, Entity, Message, Names
 
 REDACTED = "[redacted]"
 LOG = logging.getLogger("engines.mail.scope")
@@ -102,3 +108,54 @@ def viewer(agent: str, projects: frozenset[int], contacts: frozenset[str]) -> Sc
     """Show an agent its own messages and its projects', and of its contacts that they wrote."""
     rules = Viewer(agent, projects, contacts)
     return Scope(f"viewer:{agent}", rules, rules)
+
+
+HINT = (
+    "Write a table [viewers.NAME] for each, with agent, projects, contacts and token_sha256,"
+    " the SHA-256 of the viewer's token in hexadecimal digits"
+)
+
+
+class ListedViewer(BaseModel):
+    """One viewer of the file."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    agent: str = Field(min_length=1)
+    projects: list[str] = Field(default_factory=list)
+    """Slugs of the projects whose messages it may read."""
+    contacts: list[str] = Field(default_factory=list)
+    """Agents whose messages in other projects it may know of."""
+    token_sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
+
+
+class _File(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    viewers: dict[str, ListedViewer] = Field(min_length=1)
+
+
+def read_callers(path: Path) -> Mapping[str, ListedViewer]:
+    """Read the viewers of a file, by name."""
+    try:
+        found = _File.model_validate(toml_file(path)).viewers
+    except (OSError, Malformed, ValidationError) as exc:
+        raise BadFile(path, f"cannot be read ({exc})", HINT) from exc
+    if len({one.token_sha256 for one in found.values()}) < len(found):
+        raise BadFile(path, "gives two viewers one token", "Give each viewer a token of its own")
+    return found
+
+
+def scope_of(listed: ListedViewer, names: Names) -> Scope:
+    """Make the scope of a viewer."""
+    projects = {slug: names.project_called(slug) for slug in listed.projects}
+    for slug, known in projects.items():
+        if known is None:
+            raise UnknownName("project of a viewer", slug, [])
+    ids = frozenset(known for known in projects.values() if known is not None)
+    return viewer(listed.agent, ids, frozenset(listed.contacts))
+
+
+def nobody() -> Scope:
+    """Show nothing: for a request that names no one, on a server that has viewers."""
+    return Scope("nobody", lambda _: Visibility.DENY)

@@ -1,4 +1,4 @@
-"""The tables of the message store, the journal of their changes, and connections to them.
+"""The tables of the message store, its word indexes, and the journal of its changes.
 
 Triggers write the journal in the transaction that changes a message, whoever makes the change. A
 change has a number, its generation; of each message only the last is kept. So whoever has indexed
@@ -10,186 +10,47 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass, field
-from pathlib import Path
-from threading import Lock
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
-from harness_engines.stacks.agent_mail.contract import ChangeKind, DocChange, Message
-
-Param = str | int | float | bytes | None
-_LEFT = frozenset({sqlite3.SQLITE_READONLY_ROLLBACK, sqlite3.SQLITE_READONLY_RECOVERY})
-"""What SQLite says where a writer was killed and only a writer may settle what it left."""
-
-
-def connect(path: Path, mode: str) -> sqlite3.Connection:
-    """Connect to the file ``path``; ``mode`` is that of an SQLite address."""
-    where = f"{path.resolve().as_uri()}?mode={mode}"
-    db = sqlite3.connect(where, uri=True, isolation_level=None, check_same_thread=False)
-    db.execute("PRAGMA foreign_keys = ON")
-    return db
-
-
-def rows(db: sqlite3.Connection, sql: str, params: Sequence[Param]) -> list[tuple[Any, ...]]:
-    """Read rows, also where a writer was killed in the middle of a change and left it to undo."""
-    try:
-        return db.execute(sql, params).fetchall()
-    except sqlite3.OperationalError as exc:
-        if getattr(exc, "sqlite_errorcode", None) not in _LEFT:
-            raise
-    (_, _, path), *_ = db.execute("PRAGMA database_list").fetchall()
-    undo(Path(path))
-    return db.execute(sql, params).fetchall()
-
-
-@contextmanager
-def ahead(db: sqlite3.Connection) -> Iterator[None]:
-    """Write ahead of the file (WAL) for so long, so that readers and the writer never wait.
-
-    Afterwards the file stands alone again, unless somebody else is reading it. Where another
-    program holds it at the start, everything is as without.
-    """
-    _journal(db, "WAL")
-    try:
-        yield
-    finally:
-        _journal(db, "DELETE")
-
-
-def _journal(db: sqlite3.Connection, mode: str) -> None:
-    with suppress(sqlite3.OperationalError):
-        db.execute(f"PRAGMA journal_mode = {mode}").fetchall()
-
-
-def settle(path: Path) -> None:
-    """Bring what was written ahead into the file, unless somebody else has it open."""
-    with suppress(sqlite3.Error):
-        if path.with_name(f"{path.name}-wal").exists():
-            undo(path)
-
-
-def undo(path: Path) -> None:
-    """Take back what a killed writer left half done, and take up what it had finished."""
-    if any(path.with_name(f"{path.name}-{left}").exists() for left in ("journal", "wal")):
-        with closing(connect(path, "rw")) as db:
-            db.execute("SELECT 1 FROM sqlite_master").fetchall()
-            _journal(db, "DELETE")
-
-
-MAX_READERS = 7
-"""Connections beside the first."""
-
-
-class Readers:
-    """Lends connections, each to one thread at a time; they are made when they are needed."""
-
-    def __init__(self, connect: Callable[[], sqlite3.Connection]) -> None:
-        self._connect = connect
-        self._lock = Lock()
-        self._idle: list[sqlite3.Connection] = []
-        self._lent = 0
-
-    def take(self) -> sqlite3.Connection | None:
-        """Lend a connection; None where all are lent, or none can be made."""
-        with self._lock:
-            if self._lent >= MAX_READERS:
-                return None
-            self._lent += 1
-            if self._idle:
-                return self._idle.pop()
-        try:
-            return self._connect()
-        except sqlite3.Error:
-            with self._lock:
-                self._lent -= 1
-            return None
-
-    def give(self, db: sqlite3.Connection) -> None:
-        """Take a connection back."""
-        with self._lock:
-            self._lent -= 1
-            self._idle.append(db)
-
-    def close(self) -> None:
-        """Close what is not lent."""
-        with self._lock:
-            while self._idle:
-                self._idle.pop().close()
-
-
-@dataclass(frozen=True, slots=True)
-class Connections:
-    """The first connection to a store, and more of them where it is only read."""
-
-    db: sqlite3.Connection
-    _lock: Lock = field(default_factory=Lock)
-    readers: Readers | None = None
-
-    @contextmanager
-    def borrowed(self, timeout_s: float = -1.0) -> Iterator[sqlite3.Connection | None]:
-        """Lend a connection for one statement: the first, or another while that is busy."""
-        free = self._lock.acquire(blocking=False)
-        other = None if free or self.readers is None else self.readers.take()
-        if other is not None and self.readers is not None:
-            try:
-                yield other
-            finally:
-                self.readers.give(other)
-        elif free or self._lock.acquire(timeout=timeout_s):
-            try:
-                yield self.db
-            finally:
-                self._lock.release()
-        else:
-            yield None
-
-    def generation(self) -> tuple[int, int]:
-        """Count the changes of this connection and of others since it was opened."""
-        with self._lock:
-            changes = self.db.execute("SELECT total_changes()").fetchall()
-            return int(changes[0][0]), int(self.db.execute("PRAGMA data_version").fetchall()[0][0])
-
+from harness_engines.stacks.agent_mail.contract import Changes, Message
 
 BATCH = 1_000
 """Messages indexed at once; what is indexed is noted after each batch."""
 
 
-def _noted(of: str, *ids: str) -> str:
-    """Write statements that note a change of each message that ``ids`` select."""
+def _noted(of: str, *changed: str) -> str:
+    """Write a trigger that notes a change of each message that ``changed`` selects."""
     count = "UPDATE generation SET value = value + 1;"
     note = "".join(
-        f" INSERT INTO changes (message_id, generation) SELECT {one}, value FROM generation"  # noqa: S608  our own text
-        f" WHERE {one} IS NOT NULL"
+        f" INSERT INTO changes (message_id, generation) SELECT {one}"
         " ON CONFLICT (message_id) DO UPDATE SET generation = excluded.generation;"
-        for one in ids
+        for one in changed
     )
     return f"CREATE TRIGGER {of} BEGIN {count}{note} END"
 
 
-_OF_AGENT = (
-    "CREATE TRIGGER agents_renamed AFTER UPDATE OF name ON agents BEGIN"
-    " UPDATE generation SET value = value + 1;"
-    " INSERT INTO changes (message_id, generation)"
-    " SELECT m.id, value FROM generation, messages AS m WHERE m.sender_id = new.id OR m.id IN"
-    " (SELECT r.message_id FROM recipients AS r WHERE r.agent_id = new.id)"
-    " ON CONFLICT (message_id) DO UPDATE SET generation = excluded.generation; END"
-)
+def _one(of: str) -> str:
+    return f"{of}, value FROM generation WHERE {of} IS NOT NULL"
+
+
 JOURNAL = (
     "CREATE TABLE generation (value INTEGER NOT NULL)",
     "INSERT INTO generation (value) VALUES (0)",
     "CREATE TABLE changes (message_id INTEGER PRIMARY KEY, generation INTEGER NOT NULL)",
     "CREATE INDEX changes_by_generation ON changes (generation)",
-    _noted("messages_noted_insert AFTER INSERT ON messages", "new.id"),
-    _noted("messages_noted_update AFTER UPDATE ON messages", "old.id", "new.id"),
-    _noted("messages_noted_delete AFTER DELETE ON messages", "old.id"),
-    _noted("recipients_noted_insert AFTER INSERT ON recipients", "new.message_id"),
-    _noted(
-        "recipients_noted_update AFTER UPDATE ON recipients", "old.message_id", "new.message_id"
+    *(
+        _noted(
+            f"{table}_noted_{when} AFTER {when} ON {table}", *(_one(f"{of}.{key}") for of in row)
+        )
+        for table, key in (("messages", "id"), ("recipients", "message_id"))
+        for when, row in (("insert", ["new"]), ("update", ["old", "new"]), ("delete", ["old"]))
     ),
-    _noted("recipients_noted_delete AFTER DELETE ON recipients", "old.message_id"),
-    _OF_AGENT,
+    _noted(
+        "agents_renamed AFTER UPDATE OF name ON agents",
+        "m.id, value FROM generation, messages AS m WHERE m.sender_id = new.id OR m.id IN"
+        " (SELECT r.message_id FROM recipients AS r WHERE r.agent_id = new.id)",
+    ),
 )
 _NEXT = (
     "SELECT message_id, generation FROM changes WHERE generation > ?"
@@ -210,39 +71,18 @@ class Journaled(Protocol):
     def hydrate(self, message_ids: Sequence[int]) -> Mapping[int, Message]: ...
 
 
-@dataclass(frozen=True, slots=True)
-class ChangeBatch:
-    """Changes in the order in which they were made, and the generation that they lead to."""
-
-    generation: int
-    changes: tuple[DocChange, ...]
-
-
 def generation(store: Journaled) -> int:
     """Count the changes of a store since it was filled."""
     return int(store.read("SELECT value FROM generation")[0][0])
 
 
-def since(store: Journaled, reached: int) -> ChangeBatch:
-    """Read the next changes after the generation ``reached``, about ``BATCH`` at most."""
+def since(store: Journaled, reached: int) -> tuple[int, Changes]:
+    """Read about ``BATCH`` changes after ``reached``, and the generation that they lead to."""
     now = generation(store)
     rows = store.read(_NEXT, (reached, reached, BATCH - 1))
-    ids = [row[0] for row in rows]
-    messages = store.hydrate(ids) if ids else {}
+    messages = store.hydrate([row[0] for row in rows]) if rows else {}
     last = rows[-1][1] if len(rows) >= BATCH else max([now, *(row[1] for row in rows[-1:])])
-    changes = (
-        DocChange(
-            ChangeKind.UPSERT if one in messages else ChangeKind.DELETE, one, messages.get(one)
-        )
-        for one in ids
-    )
-    return ChangeBatch(last, tuple(changes))
-
-
-def changed(store: Journaled, reached: int) -> tuple[int, ...]:
-    """Name the messages that were changed after the generation ``reached``."""
-    rows = store.read("SELECT message_id FROM changes WHERE generation > ?", (reached,))
-    return tuple(row[0] for row in rows)
+    return last, {row[0]: messages.get(row[0]) for row in rows}
 
 
 def news(store: Journaled, reached: int | None) -> tuple[int, list[int]]:

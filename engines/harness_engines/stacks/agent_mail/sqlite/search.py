@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sqlite3
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass, replace
 from typing import NamedTuple
 
@@ -15,27 +15,32 @@ from numpy.typing import NDArray
 from harness_engines.lexical.grammar import FTS5, Selected, exact_clauses, parse, refuses
 from harness_engines.lexical.terms import Clause, Occur, clause_terms, coded, normalise, terms
 from harness_engines.stacks.agent_mail.contract import (
+    LEAST,
+    MOST,
     CandidateList,
-    Direction,
     Filters,
     MessageCandidate,
     RankingMode,
+    Weights,
+    conditions,
     names,
 )
-from harness_engines.stacks.agent_mail.sqlite import schema
-from harness_engines.stacks.agent_mail.sqlite.schema import MESSAGES, Param, whole
-from harness_engines.stacks.agent_mail.sqlite.store import MessageStore, search_error
+from harness_engines.stacks.agent_mail.sqlite.schema import MESSAGES, whole
+from harness_engines.stacks.agent_mail.sqlite.store import MessageStore, Param, search_error
 
-LEAST, MOST = -(2**63), 2**63 - 1
-"""What SQLite holds as an integer; no message has a number beyond."""
-
-_SENT_BY = "m.sender_id IN (SELECT id FROM agents WHERE name = ?)"
-_SENT_TO = (
-    "m.id IN (SELECT r.message_id FROM recipients AS r"
-    " JOIN agents AS a ON a.id = r.agent_id WHERE a.name = ?)"
-)
-ROLES: Mapping[Direction | None, str] = {Direction.INBOX: _SENT_TO, Direction.OUTBOX: _SENT_BY}
-"""How an agent is looked for; as either where no direction is given."""
+_HOLDS: Mapping[str, str] = {
+    # One value: a product may have more projects than a statement may have placeholders.
+    "project_id": "m.project_id IN (SELECT value FROM json_each(?))",
+    "importance": "m.importance IN ({many})",
+    "ack_required": "m.ack_required = ?",
+    "thread_id": "m.thread_id = ?",
+    "sender_name": "m.sender_id IN (SELECT id FROM agents WHERE name = ?)",
+    "recipients": (
+        "m.id IN (SELECT r.message_id FROM recipients AS r"
+        " JOIN agents AS a ON a.id = r.agent_id WHERE a.name = ?)"
+    ),
+}
+"""How a column is asked for the values that it may hold."""
 
 
 class Where(NamedTuple):
@@ -50,68 +55,42 @@ EVERYTHING = Where("1", ())
 
 def where(filters: Filters) -> Where:
     """AND all that is requested; ``EVERYTHING`` where nothing is."""
-    parts = tuple(_parts(filters))
-    if not parts:
-        return EVERYTHING
-    sql = " AND ".join(part.sql for part in parts)
-    return Where(sql, tuple(param for part in parts for param in part.params))
-
-
-def _parts(filters: Filters) -> Iterator[Where]:
-    if filters.project_id is not None or filters.product_projects is not None:
-        one = None if filters.project_id is None else (filters.project_id,)
-        # One value: a product may have more projects than a statement may have placeholders.
-        ids = json.dumps(one or sorted(filters.product_projects or ()))
-        yield Where("m.project_id IN (SELECT value FROM json_each(?))", (ids,))
-    if filters.importance:
-        values = tuple(sorted(level.value for level in filters.importance))
-        yield Where(f"m.importance IN ({', '.join('?' * len(values))})", values)
-    if filters.agent_name is not None:
-        name = _name(filters.agent_name)
-        sql = ROLES.get(filters.direction, f"({_SENT_BY} OR {_SENT_TO})")
-        yield Where(sql, (name,) * sql.count("?"))
-    if filters.ack_required is not None:
-        yield Where("m.ack_required = ?", (int(filters.ack_required),))
-    for sql, name in (
-        ("m.thread_id = ?", filters.thread_id),
-        (_SENT_BY, filters.sender_name),
-        (_SENT_TO, filters.recipient_name),
-    ):
-        if name is not None:
-            yield Where(sql, (_name(name),))
+    parts: list[str] = []
+    params: list[Param] = []
+    for columns, values in conditions(filters):
+        held = [json.dumps(values)] if columns == ("project_id",) else [*map(_bound, values)]
+        any_of = [_HOLDS[one].format(many=", ".join("?" * len(held))) for one in columns]
+        parts.append(any_of[0] if len(any_of) == 1 else f"({' OR '.join(any_of)})")
+        params += held * len(any_of)
     for sign, bound in zip((">=", "<="), astuple(filters.time_range), strict=True):
         if bound is not None:
-            yield Where(f"m.created_ts {sign} ?", (max(LEAST, min(MOST, bound)),))
+            parts.append(f"m.created_ts {sign} ?")
+            params.append(max(LEAST, min(MOST, bound)))
+    return Where(" AND ".join(parts), tuple(params)) if parts else EVERYTHING
 
 
-def _name(typed: str) -> Param:
+def _bound(value: str | int) -> Param:
     """Return a name as text, or as bytes, which equal no text, where SQLite holds no such text."""
+    if isinstance(value, int):
+        return value
     try:
-        typed.encode()
+        value.encode()
     except UnicodeEncodeError:
-        return typed.encode(errors="surrogatepass")
-    return typed
+        return value.encode(errors="surrogatepass")
+    return value
 
 
-def match_expression(text: str) -> str:
-    """Write ``text`` for MATCH; empty where it is blank.
+def match_expression(text: str) -> Selected:
+    """Write ``text`` for MATCH; the expression is empty where it is blank.
 
     A joined word is its phrase in any column, or the whole token in ``identifiers``; a single word
     is searched in that column with the others. A word with a star at its end is a prefix. Text
     without a letter or digit is searched as it is, so that FTS5 and nothing before it says that it
-    matches nothing. Where ``finds_the_rest`` holds, what is refused is written.
+    matches nothing.
     """
     typed = normalise(text)
-    return _selected(typed).expression or (quoted(typed) if typed else "")
-
-
-def finds_the_rest(text: str) -> bool:
-    """Return whether messages are meant that ``match_expression`` does not find."""
-    return ("-" in text or "NOT" in text) and _selected(normalise(text)).complement
-
-
-def _selected(typed: str) -> Selected:
-    return FTS5.select(parse(typed), _one)
+    found = FTS5.select(parse(typed), _one)
+    return found if found.expression or not typed else Selected(quoted(typed))
 
 
 def quoted(text: str) -> str:
@@ -211,52 +190,29 @@ class LikeEngine:
     def search(
         self, text: str, filters: Filters, ranking: RankingMode, depth: int
     ) -> CandidateList:
-        terms = extract_like_terms(text), refused_terms(text)
-        return contained(self.store, terms, filters, ranking, depth, self.table)
+        asked = [
+            *(Where(_CONTAINS, (pattern(term),) * 2) for term in extract_like_terms(text)),
+            *(Where(f"NOT {_CONTAINS}", (pattern(term),) * 2) for term in refused_terms(text)),
+        ]
+        try:
+            found = self.listed([*asked, where(filters)], ranking, depth)
+        except sqlite3.Error as exc:
+            raise search_error(exc, f"table {self.table}") from exc
+        if not asked:
+            return found
+        return replace(found, method="like", normalized_query=None, used_like_fallback=True)
 
-
-def contained(  # noqa: PLR0917  a question, and of what it is asked
-    store: MessageStore,
-    terms: tuple[Sequence[str], Sequence[str]],
-    filters: Filters,
-    ranking: RankingMode,
-    depth: int,
-    table: str,
-) -> CandidateList:
-    """List rows of ``table`` that pass, with each of the first ``terms`` and none of the others."""
-    wanted, refused = terms
-    said = bool(wanted or refused)
-    conditions = [
-        *(Where(_CONTAINS, (pattern(term),) * 2) for term in wanted),
-        *(Where(f"NOT {_CONTAINS}", (pattern(term),) * 2) for term in refused),
-        where(filters),
-    ]
-    try:
-        found = listed(store, table, conditions, ranking, depth)
-    except sqlite3.Error as exc:
-        raise search_error(exc, f"table {table}") from exc
-    if not said:
-        return found
-    return replace(found, method="like", normalized_query=None, used_like_fallback=True)
-
-
-def listed(
-    store: MessageStore,
-    table: str,
-    conditions: Sequence[Where],
-    ranking: RankingMode,
-    depth: int,
-) -> CandidateList:
-    """List rows of ``table`` that meet all conditions, by id or newest first, with score 0."""
-    sql = (
-        f"SELECT m.id FROM {table} AS m"  # noqa: S608  our own text, values are bound
-        f" WHERE {' AND '.join(one.sql for one in conditions)}"
-        f" ORDER BY {BY_TIME if ranking is RankingMode.RECENCY else 'm.id'} LIMIT ?"
-    )
-    most = within(depth)
-    rows = store.ask(sql, (*(param for one in conditions for param in one.params), most + 1))
-    shown = tuple(MessageCandidate(row[0], 0.0) for row in rows[:most])
-    return CandidateList(shown, len(rows) <= most, "filter_only", "", sql)
+    def listed(self, asked: Sequence[Where], ranking: RankingMode, depth: int) -> CandidateList:
+        """List rows that meet all conditions, by id or newest first, with score 0."""
+        sql = (
+            f"SELECT m.id FROM {self.table} AS m"  # noqa: S608  our own text, values are bound
+            f" WHERE {' AND '.join(one.sql for one in asked)}"
+            f" ORDER BY {BY_TIME if ranking is RankingMode.RECENCY else 'm.id'} LIMIT ?"
+        )
+        most = within(depth)
+        rows = self.store.ask(sql, (*(param for one in asked for param in one.params), most + 1))
+        shown = tuple(MessageCandidate(row[0], 0.0) for row in rows[:most])
+        return CandidateList(shown, len(rows) <= most, "filter_only", "", sql)
 
 
 def pattern(term: str) -> str:
@@ -291,15 +247,6 @@ _ALONE = (
 
 
 @dataclass(frozen=True, slots=True)
-class ColumnWeights:
-    """What a word counts in each column, for bm25."""
-
-    subject: float
-    body: float
-    identifiers: float
-
-
-@dataclass(frozen=True, slots=True)
 class Fts5Engine:
     """The index beside the messages, or another table, kept by triggers.
 
@@ -308,10 +255,8 @@ class Fts5Engine:
     """
 
     store: MessageStore
-    weights: ColumnWeights
-    compiled: Callable[[str], str] = match_expression
-    """Writes what was typed for MATCH."""
-    table: str = schema.MESSAGES
+    weights: Weights
+    table: str = MESSAGES
 
     @property
     def name(self) -> str:
@@ -320,12 +265,14 @@ class Fts5Engine:
     def search(
         self, text: str, filters: Filters, ranking: RankingMode, depth: int
     ) -> CandidateList:
+        rows = LikeEngine(self.store, self.table)
         if not normalise(text):
-            return contained(self.store, ((), ()), filters, ranking, depth, self.table)
+            return rows.search("", filters, ranking, depth)
+        asked = match_expression(text)
         try:
-            if finds_the_rest(text):
-                return self._lacking(self.compiled(text), filters, ranking, depth)
-            return self._match(self.compiled(text), filters, ranking, depth)
+            if asked.complement:
+                return self._lacking(asked.expression, filters, ranking, depth)
+            return self._match(asked.expression, filters, ranking, depth)
         except sqlite3.Error as exc:
             note = f"FTS5 refused the query ({_refusal(exc)})"
         plain = sanitize_fts_query(text)
@@ -335,25 +282,31 @@ class Fts5Engine:
                 return replace(found, note=f"{note}; asked for its words")
             except sqlite3.Error as exc:
                 note = f"{note}; and its words ({_refusal(exc)})"
-        terms = extract_like_terms(text), refused_terms(text)
-        found = contained(self.store, terms, filters, ranking, depth, self.table)
+        found = rows.search(text, filters, ranking, depth)
         return replace(found, note=f"{note}; asked LIKE")
 
     def _match(
         self, asked: str, filters: Filters, ranking: RankingMode, depth: int
     ) -> CandidateList:
         passing, recent = where(filters), ranking is RankingMode.RECENCY
+        fts, weights = f"{self.table}_fts", (self.weights.subject, 1, self.weights.identifiers)
+        how: tuple[Param, ...] = (*weights, asked, *passing.params)
         if passing == EVERYTHING and not recent:
-            sql = _ALONE.format(fts=f"{self.table}_fts")
-            how: tuple[Param, ...] = (asked, f"bm25({', '.join(map(str, astuple(self.weights)))})")
+            sql = _ALONE.format(fts=fts)
+            how = asked, f"bm25({', '.join(map(str, weights))})"
         else:
-            sql = self._joined(passing.sql, recent=recent)
-            how = (*astuple(self.weights), asked, *passing.params)
+            sql = (
+                f"SELECT m.id, bm25({fts}, ?, ?, ?) AS score{', m.created_ts' if recent else ''}"  # noqa: S608  values are bound
+                f" FROM {fts} CROSS JOIN {self.table} AS m ON m.id = {fts}.rowid"
+                f" WHERE {fts} MATCH ? AND {passing.sql}"
+            )
+            if recent:
+                sql = f"SELECT m.id, score, min(score) OVER () FROM ({sql}) AS m"  # noqa: S608  as above
+            sql += f" ORDER BY {BY_TIME if recent else 'score, m.id'} LIMIT ?"
         wanted = within(depth)
         rows = self.store.ask(sql, (*how, wanted + 1))
-        shown = rows[:wanted]
         return CandidateList(
-            tuple(MessageCandidate(row[0], -row[1]) for row in shown),
+            tuple(MessageCandidate(row[0], -row[1]) for row in rows[:wanted]),
             exhausted=len(rows) <= wanted,
             method="fts5",
             normalized_query=asked,
@@ -367,21 +320,9 @@ class Fts5Engine:
         """List what does not match, with score 0: nothing else was said of it."""
         fts = f"{self.table}_fts"
         lacks = f"m.id NOT IN (SELECT rowid FROM {fts} WHERE {fts} MATCH ?)"  # noqa: S608  bound
-        conditions = [Where(lacks, (refused,)), where(filters)]
-        found = listed(self.store, self.table, conditions, ranking, depth)
+        rows = LikeEngine(self.store, self.table)
+        found = rows.listed([Where(lacks, (refused,)), where(filters)], ranking, depth)
         return replace(found, method="fts5", normalized_query=f"NOT ({refused})")
-
-    def _joined(self, condition: str, *, recent: bool) -> str:
-        """Write the statement that looks at the row of each match, which takes longer."""
-        fts = f"{self.table}_fts"
-        matched = (
-            f"SELECT m.id, bm25({fts}, ?, ?, ?) AS score{', m.created_ts' if recent else ''}"  # noqa: S608  values are bound
-            f" FROM {fts} CROSS JOIN {self.table} AS m ON m.id = {fts}.rowid"
-            f" WHERE {fts} MATCH ? AND {condition}"
-        )
-        listed = f"SELECT m.id, score, min(score) OVER () FROM ({matched}) AS m"  # noqa: S608  values are bound
-        ordered = f"{listed} ORDER BY {BY_TIME}" if recent else f"{matched} ORDER BY score, m.id"
-        return f"{ordered} LIMIT ?"
 
 
 def _refusal(exc: sqlite3.Error) -> str:

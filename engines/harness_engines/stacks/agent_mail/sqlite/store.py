@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager, suppress
 from enum import StrEnum
 from pathlib import Path
-from threading import Lock
+from threading import Condition, Lock
 from typing import Any
 
 from harness_engines.contract import EngineError, IndexUnavailable, SearchError
 from harness_engines.lexical.terms import coded
-from harness_engines.stacks.agent_mail.budget import CURRENT
 from harness_engines.stacks.agent_mail.contract import (
     Agent,
     Importance,
@@ -22,18 +20,141 @@ from harness_engines.stacks.agent_mail.contract import (
     Message,
     names,
 )
+from harness_engines.stacks.agent_mail.faults import CURRENT, Deadline
 from harness_engines.stacks.agent_mail.sqlite import schema
-from harness_engines.stacks.agent_mail.sqlite.schema import (
-    Connections,
-    Journaled,
-    Param,
-    Readers,
-    connect,
-    rows,
-    settle,
-    undo,
-    whole,
-)
+from harness_engines.stacks.agent_mail.sqlite.schema import Journaled, whole
+
+Param = str | int | float | bytes | None
+_LEFT = frozenset({sqlite3.SQLITE_READONLY_ROLLBACK, sqlite3.SQLITE_READONLY_RECOVERY})
+"""What SQLite says where a writer was killed and only a writer may settle what it left."""
+
+
+def connect(path: Path, mode: str) -> sqlite3.Connection:
+    """Connect to the file ``path``; ``mode`` is that of an SQLite address."""
+    where = f"{path.resolve().as_uri()}?mode={mode}"
+    db = sqlite3.connect(where, uri=True, isolation_level=None, check_same_thread=False)
+    db.execute("PRAGMA foreign_keys = ON")
+    return db
+
+
+def rows(db: sqlite3.Connection, sql: str, params: Sequence[Param]) -> list[tuple[Any, ...]]:
+    """Read rows, also where a writer was killed in the middle of a change and left it to undo."""
+    try:
+        return db.execute(sql, params).fetchall()
+    except sqlite3.OperationalError as exc:
+        if getattr(exc, "sqlite_errorcode", None) not in _LEFT:
+            raise
+    (_, _, path), *_ = db.execute("PRAGMA database_list").fetchall()
+    undo(Path(path))
+    return db.execute(sql, params).fetchall()
+
+
+@contextmanager
+def ahead(db: sqlite3.Connection) -> Iterator[None]:
+    """Write ahead of the file (WAL) for so long, so that readers and the writer never wait.
+
+    Afterwards the file stands alone again, unless somebody else is reading it. Where another
+    program holds it at the start, everything is as without.
+    """
+    _journal(db, "WAL")
+    try:
+        yield
+    finally:
+        _journal(db, "DELETE")
+
+
+def _journal(db: sqlite3.Connection, mode: str) -> None:
+    with suppress(sqlite3.OperationalError):
+        db.execute(f"PRAGMA journal_mode = {mode}").fetchall()
+
+
+def undo(path: Path, *, left: Sequence[str] = ("journal", "wal")) -> None:
+    """Take back what a killed writer left half done, and take up what it had finished."""
+    if any(path.with_name(f"{path.name}-{one}").exists() for one in left):
+        with closing(connect(path, "rw")) as db:
+            db.execute("SELECT 1 FROM sqlite_master").fetchall()
+            _journal(db, "DELETE")
+
+
+MAX_CONNECTIONS = 8
+STEPS = 4_096
+"""Steps of SQLite's machine between two looks at the clock, well below a millisecond."""
+
+
+class Connections:
+    """Lends connections to a store, each to one thread at a time.
+
+    All but the first are made when they are needed, and only where the store is only read.
+    """
+
+    def __init__(
+        self, db: sqlite3.Connection, more: Callable[[], sqlite3.Connection] | None = None
+    ) -> None:
+        self.db, self._more = db, more
+        self._made, self._idle = 1, [db]
+        self._returned = Condition()
+
+    @contextmanager
+    def borrowed(self, until: Deadline | None = None) -> Iterator[sqlite3.Connection]:
+        """Lend a connection for one statement; the first one, or another while that is busy."""
+        wait_s = None if until is None else max(0.0, until.left_s)
+        with self._returned:
+            if not self._idle and self._more is not None and self._made < MAX_CONNECTIONS:
+                with suppress(sqlite3.Error):
+                    self._idle.append(self._more())
+                    self._made += 1
+            if not self._returned.wait_for(lambda: self._idle, wait_s) and until is not None:
+                raise until.passed
+            db = self._idle.pop()
+        try:
+            yield db
+        finally:
+            with self._returned:
+                self._idle.append(db)
+                self._returned.notify()
+
+    def ask(self, sql: str, params: Sequence[Param] = ()) -> list[tuple[Any, ...]]:
+        """Read rows, until the deadline of the work that asks, where it has one.
+
+        A statement that no one waits for is interrupted at its deadline, and one that has not
+        begun by then never does. So the engine at the end of the chain waits for neither.
+        """
+        until = CURRENT.get()
+        with self.borrowed(until) as db:
+            if until is None:
+                return rows(db, sql, params)
+            try:
+                db.set_progress_handler(until.is_past, STEPS)
+                return rows(db, sql, params)
+            except sqlite3.OperationalError as exc:
+                if getattr(exc, "sqlite_errorcode", None) == sqlite3.SQLITE_INTERRUPT:
+                    raise until.passed from exc
+                raise
+            finally:
+                db.set_progress_handler(None, 0)
+
+    def moved(self) -> tuple[int, int]:
+        """Count the changes of the first connection and of others since it was opened."""
+        ((own,),) = self.db.execute("SELECT total_changes()").fetchall()
+        ((others,),) = self.db.execute("PRAGMA data_version").fetchall()
+        return own, others
+
+    @contextmanager
+    def writing(self) -> Iterator[sqlite3.Connection]:
+        """Hold the store for several writes that happen together or not at all."""
+        with self.borrowed() as db:
+            db.execute("BEGIN IMMEDIATE")
+            try:
+                yield db
+            except BaseException:
+                db.execute("ROLLBACK")
+                raise
+            db.execute("COMMIT")
+
+    def close(self) -> None:
+        """Close what is not lent, and the first connection."""
+        for db in {self.db, *self._idle}:
+            db.close()
 
 
 class AddressKind(StrEnum):
@@ -63,13 +184,7 @@ _UPDATE = (
     " importance = ?, ack_required = ?, created_ts = ?, identifiers = ? WHERE id = ?"
 )
 _FORMS = "UPDATE messages SET subject_form = ?, body_form = ? WHERE id = ?"
-_AGENTS = (
-    "SELECT id, project_id, name, program, model, task_description FROM agents"
-    " WHERE id IN (SELECT value FROM json_each(?))"
-)
-_PROJECTS = (
-    "SELECT id, slug, name, description FROM projects WHERE id IN (SELECT value FROM json_each(?))"
-)
+_THESE = "id IN (SELECT value FROM json_each(?))"
 _ADDRESS = "INSERT INTO recipients (message_id, agent_id, kind, position) VALUES (?, ?, ?, ?)"
 BATCH = 1_000
 """Messages written by one statement a table."""
@@ -103,9 +218,7 @@ def insert_all(db: sqlite3.Connection, addressed: Sequence[Addressed]) -> None:
     agents: Agents = {}
     for start in range(0, len(addressed), BATCH):
         batch = addressed[start : start + BATCH]
-        for message, _ in batch:
-            _know(db, message, agents)
-        db.executemany(_INSERT, [_values(message, agents) for message, _ in batch])
+        db.executemany(_INSERT, [_values(db, message, agents) for message, _ in batch])
         rows = [row for message, kinds in batch for row in _addresses(message, kinds, agents)]
         db.executemany(_ADDRESS, rows)
 
@@ -113,8 +226,7 @@ def insert_all(db: sqlite3.Connection, addressed: Sequence[Addressed]) -> None:
 def update(db: sqlite3.Connection, message: Message, kinds: Mapping[str, AddressKind]) -> bool:
     """Write all of a message anew; say whether there is one of this id."""
     agents: Agents = {}
-    _know(db, message, agents)
-    *values, found, subject_form, body_form, message_id = _values(message, agents)
+    *values, found, subject_form, body_form, message_id = _values(db, message, agents)
     if not db.execute(_UPDATE, (*values, found, message_id)).rowcount:
         return False
     if subject_form or body_form:
@@ -124,8 +236,18 @@ def update(db: sqlite3.Connection, message: Message, kinds: Mapping[str, Address
     return True
 
 
-def _know(db: sqlite3.Connection, message: Message, agents: Agents) -> None:
-    """Look up the ids of a message's agents; new agents are added to the store."""
+def _addresses(
+    message: Message, kinds: Mapping[str, AddressKind], agents: Agents
+) -> Iterator[tuple[int, int, AddressKind, int]]:
+    for position, name in enumerate(dict.fromkeys(message.recipients)):
+        agent = agents[message.project_id, name]
+        yield message.message_id, agent, kinds.get(name, AddressKind.TO), position
+
+
+def _values(
+    db: sqlite3.Connection, message: Message, agents: Agents
+) -> tuple[str | int | None, ...]:
+    """Return a message's row; the ids of its agents are looked up, and new ones are added."""
     for name in (message.sender_name, *message.recipients):
         of = (message.project_id, name)
         if of in agents:
@@ -137,17 +259,6 @@ def _know(db: sqlite3.Connection, message: Message, agents: Agents) -> None:
         )
         found = db.execute("SELECT id FROM agents WHERE project_id = ? AND name = ?", of)
         agents[of] = found.fetchone()[0]
-
-
-def _addresses(
-    message: Message, kinds: Mapping[str, AddressKind], agents: Agents
-) -> Iterator[tuple[int, int, AddressKind, int]]:
-    for position, name in enumerate(dict.fromkeys(message.recipients)):
-        agent = agents[message.project_id, name]
-        yield message.message_id, agent, kinds.get(name, AddressKind.TO), position
-
-
-def _values(message: Message, agents: Agents) -> tuple[str | int | None, ...]:
     return (
         message.project_id,
         agents[message.project_id, message.sender_name],
@@ -163,7 +274,7 @@ def _values(message: Message, agents: Agents) -> tuple[str | int | None, ...]:
 
 
 MAX_CHARACTERS = 4_000_000
-"""Of subjects and bodies kept; beyond these, the half that was read first goes."""
+"""Of subjects and bodies kept; beyond these, all that was kept before goes."""
 EACH = 500
 """Characters that the rest of a message counts for."""
 
@@ -190,8 +301,7 @@ class Remembered:
         except KeyError:
             kept = self._kept.get
         found = {one: message for one in message_ids if (message := kept(one)) is not None}
-        absent = [one for one in message_ids if one not in found]
-        read = self._store.hydrate(absent)
+        read = self._store.hydrate([one for one in message_ids if one not in found])
         self._keep(read, reached)
         found.update(read)
         return {one: found[one] for one in message_ids if one in found}
@@ -202,37 +312,24 @@ class Remembered:
             now, changed = schema.news(self._store, self._reached)
             if self._reached is None or now < self._reached:
                 self._kept.clear()
-                self._characters = 0
             for message_id in changed:
-                self._forget(message_id)
+                self._kept.pop(message_id, None)
             self._reached = now
             return now
 
     def _keep(self, read: Mapping[int, Message], reached: int) -> None:
         """Keep what was read, unless a change was read from the journal meanwhile."""
+        added = sum(len(one.subject) + len(one.body) + EACH for one in read.values())
         with self._lock:
             if reached != self._reached:
                 return
-            for message_id, message in read.items():
-                self._forget(message_id)
-                self._kept[message_id] = message
-                self._characters += _characters(message)
-            if self._characters > MAX_CHARACTERS:
-                for message_id in list(self._kept)[: len(self._kept) // 2 + 1]:
-                    self._forget(message_id)
-
-    def _forget(self, message_id: int) -> None:
-        message = self._kept.pop(message_id, None)
-        if message is not None:
-            self._characters -= _characters(message)
+            if self._characters + added > MAX_CHARACTERS:
+                self._kept.clear()
+                self._characters = 0
+            self._kept.update(read)
+            self._characters += added
 
 
-def _characters(message: Message) -> int:
-    return len(message.subject) + len(message.body) + EACH
-
-
-STEPS = 4_096
-"""Steps of SQLite's machine between two looks at the clock, well below a millisecond."""
 _BROKEN = {
     sqlite3.SQLITE_ERROR,
     sqlite3.SQLITE_CORRUPT,
@@ -241,26 +338,8 @@ _BROKEN = {
 }
 
 
-@dataclass(frozen=True, slots=True)
 class MessageStore(Connections):
     """An open store; threads may share it. It is a ``DocumentSource``."""
-
-    def ask(self, sql: str, params: Sequence[Param] = ()) -> list[tuple[Any, ...]]:
-        """Read rows."""
-        with self.borrowed() as db:
-            return [] if db is None else rows(db, sql, params)
-
-    @contextmanager
-    def writing(self) -> Iterator[sqlite3.Connection]:
-        """Hold the store for several writes that happen together or not at all."""
-        with self._lock:
-            self.db.execute("BEGIN IMMEDIATE")
-            try:
-                yield self.db
-            except BaseException:
-                self.db.execute("ROLLBACK")
-                raise
-            self.db.execute("COMMIT")
 
     def add_project(
         self, project_id: int, slug: str, name: str = "", description: str = ""
@@ -298,17 +377,13 @@ class MessageStore(Connections):
     def hydrate(self, message_ids: Iterable[int]) -> Mapping[int, Message]:
         """Read messages, in the order asked for; ids that are gone are left out."""
         asked = tuple(dict.fromkeys(message_ids))
-        rows = self.read(
-            f"{READ} WHERE m.id IN (SELECT value FROM json_each(?))",  # noqa: S608  our own text
-            (json.dumps(asked),),
-        )
+        rows = self.read(f"{READ} WHERE m.{_THESE}", (json.dumps(asked),))
         found = {message.message_id: message for message in read(rows)}
         return {message_id: found[message_id] for message_id in asked if message_id in found}
 
     def sent(self, message_ids: Iterable[int]) -> Mapping[int, int]:
         """When messages were sent, microseconds since 1970 UTC; ids that are gone are left out."""
-        sql = "SELECT id, created_ts FROM messages WHERE id IN (SELECT value FROM json_each(?))"
-        return dict(self.read(sql, (json.dumps(tuple(message_ids)),)))
+        return dict(self._of("id, created_ts FROM messages", message_ids))
 
     def kinds_of(self, message_id: int) -> Mapping[str, AddressKind]:
         """Describe how a message is addressed to each of its recipients."""
@@ -327,25 +402,31 @@ class MessageStore(Connections):
     def project_called(self, slug: str) -> int | None:
         """Id of a project, None where there is none of this name."""
         rows = self.read("SELECT id FROM projects WHERE slug = ?", (slug,))
-        return rows[0][0] if rows else None
+        return int(rows[0][0]) if rows else None
 
     def product_called(self, name: str) -> int | None:
         """Id of a product, None where there is none of this name."""
         rows = self.read("SELECT id FROM products WHERE name = ?", (name,))
-        return rows[0][0] if rows else None
+        return int(rows[0][0]) if rows else None
 
-    def agents(self, agent_ids: Iterable[int]) -> Mapping[int, Agent]:
-        """Read agents; ids that are gone are left out."""
-        rows = self.read(_AGENTS, (json.dumps(tuple(agent_ids)),))
-        return {row[0]: Agent(*row) for row in rows}
+    def agents(self, agent_ids: Iterable[int] | None = None) -> Mapping[int, Agent]:
+        """Read agents, or all; ids that are gone are left out."""
+        columns = "id, project_id, name, program, model, task_description FROM agents"
+        return {row[0]: Agent(*row) for row in self._of(columns, agent_ids)}
 
-    def projects(self, project_ids: Iterable[int]) -> Mapping[int, MailProject]:
-        """Read projects; ids that are gone are left out."""
-        rows = self.read(_PROJECTS, (json.dumps(tuple(project_ids)),))
-        return {row[0]: MailProject(*row) for row in rows}
+    def projects(self, project_ids: Iterable[int] | None = None) -> Mapping[int, MailProject]:
+        """Read projects, or all; ids that are gone are left out."""
+        columns = "id, slug, name, description FROM projects"
+        return {row[0]: MailProject(*row) for row in self._of(columns, project_ids)}
+
+    def _of(self, columns: str, ids: Iterable[int] | None) -> list[tuple[Any, ...]]:
+        if ids is None:
+            return self.read(f"SELECT {columns} ORDER BY id")
+        sql = f"SELECT {columns} WHERE {_THESE}"
+        return self.read(sql, (json.dumps(tuple(ids)),))
 
     def read(self, sql: str, params: Sequence[Param] = ()) -> list[tuple[Any, ...]]:
-        """Read rows."""
+        """Read rows; what goes wrong is a ``SearchError``."""
         try:
             return self.ask(sql, params)
         except sqlite3.Error as exc:
@@ -372,17 +453,13 @@ def create(path: Path) -> Iterator[MessageStore]:
 @contextmanager
 def opened(path: Path, *, write: bool = False) -> Iterator[MessageStore]:
     """Open a store; whoever has it open last leaves no file beside the database."""
-    try:
-        undo(path)
-        db = connect(path, "rw" if write else "ro")
-    except sqlite3.Error as exc:
-        raise search_error(exc, str(path)) from exc
     with ExitStack() as until_closed:
-        until_closed.callback(settle, path)
-        until_closed.enter_context(closing(db))
-        readers = until_closed.enter_context(closing(Readers(lambda: connect(path, "ro"))))
-        made = MessageStore(db, readers=None if write else readers)
         try:
+            undo(path)
+            db = connect(path, "rw" if write else "ro")
+            until_closed.callback(_settle, path)
+            made = MessageStore(db, None if write else lambda: connect(path, "ro"))
+            until_closed.enter_context(closing(made))
             version = made.ask("PRAGMA user_version")[0][0]
         except sqlite3.Error as exc:
             raise search_error(exc, str(path)) from exc
@@ -394,41 +471,14 @@ def opened(path: Path, *, write: bool = False) -> Iterator[MessageStore]:
         yield made
 
 
+def _settle(path: Path) -> None:
+    """Bring what was written ahead into the file, unless somebody else has it open."""
+    with suppress(sqlite3.Error):
+        undo(path, left=("wal",))
+
+
 def search_error(exc: sqlite3.Error, what: str) -> SearchError:
     """Return, as section 9.1 names it, what an error of SQLite means for ``what``."""
     code = getattr(exc, "sqlite_errorcode", None)
     kind = IndexUnavailable if code is not None and code & 0xFF in _BROKEN else EngineError
     return kind(f"{what}: {exc}")
-
-
-@dataclass(frozen=True, slots=True)
-class DeadlineStore(MessageStore):
-    """The same connections as the store it is made of, for the engines that search.
-
-    SQLite runs one statement at a time on a connection. A statement that no one waits for is
-    interrupted at its deadline, and one that has not begun by then never does. So the engine at
-    the end of the chain waits for neither.
-    """
-
-    @classmethod
-    def of(cls, store: MessageStore) -> DeadlineStore:
-        """Share the connection of ``store``."""
-        return cls(store.db, store._lock, store.readers)  # noqa: SLF001  both are the store
-
-    def ask(self, sql: str, params: Sequence[Param] = ()) -> list[tuple[Any, ...]]:
-        """Read rows, until the deadline of the work that asks."""
-        until = CURRENT.get()
-        if until is None:
-            return MessageStore.ask(self, sql, params)
-        with self.borrowed(max(0.0, until.left_s)) as db:
-            if db is None:
-                raise until.passed
-            try:
-                db.set_progress_handler(until.is_past, STEPS)
-                return rows(db, sql, params)
-            except sqlite3.OperationalError as exc:
-                if getattr(exc, "sqlite_errorcode", None) == sqlite3.SQLITE_INTERRUPT:
-                    raise until.passed from exc
-                raise
-            finally:
-                db.set_progress_handler(None, 0)

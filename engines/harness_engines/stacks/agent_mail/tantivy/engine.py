@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -23,11 +23,12 @@ from harness_engines.lexical.tantivy import (
     first,
 )
 from harness_engines.lexical.terms import Clause, Occur, clause_terms, normalise, terms
+from harness_engines.stacks.agent_mail import faults
 from harness_engines.stacks.agent_mail.contract import (
+    LEAST,
+    MOST,
     CandidateList,
-    ChangeKind,
-    Direction,
-    DocChange,
+    Changes,
     DocumentSource,
     Emit,
     Event,
@@ -38,35 +39,28 @@ from harness_engines.stacks.agent_mail.contract import (
     MessageCandidate,
     RankingMode,
     TimeRange,
+    Weights,
+    conditions,
     names,
 )
-from harness_engines.stacks.agent_mail.pipeline import faults
 from harness_engines.stacks.agent_mail.tantivy import index
-from harness_engines.stacks.agent_mail.tantivy.index import (
-    WHOLE,
-    CheckedFile,
-    FieldCopies,
-    OpenIndex,
-    WriterOptions,
-    batches,
-    schema,
-)
+from harness_engines.stacks.agent_mail.tantivy.index import WHOLE, OpenIndex, schema
 
 ID, SENT = "message_id", "created_ts"
-LEAST, MOST = -(2**63), 2**63 - 1
-"""What a signed field holds; no message has a number beyond."""
+MUST, SHOULD = tantivy.Occur.Must, tantivy.Occur.Should
 
 
 def restricted(query: tantivy.Query, filters: Filters, schema: tantivy.Schema) -> tantivy.Query:
     """Keep of ``query`` what passes all of ``filters``; its scores stay as they are."""
-    parts = list(_parts(filters, schema))
+    parts = [
+        _any([_holds(schema, one, values) for one in of]) for of, values in conditions(filters)
+    ]
+    if not filters.time_range.is_open:
+        parts.append(_within(schema, filters.time_range))
     if not parts:
         return query
-    must = tantivy.Occur.Must
-    return tantivy.Query.boolean_query([
-        (must, query),
-        *((must, tantivy.Query.const_score_query(part, 0.0)) for part in parts),
-    ])
+    unscored = [tantivy.Query.const_score_query(part, 0.0) for part in parts if part is not None]
+    return tantivy.Query.boolean_query([(MUST, query), *((MUST, part) for part in unscored)])
 
 
 def everything(filters: Filters, schema: tantivy.Schema) -> tantivy.Query:
@@ -75,40 +69,18 @@ def everything(filters: Filters, schema: tantivy.Schema) -> tantivy.Query:
     return restricted(whole, filters, schema)
 
 
-ROLES: Mapping[Direction | None, tuple[str, ...]] = {
-    Direction.OUTBOX: ("sender_name",),
-    Direction.INBOX: ("recipients",),
-}
-"""What an agent is of a message; either where no direction is given."""
-
-
-def _parts(filters: Filters, schema: tantivy.Schema) -> Iterator[tantivy.Query]:
-    def named(column: str, *values: str) -> tantivy.Query:
-        """Match any of ``values`` whole; half a surrogate pair is in no message."""
-        held = [one for one in values if not any("\ud800" <= c <= "\udfff" for c in one)]
-        return tantivy.Query.term_set_query(schema, column, held)
-
-    if filters.project_id is not None:
-        yield among(schema, "project_id", [filters.project_id])
-    elif filters.product_projects is not None:
-        yield among(schema, "project_id", filters.product_projects)
-    if filters.importance:
-        yield named("importance", *sorted(level.value for level in filters.importance))
-    if filters.ack_required is not None:
-        yield among(schema, "ack_required", [int(filters.ack_required)])
-    if not filters.time_range.is_open:
-        yield _within(schema, filters.time_range)
-    for column, name in (
-        ("thread_id", filters.thread_id),
-        ("sender_name", filters.sender_name),
-        ("recipients", filters.recipient_name),
-    ):
-        if name is not None:
-            yield named(column, name)
-    if filters.agent_name is not None:
-        roles = ROLES.get(filters.direction, ("sender_name", "recipients"))
-        either = [(tantivy.Occur.Should, named(role, filters.agent_name)) for role in roles]
-        yield tantivy.Query.boolean_query(either)
+def _holds(schema: tantivy.Schema, column: str, values: Sequence[str | int]) -> tantivy.Query:
+    """Match any of ``values`` of a column, whole; none where the column can hold none of them."""
+    held = [
+        value
+        for value in values
+        if (
+            LEAST <= value <= MOST
+            if isinstance(value, int)
+            else not any("\ud800" <= c <= "\udfff" for c in value)
+        )
+    ]
+    return tantivy.Query.term_set_query(schema, column, held)
 
 
 def _within(schema: tantivy.Schema, asked: TimeRange) -> tantivy.Query:
@@ -126,12 +98,6 @@ def _within(schema: tantivy.Schema, asked: TimeRange) -> tantivy.Query:
     )
 
 
-def among(schema: tantivy.Schema, field: str, values: Iterable[int]) -> tantivy.Query:
-    """Match any of ``values`` of an integer field; an empty set matches nothing."""
-    held = sorted(value for value in values if LEAST <= value <= MOST)
-    return tantivy.Query.term_set_query(schema, field, held)
-
-
 def matching(
     now: OpenIndex, query: tantivy.Query, ranking: RankingMode, depth: int
 ) -> list[MessageCandidate]:
@@ -139,8 +105,8 @@ def matching(
     if ranking is RankingMode.RELEVANCE:
         return candidates(ranked(now, query, depth + 1))
     ids = ranked(now, query, depth + 1, by=SENT).documents
-    these = tantivy.Query.const_score_query(among(now.folder.schema, ID, ids), 0.0)
-    both = tantivy.Query.boolean_query([(tantivy.Occur.Must, part) for part in (query, these)])
+    these = tantivy.Query.const_score_query(_holds(now.folder.schema, ID, sorted(ids)), 0.0)
+    both = tantivy.Query.boolean_query([(MUST, query), (MUST, these)])
     score = dict(zip(*ranked(now, both, len(ids)), strict=True))
     return [MessageCandidate(message_id, score[message_id]) for message_id in ids]
 
@@ -191,7 +157,7 @@ class Compiler:
 
     schema: tantivy.Schema
     analyzer: tantivy.TextAnalyzer
-    weights: FieldCopies
+    weights: Weights
 
     def query(self, text: str) -> tantivy.Query | None:
         """Compile ``text``; None where it has no word that could be in a message."""
@@ -244,20 +210,29 @@ class Compiler:
         before = [self._match([(0, one.lower())]) for one in parts[:-1]]
         if not before or (any_of := _any(found)) is None:
             return found
-        must = tantivy.Occur.Must
-        return [tantivy.Query.boolean_query([(must, one) for one in (*before, any_of)])]
+        return [tantivy.Query.boolean_query([(MUST, one) for one in (*before, any_of)])]
 
 
 def _any(found: Sequence[tantivy.Query]) -> tantivy.Query | None:
     """Ask for any of several; None where there is none."""
     if len(found) <= 1:
         return found[0] if found else None
-    return tantivy.Query.boolean_query([(tantivy.Occur.Should, query) for query in found])
+    return tantivy.Query.boolean_query([(SHOULD, query) for query in found])
 
 
 NAME = "tantivy"
 LISTING = "tantivy_filters"
 NO_WORD = "no word to search for"
+BATCH = 1_000
+"""Messages read at once while an index is built."""
+
+
+def every(source: DocumentSource) -> Iterator[Message]:
+    """Read all messages of a source, by id."""
+    since = LEAST
+    while batch := source.fetch_batch(since, BATCH):
+        yield from batch
+        since = batch[-1].message_id
 
 
 @dataclass(slots=True)
@@ -271,8 +246,7 @@ class TantivyMailEngine:
     root: Path
     source: DocumentSource
     emit: Emit
-    weights: FieldCopies
-    written: WriterOptions = field(default_factory=WriterOptions)
+    weights: Weights
     _opened: OpenIndex | None = field(default=None, init=False)
     _compiler: Compiler = field(init=False)
     _writes: Lock = field(default_factory=Lock, init=False)
@@ -322,25 +296,23 @@ class TantivyMailEngine:
         with self._writes:
             return self._rebuild()
 
-    def update_incremental(self, changes: Sequence[DocChange]) -> int:
-        """Apply changes in one commit and count them; of several to one message the last holds."""
+    def update_incremental(self, changes: Changes) -> int:
+        """Apply changes in one commit and count them."""
         if not changes:
             return 0
         with self._writes:
             self._current()
             now = self._open()
             with faults.known():
-                last = {change.message_id: _written(change) for change in changes}
-                of, kept = now.folder.schema, [m for m in last.values() if m is not None]
-                replaced = counted(now.searcher, among(of, "message_id", last))
-                with index.writing(now.folder, self.written) as writer:
+                of, kept = now.folder.schema, [m for m in changes.values() if m is not None]
+                replaced = counted(now.searcher, _holds(of, ID, sorted(changes)))
+                with index.writing(now.folder) as writer:
                     index.sweep(self.root / index.INDEX)
-                    for message_id in last:
-                        writer.delete_documents_by_term("message_id", message_id)
+                    for message_id in changes:
+                        writer.delete_documents_by_term(ID, message_id)
                     for message in kept:
                         writer.add_document(index.document(message, of, self.weights))
-            self._opened = index.noted_index(self.root, self._open())
-            after = self._opened.searcher.num_docs
+            after = self._open().searcher.num_docs
             if after != now.searcher.num_docs - replaced + len(kept):
                 raise EngineError(f"{self.root}: {after} messages after an update. Rebuild it")
         self.emit(Event.INCREMENTAL_BATCH, {"batch_size": len(changes), "engine": NAME})
@@ -392,8 +364,7 @@ class TantivyMailEngine:
         start = perf_counter_ns()
         total = self.source.total_count()
         self.emit(Event.REBUILD_START, {"doc_count": total, "engine": NAME})
-        messages = (m for batch in batches(self.source, LEAST) for m in batch)
-        count = index.built(self.root, messages, self.written, self.weights)
+        count = index.built(self.root, every(self.source), self.weights)
         stats = IndexStats(count, (perf_counter_ns() - start) / 1e6)
         self.emit(
             Event.REBUILD_COMPLETE,
@@ -402,15 +373,5 @@ class TantivyMailEngine:
         return stats
 
     def _open(self) -> OpenIndex:
-        known = frozenset[CheckedFile]() if self._opened is None else self._opened.files
-        self._opened = index.opened(self.root, known)
+        self._opened = index.opened(self.root, self._opened)
         return self._opened
-
-
-def _written(change: DocChange) -> Message | None:
-    """Return what is kept of a changed message; None where it was deleted."""
-    if change.kind is ChangeKind.DELETE:
-        return None
-    if change.message is None or change.message.message_id != change.message_id:
-        raise EngineError(f"change of message {change.message_id} carries {change.message}")
-    return change.message

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from importlib.metadata import version
-from itertools import pairwise
+from itertools import chain, pairwise
 from operator import le
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,27 +17,12 @@ import tantivy
 
 from harness.core.digest import of_json
 from harness.core.files import replacing_folder, write_json
-from harness.core.formats import MAX_INDEX_BYTES, json_file, json_of
+from harness.core.formats import json_file, json_of
 from harness_engines.contract import EngineError, IndexUnavailable
 from harness_engines.lexical.tantivy import analyzer
 from harness_engines.lexical.terms import coded, folded, terms, words
-from harness_engines.stacks.agent_mail import budget
-from harness_engines.stacks.agent_mail.budget import Stamp
-from harness_engines.stacks.agent_mail.contract import DocumentSource, Importance, Message, names
-from harness_engines.stacks.agent_mail.pipeline import faults
-
-BATCH = 1_000
-
-
-def batches(source: DocumentSource, since_id: int) -> Iterator[Sequence[Message]]:
-    """Read all messages of higher id than ``since_id``."""
-    while batch := source.fetch_batch(since_id, BATCH):
-        ids = [since_id, *(message.message_id for message in batch)]
-        if any(after <= before for before, after in pairwise(ids)):
-            raise EngineError(f"the source gave messages out of order after id {since_id}")
-        yield batch
-        since_id = ids[-1]
-
+from harness_engines.stacks.agent_mail import faults
+from harness_engines.stacks.agent_mail.contract import Importance, Message, Weights, names
 
 META = "meta.json"
 SUFFIXES = ("fast", "fieldnorm", "idx", "pos", "store", "term")
@@ -64,21 +49,6 @@ class CheckedFile(NamedTuple):
     changed_ns: int
 
 
-def check(index: Path, known: frozenset[CheckedFile]) -> frozenset[CheckedFile]:
-    """Check the files of the last commit in ``index``; ``known`` ones are not read again."""
-    found: set[CheckedFile] = set()
-    segments = segments_of(index)
-    every = [f"{one.name}.{suffix}" for one in segments for suffix in SUFFIXES]
-    for name in (*every, *filter(None, (one.deletes for one in segments))):
-        path = index / name
-        status = path.stat()
-        seen = CheckedFile(name, status.st_size, status.st_mtime_ns)
-        if seen not in known:
-            _check_one(path)
-        found.add(seen)
-    return frozenset(found)
-
-
 def segments_of(index: Path) -> tuple[Segment, ...]:
     """List the parts of the last commit in the folder ``index``, in the order of a searcher."""
     meta = json_file(index / META)
@@ -94,21 +64,24 @@ def segments_of(index: Path) -> tuple[Segment, ...]:
         raise ValueError(f"{index / META}: not the list of an index ({exc!r})") from exc
 
 
-def sweep(index: Path) -> None:
-    """Remove lists of deleted documents that no commit names; the caller holds the writer.
+def check(
+    index: Path, segments: Iterable[Segment], known: frozenset[CheckedFile]
+) -> frozenset[CheckedFile]:
+    """Check the files of segments in ``index``; ``known`` ones are not read again."""
+    found: set[CheckedFile] = set()
+    for segment in segments:
+        every = [f"{segment.name}.{suffix}" for suffix in SUFFIXES]
+        for name in filter(None, (*every, segment.deletes)):
+            status = (index / name).stat()
+            seen = CheckedFile(name, status.st_size, status.st_mtime_ns)
+            if seen not in known:
+                _check_one(index / name, status.st_size)
+            found.add(seen)
+    return frozenset(found)
 
-    A writer that was killed before its commit leaves them, and Tantivy would give the next one the
-    same name and refuse to write it.
-    """
-    named = {one.deletes for one in segments_of(index)}
-    for path in index.glob("*.del"):
-        if path.name not in named:
-            path.unlink()
 
-
-def _check_one(path: Path) -> None:
+def _check_one(path: Path, size: int) -> None:
     """Compare a file's bytes with the CRC-32 in its footer: JSON, its length, a magic number."""
-    size = path.stat().st_size
     with path.open("rb") as file:
         file.seek(max(0, size - _TAIL.size))
         tail = file.read()
@@ -126,54 +99,42 @@ def _check_one(path: Path) -> None:
         raise ValueError(f"{path}: its bytes were altered")
 
 
-ORDER = "order.json"
+def sweep(index: Path) -> None:
+    """Remove lists of deleted documents that no commit names; the caller holds the writer.
+
+    A writer that was killed before its commit leaves them, and Tantivy would give the next one the
+    same name and refuse to write it.
+    """
+    named = {one.deletes for one in segments_of(index)}
+    for path in index.glob("*.del"):
+        if path.name not in named:
+            path.unlink()
 
 
-class SegmentIds(NamedTuple):
-    """The ids of the first and the last message of a segment in which they ascend."""
-
-    first: int
-    last: int
+Ends = Mapping[str, tuple[int, ...]]
+"""Ids of the first and the last message, by segment; empty for one whose ids do not ascend."""
 
 
-Spans = Mapping[str, SegmentIds | None]
-"""By segment; None for one whose ids do not ascend."""
-
-
-def noted_layout(index: Path) -> Spans:
-    """Read what is known of the segments in the folder ``index``; nothing where nothing is."""
-    try:
-        found = json_file(index / ORDER, most=MAX_INDEX_BYTES)
-        return {
-            name: None if ids is None else SegmentIds(*map(int, ids)) for name, ids in found.items()
-        }
-    except (OSError, ValueError, TypeError, AttributeError):
-        return {}
-
-
-def read(searcher: tantivy.Searcher, segments: Sequence[Segment], known: Spans) -> Spans:
+def ends_of(searcher: tantivy.Searcher, segments: Sequence[Segment], known: Ends) -> Ends:
     """Return what is ``known`` of ``segments``, in the searcher's order, and read what is not."""
-    found: dict[str, SegmentIds | None] = {}
+    found = dict(known)
     for at, (name, documents, _) in enumerate(segments):
-        if name in known:
-            found[name] = known[name]
-            continue
-        places = [tantivy.DocAddress(at, number) for number in range(documents)]
-        ids: list[Any] = searcher.fast_field_values("message_id", places)
-        ascends = bool(ids) and all(map(le, ids, ids[1:]))
-        found[name] = SegmentIds(ids[0], ids[-1]) if ascends else None
-    return found
+        if name not in found:
+            places = [tantivy.DocAddress(at, number) for number in range(documents)]
+            ids: list[Any] = searcher.fast_field_values("message_id", places)
+            found[name] = (ids[0], ids[-1]) if ids and all(map(le, ids, ids[1:])) else ()
+    return {segment.name: found[segment.name] for segment in segments}
 
 
-def ascend(segments: Sequence[Segment], known: Spans) -> bool:
-    """Return whether ids are known to ascend within each segment and from one to the next.
+def ascend(ends: Ends) -> bool:
+    """Return whether ids ascend within each segment and from one to the next.
 
     The last id of one may be the first of the next: then one of the two is deleted.
     """
-    spans = [known.get(segment.name) for segment in segments]
-    if not spans or None in spans:
-        return False
-    return all(one.last <= after.first for one, after in pairwise(filter(None, spans)))
+    in_order = list(chain.from_iterable(ends.values()))
+    return (
+        bool(ends) and all(ends.values()) and all(one <= then for one, then in pairwise(in_order))
+    )
 
 
 SHORTEST, LONGEST = 2, 21
@@ -236,14 +197,6 @@ _SAMPLE = Message(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class FieldCopies:
-    """How often the index holds what is in a message, where it holds the body once."""
-
-    subject: int
-    identifiers: int
-
-
 def schema() -> tantivy.Schema:
     """Build the schema."""
     builder = tantivy.SchemaBuilder()
@@ -265,7 +218,7 @@ def schema() -> tantivy.Schema:
     return builder.build()
 
 
-def fields(message: Message, weights: FieldCopies) -> dict[str, Any]:
+def fields(message: Message, weights: Weights) -> dict[str, Any]:
     """Return the value of every field of the schema for one message."""
     subject, body = coded(message.subject), coded(message.body)
     return {
@@ -285,12 +238,12 @@ def fields(message: Message, weights: FieldCopies) -> dict[str, Any]:
     }
 
 
-def document(message: Message, of: tantivy.Schema, weights: FieldCopies) -> tantivy.Document:
+def document(message: Message, of: tantivy.Schema, weights: Weights) -> tantivy.Document:
     """Make the document of ``message``, its values typed by the schema."""
     return tantivy.Document.from_dict(fields(message, weights), of)
 
 
-def schema_hash(weights: FieldCopies) -> str:
+def schema_hash(weights: Weights) -> str:
     """Digest of the fields, of what a sample message becomes in them, and of Tantivy's version."""
     sample = fields(_SAMPLE, weights)
     words = {name: analyzer("none").analyze(sample[name]) for name in TEXTS}
@@ -299,34 +252,29 @@ def schema_hash(weights: FieldCopies) -> str:
 
 
 INDEX, HASH = "index", "schema_hash.json"
+HEAP_BYTES, THREADS = 64_000_000, 1
+"""Of a writer; Tantivy needs 15 MB a thread."""
 TRIES = 3
 """A commit of another process may remove files that an opening is about to read."""
 
 
-class OpenIndex(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class OpenIndex:
     """An index at one commit."""
 
-    stamp: Stamp
+    stamp: faults.Stamp
     folder: tantivy.Index
     searcher: tantivy.Searcher
     files: frozenset[CheckedFile]
-    segments: tuple[Segment, ...]
+    ends: Ends
     """In the searcher's order; none where another commit came while the index was opened."""
     in_order: bool
-    """Whether messages are known to lie by their ids; see ``tantivy_layout``."""
+    """Whether messages lie by their ids, so that Tantivy gives equal ones in the right order."""
 
 
-class WriterOptions(NamedTuple):
-    """How an index is written; neither changes an answer."""
-
-    threads: int = 1
-    heap_bytes: int = 64_000_000
-    """Tantivy needs 15 MB a thread."""
-
-
-def stamp(root: Path) -> Stamp:
+def stamp(root: Path) -> faults.Stamp:
     """Return which commit lies in ``root``; every query asks it."""
-    found = budget.stamp(f"{root}/{INDEX}/{META}")
+    found = faults.stamp(f"{root}/{INDEX}/{META}")
     if found is None:
         raise IndexUnavailable(f"{root}: no index here. Rebuild it")
     return found
@@ -341,40 +289,36 @@ def recorded_hash(root: Path) -> str | None:
     return found if isinstance(found, str) else None
 
 
-def opened(root: Path, known: frozenset[CheckedFile]) -> OpenIndex:
-    """Open the index in ``root``; files ``known`` to be whole are not read again."""
+def opened(root: Path, before: OpenIndex | None) -> OpenIndex:
+    """Open the index in ``root``; what is known from ``before`` is not read again."""
+    files, ends = (before.files, before.ends) if before else (frozenset[CheckedFile](), {})
     for last in (False,) * (TRIES - 1) + (True,):
-        before = stamp(root)
+        seen = stamp(root)
         try:
             with faults.known():
-                files = check(root / INDEX, known)
-                index = tantivy.Index.open(str(root / INDEX))
+                segments = segments_of(root / INDEX)
+                checked = check(root / INDEX, segments, files)
+                index = _registered(tantivy.Index.open(str(root / INDEX)))
                 index.config_reader("manual")
-                index.register_tokenizer(ANALYZER, analyzer("none"))
-                searcher, segments = index.searcher(), segments_of(root / INDEX)
-                if stamp(root) != before:
-                    segments = ()
-                in_order = ascend(segments, noted_layout(root / INDEX))
-                return OpenIndex(before, index, searcher, files, segments, in_order)
+                searcher = index.searcher()
+                now = ends_of(searcher, segments, ends) if stamp(root) == seen else {}
+                return OpenIndex(seen, index, searcher, checked, now, ascend(now))
         except EngineError as exc:
-            if last or stamp(root) == before:
+            if last or stamp(root) == seen:
                 raise IndexUnavailable(f"{root}: broken ({exc}). Rebuild it") from exc
     raise AssertionError("the last try returns or raises")
 
 
-def noted_index(root: Path, now: OpenIndex) -> OpenIndex:
-    """Write down in which order messages lie, as who has just written them does."""
-    known = read(now.searcher, now.segments, noted_layout(root / INDEX))
-    with suppress(OSError):
-        write_json(root / INDEX / ORDER, known)
-    return now._replace(in_order=ascend(now.segments, known))
+def _registered(index: tantivy.Index) -> tantivy.Index:
+    index.register_tokenizer(ANALYZER, analyzer("none"))
+    return index
 
 
 @contextmanager
-def held(index: tantivy.Index, how: WriterOptions) -> Iterator[tantivy.IndexWriter]:
+def held(index: tantivy.Index) -> Iterator[tantivy.IndexWriter]:
     """Return the one writer of ``index`` and write nothing of one's own accord."""
     try:
-        writer = index.writer(how.heap_bytes, how.threads)
+        writer = index.writer(HEAP_BYTES, THREADS)
     except ValueError as exc:
         if "LockBusy" in str(exc):
             raise IndexUnavailable("another writer holds the index; try again later") from exc
@@ -386,9 +330,9 @@ def held(index: tantivy.Index, how: WriterOptions) -> Iterator[tantivy.IndexWrit
 
 
 @contextmanager
-def writing(index: tantivy.Index, how: WriterOptions) -> Iterator[tantivy.IndexWriter]:
+def writing(index: tantivy.Index) -> Iterator[tantivy.IndexWriter]:
     """Return the one writer of ``index``; commit what it wrote, or roll back on an error."""
-    with held(index, how) as writer:
+    with held(index) as writer:
         try:
             yield writer
             writer.commit()
@@ -397,31 +341,22 @@ def writing(index: tantivy.Index, how: WriterOptions) -> Iterator[tantivy.IndexW
             raise
 
 
-def built(root: Path, messages: Iterable[Message], how: WriterOptions, weights: FieldCopies) -> int:
+def built(root: Path, messages: Iterable[Message], weights: Weights) -> int:
     """Index ``messages`` beside ``root`` and put it there; an error leaves the old index."""
-    with faults.known(), _others_kept_out(root, how), replacing_folder(root) as beside:
+    with faults.known(), ExitStack() as until_replaced:
+        with suppress(EngineError), faults.known():  # others are kept out of what will be replaced
+            until_replaced.enter_context(held(tantivy.Index.open(str(root / INDEX))))
+        beside = until_replaced.enter_context(replacing_folder(root))
         (beside / INDEX).mkdir()
-        new = tantivy.Index(schema(), path=str(beside / INDEX))
-        new.register_tokenizer(ANALYZER, analyzer("none"))
+        new = _registered(tantivy.Index(schema(), path=str(beside / INDEX)))
         count = 0
-        with writing(new, how) as writer:
+        with writing(new) as writer:
             for message in messages:
                 writer.add_document(document(message, new.schema, weights))
                 count += 1
         new.reload()
-        searcher = new.searcher()
-        if searcher.num_docs != count:
-            raise EngineError(f"{searcher.num_docs} of {count} messages were indexed")
-        known = read(searcher, segments_of(beside / INDEX), {})
-        write_json(beside / INDEX / ORDER, known)
+        indexed = new.searcher().num_docs
+        if indexed != count:
+            raise EngineError(f"{indexed} of {count} messages were indexed")
         write_json(beside / HASH, {"sha256": schema_hash(weights)})
     return count
-
-
-@contextmanager
-def _others_kept_out(root: Path, how: WriterOptions) -> Iterator[None]:
-    """Hold the writer of the index that will be replaced, where there is one that opens."""
-    with ExitStack() as until_replaced:
-        with suppress(EngineError), faults.known():
-            until_replaced.enter_context(held(tantivy.Index.open(str(root / INDEX)), how))
-        yield

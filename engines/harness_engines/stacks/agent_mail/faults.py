@@ -1,12 +1,16 @@
-"""A time budget of engines that are late, and the kill switch in a file."""
+"""Parts that fail or are late: every failure is of four kinds, and every part may have a deadline.
+
+Section 9.1 has the four kinds. A budget is shared among the tiers of a chain.
+"""
 
 from __future__ import annotations
 
-import logging
 import os
+import sqlite3
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import partial
@@ -15,12 +19,67 @@ from threading import Event, Lock, Thread
 from time import perf_counter_ns
 from typing import NamedTuple, TypeVar
 
-from harness.core.errors import BadFile, UnknownName
-from harness.core.reading import Malformed, text_of
-from harness_engines.contract import EngineError
-from harness_engines.stacks.agent_mail.pipeline.plan import KillSwitch
+from harness.core.errors import ModelNotReady
+from harness_engines.contract import EngineError, FeatureUnavailable, SearchError
 
+Doc = TypeVar("Doc")
 Result = TypeVar("Result")
+_WAITED = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
+"""SQLite waited for another process, and would wait again for each message."""
+
+
+@contextmanager
+def known() -> Iterator[None]:
+    """Return one of the four kinds, whatever was raised."""
+    try:
+        yield
+    except (SearchError, KeyboardInterrupt, SystemExit, GeneratorExit):
+        raise
+    except ModelNotReady as exc:
+        raise FeatureUnavailable(str(exc)) from exc
+    except BaseException as exc:
+        raise EngineError(f"{type(exc).__name__}: {exc}") from exc
+
+
+@contextmanager
+def of_leg(name: str) -> Iterator[None]:
+    """Prefix what goes wrong in a leg with its name; its kind stays."""
+    try:
+        with known():
+            yield
+    except SearchError as exc:
+        raise type(exc)(f"{name}: {exc}") from exc
+
+
+def salvaged(
+    hydrate: Callable[[Sequence[int]], Mapping[int, Doc]], lost: dict[int, str]
+) -> Callable[[Sequence[int]], Mapping[int, Doc]]:
+    """Read documents one by one where some cannot be read together; ``lost`` learns why."""
+
+    def read(message_ids: Sequence[int]) -> Mapping[int, Doc]:
+        try:
+            with known():
+                return hydrate(message_ids)
+        except SearchError as exc:
+            code = getattr(exc.__cause__, "sqlite_errorcode", None)
+            if code is not None and code & 0xFF in _WAITED:
+                raise
+            found: dict[int, Doc] = {}
+            unread: dict[int, str] = {}
+            for one in message_ids:
+                try:
+                    with known():
+                        found.update(hydrate([one]))
+                except SearchError as why:
+                    unread[one] = str(why)
+            if not found:
+                raise
+        lost.update(unread)
+        return found
+
+    return read
+
+
 NS_A_MS = 1_000_000
 HALF = 2
 
@@ -105,24 +164,6 @@ class ServiceParts:
             return done.result()
 
 
-SWITCH_LOG = logging.getLogger("engines.mail.switch")
-NAME = "SEARCH_ENGINE"
-HINT = f"Write one line {NAME}=fts5, tantivy, shadow, hybrid or hybrid_rerank"
-
-
-def value_in(path: Path) -> str:
-    """Read the value of ``SEARCH_ENGINE`` in a file of ``NAME=value`` lines; ``#`` is a comment."""
-    try:
-        lines = text_of(path).splitlines()
-    except (OSError, Malformed) as exc:
-        raise BadFile(path, f"cannot be read ({exc})", HINT) from exc
-    said = [line.split("=", 1) for line in lines if line.strip() and not line.startswith("#")]
-    values = [pair[-1].strip().strip("\"'") for pair in said if pair[0].strip() == NAME]
-    if len(values) != 1:
-        raise BadFile(path, f"sets {NAME} {len(values)} times", HINT)
-    return values[0]
-
-
 Stamp = tuple[int, int, int]
 
 
@@ -133,29 +174,3 @@ def stamp(path: Path | str) -> Stamp | None:
     except OSError:
         return None
     return found.st_ino, found.st_mtime_ns, found.st_size
-
-
-@dataclass(slots=True)
-class SwitchFile:
-    """The file, and what it said last; one that is spoilt later changes nothing but the log."""
-
-    path: Path
-    _seen: Stamp | None = field(init=False)
-    _value: KillSwitch | None = field(init=False)
-
-    def __post_init__(self) -> None:
-        """Read the file."""
-        self._seen = stamp(self.path)
-        self._value = KillSwitch.read(value_in(self.path))
-
-    def read(self) -> KillSwitch | None:
-        """Return what the file says now, or said when it could last be read."""
-        seen = stamp(self.path)
-        if seen != self._seen:
-            self._seen = seen
-            try:
-                self._value = KillSwitch.read(value_in(self.path))
-                SWITCH_LOG.warning("%s is now %s", NAME, self._value or "unset")
-            except (BadFile, UnknownName) as exc:
-                SWITCH_LOG.error("%s stays %s: %s", NAME, self._value or "unset", exc)
-        return self._value
