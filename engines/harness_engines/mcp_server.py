@@ -37,14 +37,11 @@ KINDS = {
     "float": "a number",
     "finite": "a finite number",
     "string": "a text",
-}
-"""What is meant, by how pydantic begins the type of an error."""
-BOUNDS = {
     "greater_than_equal": "at least {ge}",
     "less_than_equal": "at most {le}",
     "literal_error": "{expected}",
 }
-"""The same of errors that carry what is allowed."""
+"""What is meant, by how pydantic begins the type of an error."""
 
 
 class RefusalCode(StrEnum):
@@ -138,10 +135,8 @@ def _sentence(name: str, error: ErrorDetails, known: Sequence[str]) -> str:
         return str(UnknownName("parameter", name, known))
     if kind == "value_error":
         return f"{name}: {about['error']}"
-    if kind in BOUNDS:
-        return f"{name} is {shown}, give {BOUNDS[kind].format(**about)}"
-    meant = next((said for start, said in KINDS.items() if kind.startswith(start)), "")
-    return f"{name} is {shown}, give {meant}" if meant else f"{name} is {shown}: {error['msg']}"
+    meant = next((f", give {said}" for at, said in KINDS.items() if kind.startswith(at)), "")
+    return f"{name} is {shown}" + (meant.format(**about) or f": {error['msg']}")
 
 
 def parameters(takes: type[BaseModel]) -> dict[str, Any]:

@@ -40,7 +40,7 @@ _HOLDS: Mapping[str, str] = {
         " JOIN agents AS a ON a.id = r.agent_id WHERE a.name = ?)"
     ),
 }
-"""How a column is asked for the values that it may hold."""
+"""The condition that a column holds one of some values."""
 
 
 class Where(NamedTuple):
