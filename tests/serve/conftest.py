@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import cache
@@ -77,17 +78,24 @@ def _page(found: ReportInput) -> str:
     return to_page([replace(found, apart=())])
 
 
-@pytest.fixture
-def site(tmp_path: Path) -> Path:
-    """Write ``reports`` with a decision, and ``out`` with a run of its own and a pool."""
-    write_decision(tmp_path / "reports", "mail")
+@pytest.fixture(scope="session")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Write ``reports`` with a decision, and ``out`` with a run of its own and a pool, once."""
+    root = tmp_path_factory.mktemp("site")
+    write_decision(root / "reports", "mail")
     for name in ("report.md", "junit.xml"):
-        write_text(tmp_path / "reports" / name, f"<{name} of a report>")
-    work = tmp_path / "out" / "mine" / "work"
+        write_text(root / "reports" / name, f"<{name} of a report>")
+    work = root / "out" / "mine" / "work"
     kept = Layout(work / "build" / "mail", work / "perf", work / "cache")
-    write_compared(tmp_path / "out" / "mine", kept)
-    make_pool(tmp_path / "out" / "pool.qrels")
-    return tmp_path
+    write_compared(root / "out" / "mine", kept)
+    make_pool(root / "out" / "pool.qrels")
+    return root
+
+
+@pytest.fixture
+def site(written: Path, tmp_path: Path) -> Path:
+    """Copy it, for a test to do with as it likes."""
+    return shutil.copytree(written, tmp_path, dirs_exist_ok=True)
 
 
 @pytest.fixture
