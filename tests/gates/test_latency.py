@@ -286,3 +286,14 @@ def test_a_budget_is_scaled_by_the_reference_work(
         assert f"budget scaled to {1 / reference_ms:.3g} ms" in finding.reason
     else:
         assert "further from 1 than a factor of 2" in finding.reason
+
+
+@pytest.mark.parametrize(("per_query", "fewest"), [(False, 86), (True, 72)])
+def test_the_fewest_queries_are_enough(per_query: bool, fewest: int) -> None:  # noqa: FBT001
+    asked = RATIO | {"per_query": per_query, "percent": "p95"}
+    few = judged("latency_ratio", gate_inputs.race(0.1, count=fewest - 1), **asked)
+    assert (few.cause, few.remedy) == (
+        Cause.TOO_FEW,
+        "race 1 more query: race.queries in params.yaml",
+    )
+    assert judged("latency_ratio", gate_inputs.race(0.1, count=fewest), **asked).estimate

@@ -213,6 +213,8 @@ def test_a_judged_sample_settles_it_in_a_sentence(rule: str, verdict: Verdict) -
     assert "judge a sample of" in few.remedy
     finding = ask(with_sample(of, sampled(of, truth, round(1.1 * size))), rule)
     assert finding.verdict is verdict, finding.reason
+    assert finding.p_value is not None
+    assert (finding.p_value < 0.025) is (verdict is Verdict.PASS)
     assert "that were drawn and judged by ada none is, so at most" in finding.reason
 
 
