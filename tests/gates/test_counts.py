@@ -141,6 +141,14 @@ def test_what_was_passed_over_is_not_taken_for_equal(why: str) -> None:
         check_compared(classed(["exact"] * 90 + [why] * 10))
 
 
+def test_what_one_arm_did_not_answer_needs_no_comparison() -> None:
+    lost = failing(10, count=100)
+    told = gate_inputs.agreement(100, "Jaccard@50", None, ["error"] * 10 + ["exact"] * 90)
+    check_compared(replace(lost, agreement=told))
+    with pytest.raises(EvidenceError, match="new did not answer 10 queries that count as compared"):
+        check_compared(lost)
+
+
 @pytest.mark.slow
 def test_queries_that_were_never_compared_are_refused() -> None:
     few = gate_inputs.agreement(50, "Jaccard@50", None)
