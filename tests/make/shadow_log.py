@@ -14,7 +14,7 @@ from harness.agreement import Class
 from harness.core.run import Status
 from harness.corpus.prepared import Prepared
 from harness.shadow import log
-from harness.shadow.comparison import LiveComparison
+from harness.shadow.comparison import Export, LiveComparison
 from harness.shadow.log import LogContents, LogWriter
 from harness.shadow.pair import (
     Attempt,
@@ -103,11 +103,12 @@ def comparison(
     slices: Slices | None = None,
     recording: Recording = RECORDING,
     limits: Limits = LIMITS,
+    export: Export | None = None,
 ) -> LiveComparison:
     """Compare every query, unless told otherwise."""
     sampling = Sampling(rate=rate, seed=1)
     settings = ComparisonSettings(sampling=sampling, limits=limits, recording=recording)
-    return LiveComparison(folder, start, settings, slices)
+    return LiveComparison(folder, start, settings, slices, export)
 
 
 def drained(made: LiveComparison) -> LogContents:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 import pickle
 import zlib
 from collections.abc import Callable
@@ -16,7 +17,7 @@ import pytest
 from harness.agreement import Class
 from harness.core.engine import Hit, Manifest
 from harness.core.errors import BadFile
-from harness.shadow.http import recorded, unpacked
+from harness.shadow.http import BETWEEN, recorded, unpacked
 from harness.shadow.server import Backend, TrafficReading, Unreadable, UnresolvedPointer, pointed
 from harness.shadow.settings import http_reading
 from tests.make.shadow_log import comparison
@@ -190,6 +191,12 @@ def test_ready_files_are_readings(name: str) -> None:
     assert reading.request.text.startswith(("/body/", "/query/"))
 
 
+IN_BODY = TrafficReading.model_validate({
+    **READING.model_dump(),
+    "request": {
+        "compared": ["POST /search"], "text": "/body/query/words", "k": "/body/n", "k_absent": 10,
+    },
+})  # fmt: skip
 LOG = """\
 203.0.113.9 - - [27/Nov/2026:17:01:48 +0000] "GET /search?q=red+kettle&size=5 HTTP/1.1" 200 222 "-" "curl/8"
 203.0.113.9 - bea [27/Nov/2026:17:01:49 +0000] "DELETE /search?q=no HTTP/1.1" 200 2 "-" "curl/8"
@@ -198,19 +205,55 @@ LOG = """\
 """  # noqa: E501  lines of an access log
 
 
+BODY = json.dumps({"query": {"words": "\u00fcber"}, "n": 3}).encode()
+HAR = {
+    "log": {
+        "entries": [
+            {"request": {"method": "GET", "url": "https://a.test/search?q=red+kettle"}},
+            {"request": {"method": "GET", "url": "https://a.test"}},
+            {"request": {"method": "GET", "url": "https://a.test/search?q=%C3%BCber"}},
+        ]
+    }
+}
+GOR = b"".join([
+    b"1 a1 1700000000\nGET /search?q=red+kettle HTTP/1.1\r\nHost: a.test\r\n\r\n", BETWEEN,
+    b"2 a1 1700000001\nHTTP/1.1 200 OK\r\n\r\n{}", BETWEEN,
+    b"1 a2 1700000002\nGET /search?q=%C3%BCber HTTP/1.1\r\nHost: a.test\r\n\r\n", BETWEEN,
+])  # fmt: skip
+POST = b"".join([
+    b"1 a1 1700000000\nPOST /search HTTP/1.1\r\nContent-Type: application/json\r\n",
+    b"Content-Encoding: gzip\r\n\r\n", gzip.compress(BODY, mtime=0), BETWEEN,
+])  # fmt: skip
+HAR_POST = {
+    "log": {
+        "entries": [
+            {"request": {"method": "POST", "url": "/search", "postData": {"text": BODY.decode()}}}
+        ]
+    }
+}
+
+
 @pytest.mark.parametrize(
-    "content",
+    ("content", "reading", "texts"),
     [
-        pytest.param(LOG.encode("latin-1"), id="log"),
-        pytest.param(gzip.compress(LOG.encode()), id="log.gz"),
+        pytest.param(LOG.encode("latin-1"), READING, ["red kettle", "\u00fcber"], id="log"),
+        pytest.param(
+            gzip.compress(LOG.encode()), READING, ["red kettle", "\u00fcber"], id="log.gz"
+        ),
+        pytest.param(json.dumps(HAR).encode(), READING, ["red kettle", "\u00fcber"], id="har"),
+        pytest.param(GOR, READING, ["red kettle", "\u00fcber"], id="gor"),
+        pytest.param(POST, IN_BODY, ["\u00fcber"], id="posted"),
+        pytest.param(json.dumps(HAR_POST).encode(), IN_BODY, ["\u00fcber"], id="har posted"),
     ],
 )
-def test_the_requests_that_are_named_are_queries(tmp_path: Path, content: bytes) -> None:
+def test_the_requests_that_are_named_are_queries(
+    tmp_path: Path, content: bytes, reading: TrafficReading, texts: list[str]
+) -> None:
     path = tmp_path / ("recording.gz" if content[:2] == b"\x1f\x8b" else "recording")
     path.write_bytes(content)
-    found = list(recorded(path, READING))
-    assert [one.text for one in found] == ["red kettle", "\u00fcber"]
-    assert len({one.query_id for one in found}) == 2
+    found = list(recorded(path, reading))
+    assert [one.text for one in found] == texts
+    assert len({one.query_id for one in found}) == len(texts)
 
 
 @pytest.mark.parametrize(
@@ -218,6 +261,7 @@ def test_the_requests_that_are_named_are_queries(tmp_path: Path, content: bytes)
     [
         (LOG.replace("GET", "PUT").encode(), "none of its 3 requests"),
         (LOG.replace("?q=", "?p=").encode(), "request 1 is not as the file of the reading says"),
+        (b'{"log": 7}', "is not a HAR file"),
     ],
 )
 def test_what_is_no_recording_is_named(tmp_path: Path, content: bytes, says: str) -> None:

@@ -6,9 +6,10 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from queue import Queue
-from typing import cast
+from typing import Any, cast
 
 import pytest
+from opentelemetry import metrics, trace
 
 from harness.agreement import Class
 from harness.core.engine import Answer
@@ -17,6 +18,7 @@ from harness.core.run import Status
 from harness.shadow import log
 from harness.shadow.comparison import Shadowed
 from harness.shadow.record import ProblemKind
+from harness.shadow.telemetry import to_opentelemetry
 from harness.shadow.worker import ProcessWorker
 from tests.make.shadow_log import HASTY, LIMITS, comparison, drained, here, in_process
 from tests.shadow.arms import MANIFEST, OTHER, Arm, Plain, arm, given, hits
@@ -186,3 +188,50 @@ def test_a_failure_of_our_own_is_counted_and_not_served(tmp_path: Path) -> None:
     said = [one for one in found.degradations if one.kind is ProblemKind.NOT_TAKEN]
     assert len({one.cause for one in said}) == 3
     assert sum(one.times for one in said) == 7
+
+
+class Reported(list[tuple[Any, ...]]):
+    """A meter, its instruments, a tracer and its spans: all that is reported is in the list."""
+
+    def named(self, name: str, **_: str) -> Reported:
+        made = Reported()
+        made.add = made.record = lambda *said: self.append((name, *said))  # type: ignore[attr-defined]
+        return made
+
+    create_counter = create_histogram = named
+
+    def start_span(self, name: str, *, attributes: dict[str, object], start_time: int) -> Reported:
+        made = Reported()
+        made.end = lambda until: self.append((name, attributes["outcome"], until - start_time))  # type: ignore[attr-defined]
+        return made
+
+
+@pytest.fixture
+def reported(monkeypatch: pytest.MonkeyPatch) -> Reported:
+    found = Reported()
+    monkeypatch.setattr(metrics, "get_meter", lambda _: found)
+    monkeypatch.setattr(trace, "get_tracer", lambda _: found)
+    return found
+
+
+def test_each_attempt_is_reported_as_it_is_logged(tmp_path: Path, reported: Reported) -> None:
+    with comparison(tmp_path, here(arm()), export=to_opentelemetry()) as made:
+        for text in ("ab", "zzz", "secret words"):
+            Shadowed(Arm(), made).search(text, 10, client="Judy!")
+        logged = drained(made).observations
+    outcomes = [one.outcome.value for one in logged]
+    counted = [said["outcome"] for name, _, *(said,) in by(reported, "shadow.attempts")]
+    assert sorted(counted) == sorted(outcomes)
+    spans = {(outcome, ns) for _, outcome, ns in by(reported, "shadow.attempt")}
+    assert spans == {
+        (one.outcome.value, one.candidate.elapsed_ns) for one in logged if one.candidate
+    }
+    assert len(by(reported, "shadow.duration")) == 2 * len(logged)
+    assert [one[1] for one in by(reported, "shadow.jaccard")] == [
+        one.jaccard for one in logged if one.jaccard is not None
+    ]
+    assert not any(word in str(reported) for word in ("secret", "Judy!"))
+
+
+def by(found: Reported, name: str) -> list[tuple[Any, ...]]:
+    return [one for one in found if one[0] == name]
