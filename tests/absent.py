@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import re
+import ast
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
@@ -14,8 +15,8 @@ SLICES = (
     "tune",
 )  # fmt: skip
 """Folders below ``harness`` that nothing else rests on."""
-NAMED = re.compile(r"^(?:from|import) (harness|tests)\.([\w.]+)(?: import (\w+))?", re.MULTILINE)
-"""What a file imports when it is read; what a test imports by itself is its own affair."""
+WHOLE = frozenset({"test_pipeline.py"})
+"""Files about the code as a whole: they need every slice."""
 
 
 @cache
@@ -26,14 +27,26 @@ def absent() -> frozenset[str]:
 
 @cache
 def needs_absent(path: Path) -> bool:
-    """Return whether a file of tests imports a slice that is not there, or one that does."""
-    if path.parent != TESTS and path.relative_to(TESTS).parts[0] in absent():
+    """Return whether a file or a folder of tests imports, when it is read, what is not there."""
+    if path.is_dir():
+        conftest = path / "conftest.py"
+        return path.name in absent() or (conftest.is_file() and needs_absent(conftest))
+    return path.name in WHOLE or any(_lacks(module) for module in _imported(path))
+
+
+def _imported(path: Path) -> Iterator[str]:
+    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module
+            yield from (f"{node.module}.{one.name}" for one in node.names)
+
+
+def _lacks(module: str) -> bool:
+    parts = module.split(".")
+    if parts[0] == "harness" and absent().intersection(parts[1:2]):
         return True
-    for package, module, name in NAMED.findall(path.read_text(encoding="utf-8")):
-        if package == "harness" and module.partition(".")[0] in absent():
-            return True
-        of = TESTS / module.replace(".", "/")
-        files = (of.with_suffix(".py"), of / f"{name}.py", of / "conftest.py")
-        if package == "tests" and any(needs_absent(file) for file in files if file.is_file()):
-            return True
-    return False
+    follow = parts[0] in {"tests", "benchmarks"} or (
+        parts[0] == "harness" and bool(set(SLICES).intersection(parts[1:2]))
+    )
+    file = TESTS.parent.joinpath(*parts).with_suffix(".py")
+    return follow and file.is_file() and needs_absent(file)

@@ -91,9 +91,8 @@ def pytest_xdist_auto_num_workers() -> int | None:
 
 def pytest_ignore_collect(collection_path: Path) -> bool | None:
     """Pass over what tests a slice that was deleted."""
-    if collection_path.suffix == ".py" and absent() and needs_absent(collection_path):
-        return True
-    return None
+    test = collection_path.suffix == ".py" or collection_path.is_dir()
+    return True if test and absent() and needs_absent(collection_path) else None
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
