@@ -135,6 +135,9 @@ def test_the_same_answers_pass_by_two_attempts_of_the_first_candidate(
     assert quality.estimate is not None
     assert quality.estimate.low > -0.02
     assert (quality.p_value or 1) <= 0.00625 * (attempts or 1)
+    given = load_policy(tmp_path / "policy.toml")
+    (unlogged,) = decide(given, {"step0": same(count)}, now=NOW)
+    assert unlogged.findings == step.findings
 
 
 @pytest.mark.parametrize(

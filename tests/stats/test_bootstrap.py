@@ -126,6 +126,9 @@ def test_mean_over_uneven_clusters_is_the_mean_over_queries() -> None:
     )
     assert estimate.value == pytest.approx(values.mean())
     assert 0.0 <= estimate.low < estimate.value < estimate.high <= 1.0
+    ones, clusters = np.array([1.0] * 7 + [0.0]), np.array([0, 0, 1, 1, 1, 2, 3, 4])
+    estimate = bca(ones, confidence=0.9, resamples=2_000, seed=1, clusters=clusters)
+    assert estimate.high == 1.0, "a third of the draws leave the 0 out, and divide by their sizes"
 
 
 @pytest.mark.slow
