@@ -22,7 +22,7 @@ from harness.corpus.judgements import JudgingPair, Label, Pool, read_held
 from harness.corpus.prepared import DATA_MANIFEST
 from harness.corpus.runs import read_run
 from harness.judge.judge import Merged, merge
-from harness.load.files import TRIALS
+from harness.load.trial import TRIALS
 from harness.migrate import ledger
 from harness.migrate import moves as migrate
 from harness.pipeline.experiments import EXPERIMENTS

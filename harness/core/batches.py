@@ -6,19 +6,24 @@ import hashlib
 import os
 import pickle
 import signal
-from collections import Counter, deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, ThreadPoolExecutor
+from concurrent.futures import (
+    FIRST_COMPLETED,
+    CancelledError,
+    Future,
+    ProcessPoolExecutor,
+    ThreadPoolExecutor,
+)
 from concurrent.futures import Executor as FuturesExecutor
 from concurrent.futures import wait as wait_for
-from contextlib import closing, contextmanager, suppress
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import closing, contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from importlib.util import find_spec
 from multiprocessing import get_context, parent_process
-from multiprocessing.connection import Connection, wait
-from multiprocessing.context import SpawnProcess
+from multiprocessing.connection import wait
 from pathlib import Path
 from threading import Event, Thread
 from typing import Any, Protocol
@@ -133,147 +138,6 @@ def map_batches(
     current().each(work, missing, advance, threads)
 
 
-MAX_DEATHS = 3
-"""Processes that one batch may lose: the fault is then in the batch."""
-STOPPED_S = 5.0
-ProcessesTold = int | tuple[type[HarnessError], str] | None
-"""Steps; what was raised; or that the batch is done."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Worker:
-    number: int
-    process: SpawnProcess
-    pipe: Connection
-
-
-@dataclass(slots=True, eq=False)
-class Processes:
-    """Shares batches among so many processes."""
-
-    count: int
-    folder: Path
-    tell: Callable[[str], object]
-    _idle: list[_Worker] = field(default_factory=list)
-    _all: dict[int, _Worker] = field(default_factory=dict)
-
-    def each(self, work: Work, batches: Sequence[Batch], advance: Advance, threads: int) -> None:  # noqa: ARG002  one thread a process
-        """Do every batch."""
-        packed = pickle.dumps(work)
-        left, busy = deque(batches), dict[Any, tuple[_Worker, Batch]]()
-        deaths: Counter[Any] = Counter()
-        try:
-            while left or busy:
-                while left and (worker := self._free(len(busy))):
-                    batch = left.popleft()
-                    busy[worker.pipe] = worker, batch
-                    with suppress(OSError):  # a dead one is heard below
-                        worker.pipe.send((packed, batch))
-                for pipe in wait([*busy]):
-                    worker, batch = busy[pipe]
-                    try:
-                        told: ProcessesTold = worker.pipe.recv()
-                    except (EOFError, OSError):
-                        del busy[pipe]
-                        self._buried(worker, batch, deaths)
-                        left.appendleft(batch)
-                        continue
-                    if isinstance(told, int):
-                        advance(told)
-                        continue
-                    del busy[pipe]
-                    self._idle.append(worker)
-                    if told is not None:
-                        raised, said = told
-                        raise raised(said)
-        finally:
-            for worker, _ in busy.values():
-                self._end(worker)
-
-    def _free(self, busy: int) -> _Worker | None:
-        """Return a process without work, started where there are fewer than there may be."""
-        if self._idle:
-            return self._idle.pop()
-        if busy >= self.count:
-            return None
-        number = next(n for n in range(1, self.count + 1) if n not in self._all)
-        context = get_context("spawn")
-        ours, theirs = context.Pipe()
-        process = context.Process(target=_serve, args=(theirs,), daemon=True)
-        process.start()
-        theirs.close()
-        self._all[number] = _Worker(number, process, ours)
-        return self._all[number]
-
-    def _buried(self, worker: _Worker, batch: Batch, deaths: Counter[Any]) -> None:
-        self._end(worker)
-        deaths[batch.part] += 1
-        code = worker.process.exitcode
-        if deaths[batch.part] == MAX_DEATHS:
-            raise InvalidArm(
-                f"{MAX_DEATHS} processes died at the same work, the last with exit code {code}."
-                " What was done before is kept: run the same command again, with fewer workers if"
-                " memory was short"
-            )
-        self.tell(f"worker {worker.number} died with exit code {code}: another one takes its batch")
-
-    def _end(self, worker: _Worker) -> None:
-        self._all.pop(worker.number, None)
-        if worker.process.is_alive():
-            worker.process.terminate()
-        worker.process.join(STOPPED_S)
-        worker.pipe.close()
-
-    def close(self) -> None:
-        """End all processes."""
-        for worker in [*self._all.values()]:
-            self._end(worker)
-        self._idle.clear()
-
-
-@contextmanager
-def processes(count: int, folder: Path, tell: Callable[[str], object]) -> Iterator[Processes]:
-    """Share batches among ``count`` processes until the block ends.
-
-    ``folder`` is for what they exchange; ``tell`` is told of each process that was lost.
-    """
-    found = Processes(count, folder, tell)
-    try:
-        yield found
-    finally:
-        found.close()
-
-
-def _serve(client: Connection) -> None:
-    """Be a process: do batch after batch until there is no client."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    Thread(target=_end_with_parent, daemon=True).start()
-    known: tuple[bytes, Work] | None = None
-    while True:
-        try:
-            packed, batch = client.recv()
-        except EOFError:
-            return
-        try:
-            if known is None or known[0] != packed:
-                known = packed, pickle.loads(packed)  # noqa: S301  by this program, over a pipe
-            for done in written(known[1], batch):
-                client.send(done)
-        except HarnessError as exc:
-            client.send((HarnessError, str(exc)))
-        except BaseException as exc:  # noqa: BLE001  a panic of a Rust engine is no Exception
-            client.send((InvalidArm, f"{type(exc).__name__}: {exc}"))
-        else:
-            client.send(None)
-
-
-def _end_with_parent() -> None:
-    parent = parent_process()
-    if parent is not None:
-        wait([parent.sentinel])
-        os._exit(1)
-
-
 PACKAGES = ("harness", "harness_engines")
 KINDS = ("*.py", "*.toml")
 PACKAGED = "packaged"
@@ -311,7 +175,9 @@ def _named() -> list[tuple[str, Path]]:
 CONNECT_S, TURN_S = 20, 1.0
 QUOTED = 300
 AGAIN = "What was done before is kept: run the same command again"
-FuturesTold = tuple[type[HarnessError], str] | None
+MAX_DEATHS = 3
+"""Processes that one batch may lose: the fault is then in the batch."""
+Told = tuple[type[HarnessError], str] | None
 """What the work raised."""
 
 
@@ -326,20 +192,87 @@ class Futures:
 
     def each(self, work: Work, batches: Sequence[Batch], advance: Advance, threads: int) -> None:  # noqa: ARG002  up to the workers
         """Do every batch."""
+        self.share(work, {one.part: one for one in batches}, advance)
+
+    def share(self, work: Work, left: dict[Path, Batch], advance: Advance) -> None:
+        """Do the batches that are ``left``, and take out each that is done."""
         packed, code = pickle.dumps(work), code_sha256()
-        doing = {self.executor.submit(_on_worker, packed, one, code): one for one in batches}
-        left = {*doing}
+        doing = {self.executor.submit(_on_worker, packed, one, code): one for one in left.values()}
+        waiting = {*doing}
         try:
-            while left:
-                done, left = wait_for(left, timeout=TURN_S, return_when=FIRST_COMPLETED)
+            while waiting:
+                done, waiting = wait_for(waiting, timeout=TURN_S, return_when=FIRST_COMPLETED)
                 if not (done or self.alive()):
                     raise HarnessError(f"the executor is gone. {AGAIN}")
-                for future in done:
+                for future in sorted(done, key=_failed):
                     _check(future, doing[future])
                     advance(doing[future].steps)
+                    del left[doing[future].part]
         finally:
-            for future in left:
+            for future in waiting:
                 future.cancel()
+
+
+class Processes:
+    """Shares batches among processes of this machine; where one dies, new ones go on."""
+
+    def __init__(self, count: int, folder: Path, tell: Callable[[str], object]) -> None:
+        self.folder, self._count, self._tell = folder, count, tell
+        self._pool: ProcessPoolExecutor | None = None
+
+    def each(self, work: Work, batches: Sequence[Batch], advance: Advance, threads: int) -> None:  # noqa: ARG002  one thread a process
+        """Do every batch."""
+        left, deaths = {one.part: one for one in batches}, 0
+        while left:
+            before = len(left)
+            if self._pool is None:
+                context = get_context("spawn")
+                self._pool = ProcessPoolExecutor(self._count, context, initializer=_begin)
+            try:
+                Futures(self._pool, self.folder).share(work, left, advance)
+            except BrokenProcessPool as exc:
+                self.close()
+                deaths = deaths + 1 if len(left) == before else 1
+                if deaths == MAX_DEATHS:
+                    raise InvalidArm(
+                        f"{MAX_DEATHS} processes died at the same work. {AGAIN}, with fewer workers"
+                        " if memory was short"
+                    ) from exc
+                self._tell("a worker died: another one takes its batch")
+            except BaseException:
+                self.close()
+                raise
+
+    def close(self) -> None:
+        """End all processes, whatever they do."""
+        pool, self._pool = self._pool, None
+        if pool is not None:
+            for process in [*(pool._processes or {}).values()]:  # noqa: SLF001  nothing else ends them
+                process.terminate()
+            pool.shutdown(cancel_futures=True)
+
+
+@contextmanager
+def processes(count: int, folder: Path, tell: Callable[[str], object]) -> Iterator[Processes]:
+    """Share batches among ``count`` processes until the block ends.
+
+    ``folder`` is for what they exchange; ``tell`` is told of each process that was lost.
+    """
+    with closing(Processes(count, folder, tell)) as found:
+        yield found
+
+
+def _begin() -> None:
+    """Begin a process: an interrupt is for its parent, and it ends with that."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    parent = parent_process()
+    if parent is not None:
+        wait([parent.sentinel])
+        os._exit(1)
 
 
 @contextmanager
@@ -360,12 +293,18 @@ def cluster(address: str, folder: Path, tell: Callable[[str], object]) -> Iterat
         client.close(timeout=CONNECT_S)
 
 
-def _check(future: Future[FuturesTold], batch: Batch) -> None:
+def _failed(future: Future[Told]) -> bool:
+    return future.cancelled() or future.exception() is not None
+
+
+def _check(future: Future[Told], batch: Batch) -> None:
     """Raise what a batch raised."""
     try:
         told = future.result()
     except CancelledError as exc:
         raise HarnessError(f"the executor is gone. {AGAIN}") from exc
+    except BrokenProcessPool:
+        raise
     except Exception as exc:
         raise InvalidArm(f"{one_line(str(exc), QUOTED)}. {AGAIN}") from exc
     if told is not None:
@@ -378,7 +317,7 @@ def _check(future: Future[FuturesTold], batch: Batch) -> None:
         )
 
 
-def _on_worker(packed: bytes, batch: Batch, code: str) -> FuturesTold:
+def _on_worker(packed: bytes, batch: Batch, code: str) -> Told:
     """Do one batch on a worker; return what it raised."""
     if code != code_sha256():
         return HarnessError, "a worker has another version of the program"
@@ -387,7 +326,7 @@ def _on_worker(packed: bytes, batch: Batch, code: str) -> FuturesTold:
             pass
     except HarnessError as exc:
         return HarnessError, str(exc)
-    except Exception as exc:  # noqa: BLE001  whatever an engine raises
+    except BaseException as exc:  # noqa: BLE001  a panic of a Rust engine is no Exception
         return InvalidArm, f"{type(exc).__name__}: {exc}"
     return None
 

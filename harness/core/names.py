@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
@@ -67,21 +67,20 @@ def _label_fault(text: str) -> str:
     return ""
 
 
-def _name(text: str) -> str:
-    if problem := fault(text):
-        raise ValueError(f"{text[:LONGEST]!r} is not a name: {problem}")
-    return text
+def _without(fault_of: Callable[[str], str], what: str) -> AfterValidator:
+    """Make a check of ``fault_of`` one of a field."""
+
+    def check(text: str) -> str:
+        if problem := fault_of(text):
+            raise ValueError(f"{text[:LONGEST]!r} is not {what}: {problem}")
+        return text
+
+    return AfterValidator(check)
 
 
-def _label(text: str) -> str:
-    if problem := _label_fault(text):
-        raise ValueError(f"{text[:LONGEST]!r} is not a line of text: {problem}")
-    return text
-
-
-Name = Annotated[str, AfterValidator(_name)]
+Name = Annotated[str, _without(fault, "a name")]
 """A name, in a file that pydantic reads."""
-Label = Annotated[str, AfterValidator(_label)]
+Label = Annotated[str, _without(_label_fault, "a line of text")]
 """A line for people, in such a file."""
 
 

@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 from harness.core import digest
 from harness.core.errors import BadFile
@@ -24,6 +24,12 @@ WRONG = (OSError, ValueError, KeyError, TypeError, AttributeError, IndexError)
 FORMAT = {("format",), ("schema_version",)}
 """Keys that name the format of a file."""
 OTHER = "Read it with the version that wrote it, and let this one begin a new file"
+
+
+class StrictModel(BaseModel):
+    """A record or table of a file: no key is unknown, none is missing, none is converted."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
 
 class Artifact(Generic[T]):

@@ -15,8 +15,7 @@ from harness.core.formats import json_of
 from harness.core.names import checked
 from harness.core.reading import Malformed, numbered
 from harness.core.records import FIELDS, Document, Drawn, Judgement, Qrels, Query, Scalar
-from harness.corpus import cells as corpus_cells
-from harness.corpus import trec
+from harness.corpus import cells, trec
 from harness.corpus.judgements import read_pool, texts_path
 from harness.corpus.trec import SPACES, checked_id, either
 
@@ -237,22 +236,20 @@ def qrels(path: Path) -> Qrels:
 
 
 def _judgements(path: Path) -> Iterator[tuple[int, Judgement]]:
-    at: tuple[int, ...] | None = None
+    at: tuple[int, ...] = ()
     width = len(Judgement._fields)
     for number, line in numbered(path):
-        cells = [cell.strip(SPACES) for cell in line.split("\t")]
-        if at is None:
-            at = corpus_cells.places(
-                cells, (corpus_cells.QUERY, corpus_cells.DOCUMENT, corpus_cells.GRADE_COLUMNS)
-            )
-            if at or corpus_cells.plain(cells[-1]) in corpus_cells.GRADE_COLUMNS:
-                at, width = at or (0, 1, 2), len(cells)
+        row = [cell.strip(SPACES) for cell in line.split("\t")]
+        if not at:
+            named = cells.places(row, (cells.QUERY, cells.DOCUMENT, cells.GRADE_COLUMNS))
+            at = named or (0, 1, 2)
+            if named or cells.plain(row[-1]) in cells.GRADE_COLUMNS:
+                width = len(row)
                 continue
-            at = (0, 1, 2)
-        if len(cells) != width or width < len(Judgement._fields):
-            problem = f"the line has {len(cells)} columns, not {max(width, len(Judgement._fields))}"
+        if len(row) != width or width < len(Judgement._fields):
+            problem = f"the line has {len(row)} columns, not {max(width, len(Judgement._fields))}"
             raise BadFile(path, problem, "Write: query<TAB>document<TAB>grade.", number)
-        query_id, doc_id, grade = (cells[place] for place in at)
+        query_id, doc_id, grade = (row[place] for place in at)
         checked_id(path, number, "query", query_id)
         checked_id(path, number, "document", doc_id)
         yield number, Judgement(query_id, doc_id, trec.grade(path, number, grade))

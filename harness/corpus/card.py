@@ -10,15 +10,15 @@ from importlib import metadata
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import Field, model_validator
 
 from harness.core import digest
-from harness.core.errors import BadFile, DatasetError
+from harness.core.errors import DatasetError
 from harness.core.files import write_text
 from harness.core.formats import toml_file
 from harness.core.names import Name
-from harness.core.reading import Malformed
 from harness.core.records import Qrels, Query
+from harness.core.store import Artifact, StrictModel
 from harness.corpus.cells import OwnDocuments
 
 FILE = "card.toml"
@@ -29,13 +29,7 @@ FieldName = Annotated[str, Field(pattern="^(title|text)$")]
 Sha256 = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 
 
-class Keys(BaseModel):
-    """A table of the card: no key is unknown, none is missing, none is converted."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
-
-
-class Digests(Keys):
+class Digests(StrictModel):
     """SHA-256 of the content, whatever files it lies in."""
 
     corpus: Sha256
@@ -46,7 +40,7 @@ class Digests(Keys):
     """``of_qrels``"""
 
 
-class DatasetCard(Keys):
+class DatasetCard(StrictModel):
     """``datasets/<name>/card.toml``."""
 
     name: Name
@@ -86,25 +80,17 @@ class DatasetCard(Keys):
         return self
 
 
+REMEDY = "Correct the card, or import the data anew (harness import)"
+CARDS = Artifact(
+    "a card of a data set",
+    lambda path: DatasetCard.model_validate(toml_file(path)),
+    remedy=REMEDY,
+)
+
+
 def read(folder: Path) -> DatasetCard:
     """Read the card of the dataset in ``folder``."""
-    path = folder / FILE
-    try:
-        return DatasetCard.model_validate(toml_file(path))
-    except FileNotFoundError as exc:
-        hint = "Import the data (harness import), or check the name."
-        raise BadFile(path, "missing card", hint) from exc
-    except Malformed as exc:
-        raise BadFile(path, f"it is not TOML ({exc})", "Correct it.", exc.line) from exc
-    except ValidationError as exc:
-        raise refused(path, exc) from exc
-
-
-def refused(path: Path, error: ValidationError) -> BadFile:
-    """Return what is wrong first with a card, or with its table ``[make]``."""
-    first = error.errors()[0]
-    key = ".".join(str(part) for part in first["loc"]) or "the card"
-    return BadFile(path, f"{key}: {first['msg']}", f"Correct {key!r}.")
+    return CARDS.read(folder / FILE)
 
 
 def installed(packages: Iterable[str]) -> dict[str, str]:

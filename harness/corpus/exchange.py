@@ -8,15 +8,14 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from harness.core.errors import BadFile, DatasetError, UnknownName
 from harness.core.files import json_text, replacing, write_text
 from harness.core.formats import FORMULA, csv_row, json_file
 from harness.core.reading import Malformed, numbered
 from harness.core.records import Document, Judgement, Qrels, Query
-from harness.corpus import beir, trec
-from harness.corpus import cells as corpus_cells
+from harness.corpus import beir, cells, trec
 from harness.corpus.trec import UNCARRIED
 
 At = int | str
@@ -65,7 +64,10 @@ class Collector:
             problem = f"{doc_id} is rated for query {query_id!r} at {self._judged[pair]} already"
             raise self.wrong(at, problem, "Keep one of the two.")
         self._judged[pair] = at
-        self._kept.append(Judgement(*pair, self._grade(grade, at)))
+        whole = cells.whole(grade)
+        if whole is None:
+            raise self.wrong(at, cells.problem(grade), cells.HINT)
+        self._kept.append(Judgement(*pair, whole))
 
     def done(self) -> Ratings:
         """Return what was collected."""
@@ -78,12 +80,6 @@ class Collector:
         if isinstance(at, int):
             return BadFile(self.path, problem, hint, at)
         return BadFile(self.path, f"{at}: {problem}", hint)
-
-    def _grade(self, grade: object, at: At) -> int:
-        found = corpus_cells.whole(grade)
-        if found is None:
-            raise self.wrong(at, corpus_cells.problem(grade), corpus_cells.HINT)
-        return found
 
 
 def id_of(text: str) -> str:
@@ -177,17 +173,21 @@ def read_quepid(path: Path) -> Ratings:
     away.
     """
     collector = Collector(path)
-    found: tuple[int, ...] = ()
-    for number, cells in _rows(path):
-        if not found:
-            found = _columns(path, number, cells)
+    at: tuple[int, ...] | None = None
+    for number, row in _rows(path):
+        if at is None:
+            at = cells.places(row, [*NAMES.values()])
+            if at is None:
+                problem = f"no one column each of {', '.join(NAMES)} (columns: {', '.join(row)})"
+                raise BadFile(path, problem, f"Head it with: {','.join(NAMES)}.", number)
             continue
-        query, *_ = found
-        said, doc_id, rating = (cells[at].strip() if at < len(cells) else None for at in found)
+        said, doc_id, rating = (row[one].strip() if one < len(row) else None for one in at)
         if said is None or (rating is None and doc_id):
-            problem = f"the row has {len(cells)} cells, too few for its columns"
+            problem = f"the row has {len(row)} cells, too few for its columns"
             raise BadFile(path, problem, "Complete the row, or export the case again.", number)
-        query_id = collector.add_query(_plain(cells[query]), number)
+        text = row[at[0]]
+        plain = text[1:] if text[:1] == " " and text[1:].startswith(FORMULA) else text
+        query_id = collector.add_query(plain, number)
         if doc_id or rating:
             collector.add_grade(query_id, doc_id or "", rating, number)
     return collector.done()
@@ -211,31 +211,16 @@ def _rows(path: Path) -> Iterator[tuple[int, list[str]]]:
         comma = comma or max(",;\t", key=line.count)
         number, begun = (number, f"{begun}\n{line}") if begun else (at, line)
         try:
-            cells = csv_row(begun, comma)
+            row = csv_row(begun, comma)
         except Malformed as exc:
             if begun.count('"') % 2 and len(begun) <= LONGEST:
-                continue
-            raise _not_csv(path, number, str(exc)) from exc
+                continue  # a quote is open
+            raise BadFile(path, f"the row is not CSV ({exc})", "Close the quote.", number) from exc
         begun = ""
-        yield number, cells
+        yield number, row
     if begun:
-        raise _not_csv(path, number, "a quote is open at the end")
-
-
-def _not_csv(path: Path, number: int, why: str) -> BadFile:
-    return BadFile(path, f"the row is not CSV ({why})", "Close the quote.", number)
-
-
-def _columns(path: Path, number: int, head: list[str]) -> tuple[int, ...]:
-    for column, names in NAMES.items():
-        if corpus_cells.places(head, [names]) is None:
-            problem = f"no one column {column} (columns: {', '.join(head)})"
-            raise BadFile(path, problem, f"Head it with: {','.join(NAMES)}.", number)
-    return corpus_cells.places(head, [*NAMES.values()]) or ()
-
-
-def _plain(cell: str) -> str:
-    return cell[1:] if cell[:1] == " " and cell[1:].startswith(FORMULA) else cell
+        problem = "the row is not CSV (a quote is open at the end)"
+        raise BadFile(path, problem, "Close the quote.", number)
 
 
 def _safe(cell: str) -> str:
@@ -391,18 +376,13 @@ class Data:
     qrels: Qrels
 
 
-@dataclass(frozen=True, slots=True)
-class Rated:
+class Rated(NamedTuple):
     """A format that holds ratings alone, in one file."""
 
     file: str
     text: Callable[[Data], str]
     read: Callable[[Path, str], Ratings]
     """Reads a file; the text is the key of a query's text, where one is named."""
-
-    def write(self, to: Path, data: Data) -> None:
-        """Write the file into a folder."""
-        write_text(to / self.file, self.text(data))
 
 
 RATED: Mapping[str, Rated] = {
@@ -427,6 +407,10 @@ RATED: Mapping[str, Rated] = {
         lambda path, _: read_ltr(path),
     ),
 }
+
+
+def _rated(name: str) -> Callable[[Path, Data], None]:
+    return lambda to, data: write_text(to / RATED[name].file, RATED[name].text(data))
 
 
 def _trec(to: Path, data: Data) -> None:
@@ -457,7 +441,7 @@ WRITE: Mapping[str, Callable[[Path, Data], None]] = {
     "beir": _beir,
     "trec": _trec,
     "ir-datasets": _ir_datasets,
-    **{name: rated.write for name, rated in RATED.items()},
+    **{name: _rated(name) for name in RATED},
 }
 
 

@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BeforeValidator, Field
 
 from harness.core import digest
 from harness.core.errors import BadFile, EvidenceError, HarnessError
 from harness.core.evidence import Sample
 from harness.core.files import held, write_text
-from harness.core.folders import changing, check_new, completed
+from harness.core.folders import FileChange, changing, check_new, completed
 from harness.core.names import Name
 from harness.core.printable import many
 from harness.core.reading import numbered
 from harness.core.records import Judgement, Qrels
-from harness.core.store import Artifact, Journal, Json, JsonLines
+from harness.core.store import Artifact, Journal, Json, JsonLines, StrictModel
 from harness.corpus import cells, trec
 
 Kind = Literal["machine", "person"]
@@ -35,10 +35,9 @@ def _whole(found: object) -> object:
     return found if grade is None else grade
 
 
-class Label(BaseModel):
+class Label(StrictModel):
     """One judgement, and where it comes from."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
     query_id: str
     doc_id: str
     grade: Annotated[int, BeforeValidator(_whole)]
@@ -64,12 +63,7 @@ LABELS: Journal[Label] = JsonLines(
 
 def write_labels(path: Path, labels: Iterable[Label]) -> None:
     """Write labels, a line each."""
-    write_text(path, text_of(labels), durable=True)
-
-
-def text_of(labels: Iterable[Label]) -> str:
-    """Return the file that ``write`` writes."""
-    return LABELS.text(labels)
+    write_text(path, LABELS.text(labels), durable=True)
 
 
 def read_labels(path: Path) -> tuple[Label, ...]:
@@ -130,10 +124,9 @@ TITLE, SNIPPET = 200, 600
 """Longest texts of a document that are shown, in characters."""
 
 
-class JudgingPair(BaseModel):
+class JudgingPair(StrictModel):
     """One pair, with what a person must see; a line of the file beside the pool."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
     query_id: str
     doc_id: str
     query: str
@@ -152,14 +145,6 @@ class Overtaken(EvidenceError):
         now = "took its grade away" if grade is None else f"judged it {grade}"
         super().__init__(f"somebody else {now} meanwhile; nothing was changed")
         self.grade = grade
-
-
-class PoolLine(NamedTuple):
-    """A line of the pool."""
-
-    query_id: str
-    doc_id: str
-    grade: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,8 +200,13 @@ def begin(path: Path, pool: Pool, more: Mapping[Path, str] = MappingProxyType({}
             check_new(file)
         for file, text in more.items():
             change.write(file, text)
-        change.write(texts_path(path), texts_of(pool))
-        change.write(path, grades_of(pool))
+        put(change, path, pool)
+
+
+def put(change: FileChange, path: Path, pool: Pool) -> None:
+    """Change a pool together with what lies beside it."""
+    change.write(texts_path(path), texts_of(pool))
+    change.write(path, grades_of(pool))
 
 
 def write_grades(path: Path, pool: Pool) -> None:
@@ -265,15 +255,18 @@ def read_held(path: Path, *, strict: bool = False) -> Pool:
     """Read a pool that is held already, and so is whole: a lock is not given twice."""
     texts = {(pair.query_id, pair.doc_id): pair for pair in PAIRS.read(texts_path(path))}
     found: dict[tuple[str, str], int | None] = {}
-    for number, line in _lines(path):
-        if line[:2] not in texts or line[:2] in found:
-            problem = f"{line.doc_id} for query {line.query_id} is not in the pool, or is twice"
+    for number, text in numbered(path):
+        query_id, doc_id, graded = trec.judged_line(path, number, text)
+        grade = None if graded == trec.UNFILLED else trec.grade(path, number, graded)
+        pair = query_id, doc_id
+        if pair not in texts or pair in found:
+            problem = f"{doc_id} for query {query_id} is not in the pool, or is twice"
             raise BadFile(path, problem, "Only fill in grades.", number)
-        scale = texts[line[:2]].scale
-        if strict and line.grade is not None and line.grade not in scale:
-            problem = f"the grade {line.grade} is not on the scale {', '.join(map(str, scale))}"
+        scale = texts[pair].scale
+        if strict and grade is not None and grade not in scale:
+            problem = f"the grade {grade} is not on the scale {', '.join(map(str, scale))}"
             raise BadFile(path, problem, "Correct it", number)
-        found[line[:2]] = line.grade
+        found[pair] = grade
     if not found:
         raise BadFile(path, "it holds no pair", HINT)
     gone = [pair for pair in texts if pair not in found]
@@ -284,18 +277,10 @@ def read_held(path: Path, *, strict: bool = False) -> Pool:
     return Pool(tuple(texts[pair] for pair in found), tuple(found.values()))
 
 
-def _lines(path: Path) -> Iterator[tuple[int, PoolLine]]:
-    for number, text in numbered(path):
-        query_id, doc_id, grade = trec.judged_line(path, number, text)
-        given = None if grade == trec.UNFILLED else trec.grade(path, number, grade)
-        yield number, PoolLine(query_id, doc_id, given)
-
-
 SAMPLE_REMEDY = "Take the sample in again: harness labels POOL --by NAME"
 
 
-class _Written(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+class _Written(StrictModel):
     control: str
     candidate: str
     measure: str

@@ -1,23 +1,122 @@
-"""Runs and per-query values as Parquet."""
+"""Parquet files as tables; runs and per-query values in them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cache, partial
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cache, partial, wraps
 from pathlib import Path
 from sys import intern
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, NamedTuple, ParamSpec, TypeVar
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 from numpy.typing import NDArray
 from pydantic import PlainSerializer, PlainValidator
 
-from harness.core.reading import Malformed
+from harness.core.reading import Malformed, naming, opened
 from harness.core.run import Conditions, Run, Status
 from harness.core.scores import Estimate, Scores
 from harness.core.store import Artifact, Json
-from harness.corpus.parquet import numbers, parquet_of, releasing, table_of
+
+MAX_UNPACKED = 1_000
+"""Times its own size that the values of a file may take; of a column they are often equal."""
+UNPACKED_ANYWAY = 256 << 20
+"""Bytes that the values of any file may take."""
+VALUE_BYTES = 8
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def table_of(
+    path: Path, wanted: pa.Schema, nullable: Container[str] = (), *, coded: bool = False
+) -> pa.Table:
+    """Return all columns of the file, and its metadata in the schema.
+
+    Where it is ``coded``, texts are read as dictionaries: one that comes again is kept once.
+    """
+    with _opened(path, wanted, coded=coded) as file:
+        _check_size(path, file.metadata, range(file.num_row_groups))
+        table = file.read()
+        table.validate(full=True)
+    for name in wanted.names:
+        if name not in nullable and table.column(name).null_count:
+            raise Malformed(f"{name} is not given in every row")
+    return table.unify_dictionaries() if coded else table
+
+
+def row_groups(path: Path, wanted: pa.Schema) -> Iterator[pa.Table]:
+    """Yield the columns of ``wanted`` of a file of any length, a row group at a time."""
+    with _opened(path, wanted) as file:
+        for at in range(file.num_row_groups):
+            _check_size(path, file.metadata, [at])
+            yield file.read_row_group(at, columns=wanted.names)
+
+
+@contextmanager
+def _opened(path: Path, wanted: pa.Schema, *, coded: bool = False) -> Iterator[pq.ParquetFile]:
+    """Open a file that has the wanted columns, each once and of its type."""
+    with naming(path), opened(path) as file:
+        try:
+            about = pq.read_metadata(file)
+            columns = [about.schema.column(at) for at in range(about.num_columns)]
+            texts = [one.path for one in columns if coded and one.physical_type == "BYTE_ARRAY"]
+            schema = about.schema.to_arrow_schema()
+            if lacking := set(wanted.names) - set(schema.names):
+                raise Malformed(f"it lacks {sorted(lacking)}")
+            for column in wanted:
+                if schema.names.count(column.name) > 1:
+                    raise Malformed(f"it has {column.name} twice")
+                if (its := schema.field(column.name).type) != column.type:
+                    raise Malformed(f"{column.name} is {its} instead of {column.type}")
+            with pq.ParquetFile(file, metadata=about, read_dictionary=texts) as found:
+                yield found
+        except (OSError, pa.ArrowException) as exc:
+            raise Malformed(str(exc)) from exc
+
+
+def _check_size(path: Path, about: pq.FileMetaData, groups: Iterable[int]) -> None:
+    """Check, before they are read, that the values of row groups have a bound."""
+    most = max(UNPACKED_ANYWAY, MAX_UNPACKED * path.stat().st_size)
+    found = [about.row_group(at) for at in groups]
+    rows = sum(one.num_rows for one in found)
+    size = (
+        sum(max(0, one.total_byte_size) for one in found) + VALUE_BYTES * about.num_columns * rows
+    )
+    if size > most or any(one.num_rows < 0 for one in found):
+        raise Malformed(f"its values take {size} bytes, more than {most}")
+
+
+def parquet_of(table: pa.Table, *, compression: str = "zstd", **how: int) -> bytes:
+    """Return a table as a file has it; the same table gives the same bytes."""
+    sink = pa.BufferOutputStream()
+    pq.write_table(table, sink, compression=compression, **how)
+    content: bytes = sink.getvalue().to_pybytes()
+    return content
+
+
+def releasing(load: Callable[P, T]) -> Callable[P, T]:
+    """Return to the system what pyarrow keeps of tables that are gone after ``load``."""
+
+    @wraps(load)
+    def loading(*given: P.args, **named: P.kwargs) -> T:
+        try:
+            return load(*given, **named)
+        finally:
+            pa.default_memory_pool().release_unused()
+
+    return loading
+
+
+def numbers(column: pa.ChunkedArray | pa.Array) -> NDArray[Any]:
+    """Return the numbers of a column that has one in each row.
+
+    ``to_numpy`` gives the same, but imports pandas for it.
+    """
+    whole = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    return np.from_dlpack(whole)
+
 
 COLUMNS = pa.schema([
     ("query_id", pa.string()),

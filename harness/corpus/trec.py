@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 import re
 from array import array
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from functools import lru_cache
 from pathlib import Path
@@ -18,7 +17,7 @@ from harness.core.files import write_text
 from harness.core.reading import numbered
 from harness.core.records import Judgement, Qrels, Query
 from harness.core.run import Run, Status
-from harness.corpus import cells as corpus_cells
+from harness.corpus import cells
 
 SPACES = " \t\n\r\v\f"
 """What separates the fields of a TREC line, and so may not be in an id."""
@@ -65,70 +64,53 @@ def table(path: Path) -> tuple[Query, ...]:
     return _collect(path, _rows(path))
 
 
-@dataclass(slots=True)
-class _Block:
-    opened: int
-    parts: dict[str, list[str]] = field(default_factory=dict)
-    inside: str = ""
-
-    def add(self, text: str) -> None:
-        self.parts.setdefault(self.inside, []).append(text)
-
-    def text(self, name: str) -> str:
-        joined = " ".join(self.parts.get(name, []))
-        return " ".join(LABEL[name].sub("", joined, count=1).split())
-
-
 def _blocks(path: Path) -> Iterator[tuple[int, str, str]]:
-    block: _Block | None = None
+    """Yield line, number and title of each topic."""
+    opened, inside = 0, ""
+    parts: dict[str, list[str]] = {}
     for number, line in numbered(path):
-        before, *tagged_parts = TAG.split(line)
-        if block is not None:
-            block.add(before)
-        for tag, text in zip(tagged_parts[::2], tagged_parts[1::2], strict=True):
+        before, *tags = TAG.split(line)
+        parts.setdefault(inside, []).append(before)
+        for tag, text in zip(tags[::2], tags[1::2], strict=True):
             name = tag.lower()
             if name == "top":
-                if block is not None:
-                    raise _unclosed(path, block)
-                block = _Block(number)
-            elif block is not None and name == "/top":
-                yield _topic(path, block)
-                block = None
-            elif block is not None:
-                block.inside = "" if name.startswith("/") else name
-                block.add(text)
-    if block is not None:
-        raise _unclosed(path, block)
+                _check_closed(path, opened)
+                opened, parts = number, {}
+            elif name == "/top" and opened:
+                yield (
+                    opened,
+                    _field(path, opened, "num", parts),
+                    _field(path, opened, "title", parts),
+                )
+                opened = 0
+            inside = "" if name == "top" or name.startswith("/") else name
+            parts.setdefault(inside, []).append(text)
+    _check_closed(path, opened)
 
 
-def _unclosed(path: Path, block: _Block) -> BadFile:
-    return BadFile(path, "this <top> is not closed", "End it with </top>.", block.opened)
+def _check_closed(path: Path, opened: int) -> None:
+    if opened:
+        raise BadFile(path, "this <top> is not closed", "End it with </top>.", opened)
 
 
-def _topic(path: Path, block: _Block) -> tuple[int, str, str]:
-    num, title = block.text("num"), block.text("title")
-    for name, found in (("num", num), ("title", title)):
-        if not found:
-            problem = f"this topic has no <{name}>"
-            raise BadFile(path, problem, f"Add a line <{name}> ...", block.opened)
-    return block.opened, num, title
+def _field(path: Path, opened: int, name: str, parts: Mapping[str, Sequence[str]]) -> str:
+    found = " ".join(LABEL[name].sub("", " ".join(parts.get(name, ())), count=1).split())
+    if not found:
+        raise BadFile(path, f"this topic has no <{name}>", f"Add a line <{name}> ...", opened)
+    return found
 
 
 def _rows(path: Path) -> Iterator[tuple[int, str, str]]:
-    at: tuple[int, ...] | None = None
-    first = True
+    at: tuple[int, ...] | None = ()
     for number, line in numbered(path):
-        if first:
-            at, first = (
-                corpus_cells.places(line.split("\t"), (corpus_cells.ID, corpus_cells.TEXT)),
-                False,
-            )
+        if at == ():
+            at = cells.places(line.split("\t"), (cells.ID, cells.TEXT))
             if at:
                 continue
         query_id, tab, text = line.partition("\t")
         if at:
-            cells = line.split("\t")
-            query_id, text = (cells[place] if place < len(cells) else "" for place in at)
+            row = line.split("\t")
+            query_id, text = (row[place] if place < len(row) else "" for place in at)
         if not tab or not text.strip():
             raise BadFile(path, "the line has no second column", "Write: id<TAB>text.", number)
         yield number, query_id.strip(SPACES), text
@@ -303,7 +285,7 @@ def collect(path: Path, found: Iterable[tuple[int, Judgement]]) -> Qrels:
     return Qrels.of(kept)
 
 
-_whole = lru_cache(maxsize=1 << 10)(corpus_cells.whole)
+_whole = lru_cache(maxsize=1 << 10)(cells.whole)
 """A file has few grades, and each of them often."""
 
 
@@ -313,7 +295,7 @@ def grade(path: Path, number: int, text: str) -> int:
         raise BadFile(path, "the pair is not judged yet", f"Judge it: harness judge {path}", number)
     found = _whole(text)
     if found is None:
-        raise BadFile(path, corpus_cells.problem(text), corpus_cells.HINT, number)
+        raise BadFile(path, cells.problem(text), cells.HINT, number)
     return found
 
 

@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 from harness.core.errors import BadFile, UnknownName
 from harness.core.run import Status
 from harness.core.scores import Scores
-from harness.corpus.parquet import row_groups
-from harness.corpus.runs import COLUMNS
+from harness.corpus.runs import COLUMNS, row_groups
 from harness.measures import kernels
 from harness.measures.columns import UNKNOWN, EncodedQrels
 from harness.measures.kernels import OTHER, Graded, MeasureSpec

@@ -16,6 +16,7 @@ from harness.core.files import held, replacing_folder
 from harness.core.folders import FileChange, changing, completed
 from harness.core.reading import numbered
 from harness.core.records import FIELDS, Document, Qrels, Query
+from harness.core.store import bad
 from harness.corpus import beir, card, prepared, trec
 from harness.corpus.card import DatasetCard
 from harness.corpus.clusters import SIMILAR, SIMILAR_FILE, Similar, read_similar
@@ -106,7 +107,7 @@ def _made(dataset: Path, about: DatasetCard) -> _Found | None:
     try:
         made = runpy.run_path(str(program))["make"](about)
     except ValidationError as exc:
-        raise card.refused(dataset / card.FILE, exc) from exc
+        raise bad(dataset / card.FILE, "not a card", exc, card.REMEDY) from exc
     return _Found(made.documents, made.queries, made.qrels, made=True)
 
 

@@ -31,9 +31,8 @@ from harness.core.progress import progress
 from harness.core.reading import Malformed
 from harness.core.records import Scalar
 from harness.core.store import Artifact
-from harness.corpus.parquet import table_of
 from harness.corpus.prepared import Prepared
-from harness.corpus.runs import read_run
+from harness.corpus.runs import read_run, table_of
 from harness.pipeline.experiments import note_timed
 from harness.pipeline.index import Opener, check_index
 from harness.pipeline.layout import Layout, drop_older

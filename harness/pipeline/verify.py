@@ -28,9 +28,8 @@ from harness.core.run import Status
 from harness.core.scores import BY_TEXT, Scores
 from harness.corpus import card, trec
 from harness.corpus.clusters import CLUSTERS, near_duplicates, parted
-from harness.corpus.parquet import table_of
 from harness.corpus.prepared import CORPUS, MANIFEST, QRELS, QUERIES, Prepared
-from harness.corpus.runs import ARM, CLASS_COLUMNS, PAIR, read_run, score_columns
+from harness.corpus.runs import ARM, CLASS_COLUMNS, PAIR, read_run, score_columns, table_of
 from harness.measures.quality import oracle
 from harness.pipeline import experiments, gate, receipts
 from harness.pipeline.compare import compare, ties

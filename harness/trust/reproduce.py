@@ -22,9 +22,8 @@ from harness.core.formats import json_file
 from harness.core.printable import many
 from harness.core.records import Query
 from harness.core.run import Row, Run, Status
-from harness.corpus.parquet import table_of
 from harness.corpus.prepared import Prepared
-from harness.corpus.runs import read_run, score_columns
+from harness.corpus.runs import read_run, score_columns, table_of
 from harness.pipeline import receipts
 from harness.pipeline.index import opened
 from harness.pipeline.layout import Layout

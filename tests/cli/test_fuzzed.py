@@ -80,7 +80,7 @@ WORKS: dict[str, tuple[str, ...]] = {
         "--allow-dangling",
     ),
     "import ir-datasets": ("absent", "--name", "{new}"),
-    "import ratings": ("case.csv", FILES[0], "--format", "quepid", "--name", "{new}"),
+    "import ratings": ("case.csv", FILES[0], "--format", "ltr", "--name", "{new}"),
     "import trec": ("topics.tsv", "toy.qrels", "beir/corpus.jsonl", "--name", "{new}"),
     "stage index": (*DATA, "--arm", "fts5"),
     "init": ("{new}",),

@@ -56,14 +56,6 @@ def test_params_are_part_of_the_question() -> None:
     assert len({plain, high, low}) == 3
 
 
-def test_the_order_of_params_says_nothing() -> None:
-    one, other = {"a": 1, "b": None}, {"b": None, "a": 1}
-    left, right = Query("q", "why", params=one), Query("q", "why", params=other)
-    assert left == right
-    assert hash(left) == hash(right)
-    assert of_queries([left]) == of_queries([right])
-
-
 # A name is one word that a file can be called by; whatever else is refused, and says why
 
 HOSTILE = {
@@ -117,12 +109,6 @@ FEW = [
 ]
 
 
-def test_four_ends_are_four_things() -> None:
-    run = Run.of("arm", FEW)
-    assert [run.count(status) for status in Status] == [2, 1, 1, 1]
-    assert [row.status for row in run.rows()] == [row.status for row in FEW]
-
-
 def test_views_of_one_query() -> None:
     run = Run.of("arm", FEW)
     assert run.ranking("q1") == ("b", "a")
@@ -139,14 +125,6 @@ def test_some_queries_keep_their_hits_and_scores() -> None:
     some = Run.of("arm", [before, *FEW]).only(["q3", "q1"])
     assert some.vocabulary == ("a", "b")
     assert [*some.rows()] == [FEW[0], FEW[2]]
-
-
-def test_a_second_showing_is_taken_out_and_counted() -> None:
-    hits = [Hit("a", 1.0, 1.0), Hit("b", 0.9, 0.9), Hit("a", 0.8, 0.8), Hit("a", 0.7, 0.7)]
-    run = Run.of("arm", [Row("q", Status.ANSWERED, hits, "me", duplicates=3)])
-    assert run.ranking("q") == ("a", "b")
-    assert run.hits("q")[0].score == 1.0
-    assert run.duplicates.tolist() == [5]
 
 
 @pytest.mark.parametrize("score", [float("nan"), float("inf"), float("-inf")])
@@ -268,14 +246,6 @@ def test_queries_of_one_cluster_share_a_code() -> None:
     found = codes(["a", "b", "c", "d"], {"a": "x", "c": "x", "elsewhere": "y"})
     assert found is not None
     assert found.tolist() == [0, 1, 0, 2]
-
-
-def test_where_all_stand_alone_there_are_no_codes() -> None:
-    assert codes(["a", "b"], {"a": "x", "z": "x"}) is None
-
-
-def test_a_query_that_is_named_as_a_cluster_is_another_one() -> None:
-    assert codes(["a", "x"], {"a": "x"}) is None
 
 
 @pytest.mark.parametrize(("ids", "count"), [("abcd", 3), ("bd", 2), ("", 0)])

@@ -223,25 +223,6 @@ def test_the_order_of_documents_counts_and_that_of_metadata_does_not() -> None:
     assert digest.of_documents([turned]) == digest.of_documents([DOCUMENT])
 
 
-def test_files_count_by_name_and_bytes_in_any_order(tmp_path: Path) -> None:
-    one, two = tmp_path / "one", tmp_path / "two"
-    one.write_bytes(b"1")
-    two.write_bytes(b"2")
-    before = digest.of_files([one, two])
-    assert before == digest.of_files([two, one])
-    two.write_bytes(b"3")
-    assert digest.of_files([one, two]) != before
-    assert digest.of_files([one]) != before
-    two.write_bytes(b"1")
-    assert digest.of_files([one]) != digest.of_files([two])
-
-
-def test_a_file_longer_than_a_chunk(tmp_path: Path) -> None:
-    data = bytes(range(256)) * (digest.CHUNK_BYTES // 256) + b"end"
-    (tmp_path / "long").write_bytes(data)
-    assert digest.of_file(tmp_path / "long") == digest.of_bytes(data)
-
-
 # A change of several files is made whole or not at all, wherever it is cut off
 
 NAMES = ("thing", "beside", "new/third")
@@ -293,14 +274,6 @@ def dies_at(folder: Path, step: int, value: str = "new") -> None:
                 made.write(folder / name, {value!r})
         os.kill(os.getpid(), signal.SIGKILL)
     """)
-
-
-def test_an_exception_changes_nothing(tmp_path: Path) -> None:
-    change(tmp_path, "old")
-    with pytest.raises(KeyboardInterrupt):
-        interrupted(tmp_path, committed=False)
-    assert state(tmp_path) == dict.fromkeys(NAMES, "old")
-    assert not cut_off(tmp_path / "thing")
 
 
 @pytest.mark.parametrize("step", range(6))

@@ -112,10 +112,10 @@ def test_a_card_comes_back_as_it_was(tmp_path: Path, changed: dict[str, object])
 @pytest.mark.parametrize(
     ("old", "new", "says"),
     [
-        ('licence = "CC0-1.0"\n', "", "licence: Field required. Correct 'licence'"),
-        ("split =", 'colour = "red"\nsplit =', "colour: Extra inputs.*Correct 'colour'"),
-        ('kind = "files"', 'kind = "made"', r"the card: .*a table \[make\] belongs to"),
-        ("documents = 1", "documents = ", "it is not TOML"),
+        ('licence = "CC0-1.0"\n', "", "licence: Field required. Correct the card"),
+        ("split =", 'colour = "red"\nsplit =', "colour: Extra inputs.*Correct the card"),
+        ('kind = "files"', 'kind = "made"', r"the file: .*a table \[make\] belongs to"),
+        ("documents = 1", "documents = ", "not a card of a data set"),
     ],
 )
 def test_a_bad_key_is_named(tmp_path: Path, old: str, new: str, says: str) -> None:

@@ -19,9 +19,9 @@ from harness.core.errors import BadFile
 from harness.core.reading import Malformed, numbered
 from harness.core.records import Document, Judgement, Qrels, Query
 from harness.core.run import Row, Run, Status
-from harness.corpus import beir, parquet, trec
-from harness.corpus.parquet import row_groups, table_of
+from harness.corpus import beir, runs, trec
 from harness.corpus.prepared import IDENTIFIER, KEYWORD, NATURAL, form
+from harness.corpus.runs import row_groups, table_of
 
 Written = Callable[[str], Path]
 
@@ -179,29 +179,15 @@ def test_columns_of_a_table_go_by_their_names(written: Written, content: str) ->
 # Lines with their numbers
 
 
-def test_blank_lines_are_passed_over_and_still_counted(written: Written) -> None:
-    assert list(numbered(written("a\n\n  \t\r\n b \r\n"))) == [(1, "a"), (4, " b ")]
-
-
 def test_only_a_line_feed_ends_a_line(written: Written) -> None:
     odd = "a\u2028b\x85c\x0bd\x1ce"
     assert list(numbered(written(odd + "\nf"))) == [(1, odd), (2, "f")]
-
-
-def test_a_byte_order_mark_is_no_text(written: Written) -> None:
-    assert list(numbered(written("\ufeffa\n\ufeffb"))) == [(1, "a"), (2, "\ufeffb")]
 
 
 def test_gz_is_unpacked(tmp_path: Path) -> None:
     path = tmp_path / "a.gz"
     path.write_bytes(gzip.compress(b"one\ntwo\n"))
     assert [line for _, line in numbered(path)] == ["one", "two"]
-
-
-def test_other_encodings_are_refused_with_line_and_hint(written: Written) -> None:
-    path = written("good\nna\udcefve")
-    with pytest.raises(BadFile, match=r"file:2: byte 3 of the line, 0xef, is not UTF-8.*iconv"):
-        list(numbered(path))
 
 
 def test_a_missing_file_and_a_folder_are_named(tmp_path: Path) -> None:
@@ -352,8 +338,8 @@ def test_values_beyond_the_size_of_their_file_are_not_read(
     path = tmp_path / "one.parquet"
     pq.write_table(pa.table({"a": [0] * 400_000}), path, row_group_size=100_000)
     assert table_of(path, ANY).num_rows == 400_000
-    monkeypatch.setattr(parquet, "UNPACKED_ANYWAY", 1_000_000)
-    monkeypatch.setattr(parquet, "MAX_UNPACKED", 1)
+    monkeypatch.setattr(runs, "UNPACKED_ANYWAY", 1_000_000)
+    monkeypatch.setattr(runs, "MAX_UNPACKED", 1)
     with pytest.raises(Malformed, match=r"its values take \d+ bytes, more than 1000000"):
         table_of(path, ANY)
     assert [part.num_rows for part in row_groups(path, pq.read_schema(path))] == [100_000] * 4

@@ -40,7 +40,7 @@ from harness.shadow.divergences import AcceptedDivergence
 from harness.shadow.server import TrafficReading
 from harness.shadow.settings import ComparisonSettings
 from harness.shadow.summary import AlarmBounds
-from harness.tune.files import SearchTable
+from harness.tune.stage import SearchTable
 from harness_engines import registry as arms
 from harness_engines import stacks
 from harness_engines.stacks.agent_mail.pipeline.scope import ListedViewer

@@ -14,13 +14,11 @@ import pyarrow as pa
 from harness.clicks import credit as clicks
 from harness.core import folders, formats
 from harness.core.engine import Hit
-from harness.core.records import Query
 from harness.core.run import Row, Run, Status
 from harness.core.scores import Scores
 from harness.corpus import beir, card, exchange, judgements, mbox, runs, trec
 from harness.judge import machine
-from harness.load import files as load_files
-from harness.load import workers as load_workers
+from harness.load import trial as load_trial
 from harness.logs import querylog
 from harness.migrate import ledger as migrate_ledger
 from harness.pipeline import params, race
@@ -31,7 +29,7 @@ from harness.report import trends
 from harness.shadow import log
 from harness.shadow import settings as shadow_files
 from harness.shadow.record import Degradation
-from harness.tune import files as tune_files
+from harness.tune import stage as tuning
 from harness_engines import contract
 from harness_engines import registry as arms
 from harness_engines.stacks.agent_mail.pipeline import scope
@@ -157,12 +155,8 @@ _SEEDS: dict[str, tuple[Read, str]] = {
     "pool": (_pool, "q 0 d 1\n"),
     "pairs": (_pairs, _PAIR),
     "history": (trends.read, '{"format": 1, "dataset": "toy"}\n'),
-    "load": (load_files.TRIALS.read, '{"format": 1}\n'),
+    "load": (load_trial.TRIALS.read, '{"format": 1}\n'),
     "pins": (_within("p.pins.json", lambda p: pins.read(p / "p.toml")), "{}"),
-    "arrivals": (
-        lambda p: load_workers.recorded(p, [Query("q", "a")]),
-        '{"at_s":1,"query_id":"q"}\n',
-    ),
     "manifest": (_within(contract.FILE, contract.read), '{"engine": "fts5", "documents": 1}'),
     "stream": (
         _within("degradations.000001.jsonl", lambda p: list(log.records(p, Degradation))),
@@ -182,7 +176,7 @@ _SEEDS: dict[str, tuple[Read, str]] = {
     ),
     "judge": (machine.read, OVERLAP),
     "space": (
-        tune_files.read,
+        tuning.read,
         _SPACE,
     ),
     "viewers": (

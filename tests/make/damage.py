@@ -16,7 +16,7 @@ from textwrap import dedent
 import pyarrow as pa
 
 import harness
-from harness.corpus.parquet import table_of
+from harness.corpus.runs import table_of
 
 
 def overwrite(path: Path, content: bytes | bytearray) -> None:

@@ -24,7 +24,8 @@ from agent_mail.needs import Mark, Need, marks
 from agent_mail.traffic import traffic
 from harness.core.errors import DatasetError
 from harness.core.records import Document, Judgement, Qrels, Query
-from harness.corpus.card import Count, Keys
+from harness.core.store import StrictModel
+from harness.corpus.card import Count
 
 SPARE = 4
 """So many times more is drawn than is requested: some queries turn out unfit."""
@@ -40,7 +41,7 @@ PARTS = {"filter": 2, "language": 6}
 """Slices that are made of others get so much less of each."""
 
 
-class Traffic(Keys):
+class Traffic(StrictModel):
     """How the set is made: the table ``[make]`` of its card."""
 
     messages: Annotated[int, Field(ge=1_000)]

@@ -23,7 +23,8 @@ from python_docs.questions import (
 from harness.core.digest import of_bytes
 from harness.core.errors import DatasetError
 from harness.core.records import Document, Judgement, Qrels, Query
-from harness.corpus.card import Keys, Some
+from harness.core.store import StrictModel
+from harness.corpus.card import Some
 from package_texts.parts import Kind, Part, said
 from package_texts.reading import Text, texts
 
@@ -35,7 +36,7 @@ PARAGRAPH = 200
 """Characters from which on a paragraph that stands twice is repetition and no common phrase."""
 
 
-class Texts(Keys):
+class Texts(StrictModel):
     """How the set is made: the table ``[make]`` of its card."""
 
     characters: Some

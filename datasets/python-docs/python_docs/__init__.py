@@ -15,7 +15,8 @@ from pydantic import Field
 from harness.core.errors import DatasetError
 from harness.core.printable import many
 from harness.core.records import Document, Qrels, Query
-from harness.corpus.card import Keys, Some
+from harness.core.store import StrictModel
+from harness.corpus.card import Some
 from python_docs.harvest import Entry, Harvest, harvest
 from python_docs.numpydoc import capped
 from python_docs.questions import by_digest, identifiers, natural_language
@@ -23,7 +24,7 @@ from python_docs.questions import by_digest, identifiers, natural_language
 ABBREVIATIONS = {"np": "numpy", "pd": "pandas", "plt": "matplotlib.pyplot", "mpl": "matplotlib"}
 
 
-class Harvesting(Keys):
+class Harvesting(StrictModel):
     """How the set is made: the table ``[make]`` of its card."""
 
     namespaces: list[str] = Field(min_length=1)
