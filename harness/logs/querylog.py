@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import re
-import sqlite3
 import unicodedata
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, urlsplit
 
 from harness.core.errors import BadFile, HarnessError, UnknownName
-from harness.core.files import scratch
 from harness.core.formats import csv_row, json_of
 from harness.core.printable import FORBIDDEN
 from harness.core.reading import Malformed, not_text, raw_lines
@@ -388,19 +385,6 @@ RULES = (
 MASKS = tuple(Mask(kind, re.compile(pattern), check) for kind, pattern, check in RULES)
 
 
-AT_ONCE = 20_000
-"""Distinct queries that are held in memory before they are added to the file."""
-_MAKE = """
-CREATE TABLE query (key TEXT PRIMARY KEY, text TEXT, masked INTEGER, requests INTEGER,
-                    known INTEGER, empty INTEGER) WITHOUT ROWID
-"""
-_ADD = """
-INSERT INTO query VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (key) DO UPDATE SET
-requests = requests + excluded.requests, known = known + excluded.known,
-empty = empty + excluded.empty
-"""
-
-
 class QueryRequests(NamedTuple):
     """One query, and its requests."""
 
@@ -423,45 +407,19 @@ class QueryRequests(NamedTuple):
 class QueryTally:
     """Counts of queries by key."""
 
-    def __init__(self, db: sqlite3.Connection) -> None:
-        self._db = db
-        self._new: dict[str, QueryRequests] = {}
-
-    @classmethod
-    @contextmanager
-    def open(cls) -> Iterator[Self]:
-        """Begin an empty one on disk, gone after the block; only its user can read it."""
-        with scratch() as folder, closing(sqlite3.connect(folder / "tally.db")) as db:
-            db.execute("PRAGMA journal_mode = OFF")
-            db.execute("PRAGMA synchronous = OFF")
-            db.execute("PRAGMA temp_store = FILE")
-            db.execute(_MAKE)
-            yield cls(db)
+    def __init__(self) -> None:
+        self._queries: dict[str, QueryRequests] = {}
 
     def add(self, key: str, text: str, *, masked: bool, results: int | None) -> None:
         """Count one request."""
-        was = self._new.get(key) or QueryRequests(key, text, masked, 0, 0, 0)
-        known, empty = results is not None, results == 0
-        self._new[key] = was._replace(
-            requests=was.requests + 1, known=was.known + known, empty=was.empty + empty
-        )
-        if len(self._new) >= AT_ONCE:
-            self.flush()
+        was = self._queries.get(key) or QueryRequests(key, text, masked, 0, 0, 0)
+        known, empty = was.known + (results is not None), was.empty + (results == 0)
+        self._queries[key] = was._replace(requests=was.requests + 1, known=known, empty=empty)
 
-    def flush(self) -> None:
-        """Add what is in memory to the file."""
-        self._db.executemany(_ADD, self._new.values())
-        self._new.clear()
-
-    def by_frequency(self) -> Iterator[QueryRequests]:
-        """Yield every query, the most frequent first, equals by key."""
-        self.flush()
-        for row in self._db.execute("SELECT * FROM query ORDER BY requests DESC, key"):
-            key, text, masked, *counts = row
-            yield QueryRequests(key, text, bool(masked), *counts)
+    def by_frequency(self) -> list[QueryRequests]:
+        """Return every query, the most frequent first, equals by key."""
+        return sorted(self._queries.values(), key=lambda one: (-one.requests, one.key))
 
     def count_of(self, key: str) -> int:
         """Count the requests of one query."""
-        self.flush()
-        found = self._db.execute("SELECT requests FROM query WHERE key = ?", (key,)).fetchone()
-        return int(found[0]) if found else 0
+        return self._queries[key].requests if key in self._queries else 0

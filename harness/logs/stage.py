@@ -11,7 +11,7 @@ from pathlib import Path
 from random import Random
 from typing import Annotated, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from harness.core import digest
 from harness.core.errors import BadFile, HarnessError
@@ -19,7 +19,7 @@ from harness.core.files import json_text
 from harness.core.folders import changing, check_new, completed
 from harness.core.printable import many, one_line
 from harness.core.records import Document, Drawn, Qrels, Query
-from harness.core.store import Artifact, Json
+from harness.core.store import Artifact, Json, StrictModel
 from harness.corpus import beir, judgements, prepared
 from harness.corpus.clusters import near_duplicates, normalised, stars
 from harness.corpus.judgements import SNIPPET, TITLE, JudgingPair, Pool
@@ -219,34 +219,26 @@ class Stratum:
         return self.sampled / self.queries
 
 
-def classified(tally: QueryTally) -> Iterator[Classified]:
-    """Yield every query with its stratum, the most frequent first."""
-    frequent: list[QueryRequests] = []
-    rest = tally.by_frequency()
-    total, told = 0, False
-    for found in tally.by_frequency():
-        total, told = total + found.requests, told or found.known > 0
-    for found in rest:
-        frequent.append(found)
-        if len(frequent) == CLUSTERED:
-            break
-    passed = 0
-    for group in _groups(frequent):
+def classified(tally: QueryTally) -> list[Classified]:
+    """Return every query with its stratum, the most frequent first.
+
+    Near duplicates stand together, where their requests together place them.
+    """
+    every = tally.by_frequency()
+    total, told = sum(one.requests for one in every), any(one.known for one in every)
+    near: dict[int, list[QueryRequests]] = {}
+    frequent = every[:CLUSTERED]
+    for one, first in zip(frequent, stars([one.key for one in frequent]).tolist(), strict=True):
+        near.setdefault(first, []).append(one)
+    groups = [(sum(one.requests for one in group), group) for group in near.values()]
+    groups.sort(key=lambda each: (-each[0], each[1][0].key))
+    groups += [(one.requests, [one]) for one in every[CLUSTERED:]]
+    found, passed = [], 0
+    for requests, group in groups:
         place = CLASSES[min(2, 3 * passed // total)]
-        for found in group:
-            yield Classified(found, _stratum(found, place, told=told))
-            passed += found.requests
-    for found in rest:
-        yield Classified(found, _stratum(found, CLASSES[min(2, 3 * passed // total)], told=told))
-        passed += found.requests
-
-
-def _groups(frequent: list[QueryRequests]) -> list[list[QueryRequests]]:
-    """Group near duplicates, the groups with the most requests first."""
-    groups: dict[int, list[QueryRequests]] = {}
-    for found, first in zip(frequent, stars([one.key for one in frequent]).tolist(), strict=True):
-        groups.setdefault(first, []).append(found)
-    return sorted(groups.values(), key=lambda of: (-sum(one.requests for one in of), of[0].key))
+        found += [Classified(one, _stratum(one, place, told=told)) for one in group]
+        passed += requests
+    return found
 
 
 def _stratum(counted: QueryRequests, place: str, *, told: bool) -> str:
@@ -255,13 +247,12 @@ def _stratum(counted: QueryRequests, place: str, *, told: bool) -> str:
     return "/".join([place, shape, *zero])
 
 
-def strata(tally: QueryTally, size: int) -> Mapping[str, Stratum]:
+def strata(every: Sequence[Classified], size: int) -> Mapping[str, Stratum]:
     """Count each stratum, and share ``size`` queries among them by their requests."""
-    queries: dict[str, int] = {}
-    requests: dict[str, int] = {}
-    for found, name in classified(tally):
-        queries[name] = queries.get(name, 0) + 1
-        requests[name] = requests.get(name, 0) + found.requests
+    queries, requests = Counter[str](), Counter[str]()
+    for found, name in every:
+        queries[name] += 1
+        requests[name] += found.requests
     least = {name: min(FEWEST, queries[name]) for name in sorted(queries)}
     if size < sum(least.values()):
         raise HarnessError(
@@ -277,32 +268,31 @@ def _allocated(
 ) -> dict[str, int]:
     """Return one more query at a time to the stratum with the most requests per sampled query."""
     shares = dict(least)
-    waiting = [
-        (-requests[name] / shares[name], name) for name in shares if shares[name] < queries[name]
-    ]
-    heapq.heapify(waiting)
-    for _ in range(size - sum(shares.values())):
-        if not waiting:
-            break
-        _, name = heapq.heappop(waiting)
-        shares[name] += 1
-        if shares[name] < queries[name]:
-            heapq.heappush(waiting, (-requests[name] / shares[name], name))
+
+    def wants() -> Iterator[tuple[float, str]]:
+        for name, share in shares.items():
+            if share < queries[name]:
+                yield -requests[name] / share, name
+
+    for _ in range(min(size, sum(queries.values())) - sum(shares.values())):
+        shares[min(wants())[1]] += 1
     return shares
 
 
-def drawn(tally: QueryTally, of: Mapping[str, Stratum], seed: int) -> tuple[Query, ...]:
+def drawn(every: Sequence[Classified], of: Mapping[str, Stratum], seed: int) -> tuple[Query, ...]:
     """Draw the sample: of each stratum the queries whose keyed digests are smallest."""
-    kept: dict[str, list[tuple[int, str, QueryRequests]]] = {name: [] for name in of}
-    for found, name in classified(tally):
-        keyed = hashlib.blake2b(found.key.encode(), digest_size=8, key=str(seed).encode())
-        mark = -int.from_bytes(keyed.digest(), "big")
-        most, least = kept[name], of[name].sampled
-        if len(most) < least:
-            heapq.heappush(most, (mark, found.key, found))
-        elif mark > most[0][0]:
-            heapq.heapreplace(most, (mark, found.key, found))
-    sample = [(found, name) for name in of for _, _, found in kept[name]]
+
+    def mark(found: QueryRequests) -> bytes:
+        return hashlib.blake2b(found.key.encode(), digest_size=8, key=str(seed).encode()).digest()
+
+    kept: dict[str, list[QueryRequests]] = {name: [] for name in of}
+    for found, name in every:
+        kept[name].append(found)
+    sample = [
+        (found, name)
+        for name, stratum in of.items()
+        for found in heapq.nsmallest(stratum.sampled, kept[name], key=mark)
+    ]
     sample.sort(key=lambda one: (-one[0].requests, one[0].key))
     return tuple(_query(found, name, of[name]) for found, name in sample)
 
@@ -329,10 +319,9 @@ FORMAT = 1
 REMEDY = "Make the sample anew (harness queries from-log)."
 
 
-class SampleCard(BaseModel):
+class SampleCard(StrictModel):
     """What a sample is of, and how it was drawn; the file beside it."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
     format: Annotated[int, Field(ge=FORMAT, le=FORMAT)]
     log: str
     log_sha256: str
@@ -371,10 +360,11 @@ def from_log(
     completed(to, within=(to.parent,))
     for file in (to, beside(to)):
         check_new(file, reads=[path])
-    with QueryTally.open() as tally:
-        counts = count(path, tally, kind, fields)
-        parts = strata(tally, size)
-        queries = drawn(tally, parts, seed)
+    tally = QueryTally()
+    counts = count(path, tally, kind, fields)
+    every = classified(tally)
+    parts = strata(every, size)
+    queries = drawn(every, parts, seed)
     sample_card = _card(path, counts, parts, queries, seed)
     with changing(to, within=(to.parent,), what="queries from-log") as change:
         for file in (to, beside(to)):
@@ -446,16 +436,15 @@ def drift(sample: Path, later: Path, *, kind: str, fields: Fields) -> Drift:
     """
     card = read_card(sample)
     then = {name: row.requests for name, row in card.strata.items()}
-    now: dict[str, int] = {}
-    with QueryTally.open() as tally:
-        requests = count(later, tally, kind, fields).requests
-        for found, stratum in classified(tally):
-            now[stratum] = now.get(stratum, 0) + found.requests
-        carried = sum(
-            tally.count_of(normalised(query.text)) / query.drawn.inclusion
-            for query in beir.queries(sample)
-            if query.drawn
-        )
+    now, tally = Counter[str](), QueryTally()
+    requests = count(later, tally, kind, fields).requests
+    for found, stratum in classified(tally):
+        now[stratum] += found.requests
+    carried = sum(
+        tally.count_of(normalised(query.text)) / query.drawn.inclusion
+        for query in beir.queries(sample)
+        if query.drawn
+    )
     told = all(name.count("/") == 2 for name in (*then, *now))  # noqa: PLR2004  the third part
     return Drift(
         _shares(then, told=told), _shares(now, told=told), requests, min(1.0, carried / requests)

@@ -49,8 +49,7 @@ def tune(
     from harness.core.folders import check_new
     from harness.core.formats import toml_file
     from harness.corpus.tuning import SUFFIX, is_record
-    from harness.tune.files import check_place, is_ours, read
-    from harness.tune.stage import TuneRequest
+    from harness.tune.stage import TuneRequest, check_place, is_ours, read
     from harness.tune.stage import tune as stage
     from harness_engines import registry
 
@@ -58,14 +57,15 @@ def tune(
     given = registry.load(arm, project.cache)
     folders = [Path(one) for one in listed(dataset) if Path(one).is_dir()]
     check_new(to, reads=(search, given.path, *folders, *project.sources), ours=is_ours)
-    check_new(to.with_name(to.stem + SUFFIX), ours=is_record)
+    beside = to.with_name(to.stem + SUFFIX)
+    check_new(beside, ours=is_record)
     check_place(to, given.path, toml_file(given.path)["stack"])
     space = read(search)
     work = project.cache / "tune" / of_json([str(given.path.resolve()), split])[:16]
     work.mkdir(parents=True, exist_ok=True)
     with held(work, patience_s=0):
         data = _prepared(project, dataset, work, split, fields, forms=forms)
-        found = stage(
+        record = stage(
             TuneRequest(
                 arm=arm,
                 space=space,
@@ -77,7 +77,7 @@ def tune(
                 cache=project.cache,
             )
         )
-    return shown(*_tuned(found.record, to, found.path))
+    return shown(*_tuned(record, to, beside))
 
 
 def _prepared(

@@ -78,14 +78,15 @@ def test_over_many_samples_the_weights_are_unbiased(tmp_path: Path) -> None:
     totals: list[float] = []
     rate: dict[str, float] = {}
     seen = Counter[str]()
-    with QueryTally.open() as tally:
-        count(path, tally, "", Fields())
-        parts = strata(tally, 40)
-        for seed in range(100):
-            sample = drawn(tally, parts, seed)
-            totals.append(sum(q.drawn.requests / q.drawn.inclusion for q in sample if q.drawn))
-            seen.update(q.text for q in sample)
-            rate |= {q.text: q.drawn.inclusion for q in sample if q.drawn}
+    tally = QueryTally()
+    count(path, tally, "", Fields())
+    every = classified(tally)
+    parts = strata(every, 40)
+    for seed in range(100):
+        sample = drawn(every, parts, seed)
+        totals.append(sum(q.drawn.requests / q.drawn.inclusion for q in sample if q.drawn))
+        seen.update(q.text for q in sample)
+        rate |= {q.text: q.drawn.inclusion for q in sample if q.drawn}
     assert sum(totals) / len(totals) == pytest.approx(600, rel=0.02)
     for text, share in rate.items():
         assert seen[text] / 100 == pytest.approx(share, abs=0.2), text
@@ -95,9 +96,9 @@ def test_near_duplicates_are_as_frequent_as_all_of_them_together(tmp_path: Path)
     words = "install", "wheel", "packages", "offline", "linux"
     alike = [" ".join(words) for words, _ in zip(permutations(words), range(40), strict=False)]
     many = [*alike, *["zebra"] * 12, *["yak"] * 9]
-    with QueryTally.open() as tally:
-        count(write(tmp_path / "log.jsonl", many * 2), tally, "", Fields())
-        places = {one.found.key: one.stratum.split("/")[0] for one in classified(tally)}
+    tally = QueryTally()
+    count(write(tmp_path / "log.jsonl", many * 2), tally, "", Fields())
+    places = {one.found.key: one.stratum.split("/")[0] for one in classified(tally)}
     assert {places[text] for text in alike} == {"head"}
     assert places["yak"] == "tail"
 

@@ -11,11 +11,10 @@ from harness.core.errors import BadFile, InvalidArm
 from harness.core.formats import toml_of
 from harness.core.records import Scalar
 from harness.corpus.prepared import Prepared
-from harness.corpus.tuning import read
+from harness.corpus.tuning import SUFFIX, TuningRecord, read
 from harness.pipeline.params import ReplayParams
-from harness.tune import files as tune_files
 from harness.tune import stage
-from harness.tune.files import MARK, arm_text, is_ours
+from harness.tune.stage import MARK, arm_text, is_ours
 from harness_engines import registry
 from tests.make.toy import Toy
 
@@ -83,22 +82,20 @@ def arm(tmp_path: Path) -> Path:
     return tmp_path / "x.toml"
 
 
-def tuned(arm: Path, data: Prepared) -> stage.Tuned:
+def tuned(arm: Path, data: Prepared) -> TuningRecord:
     file, to = arm.with_name("space.toml"), arm.with_name("y.toml")
     work = arm.parent / "work"
     return stage.tune(
-        stage.TuneRequest(
-            str(arm), tune_files.read(file), file, [data], LIMITS, to, work, arm.parent
-        )
+        stage.TuneRequest(str(arm), stage.read(file), file, [data], LIMITS, to, work, arm.parent)
     )
 
 
 def test_a_candidate_that_fails_is_left_out_and_named(project: Toy, arm: Path) -> None:
     found = tuned(arm, Prepared.open(project.layout.data))
-    assert found.record == read(found.path)
-    assert found.record.settings == {"number": 2}
-    assert found.record.failed.keys() == {"number = 3"}
-    assert "RuntimeError: out of memory" in found.record.failed["number = 3"]
+    assert found == read(arm.with_name(f"y{SUFFIX}"))
+    assert found.settings == {"number": 2}
+    assert found.failed.keys() == {"number = 3"}
+    assert "RuntimeError: out of memory" in found.failed["number = 3"]
 
 
 def test_an_arm_that_fails_as_it_is_given_is_refused(project: Toy, arm: Path) -> None:
