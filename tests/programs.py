@@ -42,7 +42,7 @@ IMPORTED = (
     "harness.serve.commands",
     "harness.shadow.worker",
     "harness.shadow.http",
-    "harness.load.files",
+    "harness.load.results",
     "harness.pipeline.mail",
     "harness.pipeline.prepare",
     "harness.pipeline.race",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -39,9 +38,6 @@ def load(
     mix: Annotated[
         str, typer.Option(help="Query classes by weight, as identifier=3,natural-language=1.")
     ] = "",
-    arrivals: Annotated[
-        Path | None, typer.Option(help="Recorded arrivals, JSON lines, instead of rates.")
-    ] = None,
     processes: Annotated[int, typer.Option(help="Processes that ask. [params.yaml]")] = 0,
     threads: Annotated[int, typer.Option(help="Workers in each process. [params.yaml]")] = 0,
     seconds: Annotated[float, typer.Option(help="Length of a trial. [params.yaml]")] = 0.0,
@@ -65,14 +61,11 @@ def load(
     project = Project.here()
     if find != (budget_ms > 0):
         raise HarnessError("--find needs --budget-ms above 0, and --budget-ms needs --find")
-    if rate and arrivals:
-        raise HarnessError("recorded arrivals have their own rate; leave --rate or --arrivals out")
     wanted = LoadRequest(
         arms=tuple(arm),
         rates=tuple(rate or ()),
         budget_ns=int(budget_ms * NS_PER_MS) if find else None,
         mix=_weights(mix),
-        arrivals=arrivals,
         command=f"{called()} {shlex.join(sys.argv[1:])}",
     )
     given = {"processes": processes, "threads": threads, "seconds": seconds, "rounds": rounds}

@@ -8,17 +8,15 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness.core import digest
 from harness.core.evidence import ArmResult, Load
 from harness.core.files import seen_from
 from harness.core.parts import EvidenceKind
 from harness.load.paths import history_of, page_of, receipt_of, trials_of
 from harness.pipeline.layout import Layout
-from harness.pipeline.params import LoadParams
 from harness.report.doc import Block, Figure, Items, Link, Section, TableBlock, Text
 
 if TYPE_CHECKING:
-    from harness.load.trial import LoadReport, Record
+    from harness.load.results import LoadReport
 
 
 def artifacts(layout: Layout) -> Iterable[Path]:
@@ -32,42 +30,20 @@ def collect(layout: Layout, control: ArmResult, candidate: ArmResult) -> Load | 
     del control, candidate
     if not (receipt_of(layout).is_file() and trials_of(layout).is_file()):
         return None
-    from harness.load.files import read_load
+    from harness.load.results import read_load
 
     return read_load(layout)
-
-
-def last_load(layout: Layout, fingerprints: Mapping[str, str]) -> LoadReport | None:
-    """Combine the trials of the last load; None where none was run, or of other indexes.
-
-    ``fingerprints`` are those of the arms as they are now. Searches for a highest rate are left
-    to the page of the load.
-    """
-    if not (receipt_of(layout).is_file() and history_of(layout).is_file()):
-        return None
-    from harness.load.files import CURVE, LOAD_KEY, RECEIPT, TRIALS
-    from harness.load.stage import combine
-
-    receipt = RECEIPT.read(receipt_of(layout))
-    if any(fingerprints.get(arm) != of for arm, of in receipt["arms"].items()):
-        return None
-    key = digest.of_json(receipt)[:LOAD_KEY]
-    trials: dict[tuple[str, bool, float | None, int], Record] = {}
-    for one in TRIALS.read(history_of(layout)):
-        if one.about["load"] == key and one.purpose == CURVE:
-            trials[one.arm, one.twin, one.rate, one.number] = one  # the same load run again
-    if not trials:
-        return None
-    control = next(arm for arm, twin, *_ in trials if twin)
-    arms = tuple(dict.fromkeys((control, *sorted(arm for arm, *_ in trials))))
-    return combine(tuple(trials.values()), arms, LoadParams.model_validate(receipt["params"]))
 
 
 def section(
     layout: Layout, fingerprints: Mapping[str, str], folder: Path
 ) -> Callable[..., Section] | None:
     """Describe the last load; None where none was run."""
-    load, page = last_load(layout, fingerprints), seen_from(folder, page_of(layout))
+    load, page = None, seen_from(folder, page_of(layout))
+    if receipt_of(layout).is_file() and history_of(layout).is_file():
+        from harness.load.results import last_load
+
+        load = last_load(layout, fingerprints)
     return partial(shown, load, page) if load or page else None
 
 
@@ -99,12 +75,8 @@ def highest_shared(report: LoadReport) -> TableBlock:
     """Keep of the response times those at the highest rate at which every arm has some."""
     from harness.load.page import response
 
-    shared = [
-        rate
-        for rate in report.rates
-        if all((found := report.point(arm, rate)) and found.overall.count for arm in report.arms)
-    ]
-    kept = tuple(point for point in report.points if shared and point.rate == shared[-1])
+    rate = report.highest_shared
+    kept = tuple(point for point in report.points if rate is not None and point.rate == rate)
     return response(replace(report, points=kept))
 
 

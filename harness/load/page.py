@@ -8,14 +8,14 @@ from statistics import median
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Drawing
-from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, FuncFormatter
 
 from harness.core.gate import Verdict
 from harness.core.printable import counted
 from harness.core.run import Status
 from harness.core.scores import Estimate
-from harness.load.trial import Histogram, LoadReport, RatePoint, Trial
+from harness.load.results import P99, LoadReport, RatePoint
+from harness.load.trial import Histogram, Trial
 from harness.report import html
 from harness.report.doc import (
     Card,
@@ -52,38 +52,29 @@ def load_curve(name: str, report: LoadReport) -> str | None:
         return None
 
     def paint(figure: Drawing) -> None:
-        axes = figure.add_axes((0.09, 0.15, 0.64, 0.79))
-        quiet(axes, grid="y")
+        axes = _axes(figure)
         for at, arm in enumerate(report.arms):
             of = [point for point in shown if point.arm == arm]
-            colour = ARMS[at % len(ARMS)]
-            mark = MARKS[at % len(MARKS)]
-            for percent, style, face in ((99.0, "-", colour), (50.0, DASHED, PAPER)):
-                line = _against_rate(axes, of, percent, colour, f"{mark}{style}")
-                line.set_markerfacecolor(face)
+            colour, mark = ARMS[at % len(ARMS)], MARKS[at % len(MARKS)]
+            rates = [point.rate or 0.0 for point in of]
+            for percent, style, face in ((P99, "-", colour), (50.0, DASHED, PAPER)):
+                for rate, point in zip(rates, of, strict=True):
+                    rounds = [_ms(one.trial.overall.percentile(percent)) for one in point.records]
+                    if len(rounds) > 1:
+                        ends = [min(rounds), max(rounds)]
+                        axes.plot([rate, rate], ends, color=colour, linewidth=1)
+                whole = [_ms(point.overall.percentile(percent)) for point in of]
+                axes.plot(rates, whole, f"{mark}{style}", markersize=4.5, color=colour,
+                          linewidth=1.6, markerfacecolor=face)  # fmt: skip
             key(axes, at, arm)
         if report.budget_ns is not None:
             axes.axhline(report.budget_ns / NS_PER_MS, color=MUTED, linewidth=1, linestyle=DOTTED)
         note(axes, 0, "full: p99, hollow: p50")
         note(axes, 1, "bars: lowest to highest round")
-        _milliseconds(axes)
         axes.set(xlabel="arrivals a second", xlim=(0, None))
 
     about = f"Response times of {', '.join(report.arms)} against the rate; numbers are in the table"
     return draw(name, about, (WIDTH, 3.4), paint)
-
-
-def _against_rate(
-    axes: Axes, of: list[RatePoint], percent: float, colour: str, style: str
-) -> Line2D:
-    """Draw one percentile; ``style`` is a mark and a line, as matplotlib writes them."""
-    rates = [point.rate or 0.0 for point in of]
-    whole = [_ms(point.overall.percentile(percent)) for point in of]
-    for rate, point in zip(rates, of, strict=True):
-        rounds = [_ms(record.trial.overall.percentile(percent)) for record in point.records]
-        if len(rounds) > 1:
-            axes.plot([rate, rate], [min(rounds), max(rounds)], color=colour, linewidth=1)
-    return axes.plot(rates, whole, style, markersize=4.5, color=colour, linewidth=1.6)[0]
 
 
 def percentile_curves(name: str, report: LoadReport) -> str | None:
@@ -92,53 +83,47 @@ def percentile_curves(name: str, report: LoadReport) -> str | None:
     Solid is the response time from the intended start, dashed the time from the real start, which
     is all that a generator sees that waits for answers. The gap is what it would leave out.
     """
-    shared = [
-        rate
-        for rate in report.rates
-        if all((p := report.point(arm, rate)) and p.overall.count for arm in report.arms)
-    ]
-    if not shared:
+    rate = report.highest_shared
+    if rate is None:
         return None
-    points = [report.point(arm, shared[-1]) for arm in report.arms]
 
     def paint(figure: Drawing) -> None:
-        axes = figure.add_axes((0.09, 0.15, 0.64, 0.79))
-        quiet(axes, grid="y")
-        for at, point in enumerate(points):
+        axes = _axes(figure)
+        for at, point in enumerate(report.point(arm, rate) for arm in report.arms):
             if point is None:
                 continue
-            colour = ARMS[at % len(ARMS)]
             for of, style in ((point.overall, "-"), (point.service, DASHED)):
                 furthest = min(np.log10(of.count), len(NINES) - 1)
                 nines = np.linspace(0, furthest, CURVE)
                 times = of.curve(100 * (1 - 10.0**-nines))
                 axes.plot(nines, [_ms(time) for time in times], f"{MARKS[at % len(MARKS)]}{style}",
-                          color=colour, linewidth=1.6, markersize=4,
+                          color=ARMS[at % len(ARMS)], linewidth=1.6, markersize=4,
                           markevery=CURVE // 6)  # fmt: skip
             key(axes, at, point.arm)
         note(axes, 0, "solid: from the intended start")
         note(axes, 1, "dashed: from the real start")
-        _milliseconds(axes)
         axes.xaxis.set_major_locator(FixedLocator(list(range(len(NINES)))))
         axes.xaxis.set_major_formatter(FuncFormatter(lambda at, _: f"{100 * NINES[round(at)]:g} %"))
-        axes.set(xlabel=f"share of answers within, at {shared[-1]:g} arrivals a second")
+        axes.set(xlabel=f"share of answers within, at {rate:g} arrivals a second")
         axes.set_xlim(0, len(NINES) - 1)
 
-    about = f"Percentiles of {', '.join(report.arms)} at {shared[-1]:g} arrivals a second"
+    about = f"Percentiles of {', '.join(report.arms)} at {rate:g} arrivals a second"
     return draw(name, about, (WIDTH, 3.4), paint)
+
+
+def _axes(figure: Drawing) -> Axes:
+    axes = figure.add_axes((0.09, 0.15, 0.64, 0.79))
+    quiet(axes, grid="y")
+    logarithmic(axes, "y")
+    axes.set_ylabel("milliseconds (log scale)")
+    return axes
 
 
 def _ms(time_ns: float | None) -> float:
     return (time_ns or 0) / NS_PER_MS
 
 
-def _milliseconds(axes: Axes) -> None:
-    logarithmic(axes, "y")
-    axes.set_ylabel("milliseconds (log scale)")
-
-
 MIB = 1 << 20
-P99 = 99.0
 NOISY = "too noisy to conclude"
 FEW = "too few rounds"
 CLOSED = "closed loop"
@@ -210,11 +195,9 @@ def _time(of: Histogram, percent: float, rounds: Estimate | None = None) -> Valu
 def _ratio(report: LoadReport, point: RatePoint) -> Value:
     if point.arm == report.arms[0] and not point.twin:
         return Cell("1")
-    noise = report.noise.get(point.rate) if point.rate is not None else None
-    loud = noise is not None and noise.verdict is not Verdict.PASS
     if point.ratio is None:
         return Cell("no interval", FEW)
-    return Num.of(point.ratio, more=NOISY if loud else "")
+    return Num.of(point.ratio, more=NOISY if report.noisy(point.rate) else "")
 
 
 def classes(report: LoadReport) -> TableBlock:
@@ -290,15 +273,14 @@ def searched(report: LoadReport) -> TableBlock:
 
 def notes(report: LoadReport) -> tuple[str, ...]:
     """Describe what the tables stand on, a sentence each."""
-    loud = [found for found in report.noise.values() if found.verdict is not Verdict.PASS]
     said = [f"At {rate:g} a second, {found.reason}." for rate, found in report.noise.items()]
-    if loud:
+    if any(map(report.noisy, report.noise)):
         said.append("Where the first arm differs from itself by more, nothing is concluded.")
     elif not report.noise:
         said.append("The first arm was not loaded twice at a rate, so nothing is concluded.")
     closed = [p for p in report.points if p.rate is None and not p.twin and p.overall.count]
     for point in closed:
-        p99 = milliseconds(point.overall.percentile(99.0))
+        p99 = milliseconds(point.overall.percentile(P99))
         said.append(f"In a closed loop {point.arm} has a p99 of {p99} ms, without queueing delay.")
     busy = share(round(1000 * report.busy), 1000)
     said.append(f"{report.machine}, {busy} busy with other processes before the trials.")
@@ -311,33 +293,25 @@ def notes(report: LoadReport) -> tuple[str, ...]:
 def headline(report: LoadReport) -> str:
     """Return the highest sustained rate of each arm, or its latency at the highest rate tried."""
     if report.highest and report.budget_ns:
-        budget = milliseconds(report.budget_ns)
-        return f"With 99 of 100 answers within {budget} ms, {_highest(report)}."
+        found = ", ".join(
+            f"{arm} sustains {three_digits(found.estimate.value)} queries a second"
+            if found.estimate
+            else f"the highest rate of {arm} was not found"
+            for arm, found in report.highest.items()
+        )
+        return f"With 99 of 100 answers within {milliseconds(report.budget_ns)} ms, {found}."
     for rate in reversed(report.rates):
-        if said := _times(report, rate):
-            noise = report.noise.get(rate)
-            open_ = noise is not None and noise.verdict is not Verdict.PASS
-            why = f" Nothing is concluded: {noise.reason}." if noise and open_ else ""
-            return f"At {rate:g} a second, 99 of 100 answers come within {said}.{why}"
+        points = (report.point(arm, rate) for arm in report.arms)
+        times = ", ".join(
+            f"{milliseconds(point.overall.percentile(P99))} ms ({point.arm})"
+            for point in points
+            if point and point.overall.count
+        )
+        if times:
+            noise = report.noisy(rate)
+            why = f" Nothing is concluded: {noise.reason}." if noise else ""
+            return f"At {rate:g} a second, 99 of 100 answers come within {times}.{why}"
     return "No trial at a rate counts, so nothing is said about load."
-
-
-def _highest(report: LoadReport) -> str:
-    return ", ".join(
-        f"{arm} sustains {three_digits(found.estimate.value)} queries a second"
-        if found.estimate
-        else f"the highest rate of {arm} was not found"
-        for arm, found in report.highest.items()
-    )
-
-
-def _times(report: LoadReport, rate: float) -> str:
-    points = [(arm, report.point(arm, rate)) for arm in report.arms]
-    return ", ".join(
-        f"{milliseconds(point.overall.percentile(P99))} ms ({arm})"
-        for arm, point in points
-        if point and point.overall.count
-    )
 
 
 def document(report: LoadReport) -> Section:
@@ -373,7 +347,7 @@ def _card(report: LoadReport, arm: str) -> Card:
             arm, "no time", (Text("No trial of it at a rate counts.", "instead"),), "unsure"
         )
     point = timed[-1]
-    loud = (noise := report.noise.get(point.rate or 0)) and noise.verdict is not Verdict.PASS
+    loud = report.noisy(point.rate)
     p50, p99 = (milliseconds(point.overall.percentile(share_)) for share_ in (50.0, P99))
     blocks = [Text(f"p99 at {at(point.rate)}; p50 {p50} ms", "measured")]
     if arm != report.arms[0]:

@@ -25,8 +25,3 @@ def trials_of(layout: Layout) -> Path:
 def receipt_of(layout: Layout) -> Path:
     """Return where it is told what was loaded, without the times: the same from day to day."""
     return layout.root / "load.json"
-
-
-def parts_of(layout: Layout) -> Path:
-    """Return where the trials of loads that are under way are, in a folder for each."""
-    return layout.cache / "parts" / "load"

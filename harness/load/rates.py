@@ -86,8 +86,12 @@ class Highest:
     """Every rate in the order of the trials, and whether it was kept."""
 
 
-class _NothingSaidError(Exception):
-    """A trial said nothing, several times."""
+class _NoRateError(Exception):
+    """The search ends without a rate."""
+
+    def __init__(self, verdict: Verdict, reason: str) -> None:
+        super().__init__(reason)
+        self.verdict = verdict
 
 
 def trials_an_end(confidence: float) -> int:
@@ -110,88 +114,74 @@ def highest_rate(
     the ratio of the two ends at which bisection stops, above 1. A trial that
     says nothing is run again ``retries`` times.
     """
-    search = _Search(probe, floor, resolution, trials_an_end(confidence), retries)
-    try:
-        return search.run(capacity)
-    except _NothingSaidError:
-        rate = search.tried[-1][0]
-        return search.result(
+    tried: list[tuple[float, bool | None]] = []
+    agree = trials_an_end(confidence)
+
+    def kept(rate: float) -> bool:
+        for _ in range(1 + retries):
+            said = probe(rate)
+            tried.append((rate, said))
+            if said is not None:
+                return said
+        raise _NoRateError(
             Verdict.INCONCLUSIVE,
             f"{many(retries + 1, 'trial')} in a row at {rate:.4g} a second said nothing: the"
             " generator could not keep its schedule",
         )
 
-
-class _Search:
-    def __init__(
-        self, probe: Probe, floor: float, resolution: float, agree: int, retries: int
-    ) -> None:
-        self._probe = probe
-        self._floor = floor
-        self._resolution = resolution
-        self._agree = agree
-        self._retries = retries
-        self.tried: list[tuple[float, bool | None]] = []
-
-    def run(self, capacity: float) -> Highest:
-        low, floor = capacity / 2, self._floor
-        if low < floor:
-            return self.result(
-                Verdict.INCONCLUSIVE,
-                f"a closed loop asked {capacity:.4g} a second, too few for trials of this length:"
-                f" they say something from {floor:.4g} a second on. Make them longer",
-            )
-        while not self._kept(low):
-            if low == floor:
-                return self.result(Verdict.FAIL, f"even {low:.4g} queries a second miss the budget")
-            low = max(low / 4, floor)
-        high = capacity
-        for _ in range(STEPS_UP):
-            if not self._kept(high):
-                break
-            low, high = high, high * 2
-        else:
-            return self.result(
-                Verdict.INCONCLUSIVE,
-                f"{low:.4g} queries a second keep the budget, far more than the {capacity:.4g}"
-                " that a closed loop reached: it was disturbed, or the budget is a very long one",
-            )
-        while high / low > self._resolution:
-            middle = math.sqrt(low * high)
-            low, high = (middle, high) if self._kept(middle) else (low, middle)
-        value = math.sqrt(low * high)
-        below = self._confirmed(low, 1 / self._resolution, kept=True)
-        above = self._confirmed(high, self._resolution, kept=False)
-        if below is None or above is None:
-            return self.result(
-                Verdict.INCONCLUSIVE,
-                f"near {value:.4g} queries a second trials do not agree, and neither do they"
-                f" up to {TRIES} steps of {self._resolution:g} away: the machine is too noisy",
-            )
-        return self.result(
-            Verdict.PASS,
-            f"{below:.4g} a second were kept by {self._agree} of {self._agree} trials,"
-            f" {above:.4g} by none of {self._agree}",
-            Estimate(value, below, above, len(self.tried)),
-        )
-
-    def _kept(self, rate: float) -> bool:
-        for _ in range(1 + self._retries):
-            said = self._probe(rate)
-            self.tried.append((rate, said))
-            if said is not None:
-                return said
-        raise _NothingSaidError
-
-    def _confirmed(self, rate: float, step: float, *, kept: bool) -> float | None:
-        """Move outward until all trials agree; None where they never do."""
+    def confirmed(rate: float, step: float, *, is_kept: bool) -> float:
+        """Move outward until all trials agree."""
         for _ in range(TRIES):
-            if rate < self._floor:
-                return None
-            if all(self._kept(rate) is kept for _ in range(self._agree)):
+            if rate < floor:
+                break
+            if all(kept(rate) is is_kept for _ in range(agree)):
                 return rate
             rate *= step
-        return None
+        raise _NoRateError(
+            Verdict.INCONCLUSIVE,
+            f"near {value:.4g} queries a second trials do not agree, and neither do they"
+            f" up to {TRIES} steps of {resolution:g} away: the machine is too noisy",
+        )
 
-    def result(self, verdict: Verdict, reason: str, estimate: Estimate | None = None) -> Highest:
-        return Highest(verdict, reason, estimate, tuple(self.tried))
+    try:
+        low, high = _bracket(kept, capacity, floor)
+        while high / low > resolution:
+            middle = math.sqrt(low * high)
+            low, high = (middle, high) if kept(middle) else (low, middle)
+        value = math.sqrt(low * high)
+        below = confirmed(low, 1 / resolution, is_kept=True)
+        above = confirmed(high, resolution, is_kept=False)
+    except _NoRateError as exc:
+        return Highest(exc.verdict, str(exc), None, tuple(tried))
+    reason = (
+        f"{below:.4g} a second were kept by {agree} of {agree} trials,"
+        f" {above:.4g} by none of {agree}"
+    )
+    estimate = Estimate(value, below, above, len(tried))
+    return Highest(Verdict.PASS, reason, estimate, tuple(tried))
+
+
+def _bracket(kept: Callable[[float], bool], capacity: float, floor: float) -> tuple[float, float]:
+    """Find a rate that is kept and a higher one that is not."""
+    low = capacity / 2
+    if low < floor:
+        raise _NoRateError(
+            Verdict.INCONCLUSIVE,
+            f"a closed loop asked {capacity:.4g} a second, too few for trials of this length:"
+            f" they say something from {floor:.4g} a second on. Make them longer",
+        )
+    while not kept(low):
+        if low == floor:
+            reason = f"even {low:.4g} queries a second miss the budget"
+            raise _NoRateError(Verdict.FAIL, reason)
+        low = max(low / 4, floor)
+    high = capacity
+    for _ in range(STEPS_UP):
+        if not kept(high):
+            return low, high
+        low, high = high, high * 2
+    raise _NoRateError(
+        Verdict.INCONCLUSIVE,
+        f"{low:.4g} queries a second keep the budget, far more than the {capacity:.4g}"
+        " that a closed loop reached: it was disturbed, or the budget is a very long one",
+    )

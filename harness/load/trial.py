@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -17,16 +17,8 @@ from harness.core.formats import json_of
 from harness.core.printable import many
 from harness.core.reading import Malformed
 from harness.core.run import Status
-from harness.core.scores import Estimate
-from harness.load.rates import Highest, RepeatNoise
-from harness.load.workers import (
-    NS_PER_S,
-    ServedArrival,
-    TrialPlan,
-    WorkerResult,
-    answered,
-    unserved,
-)
+from harness.core.store import Artifact, Journal, Json
+from harness.load.workers import NS_PER_S, TrialPlan, WorkerResult
 
 LOWEST_NS, HIGHEST_NS = 1, 3_600_000_000_000
 DIGITS = 3
@@ -173,31 +165,29 @@ class Trial:
 def summed(
     plan: TrialPlan,
     classes: Sequence[str],
-    parts: tuple[WorkerResult, ...],
+    parts: Sequence[WorkerResult],
     *,
     budgets_ns: Sequence[int],
 ) -> Trial:
     """Reduce what the workers bring back to numbers; ``classes`` are those of the picks."""
     everything = sorted(one for part in parts for one in part.served)
-    done = answered(parts)
-    lost = unserved(plan, parts)
-    response = np.array([one.response_ns for one in done], dtype=np.int64)
+    done = [one for one in everything if one.status is Status.ANSWERED]
+    total = len(everything) if plan.offsets_ns is None else len(plan.offsets_ns)
     began = min(part.start_ns for part in parts)
     ends = Counter(one.status for one in everything)
-    ends[Status.NOT_ASKED] += lost
-    total = len(everything) + lost
+    ends[Status.NOT_ASKED] += total - len(everything)
+    response = np.array([one.response_ns for one in done], dtype=np.int64)
     lag = [one.lag_ns for one in everything]
-    of_row = dict(zip(plan.picks, classes, strict=True))
+    class_of_row = dict(zip(plan.picks, classes, strict=True))
+    class_of = [classes[one.arrival % len(classes)] for one in done]
     return Trial(
         arrivals=total,
         seconds=(max((one.ended_ns for one in everything), default=began) - began) / NS_PER_S,
         ends={status: ends[status] for status in Status},
         strays=sum(one.stray for one in everything),
-        response=_by_class(done, classes, lambda one: one.response_ns),
-        service=_by_class(done, classes, lambda one: one.service_ns),
-        cold=_histograms(
-            (of_row[row], elapsed_ns) for part in parts for row, elapsed_ns in part.cold
-        ),
+        response=_by_class(zip(class_of, response.tolist(), strict=True)),
+        service=_by_class(zip(class_of, (one.service_ns for one in done), strict=True)),
+        cold=_by_class((class_of_row[row], ns) for part in parts for row, ns in part.cold),
         lag_ns=int(np.percentile(lag, LAG_PERCENT)) if lag else 0,
         within={of: float((response <= of).sum()) / total if total else 0.0 for of in budgets_ns},
         cpu_ns=sum(part.cpu_ns for part in parts),
@@ -207,13 +197,7 @@ def summed(
     )
 
 
-def _by_class(
-    done: Sequence[ServedArrival], classes: Sequence[str], time_ns: Callable[[ServedArrival], int]
-) -> Mapping[str, Histogram]:
-    return _histograms((classes[one.arrival % len(classes)], time_ns(one)) for one in done)
-
-
-def _histograms(times: Iterable[tuple[str, int]]) -> Mapping[str, Histogram]:
+def _by_class(times: Iterable[tuple[str, int]]) -> Mapping[str, Histogram]:
     found: dict[str, list[int]] = {}
     for name, time_ns in times:
         found.setdefault(name, []).append(time_ns)
@@ -293,63 +277,6 @@ class Record:
         return cls(**{name: told[name] for name in NAMED}, trial=trial, about=told["about"])
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class RatePoint:
-    """All rounds of one arm at one rate."""
-
-    arm: str
-    twin: bool
-    rate: float | None
-    """Arrivals a second; None for a closed loop."""
-    records: tuple[Record, ...]
-    """Rounds that count."""
-    objections: tuple[str, ...]
-    """Why others do not, one text a round."""
-    response: Mapping[str, Histogram]
-    """Response times of all rounds that count, by query class."""
-    service: Histogram
-    cold: Histogram
-    p50: Estimate | None
-    """Median over rounds of each round's p50, nanoseconds; None where there are too few."""
-    p99: Estimate | None
-    ratio: Estimate | None
-    """Median over rounds of p99 by the first arm's p99; None where there are too few rounds."""
-
-    @property
-    def overall(self) -> Histogram:
-        """Response times of all classes."""
-        return Histogram.merged(self.response.values())
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class LoadReport:
-    """One load."""
-
-    dataset: str
-    machine: str
-    loaded_at: str
-    busy: float
-    """Mean share of the processors that others took just before the trials."""
-    arms: tuple[str, ...]
-    """The first is the reference of the others."""
-    workers: str
-    about: Mapping[str, str]
-    """Settings, in words."""
-    points: tuple[RatePoint, ...]
-    noise: Mapping[float, RepeatNoise]
-    """The first arm against itself, by rate."""
-    highest: Mapping[str, Highest]
-    """Highest rate of each arm; empty where it was not asked for."""
-    budget_ns: int | None
-    index_bytes: Mapping[str, int]
-    command: str
-
-    def point(self, arm: str, rate: float | None, *, twin: bool = False) -> RatePoint | None:
-        """Find the trials of an arm at a rate."""
-        found = (p for p in self.points if (p.arm, p.rate, p.twin) == (arm, rate, twin))
-        return next(found, None)
-
-    @property
-    def rates(self) -> tuple[float, ...]:
-        """Rates of the trials of all arms, ascending."""
-        return tuple(sorted({point.rate for point in self.points if point.rate is not None}))
+AGAIN = "Run: harness load --arm ARM"
+TRIALS = Journal("a trial", Record.of_line, Record.line, remedy=AGAIN)
+RECEIPT: Artifact[dict[str, Any]] = Json("a receipt of a load", dict[str, Any], remedy=AGAIN)

@@ -5,27 +5,23 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from functools import partial
 from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
-from multiprocessing.context import SpawnProcess
-from pathlib import Path
-from threading import Barrier, BrokenBarrierError, Thread
+from threading import Barrier, BrokenBarrierError
 from time import process_time_ns
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from harness.core.engine import Searcher
-from harness.core.errors import BadFile, HarnessError, InvalidArm, UnknownName
-from harness.core.formats import json_of
-from harness.core.reading import numbered
+from harness.core.errors import HarnessError, InvalidArm, UnknownName
 from harness.core.records import Query
 from harness.core.run import Status
-from harness.replay.drive import TimedOutcome, observe
+from harness.replay.drive import observe
 from harness.replay.machine import peak_bytes, resident_bytes, setting_aside
 from harness.replay.race import Expected, shown
 
@@ -68,8 +64,7 @@ class Mix:
                 raise UnknownName("slice", name, known)
             if not (math.isfinite(weight) and weight > 0):
                 raise HarnessError(f"the weight of {name} is {weight:g}; give one above 0")
-        self._queries = tuple(queries)
-        self._names = tuple(weights)
+        self._queries, self._names = queries, tuple(weights)
         total = sum(weights.values())
         self._shares = [weight / total for weight in weights.values()]
         self._members = [
@@ -82,22 +77,17 @@ class Mix:
         """Draw rows of queries, shape (count,), and the class of each."""
         if not self._names:
             picks = rng.integers(len(self._queries), size=count)
-            return picks, tuple(self.class_of(self._queries[row]) for row in picks)
+            return picks, tuple(class_of(self._queries[row]) for row in picks)
         drawn = rng.choice(len(self._names), size=count, p=self._shares)
         within = rng.random(count)
-        picks = np.array(
-            [
-                self._members[name][int(share * len(self._members[name]))]
-                for name, share in zip(drawn, within, strict=True)
-            ],
-            dtype=np.int64,
-        )
-        return picks, tuple(self._names[name] for name in drawn)
+        members = [self._members[at] for at in drawn]
+        chosen = [rows[int(share * len(rows))] for rows, share in zip(members, within, strict=True)]
+        return np.array(chosen, dtype=np.int64), tuple(self._names[at] for at in drawn)
 
-    @staticmethod
-    def class_of(query: Query) -> str:
-        """Class of a query that was not drawn by its class."""
-        return query.slices[0] if query.slices else UNSLICED
+
+def class_of(query: Query) -> str:
+    """Return the class of a query that was not drawn by its class."""
+    return query.slices[0] if query.slices else UNSLICED
 
 
 def poisson(mix: Mix, rate: float, seconds: float, seed: Sequence[int]) -> Arrivals:
@@ -115,59 +105,22 @@ def poisson(mix: Mix, rate: float, seconds: float, seed: Sequence[int]) -> Arriv
     return Arrivals((starts * NS_PER_S).astype(np.int64), picks, classes, rate)
 
 
-def recorded(path: Path, queries: Sequence[Query]) -> Arrivals:
-    """Read arrivals from JSON lines ``{"at_s": 0.25, "query_id": "q1"}``, in order of time.
-
-    Times are seconds after the first midnight or any other start; the first one becomes 0.
-    """
-    hint = 'Each line is {"at_s": SECONDS, "query_id": "ID"}, in order of time'
-    rows = {query.query_id: row for row, query in enumerate(queries)}
-    starts: list[float] = []
-    picks: list[int] = []
-    for number, line in numbered(path):
-        try:
-            arrival = json_of(line)
-            at_s, query_id = float(arrival["at_s"]), arrival["query_id"]
-        except (ValueError, KeyError, TypeError) as exc:
-            raise BadFile(path, f"no arrival ({exc})", hint, number) from exc
-        if not math.isfinite(at_s) or (starts and at_s < starts[-1]):
-            raise BadFile(path, f"{at_s:g} s comes before the line above", hint, number)
-        if not isinstance(query_id, str) or query_id not in rows:
-            raise BadFile(path, f"{query_id!r} is not a query of the data set", hint, number)
-        starts.append(at_s)
-        picks.append(rows[query_id])
-    if len(starts) < 2 or starts[-1] == starts[0]:  # noqa: PLR2004  a rate needs two
-        raise BadFile(path, f"{len(starts)} arrivals have no rate", hint)
-    offsets = ((np.array(starts) - starts[0]) * NS_PER_S).astype(np.int64)
-    classes = tuple(Mix.class_of(queries[row]) for row in picks)
-    rate = (len(starts) - 1) / (starts[-1] - starts[0])
-    return Arrivals(offsets, np.array(picks, dtype=np.int64), classes, rate)
-
-
 COARSE_NS = 200_000
 """How long before the intended start a sleeping worker wakes up: more than sleep oversleeps."""
 
 
-class Clock(Protocol):
-    """What time it is, and waiting; a test passes one that it turns by hand."""
-
-    def now_ns(self) -> int:
-        """Nanoseconds since some moment that is the same for all processes of a machine."""
-        ...
-
-    def wait_until(self, at_ns: int) -> int:
-        """Come back at ``at_ns`` or as soon after it as can be; give the processor time spent."""
-        ...
-
-
 class WallClock:
-    """``perf_counter_ns``; sleeps most of a wait and looks at the clock for the rest."""
+    """``perf_counter_ns``, the same for all processes of a machine; a test turns one by hand."""
 
     def now_ns(self) -> int:
+        """Read the clock."""
         return time.perf_counter_ns()
 
     def wait_until(self, at_ns: int) -> int:
-        """Yield the processor, and the interpreter, between two looks at the clock."""
+        """Sleep most of a wait and watch the clock for the rest; return the processor time spent.
+
+        Between two looks at the clock the processor and the interpreter are yielded.
+        """
         spent_ns = time.thread_time_ns()
         coarse_ns = at_ns - COARSE_NS - time.perf_counter_ns()
         if coarse_ns > 0:
@@ -233,74 +186,59 @@ class ServedArrival(NamedTuple):
 
 
 class LoadWorker:
-    """One searcher of its own, that takes one arrival after the other."""
+    """One searcher of its own, that takes one arrival after the other.
+
+    ``take`` gives the number of the next arrival, counted from 0 over all workers.
+    """
 
     def __init__(
-        self,
-        plan: TrialPlan,
-        searcher: Searcher,
-        take: Callable[[], int],
-        clock: Clock,
-        start_ns: int,
+        self, plan: TrialPlan, searcher: Searcher, take: Callable[[], int], clock: WallClock
     ) -> None:
-        """``take`` gives the number of the next arrival, counted from 0 over all workers."""
-        self._plan = plan
-        self._searcher = searcher
-        self._take = take
-        self._clock = clock
-        self._start_ns = start_ns
-        self._until_ns = start_ns + int(plan.seconds * NS_PER_S)
+        self._plan, self._searcher, self._take, self._clock = plan, searcher, take, clock
+        self.start_ns = 0
+        """When the trial starts, by the clock."""
         self.waiting_cpu_ns = 0
         """Processor time that was spent on waiting, which is the harness's own."""
 
     def step(self) -> ServedArrival | None:
         """Serve the next arrival; None where there is none left, or the trial is given up."""
-        taken_ns = self._clock.now_ns()
-        plan = self._plan
+        taken_ns, plan = self._clock.now_ns(), self._plan
         arrival = self._take()
+        length_ns = int(plan.seconds * NS_PER_S)
         if plan.offsets_ns is None:
-            if taken_ns >= self._until_ns:
+            if taken_ns >= self.start_ns + length_ns:
                 return None
             intended_ns = taken_ns
         else:
-            length_ns = self._until_ns - self._start_ns
-            if arrival >= len(plan.offsets_ns) or taken_ns > self._start_ns + PATIENCE * length_ns:
+            given_up_ns = self.start_ns + PATIENCE * length_ns
+            if arrival >= len(plan.offsets_ns) or taken_ns > given_up_ns:
                 return None
-            intended_ns = self._start_ns + plan.offsets_ns[arrival]
+            intended_ns = self.start_ns + plan.offsets_ns[arrival]
             if taken_ns < intended_ns:
                 self.waiting_cpu_ns += self._clock.wait_until(intended_ns)
         query = plan.queries[plan.picks[arrival % len(plan.picks)]]
         started_ns = self._clock.now_ns()
-        seen = self._ask(query)
+        row = observe(self._searcher, query, plan.k, plan.time_limit_ns).row
         ended_ns = self._clock.now_ns()
+        answered = row.status is Status.ANSWERED
+        stray = answered and shown(row, plan.k) != plan.expected[query.query_id]
         return ServedArrival(
-            arrival,
-            intended_ns,
-            taken_ns,
-            started_ns,
-            ended_ns,
-            seen.row.status,
-            seen.row.status is Status.ANSWERED
-            and shown(seen.row, plan.k) != plan.expected[query.query_id],
+            arrival, intended_ns, taken_ns, started_ns, ended_ns, row.status, stray
         )
 
     def warm_up(self, number: int) -> list[tuple[int, int]]:
-        """Ask what comes right after opening; give row of the query and time of the cold ones.
+        """Ask what comes right after opening; return row of the query and time of the cold ones.
 
         ``number`` is the worker's own, so that workers begin at different queries. Failures
         are left out: they show again in the trial.
         """
-        plan = self._plan
-        cold = []
+        plan, cold = self._plan, []
         for at in range(plan.cold + plan.warm):
             row = plan.picks[(number * (plan.cold + plan.warm) + at) % len(plan.picks)]
-            seen = self._ask(plan.queries[row])
+            seen = observe(self._searcher, plan.queries[row], plan.k, plan.time_limit_ns)
             if at < plan.cold and seen.row.status is Status.ANSWERED:
                 cold.append((row, seen.elapsed_ns))
         return cold
-
-    def _ask(self, query: Query) -> TimedOutcome:
-        return observe(self._searcher, query, self._plan.k, self._plan.time_limit_ns)
 
 
 Opener = Callable[[], AbstractContextManager[Searcher]]
@@ -308,18 +246,6 @@ Opener = Callable[[], AbstractContextManager[Searcher]]
 HEAD_START_NS = 50_000_000
 """Between the moment when all are ready and the trial's start."""
 STOPPED_S = 5.0
-
-
-@dataclass(frozen=True, slots=True)
-class WorkerPool:
-    """How many ask at once: ``processes`` times ``threads`` workers."""
-
-    processes: int
-    threads: int
-
-    @property
-    def workers(self) -> int:
-        return self.processes * self.threads
 
 
 @dataclass(frozen=True, slots=True)
@@ -341,7 +267,7 @@ class WorkerResult:
 
 
 class Shared(NamedTuple):
-    """What the processes of a crew share."""
+    """What the processes of a trial share."""
 
     ready: Any
     ticket: Any
@@ -361,56 +287,54 @@ class Shared(NamedTuple):
         return int(self.start.value)
 
 
-def run_pool(opener: Opener, plan: TrialPlan, pool: WorkerPool) -> tuple[WorkerResult, ...]:
+def run_pool(
+    opener: Opener, plan: TrialPlan, processes: int, threads: int
+) -> tuple[WorkerResult, ...]:
     """Open the arm in every worker, start them together, and wait until all are done."""
     context = get_context("spawn")
-    shared = Shared(context.Barrier(pool.processes), context.Value("q", 0), context.Value("q", 0))
-    children: dict[Any, SpawnProcess] = {}
+    shared = Shared(context.Barrier(processes), context.Value("q", 0), context.Value("q", 0))
+    children: dict[Any, Any] = {}
+    results: list[WorkerResult] = []
     try:
-        for number in range(pool.processes):
+        for number in range(processes):
             ours, theirs = context.Pipe(duplex=False)
-            child = context.Process(
-                target=_process,
-                args=(partial(work, opener, plan, pool.threads, number), shared, theirs),
-                daemon=True,
-            )
-            child.start()
+            args = (theirs, opener, plan, threads, number, shared)
+            children[ours] = context.Process(target=_serve, args=args, daemon=True)
+            children[ours].start()
             theirs.close()
-            children[ours] = child
-        return _collect(children)
+        waiting = dict(children)
+        while waiting:
+            heard: list[Any] = wait([*waiting])
+            results += [_result(pipe, waiting.pop(pipe)) for pipe in heard]
     finally:
         for ours, child in children.items():
             if child.is_alive():
                 child.terminate()
             child.join(STOPPED_S)
             ours.close()
+    return tuple(results)
 
 
-def _collect(children: dict[Any, SpawnProcess]) -> tuple[WorkerResult, ...]:
-    parts: list[WorkerResult] = []
-    waiting = set(children)
-    while waiting:
-        heard: list[Any] = list(wait(list(waiting)))
-        for ours in heard:
-            waiting.discard(ours)
-            try:
-                said = ours.recv()
-            except EOFError:
-                child = children[ours]
-                child.join(STOPPED_S)
-                raise InvalidArm(
-                    f"a worker died with exit code {child.exitcode} before its trial was over;"
-                    " try fewer processes, or look for what killed it"
-                ) from None
-            if isinstance(said, str):
-                raise InvalidArm(said)
-            parts.append(said)
-    return tuple(parts)
-
-
-def _process(serve: Callable[[Shared], WorkerResult], shared: Shared, pipe: Connection) -> None:
+def _result(ours: Any, child: Any) -> WorkerResult:  # noqa: ANN401  of multiprocessing
     try:
-        pipe.send(serve(shared))
+        result: WorkerResult | str = ours.recv()
+    except EOFError:
+        child.join(STOPPED_S)
+        raise InvalidArm(
+            f"a worker died with exit code {child.exitcode} before its trial was over;"
+            " try fewer processes, or look for what killed it"
+        ) from None
+    if isinstance(result, str):
+        raise InvalidArm(result)
+    return result
+
+
+def _serve(  # noqa: PLR0917  all of it is sent to the process
+    pipe: Connection, opener: Opener, plan: TrialPlan, threads: int, number: int, shared: Shared
+) -> None:
+    """Run a process of a trial; its result, or what went wrong, is sent to the parent."""
+    try:
+        pipe.send(work(opener, plan, threads, number, shared))
     except KeyboardInterrupt:
         shared.ready.abort()
     except BrokenBarrierError:
@@ -423,62 +347,39 @@ def _process(serve: Callable[[Shared], WorkerResult], shared: Shared, pipe: Conn
 def work(
     opener: Opener, plan: TrialPlan, threads: int, number: int, shared: Shared
 ) -> WorkerResult:
-    """Be all threads of process ``number``: open, warm up, wait for the others, serve."""
+    """Run the threads of process ``number``: open, warm up, wait for the others, serve."""
     before = resident_bytes()
-    served: list[ServedArrival] = []
-    cold: list[tuple[int, int]] = []
-    waiting_ns: list[int] = []
-    ended: list[tuple[int, int]] = []
-    broken: list[BaseException] = []
-    at_once = Barrier(threads, lambda: began.append((shared.begin(), process_time_ns())))
     began: list[tuple[int, int]] = []
+    at_once = Barrier(threads, lambda: began.append((shared.begin(), process_time_ns())))
 
-    def thread(of: int) -> None:
+    def thread(of: int) -> tuple[list[ServedArrival], list[tuple[int, int]], int, int, int]:
         try:
-            with ExitStack() as opened:
-                searcher = opened.enter_context(opener())
-                first = LoadWorker(plan, searcher, shared.take, WallClock(), 0)
-                cold.extend(first.warm_up(number * threads + of))
+            with opener() as searcher:
+                worker = LoadWorker(plan, searcher, shared.take, WallClock())
+                cold = worker.warm_up(number * threads + of)
                 if of == 0:
                     set_aside()
                 at_once.wait()
-                worker = LoadWorker(plan, searcher, shared.take, WallClock(), began[0][0])
-                found = list(iter(worker.step, None))
-                served.extend(found)
-                waiting_ns.append(worker.waiting_cpu_ns)
-                ended.append((process_time_ns(), resident_bytes()))
-        except BaseException as exc:  # noqa: BLE001  told to the parent below
-            broken.append(exc)
+                worker.start_ns = began[0][0]
+                served = list(iter(worker.step, None))
+                spent_ns = process_time_ns()
+                return served, cold, worker.waiting_cpu_ns, spent_ns, resident_bytes()
+        except BaseException:
             at_once.abort()
+            raise
 
-    pool = [Thread(target=thread, args=(of,), daemon=True) for of in range(threads)]
-    with setting_aside() as set_aside:
-        for one in pool:
-            one.start()
-        for one in pool:
-            one.join()
-    if broken:
-        raise next((exc for exc in broken if not isinstance(exc, BrokenBarrierError)), broken[0])
-    start_ns, cpu_ns = began[0]
-    ended_cpu_ns, resident = map(max, zip(*ended, strict=True))
+    with setting_aside() as set_aside, ThreadPoolExecutor(threads) as pool:
+        done = [pool.submit(thread, of) for of in range(threads)]
+    if errors := [exc for one in done if (exc := one.exception())]:
+        raise next((exc for exc in errors if not isinstance(exc, BrokenBarrierError)), errors[0])
+    served, cold, waiting_ns, ended_ns, resident = zip(*(one.result() for one in done), strict=True)
+    start_ns, started_ns = began[0]
     return WorkerResult(
-        served=tuple(sorted(served)),
-        cold=tuple(cold),
-        cpu_ns=ended_cpu_ns - cpu_ns - sum(waiting_ns),
+        served=tuple(sorted(one for part in served for one in part)),
+        cold=tuple(one for part in cold for one in part),
+        cpu_ns=max(ended_ns) - started_ns - sum(waiting_ns),
         before_bytes=before,
-        resident_bytes=resident,
-        peak_bytes=max(peak_bytes(), resident),
+        resident_bytes=max(resident),
+        peak_bytes=max(peak_bytes(), *resident),
         start_ns=start_ns,
     )
-
-
-def unserved(plan: TrialPlan, parts: tuple[WorkerResult, ...]) -> int:
-    """Count the arrivals that no worker came to before the trial was given up."""
-    done = sum(len(part.served) for part in parts)
-    return 0 if plan.offsets_ns is None else len(plan.offsets_ns) - done
-
-
-def answered(parts: tuple[WorkerResult, ...]) -> tuple[ServedArrival, ...]:
-    """Return every arrival that was answered, in the order of arrival."""
-    found = (one for part in parts for one in part.served if one.status is Status.ANSWERED)
-    return tuple(sorted(found))

@@ -112,7 +112,7 @@ IN_PLACE = {
 }  # fmt: skip
 """What is changed where it lies, and must be what the command takes it for."""
 READ = {
-    "--arm", "--arrivals", "--baseline", "--bounds", "--candidate-reading", "--log",
+    "--arm", "--baseline", "--bounds", "--candidate-reading", "--log",
     "--candidate-token", "--control-token", "--dataset",
     "--key", "--machine", "--mailbox", "--policy",
     "--qrels", "--queries", "--reading", "--register", "--search", "--shadow",

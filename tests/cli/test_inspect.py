@@ -14,8 +14,8 @@ from harness.core.errors import BadFile
 from harness.corpus.prepared import Prepared
 from harness.corpus.runs import read_run, read_scores
 from harness.corpus.tuning import read
-from harness.load.files import TRIALS
 from harness.load.paths import history_of, page_of
+from harness.load.trial import TRIALS
 from harness.pipeline.decompose import kept
 from harness_engines.stacks.text.blend import BlendSearcher
 from tests.cli.conftest import Harness, Said

@@ -18,10 +18,10 @@ from harness.core.evidence import AtRate, Load
 from harness.core.gate import Finding, Verdict
 from harness.core.run import Status
 from harness.load import stage as loading
-from harness.load.files import TRIALS, in_system_ns, read_load
 from harness.load.paths import receipt_of, trials_of
-from harness.load.stage import LoadRequest, load, noises, points
-from harness.load.trial import Histogram, LoadReport, Record
+from harness.load.results import LoadReport, in_system_ns, load_of, noises, points, read_load
+from harness.load.stage import LoadRequest, load
+from harness.load.trial import TRIALS, Histogram, Record
 from harness.pipeline import experiments
 from harness.pipeline.experiments import note_timed
 from harness.pipeline.report import report
@@ -32,7 +32,7 @@ from tests.make import gate_inputs
 from tests.make.toy import GATES, HEAD, STEP, Toy
 from tests.report.test_load import MS, trial
 
-WANTED = LoadRequest(("fts5", "tantivy"), (40.0,), None, {}, None, "harness load")
+WANTED = LoadRequest(("fts5", "tantivy"), (40.0,), None, {}, "harness load")
 NARROW = HEAD.replace("attempts = 10", "attempts = 1")
 """Of two rounds a median has an interval of 50 %, the whole of one attempt."""
 QUEUEING = """
@@ -248,7 +248,7 @@ SIX = (1, 2, 3, 4, 5, 6)
 
 def record(arm: str, number: int, time_ms: int, *, twin: bool = False, strays: int = 0) -> Record:
     times = {"short": Histogram.of([time_ms * MS] * 20)}
-    told = replace(trial(1), response=times, lag_ns=0, strays=strays)
+    told = replace(trial(1), arrivals=20, response=times, lag_ns=0, strays=strays)
     return Record(arm, twin=twin, rate=50.0, number=number, purpose="curve", trial=told, about={})
 
 
@@ -275,6 +275,18 @@ def test_a_round_that_does_not_count_is_in_no_number() -> None:
     assert point.ratio.n == 6
     assert point.ratio.high == pytest.approx(3, rel=0.01)
     assert point.overall.percentile(100) == pytest.approx(30 * MS, rel=0.01)
+
+
+def test_a_round_that_does_not_count_is_in_no_evidence(done: Toy) -> None:
+    told = {"reference_ns": [1], "machine": "m", "at": "2026-01-01", "busy": 0.1}
+    trials = [
+        replace(record("old", number, time_ms, twin=twin, strays=strays), about=told)
+        for number, time_ms, twin, strays in (
+            (1, 10, False, 0), (1, 20, True, 0), (2, 10, False, 0), (2, 90, True, 1)
+        )
+    ]  # fmt: skip
+    found = load_of(trials, done.params.load)
+    assert found.noise[50.0].tolist() == [pytest.approx(2, rel=0.01)]
 
 
 def test_noise_is_that_of_the_first_arm_against_itself() -> None:

@@ -14,18 +14,18 @@ from harness.core.gate import Verdict
 from harness.core.run import Row, Run, Status
 from harness.corpus.runs import read_run, write_run
 from harness.load import stage as module
-from harness.load.files import TRIALS
 from harness.load.paths import history_of, page_of
+from harness.load.results import LoadReport
 from harness.load.stage import LoadRequest, load, verdict
-from harness.load.trial import LoadReport
-from harness.load.workers import TrialPlan, WallClock, WorkerPool, WorkerResult, work
+from harness.load.trial import TRIALS, Record
+from harness.load.workers import TrialPlan, WallClock, WorkerResult, work
 from harness.pipeline.index import Opener
 from harness.pipeline.receipts import note_run, read_manifest
 from tests.make.toy import Toy
 
 pytestmark = pytest.mark.slow
 MS = 1_000_000
-WANTED = LoadRequest(("fts5", "tantivy"), (40.0,), None, {}, None, "harness load")
+WANTED = LoadRequest(("fts5", "tantivy"), (40.0,), None, {}, "harness load")
 """Two arms and the first one's twin, in a closed loop and at one rate: six trials."""
 
 
@@ -51,9 +51,12 @@ RAN: list[str] = []
 """Arms of the trials that were run."""
 
 
-def in_here(opener: Opener, plan: TrialPlan, pool: WorkerPool) -> tuple[WorkerResult, ...]:
+def in_here(
+    opener: Opener, plan: TrialPlan, processes: int, threads: int
+) -> tuple[WorkerResult, ...]:
+    del processes
     RAN.append(opener.arm)
-    return (work(opener, plan, pool.threads, 0, Alone()),)  # type: ignore[arg-type]
+    return (work(opener, plan, threads, 0, Alone()),)  # type: ignore[arg-type]
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -111,10 +114,10 @@ def test_the_history_holds_every_trial_and_says_where_it_ran(
 
 
 def test_an_interrupted_load_goes_on(project: Toy, counted: list[str]) -> None:
-    def four(opener: Opener, plan: TrialPlan, pool: WorkerPool) -> tuple[WorkerResult, ...]:
+    def four(opener: Opener, plan: TrialPlan, *workers: int) -> tuple[WorkerResult, ...]:
         if len(counted) == 4:
             raise KeyboardInterrupt
-        return in_here(opener, plan, pool)
+        return in_here(opener, plan, *workers)
 
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(module, "run_pool", four)
@@ -150,6 +153,15 @@ def test_a_search_finds_a_rate_or_says_why_not(
     hopeless = loaded(project, replace(one, budget_ns=1), resolution=4.0)
     assert hopeless.highest["tantivy"].verdict is Verdict.FAIL
     assert verdict(hopeless) is Verdict.FAIL
+
+
+def test_a_miss_of_a_late_generator_is_no_miss(
+    project: Toy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "FEWEST_ARRIVALS", 8)
+    monkeypatch.setattr(Record, "objection", lambda one, _: "late" * (one.purpose == "search"))
+    report = loaded(project, replace(WANTED, arms=("tantivy",), budget_ns=1))
+    assert "3 trials in a row" in report.highest["tantivy"].reason
 
 
 def test_a_noisy_machine_is_not_searched(project: Toy, counted: list[str]) -> None:

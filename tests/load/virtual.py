@@ -12,14 +12,19 @@ from harness.core.engine import Answer, Hit, Manifest, Searcher
 from harness.core.errors import IndexNotReady
 from harness.core.records import Query
 from harness.core.run import Row, Status
-from harness.load.workers import Arrivals, LoadWorker, ServedArrival, TrialPlan
+from harness.load.workers import Arrivals, LoadWorker, ServedArrival, TrialPlan, WallClock
 from harness.replay.race import Expected, shown
-from tests.make.arms import Hand
+from tests.make import arms
 
 S, MS = 1_000_000_000, 1_000_000
 FINGERPRINT = Manifest("virtual", "1", 1, "c0ffee", "5e77").fingerprint
 Service = Callable[[int], int]
 """When an answer is there, by when it was asked; both nanoseconds."""
+
+
+@dataclass
+class Hand(arms.Hand, WallClock):
+    """A clock of workers that a test turns."""
 
 
 @dataclass
@@ -104,9 +109,7 @@ def serve(
     """Let virtual workers, each with its own hand on the clock, take arrivals as they are free."""
     ticket = count()
     hands = [Hand(late_ns=late_ns) for _ in range(workers)]
-    crew = [
-        LoadWorker(plan, Virtual(hand, service), lambda: next(ticket), hand, 0) for hand in hands
-    ]
+    crew = [LoadWorker(plan, Virtual(hand, service), lambda: next(ticket), hand) for hand in hands]
     found: list[ServedArrival] = []
     busy = list(range(workers))
     while busy:

@@ -12,7 +12,8 @@ from harness.core.scores import Estimate
 from harness.load.evidence import highest_shared
 from harness.load.page import headline, notes, tables, to_page
 from harness.load.rates import Highest, RepeatNoise
-from harness.load.trial import Histogram, LoadReport, RatePoint, Record, Trial
+from harness.load.results import LoadReport, RatePoint
+from harness.load.trial import Histogram, Record, Trial
 
 MS = 1_000_000
 
