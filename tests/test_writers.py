@@ -24,7 +24,7 @@ from harness.corpus.runs import read_run
 from harness.judge.judge import Merged, merge
 from harness.load.trial import TRIALS
 from harness.migrate import ledger
-from harness.migrate import moves as migrate
+from harness.migrate import ledger as migrate
 from harness.pipeline.experiments import EXPERIMENTS
 from harness.pipeline.prepare import prepare
 from harness.policy.load import load_policy

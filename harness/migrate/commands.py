@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from datetime import date, datetime
 
-    from harness.migrate.moves import Move
+    from harness.migrate.ledger import Move
     from harness.migrate.standing import CurrentDecision, Drilled, MigrationDay, Observed
     from harness.policy.model import Policy
 
@@ -69,13 +69,13 @@ def begin(
     Example: harness migrate begin --policy policy/mail.toml --serving fts5
     """
     from harness.core.folders import MIGRATION
-    from harness.migrate import ledger, moves
+    from harness.migrate import ledger
     from harness.migrate.ledger import SWITCH_FILE
 
     folder, (judged_by, file) = folder_of(at), policy_of(policy)
-    moves.check_switches(judged_by)
+    ledger.check_switches(judged_by)
     own(folder, MIGRATION, file, known=ledger.is_ledger)
-    done = moves.begin(folder, judged_by, serving, now=now(), by=by())
+    done = ledger.begin(folder, judged_by, serving, now=now(), by=by())
     return said(*_resumed(done), f"begun; the service reads {folder / SWITCH_FILE}")
 
 
@@ -95,13 +95,13 @@ def observe(
 
     Example: harness migrate observe --policy policy/mail.toml --dataset agent-mail --shadow shadow
     """
-    from harness.migrate import moves
+    from harness.migrate import ledger
     from harness.migrate.ledger import live, read, streamed
 
     folder, (judged_by, file) = folder_of(at), policy_of(policy)
     step = read(folder).state.next_of(judged_by)
     days = streamed(live(shadow or ()), step) if step else ()
-    noted = moves.observe(folder, evidence_of(file, of), days, now=now(), by=by())
+    noted = ledger.observe(folder, evidence_of(file, of), days, now=now(), by=by())
     return said("nothing new") if noted is None else said(*_noted(noted))
 
 
@@ -118,11 +118,11 @@ def status(
 
     Example: harness migrate status --policy policy/mail.toml --dataset agent-mail
     """
-    from harness.migrate import moves
+    from harness.migrate import ledger
     from harness.migrate.standing import Action
 
     folder, (judged_by, file) = folder_of(at), policy_of(policy)
-    found = moves.look(folder, judged_by, evidence_of(file, of), now=now())
+    found = ledger.look(folder, judged_by, evidence_of(file, of), now=now())
     actions = {ask.action for ask in found.asks}
     code = OPEN if actions & {Action.MEND, Action.MEASURE} else 0
     code = REFUSED if Action.ROLLBACK in actions else code
@@ -148,15 +148,15 @@ def advance(
 
     Example: harness migrate advance --policy policy/mail.toml --dataset agent-mail
     """
-    from harness.migrate import moves
+    from harness.migrate import ledger
     from harness.migrate.standing import standing
 
     if override != bool(reason.strip()):
         raise HarnessError("--override asks for --reason, and --reason is only for --override")
     folder, (judged_by, file) = folder_of(at), policy_of(policy)
     found = evidence_of(file, of)
-    before = moves.look(folder, judged_by, found, now=now())
-    done = moves.advance(folder, judged_by, found, now=now(), by=by(), reason=reason.strip())
+    before = ledger.look(folder, judged_by, found, now=now())
+    done = ledger.advance(folder, judged_by, found, now=now(), by=by(), reason=reason.strip())
     if not done.hindrances:
         there = standing(done.state, judged_by, found, now=now())
         return said(*_resumed(done), *_standing(there, judged_by))
@@ -178,13 +178,13 @@ def rollback(
 
     Example: harness migrate rollback --reason "names are not found"
     """
-    from harness.migrate import moves
+    from harness.migrate import ledger
 
     folder = folder_of(at)
     if without_ledger:
-        moves.rollback_without_ledger(folder, without_ledger)
+        ledger.rollback_without_ledger(folder, without_ledger)
         return said(f"SEARCH_ENGINE={without_ledger}; the ledger must be fixed")
-    done = moves.rollback(folder, to=step, reason=reason, now=now(), by=by())
+    done = ledger.rollback(folder, to=step, reason=reason, now=now(), by=by())
     back = f"back to {done.state.step or 'start'}: SEARCH_ENGINE={done.state.switch}"
     return said(*_resumed(done), back)
 
@@ -192,9 +192,9 @@ def rollback(
 @command(migrate)
 def mend(at: At = None) -> Result:
     """Write into the switch what the ledger says, where the two differ."""
-    from harness.migrate import moves
+    from harness.migrate import ledger
 
-    return said(f"SEARCH_ENGINE={moves.set_again(folder_of(at))}")
+    return said(f"SEARCH_ENGINE={ledger.set_again(folder_of(at))}")
 
 
 @command(migrate)

@@ -84,37 +84,31 @@ def drill(
         raise EvidenceError("no step is in force, so there is nothing to take back")
     if not questions:
         raise EvidenceError("the query set is empty; name a data set with queries")
-    old, new = state.before, state.switch
-    walk = _Walk(folder, known.head, service, tuple(questions), clock, patience_ns)
-    times: list[int] = []
-    failed = "it was interrupted"
+    walk = _Walk(folder, known.head, service, questions, clock, patience_ns, [])
+    passed, said = False, "it was interrupted"
     try:
-        walk.differ(old, new)
-        walk.prove(new, "before the drill")
-        times += [walk.switch_to(old)]
-        times += [walk.switch_to(new)]
-        failed = ""
+        said = walk.back_and_forth(state.before, state.switch)
+        passed = True
     except _NotProvenError as exc:
-        failed = str(exc)
+        said = str(exc)
     except Exception as exc:  # noqa: BLE001  whatever the service raises fails the drill
-        failed = f"{type(exc).__name__}: {exc}"
+        said = f"{type(exc).__name__}: {exc}"
     finally:
-        back_ns, forth_ns, *_ = *times, 0, 0
+        back_ns, forth_ns, *_ = *walk.times_ns, 0, 0
         event = Drilled(
             at=clock.today(),
             by=by,
             step=state.step,
-            old=old,
-            new=new,
-            passed=not failed,
-            said=failed or walk.said(old, new),
+            old=state.before,
+            new=state.switch,
+            passed=passed,
+            said=said,
             questions=len(questions),
             back_ns=back_ns,
             forth_ns=forth_ns,
         )
-        why = f"the drill of {state.step} failed"
-        back = {folder / ledger.SWITCH_FILE: ledger.switch_text(old, why=why)} if failed else {}
-        ledger.add(folder, event, after=known.head, before=back)
+        value, why = "" if passed else state.before, f"the drill of {state.step} failed"
+        ledger.add(folder, event, after=known.head, value=value, why=why)
     return event
 
 
@@ -125,47 +119,48 @@ class _Walk(NamedTuple):
     head: str
     """Of the ledger when the drill began: who moves meanwhile has the switch to himself."""
     service: Service
-    questions: tuple[str, ...]
+    questions: Sequence[str]
     clock: DrillClock
     patience_ns: int
+    times_ns: list[int]
+    """From setting the switch to the first own answer, back and then forth."""
 
-    def differ(self, old: str, new: str) -> None:
-        """Refuse a drill that could prove nothing."""
-        if self.service.who(old).fingerprint == self.service.who(new).fingerprint:
+    def back_and_forth(self, old: str, new: str) -> str:
+        """Walk the way back and forth; return what was proven."""
+        sides = {value: self.service.who(value) for value in (old, new)}
+        if sides[old].fingerprint == sides[new].fingerprint:
             raise _NotProvenError(f"{old} and {new} sign alike, so no answer can tell them apart")
+        self._prove(new, "before the drill")
+        for value in (old, new):
+            self.times_ns.append(self._switch_to(value))
+        by = " and ".join(f"{value} by {side.shown}" for value, side in sides.items())
+        return f"{many(len(self.questions), 'query was')} answered under {by}"
 
-    def switch_to(self, value: str) -> int:
+    def _switch_to(self, value: str) -> int:
         """Set the switch, wait for the service to follow, ask it everything, and time its first."""
         with held(self.folder / ledger.LEDGER_FILE):
             if ledger.read(self.folder).head != self.head:
                 raise _NotProvenError("somebody else wrote to the ledger meanwhile")
             ledger.write(self.folder, value, why=f"a drill under way, set to {value}")
-        start = self.clock.elapsed_ns()
-        while True:
-            found = self.service.ask(self.questions[0])
-            taken = self.clock.elapsed_ns() - start
-            if found == self.service.who(value):
-                self.prove(value, f"after the switch to {value}")
-                return taken
-            if taken > self.patience_ns:
-                raise _NotProvenError(self._strange(found, value, f"after the switch to {value}"))
+        start, when = self.clock.elapsed_ns(), f"after the switch to {value}"
+        while (found := self.service.ask(self.questions[0])) != self.service.who(value):
+            if self.clock.elapsed_ns() - start > self.patience_ns:
+                self._check(found, value, when)
             self.clock.rest()
+        taken_ns = self.clock.elapsed_ns() - start
+        self._prove(value, when)
+        return taken_ns
 
-    def prove(self, value: str, when: str) -> None:
+    def _prove(self, value: str, when: str) -> None:
         """Ask every question; each answer must be signed by the engine of ``value``."""
         for question in self.questions:
-            found = self.service.ask(question)
-            if found != self.service.who(value):
-                raise _NotProvenError(self._strange(found, value, when))
+            self._check(self.service.ask(question), value, when)
 
-    def said(self, old: str, new: str) -> str:
-        """Describe what was proven."""
-        sides = " and ".join(f"{v} by {self.service.who(v).shown}" for v in (old, new))
-        return f"{many(len(self.questions), 'query was')} answered under {sides}"
-
-    def _strange(self, found: Answerer, value: str, when: str) -> str:
+    def _check(self, found: Answerer, value: str, when: str) -> None:
         meant = self.service.who(value)
-        return f"{when}, {found.shown} answered, and {meant.shown} is meant to"
+        if found != meant:
+            problem = f"{when}, {found.shown} answered, and {meant.shown} is meant to"
+            raise _NotProvenError(problem)
 
 
 SHOWN = 10

@@ -1,15 +1,15 @@
-"""The ledger of a migration, its kill switch, and what its events may rest on."""
+"""The ledger of a migration, its kill switch, what its events rest on, and the moves."""
 
 from __future__ import annotations
 
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from pathlib import Path
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -17,7 +17,7 @@ from harness.agreement import UNCOMPARED
 from harness.core import digest
 from harness.core.errors import BadFile, EvidenceError, HarnessError
 from harness.core.files import json_text, write_text
-from harness.core.folders import changing
+from harness.core.folders import MIGRATION, FileChange, changing, cut_off, mark
 from harness.core.formats import json_file, moment_of
 from harness.core.gate import StepDecision, Verdict
 from harness.core.reading import Malformed, opened
@@ -25,7 +25,7 @@ from harness.migrate import standing
 from harness.pipeline.gate import read_decision
 from harness.pipeline.layout import Layout
 from harness.policy.age import check_past
-from harness.policy.model import Step
+from harness.policy.model import Policy, Step
 from harness_engines.stacks.agent_mail.pipeline.plan import NAME, value_in
 
 if TYPE_CHECKING:
@@ -36,21 +36,12 @@ SWITCH_FILE = "switch.env"
 
 def write(folder: Path, value: str, *, why: str) -> None:
     """Set the switch, and see it on the disk; ``why`` is a comment for whoever reads the file."""
-    write_text(folder / SWITCH_FILE, switch_text(value, why=why), durable=True)
+    write_text(folder / SWITCH_FILE, switch_text(value, why), durable=True)
 
 
-def switch_text(value: str, *, why: str) -> str:
+def switch_text(value: str, why: str) -> str:
     """Return the file that sets the switch."""
     return f"# harness migrate: {' '.join(why.split())}\n{NAME}={value}\n"
-
-
-def is_switch(folder: Path) -> bool:
-    """Return whether a switch lies in a folder, and no file of somebody's own with its name."""
-    try:
-        value_in(folder / SWITCH_FILE)
-    except BadFile:
-        return False
-    return True
 
 
 def drift(folder: Path, wanted: str) -> str:
@@ -96,53 +87,30 @@ def decided(layout: Layout) -> standing.DecisionRecord:
     about = json_file(layout.decision)["datasets"][0]
     if about["policy"] is None:
         raise EvidenceError(f"{layout.decision}: no policy decided it; run harness gate")
+    raced_at = about["latency"]["raced_at"] if about["latency"] else None
     try:
-        return _decided(layout, about, decisions, decided_at)
+        return standing.DecisionRecord(
+            sha256=digest.of_file(layout.decision),
+            decided_at=decided_at,
+            raced_at=moment_of(raced_at) if raced_at else None,
+            policy_sha256=about["policy"]["sha256"],
+            steps=tuple(_said(one, about) for one in decisions),
+        )
     except (Malformed, ValidationError) as exc:
         said = exc.errors()[0]["msg"] if isinstance(exc, ValidationError) else exc
         hint = layout.remedy(Layout.decision)
         raise BadFile(layout.decision, f"it is not what was decided ({said})", hint) from exc
 
 
-def _decided(
-    layout: Layout,
-    about: Mapping[str, Any],
-    decisions: Iterable[StepDecision],
-    decided_at: datetime,
-) -> standing.DecisionRecord:
-    arms = {
-        name: digest.of_json([row[key] for key in SETUP])
-        for name, row in about["provenance"]["arms"].items()
+def _said(one: StepDecision, about: Mapping[str, Any]) -> standing.Said:
+    """Take what a migration rests on out of the decision of a step."""
+    of, replays = about["provenance"]["arms"], about["provenance"].get("replayed_at", {})
+    setup = {
+        arm: digest.of_json([of[arm][key] for key in SETUP]) for arm in (one.control, one.candidate)
     }
-    compared = {
-        one["name"]: sum(
-            count for name, count in one["agreement"]["classes"].items() if name not in UNCOMPARED
-        )
-        for one in about["comparisons"]
-    }
-    replays = about["provenance"].get("replayed_at", {})
-    raced_at = about["latency"]["raced_at"] if about["latency"] else None
-    return standing.DecisionRecord(
-        sha256=digest.of_file(layout.decision),
-        decided_at=decided_at,
-        raced_at=moment_of(raced_at) if raced_at else None,
-        policy_sha256=about["policy"]["sha256"],
-        steps=tuple(
-            _said(one, arms, compared.get(one.step, 0), _earlier(replays, one)) for one in decisions
-        ),
-    )
+    compared = [row["agreement"] for row in about["comparisons"] if row["name"] == one.step]
+    classes = compared[-1]["classes"] if compared else {}
 
-
-def _earlier(replays: Mapping[str, str], one: StepDecision) -> datetime | None:
-    """Return when the first of a step's arms was asked; None where it is not known of both."""
-    if not {one.control, one.candidate} <= replays.keys():
-        return None
-    return min(moment_of(replays[arm]) for arm in (one.control, one.candidate))
-
-
-def _said(
-    one: StepDecision, arms: Mapping[str, str], compared: int, replayed_at: datetime | None
-) -> standing.Said:
     def gates(verdict: Verdict) -> tuple[str, ...]:
         return tuple(finding.gate for finding in one.findings if finding.verdict is verdict)
 
@@ -155,10 +123,12 @@ def _said(
         waits_for=one.blocked_by,
         failed=gates(Verdict.FAIL),
         open=gates(Verdict.INCONCLUSIVE),
-        control_setup=arms[one.control],
-        candidate_setup=arms[one.candidate],
-        compared=compared,
-        replayed_at=replayed_at,
+        control_setup=setup[one.control],
+        candidate_setup=setup[one.candidate],
+        compared=sum(count for name, count in classes.items() if name not in UNCOMPARED),
+        replayed_at=min(moment_of(replays[arm]) for arm in setup)
+        if setup.keys() <= replays.keys()
+        else None,
     )
 
 
@@ -206,14 +176,9 @@ def streamed(observations: Iterable[Observation], step: Step) -> tuple[standing.
                 f" nothing about {step.name}"
             )
         pairs[datetime.fromtimestamp(seen.at // NANOSECONDS, UTC).date()] += 1
+    arms = {"control": step.control, "candidate": step.candidate}
     return tuple(
-        standing.Day(
-            day=day,
-            control=step.control,
-            candidate=step.candidate,
-            pairs=count,
-            source="streams",
-        )
+        standing.Day(day=day, pairs=count, source="streams", **arms)
         for day, count in sorted(pairs.items())
     )
 
@@ -245,6 +210,12 @@ class Ledger:
         """What the events add up to."""
         return standing.state_of(self.events)
 
+    @property
+    def why(self) -> str:
+        """Describe in the switch file what set it: the step in force and the entry."""
+        step = self.state.step or standing.START
+        return f"{step}, entry {len(self.events)} of {LEDGER_FILE}, {self.head[:12]}"
+
 
 def read(folder: Path) -> Ledger:
     """Read the ledger in ``folder``; one that is not there has no events."""
@@ -255,22 +226,46 @@ def read(folder: Path) -> Ledger:
         return Ledger((), FIRST)
     except (OSError, ValueError) as exc:
         raise BadFile(path, f"is torn, or no ledger ({exc})", HINT) from exc
-    if not isinstance(whole, dict) or set(whole) != {"format", "head", "entries"}:
-        _wrong(path, "is not a ledger")
-    if whole["format"] != FORMAT or not isinstance(whole["entries"], list):
-        _wrong(path, f"is of format {whole['format']!r}, and this program reads {FORMAT}")
-    events, head = [], FIRST
-    for number, entry in enumerate(whole["entries"], start=1):
-        events.append(_checked(path, number, entry, head))
-        head = entry["sha256"]
-    if whole["head"] != head:
-        _wrong(path, f"ends with entry {len(events)}, which is not its last: some were taken out")
     try:
-        if events:
-            standing.state_of(events)
-            check_past(events[-1].at)
+        return _checked(whole)
     except EvidenceError as exc:
         raise BadFile(path, str(exc), HINT) from exc
+
+
+def _checked(whole: Any) -> Ledger:  # noqa: ANN401  any JSON
+    """Check that each entry holds the digest of the one before it, and the file that of the last.
+
+    An ``EvidenceError`` names what is wrong.
+    """
+    if not isinstance(whole, dict) or set(whole) != {"format", "head", "entries"}:
+        raise EvidenceError("is not a ledger")
+    if whole["format"] != FORMAT or not isinstance(whole["entries"], list):
+        raise EvidenceError(f"is of format {whole['format']!r}, and this program reads {FORMAT}")
+    events: list[standing.Event] = []
+    head = FIRST
+    for number, entry in enumerate(whole["entries"], start=1):
+        if not isinstance(entry, dict) or set(entry) != KEYS:
+            raise EvidenceError(f"entry {number} is invalid")
+        if entry["number"] != number or entry["previous"] != head:
+            raise EvidenceError(
+                f"entry {number} does not follow the one before it: some were moved or cut"
+            )
+        if entry["sha256"] != _sha256(entry):
+            raise EvidenceError(f"entry {number} was changed since it was written")
+        try:
+            events.append(_EVENT.validate_json(json.dumps(entry["event"])))
+        except ValidationError as exc:
+            first = exc.errors(include_url=False, include_input=False)[0]
+            where = ".".join(str(part) for part in first["loc"])
+            raise EvidenceError(f"entry {number}: {where}: {first['msg']}") from exc
+        head = entry["sha256"]
+    if whole["head"] != head:
+        raise EvidenceError(
+            f"ends with entry {len(events)}, which is not its last: some were taken out"
+        )
+    if events:
+        standing.state_of(events)
+        check_past(events[-1].at)
     return Ledger(tuple(events), head)
 
 
@@ -283,90 +278,68 @@ def is_ledger(folder: Path) -> bool:
         return False
 
 
-def _checked(path: Path, number: int, entry: Any, previous: str) -> standing.Event:  # noqa: ANN401  of JSON
-    """Return the event of an entry that holds the one before it."""
-    if not isinstance(entry, dict) or set(entry) != KEYS:
-        _wrong(path, f"entry {number} is invalid")
-    if entry["number"] != number or entry["previous"] != previous:
-        _wrong(path, f"entry {number} does not follow the one before it: some were moved or cut")
-    if entry["sha256"] != _sha256(entry):
-        _wrong(path, f"entry {number} was changed since it was written")
-    try:
-        return _EVENT.validate_json(json.dumps(entry["event"]))
-    except ValidationError as exc:
-        first = exc.errors(include_url=False, include_input=False)[0]
-        where = ".".join(str(part) for part in first["loc"])
-        _wrong(path, f"entry {number}: {where}: {first['msg']}")
+class Move:
+    """A move: the ledger, the event that is added to it, and the switch that goes with it."""
+
+    def __init__(self, folder: Path, change: FileChange) -> None:
+        self._folder, self._change = folder, change
+        self.ledger = read(folder)
+        self.resumed = change.resumed
+        """The move that had been cut off and was completed; empty where there was none."""
+        self.hindrances: tuple[str, ...] = ()
+        """What blocks a step that was not taken."""
+
+    @property
+    def state(self) -> standing.MigrationState:
+        """What the events add up to."""
+        return self.ledger.state
+
+    def add(self, event: standing.Event, value: str = "", why: str = "") -> None:
+        """Add an event, and give the switch a value; both files change, or neither does.
+
+        The way back is open first, and noted then; the way forth is noted first.
+        """
+        events = (*self.ledger.events, event)
+        standing.state_of(events)
+        entries: list[dict[str, Any]] = []
+        head = FIRST
+        for number, one in enumerate(events, start=1):
+            entry = {"number": number, "previous": head, "event": one.model_dump(mode="json")}
+            head = _sha256(entry)
+            entries.append({**entry, "sha256": head})
+        self.ledger = Ledger(events, head)
+        text = json_text({"format": FORMAT, "head": head, "entries": entries})
+        files = {LEDGER_FILE: text}
+        if value:
+            files[SWITCH_FILE] = switch_text(value, why or self.ledger.why)
+        back = isinstance(event, standing.RolledBack | standing.Drilled)
+        for name in sorted(files, reverse=back):  # "ledger.json" comes before "switch.env"
+            self._change.write(self._folder / name, files[name])
 
 
-def added(known: Ledger, event: standing.Event) -> Ledger:
-    """Return the ledger with one more event."""
-    events = (*known.events, event)
-    standing.state_of(events)
-    return Ledger(events, _entry(len(events), known.head, event)["sha256"])
-
-
-def ledger_text(ledger: Ledger) -> str:
-    """Return the file that ``read`` reads."""
-    entries: list[dict[str, Any]] = []
-    head = FIRST
-    for number, one in enumerate(ledger.events, start=1):
-        entries.append(_entry(number, head, one))
-        head = entries[-1]["sha256"]
-    return json_text({"format": FORMAT, "head": head, "entries": entries})
+@contextmanager
+def moving(folder: Path, what: str) -> Iterator[Move]:
+    """Hold the ledger alone, complete a move that was cut off, and make one."""
+    with changing(folder / LEDGER_FILE, within=[folder], what=what) as change:
+        yield Move(folder, change)
 
 
 def add(
-    folder: Path,
-    event: standing.Event,
-    *,
-    after: str,
-    before: Mapping[Path, str] = MappingProxyType({}),
+    folder: Path, event: standing.Event, *, after: str, value: str = "", why: str = ""
 ) -> Ledger:
-    """Add an event to the ledger whose head was ``after`` when it was read.
-
-    ``before`` are files of the folder that change with it, and before it.
-    """
-    with changing(folder / LEDGER_FILE, within=[folder], what=event.kind) as change:
-        known = read(folder)
-        if known.head != after:
+    """Add an event to the ledger whose head was ``after`` when it was read."""
+    with moving(folder, event.kind) as move:
+        if move.ledger.head != after:
             raise EvidenceError(
                 f"{folder / LEDGER_FILE}: somebody else wrote to it since it was read. Look at"
                 " harness migrate status, and run the command again"
             )
-        made = added(known, event)
-        for path, text in before.items():
-            change.write(path, text)
-        change.write(folder / LEDGER_FILE, ledger_text(made))
-        return made
-
-
-def _entry(number: int, previous: str, event: standing.Event) -> dict[str, Any]:
-    entry = {"number": number, "previous": previous, "event": event.model_dump(mode="json")}
-    return {**entry, "sha256": _sha256(entry)}
+        move.add(event, value, why)
+        return move.ledger
 
 
 def _sha256(entry: Mapping[str, Any]) -> str:
     return digest.of_json([entry["number"], entry["previous"], entry["event"]])
-
-
-def _wrong(path: Path, problem: str) -> NoReturn:
-    raise BadFile(path, problem, HINT)
-
-
-def interleave(
-    folder: Path, arms: tuple[str, ...], *, reason: str, now: datetime, by: str
-) -> standing.MigrationState:
-    """Note in the ledger that lists are mixed from these arms, or from none."""
-    if len(arms) == 1 or len({*arms}) != len(arms):
-        raise EvidenceError("name two arms or more, each once, the one that serves first")
-    if not folder.is_dir():
-        _ = read(folder).state
-    with changing(folder / LEDGER_FILE, within=[folder], what="interleave") as change:
-        event = standing.Interleaved(at=now, by=by, arms=arms, reason=reason)
-        made = added(read(folder), event)
-        change.write(folder / LEDGER_FILE, ledger_text(made))
-    return made.state
 
 
 class Switch:
@@ -389,3 +362,173 @@ class Switch:
         except (OSError, BadFile, EvidenceError):
             self._seen, self._on = None, False
         return self._on
+
+
+BEGIN, OBSERVE, ADVANCE, ROLLBACK, MEND = "begin", "observe", "advance", "rollback", "mend"
+
+
+@contextmanager
+def _under_way(folder: Path, what: str) -> Iterator[Move]:
+    """Make a move of a migration that has begun; where it has not, no folder is made."""
+    if not folder.is_dir():
+        _ = read(folder).state
+    with moving(folder, what) as move:
+        yield move
+
+
+def begin(folder: Path, policy: Policy, value: str, *, now: datetime, by: str) -> Move:
+    """Begin a migration in ``folder``; ``value`` of the switch leaves the old engine in place."""
+    check_switches(policy)
+    with moving(folder, BEGIN) as move:
+        if move.resumed != BEGIN:
+            event = standing.Begun(at=now, by=by, policy=policy.name, switch=value)
+            move.add(event, value, "before the first step")
+        return move
+
+
+def check_switches(policy: Policy) -> None:
+    """Check that all steps of a policy can be taken."""
+    if without := [step.name for step in policy.steps if step.switch is None]:
+        raise EvidenceError(
+            f"the policy {policy.name!r} names no switch for {', '.join(without)}, so they could"
+            " never be taken; write switch = ... in each [[step]]"
+        )
+
+
+def look(
+    folder: Path, policy: Policy, evidence: standing.CurrentDecision, *, now: datetime
+) -> standing.MigrationDay:
+    """Return where the migration stands; nothing is written."""
+    state = read(folder).state
+    found = standing.standing(state, policy, evidence, now=now)
+    apart = drift(folder, state.switch)
+    if cut_off(folder / LEDGER_FILE):
+        apart = f"{folder / LEDGER_FILE}: a move was cut off, and the next one completes it"
+    if not apart:
+        return found
+    hint = "harness migrate mend writes what the ledger says; repeat a rollback that was cut off"
+    mend = standing.Ask(standing.Action.MEND, f"{apart}. {hint}")
+    urgent = sum(ask.action is standing.Action.ROLLBACK for ask in found.asks)
+    return replace(found, asks=(*found.asks[:urgent], mend, *found.asks[urgent:]))
+
+
+def observe(
+    folder: Path,
+    evidence: standing.CurrentDecision,
+    days: tuple[standing.Day, ...],
+    *,
+    now: datetime,
+    by: str,
+) -> standing.Observed | None:
+    """Note the decision at hand, and the days given; None where all of it was known."""
+    if evidence.refused:
+        raise EvidenceError(evidence.refused)
+    with _under_way(folder, OBSERVE) as move:
+        state = move.state
+        decision = None if evidence.decision in state.decisions else evidence.decision
+        seen = (*(replayed(decision) if decision else ()), *days)
+        fresh = tuple(day for day in seen if day not in state.days)
+        latest = max((day.day for day in fresh), default=None)
+        if latest and latest > now.astimezone(UTC).date():
+            raise EvidenceError(f"evidence of {latest} is from the future; correct the clock")
+        if decision is None and not fresh:
+            return None
+        event = standing.Observed(at=now, by=by, decision=decision, days=fresh)
+        move.add(event)
+        return event
+
+
+def advance(
+    folder: Path,
+    policy: Policy,
+    evidence: standing.CurrentDecision,
+    *,
+    now: datetime,
+    by: str,
+    reason: str,
+) -> Move:
+    """Take the next step; nothing is done where anything stands in its way.
+
+    With a ``reason``, the step is taken all the same; what stood in its way is kept for ever.
+    """
+    with _under_way(folder, ADVANCE) as move:
+        if move.resumed == ADVANCE:
+            return move
+        found = standing.standing(move.state, policy, evidence, now=now)
+        if found.next is None:
+            raise EvidenceError(found.hindrances[0])
+        value = found.next.switch
+        if value is None or (found.hindrances and not reason):
+            move.hindrances = found.hindrances
+            return move
+        event = standing.Advanced(
+            at=now,
+            by=by,
+            step=found.next.name,
+            switch=value,
+            decision=evidence.decision,
+            overridden=found.hindrances,
+            reason=reason if found.hindrances else "",
+        )
+        move.add(event, value)
+        return move
+
+
+def rollback(folder: Path, *, to: str, reason: str, now: datetime, by: str) -> Move:
+    """Take steps back, at once and whatever the evidence says.
+
+    ``to`` names the step to go back to, ``start`` the state before the first; empty goes one back.
+    """
+    with _under_way(folder, ROLLBACK) as move:
+        if move.resumed != ROLLBACK:
+            target, value = _back(move.state, to)
+            event = standing.RolledBack(at=now, by=by, to=target, switch=value, reason=reason)
+            move.add(event, value, f"rolled back to {target or standing.START}")
+        return move
+
+
+def _back(state: standing.MigrationState, to: str) -> tuple[str, str]:
+    """Return the step to go back to, empty for the start, and its value of the switch."""
+    values = {"": state.start, **{one.step: one.switch for one in state.taken}}
+    steps = list(values)
+    target = "" if to == standing.START else to or steps[max(0, len(steps) - 2)]
+    if target not in values:
+        raise EvidenceError(
+            f"the step {target} is not in force; there is {', '.join([standing.START, *steps[1:]])}"
+        )
+    return target, values[target]
+
+
+def rollback_without_ledger(folder: Path, value: str) -> None:
+    """Set the switch where the ledger cannot be read; it must be brought back before all else."""
+    if not (mark(folder, MIGRATION).is_file() or _is_switch(folder) or is_ledger(folder)):
+        problem = f"holds neither a switch nor a ledger, nor the mark of {MIGRATION}"
+        raise EvidenceError(f"{folder}: {problem}. Name the folder of the migration with --at")
+    write(folder, value, why="rolled back without the ledger, which must be fixed")
+
+
+def _is_switch(folder: Path) -> bool:
+    """Return whether a switch lies in a folder, and no file of somebody's own with its name."""
+    try:
+        value_in(folder / SWITCH_FILE)
+    except BadFile:
+        return False
+    return True
+
+
+def set_again(folder: Path) -> str:
+    """Write what the ledger says into the switch file, and return it."""
+    with _under_way(folder, MEND) as move:
+        write(folder, move.state.switch, why=move.ledger.why)
+        return move.state.switch
+
+
+def interleave(
+    folder: Path, arms: tuple[str, ...], *, reason: str, now: datetime, by: str
+) -> standing.MigrationState:
+    """Note in the ledger that lists are mixed from these arms, or from none."""
+    if len(arms) == 1 or len({*arms}) != len(arms):
+        raise EvidenceError("name two arms or more, each once, the one that serves first")
+    with _under_way(folder, "interleave") as move:
+        move.add(standing.Interleaved(at=now, by=by, arms=arms, reason=reason))
+        return move.state

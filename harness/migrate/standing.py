@@ -6,13 +6,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta
 from enum import StrEnum
-from typing import Annotated, Literal
+from typing import Annotated, Literal, NoReturn
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from harness.core.errors import EvidenceError
 from harness.core.formats import Moment
 from harness.core.gate import Outcome, Verdict
+from harness.core.store import StrictModel
 from harness.policy.age import check_age, check_past
 from harness.policy.model import Policy, Step
 
@@ -21,11 +22,7 @@ Sha256 = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 Count = Annotated[int, Field(ge=0)]
 
 
-class _Kept(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
-
-
-class Said(_Kept):
+class Said(StrictModel):
     """What a decision says of one step."""
 
     step: Name
@@ -47,7 +44,7 @@ class Said(_Kept):
     """When the arms were replayed, the earlier of the two; None if unknown."""
 
 
-class DecisionRecord(_Kept):
+class DecisionRecord(StrictModel):
     """A decision, as far as a migration rests on it."""
 
     sha256: Sha256
@@ -64,17 +61,20 @@ class DecisionRecord(_Kept):
     @property
     def newest(self) -> Moment:
         """The latest of all its times."""
-        replays = (said.replayed_at for said in self.steps)
-        return max(filter(None, (self.decided_at, self.raced_at, *replays)))
+        return max(self._times)
 
     @property
     def oldest(self) -> Moment:
         """Time of the oldest evidence in it, as far as it tells."""
+        return min(self._times)
+
+    @property
+    def _times(self) -> list[datetime]:
         replays = (said.replayed_at for said in self.steps)
-        return min(filter(None, (self.decided_at, self.raced_at, *replays)))
+        return [*filter(None, (self.decided_at, self.raced_at, *replays))]
 
 
-class Day(_Kept):
+class Day(StrictModel):
     """Control and candidate were compared on a day (UTC)."""
 
     day: date
@@ -85,7 +85,7 @@ class Day(_Kept):
     """A live comparison, or the replay behind a decision."""
 
 
-class _Event(_Kept):
+class _Event(StrictModel):
     at: Moment
     by: Name
     """Who did it."""
@@ -276,40 +276,46 @@ def state_of(events: Iterable[Event]) -> MigrationState:
                 " correct the clock"
             )
         last = event.at
-        if isinstance(event, Observed | Advanced) and event.decision:
-            check_past(event.decision.newest, now=event.at)
-        state = applied(state, event)
-    if state is None:
-        raise EvidenceError(
-            "the migration has not begun. Run: harness migrate begin --serving VALUE"
-        )
-    return state
-
-
-def applied(state: MigrationState | None, event: Event) -> MigrationState:
-    """Return the state after ``event``."""
-    if isinstance(event, Begun):
-        if state is not None:
+        if not isinstance(event, Begun):
+            state = _after(state or _no_state(), event)
+        elif state is not None:
             raise EvidenceError(f"the migration began already, on {state.begun_at.date()}")
-        return MigrationState(event.policy, event.at, event.switch)
-    if state is None:
-        raise EvidenceError(
-            "the migration has not begun. Run: harness migrate begin --serving VALUE"
-        )
-    if isinstance(event, Observed):
-        noted = (event.decision,) if event.decision else ()
-        decisions = tuple(sorted((*state.decisions, *noted), key=lambda one: one.decided_at))
-        return replace(state, decisions=decisions, days=(*state.days, *event.days))
-    if isinstance(event, Advanced):
-        taken = StepInForce(event.step, event.switch, event.at, event.decision)
-        overrides = (*state.overrides, event) if event.overridden else state.overrides
-        steps = (*state.taken, taken)
-        return replace(state, taken=steps, overrides=overrides, interleaved=None)
-    if isinstance(event, RolledBack):
-        return _state_before(state, event.to, event.at)
-    if isinstance(event, Interleaved):
-        return replace(state, interleaved=event if event.arms else None)
-    return _drilled(state, event)
+        else:
+            state = MigrationState(event.policy, event.at, event.switch)
+    return state or _no_state()
+
+
+def _no_state() -> NoReturn:
+    raise EvidenceError("the migration has not begun. Run: harness migrate begin --serving VALUE")
+
+
+def _after(state: MigrationState, event: Event) -> MigrationState:
+    """Return the state after an event."""
+    if isinstance(event, Observed | Advanced) and event.decision:
+        check_past(event.decision.newest, now=event.at)
+    match event:
+        case Observed():
+            noted = (event.decision,) if event.decision else ()
+            decisions = sorted((*state.decisions, *noted), key=lambda one: one.decided_at)
+            return replace(state, decisions=tuple(decisions), days=(*state.days, *event.days))
+        case Advanced():
+            taken = StepInForce(event.step, event.switch, event.at, event.decision)
+            overrides = (*state.overrides, event) if event.overridden else state.overrides
+            steps = (*state.taken, taken)
+            return replace(state, taken=steps, overrides=overrides, interleaved=None)
+        case RolledBack():
+            return _state_before(state, event.to, event.at)
+        case Interleaved():
+            return replace(state, interleaved=event if event.arms else None)
+        case Drilled():
+            if event.step != state.step:
+                there = state.step or "no step"
+                raise EvidenceError(f"a drill of {event.step}, where {there} is in force")
+            *below, last = state.taken
+            if not event.passed:
+                return _state_before(state, below[-1].step if below else "", event.at)
+            return replace(state, taken=(*below, replace(last, drilled_at=event.at)))
+    raise TypeError(event)
 
 
 def _state_before(state: MigrationState, to: str, at: datetime) -> MigrationState:
@@ -318,17 +324,8 @@ def _state_before(state: MigrationState, to: str, at: datetime) -> MigrationStat
     if to and to not in names:
         raise EvidenceError(f"the step {to} is not in force; there is {', '.join(names) or 'none'}")
     kept = state.taken[: names.index(to) + 1] if to else ()
-    back = dict.fromkeys(names[len(kept) :], at)
-    turned_back = {**state.turned_back, **back}
+    turned_back = {**state.turned_back, **dict.fromkeys(names[len(kept) :], at)}
     return replace(state, taken=kept, turned_back=turned_back, interleaved=None)
-
-
-def _drilled(state: MigrationState, event: Drilled) -> MigrationState:
-    if event.step != state.step:
-        raise EvidenceError(f"a drill of {event.step}, where {state.step or 'no step'} is in force")
-    if not event.passed:
-        return _state_before(state, state.taken[-2].step if len(state.taken) > 1 else "", event.at)
-    return replace(state, taken=(*state.taken[:-1], replace(state.taken[-1], drilled_at=event.at)))
 
 
 PREFIX = 12
@@ -398,10 +395,13 @@ def standing(
 ) -> MigrationDay:
     """Return where the migration stands and what it asks for; ``now`` is aware of its zone."""
     step = state.next_of(policy)
-    hindrances = tuple(hindrances_of(state, policy, evidence, now=now))
-    asks = [*_rollback_asks(state, evidence.believed), *_expired(state, policy, evidence, now)]
-    if state.taken and state.taken[-1].drilled_at is None:
-        asks.append(Ask(Action.DRILL, f"the way back from {state.step} was never walked"))
+    rollback = _rollback_ask(state, evidence.believed)
+    hindrances = tuple(_hindrances(state, policy, evidence, rollback, now))
+    asks = [rollback] if rollback else []
+    if state.taken:
+        asks += _expired(state, policy, evidence, now)
+        if state.taken[-1].drilled_at is None:
+            asks.append(Ask(Action.DRILL, f"the way back from {state.step} was never walked"))
     if step is None:
         asks.append(Ask(Action.DONE, f"{state.step} is the last step of the policy"))
     elif not hindrances:
@@ -412,8 +412,12 @@ def standing(
     return MigrationDay(state, now, step, days, hindrances, tuple(asks))
 
 
-def hindrances_of(
-    state: MigrationState, policy: Policy, evidence: CurrentDecision, *, now: datetime
+def _hindrances(
+    state: MigrationState,
+    policy: Policy,
+    evidence: CurrentDecision,
+    rollback: Ask | None,
+    now: datetime,
 ) -> Iterator[str]:
     """Yield the blockers of the next step; none if it may be taken."""
     step = state.next_of(policy)
@@ -422,8 +426,8 @@ def hindrances_of(
         return
     if step.switch is None:
         yield f"the policy names no switch for {step.name}; write switch = ... in its step"
-    for ask in _rollback_asks(state, evidence.believed):
-        yield f"roll back to {ask.to} first: {ask.why}"
+    if rollback:
+        yield f"roll back to {rollback.to} first: {rollback.why}"
     yield from _of_decision(state, policy, step, evidence, now)
     if state.taken and state.taken[-1].drilled_at is None:
         yield f"the rollback of {state.step} was not drilled since it was taken"
@@ -495,27 +499,22 @@ def _of_step(
         )
 
 
-def _rollback_asks(state: MigrationState, today: DecisionRecord | None) -> Iterator[Ask]:
+def _rollback_ask(state: MigrationState, today: DecisionRecord | None) -> Ask | None:
     """Ask for a rollback where a step in force fails on evidence newer than its own."""
     for at, taken in enumerate(state.taken):
         newest = state.newest(taken.step, today)
         said = newest.of(taken.step) if newest else None
-        if newest is None or said is None or newest == taken.decision:
-            continue
-        if said.verdict is Verdict.FAIL:
-            to = state.taken[at - 1].step if at else START
+        if newest and said and newest != taken.decision and said.verdict is Verdict.FAIL:
             gates = ", ".join(said.failed)
             why = f"{taken.step} is in force and fails since {newest.decided_at.date()}: {gates}"
-            yield Ask(Action.ROLLBACK, why, to)
-            return
+            return Ask(Action.ROLLBACK, why, state.taken[at - 1].step if at else START)
+    return None
 
 
 def _expired(
     state: MigrationState, policy: Policy, evidence: CurrentDecision, now: datetime
 ) -> Iterator[Ask]:
     """Ask for new evidence of the step in force."""
-    if not state.taken:
-        return
     newest = state.newest(state.step, evidence.believed)
     if newest is None:
         yield Ask(Action.MEASURE, f"{state.step} is in force and no decision speaks of it")

@@ -20,7 +20,7 @@ from harness.clicks.credit import read, team_draft
 from harness.core.engine import Answer
 from harness.core.errors import EvidenceError, RunError
 from harness.core.run import Status
-from harness.migrate import moves
+from harness.migrate import ledger as moves
 from harness.migrate.ledger import interleave
 from harness.policy.load import load_policy
 from harness.shadow.api import Watched

@@ -9,7 +9,6 @@ import pytest
 
 from harness.cli.project import Project
 from harness.migrate import ledger
-from harness.migrate import moves as migrate
 from harness.migrate.ledger import SWITCH_FILE
 from harness.pipeline.index import index
 from harness.pipeline.receipts import read_manifest
@@ -36,11 +35,11 @@ def letters(tmp_path_factory: pytest.TempPathFactory) -> Project:
 def folder(tmp_path: Path) -> Path:
     """Take Tantivy at once, so that the step before it is FTS5 alone."""
     folder = tmp_path / "migration"
-    migrate.begin(folder, POLICY, "fts5", now=day(1), by="a test")
+    ledger.begin(folder, POLICY, "fts5", now=day(1), by="a test")
     steps = [step for step in POLICY.steps if step.name == "tantivy"]
     alone = replace(POLICY, steps=tuple(steps))
     found = evidence(decision(1))
-    migrate.advance(folder, alone, found, now=day(1), by="a test", reason="a test")
+    ledger.advance(folder, alone, found, now=day(1), by="a test", reason="a test")
     assert value_in(folder / SWITCH_FILE) == "tantivy"
     return folder
 

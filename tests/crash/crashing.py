@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from harness.corpus import judgements
 from harness.corpus.judgements import JudgingPair, Pool
-from harness.migrate import moves as migrate
+from harness.migrate import ledger as migrate
 from harness.migrate.standing import CurrentDecision
 from harness.policy.load import load_policy
 from harness.policy.model import Policy
