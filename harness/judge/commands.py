@@ -128,20 +128,20 @@ def _by_machine(file: Path, machine: Path, to: Path | None, *, dry_run: bool) ->
     project = Project.here()
     if to is not None:
         check_apart(to, (*project.sources, machine))
-    with opened(machine, project.cache / "judges") as (judge, answers):
+    with opened(machine, project.cache / "judges") as answers:
         if to is None or dry_run:
-            cost = estimate(file, judge, answers)
+            cost = estimate(file, answers)
             yield (
                 f"{many(cost.pairs, 'pair')}, {cost.known} answered before. The others send about"
                 f" {cost.tokens:,.0f} tokens and cost about {cost.likely:.4f}, at most"
                 f" {cost.most:.4f} without retries. Nothing was sent."
             )
             return
-        done = label(file, judge, answers, to)
+        done = label(file, answers, to)
     grades = Counter(one.grade for one in done.labels)
     yield (
-        f"{judge.name}: {many(len(done.labels), 'label')} in {to}, {many(done.sent, 'pair')}"
-        f" judged now for {done.cost:.4f} with {done.retries} retries"
+        f"{answers.judge.name}: {many(len(done.labels), 'label')} in {to},"
+        f" {many(done.sent, 'pair')} judged now for {done.cost:.4f} with {done.retries} retries"
     )
     for grade, count in sorted(grades.items()):
         yield f"  grade {grade}: {count}"

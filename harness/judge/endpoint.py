@@ -8,8 +8,6 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from time import monotonic
 from typing import Any, NamedTuple
@@ -90,13 +88,11 @@ def schema(scale: Sequence[int]) -> dict[str, Any]:
 
 def usage(body: object) -> tuple[int, int] | None:
     """Read how many tokens were sent and answered; None where it is not said."""
-    said = body.get("usage") if isinstance(body, Mapping) else None
-    if not isinstance(said, Mapping):
-        return None
-    sent, answered = said.get("prompt_tokens"), said.get("completion_tokens")
-    if type(sent) is not int or type(answered) is not int or min(sent, answered) < 0:
-        return None
-    return sent, answered
+    match body:
+        case {"usage": {"prompt_tokens": int(sent), "completion_tokens": int(answered)}}:
+            if not isinstance(sent, bool) and not isinstance(answered, bool):
+                return (sent, answered) if min(sent, answered) >= 0 else None
+    return None
 
 
 def read(body: Any, scale: Sequence[int]) -> Reply:  # noqa: ANN401  any JSON
@@ -165,42 +161,28 @@ class _Failed(Exception):
         self.cost, self.wait_s = cost, wait_s
 
 
-class PromptTemplate(NamedTuple):
-    """The instructions, and their digest."""
-
-    text: str
-    sha256: str
-
-
-@dataclass(frozen=True)
-class Endpoint:
+class Endpoint(machine.Judge):
     """Sends a pair a request."""
 
-    settings: machine.EndpointSettings
-    instructions: PromptTemplate
-    client: httpx.Client
-    url: str
-    purse: machine.Purse
-    pace: machine.RequestPace
-
-    @property
-    def name(self) -> str:
-        return self.settings.name
-
-    @property
-    def template(self) -> str:
-        return self.instructions.sha256
-
-    @cached_property
-    def identity(self) -> str:
-        stated = self.settings.model_dump(include={"name", "model", "max_tokens"})
-        return digest.of_json([stated, self.template, self.url])
+    def __init__(  # noqa: PLR0917  all of it is the endpoint
+        self,
+        settings: machine.EndpointSettings,
+        instructions: str,
+        client: httpx.Client,
+        url: str,
+        purse: machine.Purse,
+        pace: machine.RequestPace,
+    ) -> None:
+        template = digest.of_bytes(instructions.encode())
+        stated = settings.model_dump(include={"name", "model", "max_tokens"})
+        super().__init__(settings.name, digest.of_json([stated, template, url]), template)
+        self._settings, self._instructions = settings, instructions
+        self._client, self._url, self._purse, self._pace = client, url, purse, pace
 
     def bound(self, seen: machine.PairToJudge) -> machine.CostBound:
         body = self._body(seen)
-        letters = sum(len(one["content"]) for one in body["messages"])
-        sent = letters / LETTERS_A_TOKEN
-        answered = self.settings.max_tokens
+        sent = sum(len(one["content"]) for one in body["messages"]) / LETTERS_A_TOKEN
+        answered = self._settings.max_tokens
         # A token is a byte at least, so no request can have more of them than its body has bytes.
         most = len(json.dumps(body, ensure_ascii=False).encode())
         return machine.CostBound(sent, self._cost(sent, answered / 4), self._cost(most, answered))
@@ -208,22 +190,22 @@ class Endpoint:
     def judge(self, seen: machine.PairToJudge) -> machine.JudgeAnswer:
         body, most = self._body(seen), self.bound(seen).most
         cost, problem = 0.0, ""
-        for attempt in range(self.settings.retries + 1):
-            self.pace.turn()
-            self.purse.reserve(most)
+        for attempt in range(self._settings.retries + 1):
+            self._pace.turn()
+            self._purse.reserve(most)
             try:
                 found, paid = self._once(body, seen, most)
             except _Failed as exc:
-                self.purse.correct(most, exc.cost)
+                self._purse.correct(most, exc.cost)
                 cost, problem = cost + exc.cost, str(exc)
-                if attempt < self.settings.retries:
-                    self.pace.pause(attempt + 1, exc.wait_s)
+                if attempt < self._settings.retries:
+                    self._pace.pause(attempt + 1, exc.wait_s)
                 continue
-            self.purse.correct(most, paid)
+            self._purse.correct(most, paid)
             return machine.JudgeAnswer(
                 found.probabilities, found.model, cost + paid, found.note, attempt
             )
-        tried = self.settings.retries + 1
+        tried = self._settings.retries + 1
         raise machine.Unlabelled(f"the judge {self.name}: {problem} (attempts: {tried})")
 
     def _once(
@@ -240,17 +222,17 @@ class Endpoint:
 
     def _answered(self, body: dict[str, Any], most: float) -> Any:  # noqa: ANN401  any JSON
         try:
-            with self.client.stream("POST", self.url, json=body) as response:
-                content = _read(response, monotonic() + self.settings.timeout_s)
+            with self._client.stream("POST", self._url, json=body) as response:
+                content = _read(response, monotonic() + self._settings.timeout_s)
         except (httpx.ConnectError, httpx.ConnectTimeout) as exc:
-            raise _Failed(self._hidden(connection.of_transport(exc, self.url))) from exc
+            raise _Failed(self._hidden(connection.of_transport(exc, self._url))) from exc
         except (httpx.HTTPError, Malformed) as exc:
             said = one_line(str(exc), connection.QUOTED) or type(exc).__name__
             raise _Failed(self._hidden(f"no whole answer came ({said})"), most) from exc
         status = response.status_code
         if not response.is_success:
             quoted = one_line(content.decode("utf-8", "replace"), connection.QUOTED)
-            why = self._hidden(f"HTTP {status} from {self.url}: {quoted}")
+            why = self._hidden(f"HTTP {status} from {self._url}: {quoted}")
             if status in PASSING:
                 raise _Failed(why, wait_s=seconds(response.headers.get("retry-after", "")))
             raise HarnessError(
@@ -264,15 +246,15 @@ class Endpoint:
             raise _Failed(self._hidden(f"the answer is not JSON: {quoted}"), most) from exc
 
     def _body(self, seen: machine.PairToJudge) -> dict[str, Any]:
-        of = self.settings
-        return request(of.model, self.instructions.text, seen, of.max_tokens)
+        of = self._settings
+        return request(of.model, self._instructions, seen, of.max_tokens)
 
     def _cost(self, sent: float, answered: float) -> float:
-        return (sent * self.settings.price_in + answered * self.settings.price_out) / MILLION
+        return (sent * self._settings.price_in + answered * self._settings.price_out) / MILLION
 
     def _hidden(self, text: str) -> str:
         """Take the key out of a text: a server may repeat it."""
-        key = self.client.headers["authorization"].removeprefix("Bearer ")
+        key = self._client.headers["authorization"].removeprefix("Bearer ")
         return text.replace(key, "***")
 
 
@@ -318,14 +300,14 @@ def _address() -> str:
     return said
 
 
-def _instructions(path: Path) -> PromptTemplate:
+def _instructions(path: Path) -> str:
     try:
         text = text_of(path)
     except (OSError, Malformed) as exc:
         raise BadFile(path, str(exc), "Write the judge's instructions into it") from exc
     if not text.strip():
         raise BadFile(path, "it is empty", "Write the judge's instructions into it")
-    return PromptTemplate(text, digest.of_bytes(text.encode()))
+    return text
 
 
 def _read(response: httpx.Response, until: float) -> bytes:

@@ -6,10 +6,9 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
-from harness.core.errors import DatasetError, ModelNotReady
+from harness.core.errors import ModelNotReady
 from harness.core.folders import check_new
 from harness.core.progress import progress
 from harness.corpus import judgements
@@ -50,69 +49,58 @@ class Estimated:
 
 
 @contextmanager
-def opened(path: Path, cache: Path) -> Iterator[tuple[machine.Judge, machine.AnswerFolder]]:
+def opened(path: Path, cache: Path) -> Iterator[machine.AnswerFolder]:
     """Open the judge of a file, with its answers below ``cache``."""
-    found = machine.read(path)
-    answers = machine.AnswerFolder(cache / found.name, found.name)
-    with _judge(found, path.parent, answers.folder) as judge:
-        yield judge, answers
-
-
-@contextmanager
-def _judge(found: machine.Settings, beside: Path, kept: Path) -> Iterator[machine.Judge]:
-    match found:
+    settings = machine.read(path)
+    folder = cache / settings.name
+    match settings:
         case machine.WordOverlapSettings():
-            yield Overlap(found)
+            yield machine.AnswerFolder(folder, Overlap(settings))
         case machine.EncoderSettings():
-            yield Encoder.load(found, beside)
+            yield machine.AnswerFolder(folder, Encoder(settings, path.parent))
         case machine.EndpointSettings():
             from harness.judge.endpoint import opened as endpoint
 
-            with endpoint(found, beside, kept) as judge:
-                yield judge
+            with endpoint(settings, path.parent, folder) as judge:
+                yield machine.AnswerFolder(folder, judge)
 
 
-def estimate(path: Path, judge: machine.Judge, answers: machine.AnswerFolder) -> Estimated:
+def estimate(path: Path, answers: machine.AnswerFolder) -> Estimated:
     """Return what judging a pool costs; nothing is sent."""
-    pool = judgements.read_pool(path)
-    seen = [machine.PairToJudge.of(pair) for pair in pool.pairs]
-    fresh = [
-        one for one in dict.fromkeys(seen) if answers.known(machine.key_of(judge, one)) is None
-    ]
-    bounds = [judge.bound(one) for one in fresh]
+    seen = [machine.PairToJudge.of(pair) for pair in judgements.read_pool(path).pairs]
+    fresh = {one: None for one in seen if answers.known(one) is None}
+    bounds = [answers.judge.bound(one) for one in fresh]
     return Estimated(
         pairs=len(seen),
-        known=sum(one not in set(fresh) for one in seen),
+        known=sum(one not in fresh for one in seen),
         tokens=sum(one.tokens for one in bounds),
         likely=sum(one.likely for one in bounds),
         most=sum(one.most for one in bounds),
     )
 
 
-def label(path: Path, judge: machine.Judge, answers: machine.AnswerFolder, to: Path) -> Labelled:
+def label(path: Path, answers: machine.AnswerFolder, to: Path) -> Labelled:
     """Judge every pair of a pool, whatever people said of it, and write ``to``.
 
     Each answer is on the disk before the next request, so a command that is cut off goes on where
     it was. ``to`` appears when all pairs are done. A pair without a valid answer has no label.
     """
+    judge = answers.judge
     check_new(
         to,
         reads=(path, judgements.texts_path(path)),
         ours=lambda file: judgements.only_of(file, {judge.name}),
     )
     pool = judgements.read_pool(path)
-    found: list[Label] = []
+    labels: list[Label] = []
     lacking: list[tuple[str, str, str]] = []
-    fresh: list[machine.JudgeAnswer] = []
+    sent: list[machine.JudgeAnswer] = []
     models: set[str] = set()
     row = 0
     with progress(f"judged by {judge.name}", len(pool.pairs)) as advance:
         for pair in pool.pairs:
-            seen = machine.PairToJudge.of(pair)
             try:
-                answer = answers.ask(
-                    machine.key_of(judge, seen), partial(_asked, judge, seen, fresh)
-                )
+                answer, is_new = answers.ask(machine.PairToJudge.of(pair))
             except machine.Unlabelled as exc:
                 lacking.append((pair.query_id, pair.doc_id, str(exc)))
                 row += 1
@@ -123,29 +111,17 @@ def label(path: Path, judge: machine.Judge, answers: machine.AnswerFolder, to: P
                 if answer.model not in models:
                     answers.check_model(answer.model)
                     models.add(answer.model)
-                found.append(_label(judge, pair, answer))
+                sent += [answer] * is_new
+                labels.append(_label(judge, pair, answer))
             advance(1)
-    judgements.write_labels(to, found)
+    judgements.write_labels(to, labels)
     return Labelled(
-        tuple(found),
-        len(fresh),
-        sum(one.cost for one in fresh),
-        sum(one.retries for one in fresh),
+        tuple(labels),
+        len(sent),
+        sum(one.cost for one in sent),
+        sum(one.retries for one in sent),
         tuple(lacking),
     )
-
-
-def _asked(
-    judge: machine.Judge, seen: machine.PairToJudge, fresh: list[machine.JudgeAnswer]
-) -> machine.JudgeAnswer:
-    found = judge.judge(seen)
-    if len(found.probabilities) != len(seen.scale):
-        raise DatasetError(
-            f"the judge {judge.name} tells {len(found.probabilities)} grades apart, and the pool"
-            f" has {len(seen.scale)}: {', '.join(map(str, seen.scale))}. Change cuts in its file"
-        )
-    fresh.append(found)
-    return found
 
 
 def _label(judge: machine.Judge, pair: JudgingPair, answer: machine.JudgeAnswer) -> Label:
@@ -163,66 +139,39 @@ def _label(judge: machine.Judge, pair: JudgingPair, answer: machine.JudgeAnswer)
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Overlap:
+class Overlap(machine.Judge):
     """Scores a pair by the share of the query's words that title and text have."""
 
-    settings: machine.WordOverlapSettings
-    template: str = ""
-
-    @property
-    def name(self) -> str:
-        return self.settings.name
-
-    @property
-    def identity(self) -> str:
-        return self.settings.model_dump_json()
-
-    def bound(self, seen: machine.PairToJudge) -> machine.CostBound:  # noqa: ARG002  a rule costs nothing
-        return machine.FREE
+    def __init__(self, settings: machine.WordOverlapSettings) -> None:
+        super().__init__(settings.name, settings.model_dump_json())
+        self._settings = settings
 
     def judge(self, seen: machine.PairToJudge) -> machine.JudgeAnswer:
         asked = set(WORD.findall(seen.query.casefold()))
         has = set(WORD.findall(f"{seen.title} {seen.text}".casefold()))
         shared = len(asked & has) / len(asked) if asked else 0.0
-        found = machine.cumulative(shared, self.settings.cuts, self.settings.slope)
+        found = machine.cumulative(shared, self._settings.cuts, self._settings.slope)
         note = f"{len(asked & has)} of {len(asked)} words"
         return machine.JudgeAnswer(found, "word overlap", note=note)
 
 
-@dataclass(frozen=True, slots=True)
-class Encoder:
-    """Reads query and document together."""
+class Encoder(machine.Judge):
+    """Reads query and document together; nothing is ever fetched."""
 
-    settings: machine.EncoderSettings
-    model: CrossEncoder
-    template: str = ""
-
-    @classmethod
-    def load(cls, settings: machine.EncoderSettings, beside: Path) -> Encoder:
-        """Open the model; nothing is ever fetched."""
+    def __init__(self, settings: machine.EncoderSettings, beside: Path) -> None:
         folder = beside / settings.folder
         try:
-            model = CrossEncoder.load(folder, settings.max_tokens, settings.sha256)
+            self._model = CrossEncoder.load(folder, settings.max_tokens, settings.sha256)
         except SearchError as exc:
             raise ModelNotReady(f"the judge {settings.name}: {exc}") from exc
-        return cls(settings, model)
-
-    @property
-    def name(self) -> str:
-        return self.settings.name
-
-    @property
-    def identity(self) -> str:
-        return f"{self.settings.model_dump_json(exclude={'folder'})} {self.model.identity}"
-
-    def bound(self, seen: machine.PairToJudge) -> machine.CostBound:  # noqa: ARG002  it runs on this machine
-        return machine.FREE
+        stated = settings.model_dump_json(exclude={"folder"})
+        super().__init__(settings.name, f"{stated} {self._model.identity}")
+        self._settings = settings
 
     def judge(self, seen: machine.PairToJudge) -> machine.JudgeAnswer:
         try:
-            logit = float(self.model.logits(seen.query, [f"{seen.title} {seen.text}".strip()])[0])
+            logit = float(self._model.logits(seen.query, [f"{seen.title} {seen.text}".strip()])[0])
         except SearchError as exc:
             raise ModelNotReady(f"the judge {self.name}: {exc}") from exc
-        found = machine.cumulative(logit, self.settings.cuts, self.settings.slope)
-        return machine.JudgeAnswer(found, self.model.identity, note=f"logit {logit:.4f}")
+        found = machine.cumulative(logit, self._settings.cuts, self._settings.slope)
+        return machine.JudgeAnswer(found, self._model.identity, note=f"logit {logit:.4f}")

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Annotated, Literal, NamedTuple, Protocol
+from typing import Annotated, Literal, NamedTuple
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, field_validator
+from pydantic import Field, TypeAdapter, field_validator
 
 from harness.core import digest
-from harness.core.errors import HarnessError, InvalidArm
+from harness.core.errors import DatasetError, HarnessError, InvalidArm
 from harness.core.files import held
 from harness.core.formats import toml_file
 from harness.core.names import Name
-from harness.core.store import Artifact, Json
+from harness.core.store import Artifact, Json, StrictModel
 from harness.corpus.judgements import JudgingPair
 
 REMEDY = "docs/judging.md lists the keys"
@@ -28,13 +29,12 @@ Price = Annotated[float, Field(ge=0)]
 Cuts = Annotated[tuple[float, ...], Field(min_length=1, strict=False)]
 
 
-class _Table(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+class _Settings(StrictModel):
     name: Name
     """The judge's name: its answers are kept under it."""
 
 
-class EndpointSettings(_Table):
+class EndpointSettings(_Settings):
     """A model behind an OpenAI-compatible endpoint. All keys must be given."""
 
     kind: Literal["endpoint"]
@@ -58,7 +58,7 @@ class EndpointSettings(_Table):
     """Seconds that a request may take; one day at most."""
 
 
-class _Scored(_Table):
+class _Scored(_Settings):
     cuts: Cuts
     """Scores between one grade and the next, ascending: one fewer than the scale has grades."""
     slope: Annotated[float, Field(gt=0)]
@@ -144,53 +144,29 @@ class JudgeAnswer:
         return scale[int(np.argmax(self.probabilities))]
 
 
-class Judge(Protocol):
-    """Gives a pair a distribution over grades."""
-
-    @property
-    def name(self) -> str:
-        """How people call it; the name of its answers."""
-        ...
-
-    @property
-    def template(self) -> str:
-        """SHA-256 of its instructions; empty where it has none."""
-        ...
-
-    @property
-    def identity(self) -> str:
-        """Everything that an answer depends on beside the pair, as far as it is stated."""
-        ...
-
-    def bound(self, seen: PairToJudge) -> CostBound:
-        """Return what judging a pair costs; nothing is sent."""
-        ...
-
-    def judge(self, seen: PairToJudge) -> JudgeAnswer:
-        """Judge a pair."""
-        ...
-
-
 class Unlabelled(HarnessError):
     """A judge gave a pair no valid answer."""
 
 
-class JudgeChanged(InvalidArm):
-    """A judge answered with two models."""
+class Judge(ABC):
+    """Gives a pair a distribution over grades."""
 
-    def __init__(self, name: str, models: Sequence[str]) -> None:
-        super().__init__(
-            f"INVALID: the judge {name} changed its model: {', '.join(models)}. No label is"
-            " written. Pin the model in its file, and give the judge another name"
-        )
+    def __init__(self, name: str, identity: str, template: str = "") -> None:
+        self.name = name
+        """How people call it; the name of its answers."""
+        self.identity = identity
+        """Everything that an answer depends on beside the pair, as far as it is stated."""
+        self.template = template
+        """SHA-256 of its instructions; empty where it has none."""
 
+    def bound(self, seen: PairToJudge) -> CostBound:
+        """Return what judging a pair costs; nothing is sent. A judge of this machine is free."""
+        del seen
+        return CostBound(0.0, 0.0, 0.0)
 
-FREE = CostBound(0.0, 0.0, 0.0)
-
-
-def key_of(judge: Judge, seen: PairToJudge) -> str:
-    """Name an answer by all that it depends on."""
-    return digest.of_json([judge.identity, list(seen)])
+    @abstractmethod
+    def judge(self, seen: PairToJudge) -> JudgeAnswer:
+        """Judge a pair."""
 
 
 def cumulative(score: float, cuts: Sequence[float], slope: float) -> tuple[float, ...]:
@@ -209,17 +185,8 @@ MODEL = "model.json"
 ANSWERS: Artifact[JudgeAnswer] = Json(
     "an answer of a judge", JudgeAnswer, remedy="Remove it; the pair is paid anew"
 )
-
-
-@dataclass(frozen=True, slots=True)
-class FirstModel:
-    """The model that answered first."""
-
-    model: str
-
-
-MODELS: Artifact[FirstModel] = Json(
-    "the model of a judge", FirstModel, remedy="Give the judge another name"
+MODELS: Artifact[dict[Literal["model"], str]] = Json(
+    "the model of a judge", dict[Literal["model"], str], remedy="Give the judge another name"
 )
 
 
@@ -228,57 +195,54 @@ class AnswerFolder:
     """The folder of one judge; several commands may use it at once."""
 
     folder: Path
-    name: str
+    judge: Judge
 
-    def known(self, key: str) -> JudgeAnswer | None:
+    def known(self, seen: PairToJudge) -> JudgeAnswer | None:
         """Return an answer that was paid; None where there is none."""
-        path = self._path(key)
+        path = self._path(seen)
         return ANSWERS.read(path) if path.exists() else None
 
-    def ask(self, key: str, judge: Callable[[], JudgeAnswer]) -> JudgeAnswer:
-        """Return a known answer, or let the pair be judged and keep what was said."""
-        path = self._path(key)
+    def ask(self, seen: PairToJudge) -> tuple[JudgeAnswer, bool]:
+        """Return a known answer, or let the pair be judged and keep it; and whether it is new."""
+        path = self._path(seen)
         with held(path):
-            if found := self.known(key):
-                return found
-            answer = judge()
+            if found := self.known(seen):
+                return found, False
+            answer = self.judge.judge(seen)
+            if len(answer.probabilities) != len(seen.scale):
+                raise DatasetError(
+                    f"the judge {self.judge.name} tells {len(answer.probabilities)} grades apart,"
+                    f" and the pool has {len(seen.scale)}: {', '.join(map(str, seen.scale))}."
+                    " Change cuts in its file"
+                )
             ANSWERS.write(path, answer, durable=True)
-        return answer
+        return answer, True
 
     def check_model(self, model: str) -> None:
         """Check that the model is the one that answered first."""
         path = self.folder / MODEL
         with held(path):
             if not path.exists():
-                MODELS.write(path, FirstModel(model), durable=True)
-            first = MODELS.read(path).model
+                MODELS.write(path, {"model": model}, durable=True)
+            first = MODELS.read(path)["model"]
         if first != model:
-            raise JudgeChanged(self.name, (first, model))
+            raise InvalidArm(
+                f"INVALID: the judge {self.judge.name} changed its model: {first}, {model}. No"
+                " label is written. Pin the model in its file, and give the judge another name"
+            )
 
-    def _path(self, key: str) -> Path:
+    def _path(self, seen: PairToJudge) -> Path:
+        """Name an answer by all that it depends on."""
+        key = digest.of_json([self.judge.identity, list(seen)])
         return self.folder / key[:2] / f"{key}.json"
 
 
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 60.0
-FILE = "spent.json"
-
-
-@dataclass(frozen=True, slots=True)
-class Spent:
-    """What a judge has cost."""
-
-    spent: float
-
-
-SPENT: Artifact[Spent] = Json(
+SPENT: Artifact[dict[Literal["spent"], float]] = Json(
     "what a judge has cost",
-    Spent,
+    dict[Literal["spent"], float],
     remedy='Write {"spent": AMOUNT} into it, with what the judge has cost so far',
 )
-
-
-class OverBudget(HarnessError):
-    """The next request may cost more than is left."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,30 +255,28 @@ class Purse:
     path: Path
     budget: float
 
-    @property
-    def spent(self) -> float:
-        """What was spent so far."""
-        return SPENT.read(self.path).spent if self.path.exists() else 0.0
-
     def reserve(self, most: float) -> None:
         """Count a request before it is sent."""
-        self._change(lambda spent: self._within(spent, most))
+        with held(self.path):
+            spent = self._spent()
+            if spent + most > self.budget:
+                raise HarnessError(
+                    f"the judge has cost {spent:.4f} of its budget of {self.budget:g}, and the next"
+                    f" request may cost {most:.4f}. Raise budget in its file; the same command goes"
+                    " on"
+                )
+            self._write(spent + most)
 
     def correct(self, most: float, cost: float) -> None:
         """Replace what was reserved for a request by what it cost."""
-        self._change(lambda spent: max(0.0, spent - most + cost))
-
-    def _within(self, spent: float, most: float) -> float:
-        if spent + most > self.budget:
-            raise OverBudget(
-                f"the judge has cost {spent:.4f} of its budget of {self.budget:g}, and the next"
-                f" request may cost {most:.4f}. Raise budget in its file; the same command goes on"
-            )
-        return spent + most
-
-    def _change(self, by: Callable[[float], float]) -> None:
         with held(self.path):
-            SPENT.write(self.path, Spent(by(self.spent)), durable=True)
+            self._write(max(0.0, self._spent() - most + cost))
+
+    def _spent(self) -> float:
+        return SPENT.read(self.path)["spent"] if self.path.exists() else 0.0
+
+    def _write(self, spent: float) -> None:
+        SPENT.write(self.path, {"spent": spent}, durable=True)
 
 
 @dataclass(slots=True)

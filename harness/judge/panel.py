@@ -210,6 +210,5 @@ def _disagreements(path: Path, pairs: list[PoolPair]) -> Pool:
         grades = tuple(given.get((pair.query_id, pair.doc_id)) for pair in pairs)
         found = Pool(tuple(pairs), grades)
         if pairs and found != before:
-            change.write(judgements.texts_path(path), judgements.texts_of(found))
-            change.write(path, judgements.grades_of(found))
+            judgements.put(change, path, found)
     return found

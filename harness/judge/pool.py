@@ -9,7 +9,7 @@ from pathlib import Path
 from random import Random
 from typing import NamedTuple
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from harness.core import digest
 from harness.core.errors import EvidenceError, UnknownName
@@ -18,7 +18,7 @@ from harness.core.folders import changing, check_new, completed
 from harness.core.printable import many, one_line
 from harness.core.records import Qrels
 from harness.core.run import Run, Status
-from harness.core.store import Artifact, Json
+from harness.core.store import Artifact, Json, StrictModel
 from harness.corpus import judgements
 from harness.corpus.judgements import SNIPPET, TITLE, JudgingPair, Pool
 from harness.corpus.prepared import Prepared
@@ -107,10 +107,9 @@ def pairs_of(data: Prepared, chosen: Chosen, scale: Sequence[int]) -> tuple[Judg
 HINT = "Make a new pool with --order sample (harness pool)"
 
 
-class PoolDrawing(BaseModel):
+class PoolDrawing(StrictModel):
     """How hits were drawn, and of which runs."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
     control: str
     candidate: str
     measure: str
@@ -239,8 +238,7 @@ def following(path: Path) -> SampleProgress | None:
             return seen
         added = pairs_of(Prepared.open(found.layout.data), chosen, now.pairs[0].scale)
         more = Pool((*now.pairs, *added), (*now.grades, *(None for _ in added)))
-        change.write(judgements.texts_path(path), judgements.texts_of(more))
-        change.write(path, judgements.grades_of(more))
+        judgements.put(change, path, more)
     return seen._replace(pool=more)
 
 

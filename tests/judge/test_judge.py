@@ -1,4 +1,4 @@
-"""Judging by a model: the endpoint, its settings and labels."""
+"""Judging by a model and by several people: the endpoint, its settings, labels and agreement."""
 
 from __future__ import annotations
 
@@ -11,13 +11,16 @@ from pathlib import Path
 import pytest
 
 from harness.core.digest import of_file
-from harness.core.errors import BadFile, HarnessError, ModelNotReady
+from harness.core.errors import BadFile, BadName, HarnessError, InvalidArm, ModelNotReady
 from harness.core.folders import NotOurs
 from harness.core.reading import Malformed
+from harness.core.records import Qrels
 from harness.corpus import judgements, trec
-from harness.judge import machine
-from harness.judge.endpoint import read
+from harness.corpus.judgements import Pool
+from harness.judge import endpoint, machine
+from harness.judge.judge import judged_queries
 from harness.judge.label import Overlap, estimate, opened
+from harness.judge.panel import Settled, agreement, own_file, read, second_look, settle
 from tests.make import models as tiny_model
 from tests.make.desk import (
     ENDPOINT,
@@ -29,6 +32,7 @@ from tests.make.desk import (
     completion,
     desk,
     graded,
+    make_panel,
     write_pool,
 )
 from tests.source import ROOT
@@ -70,7 +74,7 @@ def grades(**said: object) -> Reply:
 )
 def test_an_answer_in_a_code_fence_is_the_answer(around: str) -> None:
     said = json.dumps({"reason": "```x```", "probabilities": {"0": 0.2, "1": 0.8}})
-    found = read(json.loads(completion(around.replace("{}", said)).body), (0, 1))
+    found = endpoint.read(json.loads(completion(around.replace("{}", said)).body), (0, 1))
     assert found.probabilities == (0.2, 0.8)
 
 
@@ -91,7 +95,7 @@ def test_an_answer_in_a_code_fence_is_the_answer(around: str) -> None:
 )
 def test_what_is_no_answer_is_named(reply: Reply, says: str) -> None:
     with pytest.raises(Malformed, match=re.escape(says)):
-        read(json.loads(reply.body), (0, 1, 2))
+        endpoint.read(json.loads(reply.body), (0, 1, 2))
 
 
 @pytest.mark.parametrize("reply", [completion("prose"), Reply(b"slow down", 429)])
@@ -265,7 +269,7 @@ def test_what_was_answered_is_not_paid_again(at: Desk) -> None:
 
 def test_a_judge_that_changes_its_model_is_invalid(at: Desk) -> None:
     at.answers(graded(1, 0, 0), graded(1, 0, 0), graded(1, 0, 0, model="toy-2"))
-    with pytest.raises(machine.JudgeChanged, match=r"INVALID: .* changed its model: toy-1, toy-2"):
+    with pytest.raises(InvalidArm, match=r"INVALID: .* changed its model: toy-1, toy-2"):
         at.label()
     assert len(at.server.seen) == 3
     assert not at.to.exists()
@@ -278,16 +282,16 @@ def test_a_model_that_changed_before_the_next_pool_is_invalid(at: Desk) -> None:
     at.answers(graded(1, 0, 0, model="toy-2"))
     (at.folder / "b").mkdir()
     at.pool = write_pool(at.folder / "b", title="another")
-    with pytest.raises(machine.JudgeChanged):
+    with pytest.raises(InvalidArm):
         at.label()
 
 
 def test_a_budget_is_never_exceeded(at: Desk) -> None:
     at.file.write_text(ENDPOINT)
-    with opened(at.file, at.kept) as (judge, answers):
-        most = estimate(at.pool, judge, answers).most
+    with opened(at.file, at.kept) as answers:
+        most = estimate(at.pool, answers).most
     budget = f"budget = {most / 4 + 2.5 * PAID}"
-    with pytest.raises(machine.OverBudget, match=r"cost 0\.4500 of its budget .* Raise budget"):
+    with pytest.raises(HarnessError, match=r"cost 0\.4500 of its budget .* Raise budget"):
         at.label(ENDPOINT.replace("budget = 100.0", budget))
     assert len(at.server.seen) == 3
     assert at.label().sent == 1
@@ -295,12 +299,12 @@ def test_a_budget_is_never_exceeded(at: Desk) -> None:
 
 def test_a_dry_run_sends_nothing_and_bounds_the_cost(at: Desk) -> None:
     at.file.write_text(ENDPOINT)
-    with opened(at.file, at.kept) as (judge, answers):
-        before = estimate(at.pool, judge, answers)
+    with opened(at.file, at.kept) as answers:
+        before = estimate(at.pool, answers)
         assert (at.server.seen, before.known) == ([], 0)
         assert 4 * 0.1 * 5000 / 1e6 < before.likely < before.most
         at.label()
-        after = estimate(at.pool, judge, answers)
+        after = estimate(at.pool, answers)
     assert (after.known, after.most, after.tokens) == (4, 0, 0)
 
 
@@ -312,6 +316,20 @@ def test_a_pair_without_an_answer_has_no_label(at: Desk) -> None:
     ((query_id, doc_id, why),) = done.lacking
     assert (query_id, doc_id) == ("q1", "d1")
     assert "the answer is not JSON: I would say it is quite relevant. (attempts: 3)" in why
+
+
+def test_pairs_without_an_answer_end_it_where_they_come_in_a_row(at: Desk) -> None:
+    prose, good = completion("prose"), graded(1, 0, 0)
+    once = ENDPOINT.replace("retries = 2", "retries = 0")
+    assert once != ENDPOINT
+    at.pool = write_pool(at.folder / "many", 6)
+    at.answers(prose, prose, good, prose, prose, good)
+    done = at.label(once)
+    assert ([row.query_id for row in done.labels], len(done.lacking)) == (["q2", "q5"], 4)
+    at.answers(prose)
+    at.pool = write_pool(at.folder / "others", 3, title="another")
+    with pytest.raises(HarnessError, match="the answer is not JSON"):
+        at.label(once)
 
 
 def test_what_failed_is_paid_too(at: Desk) -> None:
@@ -326,8 +344,7 @@ def test_what_failed_is_paid_too(at: Desk) -> None:
 def test_a_request_that_was_cut_off_counts_with_its_most(tmp_path: Path) -> None:
     machine.Purse(tmp_path / "spent.json", 1.0).reserve(0.7)
     after = machine.Purse(tmp_path / "spent.json", 1.0)
-    assert after.spent == 0.7
-    with pytest.raises(machine.OverBudget):
+    with pytest.raises(HarnessError):
         after.reserve(0.4)
 
 
@@ -350,3 +367,133 @@ def test_the_key_is_sent_and_written_nowhere(at: Desk) -> None:
     assert KEY not in str(said.value)
     files = [path for path in at.folder.rglob("*") if path.is_file()]
     assert not [path for path in files if KEY.encode() in path.read_bytes()]
+
+
+NAMES = ("ada", "ben", "cyd")
+Files = dict[str, Path]
+
+
+def grade(path: Path, *grades: int | None) -> None:
+    judgements.write_grades(path, Pool(judgements.read_pool(path).pairs, grades))
+
+
+def panel_of(files: Files) -> list[Path]:
+    return [*files.values()]
+
+
+def settled(files: Files, to: Path) -> Settled:
+    return settle(read(panel_of(files)), to, panel_of(files))
+
+
+def test_each_has_a_file_without_the_grades_of_others_and_goes_on_in_it(tmp_path: Path) -> None:
+    pool = write_pool(tmp_path)
+    judgements.write_grades(pool, Pool(judgements.read_pool(pool).pairs, (2, 1, 0, None)))
+    path = own_file(pool, "ada")
+    assert path == tmp_path / "pool.ada.qrels"
+    assert judgements.read_pool(path).pairs == judgements.read_pool(pool).pairs
+    assert judgements.read_pool(path).grades == (None,) * 4
+    grade(path, 1, None, None, None)
+    assert own_file(pool, "ada") == path
+    assert judgements.read_pool(path).grades == (1, None, None, None)
+    with pytest.raises(BadName, match="is not a name of an assessor"):
+        own_file(pool, "../x")
+
+
+def test_agreement_of_what_was_judged_twice(tmp_path: Path) -> None:
+    files = make_panel(tmp_path, 60, NAMES)
+    for name, path in files.items():
+        thirds = (int(pair.query_id[1:]) % 3 for pair in judgements.read_pool(path).pairs)
+        grade(path, *((2 if name == "cyd" and one == 0 else one) for one in thirds))
+    found = agreement(read(panel_of(files)), 0.95)
+    cohen = {(one, other): kappa for one, other, kappa in found.cohen}
+    same, off = cohen["ada", "ben"], cohen["ada", "cyd"]
+    assert found.alpha
+    assert same
+    assert off
+    assert same.value == 1
+    assert off.value < 0.6
+    assert off.high < same.low
+    assert off.value < found.alpha.value < 1
+    assert found.twice == 60
+    assert found.differ == found.far > 0
+    grade(files["ada"], *([0, 1, 2] * 4), *[None] * 48)
+    found = agreement(read(panel_of(files)), 0.95)
+    assert found.alpha
+    assert found.fleiss
+    assert (found.twice, found.alpha.n, found.fleiss.n) == (60, 60, 12)
+
+
+def test_disagreements_get_a_second_look_before_anything_is_settled(tmp_path: Path) -> None:
+    files, to = make_panel(tmp_path), tmp_path / "settled.qrels"
+    part = judgements.read_pool(files["a"]).pairs
+    grade(files["a"], 2, 0, 1, None)
+    grade(files["b"], 1, 1, 1, None)
+    assert settled(files, to) == (1, 1, 2)
+    assert not to.exists()
+    path = second_look(to)
+    looked = judgements.read_pool(path)
+    assert {pair.doc_id for pair in looked.pairs} == {part[0].doc_id, part[1].doc_id}
+    judgements.regrade(path, looked.pairs[0], None, 2)
+    grade(files["a"], 2, 0, 0, None)
+    assert settled(files, to) == (1, 1, 2)
+    for pair in judgements.read_pool(path).pairs:
+        if pair != looked.pairs[0]:
+            judgements.regrade(path, pair, None, 0)
+    assert settled(files, to) == (3, 1, 0)
+    assert sorted(judgements.read_pool(to).grades, key=str) == [0, 0, 2]
+    assert judgements.read_pool(path).grades.count(2) == 1
+
+
+def test_the_farthest_apart_come_first(tmp_path: Path) -> None:
+    files, to = make_panel(tmp_path), tmp_path / "settled.qrels"
+    grade(files["a"], 0, 2, 2, 1)
+    grade(files["b"], 1, 1, 0, 1)
+    settled(files, to)
+    first = judgements.read_pool(second_look(to)).pairs[0]
+    assert first == judgements.read_pool(files["a"]).pairs[2]
+
+
+def test_no_file_of_a_person_is_written_over(tmp_path: Path) -> None:
+    files = make_panel(tmp_path)
+    before = files["a"].read_bytes()
+    with pytest.raises(NotOurs):
+        settled(files, files["a"])
+    assert files["a"].read_bytes() == before
+
+
+def first_lines(path: Path, count: int) -> None:
+    """Cut a file off, as a copy that broke off does."""
+    path.write_text("".join(path.read_text().splitlines(keepends=True)[:count]))
+
+
+@pytest.mark.parametrize(
+    ("texts_too", "says"),
+    [
+        (False, r"pool\.b\.qrels: 2 of 4 pairs are gone, the first .*Put the lines back"),
+        (True, r"b\.qrels: its 2 pairs are not the 4 of pool\.a\.qrels\. Restore it and pool\.b"),
+    ],
+)
+def test_a_file_that_was_cut_off_is_refused(tmp_path: Path, says: str, *, texts_too: bool) -> None:
+    """It read as "2 of 2 judged", and the judgements of two pairs were gone without a word."""
+    files = make_panel(tmp_path)
+    first_lines(files["b"], 2)
+    if texts_too:
+        first_lines(judgements.texts_path(files["b"]), 2)
+    with pytest.raises(BadFile, match=says):
+        read(panel_of(files))
+
+
+def test_a_grade_off_the_scale_is_refused_with_its_line(tmp_path: Path) -> None:
+    files = make_panel(tmp_path)
+    lines = files["a"].read_text().splitlines()
+    lines[2] = f"{lines[2][:-1]}3"
+    files["a"].write_text("\n".join(lines) + "\n")
+    with pytest.raises(BadFile, match=r"a\.qrels:3: the grade 3 is not on the scale 0, 1, 2"):
+        read(panel_of(files))
+
+
+def test_of_queries_without_a_difference_as_many_are_drawn_as_people_judged_others() -> None:
+    signs = {f"q{at}": {"d": 1} if at < 10 else {} for at in range(30)}
+    people = Qrels({f"q{at}": {"d": 1} for at in range(5)})
+    found = judged_queries(signs, people, Path("human.qrels"), seed=1)
+    assert (found[:10].sum(), found[10:].sum()) == (5, 10)

@@ -130,8 +130,8 @@ class Desk:
     def label(self, text: str = ENDPOINT) -> Labelled:
         if not self.file.exists() or self.file.read_text() != text:
             self.file.write_text(text)
-        with opened(self.file, self.kept) as (judge, answers):
-            return label(self.pool, judge, answers, self.to)
+        with opened(self.file, self.kept) as answers:
+            return label(self.pool, answers, self.to)
 
 
 @contextmanager
