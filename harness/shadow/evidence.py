@@ -20,10 +20,10 @@ from harness.core.parts import EvidenceKind
 from harness.core.run import Status
 from harness.pipeline.layout import Layout
 from harness.pipeline.receipts import read_manifest
-from harness.shadow.record import SKIPPED, Observation, SideObservation
 
 if TYPE_CHECKING:
     from harness.shadow.log import LogContents
+    from harness.shadow.record import Observation, SideObservation
 
 FOLDER = "traffic"
 FORMAT = 4
@@ -151,6 +151,8 @@ def count_traffic(log: LogContents, *, control: str, candidate: str) -> Traffic:
 
 def _passed_over(seen: Observation, control: str) -> str:
     """Return why an attempt tells nothing of the two arms; empty where it does."""
+    from harness.shadow.record import SKIPPED
+
     if seen.outcome in SKIPPED:
         return seen.outcome.value
     if seen.control is None or seen.control.status is not Status.ANSWERED:
