@@ -14,6 +14,7 @@ from harness.core.errors import EvidenceError
 from harness.core.evidence import ArmResult, Evidence
 from harness.core.gate import Cause, Finding, Verdict
 from harness.core.run import Row, Run, Status
+from harness.gates.base import rules
 from harness.gates.base.queries import check_compared
 from tests.make import gate_inputs
 
@@ -369,6 +370,12 @@ def test_a_slice_may_have_a_margin_of_its_own() -> None:
     assert wide.verdict is Verdict.PASS
     assert "kind1 less than 0.1" in wide.bound
     assert (tight.limit, wide.limit) == (-0.05, None)
+    settings = rules.load("no_slice_harmed").settings
+    one, own = (
+        settings.model_validate(SETTINGS | more) for more in ({}, {"margins": {"kind0": 0.2}})
+    )
+    assert (one.limit, one.passes) == (-0.1, "above")
+    assert (own.limit, own.passes) == (None, None)
 
 
 def test_without_slices_or_queries_nothing_passes() -> None:

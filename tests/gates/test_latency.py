@@ -297,3 +297,11 @@ def test_the_fewest_queries_are_enough(per_query: bool, fewest: int) -> None:  #
         "race 1 more query: race.queries in params.yaml",
     )
     assert judged("latency_ratio", gate_inputs.race(0.1, count=fewest), **asked).estimate
+
+
+def test_an_arm_that_did_not_race_is_named() -> None:
+    race = gate_inputs.race(0.1)
+    alone = replace(race, elapsed_ns={"old": race.elapsed_ns["old"]})
+    finding = judged("latency_ratio", alone, **RATIO)
+    assert finding.cause is Cause.NO_EVIDENCE
+    assert finding.reason == "new did not take part in the race"

@@ -80,6 +80,7 @@ def test_too_few_queries_are_never_green(rule: str) -> None:
     finding = gate_inputs.judge(rule, moved(by, count=19, spread=0.001), **SETTINGS[rule])
     assert finding.verdict is Verdict.INCONCLUSIVE
     assert "19 independent queries" in finding.reason
+    assert "20 that the policy asks for" in finding.reason
     assert finding.cause is Cause.TOO_FEW
     assert finding.remedy == "judge 1 more independent queries"
     nobody = gate_inputs.judge(rule, moved(by), **SETTINGS[rule], slice="nobody's")

@@ -199,9 +199,9 @@ JUDGED = {"q": {"a": 0, "b": 3, "c": -1}, "p": {"b": 1, "d": 2}}
 
 
 def test_a_pair_that_comes_twice_is_refused() -> None:
-    ones = np.ones(2, dtype=np.int32)
+    ones = np.ones(3, dtype=np.int32)
     with pytest.raises(DatasetError, match="b is judged twice for query p"):
-        EncodedQrels.of_columns(("q", "p"), ("a", "b"), np.array([1, 1]), ones, ones)
+        EncodedQrels.of_columns(("q", "p"), ("a", "b"), np.array([0, 1, 1]), ones, ones)
 
 
 def test_pairs_without_a_slot_are_searched_for() -> None:

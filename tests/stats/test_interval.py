@@ -399,3 +399,8 @@ def test_what_is_expected_is_near_the_truth_where_the_best_looks_too_good() -> N
     error = np.std(expected) / len(expected) ** 0.5
     assert np.mean(seen) - truth > 0.04
     assert abs(np.mean(expected) - truth) < 4 * error < 0.02
+
+
+def test_all_and_none_reach_the_edge() -> None:
+    assert share(5, 5, confidence=0.95).high == 1.0
+    assert share(0, 5, confidence=0.95).low == 0.0
