@@ -1,27 +1,38 @@
-"""Filters and questions at random: nothing is lost, invented or reordered."""
+"""Answers to any question: filters, scores by hand, and the index under them."""
 
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, astuple
+import math
+from collections.abc import Iterator
+from dataclasses import asdict, astuple, replace
 from functools import cache
+from math import log, log2
+from pathlib import Path
 from random import Random
+from typing import Any
 
+import numpy as np
 import pytest
+import tantivy
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from harness_engines.lexical.tantivy import analyzer
 from harness_engines.stacks.agent_mail.contract import (
     CandidateList,
     Direction,
     DocKind,
     Filters,
     Importance,
+    MessageCandidate,
     RankingMode,
+    SearchHit,
     SearchMode,
     SearchQuery,
     SearchResponse,
     TimeRange,
+    compare_with_shadow,
 )
 from harness_engines.stacks.agent_mail.pipeline.plan import (
     LIFTED,
@@ -31,7 +42,11 @@ from harness_engines.stacks.agent_mail.pipeline.plan import (
     SearchCursor,
 )
 from harness_engines.stacks.agent_mail.pipeline.scope import Scope, Visibility
-from tests.engines.agent_mail.whole import MAIL, Whole
+from harness_engines.stacks.agent_mail.tantivy.index import HASH, INDEX, schema_hash
+from harness_engines.vector import amvi
+from harness_engines.vector.embedder import HashEmbedder, OnnxEmbedder
+from tests.engines.agent_mail.whole import MAIL, ByLength, Whole, build, whole
+from tests.make.mail_engines import NONE, Case, built
 from tests.make.mail_messages import (
     AGENTS,
     MINUTES,
@@ -41,6 +56,7 @@ from tests.make.mail_messages import (
     PROJECTS,
     STEP,
     THREADS,
+    one,
     passes,
     some_filters,
     some_text,
@@ -48,7 +64,7 @@ from tests.make.mail_messages import (
 from tests.thinned import examples
 
 pytestmark = pytest.mark.slow
-ALL = 10_000
+DEEP = 10_000
 LEXICAL = (FallbackTier.TANTIVY, FallbackTier.FTS5, FallbackTier.LIKE)
 
 
@@ -58,12 +74,12 @@ def test_a_filter_chooses_from_what_words_find(post: Whole, tier: FallbackTier) 
 
     @cache
     def unfiltered(text: str, ranking: RankingMode) -> CandidateList:
-        return search(text, Filters(), ranking, ALL)
+        return search(text, Filters(), ranking, DEEP)
 
     texts = ("", *(some_text(rng) for _ in range(40)))
     for _ in range(600):
         text, filters = rng.choice(texts), some_filters(rng)
-        ranking, depth = rng.choice([*RankingMode]), rng.choice((0, 1, 3, 20, ALL))
+        ranking, depth = rng.choice([*RankingMode]), rng.choice((0, 1, 3, 20, DEEP))
         base = unfiltered(text, ranking).candidates
         expected = tuple(c for c in base if passes(MAIL.by_id[c.message_id], filters))
         found = search(text, filters, ranking, depth)
@@ -74,7 +90,7 @@ def test_a_filter_chooses_from_what_words_find(post: Whole, tier: FallbackTier) 
 def by_each(post: Whole, filters: Filters, text: str = "") -> list[int]:
     """Ask the three engines in both orders, and see that they find the same."""
     found = {
-        tuple(sorted(c.message_id for c in engine.search(text, filters, ranking, ALL).candidates))
+        tuple(sorted(c.message_id for c in engine.search(text, filters, ranking, DEEP).candidates))
         for engine in (post.service.tiers.lexical[tier] for tier in LEXICAL)
         for ranking in RankingMode
     }
@@ -82,7 +98,7 @@ def by_each(post: Whole, filters: Filters, text: str = "") -> list[int]:
     return list(ids)
 
 
-def by_hand(filters: Filters) -> list[int]:
+def passing(filters: Filters) -> list[int]:
     return [message.message_id for message in MAIL.messages if passes(message, filters)]
 
 
@@ -102,7 +118,7 @@ def by_hand(filters: Filters) -> list[int]:
     ],
 )
 def test_filters_that_mean_the_same(post: Whole, some: Filters, other: Filters) -> None:
-    assert by_each(post, some) == by_each(post, other) == by_hand(other) != []
+    assert by_each(post, some) == by_each(post, other) == passing(other) != []
 
 
 @pytest.mark.parametrize(
@@ -234,3 +250,265 @@ def test_any_question_is_answered_in_order_and_explained(
     post: Whole, query: SearchQuery, switch: KillSwitch | None, seed: int
 ) -> None:
     check(query, switch, post.under(switch).ask(query, by_id(seed) if seed else None))
+
+
+TEXT = "deployment review br-2tnl"
+ALL = 1_000
+WAYS = [*((mode, None) for mode in SearchMode), (SearchMode.LEXICAL, KillSwitch.FTS5)]
+
+
+def hits(mail: Whole, query: SearchQuery) -> tuple[SearchHit, ...]:
+    return mail.ask(query).hits
+
+
+@pytest.mark.parametrize(("mode", "switch"), WAYS)
+def test_scores_are_shares_in_order(
+    post: Whole, mode: SearchMode, switch: KillSwitch | None
+) -> None:
+    rng, served, shown = Random(6), post.under(switch), 0
+    for _ in range(40):
+        filters = some_filters(rng)
+        query = SearchQuery(some_text(rng), mode=mode, limit=ALL, sender_name=filters.sender_name)
+        search_hits = hits(served, query)
+        keys = [(-hit.score, hit.message_id) for hit in search_hits]
+        assert keys == sorted(keys)
+        assert len({message_id for _, message_id in keys}) == len(keys)
+        assert all(0.0 <= hit.score <= 1.0 for hit in search_hits)
+        shown += len(search_hits)
+    assert shown > 500
+
+
+def found_by(post: Whole, tier: FallbackTier) -> dict[int, float]:
+    """Scores of an engine asked directly, higher for better."""
+    engine = post.service.tiers.lexical[tier]
+    found = engine.search(TEXT, Filters(), RankingMode.RELEVANCE, ALL)
+    return {c.message_id: c.raw_score for c in found.candidates}
+
+
+@pytest.mark.parametrize(
+    ("switch", "tier"),
+    [(KillSwitch.FTS5, FallbackTier.FTS5), (KillSwitch.TANTIVY, FallbackTier.TANTIVY)],
+)
+def test_a_lexical_score_is_a_share(post: Whole, switch: KillSwitch, tier: FallbackTier) -> None:
+    own = found_by(post, tier)
+    best = max(own.values())
+    shown = hits(post.under(switch), SearchQuery(TEXT, limit=ALL))
+    assert len(shown) == len(own) > 20
+    for hit in shown:
+        assert hit.raw_score == own[hit.message_id]
+        assert hit.score == pytest.approx(hit.raw_score / best, abs=1e-12)
+    assert shown[0].score == 1.0
+
+
+def test_bm25_is_turned_so_that_higher_is_better(post: Whole) -> None:
+    """SQLite counts downwards from zero."""
+    sql = (
+        "SELECT rowid, bm25(messages_fts, 2.0, 1.0, 4.0) FROM messages_fts"
+        " WHERE messages_fts MATCH 'deployment'"
+    )
+    native = dict(post.store.ask(sql))
+    shown = hits(post.under(KillSwitch.FTS5), SearchQuery("deployment", limit=ALL))
+    assert {hit.message_id: -hit.raw_score for hit in shown} == pytest.approx(native)
+    assert all(score < 0 for score in native.values())
+    assert min(found_by(post, FallbackTier.TANTIVY).values()) > 0
+
+
+def ranks(shown: tuple[SearchHit, ...]) -> dict[int, int]:
+    return {hit.message_id: rank for rank, hit in enumerate(shown, start=1)}
+
+
+@pytest.mark.parametrize("rrf_k", [1, 60, 1_000])
+def test_a_hybrid_score_is_the_share_of_both_legs(post: Whole, rrf_k: int) -> None:
+    legs = [
+        ranks(hits(post, SearchQuery(TEXT, mode=mode, limit=ALL)))
+        for mode in (SearchMode.LEXICAL, SearchMode.SEMANTIC)
+    ]
+    shown = hits(post, SearchQuery(TEXT, mode=SearchMode.HYBRID, limit=ALL, rrf_k=rrf_k))
+    assert {hit.message_id for hit in shown} == set(legs[0]) | set(legs[1])
+    for hit in shown:
+        total = sum(1 / (rrf_k + leg[hit.message_id]) for leg in legs if hit.message_id in leg)
+        assert hit.raw_score == pytest.approx(total, abs=1e-12)
+        assert hit.score == pytest.approx(total / (2 / (rrf_k + 1)), abs=1e-11)
+
+
+def test_a_reranked_score_is_the_rerankers_and_the_rest_stays_below(post: Whole) -> None:
+    hybrid = hits(post, SearchQuery(TEXT, mode=SearchMode.HYBRID, limit=ALL))
+    query = SearchQuery(TEXT, mode=SearchMode.HYBRID_RERANK, limit=ALL, rerank_top_k=20)
+    shown = hits(post, query)
+    window = [hit.message_id for hit in hybrid[:20]]
+    given = dict(zip(window, ByLength().rerank(TEXT, window, []), strict=True))
+    assert {hit.message_id: (hit.score, hit.raw_score) for hit in shown[:20]} == given
+    assert [hit.message_id for hit in shown[20:]] == [hit.message_id for hit in hybrid[20:]]
+    assert all(hit.score <= shown[19].score for hit in shown[20:])
+
+
+@pytest.mark.parametrize(("mode", "switch"), WAYS)
+@pytest.mark.parametrize("least", [0.0, 0.3, 0.75, 1.0])
+def test_the_threshold_is_on_the_score_that_is_shown(
+    post: Whole, mode: SearchMode, switch: KillSwitch | None, least: float
+) -> None:
+    served, query = post.under(switch), SearchQuery(TEXT, mode=mode, limit=ALL)
+    everything = hits(served, query)
+    kept = tuple(hit for hit in everything if hit.score >= least)
+    assert hits(served, replace(query, min_score=least)) == kept
+    assert hits(served, replace(query, min_score=least, limit=5)) == kept[:5]
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+def test_a_score_that_is_no_number_never_reaches_a_caller(post: Whole, value: float) -> None:
+    class Bad:
+        name = "bad"
+
+        def search(self, *asked: object) -> object:
+            found = post.service.tiers.lexical[FallbackTier.FTS5].search(*asked)  # type: ignore[arg-type]
+            first = found.candidates[0]
+            spoilt = (MessageCandidate(first.message_id, value), *found.candidates[1:])
+            return replace(found, candidates=spoilt)
+
+    tiers = post.service.tiers
+    lexical = {**tiers.lexical, FallbackTier.TANTIVY: Bad()}
+    service = replace(post.service, tiers=replace(tiers, lexical=lexical))  # type: ignore[arg-type]
+    found = service.search(SearchQuery(TEXT))
+    assert found.explain.engine == "fts5"
+    assert all(math.isfinite(hit.score) and math.isfinite(hit.raw_score) for hit in found.hits)
+
+
+K1, B = 1.2, 0.75
+BODIES = {
+    1: "moss",
+    2: "moss moss stone",
+    3: "moss and other things that make it longer than the rest of them",
+    4: "stone",
+    5: "water",
+    6: "salt water",
+    7: "salt",
+}
+BODY_WORDS = {at: body.split() for at, body in BODIES.items()}
+
+
+@pytest.fixture(scope="module")
+def mail_bm25(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Whole]:
+    folder = tmp_path_factory.mktemp("bm25")
+    build(folder, [one(at, body=body) for at, body in BODIES.items()])
+    with whole(folder) as made:
+        yield made
+
+
+def by_hand(text: str, tier: FallbackTier) -> dict[int, float]:
+    """Score the messages that have words of ``text`` in their body, whose weight is 1."""
+    mean = sum(map(len, BODY_WORDS.values())) / len(BODY_WORDS)
+    found: dict[int, float] = {}
+    for word in text.split():
+        have = [at for at, words in BODY_WORDS.items() if word in words]
+        odds = (len(BODY_WORDS) - len(have) + 0.5) / (len(have) + 0.5)
+        weight = log(1 + odds) if tier is FallbackTier.TANTIVY else log(odds)
+        for at in have:
+            often, long = BODY_WORDS[at].count(word), len(BODY_WORDS[at])
+            score = weight * often * (K1 + 1) / (often + K1 * (1 - B + B * long / mean))
+            found[at] = found.get(at, 0.0) + score
+    return found
+
+
+@pytest.mark.parametrize("tier", [FallbackTier.TANTIVY, FallbackTier.FTS5])
+@pytest.mark.parametrize("text", ["moss", "stone", "water", "longer", "moss stone"])
+def test_bm25_orders_by_rarity_and_length(mail_bm25: Whole, tier: FallbackTier, text: str) -> None:
+    engine = mail_bm25.service.tiers.lexical[tier]
+    found = engine.search(text, Filters(), RankingMode.RELEVANCE, 10).candidates
+    scores = {candidate.message_id: candidate.raw_score for candidate in found}
+    assert scores == pytest.approx(by_hand(text, tier), rel=1e-5)
+    assert scores
+
+
+def test_a_worked_example_of_a_comparison() -> None:
+    found = compare_with_shadow("fts5", [1, 2, 3], "tantivy", [2, 4, 1, 5])
+    ideal = 10 / log2(2) + 9 / log2(3) + 8 / log2(4)
+    assert asdict(found) == {
+        "serving_engine": "fts5",
+        "shadow_engine": "tantivy",
+        "overlap_jaccard": 2 / 5,
+        "ndcg_at_10": pytest.approx((9 / log2(2) + 10 / log2(4)) / ideal),
+        "mrr_delta": pytest.approx(1 / 3 - 1),
+        "serving_only": 1,
+        "shadow_only": 2,
+    }
+
+
+MB = 1_000_000
+WHOLE = {"record": "basic", "tokenizer": "raw"}
+INDEX_WORDS = {"record": "position", "tokenizer": "am_normalize"}
+
+
+@pytest.fixture(scope="module")
+def mail_index(tmp_path_factory: pytest.TempPathFactory) -> Case:
+    texts = ["see br-2tnl", "br and 2tnl apart", "Deployment of the index", "deploy"]
+    root = tmp_path_factory.mktemp("index") / "mail"
+    return built(root, [one(at, subject) for at, subject in enumerate(texts, start=1)])
+
+
+def fields_index(mail: Case) -> dict[str, dict[str, Any]]:
+    meta = json.loads((mail.engine.root / INDEX / "meta.json").read_text())
+    return {field["name"]: field["options"] for field in meta["schema"]}
+
+
+NUMBERS = ("message_id", "project_id", "created_ts", "ack_required")
+WHOLE_NAMES = ("sender_name", "thread_id", "importance", "recipients", "subject_prefix")
+
+
+def test_the_index_is_as_the_page_says(mail_index: Case) -> None:
+    made = fields_index(mail_index)
+    named = {*NUMBERS, *WHOLE_NAMES, "subject", "body"}
+    assert set(made) == named | {"identifiers", "text"}
+    assert {name for name in named if not made[name]["stored"]} == {"subject_prefix"}
+    assert all(made[name]["indexed"] and made[name]["fast"] for name in NUMBERS)
+    assert {name for name in WHOLE_NAMES if made[name].get("fast")} == {"thread_id"}
+    for wanted, names in ((WHOLE, WHOLE_NAMES), (INDEX_WORDS, ("subject", "body"))):
+        for name in names:
+            assert {**made[name]["indexing"], **wanted} == made[name]["indexing"]
+    assert HASH == "schema_hash.json"
+    assert json.loads((mail_index.engine.root / HASH).read_text()) == {
+        "sha256": schema_hash(mail_index.engine.weights)
+    }
+    assert {HASH, INDEX} <= {path.name for path in mail_index.engine.root.iterdir()}
+
+
+def test_the_tokens_of_the_index_are_those_of_am_normalize(mail_index: Case) -> None:
+    index = tantivy.Index.open(str(mail_index.engine.root / INDEX))
+    index.register_tokenizer("am_normalize", analyzer("none"))
+    searcher = index.searcher()
+    for word, count in {"deployment": 1, "Deployment": 0, "2tnl": 2, "br-2tnl": 0}.items():
+        term = tantivy.Query.term_query(index.schema, "subject", word)
+        assert len(searcher.search(term, 9).hits) == count
+    assert mail_index.ids("br-2tnl") == [1]
+    assert set(mail_index.ids("br 2tnl")) == {1, 2}
+    found = [c.message_id for c in mail_index.engine.typeahead("depl", NONE, 9)]
+    assert sorted(found) == [3, 4]
+
+
+def size(path: Path, count: int, dimension: int) -> int:
+    vectors = np.zeros((count, dimension), dtype=np.float16)
+    amvi.write_amvi(path, "hash", np.arange(count, dtype=np.int64), vectors)
+    index = amvi.AmviIndex.open(path, "hash", dimension)
+    assert isinstance(index.vectors, np.memmap), "read from the file when it is needed"
+    assert index.vectors.dtype == np.float16
+    return path.stat().st_size
+
+
+def test_ten_thousand_messages_take_eight_megabytes_of_vectors(tmp_path: Path) -> None:
+    """Of a vector of 384 dimensions in half precision; the head and the padding are small."""
+    dimension = HashEmbedder().dimension
+    assert dimension == 384
+    few, more = size(tmp_path / "a", 100, dimension), size(tmp_path / "b", 1_100, dimension)
+    each = (more - few) / 1_000
+    assert each == pytest.approx(2 * dimension + 12, abs=0.1)
+    assert few - 100 * each < 128
+    assert 7.5 * MB < 10_000 * each < 8.5 * MB
+    assert 75 * MB < 100_000 * each < 80 * MB
+
+
+def test_the_hash_embedder_needs_no_model_and_is_not_taken_for_one() -> None:
+    embedder = HashEmbedder()
+    near, far = embedder.embed(["deployment issues", "rollout problems"])
+    assert near.shape == (384,)
+    assert float(near @ far) == pytest.approx(0, abs=0.2), "it knows words, not meanings"
+    assert not isinstance(embedder, OnnxEmbedder)
+    assert embedder.identity == "fnv1a-64, 384 dimensions", "its index is signed as a hash"

@@ -514,19 +514,6 @@ def test_every_other_name_means_the_same(name: str, other: str) -> None:
     assert other in str(told.value)
 
 
-@pytest.mark.parametrize("others", list(InProduct.aliases.values()))
-def test_two_other_names_are_held_against_each_other(others: tuple[str, ...]) -> None:
-    first, *_, last = ("project", *others)
-    if first == last or last in InProduct.aliases["project"]:
-        given = {"product_key": "p", "query": "x", "project": "a", last: "b"}
-    else:
-        given = {"product_key": "p", "query": "x", others[0]: DATES[0], others[-1]: DATES[1]}
-    if len(others) == 1:
-        given |= {"recipient": "Zoe"}
-    with pytest.raises(ToolRefusal):
-        resolved(InProduct, given)
-
-
 @pytest.mark.parametrize(
     "wrong", [{"offset": -1}, {"offset": 5_001}, {"min_score": "nan"}, {"colour": "red"}]
 )
