@@ -115,6 +115,11 @@ def test_a_cross_encoder_replaces_the_scores_of_the_window(tmp_path: Path) -> No
     assert all(0.0 <= hit.score <= 1.0 for hit in answer.hits)
 
 
+def test_only_its_mode_has_a_reranker(tmp_path: Path) -> None:
+    named = reranking(tmp_path, mode="hybrid", reranker="no-such-folder")
+    assert named.version() == reranking(tmp_path, mode="hybrid").version()
+
+
 def test_without_a_reranker_hybrid_answers_and_the_arm_does_not_sign(tmp_path: Path) -> None:
     engine = reranking(tmp_path)
     answer = asked(engine, built(engine, tmp_path, RERANKED), own=False)
