@@ -25,13 +25,11 @@ from harness.pipeline.layout import Layout
 from harness.pipeline.verify import Derived, derive
 from harness.report import svg, trends
 from harness.report.page import figures as page_figures
-from harness.report.page import forest
 from harness_engines.sparse import Splade
 from harness_engines.vector.embedder import OnnxEmbedder, PackagedModel
 
 EMPTY = '<svg viewBox="0 0 1 1"></svg>'
 DRAW = (
-    forest,
     page_figures,
     trends,
     *(part(name, "page") for name in ("load", "shadow") if has(name)),

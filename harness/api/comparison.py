@@ -5,13 +5,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from itertools import product
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from harness.api.data import QrelsLike, RunLike, load_qrels, load_run, named_run
 from harness.core.errors import DatasetError, EvidenceError, UnknownName
-from harness.core.printable import counted
+from harness.core.printable import counted, one_line
 from harness.core.records import Qrels, Query
 from harness.core.run import Run
 from harness.core.scores import Estimate, Paired, Scores, codes, independent
@@ -22,7 +23,7 @@ from harness.measures.name import span_of_difference
 from harness.measures.quality import summarise
 from harness.report.doc import Block, Num, TableBlock, Text, table
 from harness.report.html import fragment
-from harness.report.rounding import interval, number, p_value, signed
+from harness.report.rounding import MINUS, interval, markdown, number, p_value, signed
 from harness.stats.bootstrap import FEWEST
 from harness.stats.inference import Inference
 from harness.stats.significance import adjusted, sign_flip
@@ -71,10 +72,12 @@ class Scored(Shown):
             f"{self.arm}: means over queries",
             ("measure", "mean", "queries", "without a value"),
             (
-                (name, Num(of.mean), len(of.query_ids), _without(of))
+                (name, Num(of.mean), len(of.query_ids), ", ".join(
+                    f"{len(ids):,} {why.replace('_', ' ')}" for why, ids in of.undefined.items()
+                ) or "none")
                 for name, of in self.scores.items()
             ),
-        )
+        )  # fmt: skip
 
 
 def score(
@@ -113,11 +116,6 @@ def check_ids(run: Run, qrels: Qrels) -> None:
                 f"the run has the {what} {pair[0]!r}, and the judgements have {pair[1]!r}. Read ids"
                 " as text (pandas: dtype=str)"
             )
-
-
-def _without(scores: Scores) -> str:
-    said = [f"{len(ids):,} {why.replace('_', ' ')}" for why, ids in scores.undefined.items()]
-    return ", ".join(said) or "none"
 
 
 def near_duplicates(queries: Mapping[str, str]) -> Mapping[str, str]:
@@ -261,7 +259,86 @@ def difference(
 
 
 HIGHER, LOWER = "†", "‡"
-ABSENT = "not measured"
+LATEX = str.maketrans({
+    "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_",
+    "{": r"\{", "}": r"\}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",
+    "<": r"\textless{}", ">": r"\textgreater{}", HIGHER: r"$^{\dagger}$", LOWER: r"$^{\ddagger}$",
+    MINUS: "$-$",
+})  # fmt: skip
+
+
+class MarkedMean(NamedTuple):
+    """A mean, what stands beside it, and whether no other one is higher."""
+
+    value: float | None
+    mark: str
+    best: bool
+
+    @property
+    def is_letters(self) -> bool:
+        """Whether its mark names other systems."""
+        return bool(self.mark) and self.mark.isascii()
+
+
+class PaperTable(NamedTuple):
+    """Means by measure as a paper shows them; the best one of each measure is bold."""
+
+    caption: str
+    measures: Sequence[str]
+    rows: Mapping[str, Sequence[MarkedMean]]
+    """By what the first column says."""
+    note: str
+    absent: str
+    """What stands where a mean is missing."""
+
+    def cell(self, mean: MarkedMean, before: str = "", after: str = "") -> str:
+        """Write a mean and its mark; a letter stands apart."""
+        if mean.value is None:
+            return self.absent
+        shown = number(mean.value)
+        shown = f"{before}{shown}{after}" if mean.best else shown
+        return f"{shown} {mean.mark}" if mean.is_letters else shown + mean.mark
+
+    def to_markdown(self) -> str:
+        """Write the table in Markdown."""
+        rows = [
+            ["", *map(markdown, self.measures)],
+            ["---", *["---:"] * len(self.measures)],
+            *([markdown(name), *(self.cell(mean, "**", "**") for mean in means)]
+              for name, means in self.rows.items()),
+        ]  # fmt: skip
+        body = "\n".join(f"| {' | '.join(row)} |" for row in rows)
+        return f"{markdown(self.caption)}\n\n{body}\n\n{markdown(self.note)}\n"
+
+    def to_latex(self) -> str:
+        """Write a ``table`` for the package booktabs."""
+
+        def escaped(text: str) -> str:
+            return one_line(text).translate(LATEX)
+
+        def cell(mean: MarkedMean) -> str:
+            if mean.value is None:
+                return self.absent
+            shown = escaped(number(mean.value))
+            mark = f"$^{{{mean.mark}}}$" if mean.is_letters else escaped(mean.mark)
+            return (rf"\textbf{{{shown}}}" if mean.best else shown) + mark
+
+        rows = (" & ".join([escaped(name), *map(cell, means)]) for name, means in self.rows.items())
+        return "\n".join([
+            r"\begin{table}",
+            r"\centering",
+            rf"\caption{{{escaped(self.caption)}}}",
+            rf"\begin{{tabular}}{{l{'r' * len(self.measures)}}}",
+            r"\toprule",
+            " & ".join(["", *map(escaped, self.measures)]).strip() + r" \\",
+            r"\midrule",
+            *(row + r" \\" for row in rows),
+            r"\bottomrule",
+            r"\end{tabular}",
+            rf"\par\smallskip{{\footnotesize {escaped(self.note)}}}",
+            r"\end{table}",
+            "",
+        ])
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -323,44 +400,45 @@ class Leaderboard(Shown):
 
     def rows(self) -> list[dict[str, object]]:
         """Return a row for each run and measure, by the names of columns."""
-        return [
-            {
-                "arm": arm,
-                "measure": measure,
-                "queries": len(of[measure].query_ids),
-                "mean": of[measure].mean,
-                **self._against_control(arm, measure),
-            }
-            for arm, of in self.scores.items()
-            for measure in self.measures
-        ]
-
-    def _against_control(self, arm: str, measure: str) -> dict[str, float | str | None]:
-        found = self.differences.get((arm, measure))
-        names = ("difference", "low", "high", "p", "p_holm")
-        if found is None:
-            return {**dict.fromkeys(names), "mark": ""}
-        apart = found.estimate
-        p_values = found.p_value, self.corrected[arm, measure]
-        values = (apart.value, apart.low, apart.high, *p_values)
-        return {**dict(zip(names, values, strict=True)), "mark": self.mark(arm, measure)}
+        rows: list[dict[str, object]] = []
+        for (arm, of), measure in product(self.scores.items(), self.measures):
+            found, scores = self.differences.get((arm, measure)), of[measure]
+            apart = found.estimate if found else None
+            rows.append({
+                "arm": arm, "measure": measure, "queries": len(scores.query_ids),
+                "mean": scores.mean,
+                "difference": apart.value if apart else None,
+                "low": apart.low if apart else None,
+                "high": apart.high if apart else None,
+                "p": found.p_value if found else None,
+                "p_holm": self.corrected.get((arm, measure)),
+                "mark": self.mark(arm, measure),
+            })  # fmt: skip
+        return rows
 
     def __repr__(self) -> str:
-        rows = (
-            f"{arm}: {', '.join(f'{m} {self._cell(arm, m)}' for m in self.measures)}"
-            for arm in self.scores
-        )
+        paper, rows = self.paper(), []
+        for arm, means in paper.rows.items():
+            cells = zip(self.measures, map(paper.cell, means), strict=True)
+            rows.append(f"{arm}: {', '.join(map(' '.join, cells))}")
         return "\n".join([*rows, self.note])
 
     def blocks(self) -> Iterable[Block]:
         """Return the table and what its marks mean."""
-        rows = ((arm, *(self._cell(arm, m) for m in self.measures)) for arm in self.scores)
+        paper = self.paper()
+        rows = ((arm, *map(paper.cell, means)) for arm, means in paper.rows.items())
         yield table(self.caption, ("", *self.measures), rows)
         yield Text(self.note)
 
-    def _cell(self, arm: str, measure: str) -> str:
-        value = self.mean(arm, measure)
-        return ABSENT if value is None else number(value) + self.mark(arm, measure)
+    def paper(self) -> PaperTable:
+        """Return the table as a paper shows it."""
+        best = {measure: self.best(measure) for measure in self.measures}
+        rows: dict[str, list[MarkedMean]] = {}
+        for arm, measure in product(self.scores, self.measures):
+            mean = self.mean(arm, measure)
+            marked = MarkedMean(mean, self.mark(arm, measure), mean == best[measure])
+            rows.setdefault(arm, []).append(marked)
+        return PaperTable(self.caption, self.measures, rows, self.note, "not measured")
 
 
 def leaderboard(

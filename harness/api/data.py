@@ -104,7 +104,15 @@ def _of_mapping(given: Mapping[Any, Any], kind: DataKind) -> Iterator[Value]:
 
 
 def _of_frame(frame: pd.DataFrame, kind: DataKind) -> Iterator[Value]:
-    named = [_column(frame, names, kind) for names in (QUERY, DOCUMENT, kind.columns)]
+    columns, named = list(frame.columns), []
+    for names in (QUERY, DOCUMENT, kind.columns):
+        found = next((name for name in names if columns.count(name) == 1), None)
+        if found is None:
+            raise kind.error(
+                f"{kind.name}: the frame has the columns {', '.join(map(str, columns))}, and lacks"
+                f" one {names[0]}. Rename it: frame.rename(columns={{'NAME': {names[0]!r}}})"
+            )
+        named.append(found)
     rows = zip(*(frame[name].tolist() for name in named), strict=True)
     for number, (query, doc, value) in enumerate(rows):
         place = f" row {number}"
@@ -112,35 +120,18 @@ def _of_frame(frame: pd.DataFrame, kind: DataKind) -> Iterator[Value]:
         yield Value(query_id, _foreign_id(doc, "document", place, kind), value, place)
 
 
-def _column(frame: pd.DataFrame, names: Sequence[str], kind: DataKind) -> str:
-    for name in names:
-        if list(frame.columns).count(name) == 1:
-            return name
-    raise kind.error(
-        f"{kind.name}: the frame has the columns {', '.join(map(str, frame.columns))}, and lacks"
-        f" one {names[0]}. Rename it: frame.rename(columns={{'NAME': {names[0]!r}}})"
-    )
-
-
 def _of_items(items: Iterable[Any], kind: DataKind) -> Iterator[Value]:
+    attributes = QUERY[0], DOCUMENT[0], kind.columns[0]
     for number, item in enumerate(items):
         place = f" item {number}"
-        found = _parts(item, kind)
-        if found is None:
+        if all(hasattr(item, name) for name in attributes):
+            query, doc, value = (getattr(item, name) for name in attributes)
+        elif type(item) is tuple and len(item) == len(attributes):
+            query, doc, value = item
+        else:
             raise _shape(kind, f"list whose{place} is a {type(item).__name__}")
-        query, doc, value = found
         query_id = _foreign_id(query, "query", place, kind)
         yield Value(query_id, _foreign_id(doc, "document", place, kind), value, place)
-
-
-def _parts(item: Any, kind: DataKind) -> tuple[Any, Any, Any] | None:  # noqa: ANN401  of any tool
-    """Take query, document and value out of an object with names, or of a tuple of three."""
-    name = kind.columns[0]
-    if all(hasattr(item, part) for part in (QUERY[0], DOCUMENT[0], name)):
-        return item.query_id, item.doc_id, getattr(item, name)
-    if isinstance(item, tuple) and not hasattr(item, "_fields"):
-        return (item[0], item[1], item[2]) if len(item) == len(Value._fields) - 1 else None
-    return None
 
 
 def _foreign_id(found: object, what: str, place: str, kind: DataKind) -> str:
@@ -196,7 +187,12 @@ def load_run(run: RunLike, arm: str = "", *, empty: Iterable[str] = ()) -> Run:
 def named_run(run: RunLike, arm: str, otherwise: str, empty: Iterable[str] = ()) -> Run:
     """Read a run as ``load_run`` does; one without a name is called ``otherwise``."""
     if isinstance(run, str | Path):
-        return _of_file(Path(run), arm, empty)
+        file = Path(run)
+        if file.suffix == PARQUET:
+            read = runs.read_run(file)
+            return replace(read, arm=checked("an arm", arm or read.arm))
+        name = checked("an arm", arm or file.stem)
+        return trec.read_run(file, name, empty, missing=trec.MissingQuery.EMPTY)
     if isinstance(run, Run):
         return replace(run, arm=checked("an arm", arm)) if arm else run
     found, answered = values(run, RUN)
@@ -236,14 +232,6 @@ def load_qrels(qrels: QrelsLike) -> Qrels:
     if not judged.grades:
         raise DatasetError(f"{QRELS.name}: it holds no judgement. {QRELS.shapes}")
     return judged
-
-
-def _of_file(file: Path, arm: str, empty: Iterable[str]) -> Run:
-    if file.suffix == PARQUET:
-        found = runs.read_run(file)
-        return replace(found, arm=checked("an arm", arm or found.arm))
-    name = checked("an arm", arm or file.stem)
-    return trec.read_run(file, name, empty, missing=trec.MissingQuery.EMPTY)
 
 
 def _score(found: Value) -> float:

@@ -5,23 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from itertools import product
 from pathlib import Path
 
-from harness.api.comparison import ABSENT, HIGHER, LOWER, Leaderboard, ranked
+from harness.api.comparison import Leaderboard, ranked
 from harness.api.drawing import KINDS, draw_differences, draw_forest
 from harness.core import digest
 from harness.core.errors import HarnessError, UnknownName
 from harness.core.files import replacing_folder, write_json, write_text
 from harness.core.folders import EXPORT, check_free, mark, set_mark
 from harness.core.formats import json_file, to_csv
-from harness.core.printable import one_line
 from harness.core.scores import Scores
 from harness.corpus import trec
 from harness.corpus.prepared import Prepared
 from harness.corpus.runs import read_run
 from harness.pipeline.layout import Layout
 from harness.pipeline.score import check_scores
-from harness.report.rounding import MINUS, markdown, number
 from harness.stats.inference import Inference
 
 LIST = "export.json"
@@ -50,7 +49,10 @@ def check(to: Path, reads: Sequence[Path] = ()) -> None:
     check_free(to, EXPORT, reads=reads, known=lambda folder: (folder / LIST).is_file())
     found = _files(to.resolve())
     found.pop(mark(to, EXPORT).name, None)
-    of_files = _listed(to / LIST, found.pop(LIST)) if LIST in found else {}
+    listed = json_file(found.pop(LIST)) if LIST in found else {"sha256": {}}
+    of_files = listed.get("sha256") if isinstance(listed, dict) else None
+    if not isinstance(of_files, dict):
+        raise HarnessError(f"{to / LIST}: is not of an earlier export. {HINT}")
     for name, path in found.items():
         if name not in of_files:
             raise HarnessError(f"{to / name}: is not of an earlier export. {HINT}")
@@ -64,32 +66,6 @@ def _files(folder: Path) -> dict[str, Path]:
     return {path.relative_to(folder).as_posix(): path for path in sorted(found)}
 
 
-def _listed(name: Path, path: Path) -> Mapping[str, str]:
-    """Read a list; a file of this name that is none is somebody else's."""
-    found = json_file(path)
-    if not isinstance(found, dict) or not isinstance(found.get("sha256"), dict):
-        raise HarnessError(f"{name}: is not of an earlier export. {HINT}")
-    listed: Mapping[str, str] = found["sha256"]
-    return listed
-
-
-LATEX = str.maketrans({
-    "\\": r"\textbackslash{}",
-    "&": r"\&",
-    "%": r"\%",
-    "$": r"\$",
-    "#": r"\#",
-    "_": r"\_",
-    "{": r"\{",
-    "}": r"\}",
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    "<": r"\textless{}",
-    ">": r"\textgreater{}",
-    HIGHER: r"$^{\dagger}$",
-    LOWER: r"$^{\ddagger}$",
-    MINUS: "$-$",
-})
 TABLE = "table"
 PER_QUERY = "per_query.csv"
 QRELS = "qrels.trec"
@@ -141,13 +117,19 @@ def export(
     with exported(to, about, reads=reads, project=project) as beside:
         rows = board.rows()
         write_text(beside / f"{TABLE}.csv", to_csv([*rows[0]], rows))
-        write_text(beside / f"{TABLE}.md", to_markdown(board))
-        write_text(beside / f"{TABLE}.tex", to_latex(board))
+        write_text(beside / f"{TABLE}.md", board.paper().to_markdown())
+        write_text(beside / f"{TABLE}.tex", board.paper().to_latex())
         write_values(board, beside / PER_QUERY)
         trec.write_qrels(beside / QRELS, Prepared.open(layout.data).qrels())
         for arm in board.scores:
             trec.write_run(beside / "runs" / f"{arm}.trec", read_run(layout.run(arm)))
-        _figures(board, wanted.figures, beside)
+        drawings = {"forest": draw_forest(board)} | {
+            f"differences-{arm}": draw_differences(found)
+            for (arm, measure), found in board.differences.items()
+            if measure == board.measures[0]
+        }
+        for name, kind in product(drawings, wanted.figures):
+            drawings[name].save(beside / f"{name}.{kind}")
     return tuple(sorted(path for path in to.rglob("*") if path.is_file()))
 
 
@@ -164,92 +146,9 @@ def _scores(layout: Layout, wanted: ExportRequest) -> Mapping[str, Mapping[str, 
 def write_values(board: Leaderboard, to: Path) -> None:
     """Write a row an arm, measure and query; a query without a value is left empty, with why."""
     names = ("arm", "measure", "query_id", "value", "undefined")
-    rows = (
-        dict(zip(names, (arm, measure, *found), strict=True))
-        for arm, of in board.scores.items()
-        for measure in board.measures
-        for found in _values(of[measure])
-    )
-    write_text(to, to_csv(names, rows))
-
-
-def _values(scores: Scores) -> list[tuple[str, float | None, str]]:
-    known: list[tuple[str, float | None, str]] = [
-        (query_id, value, "") for query_id, value in scores.by_query.items()
-    ]
-    return known + [(q, None, why) for why, ids in scores.undefined.items() for q in ids]
-
-
-def _figures(board: Leaderboard, kinds: Sequence[str], to: Path) -> None:
-    drawings = {"forest": draw_forest(board)} | {
-        f"differences-{arm}": draw_differences(found)
-        for (arm, measure), found in board.differences.items()
-        if measure == board.measures[0]
-    }
-    for name, drawing in drawings.items():
-        for kind in kinds:
-            drawing.save(to / f"{name}.{kind}")
-
-
-def to_markdown(board: Leaderboard) -> str:
-    """Write a table; the best mean of each measure is bold."""
-    lines = [
-        markdown(board.caption),
-        "",
-        _line(["", *map(markdown, board.measures)]),
-        _line(["---", *["---:"] * len(board.measures)]),
-        *(
-            _line([markdown(arm), *(_marked(board, arm, m, "**", "**") for m in board.measures)])
-            for arm in board.scores
-        ),
-        "",
-        markdown(board.note),
-    ]
-    return "\n".join(lines) + "\n"
-
-
-def to_latex(board: Leaderboard) -> str:
-    """Write a ``table`` for the package booktabs; the best mean of each measure is bold."""
-    rows = [
-        [
-            _latex(arm),
-            *(_marked(board, arm, m, r"\textbf{", "}").translate(MARKS) for m in board.measures),
-        ]
-        for arm in board.scores
-    ]
-    lines = [
-        r"\begin{table}",
-        r"\centering",
-        rf"\caption{{{_latex(board.caption)}}}",
-        rf"\begin{{tabular}}{{l{'r' * len(board.measures)}}}",
-        r"\toprule",
-        " & ".join(["", *map(_latex, board.measures)]).strip() + r" \\",
-        r"\midrule",
-        *(" & ".join(row) + r" \\" for row in rows),
-        r"\bottomrule",
-        r"\end{tabular}",
-        rf"\par\smallskip{{\footnotesize {_latex(board.note)}}}",
-        r"\end{table}",
-    ]
-    return "\n".join(lines) + "\n"
-
-
-MARKS = {ord(sign): LATEX[ord(sign)] for sign in (HIGHER, LOWER, MINUS)}
-"""Signs that a cell may have beside digits."""
-
-
-def _marked(board: Leaderboard, arm: str, measure: str, before: str, after: str) -> str:
-    mean = board.mean(arm, measure)
-    if mean is None:
-        return ABSENT
-    text = number(mean)
-    shown = f"{before}{text}{after}" if mean == board.best(measure) else text
-    return shown + board.mark(arm, measure)
-
-
-def _latex(text: str) -> str:
-    return one_line(text).translate(LATEX)
-
-
-def _line(cells: list[str]) -> str:
-    return f"| {' | '.join(cells)} |"
+    rows: list[tuple[object, ...]] = []
+    for (arm, of), measure in product(board.scores.items(), board.measures):
+        rows += [(arm, measure, q, value, "") for q, value in of[measure].by_query.items()]
+        for why, ids in of[measure].undefined.items():
+            rows += [(arm, measure, q, None, why) for q in ids]
+    write_text(to, to_csv(names, (dict(zip(names, row, strict=True)) for row in rows)))

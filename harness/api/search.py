@@ -182,20 +182,16 @@ def _row(search: Search, query_id: str, text: str, name: str) -> Row:
         if isinstance(given, Iterable) and not isinstance(given, Mapping | str | bytes):
             given = list(given)
     except Exception as exc:  # noqa: BLE001  the query failed; the others go on
-        return Row(query_id, Status.FAILED, error=one_line(_raised(exc), ERROR))
+        frames = extract_tb(exc.__traceback__)
+        at = f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
+        said = one_line(f"{type(exc).__name__}: {exc}{at}", ERROR)
+        return Row(query_id, Status.FAILED, error=said)
     if isinstance(given, Mapping):
         (row,) = load_run({query_id: given}, name).rows()
         return row
     if not isinstance(given, list):
         raise RunError(f"{where}: gives a {type(given).__name__}. {SHAPES}")
     return Row(query_id, Status.ANSWERED, _hits(given, where))
-
-
-def _raised(exc: Exception) -> str:
-    """Describe what a function raised, and on which line."""
-    frames = extract_tb(exc.__traceback__)
-    at = f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
-    return f"{type(exc).__name__}: {exc}{at}"
 
 
 def _hits(given: Sequence[object], where: str) -> list[Hit]:

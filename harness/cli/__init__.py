@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterator
 from functools import cache
@@ -14,11 +15,15 @@ from harness.cli.exit_codes import as_called, called, ended, introduce
 if TYPE_CHECKING:
     import typer
 
+BREAK = re.compile(r"(?<!\n)\n(?!\n)")
+"""A line break within a paragraph: rich keeps those of a docstring."""
+
 
 @cache
 def application(typed: str = "") -> typer.Typer:
     """Register every command, or those beside the one ``typed``, when their module is imported."""
     from harness.cli.command import PANELS, app
+    from harness.core.parts import has
 
     homes = {name: home for names in PANELS.values() for name, home in names.items()}
     introduce(homes)
@@ -27,17 +32,10 @@ def application(typed: str = "") -> typer.Typer:
         try:
             import_module(found)
         except ModuleNotFoundError as exc:
-            if _is_there(exc.name or ""):
-                raise
+            package, _, rest = (exc.name or "").partition(".")
+            if package != "harness" or has(rest.partition(".")[0]):
+                raise  # it is no module of a slice that is absent
     return app
-
-
-def _is_there(module: str) -> bool:
-    """Return whether a module that was not found is not one of a slice that is absent."""
-    from harness.core.parts import has
-
-    package, _, rest = module.partition(".")
-    return package != "harness" or has(rest.partition(".")[0])
 
 
 def walk() -> Iterator[str]:
@@ -71,21 +69,21 @@ def parser(typed: str = "") -> Any:  # noqa: ANN401  Click's command, which Type
 
 def main() -> None:
     """Run the command line, and leave by its exit code."""
-    sys.exit(ended(_typed))
 
+    def typed() -> None:
+        from harness.report.svg import settle
 
-def _typed() -> None:
-    from harness.report.svg import settle
+        settle()
+        command = next((word for word in sys.argv[1:] if not word.startswith("-")), "")
+        parser(command)(prog_name=called())
 
-    settle()
-    typed = next((word for word in sys.argv[1:] if not word.startswith("-")), "")
-    parser(typed)(prog_name=called())
+    sys.exit(ended(typed))
 
 
 def _as_called(one: Any) -> None:  # noqa: ANN401  Click's command or option
-    """Name commands in help texts, from here down, as they can be typed."""
+    """Name commands in help texts as they can be typed, and leave line breaks to the terminal."""
     if getattr(one, "help", None):
-        one.help = as_called(one.help)
+        one.help = as_called(BREAK.sub(" ", one.help))
     below = (*getattr(one, "params", ()), *getattr(one, "commands", {}).values())
     for part in below:
         _as_called(part)

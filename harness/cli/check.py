@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -89,7 +90,14 @@ def _sample(project: Project, dataset: str, split: str) -> Iterator[CheckSample 
 def _checked(found: CheckResult) -> Iterator[Block]:
     from harness.report.doc import Cell, Text, table
 
-    yield Text(_headline(found))
+    outcomes = Counter(str(one.outcome) for one in found.findings)
+    verdict = "keeps the contract" if found.holds else "BREAKS THE CONTRACT"
+    left = outcomes["not checked"]
+    yield Text(
+        f"{found.arm}: {verdict}. {outcomes['holds']} of {outcomes.total()} promises hold,"
+        f" {outcomes['broken']} broken{f', {left} are not checked' if left else ''}"
+        f" (documents: {found.manifest.documents:,})"
+    )
     yield from (Text(f"\n{one}") for one in found.findings if one.broken)
     rows = []
     for one in found.findings:
@@ -97,21 +105,6 @@ def _checked(found: CheckResult) -> Iterator[Block]:
         why = f" ({one.reason})" if one.reason else ""
         rows.append((one.check.name, word, f"{one.check.promise}{why}"))
     yield table("", ("check", "outcome", "promise"), rows)
-
-
-def _headline(found: CheckResult) -> str:
-    """Return whether the contract is kept, and by how many of the checks."""
-    from harness.check.subject import CheckOutcome
-
-    outcomes = [one.outcome for one in found.findings]
-    verdict = "keeps the contract" if found.holds else "BREAKS THE CONTRACT"
-    left = outcomes.count(CheckOutcome.NOT_CHECKED)
-    return (
-        f"{found.arm}: {verdict}. {outcomes.count(CheckOutcome.HOLDS)} of {len(outcomes)} promises"
-        f" hold, {outcomes.count(CheckOutcome.BROKEN)} broken"
-        f"{f', {left} are not checked' if left else ''}"
-        f" (documents: {found.manifest.documents:,})"
-    )
 
 
 ROUNDS = 150
@@ -216,7 +209,12 @@ def _plans(project: Project, problems: list[str]) -> Iterator[str]:
         yield from _steady(policy)
         yield f"policy    {project.policy_file.name}: {many(len(policy.steps), 'step')}"
         for name in project.params.datasets:
-            yield f"dataset   {_dataset(project, name)}"
+            if (project.root / name / "corpus.jsonl").is_file():  # as ``harness init`` makes it
+                run = f"harness run --dataset {name} --out out/{name}"
+                yield f"dataset   {name}: a folder, for {run}"
+            else:
+                project.layout(name)
+                yield f"dataset   {name}"
     except HarnessError as exc:
         problems.append(str(exc))
 
@@ -229,14 +227,6 @@ def _extras() -> Iterator[str]:
             yield f"extra     {name}: {', '.join(missing)} not installed. To add: {install(name)}"
         else:
             yield f"extra     {name}: installed"
-
-
-def _dataset(project: Project, name: str) -> str:
-    """Find a data set by its card, or as a folder in BEIR layout, as ``harness init`` makes it."""
-    if (project.root / name / "corpus.jsonl").is_file():
-        return f"{name}: a folder, for harness run --dataset {name} --out out/{name}"
-    project.layout(name)
-    return name
 
 
 def _steady(policy: Policy) -> Iterator[str]:
@@ -374,7 +364,8 @@ def verify(
 
     Example: harness verify --dataset python-docs --requery 20
     """
-    from harness.pipeline.verify import verify_with_files
+    from harness.pipeline.pins import signed_by as signer
+    from harness.pipeline.verify import Verified, verify_with_files
     from harness.report.doc import Section, Text
 
     project, sections = Project.here(), []
@@ -382,7 +373,12 @@ def verify(
         found = [*verify_with_files(layout, of.source, project.root, deep=deep)]
         if requery:
             found += _requeried(layout, requery, seed, arm or (), project.cache)
-        found.append(_signature(layout, signed_by))
+        said = "unsigned"
+        if signed_by:
+            said = f"by {signer(layout, signed_by)}, of {layout.signature}"
+        elif layout.signature.is_file():
+            said = f"{layout.signature}, not checked: name --signed-by"
+        found.append(Verified("signature", said))
         lines = tuple(Text(f"  {one.what:<20} {one.said}") for one in found)
         sections.append(Section(f"{layout.root.name} is as it was decided", lines))
     return shown(*sections)
@@ -408,14 +404,3 @@ def _requeried(
         if one.imported:
             said = "no: its run came as a file, and no engine is here that could be queried"
         yield Verified(f"queried {one.arm}", said)
-
-
-def _signature(layout: Layout, allowed: Path | None) -> Verified:
-    from harness.pipeline.pins import signed_by
-    from harness.pipeline.verify import Verified
-
-    if allowed:
-        return Verified("signature", f"by {signed_by(layout, allowed)}, of {layout.signature}")
-    if layout.signature.is_file():
-        return Verified("signature", f"{layout.signature}, not checked: name --signed-by")
-    return Verified("signature", "unsigned")

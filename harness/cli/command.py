@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import MISSING, dataclass, fields
 from functools import wraps
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
@@ -76,7 +76,11 @@ class CommandGroup(TyperGroup):
     def invoke(self, ctx: typer.Context) -> Any:  # type: ignore[override]  # noqa: ANN401
         err.quiet = bool(ctx.params.get("quiet"))
         try:
-            with _without_code() if ctx.params.get("no_code") else nullcontext():
+            if not ctx.params.get("no_code"):
+                return super().invoke(ctx)
+            from harness_engines.contract import forbidden
+
+            with forbidden():
                 return super().invoke(ctx)
         except REFUSED as exc:
             told_as_json(exc, str(getattr(exc, "message", exc)))
@@ -87,12 +91,6 @@ class CommandGroup(TyperGroup):
             raise typer.Exit(failed(exc, debug=bool(ctx.params.get("debug")))) from None
         finally:
             err.quiet = False
-
-
-def _without_code() -> AbstractContextManager[None]:
-    from harness_engines.contract import forbidden
-
-    return forbidden()
 
 
 app = typer.Typer(
@@ -273,37 +271,34 @@ def _typed(
 ) -> tuple[list[inspect.Parameter], dict[str, type[Any]]]:
     """Return the parameters of a command line, and which of ``run`` hold several of them."""
     hints = get_type_hints(run, include_extras=True)
-    typed: list[inspect.Parameter] = []
+    given: list[tuple[str, object, object]] = []
     shares: dict[str, type[Any]] = {}
     for one in inspect.signature(run).parameters.values():
         kind = hints[one.name]
         if isinstance(kind, type) and issubclass(kind, Options):
-            shares[one.name] = kind
-            typed += _fields(kind)
+            shared: type[Any] = kind
+            shares[one.name] = shared
+            typed_as = get_type_hints(shared, include_extras=True)
+            given += [(of.name, of.default, typed_as[of.name]) for of in fields(shared)]
         else:
-            typed.append(_parameter(one.name, one.default, kind))
+            given.append((one.name, one.default, kind))
     if json:
-        typed.append(_parameter("as_json", False, Json))  # noqa: FBT003
+        given.append(("as_json", False, Json))
+    how, empty = inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.empty
+    typed = [
+        inspect.Parameter(
+            name, how, default=empty if default is MISSING else default, annotation=kind
+        )
+        for name, default, kind in given
+    ]
     return typed, shares
 
 
-def _fields(kind: type[Any]) -> Iterator[inspect.Parameter]:
-    hints = get_type_hints(kind, include_extras=True)
-    for field in fields(kind):
-        default = inspect.Parameter.empty if field.default is MISSING else field.default
-        yield _parameter(field.name, default, hints[field.name])
-
-
-def _parameter(name: str, default: object, kind: object) -> inspect.Parameter:
-    how = inspect.Parameter.KEYWORD_ONLY
-    return inspect.Parameter(name, how, default=default, annotation=kind)
-
-
 def _print(result: Result, *, as_json: bool) -> None:
-    from harness.report.doc import render_terminal, to_json
+    from harness.report.doc import Printed, to_json
 
     if not as_json:
-        out.print(render_terminal(result.doc, lambda text: as_called(printable(text))))
+        out.print(Printed(result.doc, lambda text: as_called(printable(text))))
     elif result.value is not None:
         out.json(result.value)
     else:

@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
     from harness.gates.base.rules import Rules
     from harness.pipeline.layout import Layout
-    from harness.pipeline.pins import Ground
+    from harness.pipeline.pins import BeirFolder, Ground
     from harness.pipeline.regress import Regression
     from harness.policy.model import Policy
-    from harness.policy.plan import IndependentQueries, Need, PlannedStep
+    from harness.policy.plan import Need, PlannedStep
     from harness.report.doc import Block
 
 
@@ -45,10 +45,13 @@ class Of(options.EvidencePlace):
     split: options.Split = "test"
     forms: options.Forms = False
 
-    def folder(self) -> Path | None:
+    def folder(self) -> BeirFolder | None:
         """Return the folder that is named as a data set; None where none is."""
-        named = self.dataset and not self.source and Path(self.dataset).is_dir()
-        return Path(self.dataset) if named else None
+        from harness.pipeline.pins import BeirFolder
+
+        if not self.dataset or self.source or not Path(self.dataset).is_dir():
+            return None
+        return BeirFolder(Path(self.dataset), self.split, forms=self.forms)
 
 
 @command(app)
@@ -77,34 +80,26 @@ def plan(
 
     Example: harness plan --policy policy/migration.toml --dataset python-docs
     """
-    from harness.pipeline.pins import for_control, ground
-    from harness.policy.plan import Assumed
+    from harness.pipeline.pins import for_control, ground, ground_of_folder
+    from harness.policy.plan import Assumed, Raced
     from harness.policy.plan import plan as planned
 
     whole, _ = options.policy_of(policy)
     about = None
-    if control:
+    if control or of.source:
         layout = of.layout()
-        whole = for_control(layout, whole, control)
+        whole = for_control(layout, whole, control) if control else whole
         about = ground(layout, whole, None)
-    elif of.dataset or of.source:
-        about = _ground(whole, of)
+    elif of.dataset:
+        race = Project.here().params.race
+        set_up = Raced(race.processes, race.queries)
+        if folder := of.folder():
+            about = ground_of_folder(folder, whole, set_up)
+        else:
+            about = ground(of.layout(), whole, set_up)
     at_hand, pilots = (about.at_hand, about.pilots) if about else (None, {})
     steps = planned(whole, at_hand, pilots, Assumed(gain, spread))
     return said(*_planned(whole, about, steps))
-
-
-def _ground(policy: Policy, of: Of) -> Ground:
-    from harness.pipeline.pins import BeirFolder, ground, ground_of_folder
-    from harness.policy.plan import Raced
-
-    if of.source:
-        return ground(of.layout(), policy, None)
-    race = Project.here().params.race
-    set_up = Raced(race.processes, race.queries)
-    if folder := of.folder():
-        return ground_of_folder(BeirFolder(folder, of.split, forms=of.forms), policy, set_up)
-    return ground(of.layout(), policy, set_up)
 
 
 def _planned(policy: Policy, about: Ground | None, steps: tuple[PlannedStep, ...]) -> Iterator[str]:
@@ -130,7 +125,13 @@ def _planned(policy: Policy, about: Ground | None, steps: tuple[PlannedStep, ...
 def _lines(need: Need, rules: Rules) -> Iterator[str]:
     """Yield least, power, what is not planned, and what is at hand."""
     if need.equal:
-        yield _equal(need)
+        counts = dict(need.equal)
+        usual = USUAL if USUAL in counts else max(counts)
+        others = ", ".join(f"{of:.0%}: {count:,}" for of, count in need.equal if of != usual)
+        yield (
+            f"an equal candidate needs about {counts[usual]:,} judged {need.of} where {usual:.0%}"
+            f" of them move by half ({others})"
+        )
     if need.least:
         kind = "" if need.processes else "independent "
         again = f" in {many(need.processes, 'process')} or more" if need.processes else ""
@@ -145,33 +146,18 @@ def _lines(need: Need, rules: Rules) -> Iterator[str]:
         yield f"no number passes it with {need.forecast.said}"
     if need.note:
         yield f"not planned further: {need.note}" if need.least else need.note
-    if need.have is not None:
-        yield _at_hand(need, need.have)
+    if have := need.have:
+        some = "" if have.independent == have.queries else f", {have.independent:,} independent"
+        some += f" in {many(need.raced, 'process')}" if need.processes else ""
+        short = [f"{need.lacks:,}"] if need.lacks else []
+        short += [many(need.lacks_processes, "process")] if need.lacks_processes else []
+        said = f"lacks {', '.join(short)}" if short else "enough"
+        yield f"has {have.queries:,}{some}: {said}"
     if ends := need.decides(rules):
         yield (
             f"so many pass from a measured {ends[0]:+.3f} on, and fail below {ends[1]:+.3f}, if"
             " they differ as in the pilot"
         )
-
-
-def _equal(need: Need) -> str:
-    """Word what an equal candidate takes, by the share of the queries that it moves."""
-    counts = dict(need.equal)
-    usual = USUAL if USUAL in counts else max(counts)
-    others = ", ".join(f"{of:.0%}: {count:,}" for of, count in need.equal if of != usual)
-    return (
-        f"an equal candidate needs about {counts[usual]:,} judged {need.of} where {usual:.0%} of"
-        f" them move by half ({others})"
-    )
-
-
-def _at_hand(need: Need, have: IndependentQueries) -> str:
-    some = "" if have.independent == have.queries else f", {have.independent:,} independent"
-    some += f" in {many(need.raced, 'process')}" if need.processes else ""
-    short = [f"{need.lacks:,}"] if need.lacks else []
-    short += [many(need.lacks_processes, "process")] if need.lacks_processes else []
-    said = f"lacks {', '.join(short)}" if short else "enough"
-    return f"has {have.queries:,}{some}: {said}"
 
 
 policies = group("policy", "A policy, and the queries, judgements and race it is pinned to.")
@@ -190,14 +176,13 @@ def pin(
 
     Example: harness policy pin policy/migration.toml --dataset python-docs
     """
-    from harness.pipeline.pins import BeirFolder, pin, pin_folder
+    from harness.pipeline.pins import pin, pin_folder
     from harness.policy.pins import path_of
 
     if not (of.dataset or of.source):
         raise HarnessError("name what is pinned: --dataset, or --from what a harness run wrote")
     options.policy_of(policy)
-    if place := of.folder():
-        folder = BeirFolder(place, of.split, forms=of.forms)
+    if folder := of.folder():
         made = pin_folder(folder, policy, at=now(), by=by())
     else:
         made = pin(of.layout(), policy, at=now(), by=by())
@@ -238,15 +223,20 @@ def gate(
     from harness.pipeline.gate import gate as write
 
     at, found = datetime.now(UTC), {}
+
+    def check_step(names: list[str]) -> None:
+        if step and step not in names:
+            raise UnknownName("step", step, names)
+
     if policy or of.source or control:
         for layout in of.layouts():
             judged_by, file = _judging(layout, of, policy, control)
             decisions = decide_again(layout, judged_by, file, control=control, now=at)
-            _known(step, [one.step for one in decisions])
+            check_step([one.step for one in decisions])
             found[layout.root.name] = decisions
     else:
         project = Project.own()
-        _known(step, [one.name for one in project.policy().steps])
+        check_step([one.name for one in project.policy().steps])
         for name in project.datasets(of.dataset):
             subject = project.subject(name)
             found[name] = write(project.layout(name), subject, now=at).decisions
@@ -265,11 +255,6 @@ def _judging(
     if control or not subject.policy:
         return options.policy_of(subject.policy_file)
     return subject.policy, subject.policy_file or layout.decision
-
-
-def _known(step: str, names: list[str]) -> None:
-    if step and step not in names:
-        raise UnknownName("step", step, names)
 
 
 @command(app)

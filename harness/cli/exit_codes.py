@@ -18,7 +18,6 @@ from io import TextIOWrapper
 from pathlib import Path
 from shutil import which
 from types import FrameType
-from typing import TextIO
 
 from harness.core.errors import MEMORY_RAN_OUT, BadFile, HarnessError
 
@@ -47,15 +46,6 @@ def called_from_anywhere() -> str:
     return shlex.join([whole, *options])
 
 
-def _pip() -> str:
-    """Return the command that installs a package where this process runs."""
-    if by := os.environ.get(CALLED, ""):
-        return f"{by} pip install"
-    if _typed() == [COMMAND]:
-        return "pip install"
-    return shlex.join([sys.executable, "-m", "pip", "install"])
-
-
 def _typed() -> list[str]:
     """Return the words that start this environment's harness where the reader stands."""
     own, on_path = Path(sys.executable).with_name(COMMAND), which(COMMAND)
@@ -73,10 +63,15 @@ def as_called(text: str) -> str:
 
     A noun is left alone: "what a ``harness run`` left".
     """
+    if by := os.environ.get(CALLED, ""):
+        pip = f"{by} pip install"
+    elif _typed() == [COMMAND]:
+        pip = "pip install"
+    else:
+        pip = shlex.join([sys.executable, "-m", "pip", "install"])
     plain = IN_A_CLONE.sub(f"{COMMAND} ", text)
-    return INSTALLS.sub(
-        lambda _: _pip(), _commands(frozenset(_NAMES)).sub(lambda _: called(), plain)
-    )
+    named = _commands(frozenset(_NAMES)).sub(lambda _: called(), plain)
+    return INSTALLS.sub(lambda _: pip, named)
 
 
 def introduce(names: Iterable[str]) -> None:
@@ -146,14 +141,14 @@ LONGEST, LONGEST_TOLD = 300, 1_500
 def ended(command: Callable[[], object]) -> int:
     """Run the command line to its end and return the exit code; nothing leaves but this code."""
     debug = DEBUG in sys.argv
-    _opened()
-    _encodable()
+    _settle_streams()
     with terminable():
         try:
             command()
             code = DONE
         except SystemExit as left:
-            code = _code_of(left, debug=debug)
+            own = _meant(left) is left and (left.code is None or isinstance(left.code, int))
+            code = int(left.code or DONE) if own else failed(left, debug=debug)
         except BaseException as exc:  # noqa: BLE001  whatever it is, it is no verdict
             code = failed(exc, debug=debug)
         try:
@@ -161,7 +156,8 @@ def ended(command: Callable[[], object]) -> int:
                 sys.stdout.flush()
         except (OSError, ValueError, AttributeError) as exc:
             code = code if code in {FAILED, PIPED} else failed(exc, debug=debug)
-            _into_nothing()
+            with suppress(OSError, ValueError, AttributeError):  # Python tries again at its end
+                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return code
 
 
@@ -208,7 +204,9 @@ def aside() -> Iterator[None]:
     """
     if sys.stdout is not None:
         sys.stdout.flush()
-    kept = os.dup(1) if _is_of_the_process(sys.stdout) else None
+    kept = None
+    with suppress(OSError, ValueError, AttributeError):
+        kept = os.dup(1) if sys.stdout.fileno() == 1 else None
     try:
         if kept is not None:
             os.dup2(2, 1)
@@ -218,13 +216,6 @@ def aside() -> Iterator[None]:
         if kept is not None:
             os.dup2(kept, 1)
             os.close(kept)
-
-
-def _code_of(left: SystemExit, *, debug: bool) -> int:
-    """Return the code of an exit of the command line itself."""
-    if _meant(left) is left and (left.code is None or isinstance(left.code, int)):
-        return left.code or DONE
-    return failed(left, debug=debug)
 
 
 def _meant(exc: BaseException) -> BaseException:
@@ -277,33 +268,17 @@ def _broken_pipe(exc: BaseException) -> bool:
     return isinstance(exc, OSError) and exc.errno == errno.EPIPE
 
 
-def _is_of_the_process(stream: TextIO) -> bool:
-    try:
-        return stream.fileno() == 1
-    except (OSError, ValueError, AttributeError):
-        return False
+def _settle_streams() -> None:
+    """Open what a shell closed of input, output and errors, and escape what an encoding lacks.
 
-
-def _opened() -> None:
-    """Open what a shell closed of input, output and errors: a file of ours would get its number.
-
-    What a library prints would then be written into that file.
+    A file of ours would get the number of a closed stream, and what a library prints would be
+    written into it. An arrow would end a command whose output is ASCII.
     """
     for number in range(3):
         try:
             os.fstat(number)
         except OSError:
             os.open(os.devnull, os.O_RDWR)
-
-
-def _encodable() -> None:
-    """Escape what the encoding of the output lacks: an arrow ends no command in ASCII."""
     if isinstance(sys.stdout, TextIOWrapper) and sys.stdout.errors == "strict":
         with suppress(ValueError):
             sys.stdout.reconfigure(errors="backslashreplace")
-
-
-def _into_nothing() -> None:
-    """Discard what is still to be written, for Python tries again when it ends."""
-    with suppress(OSError, ValueError, AttributeError):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

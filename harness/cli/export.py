@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -56,13 +55,6 @@ def export(
     return said(*map(str, files))
 
 
-class Open(StrEnum):
-    """What an inconclusive result is to the build."""
-
-    WARN = "warn"
-    FAIL = "fail"
-
-
 @command(app)
 def ci(
     left: options.Ran,
@@ -79,9 +71,9 @@ def ci(
     ] = None,
     *,
     inconclusive: Annotated[
-        Open,
+        Literal["warn", "fail"],
         typer.Option(help="`fail` exits with 3 where the evidence is too weak, `warn` with 0."),
-    ] = Open.FAIL,
+    ] = "fail",
     report: Annotated[
         str, typer.Option(help="Address of the report. [on GitHub and GitLab: of the artifact]")
     ] = "",
@@ -121,7 +113,12 @@ def ci(
         raise BadFile(Path(summary), "is not a file", f"Name a file in {SUMMARY}, or unset it")
     project = Project.here()
     judged_by, _ = options.policy_of(policy or project.root / "policy" / "regress.toml")
-    params, address = project.params.compare, report or _artifact()
+    of = os.environ.get
+    if run := of("GITHUB_RUN_ID"):
+        place = f"{of('GITHUB_SERVER_URL')}/{of('GITHUB_REPOSITORY')}/actions/runs/{run}#artifacts"
+    else:
+        place = f"{job}/artifacts/browse" if (job := of("CI_JOB_URL")) else ""
+    params, address = project.params.compare, report or place
     checked = check(left, baseline, queries, policy=judged_by, params=params, report=address)
     check_held(left, RUN)
     check_apart(left, filter(None, [baseline]))
@@ -131,18 +128,9 @@ def ci(
         with Path(summary).open("a", encoding="utf-8") as file:
             file.write(text_of(comment))
     code = 0 if checked.verdict is None else CODES[checked.verdict.value]
-    warned = code == CODES["inconclusive"] and inconclusive is Open.WARN
+    warned = code == CODES["inconclusive"] and inconclusive == "warn"
     blocks = (*said(*lines).doc.blocks, document(checked, top), Text(f"The comment: {comment}"))
     return shown(*blocks, code=0 if warned else code)
-
-
-def _artifact() -> str:
-    """Return where a build server shows what it keeps of this run; empty elsewhere."""
-    of = os.environ.get
-    if run := of("GITHUB_RUN_ID"):
-        return f"{of('GITHUB_SERVER_URL')}/{of('GITHUB_REPOSITORY')}/actions/runs/{run}#artifacts"
-    job = of("CI_JOB_URL")
-    return f"{job}/artifacts/browse" if job else ""
 
 
 @command(app)

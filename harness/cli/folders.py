@@ -6,7 +6,6 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache
 from inspect import Parameter, Signature, signature
 from pathlib import Path, PurePosixPath
 from shlex import join
@@ -43,19 +42,24 @@ def around(text: str, query: str, most: int) -> str:
     given, and the beginning where it has as many words as any.
     """
     from harness_engines.lexical.grammar import positive
+    from harness_engines.lexical.tantivy import analyzer
     from harness_engines.lexical.terms import words_in
 
     if len(text) <= most:
         return text
-    wanted = {_stem(one.group()) for one in words_in(positive(query))} - {""}
-    places = [
-        (*one.span(), stem) for one in words_in(text) if (stem := _stem(one.group())) in wanted
-    ]
-    begin, first, shown = 0, 0, _within(places, 0, most - len(AFTER))
+    stem = analyzer("english").analyze  # nothing of a word that says nothing, such as ``the``
+    wanted = {"".join(stem(one.group())) for one in words_in(positive(query))} - {""}
+    stemmed = ((*one.span(), "".join(stem(one.group()))) for one in words_in(text))
+    places = [one for one in stemmed if one[2] in wanted]
+
+    def within(begin: int, end: int) -> int:
+        return len({stem for start, last, stem in places if begin <= start and last <= end})
+
+    begin, first, shown = 0, 0, within(0, most - len(AFTER))
     room = most - len(BEFORE) - len(AFTER)
     for start, _, _ in places:
         lead = max(0, start - LEAD)
-        if lead and (found := _within(places, lead, lead + room)) > shown:
+        if lead and (found := within(lead, lead + room)) > shown:
             begin, first, shown = lead, start, found
     while begin < first and not text[begin - 1].isspace():
         begin += 1
@@ -63,18 +67,6 @@ def around(text: str, query: str, most: int) -> str:
         return text[: most - len(AFTER)] + AFTER
     end = begin + room
     return f"{BEFORE}{text[begin:end]}{AFTER if end < len(text) else ''}"
-
-
-def _within(places: list[tuple[int, int, str]], begin: int, end: int) -> int:
-    return len({stem for start, last, stem in places if begin <= start and last <= end})
-
-
-@cache
-def _stem(word: str) -> str:
-    """Return a word's stem; empty for a word that says nothing, such as ``the``."""
-    from harness_engines.lexical.tantivy import analyzer
-
-    return "".join(analyzer("english").analyze(word))
 
 
 def _folder(typed: str) -> Path:
@@ -192,6 +184,17 @@ def _put(group: FolderCommands) -> FolderCommands:
 
 def _typed(command: Callable[..., None], kit: Kit, word: str) -> None:
     """Write what a command takes of a kit; with a ``word`` for the query, the options as well."""
+
+    def option(one: Argument) -> Parameter:
+        name = one.option or f"--{one.name.replace('_', '-')}"
+        kind = str | None if one.default is None else type(one.default)
+        least, most = one.bounds if any(one.bounds) else (None, None)
+        typed = typer.Option(name, help=one.about, min=least, max=most)
+        default = one.default if one.usual is None else one.usual
+        annotated: Any = Annotated
+        how = Parameter.KEYWORD_ONLY
+        return Parameter(one.name, how, annotation=annotated[kind, typed], default=default)
+
     arm = Annotated[str, typer.Option("--arm", help=f"An arm of the stack {kit.stack}.")]
     hints = get_type_hints(command, include_extras=True) | {"arm": arm}
     taken = [one for one in signature(command).parameters.values() if one.name != "given"]
@@ -199,45 +202,34 @@ def _typed(command: Callable[..., None], kit: Kit, word: str) -> None:
     if word:
         query = Annotated[str, typer.Argument(help=kit.query.about)]
         text = Parameter(word, Parameter.POSITIONAL_OR_KEYWORD, annotation=query)
-        own = [own[0], text, own[1], *map(_option, kit.arguments), *own[2:]]
+        own = [own[0], text, own[1], *map(option, kit.arguments), *own[2:]]
     command.__signature__ = Signature(own)  # type: ignore[attr-defined]
     command.__annotations__ = {one.name: one.annotation for one in own}
 
 
-def _option(one: Argument) -> Parameter:
-    name = one.option or f"--{one.name.replace('_', '-')}"
-    kind = str | None if one.default is None else type(one.default)
-    least, most = one.bounds if any(one.bounds) else (None, None)
-    annotated: Any = Annotated
-    typed = annotated[kind, typer.Option(name, help=one.about, min=least, max=most)]
-    default = one.default if one.usual is None else one.usual
-    return Parameter(one.name, Parameter.KEYWORD_ONLY, annotation=typed, default=default)
-
-
 def _engine(kit: Kit, arm: str, settings: Sequence[str]) -> Any:  # noqa: ANN401  of a stack
-    """Load an arm that is of this stack, with settings in place of its own."""
+    """Load an arm that is of this stack, with settings ``key=value`` in place of its own.
+
+    A value that is not TOML is a text.
+    """
     from harness.core.errors import InvalidArm
-    from harness.core.formats import toml_file
+    from harness.core.formats import toml_file, toml_of
+    from harness.core.reading import Malformed
     from harness_engines import registry as arms
 
-    found = arms.load(arm, Project.here().cache, dict(map(_setting, settings)))
+    given: dict[str, Scalar] = {}
+    for said in settings:
+        key, _, value = said.partition("=")
+        try:
+            given[key.strip()] = toml_of(f"value = {value}")["value"]
+        except Malformed:
+            given[key.strip()] = value.strip()
+    found = arms.load(arm, Project.here().cache, given)
     if toml_file(found.path)["stack"] != kit.stack:
         raise InvalidArm(
             f"{arm} is not an arm of the stack {kit.stack}. Name one, such as {kit.arm}"
         )
     return found.engine
-
-
-def _setting(said: str) -> tuple[str, Scalar]:
-    """Read ``key=value``; a value that is not TOML is a text."""
-    from harness.core.formats import toml_of
-    from harness.core.reading import Malformed
-
-    key, _, value = said.partition("=")
-    try:
-        return key.strip(), toml_of(f"value = {value}")["value"]
-    except Malformed:
-        return key.strip(), value.strip()
 
 
 def place_of(stack: str, folder: Path) -> Path:
@@ -325,13 +317,15 @@ def grouped(faults: Sequence[UnreadFile]) -> list[str]:
     by_reason: dict[str, list[str]] = {}
     for fault in faults:
         by_reason.setdefault(fault.why, []).append(fault.path)
-    lines: list[str] = []
-    for why, paths in by_reason.items():
-        if len(paths) > MAX_ALIKE:
-            lines.append(f"{counted(len(paths), 'file')}, such as {paths[0]}: {why}")
-        else:
-            lines += [f"{path}: {why}" for path in paths]
-    return lines
+    return [
+        f"{path}: {why}"
+        for why, paths in by_reason.items()
+        for path in (
+            [f"{counted(len(paths), 'file')}, such as {paths[0]}"]
+            if len(paths) > MAX_ALIKE
+            else paths
+        )
+    ]
 
 
 def _summary(done: Updated) -> str:
@@ -360,29 +354,25 @@ SHOWN_OF_UNIT, SHOWN_OF_CHUNK = 120, 300
 """Characters of a unit of code that a line shows, and of a chunk of a document."""
 
 
-def _nothing(text: str, tokens: Sequence[int], budget: int) -> str:
-    """Describe why nothing is shown; ``tokens`` are those of snippets that are found."""
-    if tokens:
-        found = counted(len(tokens), "snippet is")
-        return (
-            f"nothing is shown: {found} found, and none fits into {budget} tokens."
-            f" The first takes {tokens[0]}: say --budget {tokens[0]}, or more"
-        )
-    return _nothing_found(text, "note", "the text")
-
-
 def _show_notes(answer: Mapping[str, Any], given: Mapping[str, Any], search: Retriever) -> None:
     told = answer["diagnostics"]
     if not answer["items"]:
         from harness_engines.stacks.writing.arm import context_of
 
         text = given["queryText"]
-        found = search.find(text, context_of(given)).ranked
-        out.print(_nothing(text, [one.tokens for one in found], given["budget"]), markup=False)
+        said = _nothing_found(text, "note", "the text")
+        if found := search.find(text, context_of(given)).ranked:
+            least = found[0].tokens
+            said = (
+                f"nothing is shown: {counted(len(found), 'snippet is')} found, and none fits into"
+                f" {given['budget']} tokens. The first takes {least}: say --budget {least}, or more"
+            )
+        out.print(said, markup=False)
     if told.get("fallback"):
         out.print("no query finds anything; these contain the text as it was typed", markup=False)
     for number, item in enumerate(answer["items"], start=1):
-        out.data(f"{number}. {_noted(item['sourceRef'])}  score {item['score']:.4f}")
+        path, _, chunk = item["sourceRef"].removeprefix("doc:").rpartition("#chunk:")
+        out.data(f"{number}. {unquote(path)}, chunk {chunk}  score {item['score']:.4f}")
         out.data(f"   {one_line(item['snippet'])}")
         legs = answer.get("explain", {}).get(item["sourceRef"])
         if legs:
@@ -393,12 +383,6 @@ def _show_notes(answer: Mapping[str, Any], given: Mapping[str, Any], search: Ret
     reason = told["rerank"].get("reason")
     if reason == "MODEL_NOT_READY":
         out.print(f"ordered by words alone: {reason}", markup=False)
-
-
-def _noted(ref: str) -> str:
-    """Read the reference of a chunk: its path below the folder, and its number."""
-    path, _, number = ref.removeprefix("doc:").rpartition("#chunk:")
-    return f"{unquote(path)}, chunk {number}"
 
 
 def _show_code(answer: Mapping[str, Any], *_: object) -> None:
@@ -414,7 +398,10 @@ def _show_code(answer: Mapping[str, Any], *_: object) -> None:
         out.print(answer["nearest"], markup=False)
     for number, hit in enumerate(answer["hits"], start=1):
         out.data(f"{number}. {_where(hit)}  score {hit['score']:.4f}")
-        out.data(f"   {one_line(_first(hit), SHOWN_OF_UNIT)}")
+        lines = [line.strip() for line in str(hit["prefix"]).splitlines() if line.strip()]
+        # the first line of a section is its heading, which its name says already
+        begin = " ".join(lines) if hit["mode"] == "prose" else "".join(lines[:1])
+        out.data(f"   {one_line(str(hit['signature'] or begin), SHOWN_OF_UNIT)}")
         if "scoreBreakdown" in hit:
             out.data(f"   {json.dumps(hit['scoreBreakdown'], ensure_ascii=False)}")
     for hit in answer["context"]:
@@ -425,16 +412,6 @@ def _show_code(answer: Mapping[str, Any], *_: object) -> None:
 def _where(hit: Mapping[str, Any]) -> str:
     lines = f":{hit['lines']}" if hit["lines"] else ""
     return f"{hit['path']}{lines}  {hit['type']} {hit['name']}"
-
-
-def _first(hit: Mapping[str, Any]) -> str:
-    """Return the signature of what a unit defines, or its first line; of prose, how it begins.
-
-    The first line of a section is its heading, which its name says already.
-    """
-    lines = [line.strip() for line in str(hit["prefix"]).splitlines() if line.strip()]
-    begin = " ".join(lines) if hit["mode"] == "prose" else "".join(lines[:1])
-    return str(hit["signature"] or begin)
 
 
 def _show_documents(answer: Mapping[str, Any], given: Mapping[str, Any], _: object) -> None:

@@ -53,10 +53,14 @@ def ask(
 
     Example: harness ask "moving average" --arm tantivy --arm hybrid --dataset python-docs
     """
+    from harness.core.records import Query
     from harness.pipeline.decompose import ask as stage
+    from harness.pipeline.decompose import typed
 
     layout = of.layout()
-    asked = _question(layout, text, query)
+    if bool(text) == bool(query):
+        raise HarnessError("give a text or --query ID, one of the two")
+    asked = typed(layout, query) if query else Query("", text)
     found = stage(layout, tuple(arm), asked, k, Project.here().cache)
     failed = [f"{one.arm}: {one.row.error}" for one in found if one.row.error]
     return Result(
@@ -64,15 +68,6 @@ def ask(
         value=[_told(one) for one in found],
         error=InvalidArm("; ".join(failed)) if failed else None,
     )
-
-
-def _question(layout: Layout, text: str, query_id: str) -> Query:
-    from harness.core.records import Query
-    from harness.pipeline.decompose import typed
-
-    if bool(text) == bool(query_id):
-        raise HarnessError("give a text or --query ID, one of the two")
-    return typed(layout, query_id) if query_id else Query("", text)
 
 
 def _asked(asked: ArmAnswer, query: Query, *, explain: bool) -> Section:
@@ -84,7 +79,12 @@ def _asked(asked: ArmAnswer, query: Query, *, explain: bool) -> Section:
     blocks: list[Block] = [Text(about + (f"; {one_line(more)}" if more else ""))]
     if asked.hits:
         head = ("", "score", *(["grade"] if judged else []), *asked.hits[0].ranks, "document")
-        rows = [_hit(at, hit, judged=judged) for at, hit in enumerate(asked.hits, start=1)]
+        rows = []
+        for at, shown in enumerate(asked.hits, start=1):
+            grade = "not judged" if shown.grade is None else str(shown.grade)
+            ranks = ("-" if rank is None else str(rank) for rank in shown.ranks.values())
+            first = str(at), f"{shown.hit.score:.4f}", *([grade] if judged else [])
+            rows.append((*first, *ranks, _document(shown)))
         blocks.append(table("", head, rows))
     else:
         blocks.append(Text("  nothing is shown"))
@@ -95,48 +95,31 @@ def _asked(asked: ArmAnswer, query: Query, *, explain: bool) -> Section:
     return Section(f"{asked.arm}: {one_line(query.text, LONGEST)}", tuple(blocks))
 
 
-def _hit(at: int, hit: ShownHit, *, judged: bool) -> list[str]:
-    grade = "not judged" if hit.grade is None else str(hit.grade)
-    ranks = ["-" if rank is None else str(rank) for rank in hit.ranks.values()]
-    first = [str(at), f"{hit.hit.score:.4f}", *([grade] if judged else [])]
-    return [*first, *ranks, _document(hit)]
-
-
 def _status(asked: ArmAnswer) -> str:
     return asked.row.status.name.lower().replace("_", " ")
 
 
 def _document(hit: ShownHit) -> str:
-    doc_id, found = hit.hit.doc_id, hit.document
-    if found is None:
-        text = "(not in the corpus)"
-    else:
+    doc_id, text = hit.hit.doc_id, "(not in the corpus)"
+    if found := hit.document:
         text = found.text if found.title in {"", doc_id} else found.title
     return one_line(f"{doc_id}: {text}", LONGEST)
 
 
 def _told(asked: ArmAnswer) -> dict[str, object]:
+    hits = [
+        {
+            **{name: getattr(shown.hit, name) for name in ("doc_id", "score", "raw_score")},
+            "grade": shown.grade, "ranks": dict(shown.ranks), "why": shown.why,
+        }
+        for shown in asked.hits
+    ]  # fmt: skip
     return {
-        "arm": asked.arm,
-        "status": _status(asked),
-        "error": asked.row.error,
-        "note": asked.note,
-        "served_by": asked.row.served_by,
-        "by_itself": asked.by_itself,
-        "elapsed_ns": asked.elapsed_ns,
-        "hits": [
-            {
-                "doc_id": shown.hit.doc_id,
-                "score": shown.hit.score,
-                "raw_score": shown.hit.raw_score,
-                "grade": shown.grade,
-                "ranks": dict(shown.ranks),
-                "why": shown.why,
-            }
-            for shown in asked.hits
-        ],
+        "arm": asked.arm, "status": _status(asked), "error": asked.row.error, "note": asked.note,
+        "served_by": asked.row.served_by, "by_itself": asked.by_itself,
+        "elapsed_ns": asked.elapsed_ns, "hits": hits,
         "answer": asked.explained.answer if asked.explained else None,
-    }
+    }  # fmt: skip
 
 
 @command(app)

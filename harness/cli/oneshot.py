@@ -9,15 +9,16 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import nullcontext
+from itertools import product
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
 from harness.cli import options
 from harness.cli.command import Result, app, command, decided, said, tell
 from harness.cli.exit_codes import COMMAND, called, called_from_anywhere
-from harness.cli.project import Project, missing_rule, name_of, own
+from harness.cli.project import Project, name_of, now, own
 from harness.core.errors import HarnessError, UnknownName
 from harness.core.parts import has, part
 
@@ -38,7 +39,7 @@ def run(
     policy: options.PolicyFile = None,
     until: Annotated[str, typer.Option(help="Judge the steps of the policy up to this one.")] = "",
     missing: Annotated[
-        str,
+        Literal["lost", "empty"],
         typer.Option(
             help="A query without a line in a TREC run. `lost`: the engine's result is unknown."
             " `empty`: the engine found nothing, and its writer leaves out such queries."
@@ -81,6 +82,7 @@ def run(
     from harness.core.files import held
     from harness.core.folders import EXPERIMENT_LOG, RUN, check_free
     from harness.core.names import checked
+    from harness.corpus.trec import MissingQuery
     from harness.pipeline.experiments import shared as with_log
     from harness.pipeline.layout import Layout
     from harness.pipeline.oneshot import RunRequest, oneshot
@@ -98,6 +100,7 @@ def run(
     checked("a split", split)
     kept = None if Path(dataset).is_dir() else project.kept_log(name)
     layout = Layout(work / "build" / name, work / "perf", work / "cache", kept_log=kept)
+    pairwise = project.root / "policy" / "pairwise.toml"
     with held(work, patience_s=0):
         if log:
             own(log, EXPERIMENT_LOG, *reads)
@@ -107,34 +110,24 @@ def run(
             arms=(*options.listed(arms), *options.function_of(engine)),
             runs=runs,
             control=control,
-            policy_file=policy or _pairwise(project),
+            policy_file=policy or (pairwise if pairwise.is_file() else project.policy_file),
             by_steps=policy is not None and not control,
             until=until,
             timed=timed,
             aa=aa,
-            missing=missing_rule(missing),
+            missing=MissingQuery(missing),
             licence=licence,
             source=source,
             command=f"{called()} {shlex.join(sys.argv[1:])}",
         )
         with shares.used(project.cache):
             decisions = oneshot(
-                layout,
-                wanted,
-                project.params,
-                out=to,
-                cache=project.cache,
+                layout, wanted, project.params, out=to, cache=project.cache,
                 tell=lambda doing: tell(f"{doing} ..."),
-            )
+            )  # fmt: skip
     means = leaderboard(layout.read(Layout.scores), project.params.score.measures)
     found = {Path(dataset).name: decisions} if decisions else {}
     return decided(found, [means], [f"\nThe page: {to / 'index.html'}"], exits=exit_code)
-
-
-def _pairwise(project: Project) -> Path:
-    """Return the policy that judges candidates, or that of the project where it has none."""
-    file = project.root / "policy" / "pairwise.toml"
-    return file if file.is_file() else project.policy_file
 
 
 def _log_of(project: Project, dataset: str, name: str, log: Path | None) -> Path:
@@ -228,7 +221,7 @@ def _with_all_that_is_needed(found: Project) -> Project:
 def _run(project: Project) -> bool:
     """Bring the pipeline up to date, and tell whether there was nothing to do."""
     idle = NOTHING_DONE in _dvc(project.root, "repro", "--no-run-cache")
-    if idle and not all(_replayed(project)):
+    if idle and not _replayed(project):
         _dvc(project.root, "repro", "--no-run-cache", "--force", "--downstream", "replay")
         return False
     if idle and not all(_side_files(project)):
@@ -252,33 +245,25 @@ def _compared(project: Project, *, record: bool) -> Iterator[str]:
             yield from part("trust", "commands").reproduced(found)
 
 
-def _replayed(project: Project) -> list[bool]:
-    """Return of each arm whether it is known when it was replayed, and not too long ago."""
-    from datetime import UTC, datetime
-
+def _replayed(project: Project) -> bool:
+    """Return whether it is known of all arms when they were replayed, and not too long ago."""
     from harness.pipeline.receipts import replayed
 
-    days, now = project.policy().evidence_days, datetime.now(UTC)
-    said = []
-    for name in project.params.datasets:
-        for arm in project.params.arms:
-            try:
-                replayed(project.layout(name), arm).check(now, days)
-                said.append(True)
-            except HarnessError:
-                said.append(False)
-    return said
+    days, at = project.policy().evidence_days, now()
+    try:
+        for name, arm in product(project.params.datasets, project.params.arms):
+            replayed(project.layout(name), arm).check(at, days)
+    except HarnessError:
+        return False
+    return True
 
 
 def _side_files(project: Project) -> list[bool]:
-    """Files beside the tracked receipts, which differ from day to day."""
-    layouts = [project.layout(name) for name in project.params.datasets]
-    paths = [
-        path
-        for layout in layouts
-        for path in (layout.times, layout.decision, layout.decision_receipt)
-    ]
-    return [path.is_file() for path in [*paths, project.root / PAGE]]
+    """Return of each file beside the tracked receipts, which differ by day, whether it is there."""
+    paths = [project.root / PAGE]
+    for layout in map(project.layout, project.params.datasets):
+        paths += [layout.times, layout.decision, layout.decision_receipt]
+    return [path.is_file() for path in paths]
 
 
 def _dvc(root: Path, *args: str) -> str:

@@ -182,11 +182,11 @@ class WorkerOptions(Options):
 
         with ExitStack() as until_done:
             if self.cluster:
-                found = until_done.enter_context(batches.cluster(self.cluster, folder, noted))
-                until_done.enter_context(batches.using(found))
+                enter = batches.cluster(self.cluster, folder, noted)
+                until_done.enter_context(batches.using(until_done.enter_context(enter)))
             elif self.workers > 1:
-                pool = until_done.enter_context(batches.processes(self.workers, folder, noted))
-                until_done.enter_context(batches.using(pool))
+                begin = batches.processes(self.workers, folder, noted)
+                until_done.enter_context(batches.using(until_done.enter_context(begin)))
             yield
 
 

@@ -87,7 +87,7 @@ def _index(project: Project, dataset: str, arm: str, shares: WorkerOptions) -> I
     with shares.used(project.cache):
         agreed = take_vectors(project.root, project.layout(dataset), arm, project.cache)
         made = index(project.layout(dataset), arm, project.cache)
-    if agreed is not None:
+    if agreed:
         used = "used" if agreed.used else "not used"
         yield f"recorded vectors: {used}, in a sample up to {agreed.apart:.1e} from fresh ones"
     yield f"indexed {many(made.documents, 'document')} for {arm}: {made.fingerprint[:12]}"
@@ -187,26 +187,21 @@ def race(dataset: Dataset = "") -> Result:
 
 def _raced(raced: Race, policy: Policy) -> Iterator[str]:
     """Yield under which conditions a race was run, and whether budgets may be set by it."""
+    from harness.gates.latency import TimedSettings
     from harness.report.rounding import milliseconds, percent
 
     for arm, stolen in raced.stolen.items():
         taken = f"the system took {percent(stolen.share)} ({stolen.by})"
         yield f"raced {arm} in {many(len(raced.elapsed_ns[arm]), 'process')}: {taken}"
-    median = sorted(raced.reference_ns.ravel().tolist())[raced.reference_ns.size // 2]
-    yield f"the reference work took {milliseconds(median)} ms: {_quiet(raced, policy)}"
-
-
-def _quiet(raced: Race, policy: Policy) -> str:
-    """Word whether the machine was as quiet as every gate on a race wants it."""
-    from harness.gates.latency import TimedSettings
-
     gates = [gate.settings for step in policy.steps for gate in step.gates]
     allowed = [one.max_stolen for one in gates if isinstance(one, TimedSettings)]
-    if not allowed:
-        return "the policy has no gate on a race"
-    if max(stolen.share for stolen in raced.stolen.values()) <= min(allowed):
-        return "the machine was quiet, so this may be the reference_ms of a policy"
-    return "the machine was busy, so do not use this as reference_ms of a policy"
+    said = "the policy has no gate on a race"
+    if allowed and max(stolen.share for stolen in raced.stolen.values()) <= min(allowed):
+        said = "the machine was quiet, so this may be the reference_ms of a policy"
+    elif allowed:
+        said = "the machine was busy, so do not use this as reference_ms of a policy"
+    median = sorted(raced.reference_ns.ravel().tolist())[raced.reference_ns.size // 2]
+    yield f"the reference work took {milliseconds(median)} ms: {said}"
 
 
 @command(app)

@@ -15,7 +15,6 @@ from harness.cli.exit_codes import called
 from harness.core.errors import HarnessError, UnknownName
 
 if TYPE_CHECKING:
-    from harness.corpus.trec import MissingQuery
     from harness.pipeline.evidence import ReportSubject
     from harness.pipeline.layout import Layout
     from harness.pipeline.params import Params
@@ -207,13 +206,3 @@ def name_of(dataset: str) -> str:
     from harness.core.names import checked
 
     return checked("a data set", Path(dataset).resolve().name if dataset else "")
-
-
-def missing_rule(word: str) -> MissingQuery:
-    """Take what a query without a line in a run file is."""
-    from harness.core.errors import UnknownName
-    from harness.corpus.trec import MissingQuery
-
-    if word not in set(MissingQuery):
-        raise UnknownName("rule for queries without a line", word, MissingQuery)
-    return MissingQuery(word)

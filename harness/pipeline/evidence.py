@@ -37,8 +37,7 @@ from harness.pipeline.receipts import Replayed, read_manifest, replayed, version
 from harness.pipeline.score import check_scores, slices
 from harness.policy.model import Policy
 from harness.replay.machine import machine
-from harness.report.inputs import Latency, PolicyName, Provenance, ReportInput, Trust
-from harness.report.page.custody import Custody
+from harness.report.inputs import Custody, Latency, PolicyName, Provenance, ReportInput
 from harness.stats import times as clock
 from harness.stats.bootstrap import FEWEST
 from harness.stats.interval import TrafficMean, traffic_mean_each
@@ -350,7 +349,7 @@ def assemble(
         qrels=data.qrels(),
         documents=cache(partial(_documents, data)),
         measure=measures[0],
-        trust=Trust(policy) if policy and file else None,
+        judged_by=policy if file else None,
         place=subject.place,
         custody=custody,
         traffic=traffic(data.queries(), found.arms, evidence, measures[0], subject.rules),

@@ -41,8 +41,7 @@ from harness.policy.model import AcceptedDecision, Policy, Step
 from harness.policy.pins import Pin, path_of, read
 from harness.report.ci import to_junit
 from harness.report.decision import from_json, steps_json, to_json, without_times
-from harness.report.inputs import ReportInput
-from harness.report.page.custody import Custody, JudgementCoverage, Pinned, Since
+from harness.report.inputs import Custody, JudgementCoverage, Pinned, ReportInput, Since
 
 
 def decide(

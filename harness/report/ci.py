@@ -5,30 +5,24 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 from xml.etree import ElementTree as ET
 
-from harness.core.gate import Finding, StepDecision, Verdict, together
+from harness.core.gate import StepDecision, Verdict, together
 from harness.core.printable import many, one_line, printable
 from harness.core.scores import Estimate
 from harness.report import doc
 from harness.report.doc import Block, Items, Num, Section, TableBlock, Text, Value, table
 from harness.report.inputs import ReportInput
-from harness.report.page.cards import answer, measured
+from harness.report.page.cards import answer, measured, outcome_word
 from harness.report.rounding import markdown, number
 
 CHECK = "search-harness"
 
 
-class Level(StrEnum):
-    """How loud a note is."""
-
-    ERROR = "error"
-    WARNING = "warning"
-
-
-SEVERITY = {Level.ERROR: "major", Level.WARNING: "minor"}
+Level = Literal["error", "warning"]
+"""How loud a note is."""
+SEVERITY: Mapping[Level, str] = {"error": "major", "warning": "minor"}
 
 
 class Annotation(NamedTuple):
@@ -48,7 +42,12 @@ class Annotation(NamedTuple):
 def github(note: Annotation) -> str:
     """Write a note as a workflow command: one line, whatever the texts hold."""
     given = {"file": note.file, "line": note.line, "title": one_line(note.title)}
-    said = ",".join(f"{name}={_property(str(value))}" for name, value in given.items() if value)
+    escaped = {
+        name: _data(str(value)).replace(":", "%3A").replace(",", "%2C")
+        for name, value in given.items()
+        if value
+    }
+    said = ",".join(f"{name}={value}" for name, value in escaped.items())
     return f"::{note.level} {said}::{_data(one_line(note.message))}"
 
 
@@ -69,10 +68,6 @@ def gitlab(notes: Iterable[Annotation]) -> list[dict[str, Any]]:
 
 def _data(text: str) -> str:
     return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
-
-
-def _property(text: str) -> str:
-    return _data(text).replace(":", "%3A").replace(",", "%2C")
 
 
 TEXT = 80
@@ -192,14 +187,16 @@ def notes(checked: CiResult, most: int) -> tuple[Annotation, ...]:
     """
     found = []
     for held in checked.held:
-        level = Level.ERROR if held.verdict is Verdict.FAIL else Level.WARNING
+        level: Level = "error" if held.verdict is Verdict.FAIL else "warning"
         for loss in held.losses[:most]:
             line = checked.lines.get(loss.query_id)
+            now = loss.instead if loss.now is None else number(loss.now)
+            said = f"{one_line(loss.text, TEXT)}): {number(loss.before)} → {now}"
             found.append(
                 Annotation(
                     level=level,
                     title=f"{held.arm} loses {checked.measure} against {held.against}",
-                    message=f"{loss.query_id} ({one_line(loss.text, TEXT)}): {_fell(loss)}",
+                    message=f"{loss.query_id} ({said}",
                     key=f"{checked.dataset}\n{held.arm}\n{held.against}\n{loss.query_id}",
                     file=checked.file if line else "",
                     line=line,
@@ -247,29 +244,13 @@ def document(checked: CiResult, most: int) -> Section:
     return Section(title, inside)
 
 
-def _fell(loss: Loss) -> str:
-    return f"{number(loss.before)} → {number(loss.now) if loss.now is not None else loss.instead}"
-
-
 def _steps(checked: CiResult) -> TableBlock:
-    return table(
-        "",
-        ("step", "arms", "outcome", "in short"),
-        (
-            (one.step, f"{one.control} → {one.candidate}", _word(one),
-             f"{_passed(one)} of {len(one.findings)} gates pass")
-            for one in checked.decisions
-        ),
-    )  # fmt: skip
-
-
-def _word(decision: StepDecision) -> str:
-    more = " (inconclusive)" if decision.verdict is Verdict.INCONCLUSIVE else ""
-    return f"{decision.outcome.upper()}{more}"
-
-
-def _passed(decision: StepDecision) -> int:
-    return sum(found.verdict is Verdict.PASS for found in decision.findings)
+    rows = []
+    for one in checked.decisions:
+        passed = sum(found.verdict is Verdict.PASS for found in one.findings)
+        arms, short = f"{one.control} → {one.candidate}", f"{passed} of {len(one.findings)}"
+        rows.append((one.step, arms, outcome_word(one), f"{short} gates pass"))
+    return table("", ("step", "arms", "outcome", "in short"), rows)
 
 
 def _in_the_way(decision: StepDecision) -> Iterator[str]:
@@ -361,24 +342,16 @@ def _case(suite: ET.Element, name: str, verdict: Verdict, reason: str, remedy: s
     return case
 
 
-def _details(finding: Finding) -> str:
-    shown = measured(finding)
-    rests = f" {shown.note} over {finding.estimate.n:,}" if finding.estimate else ""
-    lines = [
-        finding.reason,
-        f"cause: {finding.cause.value}",
-        f"bound: {finding.bound}",
-        f"measured: {shown.text}{rests}",
-    ]
-    return printable("\n".join(lines))
-
-
 def _suite(report: ReportInput, decision: StepDecision) -> ET.Element:
     suite = ET.Element("testsuite")
     suite.set("name", one_line(f"{report.provenance.dataset}/{decision.step}"))
     for finding in decision.findings:
         case = _case(suite, finding.gate, finding.verdict, finding.reason, finding.remedy)
-        ET.SubElement(case, "system-out").text = _details(finding)
+        shown = measured(finding)
+        rests = f" {shown.note} over {finding.estimate.n:,}" if finding.estimate else ""
+        cause, bound = f"cause: {finding.cause.value}", f"bound: {finding.bound}"
+        said = "\n".join((finding.reason, cause, bound, f"measured: {shown.text}{rests}"))
+        ET.SubElement(case, "system-out").text = printable(said)
     if not decision.findings:
         _case(suite, "evidence", Verdict.INCONCLUSIVE, answer(decision), "judge the step's gates")
     if decision.blocked_by:
@@ -389,12 +362,9 @@ def _suite(report: ReportInput, decision: StepDecision) -> ET.Element:
         suite.set(name, str(len(suite.findall(f"testcase/{tag}"))))
     suite.set("tests", str(len(suite.findall("testcase"))))
     properties = ET.Element("properties")
-    for name, value in (
-        ("outcome", decision.outcome.value),
-        ("control", decision.control),
-        ("candidate", decision.candidate),
-    ):
-        ET.SubElement(properties, "property", {"name": name, "value": one_line(value)})
+    for name in ("outcome", "control", "candidate"):
+        value = one_line(str(getattr(decision, name)))
+        ET.SubElement(properties, "property", {"name": name, "value": value})
     suite.insert(0, properties)
     return suite
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import copy
 import json
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from operator import attrgetter
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -22,45 +23,29 @@ from pydantic import (
 )
 
 from harness.core.errors import BadFile
-from harness.core.evidence import Evidence
 from harness.core.gate import Cause, Finding, Outcome, StepDecision, Verdict, together
 from harness.core.printable import printable
 from harness.core.scores import BY_TEXT, Clustering, Estimate
-from harness.report.inputs import Latency, ReportInput
-from harness.report.page.custody import Custody
+from harness.report.inputs import Custody, Latency, ReportInput
 from harness.report.rounding import for_json
 
 Json = dict[str, Any]
 
 
-def _rounded(value: object) -> object:
-    return for_json(value) if isinstance(value, float) else value
+def _made(kind: type, make: Callable[[Any], object]) -> BeforeValidator:
+    """Convert what has this type, as reports give it; what was read from JSON stays."""
+    return BeforeValidator(lambda value: make(value) if isinstance(value, kind) else value)
 
 
-def _printable(value: object) -> object:
-    return printable(value) if isinstance(value, str) else value
-
-
-def _size(value: object) -> object:
-    return len(value) if isinstance(value, tuple) else value
-
-
-def _counted(value: object) -> object:
-    return Counter(value) if isinstance(value, tuple) else value
-
-
-def _gates(value: Any) -> Any:  # noqa: ANN401  of findings, or their names
-    return tuple(one.gate if isinstance(one, Finding) else one for one in value)
-
-
-Number = Annotated[float | None, BeforeValidator(_rounded)]
+_ROUNDED = _made(float, for_json)
+Number = Annotated[float | None, _ROUNDED]
 """Ten significant digits; null where it is not finite."""
-Exact = Annotated[float, BeforeValidator(_rounded)]
-Chance = Annotated[Annotated[float, Field(ge=0, le=1)] | None, BeforeValidator(_rounded)]
-Text = Annotated[str, BeforeValidator(_printable)]
+Exact = Annotated[float, _ROUNDED]
+Chance = Annotated[Annotated[float, Field(ge=0, le=1)] | None, _ROUNDED]
+Text = Annotated[str, _made(str, printable)]
 Count = Annotated[int, Field(ge=0)]
 Some = Annotated[int, Field(ge=1)]
-Sized = Annotated[Count, BeforeValidator(_size)]
+Sized = Annotated[Count, _made(tuple, len)]
 Named = Annotated[str, Field(min_length=1)]
 Sha256 = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 
@@ -134,7 +119,7 @@ class StepPart(DecisionPart):
     untimed_verdict: Verdict
     outcome: Outcome
     waits_for: str = Field(validation_alias=AliasChoices("waits_for", "blocked_by"))
-    blocking: Annotated[tuple[str, ...], BeforeValidator(_gates)]
+    blocking: tuple[Annotated[str, _made(Finding, attrgetter("gate"))], ...]
     findings: tuple[FindingPart, ...]
     accepted_by: Annotated[str, Field(pattern="^([0-9a-f]{64})?$")]
     """Digest of the decision that put the control in its place; empty where none is named."""
@@ -169,7 +154,7 @@ class AlikePart(DecisionPart):
 class AgreementPart(DecisionPart):
     """Agreement of two runs."""
 
-    classes: Annotated[dict[str, Count], BeforeValidator(_counted)]
+    classes: Annotated[dict[str, Count], _made(tuple, Counter)]
     scores: dict[str, AlikePart]
 
 
@@ -266,6 +251,9 @@ class LeakPart(DecisionPart):
     collections: tuple[str, ...]
 
 
+COVERED = ("queries", "judged", "unjudged", "negative", "strangers", "unanswered")
+
+
 class EvidencePart(DecisionPart):
     """How complete the evidence is, and whether it is what the policy was pinned to."""
 
@@ -299,9 +287,6 @@ class EvidencePart(DecisionPart):
                 "times": pin.times if pin else 0, "differences": pin.differences if pin else (),
             },
         })  # fmt: skip
-
-
-COVERED = ("queries", "judged", "unjudged", "negative", "strangers", "unanswered")
 
 
 class SincePart(DecisionPart):
@@ -428,7 +413,7 @@ class DatasetPart(DecisionPart):
     @classmethod
     def of(cls, report: ReportInput) -> DatasetPart:
         """Take it from a report."""
-        policy, kept = report.trust.policy if report.trust else None, report.custody
+        policy, kept = report.judged_by, report.custody
         parted = (len(found.parted) for found in report.evidence.values())
         return cls.model_validate({
             "dataset": report.provenance.dataset,
@@ -439,7 +424,15 @@ class DatasetPart(DecisionPart):
                 "parted": max(parted, default=0),
             },
             "steps": report.decisions,
-            "comparisons": [_comparison(report, *each) for each in report.evidence.items()],
+            "comparisons": [
+                {
+                    "name": name, "control": of.control.arm, "candidate": of.candidate.arm,
+                    "differences": report.differences.get(name, {}),
+                    "dependence": report.dependence.get(name, {}),
+                    "agreement": of.agreement, "noise": of.noise,
+                }
+                for name, of in report.evidence.items()
+            ],
             "quality": {
                 "measure": report.measure, "means": report.means, "slices": report.slice_means
             },
@@ -494,18 +487,6 @@ class Decision(DecisionPart):
             ),
             datasets=tuple(map(DatasetPart.of, reports)),
         )
-
-
-def _comparison(report: ReportInput, name: str, found: Evidence) -> ComparisonPart:
-    return ComparisonPart.model_validate({
-        "name": name,
-        "control": found.control.arm,
-        "candidate": found.candidate.arm,
-        "differences": report.differences.get(name, {}),
-        "dependence": report.dependence.get(name, {}),
-        "agreement": found.agreement,
-        "noise": found.noise,
-    })
 
 
 MACHINE_FACTS = ("machine", "decided_at", "expires_at", "replayed_at")

@@ -291,27 +291,27 @@ def _marked(block: Block, level: int) -> Iterator[str]:
             yield from (f"{heading} {markdown(block.caption)}", "") if block.caption else ()
             rows = [[" ".join(filter(None, (c.text, c.note))) for c in row] for row in block.rows]
             yield from markdown_rows(block.header, rows) if rows else (NOTHING, "")
-        case Text() | Items() | CodeBlock():
-            yield from (*_marked_lines(block), "")
-
-
-def _marked_lines(block: Text | Items | CodeBlock) -> Iterator[str]:
-    match block:
         case Text():
-            yield f"**{markdown(block.text)}**" if block.kind in LOUD else markdown(block.text)
+            text = markdown(block.text)
+            yield from (f"**{text}**" if block.kind in LOUD else text, "")
         case Items():
             yield from (f"{markdown(block.label)}:", "") if block.label else ()
-            yield from (f"- {markdown(one)}" for one in block.items)
+            yield from (*(f"- {markdown(one)}" for one in block.items), "")
         case CodeBlock():
-            yield from (f"    {printable(line).replace(chr(10), ' ')}" for line in block.lines)
+            lines = (printable(line).replace("\n", " ") for line in block.lines)
+            yield from (*(f"    {line}" for line in lines), "")
 
 
 @dataclass(frozen=True)
 class Printed:
-    """A document as wide as the terminal; where it is piped, no line is cut or folded."""
+    """A document as wide as the terminal, drawn by rich on a console that does not crop.
+
+    Where the output is piped, no line is cut or folded.
+    """
 
     doc: Section
-    say: Callable[[str], str]
+    say: Callable[[str], str] = printable
+    """How every text is written; it makes texts of strangers harmless."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Draw all blocks, an empty line before each section and table but the first."""
@@ -319,14 +319,6 @@ class Printed:
         wide = options.update(width=width, no_wrap=False, overflow="fold")
         for part in _drawn(self.doc, self.say, 0):
             yield from console.render(part, wide)
-
-
-def render_terminal(doc: Section, say: Callable[[str], str] = printable) -> Printed:
-    """Draw a document with rich, for a console that does not crop (``soft_wrap``).
-
-    ``say`` is how every text is written; it makes texts of strangers harmless.
-    """
-    return Printed(doc, say)
 
 
 def _drawn(block: Block, say: Callable[[str], str], depth: int) -> Iterator[RenderableType]:
@@ -347,20 +339,13 @@ def _drawn(block: Block, say: Callable[[str], str], depth: int) -> Iterator[Rend
         case TableBlock():
             yield from [Words("")] if depth else []
             yield _drawn_table(block, say)
-        case Text() | Items() | CodeBlock():
-            style = STYLES.get(block.kind, "") if isinstance(block, Text) else ""
-            yield from (Words(say(line), style) for line in _lines(block))
-
-
-def _lines(block: Text | Items | CodeBlock) -> Iterator[str]:
-    match block:
         case Text():
-            yield block.text
+            yield Words(say(block.text), STYLES.get(block.kind, ""))
         case Items():
-            yield from [f"{block.label}:"] if block.label else []
-            yield from (f"- {one}" for one in block.items)
+            yield from [Words(say(f"{block.label}:"))] if block.label else []
+            yield from (Words(say(f"- {one}")) for one in block.items)
         case CodeBlock():
-            yield from (f"  {line}" for line in block.lines)
+            yield from (Words(say(f"  {line}")) for line in block.lines)
 
 
 def _drawn_table(table: TableBlock, say: Callable[[str], str]) -> Drawn:

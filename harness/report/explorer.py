@@ -114,12 +114,18 @@ def values(report: ReportInput) -> Columns:
         slices=list(map(named, slices)),
         ids=[named(query.query_id) for query in queries],
         texts=[one_line(query.text, QUERY) for query in queries],
-        params=[_params(query) for query in queries],
+        params=[
+            one_line(", ".join(f"{name} = {v}" for name, v in sorted(query.params.items())), QUERY)
+            for query in queries
+        ],
         # the slices that a query is in
         parts=[sorted(slices.index(name) for name in set(query.slices)) for query in queries],
         # documents judged relevant; -1 where nothing was judged
-        relevant=[_relevant(report, query) for query in queries],
-        status=[_status(report, arm, queries) for arm in arms],
+        relevant=[
+            -1 if grades is None else sum(grade > 0 for grade in grades.values())
+            for grades in (report.qrels.grades.get(query.query_id) for query in queries)
+        ],
+        status=[_status(report.arms[arm].run, queries) for arm in arms],
         # by arm and measure, as are means; by slice before
         scores=[
             [once.column(report.arms[arm].scores.get(name)).tolist() for name in measures]
@@ -165,11 +171,12 @@ def _compared(
         once.put(shown, ids, parts.shown.round(DIGITS))
         once.put(order, ids, parts.order.round(DIGITS))
     arms = list(report.arms)
+    cut = (n.removeprefix(JACCARD) for n in found.agreement.scores if n.startswith(JACCARD))
     return Columns(
         name=named(name),
         control=arms.index(found.control.arm),
         candidate=arms.index(found.candidate.arm),
-        depth=_deepest(found.agreement),
+        depth=max(map(int, cut), default=0),  # the deepest k of ``Jaccard@k``
         # places in the list of classes, of the candidate and of the A/A run; -1 for none
         classes=once.classified(found.agreement).tolist(),
         noise=once.classified(found.noise).tolist(),
@@ -182,30 +189,9 @@ def _compared(
     )
 
 
-def _deepest(agreement: Agreement) -> int:
-    """Return the deepest k of the ``Jaccard@k`` of an agreement (``harness.agreement``)."""
-    cut = [name.removeprefix(JACCARD) for name in agreement.scores if name.startswith(JACCARD)]
-    return max(map(int, cut), default=0)
-
-
-def _params(query: Query) -> str:
-    said = ", ".join(f"{name} = {value}" for name, value in sorted(query.params.items()))
-    return one_line(said, QUERY)
-
-
-def _relevant(report: ReportInput, query: Query) -> int:
-    grades = report.qrels.grades.get(query.query_id)
-    return -1 if grades is None else sum(grade > 0 for grade in grades.values())
-
-
-def _status(report: ReportInput, arm: str, queries: Sequence[Query]) -> list[int]:
-    run = report.arms[arm].run
-    at = run.positions
-    found = run.status.tolist()
-    return [
-        found[at[query.query_id]] if query.query_id in at else int(Status.NOT_ASKED)
-        for query in queries
-    ]
+def _status(run: Run, queries: Sequence[Query]) -> list[int]:
+    found = {query_id: int(run.status[at]) for query_id, at in run.positions.items()}
+    return [found.get(query.query_id, int(Status.NOT_ASKED)) for query in queries]
 
 
 EXCERPT = 2 * SNIPPET
@@ -370,23 +356,22 @@ def _shown(run: Run, query_ids: Sequence[str], listed: _Listed, shown: Rows, ran
         at = np.minimum(np.searchsorted(sure, pairs), len(sure) - 1)
         return np.where(sure[at] == pairs, rank[order[at]], 0)
 
+    def instead(query_id: str) -> str:
+        row = run.positions.get(query_id)
+        if row is None:
+            return instead_of(Status.NOT_ASKED, "")
+        return instead_of(Status(run.status[row]), run.errors[row])
+
     first, seen = shown[rank <= DEPTH], ranks(listed.seen)
     found = listed.lengths(shown, len(query_ids))
     return Columns(
         lengths=listed.lengths(first, len(query_ids)),
         docs=listed.documents(first),
         found=found,
-        instead={at: _instead(run, query_ids[at]) for at, hits in enumerate(found) if not hits},
+        instead={at: instead(query_ids[at]) for at, hits in enumerate(found) if not hits},
         ranks=ranks(listed.judged).tolist(),
         deeper=seen[(seen == 0) | (seen > DEPTH)].tolist(),
     )
-
-
-def _instead(run: Run, query_id: str) -> str:
-    row = run.positions.get(query_id)
-    if row is None:
-        return instead_of(Status.NOT_ASKED, "")
-    return instead_of(Status(run.status[row]), run.errors[row])
 
 
 def _times(latency: Latency, arms: Sequence[str], query_ids: Sequence[str]) -> list[Columns]:

@@ -16,7 +16,7 @@ from harness.core.errors import BadFile
 from harness.core.records import Query
 from harness.measures.decompose import DifferenceParts
 from harness.report.html import named
-from harness.report.inputs import Apart, QueryStage, ReportInput
+from harness.report.inputs import Apart, ReportInput
 from harness.report.rounding import for_json
 
 HINT = "Run again: harness decompose --control ARM --candidate ARM"
@@ -35,8 +35,7 @@ def from_json(written: Mapping[str, Any], path: Path) -> Apart:
             values={q: (float(row["control"]), float(row["candidate"])) for q, row in rows.items()},
             steps={
                 q: tuple(
-                    QueryStage(float(row[f"{stage}_shown"]), float(row[f"{stage}_order"]))
-                    for stage in stages
+                    (float(row[f"{stage}_shown"]), float(row[f"{stage}_order"])) for stage in stages
                 )
                 for q, row in rows.items()
             },
@@ -50,22 +49,16 @@ def stages(report: ReportInput) -> list[Columns]:
     row = {query_id: at for at, query_id in enumerate(report.queries)}
     arms = list(report.arms)
     found = []
-    for one in report.apart:
-        if not holds(report, one):
-            continue
+    for one in (one for one in report.apart if holds(report, one)):
         known = [query_id for query_id in one.steps if query_id in row]
-        each = range(len(one.stages))
-        found.append(
-            Columns(
-                control=arms.index(one.control),
-                candidate=arms.index(one.candidate),
-                measure=one.measure,
-                stages=list(map(named, one.stages)),
-                queries=[row[query_id] for query_id in known],
-                shown=[[one.steps[query_id][at].shown for query_id in known] for at in each],
-                order=[[one.steps[query_id][at].order for query_id in known] for at in each],
-            )
-        )
+        steps = [[one.steps[query_id][at] for query_id in known] for at in range(len(one.stages))]
+        found.append(Columns(
+            control=arms.index(one.control), candidate=arms.index(one.candidate),
+            measure=one.measure, stages=list(map(named, one.stages)),
+            queries=[row[query_id] for query_id in known],
+            shown=[[shown for shown, _ in each] for each in steps],
+            order=[[order for _, order in each] for each in steps],
+        ))  # fmt: skip
     return found
 
 
@@ -192,18 +185,13 @@ def to_json(decomposed: Decomposed) -> Mapping[str, Any]:
             for one in means(decomposed)[:-1]
         ],
         "slices": [
-            {
-                "slice": one.slice,
-                "stage": one.step,
-                "mean": for_json(one.mean),
-                "queries": one.queries,
-                "p_adjusted": for_json(one.p_value),
-            }
+            {"slice": one.slice, "stage": one.step, "mean": for_json(one.mean),
+             "queries": one.queries, "p_adjusted": for_json(one.p_value)}
             for one in decomposed.moved
         ],
         "queries": _rows(decomposed),
         "lost": dict(decomposed.lost),
-    }
+    }  # fmt: skip
 
 
 def _columns(parts: DifferenceParts) -> tuple[tuple[Part, Floats], ...]:

@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from harness.core import files
-from harness.report import doc, html
+from harness.report import html
 from harness.report.ci import to_junit
 from harness.report.decision import to_json
+from harness.report.doc import to_markdown
 from harness.report.explorer import to_explorer
 from harness.report.html import PAGE
 from harness.report.inputs import ReportInput
@@ -28,12 +29,10 @@ class ReportFiles(NamedTuple):
 
 def write_reports(reports: Sequence[ReportInput], out: Path) -> ReportFiles:
     """Write the two pages, ``report.md``, ``decision.json`` and ``junit.xml`` into ``out``."""
-    written = ReportFiles(
-        out / "index.html", out / PAGE, out / "report.md", out / "decision.json", out / "junit.xml"
-    )
-    for name, text in texts(reports).items():
+    written = texts(reports)
+    for name, text in written.items():
         files.write_text(out / name, text)
-    return written
+    return ReportFiles(*(out / name for name in written))
 
 
 def texts(reports: Sequence[ReportInput]) -> dict[str, str]:
@@ -42,12 +41,7 @@ def texts(reports: Sequence[ReportInput]) -> dict[str, str]:
     return {
         "index.html": html.to_page(shown, scripted=True),
         PAGE: to_explorer(reports),
-        "report.md": doc.to_markdown(shown),
+        "report.md": to_markdown(shown),
         "decision.json": files.json_text(to_json(reports)),
         "junit.xml": to_junit(reports),
     }
-
-
-def to_markdown(reports: Sequence[ReportInput]) -> str:
-    """Write the decisions of all data sets as GitHub-flavoured Markdown."""
-    return doc.to_markdown(document(reports))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -60,13 +60,8 @@ def environment() -> Environment:
         finalize=_finalize,
     )
     made.globals["explore_link"] = explore_link
-    made.filters |= {"minute": minute, "is": kind_of, "parts": _parts, "ours": Markup}
+    made.filters |= {"minute": minute, "is": kind_of, "ours": Markup}
     return made
-
-
-def _parts(blocks: Sequence[Block]) -> list[Section]:
-    """List the sections that the navigation leads to."""
-    return [one for one in blocks if isinstance(one, Section) and one.anchor]
 
 
 def to_page(doc: Section, *, scripted: bool = False, generator: str = "") -> str:

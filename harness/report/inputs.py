@@ -9,55 +9,18 @@ from typing import TYPE_CHECKING, Any
 from harness.core.engine import Manifest
 from harness.core.evidence import ArmResult, Evidence, Race
 from harness.core.gate import StepDecision
-from harness.core.printable import many
 from harness.core.records import Document, Qrels, Query
 from harness.core.scores import Dependence, Estimate
+from harness.corpus.tuning import Leak
+from harness.policy.looks import Looks
 from harness.policy.model import Policy
-from harness.report.rounding import percent
 from harness.stats.interval import TrafficMean
 
 if TYPE_CHECKING:
     from harness.report.doc import Section
-    from harness.report.page.custody import Custody
 
     Described = Callable[..., Section]
     """Takes the prefix of ids on the page, and ``now=False`` for what was there before."""
-
-
-@dataclass(frozen=True, slots=True)
-class Trust:
-    """What the policy may err, beside what it says."""
-
-    policy: Policy
-
-    @property
-    def alone(self) -> str:
-        """State what a step may err by design."""
-        level = percent(self.policy.level)
-        return f"False-promotion rate: the design allows {level} in one attempt."
-
-    @property
-    def together(self) -> str:
-        """Describe the error budget over all attempts, and whether a log counts them."""
-        policy = self.policy
-        said = (
-            f"Error budget: {percent(policy.alpha)} false promotion at each control, over"
-            f" {many(policy.attempts, 'planned attempt')} of {percent(policy.level)}."
-        )
-        if policy.declared:
-            said += f" Attempts are declared, not counted: {policy.declared}."
-        if granted := policy.premises.model_dump(exclude_none=True):
-            each = " ".join(f"({key}) {why}." for key, why in granted.items())
-            said += f" The policy takes for granted, unchecked: {each}"
-        return said
-
-
-@dataclass(frozen=True, slots=True)
-class QueryStage:
-    """One query on its way to one stage: what was won or lost by documents, and by their order."""
-
-    shown: float
-    order: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +34,8 @@ class Apart:
     """In the order in which the candidate goes through them."""
     values: Mapping[str, tuple[float, float]]
     """Of control and candidate, by query id."""
-    steps: Mapping[str, tuple[QueryStage, ...]]
-    """By query id, a step for each stage."""
+    steps: Mapping[str, tuple[tuple[float, float], ...]]
+    """By query id, for each stage what was won or lost by documents, and by their order."""
 
 
 Lookup = Callable[[frozenset[str]], Mapping[str, Document]]
@@ -125,6 +88,81 @@ class Provenance:
     """UTC, ISO 8601: when each arm's run was made, by arm; only the known ones."""
     settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """By stage, as JSON: how arms were scored, compared and judged, to derive the numbers again."""
+
+
+@dataclass(frozen=True, slots=True)
+class JudgementCoverage:
+    """How much of a query set can be judged on."""
+
+    queries: int
+    judged: int
+    """Queries with a judgement."""
+    negative: int
+    """Of these, the ones that no document answers."""
+    strangers: int
+    """Judged queries that are not in the query set."""
+    unanswered: Mapping[str, int]
+    """Queries without an answer, by arm; arms that answered all are left out."""
+    left_out: int = 0
+    """Queries that the import left out, because they have no judgement."""
+    own: int = 0
+    """Queries that are also documents, and whose own hit was taken out of each run."""
+
+    @property
+    def unjudged(self) -> int:
+        """Queries without a judgement."""
+        return self.queries - self.judged
+
+
+@dataclass(frozen=True, slots=True)
+class Pinned:
+    """The pin of these data, and what is other now."""
+
+    at: str
+    """Day of the pin."""
+    times: int
+    """How often these data were pinned, this one included."""
+    differences: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Since:
+    """What changed in queries and judgements since the last decision on others."""
+
+    at: str
+    """When that was decided."""
+    changes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Custody:
+    """All of it, of one data set and one decision."""
+
+    coverage: JudgementCoverage
+    pinned: Pinned | None
+    """None without a pin of these data."""
+    command: str
+    """What to type to pin them."""
+    number: int
+    """Of the decision's line in the log of experiments."""
+    previous: str
+    """Digest of the line before it."""
+    since: Since | None
+    """None where no decision on other queries or judgements is in the log."""
+    looks: Mapping[str, Looks]
+    """By step."""
+    earlier: tuple[str, ...] = ()
+    """What the lines before it were, in words."""
+    unprobed: tuple[str, ...] = ()
+    """Arms whose index no one counted: their identity is their own word."""
+    pinned_names: tuple[str, ...] = ()
+    """Data sets with pins of the policy, if these data have none."""
+    tuned: tuple[Leak, ...] = ()
+    """Arms with a tuning record, and how many of these queries it has seen."""
+    tuned_reason: str = ""
+    """Why the policy allows queries that it has seen; empty where it does not."""
+    raced: bool = False
+    """Whether times of a race are part of the evidence."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -181,8 +219,8 @@ class ReportInput:
     documents: Lookup
     measure: str
     """The measure that people look at first, e.g. ``nDCG@10``; by it queries are ranked."""
-    trust: Trust | None = None
-    """What is known of the judge; None without a policy."""
+    judged_by: Policy | None = None
+    """What a verdict may err, and where each gate passes; None without a policy."""
     custody: Custody | None = None
     """How the evidence was kept; None without a policy."""
     place: str = ""

@@ -11,7 +11,7 @@ from harness.core.gate import Finding, Outcome, StepDecision, Verdict
 from harness.core.scores import Estimate
 from harness.corpus.runs import Means
 from harness.report.doc import Cell, Section, TableBlock, Text, table
-from harness.report.page.remains import remains
+from harness.report.page.cards import outcome_word, remains
 from harness.report.rounding import in_unit, interval
 
 TONES = {Outcome.PROMOTE: "good", Outcome.HOLD: "open", Outcome.ROLLBACK: "bad"}
@@ -21,10 +21,8 @@ def section(dataset: str, decisions: Iterable[StepDecision]) -> Section:
     """Show what may be done, and why not where it may not."""
     blocks = []
     for found in decisions:
-        word = found.outcome.upper()
-        if found.verdict is Verdict.INCONCLUSIVE:
-            word += " (inconclusive)"
-        line = f"  {found.step:<10} {word}  {found.control} -> {found.candidate}"
+        word, arms = outcome_word(found), f"{found.control} -> {found.candidate}"
+        line = f"  {found.step:<10} {word}  {arms}"
         blocks.append(Text(line, TONES[found.outcome]))
         waits = [f"waits for the step {found.blocked_by}"] if found.blocked_by else []
         lines = (*waits, *_remains(found), *blocking_lines(found.blocking))
@@ -46,7 +44,12 @@ def blocking_lines(blocking: Iterable[Finding]) -> Iterator[str]:
 
     Neighbours for which nothing was measured, for one reason, are written together.
     """
-    for _, alike in groupby(blocking, key=_said):
+
+    def said(finding: Finding) -> tuple[str, ...]:
+        alone = "" if finding.estimate is None else finding.gate
+        return finding.verdict, finding.reason, finding.remedy, alone
+
+    for _, alike in groupby(blocking, key=said):
         finding, *others = alike
         gates = ", ".join([finding.gate, *(one.gate for one in others)])
         named = f"{finding.verdict.upper()}: {gates}"
@@ -61,11 +64,6 @@ def blocking_lines(blocking: Iterable[Finding]) -> Iterator[str]:
             yield f"  to reach a decision: {finding.remedy}"
 
 
-def _said(finding: Finding) -> tuple[str, ...]:
-    alone = "" if finding.estimate is None else finding.gate
-    return finding.verdict, finding.reason, finding.remedy, alone
-
-
 def leaderboard(means: Means, measures: Sequence[str]) -> TableBlock:
     """Show the mean of each measure for each arm, best first by the first measure.
 
@@ -77,14 +75,11 @@ def leaderboard(means: Means, measures: Sequence[str]) -> TableBlock:
         key=lambda row: (-row[1][first].value if first in row[1] else math.inf, row[0]),
     )
     most = {m: max((row[m].n for row in means.values() if m in row), default=0) for m in measures}
-    rows: list[list[Cell]] = []
-    for arm, of in ordered:
-        rows.append([Cell(arm), *(_mean(of.get(m), most[m]) for m in measures)])
+
+    def mean(found: Estimate | None, most: int) -> Cell:
+        if found is None:
+            return Cell("-")
+        return Cell(f"{found.value:.4f}", f"(n {found.n:,} of {most:,})" if found.n < most else "")
+
+    rows = ([Cell(arm), *(mean(of.get(m), most[m]) for m in measures)] for arm, of in ordered)
     return table("", ("arm", *measures), rows)
-
-
-def _mean(estimate: Estimate | None, most: int) -> Cell:
-    if estimate is None:
-        return Cell("-")
-    few = f"(n {estimate.n:,} of {most:,})" if estimate.n < most else ""
-    return Cell(f"{estimate.value:.4f}", few)

@@ -34,14 +34,13 @@ from harness.report.doc import (
     Section,
     TableBlock,
     Text,
+    row,
 )
-from harness.report.page.remains import listed
-from harness.report.rounding import interval, signed
-from harness.report.rounding import number as number_text
+from harness.report.page.cards import listed
+from harness.report.rounding import interval, number, signed
 from harness.report.svg import ARMS, LINE, MARKS, MUTED, draw, label, logarithmic, quiet
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure as Drawing
 
 FORMAT = 1
@@ -61,6 +60,12 @@ class Interval(_Kept):
     high: float | None
     n: int
 
+    @property
+    def estimate(self) -> Estimate:
+        """The same as an estimate."""
+        low = -math.inf if self.low is None else self.low
+        return Estimate(self.value, low, math.inf if self.high is None else self.high, self.n)
+
 
 class StepKept(_Kept):
     """What was decided of one step."""
@@ -75,6 +80,20 @@ class StepKept(_Kept):
     """Time of the candidate over that of the control: p50, p95 and mean; empty without a race."""
     gain: Interval | None = None
     """Candidate - control in the first measure; earlier versions kept none."""
+
+    @property
+    def tone(self) -> str:
+        """How it looks: as its outcome, but for a step that is open or waits."""
+        if self.verdict is Verdict.INCONCLUSIVE:
+            return "unsure"
+        waits = self.verdict is Verdict.PASS and self.outcome is Outcome.HOLD
+        return "waits" if waits else self.outcome.value
+
+    @property
+    def word(self) -> str:
+        """Its outcome, and why the step is not decided."""
+        beside = {"unsure": " (inconclusive)", "waits": " (waits)"}
+        return self.outcome.upper() + beside.get(self.tone, "")
 
 
 class TrendEntry(_Kept):
@@ -102,6 +121,15 @@ class TrendEntry(_Kept):
     """Fingerprint of each arm; what was kept by earlier versions has none."""
     settings: dict[str, str] = {}
     """Digest of what each stage was set to; as ``engines``."""
+
+    @property
+    def day(self) -> str:
+        """When it was decided."""
+        return self.decided_at.strftime("%Y-%m-%d %H:%M")
+
+    def step(self, name: str) -> StepKept | None:
+        """Return what was decided of a step; None where nothing was."""
+        return next((step for step in self.steps if step.step == name), None)
 
 
 ENTRIES: Journal[TrendEntry] = JsonLines("an entry of a history", TrendEntry, remedy=HINT)
@@ -151,13 +179,13 @@ def read(path: Path) -> tuple[TrendEntry, ...]:
     if not path.exists():
         return ()
     found: dict[str, TrendEntry] = {}
-    for number, _, entry in ENTRIES.lines(path):
+    for line, _, entry in ENTRIES.lines(path):
         try:
             check_past(entry.decided_at)
         except EvidenceError as exc:
-            raise BadFile(path, str(exc), HINT, number) from exc
+            raise BadFile(path, str(exc), HINT, line) from exc
         if entry.decision_sha256 in found:
-            raise BadFile(path, "this decision already exists", HINT, number)
+            raise BadFile(path, "this decision already exists", HINT, line)
         found[entry.decision_sha256] = entry
     return tuple(sorted(found.values(), key=lambda entry: entry.decided_at))
 
@@ -268,9 +296,25 @@ def _paint(
     axes = figure.subplots()
     figure.subplots_adjust(left=0.09, right=0.77, top=0.95, bottom=0.14)
     quiet(axes, grid="y")
-    for at, (named, points) in enumerate(lines.items()):
-        aside = SPREAD * (at + 0.5 - len(lines) / 2) / len(lines)
-        _line(axes, entries, points, named=label(named), number=at, aside=aside)
+    for nth, (named, points) in enumerate(lines.items()):
+        aside = SPREAD * (nth + 0.5 - len(lines) / 2) / len(lines)
+        colour, mark = ARMS[nth % len(ARMS)], MARKS[nth % len(MARKS)]
+        for first, run in enumerate(_runs(entries, points)):
+            found = [points[at] for at in run]
+            low = [one.value if one.low is None else one.low for one in found]
+            high = [one.value if one.high is None else one.high for one in found]
+            beside = [at + aside for at in run]
+            axes.plot(
+                beside,
+                [one.value for one in found],
+                mark,
+                linestyle="-",
+                color=colour,
+                linewidth=1.6,
+                markersize=4.5,
+                label="_" if first else label(named),
+            )
+            axes.vlines(beside, low, high, color=colour, linewidth=1.2, alpha=0.7)  # fmt: skip
     if ratio:
         logarithmic(axes, "y")
         axes.axhline(1, color=MUTED, linewidth=1, linestyle=(0, (4, 3)))
@@ -283,31 +327,6 @@ def _paint(
     axes.set_xlim(-0.5, len(entries) - 0.5)
     axes.set_ylabel(what)
     axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5))
-
-
-def _line(
-    axes: Axes,
-    entries: Sequence[TrendEntry],
-    points: Points,
-    *,
-    named: str,
-    number: int,
-    aside: float,
-) -> None:
-    """Draw one line, broken where the data became others or a decision has no value.
-
-    It lies ``aside`` of its dates, so that intervals do not hide each other.
-    """
-    colour, mark = ARMS[number % len(ARMS)], MARKS[number % len(MARKS)]
-    for first, run in enumerate(_runs(entries, points)):
-        low = [one.value if one.low is None else one.low for one in map(points.__getitem__, run)]
-        high = [one.value if one.high is None else one.high for one in map(points.__getitem__, run)]
-        values = [points[at].value for at in run]
-        beside = [at + aside for at in run]
-        shown = "_" if first else named
-        axes.plot(beside, values, mark, linestyle="-", color=colour, linewidth=1.6, markersize=4.5,
-                  label=shown)  # fmt: skip
-        axes.vlines(beside, low, high, color=colour, linewidth=1.2, alpha=0.7)
 
 
 def _runs(entries: Sequence[TrendEntry], points: Points) -> list[list[int]]:
@@ -342,29 +361,16 @@ def is_page(file: Path) -> bool:
 
 def headline(entries: Sequence[TrendEntry]) -> str:
     """Return where each step of the latest decision stands, and since when."""
-    return "; ".join(
-        f"{step.step}: {_word(step)}{_since(entries, step)}" for step in entries[-1].steps
-    )
+    return "; ".join(f"{one.step}: {one.word}{_since(entries, one)}" for one in entries[-1].steps)
 
 
 def _since(entries: Sequence[TrendEntry], step: StepKept) -> str:
-    alike = list(
-        takewhile(lambda one: _outcome(_step(one, step.step)) == _outcome(step), reversed(entries))
-    )
-    return f" since {_day(alike[-1])}" if len(alike) > 1 else ""
+    def stood(entry: TrendEntry) -> bool:
+        then = entry.step(step.step)
+        return then is not None and (then.outcome, then.tone) == (step.outcome, step.tone)
 
-
-def _step(entry: TrendEntry, name: str) -> StepKept | None:
-    return next((step for step in entry.steps if step.step == name), None)
-
-
-def _outcome(step: StepKept | None) -> tuple[str, str] | None:
-    return (step.outcome.value, _tone(step)) if step else None
-
-
-def _word(step: StepKept) -> str:
-    beside = {"unsure": " (inconclusive)", "waits": " (waits)"}
-    return step.outcome.upper() + beside.get(_tone(step), "")
+    alike = list(takewhile(stood, reversed(entries)))
+    return f" since {alike[-1].day}" if len(alike) > 1 else ""
 
 
 def to_page(histories: Mapping[str, Sequence[TrendEntry]]) -> str:
@@ -389,7 +395,7 @@ def _history(name: str, entries: Sequence[TrendEntry]) -> Iterator[Block]:
     last, several = entries[-1], len(entries) > 1
     if said := headline(entries):
         yield Text(said, "headline")
-    first = f"from {_day(entries[0])} to {_day(last)}"
+    first = f"from {entries[0].day} to {last.day}"
     alone = (
         "so there is nothing to compare it with yet. Run after the next one: harness history add"
     )
@@ -423,17 +429,23 @@ def _history(name: str, entries: Sequence[TrendEntry]) -> Iterator[Block]:
 def _card(entries: Sequence[TrendEntry], step: StepKept) -> Card:
     """Show where a step stands, its gain and time, and what stands in its way now."""
     last = entries[-1]
-    row = [last.means.get(arm, {}).get(last.measure) for arm in (step.control, step.candidate)]
-    known = [number_text(one.value) for one in row if one]
+    both = [last.means.get(arm, {}).get(last.measure) for arm in (step.control, step.candidate)]
+    known = [number(one.value) for one in both if one]
     blocks: list[Block] = [Text(f"{step.control} → {step.candidate}", "arms")]
-    if len(known) == len(row):
-        found = _estimate(step.gain) if step.gain else None
+    if len(known) == len(both):
+        found = step.gain.estimate if step.gain else None
         more = f": {signed(found.value)} {interval(found)}" if found else ""
         blocks.append(Text(f"{last.measure} {' → '.join(known)}{more}", "measured"))
     if p95 := step.ratios.get("p95"):
-        time = Num.of(_estimate(p95), "ratio")
+        time = Num.of(p95.estimate, "ratio")
         blocks.append(Text(f"p95 {time.text} {time.note}", "measured"))
-    moved = _moved(entries, step)
+    before = entries[-2].step(step.step) if len(entries) > 1 else None
+    old = before.gates if before else {}
+    moved = tuple(
+        f"{gate}: {old[gate]} → {now}"
+        for gate, now in step.gates.items()
+        if gate in old and old[gate] is not now
+    )
     blocks.append(Items(moved, "Other than at the decision before"))
     against = tuple(
         f"{verdict}: {listed(gates)}"
@@ -441,17 +453,7 @@ def _card(entries: Sequence[TrendEntry], step: StepKept) -> Card:
         if (gates := [gate for gate, found in step.gates.items() if found is verdict])
     )
     blocks.append(Items(against, "In its way", "remains"))
-    return Card(step.step, _word(step) + _since(entries, step), tuple(blocks), _tone(step))
-
-
-def _moved(entries: Sequence[TrendEntry], step: StepKept) -> tuple[str, ...]:
-    before = _step(entries[-2], step.step) if len(entries) > 1 else None
-    old = before.gates if before else {}
-    return tuple(
-        f"{gate}: {old[gate]} → {now}"
-        for gate, now in step.gates.items()
-        if gate in old and old[gate] is not now
-    )
+    return Card(step.step, step.word + _since(entries, step), tuple(blocks), step.tone)
 
 
 def _latest(entries: Sequence[TrendEntry]) -> TableBlock:
@@ -459,62 +461,43 @@ def _latest(entries: Sequence[TrendEntry]) -> TableBlock:
     last = entries[-1]
     before = entries[-2] if len(entries) > 1 and comparable(entries[-2], last) else None
     found = []
-    for arm, row in last.means.items():
-        if last.measure in row:
-            now = row[last.measure]
+    for arm, means in last.means.items():
+        if now := means.get(last.measure):
             was = before.means.get(arm, {}).get(last.measure) if before else None
             said = Num(was.value) if was else Cell("not comparable" if entries[1:] else "none")
-            found.append((now.value, (Cell(arm), Num.of(_estimate(now)), said)))
-    rows = tuple(row for _, row in sorted(found, key=lambda pair: -pair[0]))
+            found.append((now.value, row(arm, Num.of(now.estimate), said)))
+    rows = tuple(cells for _, cells in sorted(found, key=lambda pair: -pair[0]))
     return TableBlock(f"{last.measure} of every arm", ("arm", "latest", "before"), rows)
 
 
 def _decided(entries: Sequence[TrendEntry]) -> TableBlock:
     """Show the outcome of each step by decision; how many gates stood in its way, not which."""
     shown = entries[: -COLUMNS - 1 : -1]
+
+    def cell(step: StepKept | None) -> Cell:
+        if step is None:
+            return Cell("not there", tone="quiet")
+        found = Counter(step.gates.values())
+        open_ = (one for one in Verdict if one is not Verdict.PASS and found[one])
+        return Cell(step.word, ", ".join(f"{found[one]} {one}" for one in open_), step.tone)
+
     names = dict.fromkeys(step.step for entry in shown for step in entry.steps)
-    rows = tuple((Cell(name), *(_said(_step(entry, name)) for entry in shown)) for name in names)
+    rows = tuple((Cell(name), *(cell(entry.step(name)) for entry in shown)) for name in names)
     cut = f": {len(shown)} of {len(entries)}" if len(entries) > len(shown) else ""
-    header = ("step", *(_day(entry) for entry in shown))
+    header = ("step", *(entry.day for entry in shown))
     return TableBlock(f"Steps by decision, the latest first{cut}", header, rows, "decided")
-
-
-def _said(step: StepKept | None) -> Cell:
-    if step is None:
-        return Cell("not there", tone="quiet")
-    found = Counter(step.gates.values())
-    said = [f"{found[verdict]} {verdict}" for verdict in Verdict if verdict is not Verdict.PASS
-            and found[verdict]]  # fmt: skip
-    return Cell(_word(step), ", ".join(said), _tone(step))
 
 
 def _changes(entries: Sequence[TrendEntry]) -> TableBlock:
     """Show each decision with what was other than at the one before, the latest first."""
-    rows = [(_row(entries[0], "the first"))]
+    said = ["the first"]
     for before, after in pairwise(entries):
         cut = "" if comparable(before, after) else "not comparable with the one before: "
-        rows.append(_row(after, cut + (", ".join(changed(before, after)) or "nothing")))
+        said.append(cut + (", ".join(changed(before, after)) or "nothing"))
+    rows = tuple(
+        row(one.day, one.decision_sha256[:PREFIX], one.commit or "none", what)
+        for one, what in reversed([*zip(entries, said, strict=True)])
+    )
     caption = "Decisions, the latest first, and what changed since the previous decision"
     header = ("decided", "decision", "commit", "changed")
-    return TableBlock(caption, header, tuple(reversed(rows)), "changes")
-
-
-def _row(entry: TrendEntry, said: str) -> tuple[Cell, ...]:
-    decision = entry.decision_sha256[:PREFIX]
-    return Cell(_day(entry)), Cell(decision), Cell(entry.commit or "none"), Cell(said)
-
-
-def _estimate(found: Interval) -> Estimate:
-    low = -math.inf if found.low is None else found.low
-    high = math.inf if found.high is None else found.high
-    return Estimate(found.value, low, high, found.n)
-
-
-def _tone(step: StepKept) -> str:
-    unsure = step.verdict is Verdict.INCONCLUSIVE
-    waits = step.verdict is Verdict.PASS and step.outcome.value == "hold"
-    return "waits" if waits else "unsure" if unsure else step.outcome.value
-
-
-def _day(entry: TrendEntry) -> str:
-    return entry.decided_at.strftime("%Y-%m-%d %H:%M")
+    return TableBlock(caption, header, rows, "changes")

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from secrets import compare_digest, token_urlsafe
+from typing import Any
 from urllib.parse import urlencode, urlsplit
 
 from starlette.applications import Starlette
@@ -15,7 +16,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, HTTPConnection, Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp, ExceptionHandler, Message, Receive, Scope, Send
 
 from harness.core.errors import HarnessError
 from harness.core.server import FORBIDDEN, MISDIRECTED, UNAUTHORIZED, Admission, token_of
@@ -76,7 +77,10 @@ class Guard:
         """Stand before ``app``, which is served at ``url``: scheme, host and port."""
         port = urlsplit(url).port or HTTP_PORT
         hosts = {f"{name}:{port}" for name in NAMES} | ({*NAMES} if port == HTTP_PORT else set())
-        self._app = Admission(app, hosts, self._admits, _not_admitted, forms=True)
+        self._app = Admission(
+            app, hosts, self._admits, lambda status, _: refused(FORBIDDEN, *REFUSED[status]),
+            forms=True,
+        )  # fmt: skip
         self._token, self._cookie = token_urlsafe(TOKEN_BYTES), token_urlsafe(TOKEN_BYTES)
         self._name = f"harness-{port}"
         self.address = f"{url}/?{urlencode({'token': self._token})}"
@@ -94,23 +98,17 @@ class Guard:
         await self._app(scope, receive, sent)
 
     def _admits(self, request: HTTPConnection) -> ASGIApp | bool:
-        if _same(request.cookies.get(self._name, ""), self._cookie):
+        def same(given: str, wanted: str) -> bool:
+            return compare_digest(given.encode("utf-8", "replace"), wanted.encode())
+
+        if same(request.cookies.get(self._name, ""), self._cookie):
             return True
-        token = token_of(request)
         safe = Request(request.scope).method in {"GET", "HEAD"}
-        if request.url.path != "/" or not safe or not _same(token, self._token):
+        if request.url.path != "/" or not safe or not same(token_of(request), self._token):
             return False
         response = welcome()
         response.set_cookie(self._name, self._cookie, httponly=True, samesite="strict")
         return response
-
-
-def _not_admitted(status: int, _: str) -> ASGIApp:
-    return refused(FORBIDDEN, *REFUSED[status])
-
-
-def _same(given: str, wanted: str) -> bool:
-    return compare_digest(given.encode("utf-8", "replace"), wanted.encode())
 
 
 SEE_OTHER, BAD_REQUEST, NOT_FOUND, TOO_LARGE, BROKEN = 303, 400, 404, 413, 500
@@ -129,11 +127,11 @@ def application(served: Sequence[ServedFolder], url: str, harness: str = "harnes
         Route("/judge/{key:path}", desk.sit),
         Route("/judge/{key:path}", desk.press, methods=["POST"]),
     ]
-    handlers = {
+    handlers: Mapping[Any, ExceptionHandler] = {
         HTTPException: _refused,
-        BadForm: _bad_form,
-        HarnessError: _broken,
-        ClientDisconnect: _left,
+        BadForm: lambda _, exc: refused(BAD_REQUEST, "This is not what the form sends", str(exc)),
+        HarnessError: lambda _, exc: refused(BROKEN, "A file cannot be read", str(exc)),
+        ClientDisconnect: lambda *_: Response(status_code=BAD_REQUEST),  # it hears nothing
     }
     app = Starlette(routes=routes, exception_handlers=handlers)
     app.router.redirect_slashes = False
@@ -158,13 +156,9 @@ class Desk:
         shelf = look(self.served)
         found = serve_shelf.entries(shelf, datetime.now(UTC))
         listed, stamp = pages.listing(found, serve_shelf.progress(shelf))
-        signatures = {key: sheet.signature for key, sheet in shelf.sheets.items()}
+        files = {key: sheet.signature for key, sheet in shelf.sheets.items()}
         known = request.query_params.get("stamp") == stamp
-        return JSONResponse({
-            "stamp": stamp,
-            "files": signatures,
-            "list": None if known else listed,
-        })
+        return JSONResponse({"stamp": stamp, "files": files, "list": None if known else listed})
 
     def file(self, request: Request) -> Response:
         """Return a file as it lies there."""
@@ -173,27 +167,29 @@ class Desk:
         if sheet is None or content is None:
             raise HTTPException(NOT_FOUND)
         policy = pages.of_a_report() if sheet.media_type == HTML else NOTHING
-        return Response(
-            content,
-            media_type=sheet.media_type,
-            headers={"content-security-policy": policy},
-        )
+        headers = {"content-security-policy": policy}
+        return Response(content, media_type=sheet.media_type, headers=headers)
 
     def sit(self, request: Request) -> Response:
         pool = self._pool(request)
         return pages.judging(pages.sit(pool.key, pool.path, request.query_params), self.harness)
 
     async def press(self, request: Request) -> Response:
-        body = await _body(request)
-        return await run_in_threadpool(self._pressed, request, body)
+        body = bytearray()
+        async for part in request.stream():
+            body += part
+            if len(body) > FORM_BYTES:
+                raise HTTPException(TOO_LARGE)
 
-    def _pressed(self, request: Request, body: bytes) -> Response:
-        pool = self._pool(request)
-        try:
-            then: Sitting = pages.press(pool.key, pool.path, body)
-        except Overtaken as exc:
-            return pages.judging(pages.again(pool.key, pool.path, body, exc), self.harness)
-        return RedirectResponse(then.url, SEE_OTHER)
+        def pressed() -> Response:
+            pool, sent = self._pool(request), bytes(body)
+            try:
+                then: Sitting = pages.press(pool.key, pool.path, sent)
+            except Overtaken as exc:
+                return pages.judging(pages.again(pool.key, pool.path, sent, exc), self.harness)
+            return RedirectResponse(then.url, SEE_OTHER)
+
+        return await run_in_threadpool(pressed)
 
     def _pool(self, request: Request) -> Sheet:
         found = look(self.served).pools.get(request.path_params["key"])
@@ -202,32 +198,10 @@ class Desk:
         return found
 
 
-async def _body(request: Request) -> bytes:
-    found = bytearray()
-    async for part in request.stream():
-        found += part
-        if len(found) > FORM_BYTES:
-            raise HTTPException(TOO_LARGE)
-    return bytes(found)
-
-
 def _refused(_: Request, exc: Exception) -> Response:
     status = exc.status_code if isinstance(exc, HTTPException) else BROKEN
     if status == NOT_FOUND:
         text = "It is gone, is written just now, or never was. The front page lists what there is."
-        return pages.refused(status, "Page not found", text)
+        return refused(status, "Page not found", text)
     said = exc.detail if isinstance(exc, HTTPException) else str(exc)
-    return pages.refused(status, "This cannot be done here", said)
-
-
-def _left(_: Request, __: Exception) -> Response:
-    """Answer a client that left within its request, and hears nothing."""
-    return Response(status_code=BAD_REQUEST)
-
-
-def _bad_form(_: Request, exc: Exception) -> Response:
-    return pages.refused(BAD_REQUEST, "This is not what the form sends", str(exc))
-
-
-def _broken(_: Request, exc: Exception) -> Response:
-    return pages.refused(BROKEN, "A file cannot be read", str(exc))
+    return refused(status, "This cannot be done here", said)

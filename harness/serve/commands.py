@@ -38,30 +38,27 @@ def serve(
 
     Example: harness serve reports perf out/mine --open
     """
+    import webbrowser
     from threading import Thread
 
     from harness.core.server import bound, server
     from harness.serve.application import application, loopback
     from harness.serve.shelf import folders as served_from
 
+    def browse(address: str) -> None:
+        if not webbrowser.open(address):
+            tell("no browser can be opened here; open the address yourself")
+
     address = loopback(host)
     served = served_from(folders or _usual())
     with bound(address, port) as (listening, url):
         app = application(served, url, called())
         tell(f"serving {app.address}")
-        if opened:
-            Thread(target=_open, args=(app.address,), daemon=True).start()
+        if opened:  # beside the server, for a browser may wait for the page
+            Thread(target=browse, args=(app.address,), daemon=True).start()
         with suppress(KeyboardInterrupt):
             server(app).run(sockets=[listening])
         tell("stopped")
-
-
-def _open(address: str) -> None:
-    """Open a browser, which may wait for the page: so beside the server and not before it."""
-    import webbrowser
-
-    if not webbrowser.open(address):
-        tell("no browser can be opened here; open the address yourself")
 
 
 def _usual() -> list[Path]:
@@ -69,14 +66,10 @@ def _usual() -> list[Path]:
     from harness.core.errors import BadFile
     from harness.serve.shelf import folders as served_from
 
-    root = Project.here().place
-    found = []
+    root, found = Project.here().place, []
     for name in USUAL:
-        try:
-            served_from([root / name])
-        except BadFile:
-            continue
-        found.append(root / name)
+        with suppress(BadFile):
+            found += [one.root for one in served_from([root / name])]
     if not found:
         hint = "Make some (harness demo, or harness run --out out/mine), or name a folder"
         raise BadFile(root, f"no page lies in {', '.join(USUAL)}", hint)

@@ -126,7 +126,12 @@ def sit(key: str, path: Path, asked: Mapping[str, str]) -> Sitting:
     said = _number(asked.get("at", ""))
     first = min(found.open, default=len(places))
     at = first if said is None else min(said, len(places))
-    settles = "" if found.open else _settles(path)
+    settles = ""
+    try:
+        if not found.open and (seen := standing(path)):
+            settles = seen.words
+    except HarnessError as exc:
+        settles = str(exc)
     return Sitting(key, path, found, at, _trail(asked.get("done", ""), places), "", settles)
 
 
@@ -136,7 +141,9 @@ def press(key: str, path: Path, body: bytes) -> Sitting:
     found = judgements.read_pool(path)
     at = _place(found, sent["pair"])
     here = Sitting(key, path, found, at, _trail(sent["done"], range(len(found.pairs))))
-    pair, pressed, was = found.pairs[at], sent["key"], _grade(sent["was"])
+    pair, pressed, was = found.pairs[at], sent["key"], _number(sent["was"])
+    if sent["was"] and was is None:
+        raise BadForm(f"{sent['was']!r} is not a grade")
     if pressed == SKIP:
         return here.after()
     if pressed == BACK:
@@ -145,23 +152,10 @@ def press(key: str, path: Path, body: bytes) -> Sitting:
     if grade is None or grade not in pair.scale:
         raise BadForm(f"{pressed!r} is not a key")
     graded = judgements.regrade(path, pair, was, grade)
-    return replace(here, pool=graded if graded.open else _with_more(path, graded)).after()
-
-
-def _with_more(path: Path, judged: Pool) -> Pool:
-    """Return the pool with the next pairs of its gate; its page says why, if there are none."""
-    with suppress(HarnessError):
-        if seen := following(path):
-            return seen.pool
-    return judged
-
-
-def _settles(path: Path) -> str:
-    try:
-        seen = standing(path)
-    except HarnessError as exc:
-        return str(exc)
-    return seen.words if seen else ""
+    with suppress(HarnessError):  # the page says why, if its gate has no more pairs
+        if not graded.open and (seen := following(path)):
+            graded = seen.pool
+    return replace(here, pool=graded).after()
 
 
 def again(key: str, path: Path, body: bytes, why: Overtaken) -> Sitting:
@@ -199,13 +193,6 @@ def _place(pool: Pool, word: str) -> int:
     if at is None:
         raise BadForm("the pair is not in this pool any more; begin again from the front page")
     return at
-
-
-def _grade(text: str) -> int | None:
-    found = _number(text)
-    if text and found is None:
-        raise BadForm(f"{text!r} is not a grade")
-    return found
 
 
 def _trail(text: str, places: range) -> tuple[int, ...]:

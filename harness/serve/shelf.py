@@ -211,7 +211,13 @@ def entries(shelf: Shelf, now: datetime) -> tuple[PageFolder, ...]:
     A verdict is read from ``decision.json`` beside ``index.html`` and compared with its own
     findings. A verdict that does not fit them is not shown.
     """
-    by_folder = groupby(sorted(shelf.sheets.values(), key=_place), key=lambda one: one.folder)
+    pages = [*PAGES]
+
+    def place(sheet: Sheet) -> tuple[str, int, str]:
+        at = pages.index(sheet.name) if sheet.name in PAGES else len(pages)
+        return sheet.folder, at, sheet.name
+
+    by_folder = groupby(sorted(shelf.sheets.values(), key=place), key=lambda one: one.folder)
     found = [(key, tuple(group)) for key, group in by_folder]
     made = [_entry(key, sheets, now) for key, sheets in found if sheets[0].name in PAGES]
     return tuple(sorted(made, key=lambda one: one.changed_at, reverse=True))
@@ -223,21 +229,19 @@ def progress(shelf: Shelf) -> tuple[Progress, ...]:
     return tuple(sorted(found, key=lambda one: (not one.problem and one.judged == one.of, one.key)))
 
 
-def _place(sheet: Sheet) -> tuple[str, int, str]:
-    pages = [*PAGES]
-    at = pages.index(sheet.name) if sheet.name in PAGES else len(pages)
-    return sheet.folder, at, sheet.name
-
-
 def _entry(key: str, sheets: tuple[Sheet, ...], now: datetime) -> PageFolder:
     by_name = {sheet.name: sheet for sheet in sheets}
     decided: tuple[DatasetOutcome, ...] = ()
     said = ""
     try:
         if REPORT in by_name and DECISION in by_name:
-            decided = _decided(by_name[DECISION], now)
+            decided = tuple(
+                one._replace(expired=bool(one.expires_at) and moment_of(one.expires_at) < now)
+                for one in _read(by_name[DECISION].path, by_name[DECISION].signature)
+            )
         elif REPORT in by_name:
-            said = _headline(by_name[LIVE]) if LIVE in by_name else COMPARED
+            live = _json(by_name[LIVE].path) if LIVE in by_name else {"headline": COMPARED}
+            said = str(live.get("headline", "")) if isinstance(live, dict) else ""
     except BadFile as exc:
         said = f"No verdict can be shown. {by_name[exc.path.name].key}: {exc.problem}."
     newest = max(sheet.changed_ns for sheet in sheets)
@@ -248,14 +252,6 @@ def _entry(key: str, sheets: tuple[Sheet, ...], now: datetime) -> PageFolder:
         sheets=sheets,
         decided=decided,
         said=said,
-    )
-
-
-def _decided(sheet: Sheet, now: datetime) -> tuple[DatasetOutcome, ...]:
-    """Return what was decided, and what of it no longer counts."""
-    return tuple(
-        one._replace(expired=bool(one.expires_at) and moment_of(one.expires_at) < now)
-        for one in _read(sheet.path, sheet.signature)
     )
 
 
@@ -276,11 +272,6 @@ def _read(path: Path, signature: str) -> tuple[DatasetOutcome, ...]:  # noqa: AR
         )
         for one in value["datasets"]
     )
-
-
-def _headline(sheet: Sheet) -> str:
-    found = _json(sheet.path)
-    return str(found.get("headline", "")) if isinstance(found, dict) else ""
 
 
 def _json(path: Path) -> Any:  # noqa: ANN401  whatever a file holds

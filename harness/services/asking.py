@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
@@ -70,39 +70,71 @@ Path_ = tuple[str, ...]
 """Names of members, from the outside in."""
 
 
-@dataclass(frozen=True, slots=True)
-class ShapeGiven:
-    """JMESPath expressions of ``--map`` by key, of one service or of both; empty: learned."""
+class AnswerShape(NamedTuple):
+    """JMESPath expressions of an answer; in ``--map`` those that are empty are learned."""
 
     list: str = ""
     id: str = ""
     score: str = ""
+    """Empty where the order alone counts."""
+
+
+def given_shape(text: str, arm: str) -> AnswerShape:
+    """Read ``KEY=PATH,...``; ``control.KEY`` and ``candidate.KEY`` are of one service."""
+    found: dict[str, str] = {}
+    for part in filter(None, NEXT.split(text)):
+        name, equals, path = part.partition("=")
+        of, dot, key = name.strip().rpartition(".")
+        if not equals or not path or key not in KEYS or (dot and of not in ARMS):
+            raise HarnessError(
+                f"--map {part!r} is not KEY=PATH. Keys: {', '.join(KEYS)}; candidate.id=PATH"
+                " is for one service"
+            )
+        try:
+            compiled(path)
+        except ValueError as exc:
+            raise HarnessError(f"--map {key}: {exc}. Correct the path") from exc
+        if of in {"", arm}:
+            found[key] = path
+    return AnswerShape(**found)
+
+
+@dataclass(frozen=True, slots=True)
+class SearchService:
+    """One of the two: how it is queried and read."""
+
+    arm: str
+    file: Path
+    settings: HttpSettings
+    learned: bool
+    """Whether it was named by its address, so that its shape is learned; not by an arm's file."""
 
     @classmethod
-    def of(cls, text: str, arm: str) -> ShapeGiven:
-        """Read ``KEY=PATH,...``; ``control.KEY`` and ``candidate.KEY`` are of one service."""
-        found: dict[str, str] = {}
-        for part in filter(None, NEXT.split(text)):
-            name, equals, path = part.partition("=")
-            of, dot, key = name.strip().rpartition(".")
-            if not equals or not path or key not in KEYS or (dot and of not in ARMS):
-                raise HarnessError(
-                    f"--map {part!r} is not KEY=PATH. Keys: {', '.join(KEYS)}; candidate.id=PATH"
-                    " is for one service"
-                )
-            try:
-                compiled(path)
-            except ValueError as exc:
-                raise HarnessError(f"--map {key}: {exc}. Correct the path") from exc
-            if of in {"", arm}:
-                found[key] = path
-        return cls(**found)
+    def of(cls, address: str, arm: str, control: str, out: Path, cache: Path) -> SearchService:
+        """Read an address, or an arm's file that already exists."""
+        if not address.endswith(".toml"):
+            return cls(arm, out / f"{arm}.toml", settings_of(address, control), learned=True)
+        file = Path(address)
+        engine = registry.load(address, cache).engine
+        if not isinstance(engine, HttpEngine):
+            raise HarnessError(f'{file}: its stack is not "http". Name an address, or such a file')
+        settings = engine.settings.model_copy(update={"unknown_ids": "keep"})
+        return cls(arm, file, settings, learned=False)
 
-    def over(self, settings: HttpSettings) -> ShapeGiven:
-        """Return the expressions of a file, with what ``--map`` corrects."""
-        return ShapeGiven(
-            self.list or settings.hits, self.id or settings.id, self.score or settings.score
-        )
+    @property
+    def shape(self) -> AnswerShape:
+        """How its answers are read."""
+        return AnswerShape(self.settings.hits, self.settings.id, self.settings.score)
+
+    @property
+    def taken(self) -> str:
+        """What was taken for what, and what the service does not take."""
+        score = "no score, so the order alone counts"
+        if self.shape.score:
+            score = f"score {self.shape.score}"
+        few = "; no {k} in its address, so it sets the number of hits"
+        few = "" if "k" in self.settings.places else few
+        return f"hits {self.shape.list}, id {self.shape.id}, {score}{few}"
 
 
 def settings_of(address: str, like: str = "") -> HttpSettings:
@@ -137,14 +169,6 @@ def settings_of(address: str, like: str = "") -> HttpSettings:
         raise HarnessError(f"{address}: {said}") from exc
 
 
-def read_settings(file: Path, cache: Path) -> HttpSettings:
-    """Read the settings of an arm's TOML file."""
-    engine = registry.load(str(file), cache).engine
-    if not isinstance(engine, HttpEngine):
-        raise HarnessError(f'{file}: its stack is not "http". Name an address, or such a file')
-    return engine.settings.model_copy(update={"unknown_ids": "keep"})
-
-
 def arm_file(settings: HttpSettings, summary: str) -> str:
     """Write the arm's TOML file; ``settings`` that are as by default are left out."""
     lines = [f"summary = {_toml(summary)}", 'stack = "http"', "", "[settings]"]
@@ -164,15 +188,9 @@ def _toml(value: object) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-class AnswerShape(NamedTuple):
-    """JMESPath expressions of an answer; ``score`` is empty where the order alone counts."""
-
-    list: str
-    id: str
-    score: str
-
-
-def learn(answers: Sequence[Sequence[Any]], given: Sequence[ShapeGiven]) -> tuple[AnswerShape, ...]:
+def learn(
+    answers: Sequence[Sequence[Any]], given: Sequence[AnswerShape]
+) -> tuple[AnswerShape, ...]:
     """Learn the shape of each service's answers; ids are those by which both share documents."""
     found = [_learned(*one) for one in zip(ARMS, answers, given, strict=True)]
     pairs = [(one, other) for one in found[0] for other in found[1]]
@@ -200,7 +218,7 @@ def hits_of(path: str, answer: Any) -> list[Any]:  # noqa: ANN401  any JSON
     return found if isinstance(found, list) else []
 
 
-def _learned(arm: str, answers: Sequence[Any], given: ShapeGiven) -> list[AnswerShape]:
+def _learned(arm: str, answers: Sequence[Any], given: AnswerShape) -> list[AnswerShape]:
     """List the shapes that an arm's answers may have, the most likely first."""
     paths = [given.list] if given.list else _lists(answers)
     for path in paths:
@@ -303,13 +321,6 @@ def document_of(hit: Any, doc_id: str, shape: AnswerShape) -> Document:  # noqa:
     return Document(doc_id, title, rest)
 
 
-def taken(shape: AnswerShape, settings: HttpSettings) -> str:
-    """State what was taken for what, and what the service does not take."""
-    score = f"score {shape.score}" if shape.score else "no score, so the order alone counts"
-    few = "" if "k" in settings.places else "; no {k} in its address, so it sets the number of hits"
-    return f"hits {shape.list}, id {shape.id}, {score}{few}"
-
-
 DEPTH = 10
 """Hits that are requested and compared."""
 LOOKED = 8
@@ -333,54 +344,31 @@ class Listening(HttpConnections):
         return got
 
 
-class NamedService(NamedTuple):
-    """A service as it was named: by its address, or by an arm's file that is ``there``."""
-
-    file: Path
-    settings: HttpSettings
-    there: bool
-
-
-@dataclass(frozen=True, slots=True)
-class SearchService:
-    """One of the two: how it is queried and read."""
-
-    arm: str
-    file: Path
-    settings: HttpSettings
-    shape: AnswerShape
-    learned: bool
-    """Whether its shape was learned, and is not from a file."""
-
-
 def look(
-    named: Sequence[NamedService], given: Sequence[ShapeGiven], queries: Sequence[Query]
+    services: Sequence[SearchService], given: Sequence[AnswerShape], queries: Sequence[Query]
 ) -> tuple[SearchService, ...]:
-    """Query both services a few times, and learn the shape of their answers."""
-    answers = [
-        list(_looked(arm, one.settings, queries)) for arm, one in zip(ARMS, named, strict=True)
-    ]
+    """Query both services a few times, and learn the shape of their answers.
+
+    What is ``given`` goes before what a file says, and that before what is learned.
+    """
+    answers = [list(_looked(one, queries)) for one in services]
     wanted = [
-        at.over(one.settings) if one.there else at for at, one in zip(given, named, strict=True)
+        at
+        if one.learned
+        else AnswerShape(*(said or known for said, known in zip(at, one.shape, strict=True)))
+        for at, one in zip(given, services, strict=True)
     ]
     shapes = learn(answers, wanted)
-    return tuple(
-        SearchService(
-            arm,
-            one.file,
-            one.settings.model_copy(
-                update={"hits": shape.list, "id": shape.id, "score": shape.score}
-            ),
-            shape,
-            not one.there,
-        )
-        for arm, one, shape in zip(ARMS, named, shapes, strict=True)
-    )
+    found = []
+    for one, shape in zip(services, shapes, strict=True):
+        read = {"hits": shape.list, "id": shape.id, "score": shape.score}
+        found.append(replace(one, settings=one.settings.model_copy(update=read)))
+    return tuple(found)
 
 
-def _looked(arm: str, settings: HttpSettings, queries: Sequence[Query]) -> Iterator[Any]:
+def _looked(service: SearchService, queries: Sequence[Query]) -> Iterator[Any]:
     """Yield the answers to the first queries; one that fails is passed over, but not all."""
-    answered, problem = 0, ""
+    answered, problem, settings = 0, "", service.settings
     with connected(settings) as to:
         for query in queries[:LOOKED]:
             values: dict[str, Scalar] = {"text": query.text, "k": DEPTH}
@@ -392,24 +380,23 @@ def _looked(arm: str, settings: HttpSettings, queries: Sequence[Query]) -> Itera
             except (NoAnswer, TimeoutError) as exc:
                 problem = problem or str(exc)
     if not answered:
-        raise HarnessError(f"{arm}: no answer to the first {len(queries[:LOOKED])}: {problem}")
+        few = len(queries[:LOOKED])
+        raise HarnessError(f"{service.arm}: no answer to the first {few}: {problem}")
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Heard:
     """What one service said."""
 
     service: SearchService
     rows: list[TimedOutcome] = field(default_factory=list)
     """In the order of the queries."""
-    failing: int = 0
-    """Queries that failed, one after the other, just now."""
 
     def hear(self, one: TimedOutcome) -> None:
         """Take an outcome; give up a service that fails one query after the other."""
         self.rows.append(one)
-        self.failing = 0 if one.row.status is Status.ANSWERED else self.failing + 1
-        if self.failing == IN_A_ROW:
+        last = self.rows[-IN_A_ROW:]
+        if len(last) == IN_A_ROW and all(o.row.status is not Status.ANSWERED for o in last):
             raise HarnessError(
                 f"{self.service.arm}: {IN_A_ROW} queries in a row failed, the last with"
                 f" {one.row.error}. Nothing is compared"

@@ -33,7 +33,7 @@ from harness.report.doc import (
 )
 from harness.report.html import explore_link
 from harness.report.page.tables import QUERY
-from harness.services.asking import ARMS, DEPTH, taken
+from harness.services.asking import ARMS, DEPTH
 from harness.services.stage import RELEVANT, Price, ServicesFound
 from harness.stats.bounded import ValueRange
 from harness.stats.inference import Inference
@@ -125,7 +125,7 @@ def _about(found: ServicesFound) -> Iterator[str]:
     """Yield what was taken for what, who answered, and what the sample is of."""
     for one in found.services:
         version = found.answers.manifests[one.arm].version
-        yield f"{one.arm}: {taken(one.shape, one.settings)}. Its file: {one.file}"
+        yield f"{one.arm}: {one.taken}. Its file: {one.file}"
         yield f"{one.arm}: identity {version}"
     card = found.card
     out = ", ".join(f"{count:,} because {why}" for why, count in card.left_out.items())
@@ -199,12 +199,8 @@ def _alike(found: ServicesFound, inference: Inference) -> TableBlock:
 
 def _times(found: ServicesFound, inference: Inference) -> TableBlock:
     """Show the times of both services over the queries that both answered."""
-    sure = inference.confidence
-    ended = (
-        one.run.status == Status.ANSWERED
-        for one in (found.evidence.control, found.evidence.candidate)
-    )
-    both = np.logical_and(*ended)
+    sure, sides = inference.confidence, (found.evidence.control, found.evidence.candidate)
+    both = np.logical_and(*(one.run.status == Status.ANSWERED for one in sides))
     times = [heard.elapsed_ns()[both] for heard in found.answers.heard]
     rows: list[tuple[Value | str, ...]] = []
     if both.any():

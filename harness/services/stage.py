@@ -39,15 +39,12 @@ from harness.report.inputs import ReportInput
 from harness.services.asking import (
     ARMS,
     DEPTH,
-    NamedService,
     PairedAnswers,
     SearchService,
-    ShapeGiven,
     arm_file,
     ask,
+    given_shape,
     look,
-    read_settings,
-    settings_of,
 )
 
 TRAFFIC, SPLIT = "traffic", "test"
@@ -94,20 +91,24 @@ class ServicesFound:
     evidence: Evidence
     data: Path
     """Queries, documents and the pool, as ``harness run --dataset`` takes them."""
-    pool: Path
+    policy: Policy
     pairs: int
     """Of the pool."""
     judged: int
     """Of these, judged already."""
-    prices: tuple[Price, ...]
+    prices: tuple[Price, ...] = ()
     """One for each measure that the policy asks for; none where all answers are the same."""
-    needed: int
+    needed: int = 0
     """Queries of the log that all gates of the policy take; 0 where all answers are the same."""
-    policy: Policy
+
+    @property
+    def pool(self) -> Path:
+        """File of the pairs to judge."""
+        return pool_in(self.data)
 
     @property
     def differs(self) -> NDArray[np.bool_]:
-        """AnswerShape (queries,): whether the two show other documents, or another order."""
+        """Shape (queries,): whether the two show other documents, or another order."""
         same = {"exact", "both_empty"}
         return np.array([name not in same for name in self.evidence.agreement.classes])
 
@@ -124,12 +125,12 @@ def compare(
         queries = tuple(beir.queries(work / "queries.jsonl"))
         card = text_of(logs.beside(work / "queries.jsonl"))
         named = [
-            _named(address, arm, addresses[0], out, work)
+            SearchService.of(address, arm, addresses[0], out, work)
             for arm, address in zip(ARMS, addresses, strict=True)
         ]
     if named[0].file == named[1].file:
         raise HarnessError(f"{named[0].file}: is both services. Name another file, or --out")
-    services = look(named, [ShapeGiven.of(given, arm) for arm in ARMS], queries)
+    services = look(named, [given_shape(given, arm) for arm in ARMS], queries)
     with progress("asking both services", len(queries)) as advance:
         answers = ask(services, queries, seed=seed, advance=advance)
     for one in services:
@@ -145,34 +146,28 @@ def compare(
         evidence = _evidence(answers, prepared)
         report = _report(answers, evidence, prepared, seed)
     write_text(out / PAGE, to_explorer([report]))
+    count = len(pool.pairs)
     found = ServicesFound(
-        log=log.path.name,
-        card=made.card,
-        services=services,
-        answers=answers,
-        evidence=evidence,
-        data=data,
-        pool=data / "qrels" / f"{SPLIT}.qrels",
-        pairs=len(pool.pairs),
-        judged=len(pool.pairs) - len(pool.open),
-        prices=(),
-        needed=0,
-        policy=policy,
-    )
+        log.path.name, made.card, services, answers, evidence, data, policy, count,
+        judged=count - len(pool.open),
+    )  # fmt: skip
     return _planned(found, seed) if found.differs.any() else found
 
 
-def _named(address: str, arm: str, control: str, out: Path, cache: Path) -> NamedService:
-    """Read an address, or an arm's file that already exists."""
-    if address.endswith(".toml"):
-        return NamedService(Path(address), read_settings(Path(address), cache), there=True)
-    return NamedService(out / f"{arm}.toml", settings_of(address, control), there=False)
+def pool_in(data: Path) -> Path:
+    """Return the file of the pairs to judge in a folder of queries and documents."""
+    return data / "qrels" / f"{SPLIT}.qrels"
 
 
 def _written(data: Path, answers: PairedAnswers, card: str, seed: int) -> Pool:
     """Write queries in a drawn order, documents and the pool; earlier grades stay."""
-    before = data / "qrels" / f"{SPLIT}.qrels"
-    graded = _graded(judgements.read_pool(before)) if before.is_file() else {}
+    before = pool_in(data)
+    old = judgements.read_pool(before) if before.is_file() else Pool((), ())
+    graded = {
+        (pair.query_id, pair.doc_id): (pair, grade)
+        for pair, grade in zip(old.pairs, old.grades, strict=True)
+        if grade is not None
+    }
     by_id = {query.query_id: query for query in answers.queries}
     documents = answers.documents
     shown = _to_judge(answers)
@@ -191,17 +186,8 @@ def _written(data: Path, answers: PairedAnswers, card: str, seed: int) -> Pool:
         beir.write_queries(beside / "queries.jsonl", answers.queries)
         write_text(logs.beside(beside / "queries.jsonl"), card)
         (beside / "qrels").mkdir()
-        judgements.begin(beside / "qrels" / f"{SPLIT}.qrels", pool)
+        judgements.begin(pool_in(beside), pool)
     return pool
-
-
-def _graded(pool: Pool) -> dict[tuple[str, str], tuple[JudgingPair, int | None]]:
-    """Return the judged pairs of a pool with their grades."""
-    return {
-        (pair.query_id, pair.doc_id): (pair, grade)
-        for pair, grade in zip(pool.pairs, pool.grades, strict=True)
-        if grade is not None
-    }
 
 
 def _to_judge(answers: PairedAnswers) -> dict[str, set[str]]:

@@ -427,7 +427,7 @@ def watch(
     """
     from rich.live import Live
 
-    from harness.report.doc import render_terminal
+    from harness.report.doc import Printed
     from harness.shadow.stage import LogWatch
 
     look = LogWatch(
@@ -441,7 +441,7 @@ def watch(
     try:
         with Live(console=out, auto_refresh=False, vertical_overflow="crop") as shows:
             while True:
-                shows.update(render_terminal(screen(look.now(today()), top=top)), refresh=True)
+                shows.update(Printed(screen(look.now(today()), top=top)), refresh=True)
                 sleep(every)
     except KeyboardInterrupt:
         return said()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import combinations, product
 from pathlib import Path
 from string import ascii_lowercase
 from typing import TYPE_CHECKING, NamedTuple, cast
@@ -13,16 +13,15 @@ import numpy as np
 from ir_measures import Measure
 from numpy.typing import NDArray
 
-from harness.api.comparison import check_ids
+from harness.api.comparison import HIGHER, LOWER, MarkedMean, PaperTable, check_ids
 from harness.api.data import QrelsLike, RunLike, load_qrels, load_run
 from harness.core.errors import EvidenceError, UnknownName
 from harness.core.formats import to_csv
 from harness.core.names import checked
-from harness.core.printable import many, one_line
+from harness.core.printable import many
 from harness.core.run import Run
 from harness.measures.quality import score
 from harness.report import doc
-from harness.report.rounding import markdown, number
 from harness.stats.inference import Inference
 from harness.tables import significance
 
@@ -30,16 +29,10 @@ if TYPE_CHECKING:
     import pandas as pd
 
 Floats = NDArray[np.float64]
-HIGHER, LOWER = "†", "‡"
 USUAL = Inference(confidence=0.95, resamples=10_000, seed=20_260_101)
 """Of a table that looks around; gates and policies have no default."""
 COUNTED = "Judged", "Num"
 """Begin measures that count: no system is best by them, and none is tested."""
-LATEX = str.maketrans({
-    "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_",
-    "{": r"\{", "}": r"\}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",
-    "<": r"\textless{}", ">": r"\textgreater{}",
-})  # fmt: skip
 
 
 class SystemPair(NamedTuple):
@@ -169,43 +162,27 @@ class Table:
 
     def to_markdown(self) -> str:
         """Write the table; the best mean of each measure is bold."""
-        rows = [
-            ["", *map(markdown, self.measures)],
-            ["---", *["---:"] * len(self.measures)],
-            *([self._name(one), *self._cells(one, "**", "**")] for one in self.systems),
-        ]
-        body = "\n".join(f"| {' | '.join(row)} |" for row in rows)
-        return f"{markdown(self.caption)}\n\n{body}\n\n{markdown(self.note)}\n"
+        return self._paper().to_markdown()
 
     def to_latex(self) -> str:
         """Write a ``table`` for the package booktabs; the best mean of each measure is bold."""
-        rows = [
-            [_latex(self._name(one)), *self._cells(one, r"\textbf{", "}", latex=True)]
-            for one in self.systems
-        ]
-        return "\n".join([
-            r"\begin{table}",
-            r"\centering",
-            rf"\caption{{{_latex(self.caption)}}}",
-            rf"\begin{{tabular}}{{l{'r' * len(self.measures)}}}",
-            r"\toprule",
-            " & ".join(["", *map(_latex, self.measures)]).strip() + r" \\",
-            r"\midrule",
-            *(" & ".join(row) + r" \\" for row in rows),
-            r"\bottomrule",
-            r"\end{tabular}",
-            rf"\par\smallskip{{\footnotesize {_signs(_latex(self.note))}}}",
-            r"\end{table}",
-            "",
-        ])
+        return self._paper().to_latex()
+
+    def _paper(self) -> PaperTable:
+        best = {of: self.best(of) for of in self.measures}
+        rows: dict[str, list[MarkedMean]] = {}
+        for system, of in product(self.systems, self.measures):
+            name = system if self.baseline else f"{self.letter(system)} {system}"
+            mean = self.mean(system, of)
+            marked = MarkedMean(mean, self.mark(system, of), mean is not None and mean == best[of])
+            rows.setdefault(name, []).append(marked)
+        return PaperTable(self.caption, self.measures, rows, self.note, "no value")
 
     def doc(self) -> doc.Section:
         """Return the table as a document."""
-        rows = tuple(
-            (doc.Cell(self._name(one)), *map(doc.Cell, self._cells(one, "", "")))
-            for one in self.systems
-        )
-        shown = doc.TableBlock(self.caption, ("", *self.measures), rows)
+        paper = self._paper()
+        rows = [(name, *map(paper.cell, means)) for name, means in paper.rows.items()]
+        shown = doc.table(self.caption, ("", *self.measures), rows)
         return doc.Section("", (shown, doc.Text(self.note)))
 
     def __repr__(self) -> str:
@@ -215,22 +192,6 @@ class Table:
         from harness.report.html import fragment
 
         return fragment(self.doc().blocks)
-
-    def _name(self, system: str) -> str:
-        return system if self.baseline else f"{self.letter(system)} {system}"
-
-    def _cells(self, system: str, before: str, after: str, *, latex: bool = False) -> list[str]:
-        found = []
-        for of in self.measures:
-            mean, mark = self.mean(system, of), self.mark(system, of)
-            text = "no value" if mean is None else number(mean)
-            if mean is not None and mean == self.best(of):
-                text = f"{before}{text}{after}"
-            if latex:
-                text, mark = _signs(text), _signs(f"$^{{{mark}}}$" if mark.isascii() else mark)
-                mark = mark if mark != "$^{}$" else ""
-            found.append(text + (f" {mark}" if mark and mark.isascii() and not latex else mark))
-        return found
 
 
 def table(
@@ -365,16 +326,3 @@ def _tested(
             mean, size = float(apart.mean()), significance.effect_size(apart)
             tested.append(SystemPair(one, other, measure, len(shared), mean, size, value, value))
     return tested
-
-
-def _latex(text: str) -> str:
-    return one_line(text).translate(LATEX)
-
-
-def _signs(text: str) -> str:
-    return (
-        text
-        .replace(HIGHER, r"$^{\dagger}$")
-        .replace(LOWER, r"$^{\ddagger}$")
-        .replace("\N{MINUS SIGN}", "$-$")
-    )

@@ -92,6 +92,10 @@ def test_p_values_are_corrected_over_the_whole_table(board: Leaderboard) -> None
     p_values = np.array([one.p_value for one in board.differences.values()])
     assert list(board.corrected.values()) == adjusted(p_values).tolist()
     assert len(p_values) == 4
+    compared = {(r["arm"], r["measure"]): r for r in board.rows() if r["arm"] != board.control}
+    for key, one in board.differences.items():
+        ends = [compared[key][name] for name in ("difference", "low", "high")]
+        assert ends == [one.estimate.value, one.estimate.low, one.estimate.high]
     assert "(comparisons: 4)" in board.note
     assert "p below 0.05" in board.note
 

@@ -17,7 +17,7 @@ from harness.core.run import Row, Run, Status
 from harness.core.scores import Estimate, Scores
 from harness.report.explorer import to_explorer
 from harness.report.html import explore_link
-from harness.report.inputs import Apart, Latency, QueryStage, ReportInput
+from harness.report.inputs import Apart, Latency, ReportInput
 from harness.report.rounding import MINUS, number
 from tests.browser.watched import Watched
 from tests.make import report_inputs
@@ -139,7 +139,7 @@ def report(dataset: str = "small") -> ReportInput:
 def apart() -> Apart:
     """Take the loss apart: words lose 0.3 by order, vectors 0.5 by documents."""
     lost = f"q{LOST:03d}"
-    steps = QueryStage(0.0, -0.3), QueryStage(-0.5, 0.0)
+    steps = (0.0, -0.3), (-0.5, 0.0)
     stages = ("words", "vectors")
     return Apart("old", "new", "nDCG@10", stages, {lost: (0.9, 0.1)}, {lost: steps})
 
@@ -336,6 +336,11 @@ def test_a_query_shows_what_nobody_shows_its_measures_its_parts_and_its_times(pa
     times = panel.get_by_role("region", name="Times of this query").inner_text()
     assert "old\t2.00\t1.00\t3.00\t2.50" in times
     assert "new\t4.00\t4.00\t7.00\tnot asked again" in times
+    heads = panel.locator(".ranking h3").all_inner_texts()
+    assert [head.rpartition("; ")[2] for head in heads] == [
+        "2.00 ms in the race",
+        "4.00 ms in the race",
+    ]
 
 
 def test_the_worst_comes_first_and_all_are_counted(page: Page) -> None:

@@ -24,12 +24,11 @@ from harness.load.evidence import shown
 from harness.load.trial import Histogram
 from harness.report import trends
 from harness.report.explorer import to_explorer
-from harness.report.page import view
 from harness.report.trends import TrendEntry
 from tests.browser.watched import Watched
 from tests.make import report_inputs
-from tests.report import test_shadow as test_shadow_page
-from tests.report.test_load import load_report
+from tests.report import test_live
+from tests.report.test_live import load_report
 from tests.report.test_trends import entry
 
 pytestmark = pytest.mark.slow
@@ -46,7 +45,7 @@ def several() -> str:
     """Two data sets: three steps of a policy, with a load and earlier decisions; and no policy."""
     load = partial(shown, load_report(), "load.html")
     decided = replace(report_inputs.report("mail"), beside=(load,), history="trends.html")
-    return view.to_page([decided, report_inputs.compared_only("bare")])
+    return report_inputs.page_of(decided, report_inputs.compared_only("bare"))
 
 
 def open_on_all_sides() -> str:
@@ -61,18 +60,18 @@ def open_on_all_sides() -> str:
         ]
         return replace(decision, findings=tuple(said))
 
-    return view.to_page([report_inputs.rejudged(report_inputs.report("mail"), spoilt)])
+    return report_inputs.page_of(report_inputs.rejudged(report_inputs.report("mail"), spoilt))
 
 
 PAGES: Mapping[str, Callable[[], str]] = {
     "several": several,
     "open": open_on_all_sides,
-    "compared": lambda: view.to_page([report_inputs.compared_only("bare")]),
+    "compared": lambda: report_inputs.page_of(report_inputs.compared_only("bare")),
     "trends": lambda: trends.to_page({
         "toy": [entry(number) for number in range(1, 13)], "another": [entry(1)],
     }),
     "load": lambda: load_page.to_page(load_report()),
-    "shadow": lambda: test_shadow_page.page(test_shadow_page.found()),
+    "shadow": lambda: test_live.page(test_live.found()),
 }  # fmt: skip
 
 
@@ -238,7 +237,7 @@ def index(texts: tuple[str, ...], names: Callable[[str], str] = str) -> str:
     """Give the page of a decision: ``texts`` are queries and titles, ``names`` changes names."""
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(report_inputs, "HOSTILE", texts)
-        return view.to_page([everywhere(report_inputs.report("mail"), names, KEPT)])
+        return report_inputs.page_of(everywhere(report_inputs.report("mail"), names, KEPT))
 
 
 def explorer() -> str:
@@ -252,7 +251,7 @@ def reasons(length: str) -> str:
     decided = everywhere(
         report_inputs.report("mail").decisions, lambda text: text + length, (float, bool)
     )
-    return view.to_page([replace(report_inputs.report("mail"), decisions=decided)])
+    return report_inputs.page_of(replace(report_inputs.report("mail"), decisions=decided))
 
 
 def over_time() -> str:
@@ -279,8 +278,8 @@ def kept(text: str) -> str:
 
 def shadow() -> str:
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(test_shadow_page, "HOSTILE", utf8(ALL))
-        return test_shadow_page.page(test_shadow_page.found())
+        patched.setattr(test_live, "HOSTILE", utf8(ALL))
+        return test_live.page(test_live.found())
 
 
 PAGES_HOSTILE: Mapping[str, Callable[[], str]] = {

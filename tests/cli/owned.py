@@ -7,12 +7,15 @@ The commands are those of the program: a new path among their options is in one 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from functools import cache
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import typer
 
 from harness.cli import application
+from harness.clicks.credit import Click, ClickLog, ShownList
 from harness.core.folders import (
     COMPARISON,
     CONVERT,
@@ -158,3 +161,23 @@ def words_of(name: str, to: str) -> list[str]:
     """Give a command with all its words but the option that names its folder."""
     owns = OWNED[name]
     return [*(owns.command or name).split(), *(word.format(to) for word in owns.words)]
+
+
+CLICK_ARMS = ("fts5", "tantivy")
+CLICKED_AT = datetime(2026, 1, 2, tzinfo=UTC)
+
+
+def write_clicks(folder: Path, query: str, lists: int = 40, user: str = "u{}") -> None:
+    """Write the log; every second list is turned around, and each candidate's document clicked."""
+    folder.mkdir()
+    log = ClickLog(folder)
+    for at in range(lists):
+        documents = ("d00", "d01") if at % 2 else ("d01", "d00")
+        teams = (at % 2, 1 - at % 2)
+        log.add(
+            ShownList(
+                f"l{at}", CLICKED_AT, query, CLICK_ARMS, documents, teams, user=user.format(at)
+            )
+        )
+        log.add(Click(f"l{at}", "d00"))
+    log.close()

@@ -18,10 +18,8 @@ from unittest import mock
 import pytest
 
 from harness.cli.command import PANELS
-from harness.cli.exit_codes import PIPED
 from harness.core.folders import REPORT, RUN, mark
 from harness.corpus.beir import Beir
-from tests.cli import click_log
 from tests.cli.conftest import Harness
 from tests.cli.owned import (
     ADDS,
@@ -36,6 +34,7 @@ from tests.cli.owned import (
     leaves,
     paths,
     words_of,
+    write_clicks,
 )
 from tests.cli.owned import NEW as NEW_OWNED
 from tests.cli.test_inspect import SPACE
@@ -44,7 +43,6 @@ from tests.make import shadow_log as live_log
 from tests.make.damage import NAMES, PLANTED, holding
 from tests.make.desk import OVERLAP, make_panel, write_pool
 from tests.make.toy import Toy
-from tests.programs import PYTHON, Program
 
 pytestmark = pytest.mark.slow
 DATA = ("--dataset", "toy")
@@ -250,7 +248,7 @@ def world(measured: Toy, tmp_path_factory: pytest.TempPathFactory) -> Toy:
     }.items():
         (root / name).parent.mkdir(exist_ok=True)
         (root / name).write_text(text)
-    click_log.write(root / "clicks", Beir(root / "beir", "test").queries()[0].text)
+    write_clicks(root / "clicks", Beir(root / "beir", "test").queries()[0].text)
     live_log.write(project, root / "log")
     write_pool(root)
     make_panel(root)
@@ -360,25 +358,6 @@ def test_the_json_of_a_command_can_be_read(shell: Shell, tmp_path: Path, name: s
         assert [json.loads(one)["error"]["message"] in told for one in values] == [True], said
     else:
         json.loads(said.text)
-
-
-@pytest.mark.sampled(6)
-@pytest.mark.parametrize("name", sorted(set(WORKS) - SERVES))
-def test_a_reader_that_leaves_ends_a_command_in_silence(
-    shell: Shell, tmp_path: Path, name: str
-) -> None:
-    if name.endswith(" serve"):
-        return
-    copied = shutil.copytree(shell.folder, tmp_path / "project", symlinks=True)
-    reads, writes = os.pipe()
-    os.close(reads)
-    words = [*PYTHON, *name.split(), *filled(WORKS[name])]
-    with Program(words, cwd=copied, stdout=writes, stderr=subprocess.PIPE) as running:
-        os.close(writes)
-        _, said = running.communicate()
-    assert "Traceback" not in said
-    assert "roken pipe" not in said
-    assert running.returncode == PIPED or "error: " in said, said
 
 
 def ends_well(shell: Shell, name: str, words: list[str], *, verdict: bool) -> Said:

@@ -9,21 +9,18 @@ from zlib import crc32
 
 import pytest
 
-from harness.core.errors import DatasetError, EvidenceError
+from harness.core.errors import DatasetError
 from harness.core.formats import json_file
 from harness.corpus import card, judgements, trec
 from harness.corpus.judgements import SNIPPET, Pool
 from harness.corpus.runs import read_run
-from harness.judge import pool
 from harness.judge.judge import judge, merge
 from harness.judge.panel import own_file
-from harness.judge.pool import Compared
 from harness.serve import pages
 from harness.stats.inference import Inference
 from tests.cli.conftest import Harness, Said
 from tests.make.desk import write_pool
 from tests.make.toy import CANDIDATE, CONTROL, Toy
-from tests.source import ROOT
 
 pytestmark = pytest.mark.slow
 
@@ -186,17 +183,6 @@ def test_people_decide_and_the_machine_describes(
     assert typed(harness, "--margin", "0.15").code == 3, "the machine alone would pass"
 
 
-def test_a_rule_labels_a_pool(project: Toy, harness: Harness) -> None:
-    write_pool(project.root)
-    rule = ROOT / "examples/judge/overlap.toml"
-    said = harness("judge", "pool.qrels", "--machine", rule, "--out", "m.jsonl")
-    assert said.code == 0, said
-    assert "overlap: 4 labels in m.jsonl, 4 pairs judged now for 0.0000 with 0 retries" in said.out
-    assert "  grade 0: 2\n  grade 1: 2\n" in said.out
-    assert len(judgements.read_labels(project.root / "m.jsonl")) == 4
-    assert (project.root / ".cache" / "judges" / "overlap").is_dir()
-
-
 ADA, BEN = "pool.ada.qrels", "pool.ben.qrels"
 
 
@@ -241,16 +227,6 @@ PAIR = ("--control", CONTROL, "--candidate", CANDIDATE, "--measure", "nDCG@10")
 def sample(harness: Harness, to: Path, size: str = "40", *more: str) -> Said:
     words = (*PAIR, "--order", "sample", "--size", size, "--out", to, *more)
     return harness("pool", "--dataset", "toy", *words)
-
-
-@pytest.fixture
-def begun_sampling(project: Toy, harness: Harness, judged: Judgements) -> Path:
-    path = project.root / "pool.qrels"
-    said = sample(harness, path)
-    assert said.code == 0, said
-    assert "unjudged hits of" in said.out
-    assert judged
-    return path
 
 
 def page(path: Path) -> str:
@@ -298,15 +274,3 @@ def quality(project: Toy) -> dict[str, str]:
     (found,) = (one for one in step["findings"] if one["gate"] == "Quality")
     assert isinstance(found, dict)
     return found
-
-
-def test_of_runs_that_changed_nothing_is_added(project: Toy, begun_sampling: Path) -> None:
-    made = judgements.read_pool(begun_sampling)
-    file = pool.beside(begun_sampling)
-    now = pool.runs_of(project.layout, Compared(CONTROL, CANDIDATE, "nDCG@10"))
-    file.write_text(file.read_text().replace(now[0], "0" * 64))
-    for pair in made.pairs:
-        judgements.regrade(begun_sampling, pair, None, 0)
-    assert "was run anew, and other hits would be drawn" in page(begun_sampling)
-    with pytest.raises(EvidenceError, match="Make a new pool"):
-        pool.following(begun_sampling)

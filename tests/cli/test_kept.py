@@ -14,7 +14,6 @@ import pytest
 from mcp import Client
 from mcp.server.lowlevel import Server
 
-from benchmarks.moving_folders import moved
 from harness.cli.folders import AFTER, BEFORE, around
 from harness.core.errors import IndexNotReady
 from harness_engines import registry as arms
@@ -130,16 +129,6 @@ def test_over_stdio_a_client_sees_the_folder_as_it_is(
     monkeypatch.chdir(root.parent)
     with connected(command(stack), "", BOUNDED_S) as to:
         check(to, stack, root)
-
-
-@pytest.mark.slow
-@pytest.mark.sampled(1)
-@pytest.mark.parametrize("minutes", [0.05, 0.5])
-def test_served_folders_answer_rightly_while_their_files_change(minutes: float) -> None:
-    tally = moved(minutes, seed=2)
-    assert tally.wrong == []
-    assert tally.offered == set(tally.calls)
-    assert len(tally.offered) == len(ARMS)
 
 
 REST = "Nothing of it matters here. " * 40

@@ -6,7 +6,6 @@ import ast
 import re
 import shlex
 import shutil
-import sys
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -202,43 +201,3 @@ def test_a_migration_is_begun_by_the_remedy(project: Toy, harness: Harness) -> N
     (begin,) = printed(harness("migrate", "status"))
     typed(harness, begin, VALUE=CONTROL)
     assert harness("migrate", "status").code == 0
-
-
-EXECUTED = {
-    **dict.fromkeys(
-        ("stage prepare", "stage index", "stage score", "stage compare", "gate"),
-        ("the file that it makes is missing", "test_what_is_missing_is_made_by_the_remedy"),
-    ),
-    "stage replay": ("an arm has no run", "test_a_run_that_is_missing_is_made_by_the_remedy"),
-    "race": ("no race was run", "test_a_race_that_is_missing_is_run_by_the_remedy"),
-    **dict.fromkeys(
-        ("pool", "judge", "labels"),
-        ("unjudged hits leave a gate open", "test_what_remains_is_drawn_judged_and_taken_in"),
-    ),
-    **dict.fromkeys(
-        ("policy pin", "report", "history add"),
-        ("a decision without a pin, a page or a history",
-         "test_a_decision_is_pinned_reported_and_kept_by_what_is_printed"),
-    ),
-    "migrate begin": ("no migration", "test_a_migration_is_begun_by_the_remedy"),
-    "sign": ("a decision is unsigned", "test_who_signed_is_told"),
-}  # fmt: skip
-"""State in which a printed command is executed, and the test that does."""
-
-
-def table() -> Iterator[str]:
-    """Yield each command that is printed, the state in which it is executed, and by what test."""
-    for command in sorted({" ".join(one.words) for one in REMEDIES}):
-        known = (of for name, of in EXECUTED.items() if f"{command} ".startswith(f"{name} "))
-        state, test = next(known, ("", "checked against the command line alone"))
-        yield f"harness {command} | {state} | {test}"
-
-
-def test_each_test_of_the_table_is_there() -> None:
-    folder = (ROOT / "tests" / "cli").glob("test_*.py")
-    whole = "".join(path.read_text(encoding="utf-8") for path in folder)
-    assert not [test for _, test in EXECUTED.values() if f"def {test}(" not in whole]
-
-
-if __name__ == "__main__":
-    sys.stdout.write("".join(f"{line}\n" for line in table()))

@@ -69,21 +69,6 @@ def test_a_policy_of_steps_needs_neither_control_nor_arms(project: Toy, harness:
     assert (project.root / "out" / "runs" / "tantivy.trec").is_file()
 
 
-@pytest.mark.slow
-def test_a_page_says_what_was_searched(project: Toy, harness: Harness) -> None:
-    chosen = ("--dataset", "beir", "--fields", "text", "--forms", "--control", "fts5")
-    assert harness(*RUN, *chosen).code == 0
-    (about,) = json.loads((project.root / "out" / "decision.json").read_text())["datasets"]
-    assert about["provenance"]["fields"] == ["text"]
-    assert {"form-natural-language", "identifier"} < set(about["quality"]["slices"])
-    assert (
-        '<bdi>searched in</bdi></th><td data-label="value"><bdi>text</bdi>'
-        in (project.root / "out" / "index.html").read_text()
-    )
-    corpus = project.root / "out" / "work" / "build" / "beir" / "data" / "corpus.jsonl"
-    assert {json.loads(line)["title"] for line in corpus.read_text().splitlines()} == {""}
-
-
 REPRO = ("repro", "--no-run-cache")
 
 
@@ -101,15 +86,6 @@ def asked(project: Toy, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]
 
     monkeypatch.setattr(oneshot, "_dvc", dvc)
     return heard
-
-
-def test_the_decision_is_printed(asked: list[tuple[str, ...]], harness: Harness) -> None:
-    said = harness("demo")
-    assert said.code == 0
-    assert "tantivy    PROMOTE  fts5 -> tantivy" in said.out
-    assert "Nothing to do: everything is up to date." in said.out
-    assert "reports/index.html" in said.out
-    assert REPRO in asked
 
 
 @pytest.mark.parametrize("other", [False, True], ids=["the same", "another"])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 from io import StringIO
 from pathlib import Path
 
@@ -13,13 +12,13 @@ from rich.console import Console
 
 from harness.cli.project import Project
 from harness.clicks.credit import Click, ClickLog, ShownList
-from harness.report.doc import render_terminal
+from harness.report.doc import Printed
 from harness.shadow.commands import FOLDER, log_folder, screen, today
 from harness.shadow.summary import LogState
 from harness_engines import registry as arms
 from harness_engines.stacks.agent_mail.pipeline.plan import KillSwitch
-from tests.cli import click_log
 from tests.cli.conftest import Harness
+from tests.cli.owned import CLICK_ARMS, CLICKED_AT, write_clicks
 from tests.make import shadow_log as live_log
 from tests.make.shadow_records import WATCH
 from tests.make.toy import NAME, Toy
@@ -63,18 +62,6 @@ def test_questions_are_run_and_then_watched(harness: Harness, tmp_path: Path) ->
     assert "54" in harness("shadow", "watch", tmp_path / "log").out
 
 
-def test_questions_of_a_file_are_run(harness: Harness, tmp_path: Path) -> None:
-    (tmp_path / "asked.jsonl").write_text('{"_id": "a", "text": "bolo"}\n')
-    settings = tmp_path / "shadow.toml"
-    shown = (WATCH.parent / "shadow.toml").read_text(encoding="utf-8")
-    settings.write_text(shown.replace("rate = 1000000", "rate = 0"))
-    words = ("--out", tmp_path / "log", "--shadow-settings", settings)
-    said = harness("shadow", "run", *ARMS, *words, "--queries", tmp_path / "asked.jsonl")
-    assert said.code == 3
-    assert "1 query" in said.out
-    assert "0 attempts" in said.out
-
-
 def test_what_is_watched_is_printed_once_where_nobody_looks(harness: Harness, log: Path) -> None:
     said = harness("shadow", "watch", log)
     assert said.code == 0
@@ -107,16 +94,6 @@ def test_what_diverged_is_asked_again(harness: Harness, log: Path) -> None:
     assert re.search(r"(\d+) queries diverged: 1 fixed, (\d+) still diverges, 0 changed", said.out)
     assert "the control itself" not in said.out
     assert live_log.MENDED not in said.out
-
-
-def test_what_is_accepted_does_not_stand_in_the_way(harness: Harness, log: Path) -> None:
-    again = harness("shadow", "replay", log, *ARMS)
-    classes = set(re.findall(r"\b(reorder|tie_order|overlap|truncation|expansion)\b", again.out))
-    for kind in classes:
-        accept(harness, "--class", kind)
-    said = harness("shadow", "replay", log, *ARMS)
-    assert said.code == 0
-    assert said.out.splitlines()[-1] == "0 block the next step."
 
 
 def test_the_report_is_a_page_and_json(harness: Harness, log: Path, project: Toy) -> None:
@@ -155,21 +132,9 @@ def test_what_is_wrong_is_one_line(
     assert re.search(says, harness("shadow", *typed).error)
 
 
-def test_a_torn_and_a_foreign_line(harness: Harness, log: Path) -> None:
-    last = max(log.glob("observations.*"))
-    whole = last.read_bytes()
-    last.write_bytes(whole + b'{"format":1,"num')
-    assert harness("shadow", "watch", log).code == 0
-    last.write_bytes(whole + b"{}\n")
-    line = whole.count(b"\n") + 1
-    assert (
-        f"{last.name}:{line}: the line does not start with" in harness("shadow", "watch", log).error
-    )
-
-
 def printed(shown: LogState, width: int, *, top: int = 10) -> str:
     said = StringIO()
-    Console(file=said, width=width, highlight=False).print(render_terminal(screen(shown, top=top)))
+    Console(file=said, width=width, highlight=False).print(Printed(screen(shown, top=top)))
     return said.getvalue()
 
 
@@ -197,13 +162,13 @@ def test_a_log_is_where_a_shadow_can_be(
 
 def test_a_log_says_whom_users_prefer(project: Toy, harness: Harness) -> None:
     folder = project.root / "clicks"
-    click_log.write(folder, "red")
+    write_clicks(folder, "red")
     log = ClickLog(folder)
-    alone = ShownList("x", click_log.AT, "red", ("fts5",), ("d00",), (0,))
-    failed = ShownList("y", click_log.AT, "red", click_log.ARMS, ("d00",), (0,), "tantivy: down")
-    unknown = ShownList("z", click_log.AT, "red", click_log.ARMS, ("d00",), (0,))
+    alone = ShownList("x", CLICKED_AT, "red", ("fts5",), ("d00",), (0,))
+    failed = ShownList("y", CLICKED_AT, "red", CLICK_ARMS, ("d00",), (0,), "tantivy: down")
+    unknown = ShownList("z", CLICKED_AT, "red", CLICK_ARMS, ("d00",), (0,))
     robot = [
-        ShownList(f"r{at}", click_log.AT, "red", click_log.ARMS, ("d00",), (0,), user="robot")
+        ShownList(f"r{at}", CLICKED_AT, "red", CLICK_ARMS, ("d00",), (0,), user="robot")
         for at in range(61)
     ]
     records: tuple[ShownList | Click, ...] = (alone, failed, unknown, *robot, Click("none", "d00"))
@@ -220,19 +185,3 @@ def test_a_log_says_whom_users_prefer(project: Toy, harness: Harness) -> None:
     assert "1 list is left out: its user is unknown" in said.out
     assert "1 list was shown while mixing was off" in said.out
     assert "1 click is on no list or document of the log" in said.out
-
-
-def test_only_an_operator_switches_mixing_on(project: Toy, harness: Harness) -> None:
-    shutil.copy(WATCH.parent / "mail.toml", project.root / "mail.toml")
-    move = ("migrate", "interleave", "--reason", "two weeks", "--at", "moved")
-    assert "has not begun" in harness(*move, "--arms", "fts5,tantivy").error
-    harness("migrate", "begin", "--serving", "fts5", "--at", "moved", "--policy", "mail.toml")
-    assert "name two arms or more" in harness(*move, "--arms", "fts5").error
-    assert "is not a name of an arm" in harness(*move, "--arms", "fts5,../x").error
-    said = harness(*move, "--arms", "fts5,tantivy")
-    assert "on: users see lists of fts5, tantivy" in said.out
-    status = ("migrate", "status", "--at", "moved", "--policy", "mail.toml", "--dataset", "toy")
-    assert "interleaved" in harness(*status).out
-    assert "two weeks" in harness(*status).out
-    assert "off: users see the list" in harness(*move, "--arms", "none").out
-    assert "two weeks" not in harness(*status).out

@@ -86,8 +86,7 @@ ONLY_HELP = {
 MAKES = {"python benchmarks/documents.py pdf": "a folder that the next lines of its page read"}
 """Scripts that are always run, and what they make."""
 PACKAGE = "tests/test_package.py"
-POST = "tests/cli/test_mail_server.py"
-SHADOW_SERVERS = "tests/cli/test_shadow_servers.py"
+SERVES = "tests/cli/test_servers.py"
 GUIDES = "tests/docs/test_guides.py"
 POSTGRES = "tests/engines/test_postgres.py"
 LUCENE = "tests/engines/test_lucene.py"
@@ -109,11 +108,11 @@ ELSEWHERE = {
     "harness import ir-datasets": "tests/pipeline/test_imports.py",
     "harness load --dataset python-docs --arm fts5 --arm tantivy --find": LOADS,
     "harness docs serve": "tests/cli/test_kept.py",
-    "harness mail-server": POST,
-    "harness run --dataset agent-mail --arms mail-fts5,examples/remote_mcp/over-stdio.toml": POST,
+    "harness mail-server": SERVES,
+    "harness run --dataset agent-mail --arms mail-fts5,examples/remote_mcp/over-stdio.toml": SERVES,
     "harness serve": "tests/serve/test_application.py",
-    "harness shadow receive": SHADOW_SERVERS,
-    "harness shadow mcp": SHADOW_SERVERS,
+    "harness shadow receive": SERVES,
+    "harness shadow mcp": SERVES,
     "harness run --dataset python-docs --arms fts5,examples/http_engine/over_http.toml": GUIDES,
     "python examples/http_engine/server.py": GUIDES,
     "harness run --dataset python-docs --arms fts5,examples/http_engine/http.toml": GUIDES,

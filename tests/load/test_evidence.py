@@ -30,7 +30,7 @@ from harness.policy.looks import looks
 from tests.load.test_stage import in_here, loaded
 from tests.make import gate_inputs
 from tests.make.toy import GATES, HEAD, STEP, Toy
-from tests.report.test_load import MS, trial
+from tests.report.test_live import MS, trial
 
 WANTED = LoadRequest(("fts5", "tantivy"), (40.0,), None, {}, "harness load")
 NARROW = HEAD.replace("attempts = 10", "attempts = 1")

@@ -19,7 +19,9 @@ from harness.core.gate import Cause, Finding, StepDecision, Verdict
 from harness.core.records import Document, Judgement, Qrels, Query
 from harness.core.run import Row, Run, Status
 from harness.core.scores import Estimate, Paired, Scores
+from harness.report import html
 from harness.report.inputs import Latency, PolicyName, Provenance, ReportInput
+from harness.report.page.view import document
 
 SHA = "3f0c" * 16
 SEED = 20261121
@@ -68,6 +70,11 @@ def documents() -> Mapping[str, Document]:
         title = f"{hostile} {text_of(rng, 4)}".strip()
         found[doc_id] = Document(doc_id, title, f"{text_of(rng, 60)} {hostile}")
     return found
+
+
+def page_of(*reports: ReportInput) -> str:
+    """Write the page of decisions, with its script."""
+    return html.to_page(document(reports), scripted=True)
 
 
 def lookup(ids: frozenset[str]) -> Mapping[str, Document]:

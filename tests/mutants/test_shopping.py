@@ -21,7 +21,7 @@ from harness.pipeline.replay import replay
 from harness.pipeline.verify import verify
 from harness.replay import drive
 from harness.replay.drive import TimedOutcome, observe
-from harness.report.page.custody import lines
+from harness.report.page.tables import kept_lines
 from harness_engines.stacks.text.tantivy import TantivySearcher
 from tests.make.forging import HONEST, blocking, measure
 from tests.make.toy import CANDIDATE, GATES, HEAD, NAME, STEP, Toy
@@ -68,7 +68,7 @@ def trim(project: Toy) -> int:
 def kept(project: Toy) -> tuple[str, ...]:
     """Give what the first screen says of how the evidence was kept."""
     subject = project.project.subject(NAME)
-    return lines(stored(project.layout, subject).kept)
+    return tuple(kept_lines(stored(project.layout, subject).kept))
 
 
 @pytest.mark.slow

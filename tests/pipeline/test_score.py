@@ -43,7 +43,6 @@ from harness.pipeline.score import (
     write_partitioned,
 )
 from harness.report.explorer_stages import Decomposed
-from harness.report.inputs import QueryStage
 from harness.stats.inference import Inference
 from tests.make import gate_inputs
 from tests.make.runs import qrels_of, random_case, scores_of
@@ -311,4 +310,4 @@ def test_what_is_kept_is_read_again(tmp_path: Path) -> None:
     ]  # fmt: skip
     assert first.stages == ("words",)
     assert first.values == {"q1": (0.75, 0.5), "q2": (0.5, 0.625)}
-    assert first.steps == {"q1": (QueryStage(-0.25, 0.0),), "q2": (QueryStage(0.0, 0.125),)}
+    assert first.steps == {"q1": ((-0.25, 0.0),), "q2": ((0.0, 0.125),)}

@@ -15,16 +15,15 @@ from harness.report import ci, trends
 from harness.report import decision as decision_json
 from harness.report.doc import Section, to_json, to_markdown
 from harness.report.explorer import to_explorer
-from harness.report.inputs import ReportInput, Trust
+from harness.report.inputs import Pinned, ReportInput, Since
 from harness.report.page import view
-from harness.report.page.custody import Pinned, Since
 from harness.shadow import page as shadow_page
 from tests.make import report_inputs
 from tests.make.report_inputs import data_of
 from tests.report import test_cards as cards
 from tests.report import test_decision as decision
-from tests.report import test_shadow as shadow
-from tests.report.test_load import load_report
+from tests.report import test_live as shadow
+from tests.report.test_live import load_report
 from tests.report.test_trends import entry
 from tests.source import ROOT
 
@@ -38,7 +37,7 @@ def decided() -> ReportInput:
     kept = replace(cards.KEPT, pinned=pinned, since=since, number=5, raced=True, earlier=("race",))
     return replace(
         report_inputs.report("mail"),
-        trust=Trust(load_policy(ROOT / "policy" / "migration.toml")),
+        judged_by=load_policy(ROOT / "policy" / "migration.toml"),
         custody=kept,
         dependence={"tantivy": {"nDCG@10": cards.WORTH}},
     )

@@ -12,9 +12,12 @@ from harness.core.scores import Dependence, Estimate
 from harness.gates.base.rules import Where
 from harness.policy.looks import Looks
 from harness.report.doc import Bar
+from harness.report.inputs import Custody, JudgementCoverage, Pinned
 from harness.report.page.cards import (
     BEYOND,
     EDGE,
+    HOPELESS,
+    RemainingWork,
     Tone,
     allowed,
     answer,
@@ -22,10 +25,10 @@ from harness.report.page.cards import (
     because,
     card,
     headline,
+    remains,
     tone,
 )
-from harness.report.page.custody import Custody, JudgementCoverage, Pinned, lines
-from harness.report.page.remains import HOPELESS, RemainingWork, remains
+from harness.report.page.tables import kept_lines
 from harness.report.rounding import MINUS
 from tests.make import report_inputs
 
@@ -279,14 +282,15 @@ KEPT = Custody(
     ],
 )
 def test_the_pin_is_the_second(pinned: Pinned | None, says: str) -> None:
-    assert lines(replace(KEPT, pinned=pinned))[1].startswith(says)
+    assert [*kept_lines(replace(KEPT, pinned=pinned))][1].startswith(says)
 
 
 def test_looks_are_the_last() -> None:
-    assert lines(KEPT)[-2] == "Every step is judged for the first time."
+    assert [*kept_lines(KEPT)][-2] == "Every step is judged for the first time."
     earlier = (("2026-02-01", "promote"), ("2026-02-02", "hold"), ("2026-02-03", "hold"))
     fourth = Looks(2, 4, 2, 0.1, ("another race",), earlier)
-    assert lines(replace(KEPT, number=5, looks={"a": FIRST, "tantivy": fourth}))[-1] == (
+    again = replace(KEPT, number=5, looks={"a": FIRST, "tantivy": fourth})
+    assert [*kept_lines(again)][-1] == (
         "tantivy: 4th look (2 at results, 4 at times, 2 of them races that no gate judged; the"
         " larger counts). Earlier outcomes: promote on 2026-02-01, hold 2 times, last on"
         " 2026-02-03. Changed since the last look: another race."

@@ -5,9 +5,7 @@ from __future__ import annotations
 import io
 import json
 import math
-import os
 import re
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -15,20 +13,21 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from harness.core.scores import Estimate
-from harness.report import rounding, svg
+from harness.report import rounding
 from harness.report.doc import (
     CodeBlock,
     Figure,
     Items,
     Num,
+    Printed,
     Section,
     Text,
-    render_terminal,
     table,
     to_json,
     to_markdown,
 )
 from harness.report.rounding import minute, snippet
+from tests.report.golden import DOCUMENTS, FOLDER, digests
 
 LONG = "a text that is much wider than eighty columns, " * 4
 DOC = Section(
@@ -53,7 +52,7 @@ DOC = Section(
 def printed(*, width: int | None = None) -> str:
     text = io.StringIO()
     console = Console(file=text, width=width, force_terminal=width is not None, soft_wrap=True)
-    console.print(render_terminal(DOC))
+    console.print(Printed(DOC))
     return re.sub(r"\x1b\[[\d;]*m", "", text.getvalue())
 
 
@@ -93,7 +92,7 @@ def test_a_terminal_is_not_overrun() -> None:
 def test_no_text_commands_a_terminal() -> None:
     text = io.StringIO()
     Console(file=text, force_terminal=True).print(
-        render_terminal(Section("[bold]\x1b[31mred", (Text("\x1b]0;x\x07"),)))
+        Printed(Section("[bold]\x1b[31mred", (Text("\x1b]0;x\x07"),)))
     )
     assert "\x1b[31m" not in text.getvalue()
     assert "\x1b]" not in text.getvalue()
@@ -120,48 +119,29 @@ NAN, INF = float("nan"), float("inf")
 @pytest.mark.parametrize(
     ("value", "text"),
     [
-        (0.0, "0"),
-        (-0.0, "0"),
-        (0.41237, "0.4124"),
-        (-0.02, "\N{MINUS SIGN}0.0200"),
-        (0.00001, "1.0e\N{MINUS SIGN}05"),
-        (1.23456, "1.235"),
-        (12345.6, "12,345.6"),
-        (1.6e-18, "0"),
-        (NAN, "not defined"),
-        (INF, "not defined"),
-        (None, "not defined"),
+        (0.0, "0"), (-0.0, "0"), (0.41237, "0.4124"), (-0.02, "\N{MINUS SIGN}0.0200"),
+        (0.00001, "1.0e\N{MINUS SIGN}05"), (1.23456, "1.235"), (12345.6, "12,345.6"),
+        (1.6e-18, "0"), (NAN, "not defined"), (INF, "not defined"), (None, "not defined"),
     ],
-)
+)  # fmt: skip
 def test_numbers(value: float | None, text: str) -> None:
     assert rounding.number(value) == text
 
 
 @pytest.mark.parametrize(
     ("value", "text"),
-    [
-        (0.0, "< 0.0001"),
-        (0.00005, "< 0.0001"),
-        (0.0001, "0.0001"),
-        (0.25, "0.2500"),
-        (None, ""),
-        (NAN, ""),
-    ],
-)
+    [(0.0, "< 0.0001"), (0.00005, "< 0.0001"), (0.0001, "0.0001"), (0.25, "0.2500"),
+     (None, ""), (NAN, "")],
+)  # fmt: skip
 def test_a_p_value_is_never_0(value: float | None, text: str) -> None:
     assert rounding.p_value(value) == text
 
 
 @pytest.mark.parametrize(
     ("value", "text"),
-    [
-        (523_456.0, "0.523"),
-        (1.0e6, "1.00"),
-        (12_345_678.0, "12.3"),
-        (1.5e9, "1,500"),
-        (NAN, "not defined"),
-    ],
-)
+    [(523_456.0, "0.523"), (1.0e6, "1.00"), (12_345_678.0, "12.3"), (1.5e9, "1,500"),
+     (NAN, "not defined")],
+)  # fmt: skip
 def test_times_are_milliseconds(value: float, text: str) -> None:
     assert rounding.milliseconds(value) == text
 
@@ -225,15 +205,16 @@ def test_a_moment_is_written_to_the_minute(moment: str, shown: str) -> None:
     assert minute(moment) == shown
 
 
-HOMES = ("HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME")
+@pytest.mark.slow
+@pytest.mark.usefixtures("undrawn")
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_a_document_says_what_it_said(name: str) -> None:
+    kept = (FOLDER / f"{name}.json").read_text(encoding="utf-8")
+    assert to_json(DOCUMENTS[name]()) + "\n" == kept, "python -m tests.report.golden, and look"
 
 
-def settled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, **env: str) -> str:
-    """Give the folder that is chosen where these variables are set."""
-    for name in (*HOMES, svg.FONTS):
-        monkeypatch.delenv(name, raising=False)
-    for name, value in {"TMPDIR": str(tmp_path), **env}.items():
-        monkeypatch.setenv(name, value)
-    monkeypatch.setattr("tempfile.tempdir", None)
-    svg.settle()
-    return os.environ.get(svg.FONTS, "")
+@pytest.mark.slow
+@pytest.mark.usefixtures("undrawn")
+def test_what_is_too_large_to_keep_has_the_digest_that_it_had() -> None:
+    """Explorer, report.md, decision.json and junit.xml."""
+    assert digests() == json.loads((FOLDER / "digests.json").read_text(encoding="utf-8"))

@@ -20,7 +20,7 @@ from harness.measures.decompose import decompose
 from harness.report.explorer import hits, to_explorer, values
 from harness.report.explorer_stages import holds, stages
 from harness.report.html import explore_link
-from harness.report.inputs import Apart, QueryStage, ReportInput
+from harness.report.inputs import Apart, ReportInput
 from harness.report.page.tables import DEPTH
 from harness.report.rounding import for_json
 from tests.make import report_inputs
@@ -191,7 +191,7 @@ def apart(**change: Any) -> Apart:  # noqa: ANN401  any field
     sides = [report.arms[arm].scores["nDCG@10"].by_query for arm in ARMS]
     ids = [query_id for query_id in ("q09", "q02") if all(query_id in side for side in sides)]
     values = {q: (for_json(sides[0][q]), for_json(sides[1][q])) for q in ids}
-    steps = {q: (QueryStage(0.1 * at, 0.0), QueryStage(-0.2, 0.05)) for at, q in enumerate(ids)}
+    steps = {q: ((0.1 * at, 0.0), (-0.2, 0.05)) for at, q in enumerate(ids)}
     made = Apart(*ARMS, "nDCG@10", ("lexical", "fused"), values, steps)  # type: ignore[arg-type]
     return replace(made, **change)
 

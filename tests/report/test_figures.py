@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import replace
+from typing import Any
 from xml.etree import ElementTree as ET
 
 import numpy as np
@@ -19,10 +20,10 @@ from harness.core.scores import Estimate, Paired
 from harness.gates import quality
 from harness.measures.quality import score
 from harness.policy.load import load_policy
-from harness.report.inputs import ReportInput, Trust
-from harness.report.page import figures, forest
-from harness.report.page.figures import latency_curves
-from harness.report.page.forest import ForestGroup, of_means, of_ratios, of_slices
+from harness.report.doc import TableBlock
+from harness.report.inputs import ReportInput
+from harness.report.page import figures
+from harness.report.page.figures import ForestGroup, bounds, forest, latency_curves
 from harness.report.page.tables import furthest, instead_of, move, movers, unjudged
 from harness.report.rounding import MINUS
 from harness.report.svg import BETTER, MUTED, PAPER, WORSE
@@ -77,7 +78,7 @@ def marks(svg: str) -> list[tuple[str, str]]:
 
 def test_more_quality_is_better_and_across_is_hollow() -> None:
     rows = {"better": ABOVE, "across": ACROSS, "worse": BELOW}
-    svg = drawn(forest.differences("x", "about", [ForestGroup("by slice", rows)]))
+    svg = drawn(forest("x", "about", [ForestGroup("by slice", rows)], ratio=False))
     assert marks(svg) == [(BETTER, BETTER), (PAPER, MUTED), (WORSE, WORSE)]
     assert "+0.2000" in svg
     assert "[0.1000, 0.3000]" in svg
@@ -85,7 +86,7 @@ def test_more_quality_is_better_and_across_is_hollow() -> None:
 
 def test_less_time_is_better() -> None:
     rows = {"faster": FASTER, "alike": ALIKE, "slower": SLOWER}
-    svg = drawn(forest.ratios("x", "about", [ForestGroup("tantivy", rows)]))
+    svg = drawn(forest("x", "about", [ForestGroup("tantivy", rows)], ratio=True))
     assert marks(svg) == [(BETTER, BETTER), (PAPER, MUTED), (WORSE, WORSE)]
 
 
@@ -95,11 +96,11 @@ def test_odd_numbers_and_hostile_names_can_be_drawn() -> None:
         "\x00 \u202e שלום": Estimate(0.0, 0.0, 0.0, 2),
         "x" * 500: Estimate(1e-9, 1e-9, 1e-9, 2),
     }
-    for make in (forest.differences, forest.ratios):
-        svg = drawn(make("x", "<script>", [ForestGroup("</script>", rows)]))
+    for ratio in (False, True):
+        svg = drawn(forest("x", "<script>", [ForestGroup("</script>", rows)], ratio=ratio))
         assert "<script" not in svg
         assert not re.search(r"\b(nan|inf)\b", svg)
-        assert svg == make("x", "<script>", [ForestGroup("</script>", rows)])
+        assert svg == forest("x", "<script>", [ForestGroup("</script>", rows)], ratio=ratio)
 
 
 STEP = "hybrid"
@@ -110,24 +111,24 @@ def shipped(step: str = STEP) -> ReportInput:
     made = report()
     policy = load_policy(ROOT / "policy" / "migration.toml")
     evidence = {step: next(iter(made.evidence.values()))}
-    return replace(made, trust=Trust(policy), evidence=evidence)
+    return replace(made, judged_by=policy, evidence=evidence)
 
 
 def test_every_gate_of_a_step_gives_its_row_a_bound() -> None:
-    assert of_means(shipped(), STEP) == {"RR@10": (-0.02,)}
-    assert of_slices(shipped(), STEP) == {"natural-language": (0.03,), "identifier": (-0.03,)}
-    assert of_ratios(shipped("tantivy"), "tantivy") == {"p50": (2.0,), "p95": (3.0,)}
+    by_measure, by_slice, _ = bounds(shipped(), STEP)
+    assert by_measure == {"RR@10": (-0.02,)}
+    assert by_slice == {"natural-language": (0.03,), "identifier": (-0.03,)}
+    assert bounds(shipped("tantivy"), "tantivy")[2] == {"p50": (2.0,), "p95": (3.0,)}
 
 
 def test_a_bound_on_both_sides_is_two() -> None:
     made = shipped()
-    assert made.trust
-    step = next(one for one in made.trust.policy.steps if one.name == STEP)
+    assert made.judged_by
+    step = next(one for one in made.judged_by.steps if one.name == STEP)
     said = {"measure": "RR@10", "margin": 0.05, "min_queries": 2}
     gate = replace(step.gates[0], settings=quality.EquivalentSettings.model_validate(said))
-    policy = replace(made.trust.policy, steps=(replace(step, gates=(gate,)),))
-    both = replace(made, trust=replace(made.trust, policy=policy))
-    assert of_means(both, STEP) == {"RR@10": (-0.05, 0.05)}
+    policy = replace(made.judged_by, steps=(replace(step, gates=(gate,)),))
+    assert bounds(replace(made, judged_by=policy), STEP)[0] == {"RR@10": (-0.05, 0.05)}
 
 
 def pairs_tables(differences: list[float]) -> Paired:
@@ -166,11 +167,18 @@ def test_a_failure_is_not_an_empty_answer(status: Status, said: str) -> None:
     assert instead_of(status, "disk full") == said
 
 
+def lost(report: ReportInput) -> tuple[Any, ...]:
+    """Give the cells of the query that lost most."""
+    worst, *_ = movers(report, "tantivy", 1)
+    assert isinstance(worst, TableBlock)
+    return worst.rows[0]
+
+
 def test_a_move_says_how_much_is_by_what_is_shown_and_how_much_by_its_order() -> None:
     """Candidate shows what the control shows, the other way round: all is by the order."""
     report = report_inputs.report()
     evidence = report.evidence["tantivy"]
-    query_id = movers(report, 1)["tantivy"].worse[0].query.query_id
+    query_id = lost(report)[0].note
     grades = report.qrels.grades[query_id]
     good = next(doc_id for doc_id, grade in grades.items() if grade > 0)
     known = (f"d{at:03}" for at in range(1, 7))
@@ -180,12 +188,12 @@ def test_a_move_says_how_much_is_by_what_is_shown_and_how_much_by_its_order() ->
         hits = [Hit(doc_id, 1.0, 1.0) for doc_id in ids]
         return Run.of(side, [Row(q, Status.ANSWERED, hits) for q in report.queries])
 
-    def parts(*shown: str) -> tuple[float, float]:
+    def parts(*shown: str) -> tuple[float, ...]:
         control = replace(evidence.control, run=showing("fts5-default", good, bad))
         candidate = replace(evidence.candidate, run=showing("tantivy-default", *shown))
         changed = replace(evidence, control=control, candidate=candidate)
-        (lost,) = movers(replace(report, evidence={"tantivy": changed}), 1)["tantivy"].worse
-        return lost.shown, lost.order
+        cells = lost(replace(report, evidence={"tantivy": changed}))
+        return tuple(cell.value for cell in cells[-2:])
 
     shown, order = parts(bad, good)
     assert shown == 0 > order

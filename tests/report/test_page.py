@@ -12,11 +12,11 @@ import pytest
 from harness.core.gate import OF_VERDICT, StepDecision, Verdict
 from harness.core.scores import Estimate
 from harness.policy.load import load_policy
+from harness.policy.model import Policy
 from harness.report.html import PAGE
-from harness.report.inputs import ReportInput, Trust
+from harness.report.inputs import ReportInput
 from harness.report.page.cards import merged
 from harness.report.page.tables import traffic
-from harness.report.page.view import to_page
 from harness.stats.interval import TrafficMean
 from tests.make import report_inputs
 from tests.make.report_inputs import report as built
@@ -65,7 +65,7 @@ def reports() -> list[ReportInput]:
 
 @pytest.fixture(scope="module")
 def page(reports: list[ReportInput]) -> str:
-    return to_page(reports)
+    return report_inputs.page_of(*reports)
 
 
 @pytest.fixture(scope="module")
@@ -107,7 +107,7 @@ def test_a_verdict_has_its_own_look_and_no_other(verdict: Verdict) -> None:
         )
         return replace(decision, findings=findings, blocked_by="", taken=False)
 
-    read = Reader(to_page([report_inputs.rejudged(report_inputs.report(), all_of)]))
+    read = Reader(report_inputs.page_of(report_inputs.rejudged(report_inputs.report(), all_of)))
     classes = [" ".join((attrs.get("class") or "").split()) for _, attrs in read.elements]
     said = {name for name in classes if name.startswith("verdict ")}
     assert said == {f"verdict {verdict.value}"}
@@ -154,7 +154,7 @@ attempts = 2
 """
 
 
-def known(folder: Path) -> Trust:
+def known(folder: Path) -> Policy:
     """Three steps in a chain, each of two attempts planned."""
     steps = "".join(
         f'[[step]]\nname = "{name}"\ncontrol = "a"\ncandidate = "b"\ntaken = false\n'
@@ -163,12 +163,12 @@ def known(folder: Path) -> Trust:
         for name in ("shadow", "tantivy", "hybrid")
     )
     (folder / "policy.toml").write_text(POLICY + steps)
-    return Trust(load_policy(folder / "policy.toml"))
+    return load_policy(folder / "policy.toml")
 
 
 @pytest.fixture
 def report(tmp_path: Path) -> ReportInput:
-    return replace(report_inputs.report(), trust=known(tmp_path))
+    return replace(report_inputs.report(), judged_by=known(tmp_path))
 
 
 def test_arms_and_comparisons_have_both_means() -> None:

@@ -175,4 +175,6 @@ def test_the_headline_says_where_each_step_stands_and_since_when() -> None:
     open_ = step.model_copy(update={"verdict": Verdict.INCONCLUSIVE})
     moved = [*SIX[:5], SIX[5].model_copy(update={"steps": (open_,)})]
     assert headline(moved) == "tantivy: HOLD (inconclusive)"
+    waits = step.model_copy(update={"verdict": Verdict.PASS})
+    assert (waits.tone, waits.word) == ("waits", "HOLD (waits)")
     assert headline([*moved, *SIX[4:]]) == "tantivy: HOLD since 2026-03-06 12:00"

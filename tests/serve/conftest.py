@@ -20,7 +20,6 @@ from harness.pipeline.layout import Layout
 from harness.pipeline.report import linked
 from harness.report.decision import to_json
 from harness.report.inputs import ReportInput
-from harness.report.page.view import to_page
 from harness.serve.application import Guard, application
 from harness.serve.shelf import folders
 from tests.make import report_inputs
@@ -75,7 +74,7 @@ def _compared() -> ReportInput:
 
 
 def _page(found: ReportInput) -> str:
-    return to_page([replace(found, apart=())])
+    return report_inputs.page_of(replace(found, apart=()))
 
 
 @pytest.fixture(scope="session")

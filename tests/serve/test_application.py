@@ -30,7 +30,6 @@ from harness.corpus import judgements
 from harness.corpus.judgements import Pool
 from harness.judge.judge import judge
 from harness.pipeline.layout import Layout
-from harness.report.page.view import to_page
 from harness.serve.application import HEADERS, Guard, application, loopback
 from harness.serve.pages import word_for
 from harness.serve.shelf import (
@@ -77,7 +76,7 @@ def test_every_link_of_a_report_leads_somewhere(site: Path, served: Sequence[str
 
 def test_a_page_keeps_its_own_policy(site: Path, client: TestClient) -> None:
     """What the header adds forbids, and allows nothing that the page's own policy does not."""
-    page = to_page([report_inputs.compared_only()])
+    page = report_inputs.page_of(report_inputs.compared_only())
     (site / "reports" / "index.html").write_text(page, encoding="utf-8")
     answer = client.get("/files/reports/index.html")
     assert answer.text == page

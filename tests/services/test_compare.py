@@ -15,7 +15,6 @@ from harness.cli import main
 from harness.corpus import beir
 from harness.services.asking import (
     AnswerShape,
-    ShapeGiven,
     document_of,
     hits_of,
     learn,
@@ -75,12 +74,12 @@ def compared(harness: Command, log: Path, *words: str | Path) -> Said:
 
 
 WANTED = {
-    "plain": AnswerShape("@", "id", ""),
+    "plain": AnswerShape("@", "id"),
     "elastic": AnswerShape("hits.hits", "_id", "_score"),
     "solr": AnswerShape("response.docs", "id", "score"),
     "typesense": AnswerShape("hits", "document.id", "text_match"),
 }
-EMPTY = ShapeGiven()
+EMPTY = AnswerShape()
 
 
 @pytest.mark.parametrize("name", SHAPES)
@@ -96,7 +95,7 @@ def test_a_shape_is_learned_by_looking(name: str) -> None:
 def test_ids_are_those_that_both_services_show() -> None:
     old = [{"items": [{"id": 10 + at, "sku": f"s{at}"} for at in range(5)]}]
     new = [[{"id": f"x{at}", "sku": f"s{at}"} for at in range(5)]]
-    wanted = AnswerShape("items", "sku", ""), AnswerShape("@", "sku", "")
+    wanted = AnswerShape("items", "sku"), AnswerShape("@", "sku")
     assert learn([old, new], [EMPTY, EMPTY]) == wanted
 
 
@@ -229,6 +228,8 @@ def test_a_map_corrects_what_was_taken(harness: Command, service: Service, log: 
     )
     assert "control: hits hits.hits, id _source.sku" in said.out, said.err
     assert "candidate: hits hits, id document.sku" in said.out
+    over = compared(harness, log, "cmp/control.toml", words[1], "--map", "control.id=_id")
+    assert "control: hits hits.hits, id _id" in over.out, over.err
     for wrong in ("ids=a", "id", "other.id=a", "id=a["):
         assert compared(harness, log, *words, "--map", wrong).code == 2
     spaced = compared(harness, log, *words, "--map", "candidate.id=document.title")

@@ -138,7 +138,7 @@ def found() -> Table:
 
 def test_latex_and_markdown_escape_names(found: Table) -> None:
     assert r"a\_b & \textbf{1.000}$^{\dagger}$ \\" in found.to_latex()
-    assert "| a_b | **1.000**† |" in found.to_markdown()
+    assert r"| a\_b | **1.000**† |" in found.to_markdown()
     assert found.to_frame().to_latex()
 
 

@@ -1,13 +1,14 @@
-"""The first screen: for each step, whether it may be taken and what blocks it."""
+"""The first screen: for each step, whether it may be taken, what blocks it and what remains."""
 
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from enum import StrEnum
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -33,8 +34,7 @@ from harness.report.doc import (
 from harness.report.doc import measured as measured_or
 from harness.report.html import explore_link
 from harness.report.inputs import ReportInput
-from harness.report.page.remains import hardest, listed, remains
-from harness.report.rounding import interval, milliseconds, number, signed
+from harness.report.rounding import interval, milliseconds, number, percent, signed
 
 
 def merged(report: ReportInput) -> ReportInput:
@@ -137,6 +137,12 @@ def tone(decision: StepDecision) -> Tone:
     if decision.verdict is Verdict.PASS:
         return Tone.WAITS
     return Tone.HOLD if decision.verdict is Verdict.FAIL else Tone.UNSURE
+
+
+def outcome_word(decision: StepDecision) -> str:
+    """Name the outcome, and say where it is open."""
+    more = " (inconclusive)" if decision.verdict is Verdict.INCONCLUSIVE else ""
+    return f"{decision.outcome.upper()}{more}"
 
 
 def answer(decision: StepDecision) -> str:
@@ -242,7 +248,7 @@ def independence(report: ReportInput, name: str) -> str:
 
 
 def _independence(report: ReportInput, found: Dependence | None) -> Iterator[str]:
-    policy = report.trust.policy if report.trust else None
+    policy = report.judged_by
     if found and found.clusters != found.queries:
         yield (
             f"{counted(found.queries, 'query')} in {counted(found.clusters, 'cluster')} (largest"
@@ -267,10 +273,14 @@ def _independence(report: ReportInput, found: Dependence | None) -> Iterator[str
 
 def sure(report: ReportInput, decision: StepDecision) -> tuple[str, ...]:
     """Return how far a decision can be trusted: independence, errors by design, its control."""
-    errs = report.trust.alone if report.trust else ""
-    by = decision.accepted_by[:PREFIX]
-    accepted = f"Its control was accepted by the decision {by}." if by else ""
-    return tuple(filter(None, (independence(report, decision.step), errs, accepted)))
+    said = [independence(report, decision.step)]
+    if policy := report.judged_by:
+        level = percent(policy.level)
+        said.append(f"False-promotion rate: the design allows {level} in one attempt.")
+    if decision.accepted_by:
+        by = decision.accepted_by[:PREFIX]
+        said.append(f"Its control was accepted by the decision {by}.")
+    return tuple(filter(None, said))
 
 
 def card(report: ReportInput, decision: StepDecision, target: str) -> Card:
@@ -300,10 +310,24 @@ def card(report: ReportInput, decision: StepDecision, target: str) -> Card:
     return Card(decision.step, outcome, tuple(filter(None, blocks)), look.value)
 
 
+def error_budget(policy: Policy) -> str:
+    """Describe the errors allowed over all attempts, and whether a log counts them."""
+    said = (
+        f"Error budget: {percent(policy.alpha)} false promotion at each control, over"
+        f" {many(policy.attempts, 'planned attempt')} of {percent(policy.level)}."
+    )
+    if policy.declared:
+        said += f" Attempts are declared, not counted: {policy.declared}."
+    if granted := policy.premises.model_dump(exclude_none=True):
+        each = " ".join(f"({key}) {why}." for key, why in granted.items())
+        said += f" The policy takes for granted, unchecked: {each}"
+    return said
+
+
 def _strip(report: ReportInput, decision: StepDecision, target: str) -> Section | Text:
     if not decision.findings:
         return Text("No gate judged this step, so it cannot be taken.", "instead")
-    passes = sides(report.trust.policy if report.trust else None, decision.step)
+    passes = sides(report.judged_by, decision.step)
     stripes = tuple(
         Stripe(one.gate, one.verdict.value, f"#{target}-{at}", bar(one),
                allowed(one, passes.get(one.gate)))
@@ -329,12 +353,11 @@ def because(blocking: Sequence[Finding], control: str) -> tuple[str, ...]:
     for one in blocking:
         key = (one.verdict.value, one.reason, *([one.gate] if one.estimate else []))
         alike.setdefault(key, []).append(one)
-    return tuple(f"{_which(of)}: {_why(of[0], control)}" for of in alike.values())
-
-
-def _which(alike: Sequence[Finding]) -> str:
-    first, *rest = alike
-    return f"{SIGNS[first.verdict]} {first.gate}{f' and {len(rest)} more' if rest else ''}"
+    return tuple(
+        f"{SIGNS[first.verdict]} {first.gate}{f' and {len(rest)} more' if rest else ''}:"
+        f" {_why(first, control)}"
+        for first, *rest in alike.values()
+    )
 
 
 def _why(finding: Finding, control: str) -> str:
@@ -367,7 +390,11 @@ def headline(decisions: Sequence[StepDecision], seen: Mapping[str, str]) -> str:
 
     ``seen`` is what was measured for a step; a yes shows it, and one blocked step has its reason.
     """
-    named = {one: _named(one, seen.get(one.step, "")) for one in decisions}
+    named = {}
+    for one in decisions:
+        shown = seen.get(one.step, "") if tone(one) is Tone.PROMOTE else ""
+        beside = "; ".join(filter(None, (gloss(one), shown)))
+        named[one] = f"{one.step} ({beside})" if beside else one.step
     parts = [
         f"{word} {listed(names)}"
         for word in dict.fromkeys(SAID.values())
@@ -377,12 +404,6 @@ def headline(decisions: Sequence[StepDecision], seen: Mapping[str, str]) -> str:
     blocked = [one for one in decisions if tone(one) in BLOCKED and one.blocking]
     why = f": {_blocked(blocked[0])}" if len(blocked) == 1 else ""
     return f"{said[:1].upper()}{said[1:]}{why}." if said else ""
-
-
-def _named(decision: StepDecision, seen: str) -> str:
-    shown = seen if tone(decision) is Tone.PROMOTE else ""
-    said = "; ".join(filter(None, (gloss(decision), shown)))
-    return f"{decision.step} ({said})" if said else decision.step
 
 
 def _blocked(decision: StepDecision) -> str:
@@ -401,3 +422,123 @@ def _blocked(decision: StepDecision) -> str:
         subject = f"{first.gate} and {len(alike)} more {ARE[first.verdict]}"
     and_more = f"; {listed(more)}" if more else ""
     return f"{subject} ({_why(first, decision.control)}{and_more})"
+
+
+NO_HELP = re.compile(r"more queries will (?:hardly|not) help")
+HOPELESS = "another candidate, or another bound and its reason: more queries will hardly help"
+SLICE = re.compile(r"\(([\d,]{1,15}) of ([\d,]{1,15}) queries\)")
+MORE = re.compile(r"(?<![\d,])([\d,]{1,15}) more (?:\w{1,30} )?quer(?:y|ies)\b")
+QUERIES = re.compile(r"(?<![\d,])([\d,]{1,15}) (?:\w{1,30} )?quer(?:y|ies)\b")
+NOW = re.compile(r"\(now ([\d,]{1,15})\)")
+POOL = re.compile(r"judge [^:]{0,200}: (harness pool [^;]*? --size (\d{1,15}) --out \S{1,100})")
+SIZE = re.compile(r" --size \d{1,15}")
+
+
+class RemainingWork(NamedTuple):
+    """One thing that remains."""
+
+    words: str
+    commands: tuple[str, ...] = ()
+    """What to type for it, where the words have no room for that."""
+
+
+class _Queries(NamedTuple):
+    """Queries that one gate asks for, and those that it has."""
+
+    gate: str
+    needed: int
+    now: int
+
+    @property
+    def times(self) -> float:
+        """How many times as many it needs: gates on a slice and on all queries compare by it."""
+        return self.needed / max(self.now, 1)
+
+
+def remains(decision: StepDecision, queries: int) -> tuple[RemainingWork, ...]:
+    """Return all that a step needs; ``queries`` is the size of the query set.
+
+    It is the largest need for queries of all open gates, each sample to be judged, and each other
+    remedy. No number of queries stands beside a gate that more queries hardly help.
+    """
+    needs = tuple(_remains(decision, queries))
+    before = (
+        (RemainingWork(f"the step {decision.blocked_by} first"),) if decision.blocked_by else ()
+    )
+    return (*needs, *before)
+
+
+def hardest(blocking: Sequence[Finding]) -> Finding:
+    """Return the first gate that fails, or the open one with the largest need of queries."""
+    failed = [one for one in blocking if one.verdict is Verdict.FAIL]
+    if failed:
+        return failed[0]
+    return max(blocking, key=lambda one: _times(_queries(one, 0)) if one.estimate else 0.0)
+
+
+def _remains(decision: StepDecision, queries: int) -> Iterator[RemainingWork]:
+    failed = [one.gate for one in decision.findings if one.verdict is Verdict.FAIL]
+    if decision.outcome is Outcome.ROLLBACK:
+        yield RemainingWork("take the step back")
+        return
+    if failed:
+        rest = f" and {len(failed) - 1} more" if failed[1:] else ""
+        yield RemainingWork(f"a candidate that passes {failed[0]}{rest}")
+        return
+    open_ = [one for one in decision.findings if one.verdict is Verdict.INCONCLUSIVE]
+    if any(NO_HELP.search(one.remedy) for one in open_):
+        yield RemainingWork(HOPELESS)
+        return
+    if most := max((_queries(one, queries) for one in open_), key=_times, default=None):
+        every = most.needed if most.now == queries else math.ceil(most.times * queries)
+        said = f"about {counted(every, 'query')} like these (now {queries:,})"
+        if most.now != queries:
+            said += f", {most.needed:,} of them for {most.gate} (now {most.now:,})"
+        yield RemainingWork(said)
+    largest: dict[str, tuple[int, str]] = {}  # a larger sample holds a smaller one
+    for command, size in (found for one in open_ for found in POOL.findall(one.remedy)):
+        kind = SIZE.sub("", command)
+        largest[kind] = max(largest.get(kind, (0, "")), (int(size), command))
+    if samples := sorted(largest.values(), reverse=True):
+        what = f"judged samples of {listed(f'{size:,}' for size, _ in samples)} unjudged hits"
+        if len(samples) == 1:
+            what = f"a judged sample of {counted(samples[0][0], 'unjudged hit')}"
+        commands = tuple(command for _, command in samples)
+        yield RemainingWork(f"{what} (enough if none is relevant)", commands)
+    yield from map(RemainingWork, dict.fromkeys(_others(open_)))
+
+
+def _queries(finding: Finding, queries: int) -> _Queries | None:
+    """Read how many queries a gate asks for; None where it asks for none."""
+    remedy = "" if finding.timed else finding.remedy
+    asked = [
+        _Queries(finding.gate, _whole(needed), _whole(now)) for now, needed in SLICE.findall(remedy)
+    ]
+    rest = SLICE.sub("", remedy)
+    said = NOW.search(rest)
+    known = finding.estimate.n if finding.estimate else queries
+    now = _whole(said.group(1)) if said else known
+    asked += [_Queries(finding.gate, now + _whole(more), now) for more in MORE.findall(rest)]
+    asked += [_Queries(finding.gate, _whole(all_), now) for all_ in QUERIES.findall(rest)]
+    return max(asked, key=_times, default=None)
+
+
+def _times(found: _Queries | None) -> float:
+    return found.times if found else 0.0
+
+
+def _whole(digits: str) -> int:
+    return int(digits.replace(",", "") or 0)
+
+
+def _others(open_: Sequence[Finding]) -> Iterator[str]:
+    """Yield remedies that ask for neither queries nor a sample."""
+    for one in open_:
+        if one.remedy and not POOL.search(one.remedy) and _queries(one, 1) is None:
+            yield one.remedy.removesuffix(".")
+
+
+def listed(names: Iterable[str]) -> str:
+    """Join names as in a sentence."""
+    *first, last = names
+    return f"{', '.join(first)} and {last}" if first else last

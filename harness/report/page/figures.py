@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
+from typing import NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -15,11 +17,13 @@ from numpy.typing import NDArray
 
 from harness.core.evidence import Evidence
 from harness.core.scores import Estimate, Paired
+from harness.gates.latency import LatencyRatioSettings
+from harness.policy.decision import asked_means
 from harness.report.doc import Cell, Num, TableBlock, Value, measured, table, time_cell
 from harness.report.inputs import Latency, ReportInput
 from harness.report.page.cards import movement
 from harness.report.page.tables import best_first
-from harness.report.rounding import NS_PER_MS, interval, percent, signed
+from harness.report.rounding import MINUS, NS_PER_MS, interval, number, percent, signed
 from harness.report.svg import (
     ARMS,
     BETTER,
@@ -27,6 +31,7 @@ from harness.report.svg import (
     LINE,
     MARKS,
     MUTED,
+    PAPER,
     WORSE,
     draw,
     key,
@@ -135,6 +140,21 @@ DASHES = (0, (3, 2))
 WIDE = 1_000
 """Ends of an axis of times further apart than this leave room for whole powers of ten only."""
 
+Bounds = Mapping[str, tuple[float, ...]]
+"""By row; on the scale of the row, in rising order."""
+ROW, FRAME = 0.235, 0.92
+"""Inches a row of a forest, and above and below all of them."""
+LEFT, MIDDLE = 0.235, 0.375
+"""Shares of the width: names, and the plot."""
+VALUE, INTERVAL, COUNT = 1.03, 1.26, 2.01
+"""Where the columns of numbers begin, and where the last one ends, in widths of the plot."""
+HALF = 0.42
+"""Half the height of a bound, in rows."""
+ROOM = 0.06
+"""Share of the plot that is left free on both sides."""
+WIDE_RATIOS = 300
+"""The same of an axis of ratios."""
+
 
 def paired_differences(name: str, pairs: Paired, estimate: Estimate | None) -> str | None:
     """Draw the difference of every query, sorted, with the mean and its interval."""
@@ -162,16 +182,17 @@ def paint_differences(
         axes.stairs(side, edges, fill=True, color=colour, linewidth=0)
     axes.axhline(0, color=INK, linewidth=0.8)
     if estimate is not None:
-        low, high = (end if math.isfinite(end) else estimate.value for end in _ends(estimate))
-        axes.axhspan(low, high, color=MUTED, alpha=0.22, linewidth=0, zorder=0)
+        axes.axhspan(*_finite_ends(estimate), color=MUTED, alpha=0.22, linewidth=0, zorder=0)
         axes.axhline(estimate.value, color=INK, linewidth=1.2, linestyle=(0, (4, 3)))
         axes.set_title(f"mean {signed(estimate.value)} {interval(estimate)}")
     axes.set(xlim=(0, len(ordered)), xlabel=labels[0], ylabel=labels[1])
     axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
 
 
-def _ends(estimate: Estimate) -> tuple[float, float]:
-    return estimate.low, estimate.high
+def _finite_ends(estimate: Estimate) -> list[float]:
+    """Return both ends of an interval; an infinite one lies at the value."""
+    ends = estimate.low, estimate.high
+    return [end if math.isfinite(end) else estimate.value for end in ends]
 
 
 def means(
@@ -216,8 +237,7 @@ def _dot(axes: Axes, at: int, estimate: Estimate | None) -> None:
         axes.text(0.5, at, "not measured", transform=axes.get_yaxis_transform(), ha="center",
                   va="center", color=MUTED, fontsize=8)  # fmt: skip
         return
-    low, high = (end if math.isfinite(end) else estimate.value for end in _ends(estimate))
-    axes.plot([low, high], [at, at], color=ARMS[0], linewidth=2, solid_capstyle="round")
+    axes.plot(_finite_ends(estimate), [at, at], color=ARMS[0], linewidth=2, solid_capstyle="round")
     axes.plot([estimate.value], [at], "o", color=ARMS[0], markersize=5.5)
 
 
@@ -308,3 +328,164 @@ def _percentiles(
                 axes.plot(ends, [share, share], color=colour, linewidth=4, alpha=0.45)
         time = float(np.quantile(times / NS_PER_MS, share))
         axes.plot([time], [share], mark, color=colour, markersize=4.5)
+
+
+class ForestGroup(NamedTuple):
+    """Rows under one heading."""
+
+    title: str
+    rows: Mapping[str, Estimate]
+    first: str = ""
+    """Name of the row that people look at first; it is drawn as a diamond."""
+    noise: bool = False
+    """Whether control stands against control, so that nothing here is a difference."""
+    bounds: Bounds = MappingProxyType({})
+    """Bounds of gates for a row; each is a short upright line."""
+
+
+def forest(name: str, about: str, groups: Iterable[ForestGroup], *, ratio: bool) -> str | None:
+    """Draw estimates with their intervals against the line of "no difference".
+
+    They are candidate - control, where more is better, or candidate / control of times, on a log
+    axis, where less is better. None where no row can be drawn.
+    """
+    shown = [
+        group._replace(rows=rows)
+        for group in groups
+        if (
+            rows := {
+                row: e
+                for row, e in group.rows.items()
+                if math.isfinite(e.value) and (e.value > 0 or not ratio)
+            }
+        )
+    ]
+    if not shown:
+        return None
+    lines = sum(1 + len(group.rows) for group in shown)
+    height = ROW * lines + FRAME
+
+    def paint(figure: Figure) -> None:
+        axes = figure.add_axes((LEFT, 0.52 / height, MIDDLE, 1 - FRAME / height))
+        quiet(axes, grid="x")
+        axes.axvline(1 if ratio else 0, color=INK, linewidth=1)
+        _axis(axes, shown, ratio=ratio)
+        axes.set_ylim(lines - 0.4, -0.6)
+        at, ticks, names = 0, [], []
+        for group in shown:
+            axes.text(-0.56, at, label(group.title), transform=axes.get_yaxis_transform(),
+                      va="center", color=INK, fontweight="bold", fontsize=8.5)  # fmt: skip
+            for row, found in group.rows.items():
+                at += 1
+                _row(axes, at, found, group, first=row == group.first, ratio=ratio)
+                for bound in group.bounds.get(row, ()):
+                    axes.plot([bound, bound], [at - HALF, at + HALF], color=INK, linewidth=1.6)
+                ticks.append(at)
+                names.append(label(row))
+            at += 1
+        axes.set_yticks(ticks, names)
+
+    return draw(name, about, (WIDTH, height), paint)
+
+
+def _row(
+    axes: Axes, at: int, found: Estimate, group: ForestGroup, *, first: bool, ratio: bool
+) -> None:
+    axes.axhline(at, color=LINE, linewidth=0.5, zorder=0)
+    left, right = axes.get_xlim()
+    low, high = max(found.low, left), min(found.high, right)
+    line = 1.0 if ratio else 0.0
+    above, full = found.low > line, found.low > line or found.high < line
+    colour = MUTED
+    if full and not group.noise:
+        colour = WORSE if above == ratio else BETTER
+    style = (0, (3, 2)) if group.noise else "-"
+    axes.plot([low, high], [at, at], color=colour, linewidth=2, linestyle=style)
+    axes.plot(
+        [found.value], [at], "D" if first else "s", color=colour, markersize=5.5 if first else 4.5,
+        markerfacecolor=colour if full and not group.noise else PAPER,
+    )  # fmt: skip
+    said = number(found.value) if ratio else signed(found.value)
+    beside = axes.get_yaxis_transform()
+    axes.text(VALUE, at, said, transform=beside, va="center", fontsize=8.5, color=INK)
+    words = interval(found)
+    axes.text(INTERVAL, at, words, transform=beside, va="center", fontsize=8.5, color=MUTED)
+    axes.text(COUNT, at, f"{found.n:,}", transform=beside, va="center", ha="right", fontsize=8.5,
+              color=MUTED)  # fmt: skip
+
+
+def _axis(axes: Axes, groups: Sequence[ForestGroup], *, ratio: bool) -> None:
+    """Set the axis: all ends that are finite, and the line; an infinite end reaches its edge."""
+    said = "faster  ←   time of candidate / control   →  slower"
+    axes.set_xlabel(said if ratio else f"worse  ←   candidate {MINUS} control   →  better")
+    top = axes.get_yaxis_transform()
+    for x, word, side in ((INTERVAL, "interval", "left"), (COUNT, "n", "right")):
+        axes.text(x, 0, word, transform=top, va="center", ha=side, fontsize=8.5, color=MUTED)
+    found = [e for group in groups for e in group.rows.values()]
+    ends = [end for e in found for end in (e.low, e.value, e.high) if math.isfinite(end)]
+    ends += [at for group in groups for row in group.rows for at in group.bounds.get(row, ())]
+    if ratio:
+        ends = [math.log(end) for end in ends if end > 0]
+    left, right = min(0.0, *ends), max(0.0, *ends)
+    room = ROOM * (right - left) or ROOM
+    left, right = left - room, right + room
+    if ratio:
+        axes.set_xlim(math.exp(left), math.exp(right))
+        logarithmic(axes, "x", (1,) if right - left > math.log(WIDE_RATIOS) else (1, 2, 5))
+    else:
+        axes.set_xlim(left, right)
+        axes.xaxis.set_major_locator(MaxNLocator(5))
+
+
+def draw_differences(report: ReportInput, name: str, figure: str) -> str | None:
+    """Draw a comparison by measure, and by slice in the first measure."""
+    rows = report.differences.get(name, {}), report.slice_differences.get(name, {})
+    by_measure, by_slice, _ = bounds(report, name)
+    groups = (
+        ForestGroup("by measure", rows[0], report.measure, bounds=by_measure),
+        ForestGroup(f"{report.measure} by slice", rows[1], bounds=by_slice),
+    )
+    about = f"Differences of {name} by measure and by slice; numbers are in the tables"
+    return forest(figure, about, groups, ratio=False)
+
+
+def draw_ratios(report: ReportInput, figure: str) -> str | None:
+    """Draw the ratios of times beside those of each arm against itself."""
+    if report.latency is None:
+        return None
+    groups = [
+        ForestGroup(name, row, bounds=bounds(report, name)[2])
+        for name, row in report.trusted_ratios(report.latency).items()
+    ]
+    groups += [
+        ForestGroup(f"A/A: {arm}", row, noise=True) for arm, row in report.latency.aa.items()
+    ]
+    about = "Ratios of times, beside each arm against itself; numbers are in the table"
+    return forest(figure, about, groups, ratio=True)
+
+
+def bounds(report: ReportInput, comparison: str) -> tuple[Bounds, Bounds, Bounds]:
+    """Return the bounds of gates on a comparison.
+
+    They are those on differences by measure and, in the first measure, by slice, and those on
+    ratios of times by percentile.
+    """
+    means, parts, times = (defaultdict[str, set[float]](set) for _ in range(3))
+    evidence, policy = report.evidence.get(comparison), report.judged_by
+    steps = [step for step in (policy.steps if policy else ()) if step.name == comparison]
+    for settings in (gate.settings for step in steps for gate in step.gates):
+        for asked in asked_means(settings, evidence.slices if evidence else ()):
+            on, ends = (
+                asked.settings,
+                {asked.limit, -asked.limit if asked.both_sides else asked.limit},
+            )
+            if asked.versus is None and not on.slice:
+                means[on.measure] |= ends
+            elif asked.versus is None and on.slice and on.measure == report.measure:
+                parts[on.slice] |= ends
+        if isinstance(settings, LatencyRatioSettings) and not settings.per_query:
+            times[settings.percent].add(settings.max_ratio)
+    by_measure, by_slice, by_percentile = (
+        {row: tuple(sorted(found)) for row, found in each.items()} for each in (means, parts, times)
+    )
+    return by_measure, by_slice, by_percentile

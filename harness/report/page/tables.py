@@ -1,10 +1,12 @@
-"""Quality, agreement and the queries that moved most, shared by the page and the explorer."""
+"""Tables of quality, agreement, queries and provenance, and lines on how evidence was kept."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import groupby
+from operator import itemgetter
 
 import numpy as np
 
@@ -12,18 +14,30 @@ from harness.core.engine import IMPORTED
 from harness.core.errors import SHOWN
 from harness.core.evidence import ArmResult, Evidence
 from harness.core.printable import counted, one_line
-from harness.core.records import Query
 from harness.core.run import Status
 from harness.core.scores import Estimate, Paired, Scores
+from harness.corpus.tuning import Leak
 from harness.measures.decompose import decompose
 from harness.measures.missing_judgements import condense, judged_by_relevance, missing
 from harness.measures.name import span_of
 from harness.measures.quality import score
 from harness.measures.ties import count_ties
-from harness.report.doc import NOT_MEASURED, Cell, Num, TableBlock, Value, measured, row, table
-from harness.report.inputs import ReportInput
+from harness.report.doc import (
+    NOT_MEASURED,
+    Block,
+    Cell,
+    Num,
+    TableBlock,
+    Text,
+    Value,
+    measured,
+    row,
+    table,
+)
+from harness.report.html import explore_link
+from harness.report.inputs import Custody, JudgementCoverage, ReportInput
 from harness.report.page.cards import paired
-from harness.report.rounding import percent, share, signed
+from harness.report.rounding import minute, percent, share, signed
 
 
 def measures_of(means: Mapping[str, Mapping[str, Estimate]], first: str) -> tuple[str, ...]:
@@ -100,20 +114,12 @@ def differences(report: ReportInput) -> TableBlock:
     """Show every measure's difference in every comparison."""
     measures = measures_of(report.differences, report.measure)
     usual = usual_n(report.differences.values())
-    found = {name: report.differences.get(name, {}) for name in report.evidence}
-    return table(
-        f"Candidate minus control{_over(usual)}",
-        ("comparison", *measures),
-        (
-            (_compared(name, evidence), *(_mean(found[name].get(m), usual, signed=True)
-                                          for m in measures))
-            for name, evidence in report.evidence.items()
-        ),
-    )  # fmt: skip
-
-
-def _compared(name: str, evidence: Evidence) -> Cell:
-    return Cell(name, f"{evidence.control.arm} → {evidence.candidate.arm}")
+    rows = []
+    for name, evidence in report.evidence.items():
+        found = report.differences.get(name, {})
+        means = (_mean(found.get(measure), usual, signed=True) for measure in measures)
+        rows.append((Cell(name, f"{evidence.control.arm} → {evidence.candidate.arm}"), *means))
+    return table(f"Candidate minus control{_over(usual)}", ("comparison", *measures), rows)
 
 
 def _agreement(found: Scores | None) -> Value:
@@ -160,7 +166,9 @@ def provenance(report: ReportInput) -> tuple[tuple[str, str], ...]:
     judged = f"{len(report.qrels.answerable):,} with a relevant document"
     negative = f"{len(report.qrels.negative):,} negative"
     policy = report.policy
-    rows: Sequence[tuple[str, str]] = (
+    known = sorted({*of.replayed_at.values()})
+    replayed = " to ".join(dict.fromkeys((known[0], known[-1]))) if known else "not known"
+    return (
         ("dataset", of.dataset),
         ("source", of.source),
         ("licence", of.licence),
@@ -177,19 +185,10 @@ def provenance(report: ReportInput) -> tuple[tuple[str, str], ...]:
         ("Python", of.python),
         ("packages", ", ".join(f"{name} {v}" for name, v in sorted(of.packages.items()))),
         ("machine", of.machine),
-        ("replayed at", _between(of.replayed_at.values())),
+        ("replayed at", replayed),
         ("decided at", of.decided_at),
         ("valid until", of.expires_at or "no end is set"),
     )
-    return tuple(rows)
-
-
-def _between(times: Iterable[str]) -> str:
-    """Name the oldest and the newest time."""
-    known = sorted(times)
-    if not known:
-        return "not known"
-    return known[0] if known[0] == known[-1] else f"{known[0]} to {known[-1]}"
 
 
 def manifests(report: ReportInput) -> TableBlock:
@@ -264,7 +263,8 @@ def unjudged(report: ReportInput) -> TableBlock:
          "on judged documents alone", "whatever is not judged"),
         (
             (
-                _compared(name, evidence), _judged(evidence.control), _judged(evidence.candidate),
+                Cell(name, f"{evidence.control.arm} → {evidence.candidate.arm}"),
+                _judged(evidence.control), _judged(evidence.candidate),
                 Num(float(pairs.difference.mean()), signed=True),
                 _condensed(report, evidence, pairs), _bounds(report, evidence, pairs),
             )
@@ -316,29 +316,6 @@ QUERY = 400
 """Longest texts shown, in characters."""
 
 
-@dataclass(frozen=True, slots=True)
-class QueryChange:
-    """One query that lost or gained."""
-
-    query: Query
-    control: float
-    candidate: float
-    shown: float
-    """Part of the difference from documents that entered or left."""
-    order: float
-    """The rest, from the order of those that stayed."""
-
-
-@dataclass(frozen=True, slots=True)
-class Movers:
-    """Queries of one comparison, the largest loss first, then the largest gain first."""
-
-    worse: tuple[QueryChange, ...]
-    better: tuple[QueryChange, ...]
-    instead: str
-    """Why there are none, in words; empty where there are some."""
-
-
 def furthest(pairs: Paired, limit: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Query ids that lost most and that gained most, at most ``limit`` each; equals by id."""
     found = sorted(zip(pairs.difference.tolist(), pairs.query_ids, strict=True))
@@ -370,35 +347,138 @@ def instead_of(status: Status, error: str) -> str:
             return "was not asked"
 
 
-def movers(report: ReportInput, limit: int) -> Mapping[str, Movers]:
-    """Collect the movers of every comparison, at most ``limit`` in each direction."""
-    result: dict[str, Movers] = {}
-    for name, evidence in report.evidence.items():
-        pairs = paired(evidence, report.measure)
-        if pairs is None or not len(pairs.difference):
-            none = f"No query has a value of {report.measure} in both arms."
-            result[name] = Movers((), (), none)
-            continue
-        worse, better = furthest(pairs, limit)
-        none = "" if worse or better else f"No query moved in {report.measure}."
-        lost, gained = (_moved(report, evidence, pairs, ids) for ids in (worse, better))
-        result[name] = Movers(lost, gained, none)
-    return result
+def movers(report: ReportInput, name: str, limit: int) -> Iterator[Block]:
+    """Yield the queries of a comparison that lost most and that gained most, or why there are none.
+
+    At most ``limit`` are shown in each direction, the largest loss or gain first.
+    """
+    evidence = report.evidence[name]
+    pairs = paired(evidence, report.measure)
+    if pairs is None or not len(pairs.difference):
+        yield Text(f"No query has a value of {report.measure} in both arms.", "instead")
+        return
+    worse, better = furthest(pairs, limit)
+    for what, ids in (("lost", worse), ("gained", better)):
+        if ids:
+            yield _moved(f"Queries that {what} most: {name}", report, evidence, pairs, ids)
+    if not worse:
+        did = "lost" if better else "moved in"
+        yield Text(f"No query {did} {report.measure}.", "instead")
 
 
 def _moved(
-    report: ReportInput, evidence: Evidence, pairs: Paired, ids: Sequence[str]
-) -> tuple[QueryChange, ...]:
-    if not ids:
-        return ()
-    values = dict(
-        zip(pairs.query_ids, zip(pairs.control.tolist(), pairs.candidate.tolist(), strict=True),
-            strict=True)
-    )  # fmt: skip
-    runs = evidence.control.run, evidence.candidate.run
-    parts = decompose(*runs, report.qrels, report.measure, tuple(ids))
-    taken = zip(parts.shown.round(DIGITS).tolist(), parts.order.round(DIGITS).tolist(), strict=True)
-    return tuple(
-        QueryChange(report.queries[query_id], *values[query_id], *each)
-        for query_id, each in zip(ids, taken, strict=True)
+    caption: str, report: ReportInput, evidence: Evidence, pairs: Paired, ids: Sequence[str]
+) -> TableBlock:
+    """Show queries with their parts: of documents that entered or left, and of the order."""
+    arms = evidence.control, evidence.candidate
+    parts = decompose(arms[0].run, arms[1].run, report.qrels, report.measure, tuple(ids))
+    link = partial(explore_link, report.provenance.dataset, arms[0].arm, arms[1].arm)
+    at = {query_id: row for row, query_id in enumerate(pairs.query_ids)}
+    rows: list[tuple[Value, ...]] = []
+    for number, query_id in enumerate(ids):
+        query, row = report.queries[query_id], at[query_id]
+        apart = float(pairs.control[row]), float(pairs.candidate[row])
+        shown, order = (float(of[number].round(DIGITS)) for of in (parts.shown, parts.order))
+        rows.append((
+            Cell(one_line(query.text, QUERY), query_id, href=link(query_id)),
+            Cell(", ".join(query.slices)),
+            *map(Num, apart),
+            *(Num(by, signed=True) for by in (apart[1] - apart[0], shown, order)),
+        ))  # fmt: skip
+    header = ("query", "slices", "control", "candidate", "difference", "documents", "order")
+    return TableBlock(caption, header, tuple(rows))
+
+
+ORDINALS = {1: "first", 2: "second", 3: "third"}
+
+
+def kept_lines(found: Custody) -> Iterator[str]:
+    """Yield how evidence was kept, for the first screen."""
+    yield _coverage(found.coverage)
+    yield _pin(found)
+    yield from (_tuned(leak, found.tuned_reason) for leak in found.tuned)
+    if found.since:
+        said = "; ".join(found.since.changes)
+        yield f"Since the decision of {minute(found.since.at)}, the last on other evidence: {said}."
+    if found.unprobed:
+        named = ", ".join(found.unprobed)
+        yield f"Identity of {named} is self-reported: its index was not verified."
+    if found.raced:
+        yield "Times are taken as the file of the race states them; they cannot be derived again."
+    again_at = {step: one for step, one in found.looks.items() if one.attempts > 1 or one.before}
+    for step, one in again_at.items():
+        races = f", {one.unjudged} of them races that no gate judged" if one.unjudged else ""
+        resumed = f"; races resumed after a stop: {one.resumed}" if one.resumed else ""
+        kinds = f"{one.untimed} at results, {one.timed} at times{races}; the larger counts{resumed}"
+        earlier = f" Earlier outcomes: {_outcomes(one.before)}." if one.before else ""
+        since = f" Changed since the last look: {'; '.join(one.since)}." if one.since else ""
+        yield f"{step}: {_ordinal(one.attempts)} look ({kinds}).{earlier}{since}"
+    if not again_at:
+        yield "Every step is judged for the first time."
+    if not again_at and found.earlier:
+        before = "; ".join(found.earlier)
+        yield f"Earlier in the experiment log, of which this is line {found.number}: {before}."
+    if found.number == 1:
+        yield "The experiment log begins here, so nothing is known of earlier decisions."
+
+
+def _pin(found: Custody) -> str:
+    pin = found.pinned
+    if pin and pin.differences:
+        return f"NOT AS PINNED on {pin.at}: {'; '.join(pin.differences)}."
+    if pin:
+        again = f" ({_ordinal(pin.times)} pin)" if pin.times > 1 else ""
+        return f"As pinned on {pin.at}{again}: queries, judgements and race settings."
+    if found.pinned_names:
+        return (
+            "Query set not pinned under this name: the policy has pins of"
+            f" {', '.join(found.pinned_names)}. Pins go by the data's name: rename the folder,"
+            f" or pin it: {found.command}"
+        )
+    return f"Query set not pinned: removed queries would go unnoticed. Pin it: {found.command}"
+
+
+def _tuned(leak: Leak, reason: str) -> str:
+    if not leak.seen:
+        on = ", ".join(leak.collections)
+        return f"{leak.arm} was tuned on {on}, and on none of these queries."
+    if reason:
+        return f"Allowed by the policy: {leak.said}. Its reason: {reason}."
+    return f"INVALID: {leak.said}."
+
+
+def _coverage(of: JudgementCoverage) -> str:
+    said = f"{counted(of.queries, 'query')}, all of them judged"
+    if of.unjudged:
+        share = percent(of.unjudged / of.queries)
+        have = "has" if of.unjudged == 1 else "have"
+        said = f"{counted(of.queries, 'query')}: {of.unjudged:,} ({share}) {have} no judgement"
+    if of.negative:
+        said += f"; {counted(of.negative, 'has')} no relevant document"
+    if of.strangers:
+        said += f"; {counted(of.strangers, 'judged query is')} not in the query set"
+    if of.left_out:
+        given = of.queries + of.left_out
+        said += f"; without a judgement, and so left out: {of.left_out:,} of {given:,} queries"
+    if of.own:
+        said += (
+            f"; {counted(of.own, 'query is')} also in the corpus: hits of its own id are left out"
+        )
+    for arm, count in of.unanswered.items():
+        said += f"; {arm} left {count:,} unanswered"
+    return f"{said}."
+
+
+def _outcomes(before: Sequence[tuple[str, str]]) -> str:
+    """List outcomes from the oldest on; those that follow each other unchanged stand as one."""
+    return ", ".join(
+        f"{outcome} {len(days)} times, last on {days[-1]}"
+        if len(days) > 1
+        else f"{outcome} on {days[0]}"
+        for outcome, each in groupby(before, key=itemgetter(1))
+        if (days := [day for day, _ in each])
     )
+
+
+def _ordinal(count: int) -> str:
+    return ORDINALS.get(count, f"{count}th")

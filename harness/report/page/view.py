@@ -8,8 +8,6 @@ from typing import Literal
 
 from harness.core.evidence import Evidence
 from harness.core.gate import StepDecision
-from harness.core.printable import one_line
-from harness.report import html
 from harness.report.doc import (
     Block,
     Cards,
@@ -26,10 +24,11 @@ from harness.report.doc import (
 )
 from harness.report.html import explore_link
 from harness.report.inputs import ReportInput
-from harness.report.page import custody, figures, forest, tables
+from harness.report.page import figures, tables
 from harness.report.page.cards import (
     card,
     effect,
+    error_budget,
     gain,
     headline,
     independence,
@@ -39,7 +38,7 @@ from harness.report.page.cards import (
     paired,
     sure,
 )
-from harness.report.page.tables import ALIKE, QUERY, QueryChange, movers
+from harness.report.page.tables import ALIKE
 from harness.report.rounding import minute
 
 LISTED = 10
@@ -79,6 +78,7 @@ FOREST = (
     " side of no difference. The diamond is the mean over all queries. A short upright line: the"
     " bound of a gate."
 )
+PAIRED = "Candidate minus control, one bar a query; the band is the interval of the mean."
 RATIOS = (
     "Time of candidate over control. A/A is an arm in some processes against itself in others: a"
     " ratio no further from 1 than these says nothing. A short upright line: the bound of a gate."
@@ -89,18 +89,12 @@ def document(reports: Sequence[ReportInput]) -> Section:
     """Describe all that is known of each data set, the answers first."""
     decided = any(report.decisions for report in reports)
     title = "May the search engine be replaced?" if decided else "How the search engines compare"
-    answers = (_answer(report, f"d{at}") for at, report in enumerate(reports))
+    answers = (
+        Section(report.provenance.dataset, tuple(_answered(report, f"d{at}")), kind="answer")
+        for at, report in enumerate(reports)
+    )
     details = (_details(report, f"d{at}") for at, report in enumerate(reports))
     return Section(title, (*answers, *details))
-
-
-def to_page(reports: Sequence[ReportInput]) -> str:
-    """Write the page of all data sets; the same bytes for the same input."""
-    return html.to_page(document(reports), scripted=True)
-
-
-def _answer(report: ReportInput, prefix: str) -> Section:
-    return Section(report.provenance.dataset, tuple(_answered(report, prefix)), kind="answer")
 
 
 def _answered(report: ReportInput, prefix: str) -> Iterator[Block]:
@@ -128,7 +122,7 @@ def _answered(report: ReportInput, prefix: str) -> Iterator[Block]:
     yield Cards(tuple(card(report, one, f"{prefix}-{at}") for at, one in shown))
     yield Text(LEGEND, "legend")
     if report.custody:
-        yield Items(custody.lines(report.custody), "How the evidence was kept", "kept")
+        yield Items(tuple(tables.kept_lines(report.custody)), "How the evidence was kept", "kept")
 
 
 def _details(report: ReportInput, prefix: str) -> Section:
@@ -153,9 +147,8 @@ def _details(report: ReportInput, prefix: str) -> Section:
     return Section(f"{report.provenance.dataset} in detail", tuple(inside), prefix, "dataset")
 
 
-def _figure(drawn: str | None, caption: str) -> Iterator[Figure]:
-    if drawn:
-        yield Figure(drawn, caption)
+def _figure(drawn: str | None, caption: str) -> tuple[Figure, ...]:
+    return (Figure(drawn, caption),) if drawn else ()
 
 
 def _gates(report: ReportInput, prefix: str) -> Iterator[Block]:
@@ -165,8 +158,9 @@ def _gates(report: ReportInput, prefix: str) -> Iterator[Block]:
         table = gate_table(decision, anchor)
         rest = Items(sure(report, decision), "How far this can be trusted")
         yield Section(f"{decision.step}: {decision.outcome.value.upper()}", (table, rest))
-    if report.trust:
-        yield Section("How far these verdicts can be trusted", (Text(report.trust.together),))
+    if report.judged_by:
+        budget = Text(error_budget(report.judged_by))
+        yield Section("How far these verdicts can be trusted", (budget,))
 
 
 def gate_table(decision: StepDecision, anchor: str) -> TableBlock:
@@ -212,7 +206,13 @@ def _quality(report: ReportInput, described: ReportInput, prefix: str) -> Iterat
         if (unjudged := tables.unjudged(described)).rows:
             yield unjudged
     for at, (name, evidence) in enumerate(described.evidence.items()):
-        yield Section(_named(name, evidence), tuple(_compared(described, name, f"{prefix}-{at}")))
+        said = " ".join(filter(None, (effect(described, name), independence(described, name))))
+        forest = figures.draw_differences(described, name, f"{prefix}-{at}-forest")
+        pairs = paired(evidence, described.measure)
+        mean = described.differences.get(name, {}).get(described.measure)
+        drawn = figures.paired_differences(f"{prefix}-{at}-pairs", pairs, mean) if pairs else None
+        inside: tuple[Block, ...] = (Text(said), *_figure(forest, FOREST), *_figure(drawn, PAIRED))
+        yield Section(_named(name, evidence), inside)
     if not report.slice_means:
         yield Text("No slices were measured.", "instead")
         return
@@ -223,16 +223,6 @@ def _quality(report: ReportInput, described: ReportInput, prefix: str) -> Iterat
 
 def _named(name: str, evidence: Evidence) -> str:
     return f"{name}: {evidence.control.arm} → {evidence.candidate.arm}"
-
-
-def _compared(report: ReportInput, name: str, prefix: str) -> Iterator[Block]:
-    yield Text(" ".join(filter(None, (effect(report, name), independence(report, name)))))
-    yield from _figure(forest.draw_differences(report, name, f"{prefix}-forest"), FOREST)
-    pairs = paired(report.evidence[name], report.measure)
-    mean = report.differences.get(name, {}).get(report.measure)
-    drawn = figures.paired_differences(f"{prefix}-pairs", pairs, mean) if pairs else None
-    said = "Candidate minus control, one bar a query; the band is the interval of the mean."
-    yield from _figure(drawn, said)
 
 
 def _agreement(report: ReportInput, prefix: str) -> Iterator[Block]:
@@ -261,55 +251,19 @@ def _latency(report: ReportInput, described: ReportInput, prefix: str) -> Iterat
         said = "Share of answers within a time, each arm's own line and mark."
         missing = "No arm's rankings were verified in the race, so no curve is shown."
         yield from _figure(drawn, said) if drawn else (Text(missing, "instead"),)
-        yield from _figure(forest.draw_ratios(described, f"{prefix}-ratios"), RATIOS)
+        yield from _figure(figures.draw_ratios(described, f"{prefix}-ratios"), RATIOS)
         yield figures.ratios(described, described.latency or found)
 
 
 def _queries(report: ReportInput) -> Iterator[Block]:
-    found = movers(report, LISTED)
+    dataset = report.provenance.dataset
     for name, evidence in report.evidence.items():
-        of, arms = found[name], (evidence.control.arm, evidence.candidate.arm)
-        dataset = report.provenance.dataset
-        inside: list[Block] = [
-            _moved(f"Queries that {what} most: {name}", rows, dataset, arms)
-            for what, rows in (("lost", of.worse), ("gained", of.better))
-            if rows
-        ]
-        if not of.worse:
-            inside.append(Text(of.instead or f"No query lost {report.measure}.", "instead"))
-        every = "Every query with both rankings, and any two arms"
-        inside.append(Link(every, explore_link(dataset, *arms)))
-        yield Section(_named(name, evidence), tuple(inside))
+        link = explore_link(dataset, evidence.control.arm, evidence.candidate.arm)
+        every = Link("Every query with both rankings, and any two arms", link)
+        inside = (*tables.movers(report, name, LISTED), every)
+        yield Section(_named(name, evidence), inside)
     if not report.evidence:
         yield Text("No two arms were compared.", "instead")
-
-
-def _moved(
-    caption: str, rows: Sequence[QueryChange], dataset: str, arms: tuple[str, str]
-) -> TableBlock:
-    header = (
-        "query", "slices", "control", "candidate", "difference", "documents", "order",
-    )  # fmt: skip
-    return TableBlock(
-        caption,
-        header,
-        tuple(
-            (
-                Cell(
-                    one_line(one.query.text, QUERY),
-                    one.query.query_id,
-                    href=explore_link(dataset, *arms, one.query.query_id),
-                ),
-                Cell(", ".join(one.query.slices)),
-                Num(one.control),
-                Num(one.candidate),
-                Num(one.candidate - one.control, signed=True),
-                Num(one.shown, signed=True),
-                Num(one.order, signed=True),
-            )
-            for one in rows
-        ),
-    )
 
 
 def _provenance(report: ReportInput) -> Iterator[Block]:

@@ -464,8 +464,10 @@
     });
     const found = all.shown[arm].found[row];
     const more = found > docs.length ? `; ${count(found)} hits were kept` : "";
+    const raced = all.times.find((each) => each.arm === arm);
+    const time = raced?.row.has(row) ? `; ${milliseconds(raced.median[raced.row.get(row)])} ms in the race` : "";
     const head = make("h3", {}, `${candidate ? "Candidate" : "Control"}: `, make("b", {}, foreign(data.arms[arm])),
-      ` ${data.measures[state.m]} ${valueWord(data.scores[arm][state.m][row])}${more}`);
+      ` ${data.measures[state.m]} ${valueWord(data.scores[arm][state.m][row])}${more}${time}`);
     const body = docs.length ? make("ol", {}, ...items) : make("p", { class: "instead" }, all.shown[arm].instead[row] ?? "found nothing");
     return make("div", { class: "ranking" }, head, body);
   };

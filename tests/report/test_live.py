@@ -1,8 +1,7 @@
-"""The page of a live comparison."""
+"""The pages of a live comparison and of a load."""
 
 from __future__ import annotations
 
-import json
 import random
 from dataclasses import replace
 from datetime import date
@@ -10,11 +9,17 @@ from datetime import date
 import pytest
 
 from harness.agreement import Class
+from harness.core.gate import Verdict
+from harness.core.run import Status
 from harness.core.scores import Estimate
+from harness.load.evidence import highest_shared
+from harness.load.page import notes, tables
+from harness.load.rates import Highest, RepeatNoise
+from harness.load.results import LoadReport, RatePoint
+from harness.load.trial import Histogram, Record, Trial
 from harness.report import html
-from harness.report.doc import TableBlock
 from harness.shadow import words as shadow_words
-from harness.shadow.divergences import AcceptedDivergence, Suppressions, SuppressionStatus
+from harness.shadow.divergences import AcceptedDivergence, Suppressions
 from harness.shadow.page import document, side_by_side
 from harness.shadow.record import Degradation, Divergence, ProblemKind
 from harness.shadow.summary import LogState, Summary
@@ -60,40 +65,12 @@ def empty() -> LogState:
     return LogState(Summary(bounds()), Suppressions())
 
 
-def test_the_json_is_json_and_says_the_same() -> None:
-    said = to_json(found(), today=TODAY, percentiles={})
-    told = json.loads(json.dumps(said, allow_nan=False))
-    assert told["tally"] == {
-        "attempted": 103, "compared": 102, "errored": 0, "skipped": 0, "shed": 1, "missing": 0,
-    }  # fmt: skip
-    assert [one["state"] for one in told["alarms"] if one["name"] == "duplicates"] == [
-        "raised", "early",
-    ]  # fmt: skip
-    assert [one["register"] for one in told["divergences"]] == ["open", "accepted"]
-    assert told["estimates"]["overlap"]["n"] == 102
-    assert told["sequences"]["overlap"][-1]["n"] == 102
-    assert told["blocking"] == 1
-    assert json.dumps(to_json(empty(), today=TODAY, percentiles={}), allow_nan=False)
-
-
 def test_an_alarm_is_told_before_answers_that_differ() -> None:
     quiet = found(twice=0)
     assert quiet.blocking
     assert shadow_words.headline(quiet).startswith("Mean Jaccard of the first hits")
     calm = replace(quiet, standing=())
     assert shadow_words.headline(calm).endswith("; every divergence is accepted.")
-
-
-def test_side_by_side_shows_where_each_hit_went() -> None:
-    shown = side_by_side(found().standing, divergences())
-    ties = next(one for one in shown if one.trace.outcome == "tie_order")
-    _, control, candidate = ties.shown().blocks
-    assert isinstance(control, TableBlock)
-    assert isinstance(candidate, TableBlock)
-    moves = [[(row[1].text, row[2].text) for row in of.rows] for of in (control, candidate)]
-    assert moves == [[("a", "down 1"), ("b", "up 1")], [("b", "up 1"), ("a", "down 1")]]
-    assert ties.standing is SuppressionStatus.ACCEPTED
-    assert shown[0].standing is SuppressionStatus.OPEN
 
 
 def test_noise_of_the_control_is_told_beside_what_differs_without_it() -> None:
@@ -143,3 +120,115 @@ def test_what_was_seen_lies_within_its_interval_or_there_is_none() -> None:
     assert slow is not None
     assert not slow.low <= slow.value <= slow.high
     assert shadow_words.estimates(summary).rows[2][2].text == "no single value: it drifted"
+
+
+MS = 1_000_000
+
+
+def trial(scale: int) -> Trial:
+    times = Histogram.of([scale * MS * at // 100 for at in range(100, 400)])
+    return Trial(
+        arrivals=301,
+        seconds=3.0,
+        ends={Status.ANSWERED: 300, Status.FAILED: 1, Status.TIMED_OUT: 0, Status.NOT_ASKED: 0},
+        strays=0,
+        response={"short": times},
+        service={"short": Histogram.of([MS, 2 * MS])},
+        cold={},
+        lag_ns=100_000,
+        within={},
+        cpu_ns=600 * MS,
+        opened_bytes=2 << 20,
+        resident_bytes=64 << 20,
+        peak_bytes=65 << 20,
+    )
+
+
+def point(arm: str, rate: float | None, scale: int, *, twin: bool = False) -> RatePoint:
+    records = tuple(Record(arm, twin, rate, n, "curve", trial(scale), {}) for n in range(2))
+    return RatePoint(
+        arm=arm,
+        twin=twin,
+        rate=rate,
+        records=records,
+        objections=(),
+        response={"short": Histogram.merged(one.trial.overall for one in records)},
+        service=Histogram.of([MS, 2 * MS]),
+        cold=Histogram.of([]),
+        p50=None,
+        p99=Estimate(scale * 3.9 * MS, scale * 3.0 * MS, scale * 4.0 * MS, 6),
+        ratio=Estimate(2.0, 1.5, 2.5, 6),
+    )
+
+
+def noise(verdict: Verdict) -> RepeatNoise:
+    return RepeatNoise(verdict, (1.1,), "against itself the control is alike")
+
+
+def load_report() -> LoadReport:
+    """Two arms in a closed loop and at two rates; the name of one is markup."""
+    points = [
+        point(arm, rate, scale, twin=twin)
+        for rate in (None, 50.0, 100.0)
+        for arm, twin, scale in (("old", False, 1), ("old", True, 1), ("<b>new</b>", False, 2))
+    ]
+    return LoadReport(
+        dataset="toy",
+        machine="a machine",
+        loaded_at="2026-01-01T00:00:00+00:00",
+        busy=0.25,
+        arms=("old", "<b>new</b>"),
+        workers="processes: 2, workers in each: 1",
+        about={"trial": "3 s"},
+        points=tuple(points),
+        noise={50.0: noise(Verdict.PASS), 100.0: noise(Verdict.INCONCLUSIVE)},
+        highest={
+            "old": Highest(Verdict.PASS, "8 of 8", Estimate(70.0, 66.0, 74.0, 30), ()),
+            "<b>new</b>": Highest(Verdict.FAIL, "even 20 miss the budget", None, ()),
+        },
+        budget_ns=5 * MS,
+        index_bytes={"old": 3 << 20, "<b>new</b>": 1 << 20},
+        command="harness load",
+    )
+
+
+@pytest.fixture
+def report() -> LoadReport:
+    return load_report()
+
+
+def words(report: LoadReport) -> str:
+    return "\n".join(
+        " | ".join(f"{cell.text} {cell.note}".strip() for cell in row)
+        for table in tables(report)
+        for row in (*table.rows,)
+    )
+
+
+def test_a_ratio_beside_a_loud_control_says_so(report: LoadReport) -> None:
+    rows = [line for line in words(report).splitlines() if line.startswith(("50 ", "100 "))]
+    loud = [line for line in rows if "too noisy to conclude" in line]
+    assert loud
+    assert all(line.startswith("100 /s") for line in loud)
+    assert "nothing is concluded" in " ".join(notes(report))
+    quiet = replace(report, noise={50.0: noise(Verdict.PASS)})
+    assert "nothing is concluded" not in " ".join(notes(quiet))
+
+
+def test_what_does_not_count_shows_no_number(report: LoadReport) -> None:
+    spoilt = replace(
+        report.points[-1], records=(), response={}, objections=("the generator was late",)
+    )
+    said = words(replace(report, points=(*report.points[:-1], spoilt)))
+    (line,) = [each for each in said.splitlines() if "1 of 1 rounds do not count" in each]
+    assert line.count("not shown") == 8
+    assert "1 of 1 rounds do not count: the generator was late" in line
+
+
+def test_in_short_only_the_highest_rate_that_all_bore_is_shown(report: LoadReport) -> None:
+    assert {row[0].text for row in highest_shared(report).rows} == {"100 /s"}
+    spoilt = replace(report.points[-1], records=(), response={}, objections=("late",))
+    short = highest_shared(replace(report, points=(*report.points[:-1], spoilt)))
+    assert {row[0].text for row in short.rows} == {"50 /s"}
+    closed = replace(report, points=tuple(p for p in report.points if p.rate is None))
+    assert highest_shared(closed).rows == ()

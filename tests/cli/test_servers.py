@@ -1,4 +1,4 @@
-"""Live comparisons of servers from the command line: the receiver of mirrored requests, and MCP."""
+"""Servers: of mail, their drill, and live comparisons between two of them."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import shlex
 import shutil
 import signal
 import subprocess
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -27,23 +27,194 @@ import pytest
 
 from harness.agreement import Class
 from harness.cli.project import Project
-from harness.core.errors import HarnessError
-from harness.core.run import Status
+from harness.core.errors import HarnessError, IndexNotReady
+from harness.core.run import Run, Status
 from harness.core.server import bound
+from harness.corpus import trec
+from harness.corpus.runs import read_run, write_run
+from harness.migrate import ledger
+from harness.migrate.ledger import SWITCH_FILE
 from harness.pipeline.index import index
+from harness.pipeline.params import ReplayParams
+from harness.pipeline.receipts import read_manifest
+from harness.pipeline.replay import replay
 from harness.shadow.log import read_logs
 from harness.shadow.mcp import McpServer, token_for
 from harness.shadow.record import AGREED
+from harness_engines.mcp_server import digest
+from harness_engines.stacks.agent_mail.pipeline.plan import value_in
 from harness_engines.stacks.remote import McpConnection, ToolFailed, connected
 from tests.cli.conftest import Harness
-from tests.make.mail_project import ARM, BOUNDED_S, command, listening, write
-from tests.make.mail_project import NAME as NAME_OF_MCP
+from tests.docs.pages import COMMAND, Said, Shell
+from tests.make.decisions import POLICY, day, decision, evidence
+from tests.make.mail_project import ARM, BOUNDED_S, NAME, QUERIES, arm, command, listening, write
 from tests.make.shadow_log import written
 from tests.make.shadow_servers import found_of
+from tests.make.toy import Toy
 from tests.programs import PYTHON
 from tests.source import ROOT
 
 pytestmark = pytest.mark.slow
+PARAMS = ReplayParams(k=15, time_limit_s=BOUNDED_S, seed=3)
+
+
+@pytest.fixture(scope="module")
+def letters(tmp_path_factory: pytest.TempPathFactory) -> Project:
+    """Make a project with mail, indexed and replayed in process."""
+    project = write(tmp_path_factory.mktemp("letters"))
+    layout = project.layout(NAME)
+    for one in (ARM, FTS5):
+        index(layout, one, project.cache)
+    replay(layout, ARM, project.cache, PARAMS)
+    return project
+
+
+def rerun(project: Project, path: str) -> Run:
+    """Index and replay an arm."""
+    layout = project.layout(NAME)
+    index(layout, path, project.cache)
+    return replay(layout, path, project.cache, PARAMS)
+
+
+def as_files(project: Project, run: Run, to: Path) -> tuple[bytes, bytes]:
+    """Write a run as if the arm in process had made it, its fingerprint in place of the other."""
+    layout = project.layout(NAME)
+    own = read_manifest(layout, run.arm).fingerprint
+    theirs = read_manifest(layout, ARM).fingerprint
+    renamed = replace(
+        run, arm=ARM, served_by=tuple(theirs if who == own else who for who in run.served_by)
+    )
+    write_run(renamed, to / "run.parquet")
+    trec.write_run(to / "run.trec", renamed)
+    return (to / "run.parquet").read_bytes(), (to / "run.trec").read_bytes()
+
+
+def in_process(project: Project, to: Path) -> tuple[bytes, bytes]:
+    path = project.layout(NAME).run(ARM)
+    trec.write_run(to / "own.trec", read_run(path))
+    return path.read_bytes(), (to / "own.trec").read_bytes()
+
+
+def test_over_http_the_run_files_are_the_same_bytes(letters: Project, tmp_path: Path) -> None:
+    with listening(command("--http", "0"), letters.root) as (url, _):
+        run = rerun(letters, arm(tmp_path, "over-http", transport="http", url=url))
+    assert run.count(Status.ANSWERED) == len(QUERIES)
+    assert len(run.docs) > 100
+    assert as_files(letters, run, tmp_path) == in_process(letters, tmp_path)
+
+
+@pytest.mark.whole("test_over_http_the_run_files_are_the_same_bytes")
+def test_over_stdio_the_run_files_are_the_same_bytes(
+    letters: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(letters.root)
+    run = rerun(letters, arm(tmp_path, "over-stdio", command=command(), page_size=1000))
+    assert as_files(letters, run, tmp_path) == in_process(letters, tmp_path)
+
+
+def called(url: str, token: str) -> set[str]:
+    """Search for a word as whoever has the token; give the senders and the projects found."""
+    asked = {"project_key": "*", "query": "review plan", "limit": 100}
+    with connected([], f"{url.partition('?')[0]}?token={token}", BOUNDED_S) as to:
+        found = to.call("search_messages", asked)
+    return {f"{row['from']} {row['project_id']}" for row in found["result"]}
+
+
+def test_each_token_sees_what_its_viewer_may(letters: Project, tmp_path: Path) -> None:
+    lines = (
+        f'[viewers.{agent}]\nagent = "{agent}"\nprojects = ["{slug}"]\n'
+        f'token_sha256 = "{digest(agent)}"\n'
+        for agent, slug in (("nobody-1", "project-1"), ("nobody-2", "project-2"))
+    )
+    viewers = tmp_path / "viewers.toml"
+    viewers.write_text("".join(lines), encoding="utf-8")
+    secret = tmp_path / "token"
+    more = ("--http", "0", "--viewers", str(viewers), "--token-file", str(secret))
+    with listening(command(*more), letters.root) as (url, _):
+        first, second = (called(url, name) for name in ("nobody-1", "nobody-2"))
+        assert {one[-1] for one in first} == {"1"}
+        assert {one[-1] for one in second} == {"2"}
+        everything = called(url, secret.read_text(encoding="utf-8").strip())
+        assert {one[-1] for one in everything} == {"1", "2", "3"}
+        with pytest.raises(IndexNotReady, match="no MCP server answers"):
+            called(url, "a guess")
+        operator = f"{url.partition('?')[0]}?token={secret.read_text(encoding='utf-8').strip()}"
+        with (
+            connected([], operator, BOUNDED_S) as to,
+            pytest.raises(Exception, match="no tool named 'delete_message'"),
+        ):
+            to.call("delete_message", {"id": 1})
+    assert secret.stat().st_mode & 0o077 == 0
+
+
+@pytest.mark.parametrize(
+    ("more", "says"),
+    [
+        (("--viewer", "ann"), "--viewers"),
+        (("--viewers", "absent.toml"), "absent.toml"),
+        (("--viewers", "VIEWERS", "--http", "0", "--no-token"), "--no-token"),
+        (("--viewers", "VIEWERS"), "viewer"),
+        (("--http", "0", "--token-file", "VIEWERS"), "no token"),
+        (("--host", "192.168.0.1", "--http", "0"), "loopback"),
+        (("--arm", "fts5"), "only arms of the stack mail"),
+    ],
+)
+def test_what_cannot_be_served_is_refused(
+    harness: Harness, tmp_path: Path, more: tuple[str, ...], says: str
+) -> None:
+    viewers = tmp_path / "viewers.toml"
+    viewers.write_text(f'[viewers.ann]\nagent = "Ann"\ntoken_sha256 = "{digest("x")}"\n')
+    given = (str(viewers) if one == "VIEWERS" else one for one in more)
+    assert says in harness("mail-server", "--dataset", "toy", "--arm", ARM, *given).error
+
+
+def test_an_index_of_other_data_is_not_served(project: Toy, harness: Harness) -> None:
+    assert harness("stage", "index", "--dataset", "toy", "--arm", ARM).code == 0
+    corpus = project.layout.data / "manifest.json"
+    about = json.loads(corpus.read_text())
+    corpus.write_text(json.dumps({**about, "corpus_sha256": "0" * 64}))
+    assert "other documents" in harness("mail-server", "--dataset", "toy", "--arm", ARM).error
+
+
+FTS5 = "mail-fts5"
+
+
+@pytest.fixture
+def taken(tmp_path: Path) -> Path:
+    """Take Tantivy at once, so that the step before it is FTS5 alone."""
+    folder = tmp_path / "migration"
+    ledger.begin(folder, POLICY, "fts5", now=day(1), by="a test")
+    steps = [step for step in POLICY.steps if step.name == "tantivy"]
+    alone = replace(POLICY, steps=tuple(steps))
+    found = evidence(decision(1))
+    ledger.advance(folder, alone, found, now=day(1), by="a test", reason="a test")
+    assert value_in(folder / SWITCH_FILE) == "tantivy"
+    return folder
+
+
+def drilled(letters: Project, *words: str | Path) -> Said:
+    typed = ["harness", "migrate", "drill", "--dataset", NAME, "--arm", ARM, *map(str, words)]
+    return Shell(letters.root).type(f"{COMMAND} {shlex.join(typed)}")
+
+
+def test_it_is_proven_in_this_process(letters: Project, taken: Path) -> None:
+    said = drilled(letters, "--at", taken)
+    assert said.code == 0, said
+    own = read_manifest(letters.layout(NAME), ARM).fingerprint[:12]
+    old = read_manifest(letters.layout(NAME), FTS5).fingerprint[:12]
+    assert f"fts5 by fts5 {old} and tantivy by tantivy {own}" in said.text
+    assert value_in(taken / SWITCH_FILE) == "tantivy"
+    assert ledger.read(taken).state.taken[-1].drilled_at is not None
+
+
+def test_a_running_server_follows_the_file_without_a_restart(letters: Project, taken: Path) -> None:
+    words = command("--http", "0", "--switch-file", str(taken / SWITCH_FILE))
+    with listening(words, letters.root) as (url, _):
+        said = drilled(letters, "--at", taken, "--url", url, "--questions", "5")
+        assert said.code == 0, said
+        assert "PROVEN 5 queries" in said.text
+
+
 READING = ROOT / "examples" / "shadow" / "mcp.toml"
 SETTINGS = ROOT / "policy" / "shadow.toml"
 WATCHED = (
@@ -54,13 +225,6 @@ ASKED: list[dict[str, Any]] = [
     {"project_key": "*", "query": "token broker", "sender": "Ann"},
     {"project_key": "*", "query": "nowhere to be found"},
 ]
-
-
-@pytest.fixture(scope="module")
-def letters(tmp_path_factory: pytest.TempPathFactory) -> Project:
-    project = write(tmp_path_factory.mktemp("letters"))
-    index(project.layout(NAME_OF_MCP), ARM, project.cache)
-    return project
 
 
 def proxy(control: str, candidate: str, folder: Path, *more: str) -> list[str]:
@@ -125,22 +289,6 @@ def test_over_http_a_client_sees_the_control_and_the_log_sees_both(
     assert (refusal.control.status, refusal.candidate.status) == (Status.FAILED, Status.FAILED)
     assert "no such project" in refusal.control.error
     assert refusal.params["tool"] == "search_messages"
-
-
-def test_over_pipes_with_servers_that_are_programs(letters: Project, tmp_path: Path) -> None:
-    """The candidate ends before it answers; nobody who asks sees it."""
-    start = proxy(shlex.join(command()), shlex.join([sys.executable, "-c", "0"]), tmp_path)
-    whole = ["sh", "-c", f"cd {shlex.quote(str(letters.root))} && exec {shlex.join(start)}"]
-    with connected(whole, "", BOUNDED_S) as through:
-        answer = through.call("search_messages", ASKED[0])
-        assert answer["served_by"]["engine"] == "tantivy"
-        assert len(answer["result"]) == 7
-        found = written(tmp_path, 1, within_s=BOUNDED_S)
-    (one,) = found.observations
-    assert one.control is not None
-    assert (one.control.status, one.control.hits) == (Status.ANSWERED, 7)
-    assert not one.compared
-    assert found.degradations
 
 
 def test_a_token_is_read_from_a_file_or_the_environment(tmp_path: Path) -> None:
@@ -356,23 +504,3 @@ def reached(client: httpx.Client, url: str) -> httpx.Response:
         except httpx.ConnectError:
             continue
     raise AssertionError(f"{url} cannot be reached")
-
-
-@pytest.mark.parametrize(
-    ("changed", "says"),
-    [
-        ({"--host": "localhost"}, "not an address in numbers"),
-        ({"--host": "192.0.2.1"}, "cannot serve on 192.0.2.1"),
-    ],
-)
-def test_bad_input_is_one_line(
-    harness: Harness, tmp_path: Path, changed: dict[str, str], says: str
-) -> None:
-    shipped = ROOT / "policy" / "shadow.toml"
-    given = {
-        "--control": "http://127.0.0.1:1", "--candidate": "http://127.0.0.1:1",
-        "--reading": str(READING_RECEIVE), "--out": str(tmp_path / "log"),
-        "--shadow-settings": str(shipped), **changed,
-    }  # fmt: skip
-    flat = [word for pair in given.items() for word in pair]
-    assert says in harness("shadow", "receive", *flat).error
