@@ -156,8 +156,8 @@ NEVER_TRIED = "never tried"
 def check_compared(evidence: Evidence) -> None:
     """Refuse an agreement over other queries than both arms answered (method, section 3).
 
-    A query is refused that counts as compared although an arm did not answer it, one that has an
-    agreement without a comparison, and one that was answered and skipped, shed, stale or not tried.
+    A query is refused that counts as compared although an arm did not answer it, and one that has
+    an agreement without a comparison. So is one that both answered and nothing compared.
     """
     agreement = evidence.agreement
     found = dict(zip(agreement.query_ids, agreement.classes, strict=True))
