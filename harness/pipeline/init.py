@@ -313,7 +313,7 @@ def _none_exists(files: Iterable[Path]) -> None:
 def write_sample(folder: Path) -> int:
     """Write a folder in BEIR layout, the same bytes each time; count its documents.
 
-    Each page is asked for once: like words, and an intent of its own.
+    Each page has one query: like words, and an intent of its own.
     """
     pages: list[dict[str, object]] = []
     queries: list[dict[str, object]] = []

@@ -418,7 +418,7 @@ def independent(project: Toy) -> None:
         (hidden, r"clusters\.json: is not what the queries give"),
         (independent, r"clusters\.json: is not what the queries give"),
         (scores, r"per_query\.parquet: tantivy\.nDCG@10\.q\d+: stored 0\.\d+, derived"),
-        (classes, r"classes\.parquet: fts5~\w+\.q\d+: stored \"exact\", derived \""),
+        (classes, r"classes\.parquet: fts5\.\w+\.q\d+: stored \"exact\", derived \""),
         (means, r"scores\.json: tantivy\.RR@10\.mean: stored 0\.99, derived 0\.\d+"),
         (judgements, r"qrels\.trec: is not what .*manifest\.json says"),
         (documents, r"corpus\.jsonl: is not what .*manifest\.json says"),
