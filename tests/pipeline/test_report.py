@@ -38,7 +38,11 @@ def test_five_files_and_a_receipt(project: Toy) -> None:
     assert "PROMOTE" in written.markdown.read_text().upper()
     page = written.page.read_text()
     assert page.lower().startswith("<!doctype html>")
-    said = json.loads(written.decision.read_text())["summary"]["outcomes"]
+    ours, theirs = (
+        json.loads(path.read_text()) for path in (written.decision, project.layout.decision)
+    )
+    assert ours["datasets"][0]["record"] == theirs["datasets"][0]["record"]
+    said = ours["summary"]["outcomes"]
     assert said == {"promote": 1, "hold": 0, "rollback": 0}
 
 
