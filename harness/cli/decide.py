@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -221,6 +222,7 @@ def gate(
     """
     from harness.pipeline.gate import decide_again
     from harness.pipeline.gate import gate as write
+    from harness.report.printed import located
 
     at, found = datetime.now(UTC), {}
 
@@ -233,7 +235,8 @@ def gate(
             judged_by, file = _judging(layout, of, policy, control)
             decisions = decide_again(layout, judged_by, file, control=control, now=at)
             check_step([one.step for one in decisions])
-            found[layout.root.name] = decisions
+            name, place = layout.root.name, ["--from", str(of.source)] if of.source else []
+            found[name] = located(decisions, name, shlex.join(place))
     else:
         project = Project.own()
         check_step([one.name for one in project.policy().steps])

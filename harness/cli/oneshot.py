@@ -86,7 +86,7 @@ def run(
     from harness.pipeline.experiments import shared as with_log
     from harness.pipeline.layout import Layout
     from harness.pipeline.oneshot import RunRequest, oneshot
-    from harness.report.printed import leaderboard
+    from harness.report.printed import leaderboard, located
 
     project = Project.here()
     runs = _named(trec_run or [])
@@ -126,7 +126,8 @@ def run(
                 tell=lambda doing: tell(f"{doing} ..."),
             )  # fmt: skip
     means = leaderboard(layout.read(Layout.scores), project.params.score.measures)
-    found = {Path(dataset).name: decisions} if decisions else {}
+    name, place = Path(dataset).name, shlex.join(["--from", str(to)])
+    found = {name: located(decisions, name, place)} if decisions else {}
     return decided(found, [means], [f"\nThe page: {to / 'index.html'}"], exits=exit_code)
 
 

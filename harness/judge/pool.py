@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from os.path import relpath
 from pathlib import Path
 from random import Random
 from typing import NamedTuple
@@ -127,6 +129,14 @@ class PoolDrawing(StrictModel):
         return Layout(Path(self.root), Path(self.today), Path(self.cache))
 
     @property
+    def place(self) -> str:
+        """Return the options that name the evidence: of a data set, or of what a run left."""
+        root, perf = Path(self.root), Path(self.today)
+        if root.parent != perf.with_name("build"):
+            return f"--dataset {root.name}"
+        return shlex.join(["--from", relpath(perf.parent.parent)])
+
+    @property
     def compared(self) -> Compared:
         return Compared(self.control, self.candidate, self.measure)
 
@@ -162,7 +172,7 @@ class SampleProgress(NamedTuple):
         found = "none is" if not relevant else f"{relevant} are"
         return (
             f"The sample is judged: of {many(self.judged.drawn, 'drawn hit')} {found} relevant."
-            f" Take it in: harness labels POOL --dataset {self.drawing.layout.root.name} --by NAME"
+            f" Take it in: harness labels POOL {self.drawing.place} --by NAME"
         )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,6 +16,7 @@ from harness.report.explorer import to_explorer
 from harness.report.html import PAGE
 from harness.report.inputs import ReportInput
 from harness.report.page.view import document
+from harness.report.printed import located
 
 
 class ReportFiles(NamedTuple):
@@ -37,11 +39,15 @@ def write_reports(reports: Sequence[ReportInput], out: Path) -> ReportFiles:
 
 def texts(reports: Sequence[ReportInput]) -> dict[str, str]:
     """Return the text of each report file by its name; the same input gives the same bytes."""
-    shown = document(reports)
+    typed = [
+        replace(one, decisions=located(one.decisions, one.provenance.dataset, one.place))
+        for one in reports
+    ]
+    shown = document(typed)
     return {
         "index.html": html.to_page(shown, scripted=True),
         PAGE: to_explorer(reports),
         "report.md": to_markdown(shown),
         "decision.json": files.json_text(to_json(reports)),
-        "junit.xml": to_junit(reports),
+        "junit.xml": to_junit(typed),
     }

@@ -64,6 +64,31 @@ def blocking_lines(blocking: Iterable[Finding]) -> Iterator[str]:
             yield f"  to reach a decision: {finding.remedy}"
 
 
+def located(
+    decisions: Iterable[StepDecision], dataset: str, place: str
+) -> tuple[StepDecision, ...]:
+    """Return decisions with remedies that can be typed where a run left its data.
+
+    They are no data set of a project: ``--from`` names them, and the run itself races.
+    """
+    found = tuple(decisions)
+    if not place.startswith("--from "):
+        return found
+    named = {
+        f" --dataset {dataset}": f" {place}",
+        "harness pool --control": f"harness pool {place} --control",
+        "harness race": "the same harness run with --race",
+    }
+
+    def here(one: Finding) -> Finding:
+        remedy = one.remedy
+        for project, run in named.items():
+            remedy = remedy.replace(project, run)
+        return replace(one, remedy=remedy)
+
+    return tuple(replace(one, findings=tuple(map(here, one.findings))) for one in found)
+
+
 def leaderboard(means: Means, measures: Sequence[str]) -> TableBlock:
     """Show the mean of each measure for each arm, best first by the first measure.
 

@@ -164,10 +164,16 @@ def test_a_race_that_is_missing_is_run_by_the_remedy(project: Toy, harness: Harn
     assert "no race was run" not in harness("gate").out
 
 
+RUN = ("run", "--dataset", NAME, "--policy", "policy/toy.toml", "--out", "out/mine", "--exit-code")
+
+
 @pytest.mark.slow
-def test_what_remains_is_drawn_judged_and_taken_in(project: Toy, harness: Harness) -> None:
+@pytest.mark.parametrize("words", [("gate",), (*RUN, "--race")], ids=["project", "run"])
+def test_what_remains_is_drawn_judged_and_taken_in(
+    project: Toy, harness: Harness, words: tuple[str, ...]
+) -> None:
     unjudged(project, harness)
-    (pool,) = [one for one in printed(harness("gate")) if one.startswith("pool ")]
+    (pool,) = [one for one in printed(harness(*words)) if one.startswith("pool ")]
     (judge,) = printed(typed(harness, pool))
     assert judge == "judge pool.qrels"
     path = project.root / "pool.qrels"
@@ -175,7 +181,15 @@ def test_what_remains_is_drawn_judged_and_taken_in(project: Toy, harness: Harnes
     judgements.write_grades(path, judgements.Pool(pairs, (0,) * len(pairs)))
     (labels,) = [one for one in printed(typed(harness, judge)) if one.startswith("labels ")]
     typed(harness, labels, NAME="Ada", POOL="pool.qrels")
-    assert "PROMOTE" in harness("gate").out
+    assert "PROMOTE" in harness("gate", *(("--from", "out/mine") if words[0] == "run" else ())).out
+
+
+@pytest.mark.slow
+def test_a_run_without_a_race_asks_for_one(project: Toy, harness: Harness) -> None:
+    assert "run: the same harness run with --race" in harness(*RUN).out
+    page = (project.root / "out" / "mine" / "report.md").read_text()
+    assert "the same harness run with" in page
+    assert "harness race" not in page
 
 
 @pytest.mark.slow
