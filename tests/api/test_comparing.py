@@ -86,6 +86,9 @@ def test_the_best_comes_first_and_is_marked(board: Leaderboard) -> None:
     assert board.mark("worse", "P@1") == ""
     assert repr(board).splitlines()[2] == "worse: RR@10 0.2500‡, P@1 0"
     assert board.best("RR@10") == board.mean("better", "RR@10")
+    paper = board.paper().to_markdown()
+    assert "| better | **" in paper
+    assert "| control | **" not in paper
 
 
 def test_p_values_are_corrected_over_the_whole_table(board: Leaderboard) -> None:
