@@ -69,7 +69,7 @@ def located(
 ) -> tuple[StepDecision, ...]:
     """Return decisions with remedies that can be typed where a run left its data.
 
-    They are no data set of a project: ``--from`` names them, and the run itself races.
+    No project has them as a data set: ``--from`` names them, and the run itself races.
     """
     found = tuple(decisions)
     if not place.startswith("--from "):
