@@ -14,13 +14,13 @@ from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from harness_engines.contract import EngineError, IndexUnavailable
 from harness_engines.lexical.grammar import Selected
 from harness_engines.lexical.grammar import refuses as refusals
-from harness_engines.lexical.terms import normalise
+from harness_engines.lexical.terms import coded, normalise
 from harness_engines.stacks.agent_mail import ingest
 from harness_engines.stacks.agent_mail.contract import (
     CandidateList,
@@ -484,6 +484,7 @@ def accepted(fts: sqlite3.Connection, asked: str) -> None:
 
 
 @given(text=TYPED)
+@example(text="ÒR")
 def test_fts5_refuses_nothing(fts: sqlite3.Connection, text: str) -> None:
     if asked := match_expression(text).expression:
         accepted(fts, asked)
@@ -492,5 +493,5 @@ def test_fts5_refuses_nothing(fts: sqlite3.Connection, text: str) -> None:
     if plain := sanitize_fts_query(text):
         accepted(fts, plain)
     else:
-        words = "".join(c if c.isalnum() else " " for c in text).upper().split()
+        words = "".join(c if c.isalnum() else " " for c in coded(text)).upper().split()
         assert set(words) <= OPERATORS or refusals(text)
