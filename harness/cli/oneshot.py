@@ -222,13 +222,9 @@ def _with_all_that_is_needed(found: Project) -> Project:
 def _run(project: Project) -> bool:
     """Bring the pipeline up to date, and tell whether there was nothing to do."""
     idle = NOTHING_DONE in _dvc(project.root, "repro", "--no-run-cache")
-    if idle and not _replayed(project):
-        _dvc(project.root, "repro", "--no-run-cache", "--force", "--downstream", "replay")
-        return False
-    if idle and not all(_side_files(project)):
-        _dvc(project.root, "repro", "--no-run-cache", "--force", "--downstream", "race")
-        return False
-    return idle
+    if stale := _stale(project) if idle else "":
+        _dvc(project.root, "repro", "--no-run-cache", "--force", "--downstream", stale)
+    return idle and not stale
 
 
 def _compared(project: Project, *, record: bool) -> Iterator[str]:
@@ -246,8 +242,8 @@ def _compared(project: Project, *, record: bool) -> Iterator[str]:
             yield from part("trust", "commands").reproduced(found)
 
 
-def _replayed(project: Project) -> bool:
-    """Return whether it is known of all arms when they were replayed, and not too long ago."""
+def _stale(project: Project) -> str:
+    """Return the stage to repeat: a replay without a date or too old, or a file that is gone."""
     from harness.pipeline.receipts import replayed
 
     days, at = project.policy().evidence_days, now()
@@ -255,16 +251,11 @@ def _replayed(project: Project) -> bool:
         for name, arm in product(project.params.datasets, project.params.arms):
             replayed(project.layout(name), arm).check(at, days)
     except HarnessError:
-        return False
-    return True
-
-
-def _side_files(project: Project) -> list[bool]:
-    """Return of each file beside the tracked receipts, which differ by day, whether it is there."""
+        return "replay"
     paths = [project.root / PAGE]
     for layout in map(project.layout, project.params.datasets):
         paths += [layout.times, layout.decision, layout.decision_receipt]
-    return [path.is_file() for path in paths]
+    return "" if all(path.is_file() for path in paths) else "race"
 
 
 def _dvc(root: Path, *args: str) -> str:

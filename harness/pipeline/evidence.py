@@ -111,8 +111,8 @@ class Measured:
 def measured(layout: Layout, wanted: DecisionSubject) -> Measured:
     """Read what the stages left of a data set, and check it against their receipts."""
     policy, file = wanted.policy, wanted.policy_file
-    data, race = Prepared.open(layout.data), read_race(layout)
-    arms = sides(layout, wanted.arms)
+    data, arms = Prepared.open(layout.data), sides(layout, wanted.arms)
+    race = read_race(layout)
     how = policy.clusters if policy else BY_TEXT
     inventory = experiments.stock(layout)
     judged = [arm for arm in policy.arms if arm in arms] if policy else []

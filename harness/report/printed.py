@@ -67,10 +67,7 @@ def blocking_lines(blocking: Iterable[Finding]) -> Iterator[str]:
 def located(
     decisions: Iterable[StepDecision], dataset: str, place: str
 ) -> tuple[StepDecision, ...]:
-    """Return decisions with remedies that can be typed where a run left its data.
-
-    No project has them as a data set: ``--from`` names them, and the run itself races.
-    """
+    """Return decisions whose remedies name what a run left: by ``--from``, raced by the run."""
     found = tuple(decisions)
     if not place.startswith("--from "):
         return found

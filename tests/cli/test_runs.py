@@ -95,7 +95,7 @@ def test_the_record_is_compared_with_and_the_verdict_comes_last(
     """The first command that a newcomer typed changed tracked files, and did not say why."""
     root, run = project.root, project.layout.run("tantivy")
     project.decide()
-    monkeypatch.setattr(oneshot, "_side_files", lambda _: [True])
+    monkeypatch.setattr(oneshot, "_stale", lambda _: "")
     lock = {"stages": {"replay@toy": {"deps": [], "outs": [{
         "path": run.relative_to(root).as_posix(), "md5": _md5(run),
     }]}}}  # fmt: skip
