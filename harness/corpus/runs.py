@@ -36,10 +36,12 @@ def table_of(
 
     Where it is ``coded``, texts are read as dictionaries: one that comes again is kept once.
     """
-    with _opened(path, wanted, coded=coded) as file:
-        _check_size(path, file.metadata, range(file.num_row_groups))
-        table = file.read()
-        table.validate(full=True)
+    with _opened(path, wanted) as file:
+        groups = range(file.num_row_groups)
+        _check_size(path, file.metadata, groups)
+        # pyarrow reads no lists of texts of several row groups at once
+        parts = [file.read_row_group(at) for at in groups] or [file.read()]
+        table = pa.concat_tables(_checked(path, file, part, coded=coded) for part in parts)
     for name in wanted.names:
         if name not in nullable and table.column(name).null_count:
             raise Malformed(f"{name} is not given in every row")
@@ -51,17 +53,20 @@ def row_groups(path: Path, wanted: pa.Schema) -> Iterator[pa.Table]:
     with _opened(path, wanted) as file:
         for at in range(file.num_row_groups):
             _check_size(path, file.metadata, [at])
-            yield file.read_row_group(at, columns=wanted.names)
+            yield _checked(path, file, file.read_row_group(at, columns=wanted.names))
 
 
 @contextmanager
-def _opened(path: Path, wanted: pa.Schema, *, coded: bool = False) -> Iterator[pq.ParquetFile]:
-    """Open a file that has the wanted columns, each once and of its type."""
+def _opened(path: Path, wanted: pa.Schema) -> Iterator[pq.ParquetFile]:
+    """Open a file that has the wanted columns, each once and of its type; texts are dictionaries.
+
+    So a text that comes again is kept once, however often it does.
+    """
     with naming(path), opened(path) as file:
         try:
             about = pq.read_metadata(file)
             columns = [about.schema.column(at) for at in range(about.num_columns)]
-            texts = [one.path for one in columns if coded and one.physical_type == "BYTE_ARRAY"]
+            texts = [one.path for one in columns if one.physical_type == "BYTE_ARRAY"]
             schema = about.schema.to_arrow_schema()
             if lacking := set(wanted.names) - set(schema.names):
                 raise Malformed(f"it lacks {sorted(lacking)}")
@@ -78,7 +83,7 @@ def _opened(path: Path, wanted: pa.Schema, *, coded: bool = False) -> Iterator[p
 
 def _check_size(path: Path, about: pq.FileMetaData, groups: Iterable[int]) -> None:
     """Check, before they are read, that the values of row groups have a bound."""
-    most = max(UNPACKED_ANYWAY, MAX_UNPACKED * path.stat().st_size)
+    most = _most(path)
     found = [about.row_group(at) for at in groups]
     rows = sum(one.num_rows for one in found)
     size = (
@@ -86,6 +91,38 @@ def _check_size(path: Path, about: pq.FileMetaData, groups: Iterable[int]) -> No
     )
     if size > most or any(one.num_rows < 0 for one in found):
         raise Malformed(f"its values take {size} bytes, more than {most}")
+
+
+def _most(path: Path) -> int:
+    return max(UNPACKED_ANYWAY, MAX_UNPACKED * path.stat().st_size)
+
+
+def _checked(path: Path, file: pq.ParquetFile, table: pa.Table, *, coded: bool = False) -> pa.Table:
+    """Check what was read, and write out its texts, unless ``coded``, where there is room."""
+    table.validate(full=True)
+    schema, most = file.metadata.schema.to_arrow_schema(), _most(path)
+    for at, name in enumerate(table.schema.names):
+        field, column = schema.field(name), table.column(at)
+        if field.type != column.type and not coded:
+            if (size := sum(map(_text_bytes, column.chunks))) > most:
+                raise Malformed(f"the texts of {name} take {size} bytes, more than {most}")
+            table = table.set_column(at, field, column.cast(field.type))
+    return table
+
+
+def _text_bytes(chunk: pa.Array) -> int:
+    """Return the bytes of texts that are written out, or, where that is few, at most so many."""
+    while isinstance(chunk, pa.ListArray):
+        chunk = chunk.values
+    if not isinstance(chunk, pa.DictionaryArray):
+        return int(chunk.nbytes)
+    most: int = len(chunk) * chunk.dictionary.nbytes
+    if most <= UNPACKED_ANYWAY:
+        return most
+    import pyarrow.compute as pc
+
+    lengths = pc.binary_length(chunk.dictionary).take(chunk.indices)
+    return int(pc.sum(lengths).as_py() or 0)
 
 
 def parquet_of(table: pa.Table, *, compression: str = "zstd", **how: int) -> bytes:

@@ -20,7 +20,7 @@ from harness.core.errors import BadFile
 from harness.core.records import Document, Judgement, Qrels, Query
 from harness.core.run import Conditions, Row, Run, Status
 from harness.core.scores import Scores
-from harness.corpus import beir, exchange, judgements, prepared, trec
+from harness.corpus import beir, exchange, judgements, prepared, runs, trec
 from harness.corpus.cells import (
     FILE,
     Ids,
@@ -69,6 +69,17 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
     read = read_run(tmp_path / "run.parquet")
     assert same(read, RUN)
     assert list(read.rows()) == list(RUN.rows())
+
+
+def test_a_run_of_several_row_groups_is_read_from_its_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runs, "PARTITION", 1)
+    hits = [(Hit("a", 1.0, 1.0),), (Hit("b", 1.0, 1.0), Hit("a", 0.5, 0.5)), ()]
+    run = Run.of("own", [Row(str(at), Status.ANSWERED, of) for at, of in enumerate(hits)])
+    write_run(run, tmp_path / "run.parquet")
+    assert pq.ParquetFile(tmp_path / "run.parquet").num_row_groups == len(run)
+    assert same(runs.RUN_PART.read(tmp_path / "run.parquet"), run)  # it has written nothing
 
 
 def test_retries_are_kept_and_a_run_without_any_has_the_bytes_of_before(tmp_path: Path) -> None:

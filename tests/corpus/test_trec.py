@@ -345,6 +345,21 @@ def test_values_beyond_the_size_of_their_file_are_not_read(
     assert [part.num_rows for part in row_groups(path, pq.read_schema(path))] == [100_000] * 4
 
 
+def test_a_text_that_comes_often_is_not_written_out_beyond_the_size_of_its_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, wanted = tmp_path / "one.parquet", pa.schema([("id", pa.string())])
+    pq.write_table(pa.table({"id": ["x" * 1_000] * 2_000}), path)
+    monkeypatch.setattr(runs, "UNPACKED_ANYWAY", 1_000_000)
+    monkeypatch.setattr(runs, "MAX_UNPACKED", 1)
+    for read in (table_of, lambda *of: list(row_groups(*of))):
+        with pytest.raises(
+            Malformed, match="the texts of id take 2000000 bytes, more than 1000000"
+        ):
+            read(path, wanted)
+    assert table_of(path, wanted, coded=True).num_rows == 2_000
+
+
 @pytest.mark.parametrize(
     ("table", "says"),
     [
