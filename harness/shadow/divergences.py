@@ -7,6 +7,8 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from enum import StrEnum
+from functools import cached_property
+from itertools import chain
 from typing import Annotated, NamedTuple, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
@@ -110,11 +112,20 @@ class Suppressions(BaseModel):
 
     entries: tuple[AcceptedDivergence, ...] = Field(default=(), alias="accepted")
 
+    @cached_property
+    def _by_query(self) -> dict[str, list[AcceptedDivergence]]:
+        """Entries by the query that they are about, so that a long list is not read for each."""
+        found: dict[str, list[AcceptedDivergence]] = {}
+        for entry in self.entries:
+            found.setdefault(entry.query, []).append(entry)
+        return found
+
     def standing(
         self, kind: Class, slices: Collection[str], query: str, *, today: date
     ) -> SuppressionStatus:
         """Return whether a divergence is accepted on the day ``today`` (UTC)."""
-        until = [entry.until for entry in self.entries if entry.fits(kind, slices, query)]
+        about = chain.from_iterable(self._by_query.get(name, ()) for name in {query, ""})
+        until = [entry.until for entry in about if entry.fits(kind, slices, query)]
         if not until:
             return SuppressionStatus.OPEN
         return SuppressionStatus.ACCEPTED if today <= max(until) else SuppressionStatus.EXPIRED

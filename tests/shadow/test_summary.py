@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -183,6 +184,7 @@ IDS, OVER = entry(slice="id", kind="reorder"), entry(OLD, kind="tie_order")
         ((entry(OLD, query=KEY),), Class.DISJOINT, (), KEY, SuppressionStatus.EXPIRED),
         ((OVER, TIES), Class.TIE_ORDER, (), KEY, SuppressionStatus.ACCEPTED),
         ((TIES, OVER), Class.TIE_ORDER, (), KEY, SuppressionStatus.ACCEPTED),
+        ((entry(OLD, query=KEY), TIES), Class.TIE_ORDER, (), KEY, SuppressionStatus.ACCEPTED),
     ],
 )
 def test_an_entry_covers_what_it_names_until_its_day(
@@ -193,6 +195,22 @@ def test_an_entry_covers_what_it_names_until_its_day(
     said: SuppressionStatus,
 ) -> None:
     assert Suppressions(accepted=entries).standing(kind, slices, query, today=TODAY) is said
+
+
+def test_a_long_list_is_not_read_for_each_query(monkeypatch: pytest.MonkeyPatch) -> None:
+    fits, looked = AcceptedDivergence.fits, []
+
+    def counted(one: AcceptedDivergence, *about: Any) -> bool:  # noqa: ANN401  as of fits
+        looked.append(one)
+        return fits(one, *about)
+
+    monkeypatch.setattr(AcceptedDivergence, "fits", counted)
+    own = entry(query=KEY)
+    known = Suppressions(accepted=(own, *(entry(query=f"{of:032x}") for of in range(50)), TIES))
+    for _ in range(3):
+        standing = known.standing(Class.DISJOINT, (), KEY, today=TODAY)
+        assert standing is SuppressionStatus.ACCEPTED
+    assert sorted(map(id, looked)) == sorted(map(id, 3 * [own, TIES]))
 
 
 POLICY = ROOT / "policy"
