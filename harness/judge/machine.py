@@ -186,7 +186,9 @@ ANSWERS: Artifact[JudgeAnswer] = Json(
     "an answer of a judge", JudgeAnswer, remedy="Remove it; the pair is paid anew"
 )
 MODELS: Artifact[dict[Literal["model"], str]] = Json(
-    "the model of a judge", dict[Literal["model"], str], remedy="Give the judge another name"
+    "the model of a judge",
+    Annotated[dict[Literal["model"], str], Field(min_length=1)],
+    remedy="Give the judge another name",
 )
 
 
@@ -240,7 +242,7 @@ class AnswerFolder:
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 60.0
 SPENT: Artifact[dict[Literal["spent"], float]] = Json(
     "what a judge has cost",
-    dict[Literal["spent"], float],
+    Annotated[dict[Literal["spent"], float], Field(min_length=1)],
     remedy='Write {"spent": AMOUNT} into it, with what the judge has cost so far',
 )
 

@@ -348,6 +348,12 @@ def test_a_request_that_was_cut_off_counts_with_its_most(tmp_path: Path) -> None
         after.reserve(0.4)
 
 
+def test_a_purse_that_does_not_say_what_was_spent_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "spent.json").write_text("{}")
+    with pytest.raises(BadFile, match=r"spent\.json.*AMOUNT"):
+        machine.Purse(tmp_path / "spent.json", 1.0).reserve(0.1)
+
+
 def test_a_file_of_somebodys_own_is_not_replaced(at: Desk) -> None:
     at.to.write_text("my own")
     with pytest.raises(NotOurs, match="already exists"):
