@@ -299,9 +299,10 @@ def run_pool(
         for number in range(processes):
             ours, theirs = context.Pipe(duplex=False)
             args = (theirs, opener, plan, threads, number, shared)
-            children[ours] = context.Process(target=_serve, args=args, daemon=True)
-            children[ours].start()
+            child = context.Process(target=_serve, args=args, daemon=True)
+            child.start()
             theirs.close()
+            children[ours] = child
         waiting = dict(children)
         while waiting:
             heard: list[Any] = wait([*waiting])

@@ -8,6 +8,7 @@ import random
 from collections import Counter
 from collections.abc import Callable
 from itertools import count
+from pickle import PicklingError
 from typing import Any
 
 import numpy as np
@@ -250,6 +251,14 @@ def test_an_arm_that_cannot_be_opened_is_named() -> None:
         InvalidArm, match=r"IndexNotReady: toy: no index here\. Run: harness stage index"
     ):
         run_pool(Opens("no index"), plan(), 2, 2)
+
+
+def test_a_worker_that_cannot_be_started_is_named() -> None:
+    class Local(Opens):
+        """Is not found by a process that is spawned."""
+
+    with pytest.raises((AttributeError, PicklingError), match="Local"):
+        run_pool(Local(), plan(), 1, 1)
 
 
 def test_a_worker_that_dies_is_not_waited_for() -> None:
