@@ -63,15 +63,17 @@ def as_called(text: str) -> str:
 
     A noun is left alone: "what a ``harness run`` left".
     """
-    if by := os.environ.get(CALLED, ""):
-        pip = f"{by} pip install"
-    elif _typed() == [COMMAND]:
-        pip = "pip install"
-    else:
-        pip = shlex.join([sys.executable, "-m", "pip", "install"])
+
+    def pip(_: re.Match[str]) -> str:
+        if by := os.environ.get(CALLED, ""):
+            return f"{by} pip install"
+        if _typed() == [COMMAND]:
+            return "pip install"
+        return shlex.join([sys.executable, "-m", "pip", "install"])
+
     plain = IN_A_CLONE.sub(f"{COMMAND} ", text)
     named = _commands(frozenset(_NAMES)).sub(lambda _: called(), plain)
-    return INSTALLS.sub(lambda _: pip, named)
+    return INSTALLS.sub(pip, named)
 
 
 def introduce(names: Iterable[str]) -> None:

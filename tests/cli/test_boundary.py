@@ -394,6 +394,11 @@ def test_a_command_is_named_as_it_was_called(
     assert as_called(cloned) == cloned
 
 
+def test_a_text_without_a_command_looks_for_no_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("harness.cli.exit_codes.which", None)
+    assert as_called("0.4286") == "0.4286", "each cell of a table is such a text"
+
+
 @pytest.mark.usefixtures("by_run_py")
 def test_messages_and_errors_pass_through_and_data_does_not(
     capsys: pytest.CaptureFixture[str],
