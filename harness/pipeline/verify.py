@@ -419,15 +419,20 @@ def _same(layout: Layout, again: Layout, what: Declared[Any], columns: pa.Schema
 
 
 def _values(path: Path, columns: pa.Schema) -> dict[str, Any]:
-    """Read a table of values, or of reasons where there is none, by what each is of."""
+    """Read a table of values, or of reasons where there is none, by what each is of.
+
+    What the file says of the whole table counts too, such as the depth of the classes.
+    """
     last = [name for name in columns.names if name in {"value", "undefined", "class"}]
     table = table_of(path, columns, last)
     keys = zip(*(table.column(n).to_pylist() for n in columns.names if n not in last), strict=True)
     said = zip(*(table.column(n).to_pylist() for n in last), strict=True)
-    return {
-        ".".join(key): next((one for one in values if one is not None), None)
-        for key, values in zip(keys, said, strict=True)
-    }
+    found: dict[str, Any] = {}
+    for key, values in zip(keys, said, strict=True):
+        given = [one for one in values if one is not None]
+        found[".".join(key)] = given[0] if len(given) == 1 else given
+    about = (table.schema.metadata or {}).items()
+    return found | {str(key, errors="replace"): str(one, errors="replace") for key, one in about}
 
 
 def _same_text(path: Path, derived: str) -> None:

@@ -372,6 +372,23 @@ def classes(project: Toy) -> None:
     project.decide()
 
 
+def lost(project: Toy) -> None:
+    """Say of a query with a value that it has none; its value stays."""
+    path = project.layout.per_query
+    table = pq.read_table(path)
+    why = ["failed", *table["undefined"].to_pylist()[1:]]
+    column = table.schema.get_field_index("undefined")
+    pq.write_table(table.set_column(column, table.field(column), [why]), path)
+    restamp(project.layout)
+
+
+def deeper(project: Toy) -> None:
+    """Say of the classes that they looked further down."""
+    path = project.layout.classes
+    pq.write_table(pq.read_table(path).replace_schema_metadata({"depth": "999"}), path)
+    restamp(project.layout)
+
+
 def means(project: Toy) -> None:
     found = json.loads(project.layout.scores.read_text())
     found["tantivy"]["RR@10"]["mean"] = 0.99
@@ -419,6 +436,8 @@ def independent(project: Toy) -> None:
         (independent, r"clusters\.json: is not what the queries give"),
         (scores, r"per_query\.parquet: tantivy\.nDCG@10\.q\d+: stored 0\.\d+, derived"),
         (classes, r"classes\.parquet: fts5\.\w+\.q\d+: stored \"exact\", derived \""),
+        (lost, r"per_query\.parquet: \S+\.q\d+: stored \[\S+, \"failed\"\], derived \d"),
+        (deeper, r"classes\.parquet: depth: stored \"999\", derived"),
         (means, r"scores\.json: tantivy\.RR@10\.mean: stored 0\.99, derived 0\.\d+"),
         (judgements, r"qrels\.trec: is not what .*manifest\.json says"),
         (documents, r"corpus\.jsonl: is not what .*manifest\.json says"),
