@@ -70,7 +70,8 @@ def _blocks(path: Path) -> Iterator[tuple[int, str, str]]:
     parts: dict[str, list[str]] = {}
     for number, line in numbered(path):
         before, *tags = TAG.split(line)
-        parts.setdefault(inside, []).append(before)
+        if opened:
+            parts.setdefault(inside, []).append(before)
         for tag, text in zip(tags[::2], tags[1::2], strict=True):
             name = tag.lower()
             if name == "top":
@@ -84,7 +85,8 @@ def _blocks(path: Path) -> Iterator[tuple[int, str, str]]:
                 )
                 opened = 0
             inside = "" if name == "top" or name.startswith("/") else name
-            parts.setdefault(inside, []).append(text)
+            if opened:
+                parts.setdefault(inside, []).append(text)
     _check_closed(path, opened)
 
 

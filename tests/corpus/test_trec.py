@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -308,6 +309,17 @@ def test_a_bad_document_is_told_with_its_line(written: Written, line: str, says:
     path = written('{"doc_id": "1", "text": "t"}\n\n' + line + "\n")
     with pytest.raises(BadFile, match=rf"file:3: .*{says}"):
         list(beir.documents(path))
+
+
+def test_what_stands_around_topics_is_not_kept(tmp_path: Path) -> None:
+    path = tmp_path / "topics"
+    path.write_text("<top><num> 1 <title> a</top>\n" + f"{'x' * 99}\n" * 50_000)
+    tracemalloc.start()
+    try:
+        assert [query.query_id for query in trec.tagged(path)] == ["1"]
+        assert tracemalloc.get_traced_memory()[1] < 1_000_000
+    finally:
+        tracemalloc.stop()
 
 
 # One Parquet file as a table
