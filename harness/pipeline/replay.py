@@ -86,6 +86,7 @@ def replay(
 
 def _replayed(layout: Layout, arm: Arm, cache: Path, params: ReplayParams) -> Run:
     began = datetime.now(UTC)
+    wanted = receipts.read_manifest(layout, arm.name)
     counted = receipts.index_files(layout, arm.name)
     queries = len(Prepared.open(layout.data).queries())
     once = params.model_copy(update={"aa": "all"})
@@ -104,6 +105,7 @@ def _replayed(layout: Layout, arm: Arm, cache: Path, params: ReplayParams) -> Ru
     told = progress(f"asking {arm.name} again", again_of)
     with nullcontext(lambda _: None) if done else told as advance:
         again = _ask(layout, arm, cache, otherwise, advance)
+    receipts.check_same(layout, arm.name, wanted, receipts.read_manifest(layout, arm.name))
     first = receipts.record_run(layout, first, again)
     since = receipts.asked_since(began, layout.parts(arm.name))
     receipts.note_replayed(layout, arm.name, since, index_sha256=counted)

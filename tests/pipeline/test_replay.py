@@ -64,6 +64,22 @@ def test_a_manifest_of_another_index_is_refused(project: Toy) -> None:
         again(project)
 
 
+def test_an_index_built_anew_between_both_replays_is_refused(
+    project: Toy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, path = read_run(project.layout.run("fts5")), project.layout.manifest("fts5")
+    made, before = path.read_text(), project.layout.run("fts5").read_bytes()
+
+    def built_anew(*_: object) -> Run:
+        path.write_text(made.replace("sqlite-fts5", "sqlite-fts4"))
+        return run
+
+    monkeypatch.setattr(replay_ahead, "_ask", built_anew)
+    with pytest.raises(IndexNotReady, match="is not the index that"):
+        again(project)
+    assert project.layout.run("fts5").read_bytes() == before
+
+
 def test_an_index_of_other_documents_is_refused(project: Toy) -> None:
     path = project.layout.data / "manifest.json"
     sha = Prepared.open(project.layout.data).manifest.corpus_sha256
