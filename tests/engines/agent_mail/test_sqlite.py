@@ -7,6 +7,7 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -317,6 +318,19 @@ def test_while_connections_are_busy_another_one_answers(full: Path) -> None:
         full.unlink()
         with pytest.raises(EngineError, match="budget"), mail.borrowed(Deadline(0, 0.0)):
             pytest.fail("a connection to nothing")
+
+
+def test_a_change_is_counted_although_an_older_statement_runs(full: Path) -> None:
+    with of_mail.opened(full) as reads, ingest.opened(full) as writes, ThreadPoolExecutor() as pool:
+        before = reads.moved()
+        with reads.borrowed() as db:
+            running = db.execute("SELECT id FROM messages")
+            running.fetchone()
+            writes.insert(Draft(1, "a subject", "a body", "RedFox"))
+            counted = pool.submit(reads.moved)
+            wait([counted], timeout=0.2)
+            running.fetchall()
+        assert counted.result() != before
 
 
 WEIGHTS = Weights(subject=2, identifiers=4)

@@ -109,9 +109,12 @@ class Connections:
         try:
             yield db
         finally:
-            with self._returned:
-                self._idle.append(db)
-                self._returned.notify()
+            self._take_back(db)
+
+    def _take_back(self, db: sqlite3.Connection) -> None:
+        with self._returned:
+            self._idle.append(db)
+            self._returned.notify_all()
 
     def ask(self, sql: str, params: Sequence[Param] = ()) -> list[tuple[Any, ...]]:
         """Read rows, until the deadline of the work that asks, where it has one.
@@ -134,9 +137,18 @@ class Connections:
                 db.set_progress_handler(None, 0)
 
     def moved(self) -> tuple[int, int]:
-        """Count the changes of the first connection and of others since it was opened."""
-        ((own,),) = self.db.execute("SELECT total_changes()").fetchall()
-        ((others,),) = self.db.execute("PRAGMA data_version").fetchall()
+        """Count the changes of the first connection and of others since it was opened.
+
+        While a statement runs on it, it sees no change that came after; so that ends first.
+        """
+        with self._returned:
+            self._returned.wait_for(lambda: self.db in self._idle)
+            self._idle.remove(self.db)
+        try:
+            ((own,),) = self.db.execute("SELECT total_changes()").fetchall()
+            ((others,),) = self.db.execute("PRAGMA data_version").fetchall()
+        finally:
+            self._take_back(self.db)
         return own, others
 
     @contextmanager
