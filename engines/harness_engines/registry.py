@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 import sys
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -226,7 +228,8 @@ class FunctionEngine:
     def build(self, documents: Iterable[Document], index: Path) -> Manifest:
         """Record which documents the answers are about."""
         by = {"engine": FUNCTION, "version": self.version}
-        return contract.record(index, documents, list, settings=self.name, **by)
+        drained = partial(deque[Document], maxlen=0)
+        return contract.record(index, documents, drained, settings=self.name, **by)
 
     @contextmanager
     def open(self, index: Path) -> Iterator[Searcher]:
