@@ -10,21 +10,17 @@ from datetime import UTC, datetime
 
 import pytest
 
-from harness.core.engine import Answer, Searcher
+from harness.core.engine import Answer
 from harness.core.errors import BadFile, EvidenceError
 from harness.core.gate import Outcome, Verdict
-from harness.core.records import Query
 from harness.pipeline.gate import stored
 from harness.pipeline.pins import pin
 from harness.pipeline.prepare import prepare
-from harness.pipeline.replay import replay
 from harness.pipeline.verify import verify
-from harness.replay import drive
-from harness.replay.drive import TimedOutcome, observe
 from harness.report.page.tables import kept_lines
 from harness_engines.stacks.text.tantivy import TantivySearcher
 from tests.make.forging import HONEST, blocking, measure
-from tests.make.toy import CANDIDATE, GATES, HEAD, NAME, STEP, Toy
+from tests.make.toy import GATES, HEAD, NAME, STEP, Toy
 from tests.mutants.listed import mutants
 from tests.source import ROOT
 
@@ -166,18 +162,6 @@ def test_the_same_pin_stands_for_the_same_evidence(planted: Toy) -> None:
     pin(planted.layout, planted.project.policy_file, at=NOW, by="me")
     assert planted.decide().outcome is Outcome.PROMOTE
     verify(planted.layout)
-
-
-@pytest.mark.slow
-def test_a_harness_that_asks_for_half_of_what_it_says(
-    planted: Toy, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def half(searcher: Searcher, query: Query, k: int, limit_ns: int) -> TimedOutcome:
-        return observe(searcher, query, k // 2, limit_ns)
-
-    monkeypatch.setattr(drive, "observe", half)
-    with pytest.raises(EvidenceError, match=r"for 25 hits a query.* but replay\.k is 50"):
-        replay(planted.layout, CANDIDATE, planted.cache, planted.params.replay)
 
 
 PAGE = (ROOT / "docs" / "trust.md").read_text("utf-8")
