@@ -9,7 +9,7 @@ from functools import cached_property, wraps
 from hashlib import blake2b
 from itertools import compress, repeat
 from typing import NamedTuple, TypeVar
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, ref
 
 import numpy as np
 from numpy.typing import NDArray
@@ -196,16 +196,18 @@ def judged_by_relevance(measure: str) -> bool:
 
 
 def _once(make: Callable[[Run, Run, Qrels, K], T]) -> Callable[[Run, Run, Qrels, K], T]:
-    """Make a value of the same runs and judgements once, as long as the control is there."""
-    kept: WeakKeyDictionary[Run, dict[tuple[Run, int, K], tuple[Qrels, T]]] = WeakKeyDictionary()
+    """Make a value of the same runs and judgements once, as long as the runs are there."""
+    kept: WeakKeyDictionary[Run, dict[tuple[int, int, K], tuple[ref[Run], Qrels, T]]]
+    kept = WeakKeyDictionary()
 
     @wraps(make)
     def made(control: Run, candidate: Run, qrels: Qrels, of: K) -> T:
         known = kept.setdefault(control, {})
-        key = candidate, id(qrels), of
-        if key not in known:
-            known[key] = qrels, make(control, candidate, qrels, of)  # kept, so that its id is too
-        return known[key][1]
+        key = id(candidate), id(qrels), of
+        if key not in known or known[key][0]() is not candidate:
+            found = make(control, candidate, qrels, of)
+            known[key] = ref(candidate), qrels, found  # judgements are kept, so that their id is
+        return known[key][2]
 
     return made
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 from itertools import combinations, product
+from weakref import ref
 
 import numpy as np
 import pytest
@@ -222,6 +224,18 @@ def test_a_measure_without_bounds_may_be_anything() -> None:
     assert (found.worst.tolist(), found.best.tolist()) == ([-1.0, 0.0], [1.0, 0.0])
     assert not found.can_be_drawn
     assert missing(control, candidate, qrels, "ERR@1").counts.tolist() == [0, 0]
+
+
+def test_runs_that_were_compared_both_ways_are_let_go() -> None:
+    control, candidate, qrels = random_pair(0)
+    once = missing(control, candidate, qrels, "nDCG@10")
+    assert missing(control, candidate, qrels, "nDCG@10") is once
+    missing(candidate, control, qrels, "nDCG@10")
+    missing(control, control, qrels, "nDCG@10")
+    runs = [ref(control), ref(candidate)]
+    del control, candidate
+    gc.collect()
+    assert [run() for run in runs] == [None, None]
 
 
 def docs_of(found: MissingJudgements, row: int) -> set[str]:
