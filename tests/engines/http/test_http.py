@@ -261,6 +261,14 @@ def test_a_secret_comes_from_the_environment_and_is_told_to_nobody(
     assert "s3cret" not in made.fingerprint + (index / "manifest.json").read_text()
 
 
+def test_a_secret_that_begins_another_hides_it_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ONE", "s3cret")
+    monkeypatch.setenv("TWO", "s3cret-and-more")
+    assert (
+        settings.filled({"x": "${ONE}", "y": "${TWO}"}).hide("s3cret-and-more s3cret") == "*** ***"
+    )
+
+
 def test_without_code_no_variable_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SEARCH_TOKEN", "s3cret")
     with contract.forbidden(), pytest.raises(IndexNotReady, match="without --no-code"):

@@ -111,7 +111,7 @@ def filled(headers: Mapping[str, str]) -> Headers:
                 " such as a line end. Set it again"
             )
     values = {name: PLACE.sub(lambda one: secrets[one[1]], text) for name, text in headers.items()}
-    return Headers(values, tuple(secrets.values()))
+    return Headers(values, tuple(sorted(secrets.values(), key=len, reverse=True)))
 
 
 PLACE_NAME = re.compile(r"text|k|params\.[A-Za-z_][\w-]*")
