@@ -79,7 +79,8 @@ def headline(shadowed: LogState) -> str:
         names = ", ".join(dict.fromkeys(one.name for one in shadowed.raised))
         said.append(f"{counted(len(shadowed.raised), 'alarm')} raised ({names})")
     elif not said and not blocking:
-        said.append("No alarm is raised")
+        early = "not yet decided: alarms have too little to go by"
+        said.append(early if shadowed.early else "no alarm is raised")
     if overlap := summary.tracks["overlap"].now:
         said.append(f"mean Jaccard of the first hits {number(overlap.value)}")
     if blocking:

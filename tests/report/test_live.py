@@ -71,6 +71,7 @@ def test_an_alarm_is_told_before_answers_that_differ() -> None:
     assert shadow_words.headline(quiet).startswith("Mean Jaccard of the first hits")
     calm = replace(quiet, standing=())
     assert shadow_words.headline(calm).endswith("; every divergence is accepted.")
+    assert shadow_words.headline(empty()).startswith("Not yet decided: alarms have too little")
 
 
 def test_noise_of_the_control_is_told_beside_what_differs_without_it() -> None:
