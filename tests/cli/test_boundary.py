@@ -496,7 +496,7 @@ def ready(whole: Toy, project: Toy) -> Toy:
 
 @pytest.fixture(autouse=True)
 def unserved() -> Iterator[None]:
-    """Let what would serve end at once."""
+    """End at once what would serve."""
     with mock.patch("harness.core.server.server"):
         yield
 

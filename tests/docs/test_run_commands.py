@@ -483,7 +483,7 @@ class Reader:
         return check(self.shell, self.filling, line).code
 
     def change(self, line: str) -> str:
-        """Put the line in the place of the one that it resembles, and give that one."""
+        """Replace the line that this one resembles, and return that one."""
         path = self.folder / "my-search" / "engine.py"
         text = path.read_text("utf-8")
         (old,) = get_close_matches(line, text.splitlines(), n=1, cutoff=0.8)
@@ -503,7 +503,7 @@ class Reader:
         return (self.folder / "out" / name / "index.html").read_text("utf-8")
 
     def verdict(self) -> tuple[str, set[str]]:
-        """Give the outcome of the step, and what its gates say."""
+        """Return the outcome of the step, and what its gates say."""
         decided = json.loads((self.folder / "out" / "notes" / "decision.json").read_text("utf-8"))
         (step,) = decided["datasets"][0]["steps"]
         return step["outcome"], {finding["verdict"] for finding in step["findings"]}

@@ -37,7 +37,7 @@ from harness_engines.stacks.agent_mail import arm as mail
 from harness_engines.stacks.agent_mail.mcp_tools import server
 from harness_engines.stacks.agent_mail.mcp_tools.arguments import InProject
 from harness_engines.stacks.agent_mail.mcp_tools.server import SUBJECT
-from harness_engines.stacks.agent_mail.pipeline.plan import SwitchFile
+from harness_engines.stacks.agent_mail.pipeline.plan import KillSwitch, SwitchFile
 from harness_engines.stacks.agent_mail.pipeline.scope import (
     Scope,
     Visibility,
@@ -410,3 +410,40 @@ def test_a_client_goes_each_way_to_a_promise(tools: Tools) -> None:
 
 def said_reached(tools: Tools, name: str) -> object:
     return tools.found(limit=1)["next_cursor"] if name == "cursor" else SAID[name]
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "switch.env"
+    path.write_text("# a comment\n\nOTHER=1\nSEARCH_ENGINE=shadow\n")
+    return path
+
+
+def put(path: Path, text: str) -> None:
+    """Replace the file as its writer does."""
+    beside = path.with_suffix(".new")
+    beside.write_text(text)
+    beside.replace(path)
+
+
+def test_it_is_read_at_the_start_and_when_it_is_replaced(file: Path) -> None:
+    switch = SwitchFile(file)
+    assert switch.read() is KillSwitch.SHADOW
+    put(file, "SEARCH_ENGINE = 'fts5'\n")
+    assert switch.read() is KillSwitch.FTS5
+    file.unlink()
+    assert switch.read() is KillSwitch.FTS5
+    put(file, "SEARCH_ENGINE=\n")
+    assert switch.read() is None
+
+
+@pytest.mark.parametrize("text", ["SEARCH_ENGINE=lucene\n", "", "SEARCH_ENGINE\n", "\udcff"])
+def test_a_bad_switch_file(file: Path, caplog: pytest.LogCaptureFixture, text: str) -> None:
+    switch = SwitchFile(file)
+    with caplog.at_level(logging.ERROR):
+        file.unlink()
+        file.write_bytes(text.encode("utf-8", "surrogateescape"))
+        assert {switch.read() for _ in range(3)} == {KillSwitch.SHADOW}
+        assert len(caplog.records) == 1
+    put(file, "SEARCH_ENGINE=tantivy\n")
+    assert switch.read() is KillSwitch.TANTIVY
