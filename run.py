@@ -9,8 +9,6 @@ The environment is ``.venv``, installed from ``requirements.lock`` with its hash
 stamped; while the stamp fits, nothing is installed and no network is needed.
 """
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import os

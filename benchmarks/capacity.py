@@ -10,8 +10,6 @@ between the last two sizes is carried on to larger ones: an extrapolation, and n
 the page, and nothing is measured.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import math

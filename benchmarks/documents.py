@@ -16,8 +16,6 @@ what this thread computed and not what it waited, which other programs on the ma
 ``places`` to read that another program wrote.
 """
 
-from __future__ import annotations
-
 import argparse
 import random
 import sys

@@ -6,8 +6,6 @@ in the gates on latency (``harness.stats.times.percentile``), and so is the verd
 where the whole interval lies below the budget, FAIL where it lies above.
 """
 
-from __future__ import annotations
-
 import os
 import random
 import tomllib
@@ -49,7 +47,7 @@ class Judged(NamedTuple):
     queries: tuple[Query, ...]
 
     @classmethod
-    def read(cls, folder: Path) -> Judged:
+    def read(cls, folder: Path) -> "Judged":
         """Read prepared data or a folder in BEIR layout."""
         if (folder / "manifest.json").is_file():
             data = Prepared.open(folder)
@@ -70,7 +68,7 @@ class Budget(NamedTuple):
     budget_ms: Mapping[str, float]
 
     @classmethod
-    def read(cls, path: Path) -> Budget:
+    def read(cls, path: Path) -> "Budget":
         """Read the file; a key that is missing or unknown is a TypeError that names it."""
         return cls(**tomllib.loads(path.read_text(encoding="utf-8")))
 

@@ -10,8 +10,6 @@ normalisation. Matrices have eight bits in the file, a scale for each column; se
 them by steps without an input, which are taken once, when the graph is opened.
 """
 
-from __future__ import annotations
-
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path

@@ -8,8 +8,6 @@ is imported (``harness import beir``) and run (``harness run``) in a project of 
 folder of ``--out``; vectors are kept there, so that a second call is quick.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import shutil

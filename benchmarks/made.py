@@ -1,7 +1,5 @@
 """The messages of ``datasets/agent-mail``, for scripts that need more of them."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

@@ -5,8 +5,6 @@ identifiers of messages that are there: of nine, about four are one or two words
 five words or a phrase, and one is a prefix, an identifier or has signs.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path

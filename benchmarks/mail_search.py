@@ -12,8 +12,6 @@ what this thread computed, which other programs on the machine disturb little; n
 here uses another thread.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import sqlite3

@@ -8,8 +8,6 @@ round, and the median of the rounds counts, of time and of processor time: on a 
 use too, the second moves less. 100 hits a query, 20 judgements, half of them shown.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

@@ -8,8 +8,6 @@ each contestant runs in an environment that has its own.
 """
 
 # ruff: noqa: T201  a contestant imports its own library alone, and talks over a pipe
-from __future__ import annotations
-
 import gc
 import json
 import sys

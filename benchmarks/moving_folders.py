@@ -9,8 +9,6 @@ What lay unchanged through a call must be in its answer once, and nothing that w
 it. All speak MCP over HTTP through the SDK's client. Exits 1 where an answer was wrong.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 from collections.abc import Callable, Iterator, Mapping

@@ -11,8 +11,6 @@ speak MCP over HTTP through the SDK's client. Exits 1 where an answer was wrong,
 server offers was never called.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import sys

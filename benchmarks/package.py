@@ -9,8 +9,6 @@ says. A table tells the outcome, the packages beside our own, their size install
 downloads them, and the seconds that pip takes from a warm cache, by the clock and of a processor.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import re

@@ -7,8 +7,6 @@ scipy's for ir-measures. Each is a new process; they take turns, and medians are
 ``ranx``, ``ir-measures`` and ``scipy``.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import subprocess

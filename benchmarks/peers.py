@@ -11,8 +11,6 @@ hybrid is that of the medians. Lines are those a user writes for it below. One t
 installed is named and left out.
 """
 
-from __future__ import annotations
-
 import argparse
 import importlib.util
 import inspect

@@ -11,8 +11,6 @@ with it. ``--site FOLDER`` adds a process that finds another onnxruntime there (
 
 # ruff: noqa: T201  a benchmark prints
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

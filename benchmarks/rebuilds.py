@@ -8,8 +8,6 @@ manifest and search for a word of each set. A reader must find the manifest and 
 one set, and nothing of the other.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 import threading

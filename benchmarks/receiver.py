@@ -11,8 +11,6 @@ ask about, on one core; each is an attempt or counted as dropped. Everything run
 """
 
 # ruff: noqa: T201  a benchmark prints
-from __future__ import annotations
-
 import argparse
 import asyncio
 import gzip

@@ -12,8 +12,6 @@ median over rounds with the lowest and the highest. "alone, again" is the same a
 says more than that one lets it.
 """
 
-from __future__ import annotations
-
 import argparse
 import gc
 import statistics

@@ -8,8 +8,6 @@ seeded trials, so a table is the same each time, and the suite draws the same fa
 trials. What shipped gates promote wrongly is the table of ``benchmarks/verdicts.py``.
 """
 
-from __future__ import annotations
-
 import argparse
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Traffic and times whose truth is known: families that ``benchmarks/simulate.py`` tabulates."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial

@@ -7,8 +7,6 @@ Three nodes listen on ports 8108 to 8110, as the files of examples/typesense hav
 with Ctrl-C, and with a process that is killed.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import secrets

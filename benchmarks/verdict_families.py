@@ -5,8 +5,6 @@ that is promised, and a function that draws trials: of a candidate that must not
 equal one. To add one, write such a function, and a line in ``FAMILIES``.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass

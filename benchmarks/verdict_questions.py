@@ -4,8 +4,6 @@
 gate's own. ``rule`` judges one trial by the gate of a shipped policy.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta

@@ -9,8 +9,6 @@ gates of the shipped policies as well, and must get the same verdicts. Cells tha
 the same code, are kept. Exit code 1 where a rate of false PASS is above what is promised.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import sys

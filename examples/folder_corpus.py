@@ -10,8 +10,6 @@ people really asked in their place as soon as you have it. With --train every Nt
 in qrels/train.tsv, to tune an engine on, and the others in qrels/test.tsv.
 """  # noqa: INP001  started by its path; it belongs to no package
 
-from __future__ import annotations
-
 import argparse
 import json
 import re

@@ -13,8 +13,6 @@ nothing; their types are in ``__init__.pyi``. No name is listed here: every stag
 rests on this file, and a new name must not make all of them run again.
 """
 
-from __future__ import annotations
-
 from importlib import import_module
 
 PUBLIC = "harness.api"

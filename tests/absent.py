@@ -1,7 +1,5 @@
 """Which test files need a slice that was deleted: they are not collected."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 from functools import cache

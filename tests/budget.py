@@ -4,8 +4,6 @@ A change that needs more lines in a folder raises the figure by hand, and its co
 removed elsewhere.
 """
 
-from __future__ import annotations
-
 import argparse
 import ast
 import tomllib

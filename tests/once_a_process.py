@@ -4,8 +4,6 @@ Pictures are not drawn, and a decision is derived again once while its files are
 always says the same. What reads, derives, or draws has tests of its own, which use none of this.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace

@@ -3,8 +3,6 @@
 ``--all`` starts Python anew, waits for the disk, and so sees that all of it says the same.
 """
 
-from __future__ import annotations
-
 import atexit
 import fcntl
 import json

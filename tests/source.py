@@ -1,7 +1,5 @@
 """The project's own source, read and not run: modules, what they import, what a file holds."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """A clock that no other program slows: an answer takes a millisecond, and what a test adds."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """What others run: the kit of CI, its steps in a shell, and the files of a deployment."""
 
-from __future__ import annotations
-
 import asyncio
 import importlib.util
 import os

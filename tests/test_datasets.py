@@ -1,7 +1,5 @@
 """The data sets that are made: agent mail, documentation of packages, and their texts."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Rules of the house that a machine checks."""
 
-from __future__ import annotations
-
 import ast
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """The package: what it needs, what it brings, and that it works where no clone is."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

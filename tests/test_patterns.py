@@ -3,8 +3,6 @@
 A run of 200,000 blanks in a page kept an index busy for hours; a line of a log and a query too.
 """
 
-from __future__ import annotations
-
 import ast
 import importlib
 import re

@@ -1,7 +1,5 @@
 """``dvc.yaml``, whose stages depend on all that they use, and ``dvc.lock``, which records them."""
 
-from __future__ import annotations
-
 import ast
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """run.py: one command that makes the environment once, wherever the project was unpacked."""
 
-from __future__ import annotations
-
 import ast
 import os
 import shutil

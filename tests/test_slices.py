@@ -1,7 +1,5 @@
 """A kind of evidence is added and deleted as one folder."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Sequence

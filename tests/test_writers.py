@@ -1,7 +1,5 @@
 """Files that several slices write: at once, on the disk, and as they were earlier."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -7,8 +7,6 @@ named by its id is run as it stands. Of a property ``examples(n)`` are drawn: a 
 under ``--all``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 
 import pytest

@@ -5,8 +5,6 @@
 prints how many words queries and answers share, by slice of prepared data.
 """
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Make the data set ``package-texts``: ``harness prepare`` calls ``make``."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Make the data set ``python-docs``: ``harness prepare`` calls ``make``."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

@@ -4,8 +4,6 @@ None of them, and no process that one starts, sends anything: onnxruntime report
 session to its maker unless it is told before it is loaded.
 """
 
-from __future__ import annotations
-
 import os
 
 os.environ["ORT_DISABLE_TELEMETRY"] = "1"

@@ -1,7 +1,5 @@
 """What every stack keeps: settings, manifests, failures, and code that an arm brings."""
 
-from __future__ import annotations
-
 import os
 import sqlite3
 import sys

@@ -1,7 +1,5 @@
 """MCP tools, each declared by name, arguments and function, and served over pipes or loopback."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import logging

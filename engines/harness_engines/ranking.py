@@ -1,7 +1,5 @@
 """Rankings: their order, and fusion by convex combination or reciprocal rank."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 
 from harness.core.engine import Hit

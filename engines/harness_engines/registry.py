@@ -1,7 +1,5 @@
 """Arms: variants of a stack, a TOML file each in the folder that is the registry, or functions."""
 
-from __future__ import annotations
-
 import math
 import sys
 from collections import deque

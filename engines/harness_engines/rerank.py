@@ -1,7 +1,5 @@
 """Candidates ordered anew: a window, a cross-encoder, and token vectors of late interaction."""
 
-from __future__ import annotations
-
 import math
 import struct
 from collections.abc import Callable, Sequence
@@ -106,7 +104,7 @@ class CrossEncoder:
     session: Any
 
     @classmethod
-    def load(cls, folder: Path, max_tokens: int, sha256: str = "") -> CrossEncoder:
+    def load(cls, folder: Path, max_tokens: int, sha256: str = "") -> "CrossEncoder":
         """Open a folder; nothing is ever fetched. Empty ``sha256`` takes any weights."""
         for name in (MODEL, TOKENIZER):
             if not (folder / name).is_file():
@@ -226,7 +224,7 @@ class TokenStore:
     """Shape (tokens, dimension), mapped from the file."""
 
     @classmethod
-    def open(cls, path: Path, embedder_id: str, dimension: int) -> TokenStore:
+    def open(cls, path: Path, embedder_id: str, dimension: int) -> "TokenStore":
         """Read and check the whole file once, then map its vectors."""
         try:
             with path.open("rb") as file:

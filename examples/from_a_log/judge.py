@@ -4,8 +4,6 @@ Queries are found by their text. Of a query that is judged, a pair without a jud
 set of known items. Pairs of other queries stay open.
 """  # noqa: INP001  started by its path; it belongs to no package
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Iterable
 from pathlib import Path

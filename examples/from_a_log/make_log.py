@@ -3,8 +3,6 @@
 Few queries come often, and most seldom.
 """  # noqa: INP001  started by its path; it belongs to no package
 
-from __future__ import annotations
-
 import argparse
 import random
 from pathlib import Path

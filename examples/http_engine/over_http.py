@@ -4,8 +4,6 @@ What is the server's own stands in ``asked`` and in the two places that read its
 those for yours. docs/how-to/engine-elsewhere.md says what to look after.
 """  # noqa: INP001  an arm names this file by its path; it belongs to no package
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager

@@ -5,8 +5,6 @@
 GET /version tells what it is, GET /search?q=...&k=... answers. It is a toy: nothing in it is quick.
 """  # noqa: INP001  started by its path; it belongs to no package
 
-from __future__ import annotations
-
 import argparse
 import json
 import re

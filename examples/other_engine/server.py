@@ -6,8 +6,6 @@ POST /search takes {"text": ..., "size": ...}, GET /status says what is served. 
 with the engines here: bm25s cuts words, scores (Lucene's BM25) and ranks.
 """  # noqa: INP001  started by its path; it belongs to no package
 
-from __future__ import annotations
-
 import argparse
 import json
 from hashlib import sha256

@@ -9,8 +9,6 @@ The harness wants ``engine(settings, cache)``; the class that it gives back buil
 opens it, and what is open answers. docs/engines.md says what each of them promises.
 """  # noqa: INP001  an arm names this file by its path; it belongs to no package
 
-from __future__ import annotations
-
 import json
 import math
 import re

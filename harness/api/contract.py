@@ -1,7 +1,5 @@
 """The contract of an engine as checks for a test suite of your own."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path

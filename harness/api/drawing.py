@@ -1,7 +1,5 @@
 """Figures for a paper, as PNG, SVG or PDF, the same to the byte each time."""
 
-from __future__ import annotations
-
 import io
 import warnings
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Files for a paper or another tool: runs, values, tables and figures."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass

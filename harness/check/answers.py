@@ -1,7 +1,5 @@
 """What every answer owes: known ids, one order, and sameness in another process."""
 
-from __future__ import annotations
-
 import json
 import math
 import os

@@ -1,7 +1,5 @@
 """All checks on one engine, in their order; those of indexes and of HTTP."""
 
-from __future__ import annotations
-
 import shutil
 import weakref
 from collections import Counter
@@ -377,7 +375,7 @@ class CheckSample:
     """Whether these are the sample documents of the harness."""
 
     @classmethod
-    def of(cls, data: Path) -> CheckSample:
+    def of(cls, data: Path) -> "CheckSample":
         """Take documents and queries from prepared data."""
         prepared = Prepared.open(data)
         documents = tuple(prepared.documents())

@@ -1,7 +1,5 @@
 """An engine under check: its documents, its open index, and the form of a check."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Exit codes, signals and the program's name in messages."""
 
-from __future__ import annotations
-
 import errno
 import json
 import os

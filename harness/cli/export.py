@@ -1,7 +1,5 @@
 """``harness export``, ``harness ci`` and ``harness measure``."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from typing import Annotated, Literal

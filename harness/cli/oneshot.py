@@ -1,7 +1,5 @@
 """``harness run``, ``harness demo`` and ``harness init``."""
 
-from __future__ import annotations
-
 import os
 import re
 import shlex

@@ -1,7 +1,5 @@
 """Interleaved lists, their clicks, and which engine users prefer."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections import Counter

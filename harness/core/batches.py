@@ -1,7 +1,5 @@
 """Batches of work: in this process, in several, or on a Dask cluster."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import pickle

@@ -1,7 +1,5 @@
 """SHA-256 of the things whose identity decides whether two results may be compared."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -6,8 +6,6 @@ same scores. scipy takes them one by one, from the C library. Sums, products, sq
 whole powers made of products are exact by the standard and need no care.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The protocols of a search stack, and its proof of identity."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
@@ -150,7 +148,7 @@ class VectorAgreement(NamedTuple):
     used: bool
 
     @classmethod
-    def of(cls, parts: Iterable[VectorAgreement | None]) -> VectorAgreement | None:
+    def of(cls, parts: "Iterable[VectorAgreement | None]") -> "VectorAgreement | None":
         """Sum up those of several models; None where none of them has vectors."""
         said = [part for part in parts if part is not None]
         if not said:

@@ -1,7 +1,5 @@
 """Exceptions of the harness, and packages that an extra brings."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from difflib import get_close_matches
 from importlib.util import find_spec

@@ -1,7 +1,5 @@
 """All that a gate may use to judge one step."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import ClassVar, TypeVar

@@ -1,7 +1,5 @@
 """Files that appear whole or not at all, locks, temporary folders, and what a disk refuses."""
 
-from __future__ import annotations
-
 import ctypes
 import errno
 import fcntl

@@ -1,7 +1,5 @@
 """Folders that a command owns, and changes of several files."""
 
-from __future__ import annotations
-
 import os
 import re
 import shlex

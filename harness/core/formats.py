@@ -1,7 +1,5 @@
 """Untrusted JSON, TOML, YAML and rows of CSV, read within bounds; and CSV written."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

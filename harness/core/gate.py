@@ -1,7 +1,5 @@
 """Verdicts of gates, and the outcome of a step."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum

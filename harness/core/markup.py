@@ -4,8 +4,6 @@ The parser of libxml2 reads pages, and no tree is made: none fails or takes more
 Labels of charsets mean what browsers and mail programs take them for: gb2312 is GB 18030.
 """
 
-from __future__ import annotations
-
 import codecs
 import re
 from collections.abc import Iterable, Iterator, Sequence

@@ -4,8 +4,6 @@ No thread stands in a read, so a signal ends a server at once. Requests before t
 are answered. What engines print goes to the error stream.
 """
 
-from __future__ import annotations
-
 import errno
 import fcntl
 import json

@@ -1,7 +1,5 @@
 """Names of data sets, splits, arms and files, and one experiment as a line of the log."""
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from collections.abc import Callable, Iterable
@@ -167,13 +165,13 @@ class Place:
     function: str
 
     @classmethod
-    def of(cls, written: str) -> Place | None:
+    def of(cls, written: str) -> "Place | None":
         """Read ``module:function``; None where it is written otherwise."""
         found = FUNCTION.fullmatch(written)
         return cls(found["place"], found["function"]) if found else None
 
     @classmethod
-    def required(cls, written: str) -> Place:
+    def required(cls, written: str) -> "Place":
         """Read ``module:function``."""
         if found := cls.of(written):
             return found

@@ -5,8 +5,6 @@ SVG, and no terminal takes it for a command. Each of those still escapes its own
 printed with their nouns: 1 query was, 2 queries were.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from functools import cache

@@ -9,8 +9,6 @@ Only regular files are read: a pipe or a device may have no end. Text is UTF-8, 
 instead is named. Refused are lines and files beyond a size, and what unpacks to many times its own.
 """
 
-from __future__ import annotations
-
 import codecs
 import errno
 import gzip

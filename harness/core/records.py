@@ -1,7 +1,5 @@
 """Documents, queries and judgements."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -91,7 +89,7 @@ class Qrels:
                 yield Judgement(query_id, doc_id, grade)
 
     @classmethod
-    def of(cls, judgements: Iterable[Judgement]) -> Qrels:
+    def of(cls, judgements: Iterable[Judgement]) -> "Qrels":
         """Collect judgements."""
         grades: dict[str, dict[str, int]] = {}
         for query_id, doc_id, grade in judgements:

@@ -1,7 +1,5 @@
 """Per-query values of a measure, clusters of queries, and numbers with intervals."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -96,7 +94,7 @@ class Scores:
         """Value of each query."""
         return dict(zip(self.query_ids, self.values.tolist(), strict=True))
 
-    def only(self, query_ids: Iterable[str]) -> Scores:
+    def only(self, query_ids: Iterable[str]) -> "Scores":
         """Keep the queries of a slice."""
         wanted = frozenset(query_ids)
         keep = np.array([q in wanted for q in self.query_ids], dtype=bool)
@@ -125,7 +123,7 @@ class Paired:
         return self.candidate - self.control
 
     @classmethod
-    def of(cls, control: Scores, candidate: Scores) -> Paired:
+    def of(cls, control: Scores, candidate: Scores) -> "Paired":
         """Pair two sets of scores by query id, never by position."""
         one, other = ((s.measure, s.query_ids, len(s.undefined)) for s in (control, candidate))
         if one == other == (control.measure, control.query_ids, 0):

@@ -3,8 +3,6 @@
 The parser of heads is httptools: that of h11 takes seconds for a head of some thousand blanks.
 """
 
-from __future__ import annotations
-
 import asyncio
 import gc
 import socket

@@ -1,7 +1,5 @@
 """Kinds of files, declared once: how each is read and written, and what makes it anew."""
 
-from __future__ import annotations
-
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property

@@ -1,7 +1,5 @@
 """A folder as BEIR lays it out, and documents and queries as JSON lines."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Iterable, Iterator

@@ -1,7 +1,5 @@
 """A dataset's card: what it is, where it is from, and what it must contain."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping

@@ -1,7 +1,5 @@
 """Cells of tables of other tools: columns, grades and ids."""
 
-from __future__ import annotations
-
 import math
 import re
 import unicodedata

@@ -1,7 +1,5 @@
 """Formats of other tools: Quepid, rank_eval, learning to rank, OpenSearch."""
 
-from __future__ import annotations
-
 import csv
 import io
 import re

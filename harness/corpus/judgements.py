@@ -1,7 +1,5 @@
 """Pools, labels and judged samples as files."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -173,7 +171,7 @@ class Pool:
         of = ((pair.query_id, pair.doc_id) for pair in self.pairs)
         return next((at for at, ids in enumerate(of) if ids == (query_id, doc_id)), None)
 
-    def graded(self, at: int, grade: int | None) -> Pool:
+    def graded(self, at: int, grade: int | None) -> "Pool":
         """Return the pair at a place a grade, or take it away."""
         return replace(self, grades=(*self.grades[:at], grade, *self.grades[at + 1 :]))
 

@@ -1,7 +1,5 @@
 """Mail as it lies on disk: one mbox file, every mail a document, nothing dropped in silence."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from email import message_from_bytes

@@ -1,7 +1,5 @@
 """Prepared data: the one form in which every later stage reads a dataset."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -73,7 +71,7 @@ class Inventory(BaseModel):
     judgements: dict[str, Judged]
 
     @classmethod
-    def of(cls, queries: Iterable[Query], qrels: Qrels) -> Inventory:
+    def of(cls, queries: Iterable[Query], qrels: Qrels) -> "Inventory":
         """Take stock of a data set."""
         return cls(
             queries={query.query_id: of_queries([query])[:DIGITS] for query in queries},

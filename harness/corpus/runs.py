@@ -1,7 +1,5 @@
 """Parquet files as tables; runs and per-query values in them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache, partial, wraps

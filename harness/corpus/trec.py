@@ -1,7 +1,5 @@
 """Topics, judgements and runs as TREC wrote them."""
 
-from __future__ import annotations
-
 import math
 import re
 from array import array

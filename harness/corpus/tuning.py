@@ -5,8 +5,6 @@ was tuned on the queries that judge it. A query is known by a digest of its word
 case and order: another id, another split and other judgements of it hide nothing.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Literal, NamedTuple

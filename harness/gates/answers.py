@@ -1,7 +1,5 @@
 """Gates on the answers themselves: who gave them, which are missing, and how much they agree."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator
 from itertools import compress

@@ -1,7 +1,5 @@
 """Gates on the times of a race: a budget in milliseconds, and a ratio of the arms."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from itertools import chain

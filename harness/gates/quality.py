@@ -1,7 +1,5 @@
 """Gates on what the judgements say: means of differences, slices, and collapsed queries."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, ClassVar, Self

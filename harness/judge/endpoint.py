@@ -1,7 +1,5 @@
 """A model behind an OpenAI-compatible endpoint as a judge."""
 
-from __future__ import annotations
-
 import json
 import math
 import os

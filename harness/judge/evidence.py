@@ -1,7 +1,5 @@
 """Judged samples of unjudged hits as evidence."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from harness.core.evidence import ArmResult, Samples

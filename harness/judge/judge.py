@@ -1,7 +1,5 @@
 """Judge a pool pair by pair, and estimate a difference from people and a machine."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass

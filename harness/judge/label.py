@@ -1,7 +1,5 @@
 """Let a machine judge a pool, and write labels that say who judged."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager

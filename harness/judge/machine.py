@@ -1,7 +1,5 @@
 """A machine that judges: its file, what it is given, its answers and its cost."""
 
-from __future__ import annotations
-
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
@@ -112,7 +110,7 @@ class PairToJudge(NamedTuple):
     """Grades, the lowest first."""
 
     @classmethod
-    def of(cls, pair: JudgingPair) -> PairToJudge:
+    def of(cls, pair: JudgingPair) -> "PairToJudge":
         """Take what is shown of a pair; neither its ids nor what it is worth are."""
         return cls(pair.query, pair.title, pair.snippet, tuple(sorted(pair.scale)))
 

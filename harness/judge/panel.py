@@ -1,7 +1,5 @@
 """Several assessors of one pool: their agreement, and one grade a pair."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The pool of a comparison, or a sample of unjudged hits: written, and taken in as evidence."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """``load.html``: one load on one page, with its tables and figures."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from statistics import median
 

@@ -1,7 +1,5 @@
 """Where a load test leaves its files."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from harness.pipeline.layout import Layout

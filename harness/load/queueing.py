@@ -1,7 +1,5 @@
 """At a stated arrival rate, an answer must come within a budget, queueing delay included."""
 
-from __future__ import annotations
-
 from typing import ClassVar, Literal
 
 from harness.core.evidence import AtRate, Evidence, Load

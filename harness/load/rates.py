@@ -1,7 +1,5 @@
 """Arms under load against each other, and the highest rate within a budget."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The trials of one load combined: for its page, and as evidence."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Command ``load``: an open-loop load test at fixed arrival rates, and what follows from it."""
 
-from __future__ import annotations
-
 import random
 import shutil
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """A trial of a load in numbers, and as one line of text."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -45,7 +43,7 @@ class Histogram:
         return cls(counts)
 
     @classmethod
-    def merged(cls, parts: Iterable[Histogram]) -> Self:
+    def merged(cls, parts: "Iterable[Histogram]") -> Self:
         """Count what all of ``parts`` counted."""
         counts = _empty()
         for part in parts:

@@ -1,7 +1,5 @@
 """Open-loop load: arrivals drawn beforehand, and processes that send them."""
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence

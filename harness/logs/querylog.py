@@ -1,7 +1,5 @@
 """Query logs: formats, cleaning, masks of personal data, and a tally."""
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from collections import OrderedDict

@@ -1,7 +1,5 @@
 """Query sets from logs: counts, strata, samples, first pools and drift."""
 
-from __future__ import annotations
-
 import hashlib
 import heapq
 from collections import Counter

@@ -11,8 +11,6 @@ the next, and so on to its final list. Each step is taken apart in the same way,
 begins where the one before it ended, all parts sum to the difference.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """Missing judgements of two runs: as columns, as pools, and as random samples."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -157,7 +155,7 @@ class MissingJudgements:
         """Whether single hits have a known largest effect, so that a sample says something."""
         return not len(self.query) or bool(np.isfinite(self.loss).all())
 
-    def of(self, query_ids: Sequence[str]) -> MissingJudgements:
+    def of(self, query_ids: Sequence[str]) -> "MissingJudgements":
         """Keep some queries, in this order."""
         if self.query_ids == tuple(query_ids):
             return self

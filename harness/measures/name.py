@@ -1,7 +1,5 @@
 """A measure by its name: gain, range, and meaning of a loss for users."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Iterable

@@ -1,7 +1,5 @@
 """Scores of a run that does not fit in memory: a row group of its file at a time."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """Quality of a run against judgements, and its means over queries."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial

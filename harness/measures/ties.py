@@ -1,7 +1,5 @@
 """Ties: values of a measure under other orders of equal scores."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -39,7 +37,7 @@ class Tied:
     """Shape (judged hits,): the rank after its last."""
 
     @classmethod
-    def of(cls, run: Run, graded: Graded) -> Tied:
+    def of(cls, run: Run, graded: Graded) -> "Tied":
         """Read the ties of ``run`` from its raw scores; ``graded`` is the same run's."""
         new = np.ones(len(run.docs) + 1, dtype=bool)
         new[1:-1] = run.raw_score[1:] != run.raw_score[:-1]
@@ -56,7 +54,7 @@ class Tied:
         new[1:] = (self.low[1:] != self.low[:-1]) | (np.diff(self.graded.row) != 0)
         return (np.cumsum(new) - 1).astype(np.int64, copy=False)
 
-    def condensed(self, lowest: int) -> Tied:
+    def condensed(self, lowest: int) -> "Tied":
         """Take out what was not judged, or below ``lowest``; ties and ranks close up."""
         at = np.flatnonzero(self.graded.grade >= lowest)
         short = self.graded.condensed(lowest)

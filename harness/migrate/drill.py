@@ -1,7 +1,5 @@
 """The drill: walk the way back while the service runs."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass

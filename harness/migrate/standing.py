@@ -1,7 +1,5 @@
 """The state of a migration, its events, and the blockers of its next step."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta

@@ -1,7 +1,5 @@
 """What a build server shows of a run: is a change worse, where, and what changed around it."""
 
-from __future__ import annotations
-
 import math
 import platform
 from collections.abc import Iterator, Mapping, Sequence
@@ -214,14 +212,14 @@ class RunInputs(BaseModel):
     python: str
 
     @classmethod
-    def here(cls) -> RunInputs:
+    def here(cls) -> "RunInputs":
         """Record what is installed."""
         return cls(
             packages=dict(sorted((one.metadata["Name"], one.version) for one in distributions())),
             python=platform.python_version(),
         )
 
-    def since(self, before: RunInputs) -> tuple[str, ...]:
+    def since(self, before: "RunInputs") -> tuple[str, ...]:
         """Describe what differs, by kind."""
         ours, theirs = self.packages, before.packages
         moved = [

@@ -1,7 +1,5 @@
 """Stage ``compare``: how alike control and candidate are, and how far apart in quality."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """One query to one arm, and which stage of a candidate wins or loses what."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """What the stages left, read once, and the report that is made of it."""
 
-from __future__ import annotations
-
 import platform
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

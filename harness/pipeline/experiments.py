@@ -1,7 +1,5 @@
 """The log of a data set's experiments, and what each rests on."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
@@ -43,7 +41,7 @@ class ExperimentLog:
         """Digest of the last line; zeros where there is none."""
         return digest.of_bytes(self.lines[-1].encode()) if self.lines else FIRST
 
-    def until(self, number: int) -> ExperimentLog:
+    def until(self, number: int) -> "ExperimentLog":
         """Return the lines before line ``number``."""
         before = number - 1
         return ExperimentLog(self.folder, self.lines[:before], self.experiments[:before])

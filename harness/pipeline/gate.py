@@ -1,7 +1,5 @@
 """Stage ``gate``: judge every step of the policy, and write the decision with its evidence."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """Stage ``index``: build one arm's index of one data set and hand on its manifest."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -116,7 +114,7 @@ class Opener:
     """Of the index that the arm was replayed on."""
 
     @classmethod
-    def of(cls, layout: Layout, arm: Arm, cache: Path) -> Opener:
+    def of(cls, layout: Layout, arm: Arm, cache: Path) -> "Opener":
         """Name the places of an arm so that a process that works elsewhere finds them."""
         fingerprint = receipts.read_manifest(layout, arm.name).fingerprint
         index = layout.index(arm.name).absolute()

@@ -1,7 +1,5 @@
 """A new evaluation project: sample data, an engine, a policy and a script for a build server."""
 
-from __future__ import annotations
-
 import json
 import os
 import platform

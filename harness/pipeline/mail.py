@@ -1,7 +1,5 @@
 """Message search over an arm's index: served, changed and followed."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import replace

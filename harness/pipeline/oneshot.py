@@ -1,7 +1,5 @@
 """All stages in one go, without DVC, for arms and data named on the command line."""
 
-from __future__ import annotations
-
 import platform
 import shlex
 import shutil

@@ -1,7 +1,5 @@
 """``params.yaml``: read by the command line and handed to the stages as arguments."""
 
-from __future__ import annotations
-
 import re
 from functools import lru_cache
 from pathlib import Path
@@ -49,7 +47,7 @@ class ReplayParams(_Section):
     aa: AskedAgain = "all"
     """Queries of the second replay."""
 
-    def asking_twice(self, aa: str) -> ReplayParams:
+    def asking_twice(self, aa: str) -> "ReplayParams":
         """Return the settings with other queries for the second replay; the same for none."""
         if aa and aa not in (ways := get_args(AskedAgain)):
             raise UnknownName("way of --aa", aa, ways)

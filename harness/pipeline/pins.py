@@ -1,7 +1,5 @@
 """What is done beside a decision: pin its evidence, plan it, sign it."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 from collections.abc import Iterator, Mapping

@@ -1,7 +1,5 @@
 """Stage ``prepare``: check a dataset against its card and write it in the one form."""
 
-from __future__ import annotations
-
 import runpy
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

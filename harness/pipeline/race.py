@@ -1,7 +1,5 @@
 """Stage ``race``: time the arms of a migration against each other, in several fresh processes."""
 
-from __future__ import annotations
-
 import json
 import os
 import random

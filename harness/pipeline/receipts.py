@@ -1,7 +1,5 @@
 """Receipts of stages, proofs of arms, dates of replays, and what DVC and git recorded."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import subprocess

@@ -1,7 +1,5 @@
 """Every arm against itself as it was in an earlier release, paired by query."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Stage ``replay``: ask one arm every query of one data set, twice."""
 
-from __future__ import annotations
-
 import random
 import shutil
 from collections.abc import Callable, Iterator, Sequence

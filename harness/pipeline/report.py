@@ -1,7 +1,5 @@
 """Stage ``report``: the pages that people read, of every data set that was decided."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime

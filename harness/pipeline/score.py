@@ -1,7 +1,5 @@
 """Stage ``score``: every measure of every arm for every query, and their means."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -155,7 +153,7 @@ def score(layout: Layout, arms: Sequence[str], params: ScoreParams) -> Means:
 
 
 def _scored(
-    layout: Layout, arms: Sequence[str], params: ScoreParams, judged: ScoringTarget
+    layout: Layout, arms: Sequence[str], params: ScoreParams, judged: "ScoringTarget"
 ) -> dict[Key, dict[str, Scores]]:
     """Score each arm in a batch of its own."""
     files = [of_file(layout.data / name) for name in (QUERIES, QRELS)]

@@ -1,7 +1,5 @@
 """Everything that a decision rests on: its digests recomputed, and its values derived again."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The age of evidence: it expires, and is never from the future."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 
 from harness.core.errors import EvidenceError

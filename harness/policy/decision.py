@@ -1,7 +1,5 @@
 """From evidence to decisions, and from decisions to an exit code."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """Policy files, read with exact messages for their faults."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections import Counter

@@ -5,8 +5,6 @@ so all candidates for the place of one control share an error budget. The count 
 experiment log.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

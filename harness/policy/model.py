@@ -1,7 +1,5 @@
 """A policy: the steps of a migration, the gates of each, and how sure they must be."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -257,7 +255,7 @@ class Policy:
         before = [step for step in self.steps[:at] if step.taken and step.candidate == control]
         return before[-1] if self.chained and before else None
 
-    def until(self, name: str) -> Policy:
+    def until(self, name: str) -> "Policy":
         """Leave out the steps after ``name``."""
         known = [step.name for step in self.steps]
         if name not in known:

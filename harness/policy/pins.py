@@ -3,8 +3,6 @@
 Evidence that differs from its pin proves nothing until somebody pins it again, and that is kept.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Literal

@@ -1,7 +1,5 @@
 """The number of queries that the gates of a policy need, and what is at hand."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -72,7 +70,7 @@ class AtHand:
         slices: Mapping[str, frozenset[str]],
         clusters: Mapping[str, str],
         race: Raced | None,
-    ) -> AtHand:
+    ) -> "AtHand":
         """Count judgements of queries that are in the set."""
         ids = frozenset(queries)
         answerable, negative = (ids & frozenset(one) for one in (qrels.answerable, qrels.negative))
@@ -98,7 +96,7 @@ class MeanForecast:
     said: str
 
     @classmethod
-    def of_pilot(cls, compared: PairedComparison, wanted: IntervalTarget) -> MeanForecast:
+    def of_pilot(cls, compared: PairedComparison, wanted: IntervalTarget) -> "MeanForecast":
         """Take the spread and the clusters of differences that were seen."""
         values = compared.paired.difference
         spread = float(values.std(ddof=1)) if len(values) > 1 else 0.0

@@ -5,8 +5,6 @@ left is noise of the size that the comparison has (Fisher's sign-flip). On top o
 gate's bound is planted in several patterns; a loss of the control is a gain of the candidate.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum

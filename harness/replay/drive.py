@@ -1,7 +1,5 @@
 """Queries run on an open arm: one, a whole set, or stage by stage."""
 
-from __future__ import annotations
-
 import math
 import random
 from collections import Counter

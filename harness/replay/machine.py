@@ -1,7 +1,5 @@
 """The machine that measures: name, memory, noise and fitness."""
 
-from __future__ import annotations
-
 import gc
 import os
 import platform

@@ -1,7 +1,5 @@
 """Race: several open arms asked the same texts, interleaved, one clock each."""
 
-from __future__ import annotations
-
 import os
 import random
 import re
@@ -175,7 +173,7 @@ class Call(NamedTuple):
     turn: int
     """How many arms had this text, this time, before this one."""
     elapsed_ns: int
-    taken: CallCost
+    taken: "CallCost"
 
 
 @dataclass(frozen=True, slots=True)

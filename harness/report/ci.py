@@ -1,7 +1,5 @@
 """A decision for build servers: comment, notes on lines, and ``junit.xml``."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """The explorer: any two arms, query by query, in one file that loads nothing."""
 
-from __future__ import annotations
-
 import base64
 import gzip
 import json
@@ -305,7 +303,7 @@ class _Listed:
     """Documents among ``seen`` and ``judged``, rising."""
 
     @classmethod
-    def of(cls, report: ReportInput, query_ids: Sequence[str]) -> _Listed:
+    def of(cls, report: ReportInput, query_ids: Sequence[str]) -> "_Listed":
         coded = EncodedQrels.of(report.qrels)
         runs = [side.run for side in report.arms.values()]
         words = tuple(sorted({*coded.vocabulary, *chain(*(run.vocabulary for run in runs))}))

@@ -1,7 +1,5 @@
 """A difference taken apart by stages, as tables of the explorer."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """All five files of a report, written from one input."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Documents and templates into pages, with all text escaped, and links into the explorer."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 from collections.abc import Iterable

@@ -1,7 +1,5 @@
 """Verdicts, and what each gate measured, as printed."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Numbers and text of strangers as people read them, in rows of words."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Iterator, Sequence

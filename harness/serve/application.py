@@ -1,7 +1,5 @@
 """Routes of the server, and who may use them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime

@@ -1,7 +1,5 @@
 """``harness serve``."""
 
-from __future__ import annotations
-
 from contextlib import suppress
 from pathlib import Path
 from typing import Annotated

@@ -1,7 +1,5 @@
 """Pages of the server: the front page, the judging form, and words in place of a page."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Mapping
 from contextlib import suppress
@@ -78,7 +76,7 @@ class Sitting:
         return self.pool.grades[self.at]
 
     @property
-    def before(self) -> Sitting | None:
+    def before(self) -> "Sitting | None":
         """Where one is after taking the last pair back; None where there is none."""
         if not self.done:
             return None
@@ -112,7 +110,7 @@ class Sitting:
         where = urlencode({"at": self.at, "done": self.trail})
         return f"/judge/{quote(self.key)}?{where}"
 
-    def after(self) -> Sitting:
+    def after(self) -> "Sitting":
         """Go on to the next open pair."""
         following = (at for at in self.pool.open if at > self.at)
         at = next(following, len(self.pool.pairs))

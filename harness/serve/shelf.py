@@ -1,7 +1,5 @@
 """Reports and pools in the folders that are served, as the front page lists them."""
 
-from __future__ import annotations
-
 import os
 import stat
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """The shape of answers, learned from some; both services queried, what each showed, and when."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -110,7 +108,7 @@ class SearchService:
     """Whether it was named by its address, so that its shape is learned; not by an arm's file."""
 
     @classmethod
-    def of(cls, address: str, arm: str, control: str, out: Path, cache: Path) -> SearchService:
+    def of(cls, address: str, arm: str, control: str, out: Path, cache: Path) -> "SearchService":
         """Read an address, or an arm's file that already exists."""
         if not address.endswith(".toml"):
             return cls(arm, out / f"{arm}.toml", settings_of(address, control), learned=True)

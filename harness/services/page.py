@@ -1,7 +1,5 @@
 """What a comparison of two services found: a document for terminal and page."""
 
-from __future__ import annotations
-
 import shlex
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """A comparison of two services: sampled, asked, written, and what a verdict takes."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

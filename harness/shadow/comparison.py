@@ -1,7 +1,5 @@
 """The live comparison: what was served goes in, records come out."""
 
-from __future__ import annotations
-
 import logging
 from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Queries that diverge, those that are accepted, and those that still diverge offline."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -67,7 +65,7 @@ class AcceptedDivergence(BaseModel):
         return self
 
     @classmethod
-    def of(cls, reason: str, by: str, until: date, **about: str) -> AcceptedDivergence:
+    def of(cls, reason: str, by: str, until: date, **about: str) -> "AcceptedDivergence":
         """Make an entry of the fields that say something."""
         named = {name.replace("kind", "class"): text for name, text in about.items() if text}
         try:

@@ -1,7 +1,5 @@
 """A search server over HTTP: its requests and answers, sent, recorded, and read by its own file."""
 
-from __future__ import annotations
-
 import json
 import re
 import zlib

@@ -1,7 +1,5 @@
 """Gates on live traffic: rules on a mean, its verdict, and doubts about its interval."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Iterator
 from typing import Annotated, ClassVar, Literal

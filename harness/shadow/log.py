@@ -1,7 +1,5 @@
 """The log of a live comparison: written, repaired and read."""
 
-from __future__ import annotations
-
 import errno
 import fcntl
 import os

@@ -1,7 +1,5 @@
 """Message search compared with Tantivy while it is served (``SEARCH_ENGINE=shadow``)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace

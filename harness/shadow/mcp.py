@@ -1,7 +1,5 @@
 """A live comparison of two MCP servers: the control behind a proxy, the candidate beside it."""
 
-from __future__ import annotations
-
 import json
 import shlex
 import sys
@@ -251,7 +249,7 @@ class McpServer:
         return urlsplit(self.url).netloc.rpartition("@")[2]
 
     @classmethod
-    def of(cls, said: str, token: str = "") -> McpServer:
+    def of(cls, said: str, token: str = "") -> "McpServer":
         """Read an argument, which other users of the machine see, so no token is taken from it."""
         if said.startswith(("http://", "https://")):
             if parse_qs(urlsplit(said).query).get("token"):

@@ -1,7 +1,5 @@
 """The page of a shadow log: figures, and divergences side by side."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """A served query, the answers of both arms to it, and the records of the pair."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -104,7 +102,7 @@ class ServedQuery(NamedTuple):
         secret = {f"{SECRET}{name}": value for name, value in self.secret.items()}
         return self.text, self.k, {**self.params, **secret} if secret else self.params
 
-    def checked(self) -> ServedQuery:
+    def checked(self) -> "ServedQuery":
         """Return the same in values that a log can hold and that no caller changes."""
         text, k, params = self.text, self.k, dict(self.params)
         if not isinstance(self.client, str):

@@ -1,7 +1,5 @@
 """The receiver of mirrored traffic: queries and answers that a server saw."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import suppress

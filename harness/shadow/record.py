@@ -1,7 +1,5 @@
 """What a live comparison writes down: kinds of record, one JSON object a line."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum

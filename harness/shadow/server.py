@@ -1,7 +1,5 @@
 """How queries and answers of a server that is not ours are read."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Annotated, Any

@@ -1,7 +1,5 @@
 """The files that people write for a live comparison: what it may cost, and what they look at."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from datetime import date
 from pathlib import Path

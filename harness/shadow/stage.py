@@ -1,7 +1,5 @@
 """A live comparison over a file of queries; a log replayed and reported."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import date

@@ -1,7 +1,5 @@
 """A shadow log folded into what people look at, while it grows, and the alarms on it."""
 
-from __future__ import annotations
-
 import math
 from array import array
 from collections import Counter, OrderedDict
@@ -319,7 +317,7 @@ class TrackPoint:
 class Track:
     """A confidence sequence, and what it said at evenly spread counts of values."""
 
-    def __init__(self, sequence: BettingSequence | MedianRatio) -> None:
+    def __init__(self, sequence: "BettingSequence | MedianRatio") -> None:
         self._sequence = sequence
         self._every, self._count, self._at = 1, 0, 0
         self._points: list[TrackPoint] = []
@@ -496,7 +494,7 @@ class LogState:
         *,
         today: date,
         between: Between | None = None,
-    ) -> LogState:
+    ) -> "LogState":
         """Look up each divergence in the suppression list on the day ``today`` (UTC)."""
         said = [(one, one.standing(suppressions, today)) for one in summary.diverging.traces()]
         said.sort(key=lambda pair: pair[1] not in BLOCKING)

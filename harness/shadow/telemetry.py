@@ -1,7 +1,5 @@
 """Attempts of a live comparison as metrics and spans, by the API of OpenTelemetry."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from harness.core.errors import HarnessError, install, missing_from

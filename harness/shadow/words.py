@@ -1,7 +1,5 @@
 """A shadow log as rows of words and as JSON."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping

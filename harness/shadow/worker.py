@@ -1,7 +1,5 @@
 """The candidate in a process of its own, and lanes that ask it."""
 
-from __future__ import annotations
-
 import json
 import os
 import pickle
@@ -48,7 +46,7 @@ class WorkerLost(Exception):
         self.cause, self.side = cause, side
 
     @classmethod
-    def over(cls, status: Status, cause: str, spent_ns: int) -> WorkerLost:
+    def over(cls, status: Status, cause: str, spent_ns: int) -> "WorkerLost":
         """Make the error of a worker that was lost over a query."""
         return cls(cause, unanswered(status, cause, spent_ns))
 

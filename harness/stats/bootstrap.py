@@ -1,7 +1,5 @@
 """The bootstrap: sums over resampled queries, and the interval of a mean."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from enum import IntEnum

@@ -13,8 +13,6 @@ approximation r* of Barndorff-Nielsen (Biometrika 73, 1986), ``SHORT`` times, so
 promises more than the exact tail does.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np
@@ -49,7 +47,7 @@ class ValueRange(NamedTuple):
     most: float
 
     @property
-    def differences(self) -> ValueRange:
+    def differences(self) -> "ValueRange":
         """Of the differences of two such values."""
         return ValueRange(self.least - self.most, self.most - self.least)
 
@@ -72,7 +70,7 @@ class _Sample(NamedTuple):
     """Shape (units + 1,): how often each is there."""
     least: float
 
-    def only(self, columns: Codes) -> _Sample:
+    def only(self, columns: Codes) -> "_Sample":
         """Keep some columns."""
         return self._replace(sums=self.sums[columns])
 

@@ -1,7 +1,5 @@
 """The one statement of how an interval is drawn and how sure it must be."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from harness.core.errors import HarnessError

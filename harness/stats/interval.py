@@ -1,7 +1,5 @@
 """Intervals of a mean over queries, of a share, and of a stratified mean."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """A paired difference from few human judgements, beside what many machine ones suggest."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """Agreement of assessors beyond chance: kappa, alpha and intervals."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from typing import Literal

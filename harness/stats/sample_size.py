@@ -1,7 +1,5 @@
 """The number of queries that a comparison needs."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import NamedTuple
@@ -128,7 +126,7 @@ class Pilot(NamedTuple):
     @classmethod
     def of(
         cls, values: Floats, *, span: ValueRange, clusters: Codes | None, largest: float = 0.0
-    ) -> Pilot:
+    ) -> "Pilot":
         """Measure mean and spread."""
         sums, sizes = by_cluster(values, clusters)
         units = len(sums)

@@ -6,8 +6,6 @@ no part in it. Varma and Simon, "Bias in error estimation when using cross-valid
 selection", BMC Bioinformatics 7, 2006.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -39,7 +37,7 @@ class Rows:
     """Place of each row's cluster within its collection, drawn by a seed, from 0."""
 
     @classmethod
-    def of(cls, collections: Sequence[str], clusters: Sequence[str], seed: int) -> Rows:
+    def of(cls, collections: Sequence[str], clusters: Sequence[str], seed: int) -> "Rows":
         """Code collections and clusters by their names, in byte order, and draw the order."""
         names, collection = np.unique(collections, return_inverse=True)
         labels = list(zip(collections, clusters, strict=True))

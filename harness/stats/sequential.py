@@ -1,7 +1,5 @@
 """Confidence sequences and e-values, valid at every look."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 
@@ -151,7 +149,7 @@ class Blocks:
         """Mean of all values."""
         return float(self.sums.sum() / self.sizes.sum())
 
-    def of(self, period: int) -> Blocks:
+    def of(self, period: int) -> "Blocks":
         """Return the blocks of one period."""
         own = self.period == period
         parts = self.sums[own], self.sizes[own], self.period[own] - period, self.slot[own]

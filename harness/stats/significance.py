@@ -1,7 +1,5 @@
 """The sign-flip test, and several tests of one family."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Percentiles of times, with intervals, in processes."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

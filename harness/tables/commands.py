@@ -1,7 +1,5 @@
 """``harness table``."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """Tests of paired differences between systems, by measure."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Literal, get_args
 

@@ -1,7 +1,5 @@
 """Second opinions: results of this machine beside the recorded ones, and answers of now."""
 
-from __future__ import annotations
-
 import math
 import random
 import sqlite3

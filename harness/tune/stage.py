@@ -1,7 +1,5 @@
 """Search an arm's settings on judged queries, and write the arm, and what the search has seen."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

@@ -1,7 +1,5 @@
 """Agreement of two lists written as the formulas read, and pairs of rankings drawn at random."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

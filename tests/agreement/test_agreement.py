@@ -1,7 +1,5 @@
 """Agreement of two runs, against formulas and worked values."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import ir_measures

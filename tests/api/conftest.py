@@ -1,7 +1,5 @@
 """Three small runs over one set of queries: a control, one that gains and one that loses."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import pytest

@@ -1,7 +1,5 @@
 """Runs compared, ranked, decided, drawn and exported."""
 
-from __future__ import annotations
-
 import csv
 import json
 import sys

@@ -1,7 +1,5 @@
 """Runs, judgements and collections in every form that is accepted."""
 
-from __future__ import annotations
-
 import ast
 import io
 from collections.abc import Callable, Mapping

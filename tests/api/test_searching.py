@@ -1,7 +1,5 @@
 """Search functions compared and interleaved, engines checked, and logs of a live comparison."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from datetime import UTC, date, datetime

@@ -1,7 +1,5 @@
 """Debian's Chromium, or any other that is on the path, driven by Playwright."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """The explorer in a browser, on small data of which every number is known."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path

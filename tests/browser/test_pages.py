@@ -1,7 +1,5 @@
 """Pages in a browser."""
 
-from __future__ import annotations
-
 import io
 import re
 from collections.abc import Callable, Mapping

@@ -1,7 +1,5 @@
 """The server's own pages in a browser: list, follow, judge by keyboard, and a run that appears."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from threading import Thread

@@ -1,7 +1,5 @@
 """A page of the project as a person opens it: what it asked for, what it logged, what axe finds."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -24,7 +22,7 @@ class Watched:
     """Lines of the console, errors of scripts, and dialogs."""
 
     @classmethod
-    def watch(cls, page: Page) -> Watched:
+    def watch(cls, page: Page) -> "Watched":
         """Note all that a tab does from now on."""
         watched = cls(page)
 

@@ -1,7 +1,5 @@
 """The contract check of an arm, of a process and of a mapping."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """An engine that fails where a test wants it: at import, made, built, opened, searched."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from harness.core.digest import of_files

@@ -5,8 +5,6 @@ is started: whoever asks for an internet socket ends by SIGSYS. Sockets between 
 machine (AF_UNIX) are none.
 """
 
-from __future__ import annotations
-
 import ctypes
 import os
 import platform

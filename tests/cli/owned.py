@@ -4,8 +4,6 @@ The commands are those of the program: a new path among their options is in one 
 ``test_fuzzed.py`` is red.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from functools import cache

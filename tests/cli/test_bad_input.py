@@ -1,7 +1,5 @@
 """Input that is wrong, missing, or hostile ends in one line and exit code 2."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -1,7 +1,5 @@
 """The boundary of the command line: errors, exit codes, verdicts, and the project of a command."""
 
-from __future__ import annotations
-
 import io
 import json
 import os

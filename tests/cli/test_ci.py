@@ -1,7 +1,5 @@
 """``harness init`` and ``harness ci``: a project that passes, and a regression that turns red."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """Plan, policy, gate, regress and measure."""
 
-from __future__ import annotations
-
 import html
 import json
 import re

@@ -1,7 +1,5 @@
 """Every command: arguments at random, and folders it may write."""
 
-from __future__ import annotations
-
 import json
 import os
 import random

@@ -1,7 +1,5 @@
 """Ask, decompose and tune; import, export, query sets and logs."""
 
-from __future__ import annotations
-
 import csv
 import json
 import time

@@ -1,7 +1,5 @@
 """Judging by people, panels and machines."""
 
-from __future__ import annotations
-
 import io
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Commands of kept folders, and each way to a promise."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Iterator, Mapping

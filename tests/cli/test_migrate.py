@@ -1,7 +1,5 @@
 """Commands of migrations, drills and mail."""
 
-from __future__ import annotations
-
 import shutil
 from datetime import UTC, datetime, timedelta
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Every command that a message, a gate or a page prints can be typed as it is printed."""
 
-from __future__ import annotations
-
 import ast
 import re
 import shlex

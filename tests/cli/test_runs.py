@@ -1,7 +1,5 @@
 """A run, the demo and the stages, also killed and on several threads."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """Servers: of mail, their drill, and live comparisons between two of them."""
 
-from __future__ import annotations
-
 import json
 import re
 import resource

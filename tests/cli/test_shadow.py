@@ -1,7 +1,5 @@
 """Live comparisons of engines from the command line."""
 
-from __future__ import annotations
-
 import json
 import re
 from io import StringIO

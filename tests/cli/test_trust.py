@@ -1,7 +1,5 @@
 """Verify, sign, reproduce, selftest, arm check and doctor; and every remedy, executed."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

@@ -1,7 +1,5 @@
 """Clicks: the log, team drafts, mixed lists and preferences of users."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace

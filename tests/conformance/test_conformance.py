@@ -1,7 +1,5 @@
 """Where libraries disagree, and runs made at random."""
 
-from __future__ import annotations
-
 import math
 import struct
 from pathlib import Path

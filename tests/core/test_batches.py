@@ -1,7 +1,5 @@
 """``map_batches``: every part once and whole, whoever does it and whatever dies on the way."""
 
-from __future__ import annotations
-
 import os
 import signal
 import socket

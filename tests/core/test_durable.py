@@ -1,7 +1,5 @@
 """Durable files: locks, owned folders, scratch, strays and swaps."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

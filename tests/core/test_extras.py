@@ -1,7 +1,5 @@
 """Optional parts: what brings them, and what is said where one is missing."""
 
-from __future__ import annotations
-
 import re
 import sys
 import tomllib

@@ -1,7 +1,5 @@
 """Files are replaced whole or not at all."""
 
-from __future__ import annotations
-
 import ast
 import os
 import sqlite3

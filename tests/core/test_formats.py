@@ -1,7 +1,5 @@
 """JSON, TOML and YAML within bounds; what is beyond them is one sentence and no traceback."""
 
-from __future__ import annotations
-
 import gzip
 import os
 import re

@@ -1,7 +1,5 @@
 """Queries with parameters beside their text."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Serving over HTTP and over standard input and output."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

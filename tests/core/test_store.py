@@ -1,7 +1,5 @@
 """Kinds of files: read once, written whole, refused by name."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

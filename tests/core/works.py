@@ -1,7 +1,5 @@
 """Works that other processes import."""
 
-from __future__ import annotations
-
 import os
 import signal
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Which queries of a set are resampled together, as the set keeps it."""
 
-from __future__ import annotations
-
 import json
 import random
 from dataclasses import asdict

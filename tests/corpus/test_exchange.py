@@ -1,7 +1,5 @@
 """Judgements, and exchange with other tools."""
 
-from __future__ import annotations
-
 import json
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict

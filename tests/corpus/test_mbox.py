@@ -1,7 +1,5 @@
 """Mailboxes and logs of queries."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import time

@@ -1,7 +1,5 @@
 """Prepared data."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Runs as Parquet: what is written is read, and the same run gives the same bytes."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Judgements and runs as TREC wrote them."""
 
-from __future__ import annotations
-
 import gzip
 import tracemalloc
 from collections.abc import Callable

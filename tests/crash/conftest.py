@@ -1,7 +1,5 @@
 """The server that forks commands, and the projects in which they are typed."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Crash a command at a call, and see what is left of it: the client of ``server``."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

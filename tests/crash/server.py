@@ -5,8 +5,6 @@ its exit code: minus the signal where it was killed. The clock and the user's na
 still, so that the same command leaves the same bytes.
 """
 
-from __future__ import annotations
-
 import ctypes
 import importlib
 import json

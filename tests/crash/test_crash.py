@@ -1,7 +1,5 @@
 """Commands killed or failed at each call of the system."""
 
-from __future__ import annotations
-
 import errno
 import os
 import shutil

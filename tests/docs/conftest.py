@@ -1,7 +1,5 @@
 """A collection made by hand, and what ``harness run`` makes of it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """The tables of promises in docs/contract.md, and whether a user can go the ways in them."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The project's Markdown pages: their commands, links, headings and tables."""
 
-from __future__ import annotations
-
 import io
 import os
 import re

@@ -6,8 +6,6 @@ writes it anew. What only people can say, such as what a file is for, stands at 
 module; all else is read from the program.
 """
 
-from __future__ import annotations
-
 import pkgutil
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence

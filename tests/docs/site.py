@@ -1,7 +1,5 @@
 """Hooks of mkdocs.yml: pages of the repository's root, and links that lead out of docs/."""
 
-from __future__ import annotations
-
 import re
 from pathlib import PurePosixPath
 from posixpath import normpath

@@ -1,7 +1,5 @@
 """Guides run as they are written."""
 
-from __future__ import annotations
-
 import json
 import re
 import runpy

@@ -1,7 +1,5 @@
 """Notebooks are stripped, and run on what ``harness run`` wrote."""
 
-from __future__ import annotations
-
 import ast
 import json
 import subprocess

@@ -1,7 +1,5 @@
 """The reference is of this code, and simulated tables are."""
 
-from __future__ import annotations
-
 import ast
 import pkgutil
 import re

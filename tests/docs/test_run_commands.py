@@ -3,8 +3,6 @@
 What cannot be run is in ``ELSEWHERE`` with the reason and the test that does the same.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import shlex

@@ -14,8 +14,6 @@ It is other than the project in this, and in nothing else:
 - ``run.py`` starts this environment, and makes none.
 """
 
-from __future__ import annotations
-
 import hashlib
 import mailbox
 import re
@@ -96,7 +94,7 @@ class World:
 
     root: Path
 
-    def copied(self, to: Path) -> World:
+    def copied(self, to: Path) -> "World":
         """Copy it, links as links."""
         shutil.copytree(self.root, to, symlinks=True)
         return World(to)

@@ -1,7 +1,5 @@
 """Every arm of the folder, built once and open for the whole session."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Contracts of engines, and every arm against them."""
 
-from __future__ import annotations
-
 import re
 import tomllib
 from collections.abc import Iterable, Iterator

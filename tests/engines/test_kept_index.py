@@ -1,7 +1,5 @@
 """The index of a kept folder."""
 
-from __future__ import annotations
-
 import os
 import random
 import sqlite3

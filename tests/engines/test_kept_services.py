@@ -1,7 +1,5 @@
 """Services over kept folders."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable
 from email.message import EmailMessage

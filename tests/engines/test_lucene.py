@@ -1,7 +1,5 @@
 """Lucene as a stack, and its BM25 as an oracle of the word indexes."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -1,7 +1,5 @@
 """Search in notes."""
 
-from __future__ import annotations
-
 import math
 import sqlite3
 import sys

@@ -1,7 +1,5 @@
 """PostgreSQL: what is written to it, and a server."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Fusion by reciprocal rank and by convex combination, and the order of hits."""
 
-from __future__ import annotations
-
 import random
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The folder of arms, what may be wrong with a file, and a stack of one's own."""
 
-from __future__ import annotations
-
 import sys
 import tracemalloc
 from pathlib import Path

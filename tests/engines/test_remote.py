@@ -1,7 +1,5 @@
 """The stack remote/mcp: questions as calls, pages, connections and servers."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext

@@ -1,7 +1,5 @@
 """Models, and reranking: token vectors, late interaction, the window, and a cross-encoder."""
 
-from __future__ import annotations
-
 import hashlib
 import math
 import threading

@@ -1,7 +1,5 @@
 """What is typed, read: operators, one form of every text, and the terms of it."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

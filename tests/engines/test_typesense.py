@@ -1,7 +1,5 @@
 """Typesense: nodes that speak its HTTP with faults in a queue, and the server itself."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """Vectors: searched, embedded in bulk, and the bytes of their files."""
 
-from __future__ import annotations
-
 import os
 import struct
 import threading

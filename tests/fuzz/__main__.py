@@ -1,7 +1,5 @@
 """``python -m tests.fuzz --minutes 60``: change files at random, keep what breaks a reader."""
 
-from __future__ import annotations
-
 import argparse
 import hashlib
 import random

@@ -1,7 +1,5 @@
 """Every reader of files that strangers may have written, by a name, and a file that it reads."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from collections.abc import Callable

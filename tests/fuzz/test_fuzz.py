@@ -1,7 +1,5 @@
 """Readers under random and hostile files."""
 
-from __future__ import annotations
-
 import gzip
 import os
 import random

@@ -1,7 +1,5 @@
 """Give a reader a file: it ends soon, in little memory, and says at most what a person can fix."""
 
-from __future__ import annotations
-
 import os
 import resource
 import signal

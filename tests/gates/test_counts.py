@@ -1,7 +1,5 @@
 """Gates of counts and of slices."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

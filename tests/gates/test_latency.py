@@ -1,7 +1,5 @@
 """latency_ratio and latency_ceiling: verdicts that rest on a clock."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """non_inferior, superior, equivalent and collapse: verdicts on paired differences."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 

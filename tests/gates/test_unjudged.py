@@ -1,7 +1,5 @@
 """Gates of unjudged hits, and the registry of rules."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Judging by a model and by several people: the endpoint, its settings, labels and agreement."""
 
-from __future__ import annotations
-
 import json
 import math
 import re

@@ -1,7 +1,5 @@
 """Everything that a reader sees, with its place: strings, docstrings, help, templates, pages."""
 
-from __future__ import annotations
-
 import ast
 import inspect
 import re

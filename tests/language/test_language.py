@@ -1,7 +1,5 @@
 """The English of messages, pages and docstrings, and what they count."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Evidence of load: queueing and the summary."""
 
-from __future__ import annotations
-
 import math
 import shutil
 from collections.abc import Iterator

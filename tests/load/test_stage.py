@@ -1,7 +1,5 @@
 """A load from end to end on a small project: history, receipt, resuming, and what is refused."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import count

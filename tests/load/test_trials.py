@@ -1,7 +1,5 @@
 """Trials of load: the open loop, its workers and its clock; arrivals, histograms and rates."""
 
-from __future__ import annotations
-
 import json
 import math
 import random

@@ -1,7 +1,5 @@
 """A service of virtual time, and arms that a new process can be sent."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Query sets from logs, and the first pool."""
 
-from __future__ import annotations
-
 import json
 import random
 from collections import Counter

@@ -3,8 +3,6 @@
 What one folder alone makes lies there.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Arms made for tests: one of a table, a small engine with a build; and a clock moved by hand."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -68,7 +66,7 @@ def words(text: str) -> list[str]:
     return re.findall(r"\w+", text.lower())
 
 
-def keeps(searcher: ToySearcher, text: str, k: int) -> Answer:
+def keeps(searcher: "ToySearcher", text: str, k: int) -> Answer:
     """Order documents by the share of the query's words that they hold, and by id."""
     wanted = set(words(text))
     counts = {doc_id: len(wanted & {*known}) for doc_id, known in searcher.known.items()}

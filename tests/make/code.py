@@ -1,7 +1,5 @@
 """Small indexes of code search, and a small package to put into them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path

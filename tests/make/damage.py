@@ -1,7 +1,5 @@
 """Damage to files, a disk that is full, a process that is killed, secrets that leak."""
 
-from __future__ import annotations
-
 import os
 import resource
 import signal

@@ -1,7 +1,5 @@
 """Decisions of a migration."""
 
-from __future__ import annotations
-
 import json
 from datetime import UTC, datetime, timedelta
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A pool, a judge's file, and a server: what a machine needs to judge."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager

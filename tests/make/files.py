@@ -1,7 +1,5 @@
 """Files as programs write them, and what a person reads in each; PDFs byte by byte."""
 
-from __future__ import annotations
-
 from base64 import b64encode
 from collections.abc import Iterator, Sequence
 from functools import cache

@@ -1,7 +1,5 @@
 """What a forger does, and what tests of planted faults share."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

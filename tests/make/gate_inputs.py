@@ -1,7 +1,5 @@
 """Small evidence, sound unless a test spoils it on purpose."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any

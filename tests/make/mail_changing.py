@@ -1,7 +1,5 @@
 """Messages, agents and projects of a store written as another program does."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 

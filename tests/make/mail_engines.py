@@ -1,7 +1,5 @@
 """Tantivy over messages in memory, and a small live index looked into from outside."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -90,7 +88,7 @@ class Case:
     ) -> Sequence[MessageCandidate]:
         return self.engine.search(text, filters, ranking, depth).candidates
 
-    def fresh(self) -> Case:
+    def fresh(self) -> "Case":
         """Give another engine on the same folder, with nothing open yet."""
         return case(self.engine.root, self.source.by_id.values())
 

@@ -1,7 +1,5 @@
 """Random messages, questions and filters from a seed, and by hand what a filter lets pass."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """A project with a little mail, and an MCP server of it that is always stopped."""
 
-from __future__ import annotations
-
 import json
 import queue
 import random

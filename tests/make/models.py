@@ -1,7 +1,5 @@
 """Models small enough to count by hand, and prose for them."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Sequence
 from functools import cache

@@ -1,7 +1,5 @@
 """A report's input as a real migration would give it, with text that nobody would wish for."""
 
-from __future__ import annotations
-
 import base64
 import gzip
 import json

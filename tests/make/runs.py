@@ -1,7 +1,5 @@
 """Small runs, judgements and values by query; rows drawn at random; how far a share may lie off."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping, Sequence
 

@@ -1,7 +1,5 @@
 """The local search server of these tests: five documents, a probe, and faults in a queue."""
 
-from __future__ import annotations
-
 import json
 import ssl
 import threading

@@ -1,7 +1,5 @@
 """A live comparison with limits that tests can wait for, and its log."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace

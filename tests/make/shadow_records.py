@@ -1,7 +1,5 @@
 """Records of a live comparison made by hand."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """Two search servers over HTTP that tests can look into, and a receiver of mirrored requests."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from collections.abc import AsyncIterator, Callable, Iterator

@@ -1,7 +1,5 @@
 """A whole project with a small data set, and the stages run on it; for tests of the pipeline."""
 
-from __future__ import annotations
-
 import random
 import shutil
 from collections.abc import Sequence
@@ -188,7 +186,7 @@ class Toy:
     def policy(self, text: str) -> None:
         (self.root / "policy" / "toy.toml").write_text(text)
 
-    def copied(self, to: Path) -> Toy:
+    def copied(self, to: Path) -> "Toy":
         """Copy the whole project."""
         shutil.copytree(self.root, to)
         return Toy(Project(to))

@@ -1,7 +1,5 @@
 """Where the data sets lie."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Kernels of measures, and ties."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain, groupby, permutations, product
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Names of measures, their columns and their decomposition."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import pairwise
 

@@ -1,7 +1,5 @@
 """Quality of a run: values, reasons, and their means."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Unjudged documents: bounds, by query and in columns, and condensed runs."""
 
-from __future__ import annotations
-
 import gc
 from itertools import combinations, product
 from weakref import ref

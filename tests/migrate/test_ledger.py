@@ -1,7 +1,5 @@
 """The ledger of a migration, its drill, evidence of live traffic, and a month of steps."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace

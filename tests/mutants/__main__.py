@@ -3,8 +3,6 @@
 What was tried at a commit is kept in ``.cache``, so that a run that was stopped goes on.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import subprocess

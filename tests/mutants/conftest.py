@@ -1,7 +1,5 @@
 """A measured project in which a fault is planted."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

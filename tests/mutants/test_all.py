@@ -1,7 +1,5 @@
 """Every fault of the list dies by its tests; asked for by ``--all``."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

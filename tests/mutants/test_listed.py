@@ -1,7 +1,5 @@
 """The list of planted faults is of this code: each applies once, is code, and names tests."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Faults of real systems are noticed."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace

@@ -1,7 +1,5 @@
 """Verdicts that are shopped for: pins, looks and other questions."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable

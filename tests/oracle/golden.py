@@ -6,8 +6,6 @@ file that it wrote are put into a plain form. Git holds their digests, and what 
 decide said; the whole texts lie in a cache, so that a difference shows its first line.
 """
 
-from __future__ import annotations
-
 import difflib
 import hashlib
 import html

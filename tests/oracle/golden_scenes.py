@@ -5,8 +5,6 @@ or too few; its arms fail, come late, show twice, or answer for another. Four ar
 four are engines whose times are exact. All is drawn with one seed.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import random

@@ -1,7 +1,5 @@
 """What search of a small mailbox, and of a folder of notes, code and documents, answers."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial

@@ -5,8 +5,6 @@ process that is started anew is a thread of this one: its time is this time. No 
 stands here, so nothing here moves when the product does.
 """
 
-from __future__ import annotations
-
 import contextlib
 import datetime as dt
 import hashlib

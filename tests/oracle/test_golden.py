@@ -1,7 +1,5 @@
 """Golden runs of the thorns: what commands wrote and said is what it was."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.oracle import golden

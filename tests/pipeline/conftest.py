@@ -1,7 +1,5 @@
 """Stages read a model once, and write pages whose pictures are empty."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """Attacks on a decision, and forged files: each is found."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor

@@ -1,7 +1,5 @@
 """Receipts, provenance, proofs, locks, signatures and the cross-check."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

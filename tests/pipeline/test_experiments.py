@@ -1,7 +1,5 @@
 """The log of experiments."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from datetime import UTC, datetime

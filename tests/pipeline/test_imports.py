@@ -1,7 +1,5 @@
 """Imports of collections, runs, judgements, ratings and mail."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from types import SimpleNamespace

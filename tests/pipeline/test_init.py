@@ -1,7 +1,5 @@
 """A new project: its files, parameters and packaged data."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 from pathlib import Path

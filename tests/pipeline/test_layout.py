@@ -1,7 +1,5 @@
 """Files of a run: layout, evidence, resumed work, reads and plans."""
 
-from __future__ import annotations
-
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path

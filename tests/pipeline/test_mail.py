@@ -1,7 +1,5 @@
 """Mail through the stages: shadow, and an index that changes."""
 
-from __future__ import annotations
-
 import signal
 import subprocess
 from collections.abc import Callable

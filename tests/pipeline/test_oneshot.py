@@ -1,7 +1,5 @@
 """One command for all stages, its gate and the script of CI."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """The stages prepare and index, and what they convert."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

@@ -1,7 +1,5 @@
 """The stage race: times, first answers and memos."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Callable, Mapping

@@ -1,7 +1,5 @@
 """The stage regress: a candidate against a baseline."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import subprocess

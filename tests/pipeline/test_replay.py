@@ -1,7 +1,5 @@
 """The stage replay: answers, tallies and whose fault a failure is."""
 
-from __future__ import annotations
-
 import os
 import sqlite3
 from contextlib import closing

@@ -1,7 +1,5 @@
 """The stage report: pages, history, links and what CI reads."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess

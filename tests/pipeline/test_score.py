@@ -1,7 +1,5 @@
 """The stage score: measures, means, their plot and parts."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

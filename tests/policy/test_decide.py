@@ -1,7 +1,5 @@
 """Decisions: outcomes, refusals, conditions of the evidence, and ties."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import replace

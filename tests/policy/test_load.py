@@ -1,7 +1,5 @@
 """Policies are read, and those that are shipped."""
 
-from __future__ import annotations
-
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path

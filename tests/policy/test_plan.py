@@ -1,7 +1,5 @@
 """Plans of policies, and migrations by steps."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import date

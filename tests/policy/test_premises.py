@@ -1,7 +1,5 @@
 """Premises of a policy, looks, and the self-test."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta

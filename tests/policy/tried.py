@@ -1,7 +1,5 @@
 """Evidence of a step whose gates are on means, for tests of what a selftest measures."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

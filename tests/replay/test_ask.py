@@ -1,7 +1,5 @@
 """An arm is asked, alone and in stages."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace

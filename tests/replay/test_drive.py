@@ -1,7 +1,5 @@
 """A query set through one arm, in parts that outlive a killed process."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial

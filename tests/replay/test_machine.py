@@ -1,7 +1,5 @@
 """One line names the machine, and stays the same on it."""
 
-from __future__ import annotations
-
 import mmap
 import os
 import signal

@@ -1,7 +1,5 @@
 """Arms against the clock: interleaved, each by itself, and only with the answers of their runs."""
 
-from __future__ import annotations
-
 import gc
 import re
 from collections import Counter

@@ -1,7 +1,5 @@
 """Documents of pages as they are kept: written anew by ``python -m tests.report.golden``."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import replace

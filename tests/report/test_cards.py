@@ -1,7 +1,5 @@
 """The first screen: answers, what remains, and how evidence was kept."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 

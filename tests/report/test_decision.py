@@ -1,7 +1,5 @@
 """decision.json, report.md, and what a build server gets."""
 
-from __future__ import annotations
-
 import json
 import re
 from dataclasses import replace

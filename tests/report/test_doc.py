@@ -1,7 +1,5 @@
 """Documents, numbers and texts as they are written."""
 
-from __future__ import annotations
-
 import io
 import json
 import math

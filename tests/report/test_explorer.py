@@ -1,7 +1,5 @@
 """The explorer's columns and page."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import re

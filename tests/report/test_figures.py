@@ -1,7 +1,5 @@
 """Figures and tables of the pages."""
 
-from __future__ import annotations
-
 import math
 import re
 from dataclasses import replace

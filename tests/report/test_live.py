@@ -1,7 +1,5 @@
 """The pages of a live comparison and of a load."""
 
-from __future__ import annotations
-
 import random
 from dataclasses import replace
 from datetime import date

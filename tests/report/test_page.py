@@ -1,7 +1,5 @@
 """The decision page: its document, its HTML, and how far it can be trusted."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from html.parser import HTMLParser

@@ -1,7 +1,5 @@
 """The history of decisions, and the page of its trends."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta

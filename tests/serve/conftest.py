@@ -1,7 +1,5 @@
 """A folder with reports and a pool, and somebody who asks for them."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The server: routes, who may use them, and the command."""
 
-from __future__ import annotations
-
 import json
 import re
 import signal

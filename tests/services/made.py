@@ -1,7 +1,5 @@
 """Search services of these tests: a catalogue, two rankings, four shapes of JSON, and faults."""
 
-from __future__ import annotations
-
 import json
 import threading
 from collections.abc import Callable, Iterator

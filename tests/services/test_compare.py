@@ -1,7 +1,5 @@
 """Two services and a log: shapes are learned, and failures are counted and never compared."""
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Callable, Iterator

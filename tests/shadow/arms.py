@@ -1,7 +1,5 @@
 """Small arms that behave, and arms that do not; openers of them that a process can be given."""
 
-from __future__ import annotations
-
 import ctypes
 import os
 import sys

@@ -1,7 +1,5 @@
 """Alarms are raised by what is planted, and seldom where nothing is."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterable
 

@@ -1,7 +1,5 @@
 """Gates on live traffic, and doubts that keep it from a PASS."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

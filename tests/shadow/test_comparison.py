@@ -1,7 +1,5 @@
 """The comparison: it samples, sheds, switches off, classifies as a replay does, and goes on."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The log goes on where it stopped, after kill -9 too, and is read whole and once."""
 
-from __future__ import annotations
-
 import itertools
 import os
 import random

@@ -1,7 +1,5 @@
 """The proxy before an MCP server, and its connection to the control."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Whatever a candidate says: nothing of it is run, and who asks goes on."""
 
-from __future__ import annotations
-
 import os
 import pickle
 import stat

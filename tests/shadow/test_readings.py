@@ -1,7 +1,5 @@
 """Readings of requests and answers, and recordings of traffic."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import pickle

@@ -1,7 +1,5 @@
 """The receiver of mirrored requests: what it asks, of whom, what it drops, and how it ends."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import shutil

@@ -1,7 +1,5 @@
 """Users get what the control answers, whatever becomes of the candidate."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -193,14 +191,16 @@ def test_a_failure_of_our_own_is_counted_and_not_served(tmp_path: Path) -> None:
 class Reported(list[tuple[Any, ...]]):
     """A meter, its instruments, a tracer and its spans: all that is reported is in the list."""
 
-    def named(self, name: str, **_: str) -> Reported:
+    def named(self, name: str, **_: str) -> "Reported":
         made = Reported()
         made.add = made.record = lambda *said: self.append((name, *said))  # type: ignore[attr-defined]
         return made
 
     create_counter = create_histogram = named
 
-    def start_span(self, name: str, *, attributes: dict[str, object], start_time: int) -> Reported:
+    def start_span(
+        self, name: str, *, attributes: dict[str, object], start_time: int
+    ) -> "Reported":
         made = Reported()
         made.end = lambda until: self.append((name, attributes["outcome"], until - start_time))  # type: ignore[attr-defined]
         return made

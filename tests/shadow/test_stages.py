@@ -1,7 +1,5 @@
 """From a log to what people see."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Sequence

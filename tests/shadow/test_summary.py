@@ -1,7 +1,5 @@
 """What a log says while it grows; what is accepted does not block; what diverged is asked again."""
 
-from __future__ import annotations
-
 import random
 import tomllib
 from collections.abc import Callable

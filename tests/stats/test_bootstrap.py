@@ -1,7 +1,5 @@
 """Bootstrap intervals and bounded means."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

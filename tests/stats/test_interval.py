@@ -1,7 +1,5 @@
 """Intervals from samples: assisted judgements, raters and selection."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

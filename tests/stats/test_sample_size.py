@@ -1,7 +1,5 @@
 """Significance and sample sizes."""
 
-from __future__ import annotations
-
 import math
 import re
 from itertools import product

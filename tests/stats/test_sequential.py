@@ -1,7 +1,5 @@
 """Sequential tests, adversaries of them, and verdicts."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Percentiles of times, of processes, caches and series."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Tables of runs: means, tests against independent formulas, marks, files and the command."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Results of this machine beside the recorded ones, and answers of now."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from datetime import UTC, datetime

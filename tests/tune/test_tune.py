@@ -1,7 +1,5 @@
 """Tuning: cells, their answers, and the file written."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The corpus before its edits and deletions, and the log of them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Choices drawn by lot that are the same on every machine and every Python."""
 
-from __future__ import annotations
-
 import hashlib
 import random
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Filters as a query carries them, and whether a message passes."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from agent_mail.dice import Dice

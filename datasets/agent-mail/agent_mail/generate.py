@@ -6,8 +6,6 @@ what it says, judgements need no guess. Grade 2 says it, grade 1 is of a convers
 whatever else is in the corpus is not relevant, judged or not.
 """
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -88,7 +86,7 @@ def _live(seed: int, size: int) -> Iterator[Message]:
     return (posted.last for posted in traffic(seed, size) if posted.last is not None)
 
 
-def _kept(judged: list[Judged], per_slice: int) -> list[Judged]:
+def _kept(judged: "list[Judged]", per_slice: int) -> "list[Judged]":
     """Keep the first so many that are fit of each slice; of a filter and a language, fewer."""
     kept: list[Judged] = []
     counts: Counter[str] = Counter()

@@ -5,8 +5,6 @@ several ways in documents (``said``), asked for with some of these words (``aske
 with none of them (``other``). A component likewise has a name and a description.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache

@@ -1,7 +1,5 @@
 """One message with what it says, so that judgements need no guess."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """What a query needs, told by the marks that an answering message bears."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 

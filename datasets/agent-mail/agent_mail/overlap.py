@@ -1,7 +1,5 @@
 """How many words of a query stand in what answers it: whether words alone decide a slice."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from statistics import fmean
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """Queries about drawn messages, one function a kind; ``generate.py`` says of which messages."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from agent_mail import filters

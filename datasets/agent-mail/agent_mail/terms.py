@@ -1,7 +1,5 @@
 """Words that carry meaning, for making queries and for measuring what they share."""
 
-from __future__ import annotations
-
 import re
 
 from agent_mail.lexicon import FOLDER

@@ -1,7 +1,5 @@
 """One conversation: an opening, and replies that restate, follow up, quote, drift or chat."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 

@@ -4,8 +4,6 @@ A block rests on the seed and its own number, so memory does not grow with the s
 smaller corpus is the beginning of a larger one.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import count

@@ -1,7 +1,5 @@
 """Who writes to whom about what: projects, products and agents, the same for every size."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from agent_mail.dice import Dice
@@ -31,7 +29,7 @@ class World:
     products: tuple[str, ...]
 
     @classmethod
-    def of(cls, seed: int) -> World:
+    def of(cls, seed: int) -> "World":
         """Draw the world."""
         names = lexicon().names
         dice = Dice(seed, "world")

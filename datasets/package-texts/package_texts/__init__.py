@@ -5,8 +5,6 @@ page of one source file. That holds its own docstring, then those of its functio
 methods. Texts are read where they are installed.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Long texts taken apart: what stands there, and the line that says what it is about."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Literal, NamedTuple
 

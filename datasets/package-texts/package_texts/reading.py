@@ -5,8 +5,6 @@ docstrings. Where the wheel is the same on every platform, its files of text cou
 among them. Tests, what a package carries of others, and tables of names are left out.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from importlib import metadata
 from importlib.metadata import Distribution, PackagePath

@@ -5,8 +5,6 @@ the summary line and without the section "See Also". The summary lines are the q
 links of "See Also" are the judgements; neither can be read in the documents.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 

@@ -16,8 +16,6 @@ docstring is that of another word for word. Properties are not harvested,
 nor is what has no docstring in Python (numpy's ufuncs), nor what is deprecated.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 

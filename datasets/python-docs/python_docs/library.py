@@ -1,7 +1,5 @@
 """The installed packages: names followed through imports to what they stand for."""
 
-from __future__ import annotations
-
 import importlib.util
 from collections.abc import Iterable
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Python source, read and never run: which names a module binds, and what they stand for."""
 
-from __future__ import annotations
-
 import ast
 import gc
 import warnings
@@ -27,7 +25,7 @@ class Source:
     """Last parts of their names, e.g. ``overload`` of ``@typing.overload``."""
     bases: tuple[str, ...]
     """Base classes that are plain names."""
-    members: tuple[Source, ...]
+    members: "tuple[Source, ...]"
     """Methods in source order; of several with one name, the first."""
 
 

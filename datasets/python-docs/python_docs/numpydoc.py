@@ -1,7 +1,5 @@
 """Docstrings in the style of numpydoc: summary, sections and the names under "See Also"."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 

@@ -19,8 +19,6 @@ from memory, means every document that bears it, and all have grade 2: nothing i
 prefers one. A name as code has it means one object, with grade 2; its namesakes have grade 1.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """What models make of texts, kept in a table of the index and never made twice."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Headings of Markdown, reStructuredText, Org and plain text, as the readers of each find them."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from itertools import pairwise

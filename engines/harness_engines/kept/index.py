@@ -1,7 +1,5 @@
 """An index that follows a folder: what did not change is not read again."""
 
-from __future__ import annotations
-
 import errno
 import hashlib
 import sqlite3

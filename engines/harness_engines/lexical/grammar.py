@@ -4,8 +4,6 @@ NOT binds closest, then AND, then words side by side, then OR. A sign, ``+`` or 
 within its parentheses. An operator that has nothing to bind, as NOT at the end, is a word.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
@@ -51,11 +49,11 @@ class ClauseGroup:
     """
 
     occur: Occur
-    parts: tuple[Node, ...]
+    parts: "tuple[Node, ...]"
     either: bool = False
     """Whether an OR stands between the parts."""
 
-    def of(self, occur: Occur) -> list[Node]:
+    def of(self, occur: Occur) -> "list[Node]":
         """Return the parts that may, must or must not match."""
         return [part for part in self.parts if part.occur is occur]
 

@@ -1,7 +1,5 @@
 """Titles that a query names, their weight, and the last try of a query without hits."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterable, Sequence
@@ -40,7 +38,7 @@ class Like:
     never: tuple[re.Pattern[str], ...]
 
     @classmethod
-    def of(cls, query: str) -> Like:
+    def of(cls, query: str) -> "Like":
         """Read a query; one without a letter or digit is looked for as it was typed."""
         clauses = exact_clauses(query)
         if not clauses:

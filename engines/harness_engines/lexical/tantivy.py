@@ -1,7 +1,5 @@
 """How Tantivy splits text, and its best hits in an order that is always the same."""
 
-from __future__ import annotations
-
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from functools import cache

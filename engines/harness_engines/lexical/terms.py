@@ -1,7 +1,5 @@
 """What a person typed, taken apart, as terms that mean the same to every engine."""
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from bisect import bisect_right
@@ -85,7 +83,7 @@ class Normal:
     """What each of these stretches stands for."""
 
     @classmethod
-    def of(cls, text: str) -> Normal:
+    def of(cls, text: str) -> "Normal":
         """Take the form of a text; ``Normal.of(text).text`` is ``folded(text)``."""
         made: list[str] = []
         places: list[int] = [0]

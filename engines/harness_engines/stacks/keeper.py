@@ -6,8 +6,6 @@ the keeper; the first line of standard input is a JSON list of commands. It prin
 on a line. It imports the standard library only.
 """
 
-from __future__ import annotations
-
 import ctypes
 import json
 import os

@@ -1,7 +1,5 @@
 """Message search that runs elsewhere and speaks MCP: any server with the tools of section 6."""
 
-from __future__ import annotations
-
 import json
 import math
 import sys

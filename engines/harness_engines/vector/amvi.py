@@ -1,7 +1,5 @@
 """AMVI, the file of message vectors (ADR-003, D6; decision 14 of the agent mail stack)."""
 
-from __future__ import annotations
-
 import json
 import os
 import struct
@@ -132,7 +130,7 @@ class AmviIndex:
     """Shape (messages, dimension), mapped from the file."""
 
     @classmethod
-    def open(cls, path: Path, embedder_id: str, dimension: int) -> AmviIndex:
+    def open(cls, path: Path, embedder_id: str, dimension: int) -> "AmviIndex":
         """Read and check the whole file once, then map its vectors."""
         try:
             with path.open("rb") as file:

@@ -1,7 +1,5 @@
 """Many texts to vectors, kept by content; and vectors that a record brings along."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence

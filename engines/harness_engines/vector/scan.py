@@ -1,7 +1,5 @@
 """Exact search over half-precision vectors that lie one after another in memory."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
@@ -30,7 +28,7 @@ Rows = NDArray[np.int64]
 Dots = NDArray[np.float64]
 
 
-def nearest(vectors: Half, query: NDArray[np.float32], k: int, rows: Rows | None = None) -> Top:
+def nearest(vectors: Half, query: NDArray[np.float32], k: int, rows: Rows | None = None) -> "Top":
     """Find the ``k`` rows of highest dot product with ``query``; equal ones by row.
 
     ``vectors`` has the shape (rows, dimension), ``query`` (dimension,). Only ``rows``, ascending,

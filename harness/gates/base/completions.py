@@ -5,8 +5,6 @@ query. Or a sample of the unjudged hits bounds what they do to the mean. Then th
 is split: half for the queries as they are judged, half for the sample.
 """
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Callable
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """The verdict on the mean difference of two arms, paired by query."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """The queries of a gate, their classes, and the verdict on shares of them."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from itertools import compress

@@ -1,7 +1,5 @@
 """Input of every rule, the form of its findings, and the registry of rules."""
 
-from __future__ import annotations
-
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping

@@ -3,8 +3,6 @@
 Robertson and Zaragoza, "The Probabilistic Relevance Framework: BM25 and Beyond", 2009.
 """  # noqa: INP001  ci.sh names this file by its path; it belongs to no package
 
-from __future__ import annotations
-
 import json
 import math
 import re

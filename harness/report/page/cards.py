@@ -1,7 +1,5 @@
 """The first screen: for each step, whether it may be taken, what blocks it and what remains."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections import Counter

@@ -1,7 +1,5 @@
 """The figures of a report, each a function from values to an SVG element, and a race as tables."""
 
-from __future__ import annotations
-
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Tables of quality, agreement, queries and provenance, and lines on how evidence was kept."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial

@@ -1,7 +1,5 @@
 """Decisions as one document: the answer of each data set, and all that it rests on."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Literal

@@ -1,7 +1,5 @@
 """A store of random messages, made once."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

@@ -1,7 +1,5 @@
 """Answers to any question: filters, scores by hand, and the index under them."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The contract of engines: their answers, their layers and their migration."""
 
-from __future__ import annotations
-
 import ast
 import json
 import os

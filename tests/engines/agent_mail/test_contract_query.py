@@ -1,7 +1,5 @@
 """The contract of queries: the chain, explanations, events, the arm, and parts that fail."""
 
-from __future__ import annotations
-
 import json
 import logging
 import re

@@ -1,7 +1,5 @@
 """Pages and indexes while messages change: nothing is lost, and nothing comes twice."""
 
-from __future__ import annotations
-
 import os
 import re
 import sqlite3

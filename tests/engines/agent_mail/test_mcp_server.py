@@ -1,7 +1,5 @@
 """The server of the tools, and each way that a client goes."""
 
-from __future__ import annotations
-
 import json
 import logging
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Questions of the tools, their diagnostics, and the tools that change messages."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property

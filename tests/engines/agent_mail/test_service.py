@@ -1,7 +1,5 @@
 """The service: modes, switches, shadows, and what a viewer may see."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """The store of messages: writes, the journal, killed writers and lent connections."""
 
-from __future__ import annotations
-
 import shutil
 import sqlite3
 import subprocess

@@ -1,7 +1,5 @@
 """Tantivy as an engine: answers, changes and failures."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import shutil

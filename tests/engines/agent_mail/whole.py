@@ -1,7 +1,5 @@
 """The service over real engines, over ones simple enough to be believed, and behind its tools."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -180,11 +178,11 @@ class Whole:
     tantivy: TantivyMailEngine
     log: Log
 
-    def under(self, switch: KillSwitch | None) -> Whole:
+    def under(self, switch: KillSwitch | None) -> "Whole":
         """Give the same under another value of SEARCH_ENGINE."""
         return replace(self, service=replace(self.service, switch=switch))
 
-    def without(self, *tiers: FallbackTier) -> Whole:
+    def without(self, *tiers: FallbackTier) -> "Whole":
         """Give the same with some tiers taken away."""
         kept = self.service.tiers
         lexical: Mapping[FallbackTier, MailEngine] = {

@@ -1,7 +1,5 @@
 """Code search as a stack under test: settings, filters as params, and broken parts."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Ranking and filters of code search."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack

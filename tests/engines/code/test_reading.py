@@ -1,7 +1,5 @@
 """Source, prose and records as units: what is read, and by which names they are joined."""
 
-from __future__ import annotations
-
 import codecs
 from collections.abc import Mapping
 from pathlib import Path

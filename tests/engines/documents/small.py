@@ -1,7 +1,5 @@
 """A small collection for the tests of its parts."""
 
-from __future__ import annotations
-
 import sqlite3
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence

@@ -1,7 +1,5 @@
 """A collection from end to end: answers, their JSON, filters, context and expansion."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from dataclasses import replace

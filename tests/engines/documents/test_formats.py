@@ -1,7 +1,5 @@
 """Texts of files: in reading order, in paragraphs, counted by a page, and never a crash."""
 
-from __future__ import annotations
-
 import time
 from collections import Counter
 from email.message import EmailMessage

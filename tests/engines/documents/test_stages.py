@@ -1,7 +1,5 @@
 """The stages by themselves: words and BM25, operators, fusion, projection, and related chunks."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 

@@ -1,7 +1,5 @@
 """Texts cut into chunks: where they stand, how they are cited, and the tables that keep them."""
 
-from __future__ import annotations
-
 import itertools
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A small local search server that a test tells how to misbehave, and arms that query it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path

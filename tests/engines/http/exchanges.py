@@ -3,8 +3,6 @@
 Those of ``RECORDED`` were recorded from a live server.
 """
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 RECORDED = {"typesense"}

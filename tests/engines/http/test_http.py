@@ -1,7 +1,5 @@
 """The stack http: what a file may say, what is sent and read, TLS, and servers of others."""
 
-from __future__ import annotations
-
 import json
 import re
 import ssl

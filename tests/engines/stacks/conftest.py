@@ -1,7 +1,5 @@
 """Stacks read with models once in a process."""
 
-from __future__ import annotations
-
 import pytest
 
 

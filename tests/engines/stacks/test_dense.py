@@ -1,7 +1,5 @@
 """Dense stacks, documents and explanations."""
 
-from __future__ import annotations
-
 import json
 import tomllib
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Words and vectors together, by reciprocal rank and by their scores, and stages that are told."""
 
-from __future__ import annotations
-
 import tomllib
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor

@@ -1,7 +1,5 @@
 """Message search as an arm: filters, broken parts, rerankers and stages."""
 
-from __future__ import annotations
-
 import hashlib
 import shutil
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Operators and languages mean the same in every stack."""
 
-from __future__ import annotations
-
 import random
 import tomllib
 from collections.abc import Callable, Iterator, Sequence

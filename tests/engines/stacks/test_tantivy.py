@@ -1,7 +1,5 @@
 """FTS5 and Tantivy: the same answers however written, and their traps."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Iterator
 from pathlib import Path

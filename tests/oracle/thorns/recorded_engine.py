@@ -4,8 +4,6 @@ An arm's settings say how: which answers it moves, which queries fail, come late
 another engine's. It thinks by sleeping, so its times are exact in the world of ``golden_world``.
 """  # noqa: INP001  an arm names this file by its path; it belongs to no package
 
-from __future__ import annotations
-
 import json
 import os
 import random

@@ -1,7 +1,5 @@
 """An engine that thinks about what is new to it, and keeps bags of words and depths on disk."""  # noqa: INP001  named by its path
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """An engine that thinks for a while about every text that is new to its process."""  # noqa: INP001  named by its path
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Message search as a stack under test: a typed text in, what the service shows out."""
 
-from __future__ import annotations
-
 import json
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

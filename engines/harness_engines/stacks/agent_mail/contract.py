@@ -3,8 +3,6 @@
 Whatever goes wrong inside the stack is one of the four kinds of ``SearchError``.
 """
 
-from __future__ import annotations
-
 import json
 import logging
 import math

@@ -3,8 +3,6 @@
 Section 9.1 has the four kinds. A budget is shared among the tiers of a chain.
 """
 
-from __future__ import annotations
-
 import os
 import sqlite3
 from collections import Counter
@@ -91,12 +89,12 @@ class Deadline(NamedTuple):
     share_ms: float
 
     @classmethod
-    def of(cls, budget_ms: float) -> Deadline | None:
+    def of(cls, budget_ms: float) -> "Deadline | None":
         """Begin a query; a budget of 0 means no budget."""
         ends_ns = perf_counter_ns() + int(budget_ms * NS_A_MS)
         return cls(ends_ns, budget_ms) if budget_ms else None
 
-    def share(self, *, last: bool = False) -> Deadline:
+    def share(self, *, last: bool = False) -> "Deadline":
         """Return the next tier half of what is left, or all of it to the last that has a share."""
         now = perf_counter_ns()
         left = max(0, self.at_ns - now)

@@ -3,8 +3,6 @@
 The journal is written in the same transaction, so every index learns of a change, or none does.
 """
 
-from __future__ import annotations
-
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager

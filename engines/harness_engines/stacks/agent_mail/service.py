@@ -1,7 +1,5 @@
 """Message search as its callers see it: modes, fallbacks, pages, scope and explain."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -104,7 +102,7 @@ class MailSearch:
             LOG.warning("no view of %s: %s", scope.policy, exc)
             return nothing(scope)
 
-    def within(self, view: View) -> MailSearch:
+    def within(self, view: View) -> "MailSearch":
         """Narrow the service to a view, for good."""
         return replace(
             self,

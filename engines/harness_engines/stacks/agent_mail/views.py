@@ -6,8 +6,6 @@ indexes that hold visible messages alone. Of a redacted message they hold what a
 neither its text nor its recipients can be searched.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import weakref

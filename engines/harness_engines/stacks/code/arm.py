@@ -1,7 +1,5 @@
 """Code search as a stack under test, and in a folder of code that is kept searchable."""
 
-from __future__ import annotations
-
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -91,7 +89,7 @@ class Code(FileEngine["CodeSearcher"]):
             words.build(index, terms, self.settings.fields.model_dump())
 
     @contextmanager
-    def load(self, index: Path, made: Manifest) -> Iterator[CodeSearcher]:
+    def load(self, index: Path, made: Manifest) -> "Iterator[CodeSearcher]":
         embedder, settings = self.embedder(), self.settings
         with tables.opened(index) as db:
             catalog = Catalog(db)

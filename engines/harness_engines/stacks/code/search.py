@@ -1,7 +1,5 @@
 """Code search: filters, ranking by mode, fusion, and reasons."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -40,7 +38,7 @@ class RankedUnit:
     score: float
     why: ScoreBreakdown
 
-    def scored(self, score: float, **why: Any) -> RankedUnit:  # noqa: ANN401  parts of the breakdown
+    def scored(self, score: float, **why: Any) -> "RankedUnit":  # noqa: ANN401  parts of the breakdown
         """Return it with another score, and what says why."""
         selected = {**self.why.selected, **why.pop("selected", {}), "score": score}
         return RankedUnit(self.row, score, replace(self.why, selected=selected, **why))
@@ -61,7 +59,7 @@ class CodeQuestion(NamedTuple):
     """Each two terms in a row, without repetition."""
 
     @classmethod
-    def of(cls, text: str, language: Language) -> CodeQuestion:
+    def of(cls, text: str, language: Language) -> "CodeQuestion":
         """Take a text apart."""
         clauses = tuple(leaves(parse(text)))
         terms = terms_of(clauses, language)

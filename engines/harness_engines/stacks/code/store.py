@@ -1,7 +1,5 @@
 """Units, their words and what models made of them, in the tables of an index."""
 
-from __future__ import annotations
-
 import sqlite3
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass

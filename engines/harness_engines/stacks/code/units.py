@@ -1,7 +1,5 @@
 """Units of code and prose: their words, their filters, and all of an index in memory."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -3,8 +3,6 @@
 Tantivy has one field, in which each part of a unit stands as often as it weighs.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import sqlite3
@@ -175,7 +173,7 @@ def build(folder: Path, texts: Sequence[UnitTexts], weights: Mapping[str, int]) 
     writer.wait_merging_threads()
 
 
-def opened(folder: Path) -> OpenTantivy:
+def opened(folder: Path) -> "OpenTantivy":
     """Open what was built."""
     index = tantivy.Index.open(str(folder / FOLDER))
     for segment in (folder / FOLDER).glob("*.idx"):

@@ -1,7 +1,5 @@
 """The documents stack as an arm, and over a folder of documents that is kept searchable."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -61,7 +59,7 @@ class Documents(FileEngine["DocumentsSearcher"]):
         collection.build(sources, index, self.settings, self.cache)
 
     @contextmanager
-    def load(self, index: Path, made: Manifest) -> Iterator[DocumentsSearcher]:
+    def load(self, index: Path, made: Manifest) -> "Iterator[DocumentsSearcher]":
         with collection.opened(index, self.settings, index.name) as opened:
             contract.check_count(index, made, len(opened.library.sources))
             yield DocumentsSearcher(opened, made)

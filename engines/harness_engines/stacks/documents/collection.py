@@ -1,7 +1,5 @@
 """A collection of documents: built into a folder, opened, searched, expanded."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -53,7 +51,7 @@ def build(
 
 
 @contextmanager
-def opened(folder: Path, settings: DocumentSettings, name: str) -> Iterator[DocumentCollection]:
+def opened(folder: Path, settings: DocumentSettings, name: str) -> "Iterator[DocumentCollection]":
     """Open what ``build`` wrote with the same settings; ``name`` is shown in answers."""
     with index.opened(folder) as db:
         found = of(db, Loaded.of(settings, folder), settings, folder, name)
@@ -62,7 +60,7 @@ def opened(folder: Path, settings: DocumentSettings, name: str) -> Iterator[Docu
 
 def of(
     db: Connection, loaded: Loaded, settings: DocumentSettings, folder: Path, name: str
-) -> DocumentCollection:
+) -> "DocumentCollection":
     """Read a collection from the tables of its index, whose other files are in ``folder``."""
     library = documents_library.read(db)
     models = loaded.opened(db, library.texts, folder)

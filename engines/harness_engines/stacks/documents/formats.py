@@ -1,7 +1,5 @@
 """Sources of documents, and text of e-mails, HTML pages and Word documents."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

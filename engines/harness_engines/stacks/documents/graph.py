@@ -1,7 +1,5 @@
 """Chunks that are related to those found: by what they name, and by how alike they are."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections import defaultdict
@@ -48,7 +46,7 @@ class Entities:
     """Chunks of the collection."""
 
     @classmethod
-    def of(cls, of_chunks: Sequence[Collection[str]]) -> Entities:
+    def of(cls, of_chunks: Sequence[Collection[str]]) -> "Entities":
         """Assemble what each chunk names, in the order of the chunks."""
         found: dict[str, list[int]] = defaultdict(list)
         for number, entities in enumerate(of_chunks):

@@ -1,7 +1,5 @@
 """The documents and chunks of an index, as they were read and as they lie in its tables."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence

@@ -5,8 +5,6 @@ runs from right to left in order. pdfminer.six groups its lines to paragraphs an
 is read in a process of its own: a damaged one of 600 bytes can take any time and memory.
 """
 
-from __future__ import annotations
-
 import ctypes
 import json
 import os

@@ -1,7 +1,5 @@
 """The three stages: recall 500 chunks, rank 100, fuse and rerank them (004, sections 1-5)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -94,7 +92,7 @@ class Pipeline:
             told["e6"] = [*self.models.sparse.dots(typed, rows).tolist()]
         return told
 
-    def _legs(self, text: str, rows: NDArray[np.int64]) -> list[Leg]:
+    def _legs(self, text: str, rows: NDArray[np.int64]) -> "list[Leg]":
         legs = []
         if self.models.dense is not None:
             legs.append(Leg(self.models.dense.cosines(text, rows), DENSE_WEIGHT))

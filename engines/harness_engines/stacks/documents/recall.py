@@ -1,7 +1,5 @@
 """Stage 1: the chunks that share words with the query, by BM25."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Sequence
@@ -90,7 +88,7 @@ class Bm25:
     """Words in each chunk, shape (chunks,)."""
 
     @classmethod
-    def joined(cls, numbers: dict[str, int], chunks: Sequence[tuple[bytes, bytes]]) -> Bm25:
+    def joined(cls, numbers: dict[str, int], chunks: Sequence[tuple[bytes, bytes]]) -> "Bm25":
         """Join chunks that were counted one by one.
 
         ``numbers`` are those of words, below the number of words plus the gaps of words that are

@@ -1,7 +1,5 @@
 """Documents read from files, and texts cut into chunks that say where they stand."""
 
-from __future__ import annotations
-
 import re
 from bisect import bisect_right
 from collections.abc import Iterator
@@ -213,7 +211,7 @@ class TextLayout:
     paragraph_starts: tuple[int, ...]
 
     @classmethod
-    def of(cls, text: str) -> TextLayout:
+    def of(cls, text: str) -> "TextLayout":
         """Read a text once."""
         ends = [found.span() for found in _LINE_END.finditer(text)]
         starts = [0, *(end for _, end in ends)]

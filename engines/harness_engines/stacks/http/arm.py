@@ -1,7 +1,5 @@
 """An engine behind HTTP as an arm: it holds its documents already, and its TOML file maps it."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -183,7 +181,7 @@ class HttpEngine:
                     to, made, who, watch, known, AnswerExpressions(given), query, body
                 )
 
-    def of_any_documents(self) -> HttpEngine:
+    def of_any_documents(self) -> "HttpEngine":
         """Return the same engine, which takes whatever ids the server has."""
         return replace(self, settings=self.settings.model_copy(update={"unknown_ids": "keep"}))
 

@@ -1,7 +1,5 @@
 """Requests to the server, and who answers them."""
 
-from __future__ import annotations
-
 import ssl
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress

@@ -1,7 +1,5 @@
 """The table ``[settings]`` of an arm over HTTP: requests, headers and expressions."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """Words and vectors get the same query; their scores are added as the query weighs them."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -100,7 +98,7 @@ class Blend(dense.WithDense["BlendSearcher"]):
     @contextmanager
     def load(
         self, index: Path, made: Manifest, parts: Mapping[str, Searcher]
-    ) -> Iterator[BlendSearcher]:
+    ) -> "Iterator[BlendSearcher]":
         told = query.read(index) if self.settings.title_names else frozenset()
         vectors = parts[SEMANTIC]
         assert isinstance(vectors, dense.DenseSearcher)  # noqa: S101  ``engines`` names no other

@@ -4,8 +4,6 @@ A vector knows no operators. So words are indexed too, and where a query says wh
 be there, they choose the documents that vectors rank.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
@@ -126,7 +124,7 @@ class Dense(FileEngine["DenseSearcher"]):
         write_vectors(documents, self.embedder(), self.cache, index)
 
     @contextmanager
-    def load(self, index: Path, made: Manifest) -> Iterator[DenseSearcher]:
+    def load(self, index: Path, made: Manifest) -> "Iterator[DenseSearcher]":
         embedder = self.query_embedder()
         store = open_store(index, embedder.dimension)
         contract.check_count(index, made, len(store.doc_ids))

@@ -1,7 +1,5 @@
 """SQLite FTS5 with bm25 over title and text."""
 
-from __future__ import annotations
-
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
@@ -59,7 +57,7 @@ class Fts5(FileEngine["Fts5Searcher"]):
             db.execute("INSERT INTO search (search) VALUES ('optimize')")
 
     @contextmanager
-    def load(self, index: Path, made: Manifest) -> Iterator[Fts5Searcher]:
+    def load(self, index: Path, made: Manifest) -> "Iterator[Fts5Searcher]":
         where = f"{(index / FILE).resolve().as_uri()}?mode=ro&immutable=1"
         with contract.reading(index / FILE, sqlite3.Error):
             db = sqlite3.connect(where, uri=True, check_same_thread=False)

@@ -1,7 +1,5 @@
 """Two stacks that get the same query, their rankings fused by reciprocal rank."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -86,7 +84,7 @@ class Hybrid(dense.WithDense["HybridSearcher"]):
         index: Path,  # noqa: ARG002  all of it is in the parts
         made: Manifest,
         parts: Mapping[str, Searcher],
-    ) -> Iterator[HybridSearcher]:
+    ) -> "Iterator[HybridSearcher]":
         yield HybridSearcher(parts, made, self.settings)
 
 

@@ -1,7 +1,5 @@
 """The hybrid stack, its best candidates ordered anew by late interaction."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -66,7 +64,7 @@ class Rerank(PartsEngine["RerankSearcher"]):
     @contextmanager
     def load(
         self, index: Path, made: Manifest, parts: Mapping[str, Searcher]
-    ) -> Iterator[RerankSearcher]:
+    ) -> "Iterator[RerankSearcher]":
         embedder = self.embedder()
         with contract.reading(index, contract.IndexUnavailable, OSError, ValueError):
             doc_ids = json_file(index / IDS, most=MAX_INDEX_BYTES)

@@ -1,7 +1,5 @@
 """Tantivy with BM25 over title and text."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -77,7 +75,7 @@ class Tantivy(FileEngine["TantivySearcher"]):
         write_text(index / IDS, json.dumps(doc_ids))
 
     @contextmanager
-    def load(self, index: Path, made: Manifest) -> Iterator[TantivySearcher]:
+    def load(self, index: Path, made: Manifest) -> "Iterator[TantivySearcher]":
         doc_ids = contract.read_ids(index / IDS)
         with contract.reading(index, ValueError, OSError):
             folder = tantivy.Index.open(str(index))

@@ -4,8 +4,6 @@ Specification 001, "Agent Query Planner". Every word stands in quotation marks, 
 taken for syntax of FTS5.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum

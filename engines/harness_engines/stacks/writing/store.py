@@ -1,7 +1,5 @@
 """Notes in chunks, and their chunks in SQLite, searched by FTS5."""
 
-from __future__ import annotations
-
 import json
 import re
 import sqlite3

@@ -1,7 +1,5 @@
 """What the tools take and give: dates, hints, parameters, and the schema of results."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """One page of hits of each kind of document, as far as the viewer may see."""
 
-from __future__ import annotations
-
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The ways to answer: each tier of a chain, from text and filters to normalised scores."""
 
-from __future__ import annotations
-
 import hashlib
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence

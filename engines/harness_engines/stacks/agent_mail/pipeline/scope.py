@@ -1,7 +1,5 @@
 """Who may see what: a policy's verdict on each message, agent and project (ADR-003, D8)."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

@@ -6,8 +6,6 @@ the store up to a generation reads from here which messages to index again, and 
 changes nothing.
 """
 
-from __future__ import annotations
-
 import json
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Search in SQLite: FTS5 with bm25, LIKE, and filters."""
 
-from __future__ import annotations
-
 import json
 import re
 import sqlite3

@@ -1,7 +1,5 @@
 """The messages, in SQLite: what search engines are filled from and what hits are read from."""
 
-from __future__ import annotations
-
 import json
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Tantivy over messages: search, and the care of its index (ADR-003, D2, D4 and D5)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial

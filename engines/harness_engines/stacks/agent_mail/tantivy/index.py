@@ -1,7 +1,5 @@
 """A folder with a Tantivy index of messages: its schema, its files, and whether it is whole."""
 
-from __future__ import annotations
-
 import struct
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence

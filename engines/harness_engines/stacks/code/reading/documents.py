@@ -1,7 +1,5 @@
 """Documents of any data set as code, prose or records."""
 
-from __future__ import annotations
-
 import codecs
 import csv
 import io

@@ -1,7 +1,5 @@
 """Files of Python as documents: symbols, signatures and documentation."""
 
-from __future__ import annotations
-
 import ast
 import codecs
 import io

@@ -8,8 +8,6 @@ What passes through an attribute, a container or another function is not seen, a
 taken for cleaned. It points at lines worth reading. It is not a proof that something is safe.
 """
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
