@@ -13,7 +13,7 @@ SLICES = (
     "tune",
 )  # fmt: skip
 """Folders below ``harness`` that nothing else rests on."""
-WHOLE = frozenset({"test_pipeline.py"})
+WHOLE = frozenset({"test_pipeline.py", "test_reference.py"})
 """Files about the code as a whole: they need every slice."""
 
 

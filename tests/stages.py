@@ -73,7 +73,10 @@ def raced() -> Iterator[str]:
 
 
 SLICES = tuple(f"harness/{kind.name}" for kind in kinds())
-RULES = tuple(known()[rules.load(name).judge.__module__] for name in rules.names())
+RULES = tuple(
+    module for name in rules.names() if (module := known().get(rules.load(name).judge.__module__))
+)
+"""Modules of the gates that are there."""
 ONE_ARM = f"engines/harness_engines/arms/{ARM}.toml"
 STAGES = {
     "prepare": Stage(OF_SET, (f"datasets/{SET}", f"qrels/{SET}", "requirements.lock")),
