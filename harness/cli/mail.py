@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from functools import partial
 from math import isfinite
 from pathlib import Path
+from secrets import token_urlsafe
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -20,9 +21,11 @@ from harness.cli import options
 from harness.cli.command import Result, app, command, group, said, tell
 from harness.cli.exit_codes import aside
 from harness.cli.project import Project, name_of, own
-from harness.core.errors import HarnessError
+from harness.core.errors import BadFile, HarnessError, UnknownName
+from harness.core.folders import MAIL, RUN, check_held
 from harness.core.parts import has, part
 from harness.core.printable import counted, many, one_line
+from harness.core.reading import text_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -44,8 +47,10 @@ mail = group("mail", "Keep your own mail searchable.")
 def logged(name: str, *, as_json: bool) -> Iterator[None]:
     """Write what the logger ``name`` and those below it are told, from INFO up, while this runs."""
     log, handler = logging.getLogger(name), logging.StreamHandler(sys.stderr)
-    handler.setFormatter(Lines(as_json=as_json))
-    before = log.level, log.propagate
+    lines = Lines()
+    lines.as_json = as_json
+    handler.setFormatter(lines)
+    level, propagate = log.level, log.propagate
     log.addHandler(handler)
     log.setLevel(logging.INFO)
     log.propagate = False
@@ -53,29 +58,27 @@ def logged(name: str, *, as_json: bool) -> Iterator[None]:
         yield
     finally:
         log.removeHandler(handler)
-        log.setLevel(before[0])
-        log.propagate = before[1]
+        log.setLevel(level)
+        log.propagate = propagate
 
 
 class Lines(logging.Formatter):
     """Writes what a server logs as one line a record: for people, or a JSON object each."""
 
-    def __init__(self, *, as_json: bool) -> None:
-        super().__init__()
-        self._as_json = as_json
+    as_json = False
 
     def format(self, record: logging.LogRecord) -> str:
         """Write time, level, event and values; of a record without an event its message."""
         at = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
-        told = getattr(record, "told", None) or {"message": record.getMessage()}
+        told = dict(getattr(record, "told", None) or {"message": record.getMessage()})
         if record.exc_info and record.exc_info[0] is not None:
-            told = {**told, "error": record.exc_info[0].__name__}
-        if self._as_json:
+            told["error"] = record.exc_info[0].__name__
+        if self.as_json:
             about = {"time": at, "level": record.levelname, "logger": record.name}
             return json.dumps({**about, **told})
-        said = [told.get("event", told.get("message", ""))]
-        said += [f"{key}={value}" for key, value in told.items() if key not in {"event", "message"}]
-        return one_line(" ".join([at, record.levelname, *map(str, said)]))
+        first = told.pop("event", None) or told.pop("message", "")
+        said = [str(first), *(f"{key}={value}" for key, value in told.items())]
+        return one_line(" ".join([at, record.levelname, *said]))
 
 
 @command(mail)
@@ -90,7 +93,6 @@ def index(
 
     Example: harness mail index work.mbox lists.mbox --out mailbox
     """
-    from harness.core.folders import MAIL
     from harness.pipeline.mail import index_mailbox
 
     own(to, MAIL, *files)
@@ -238,7 +240,7 @@ def mail_server(
         names = service.directory
         scopes = {name: scope_of(one, names) for name, one in listed.items()}
         default = scopes.get(viewer, nobody()) if listed else None
-        app = application(service.seen_by(default), box)
+        app = application(service, box, default)
         if not listed:
             tell("callers are operators: they see every message")
         if http is None:
@@ -256,7 +258,6 @@ def _viewers(
     file: Path | None, name: str, http: int | None, *, token: bool
 ) -> Mapping[str, ListedViewer]:
     """Read the viewers, none where no file is named."""
-    from harness.core.errors import UnknownName
     from harness_engines.stacks.agent_mail.pipeline.scope import read_callers
 
     if file is None:
@@ -286,7 +287,6 @@ def _switch(value: str, file: Path | None) -> Callable[[], KillSwitch | None]:
 
 
 def _layout(project: Project, dataset: str, out: Path | None, mailbox: Path | None) -> Layout:
-    from harness.core.folders import MAIL, RUN, check_held
     from harness.pipeline.layout import Layout
     from harness.pipeline.mail import in_mailbox
 
@@ -318,11 +318,6 @@ def _index(layout: Layout, arm: Arm, name: str, cache: Path) -> None:
 
 def secret_of(file: Path | None) -> str:
     """Return the operator's token: a new one, or that of the file, which is made if absent."""
-    from secrets import token_urlsafe
-
-    from harness.core.errors import BadFile
-    from harness.core.reading import text_of
-
     fresh = token_urlsafe(32)
     if file is None:
         return fresh

@@ -5,7 +5,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from time import sleep
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from harness.core.errors import BadFile, HarnessError, IndexNotReady
 from harness.core.files import replacing_folder
@@ -17,11 +17,10 @@ from harness_engines import registry as arms
 from harness_engines.contract import SearchError
 from harness_engines.stacks.agent_mail import ingest
 from harness_engines.stacks.agent_mail.arm import STORE, Mail, MailSearcher
-from harness_engines.stacks.agent_mail.ingest import Ingest
 from harness_engines.stacks.agent_mail.live import LiveIndexes
-from harness_engines.stacks.agent_mail.mcp_tools.server import ServedIndex, Surface
+from harness_engines.stacks.agent_mail.mcp_tools.server import Surface
 from harness_engines.stacks.agent_mail.pipeline.plan import FallbackTier, KillSwitch
-from harness_engines.stacks.agent_mail.service import ShadowObserver
+from harness_engines.stacks.agent_mail.service import Observer
 from harness_engines.stacks.agent_mail.sqlite import schema, store
 from harness_engines.stacks.agent_mail.tantivy.engine import TantivyMailEngine
 
@@ -29,7 +28,7 @@ ARM = "mail-tantivy"
 PAUSE_S = 0.2
 
 
-Observed = Callable[[MailSearcher, arms.Arm, Path, Path], AbstractContextManager[ShadowObserver]]
+Observed = Callable[[MailSearcher, arms.Arm, Path, Path], AbstractContextManager[Observer]]
 """Opens what is told of each answer of a searcher: of an arm, its index and the cache."""
 
 
@@ -40,9 +39,19 @@ class Mailbox(NamedTuple):
     notes: tuple[str, ...]
 
 
-def foreign(arm: arms.Arm) -> HarnessError:
-    """Return the error of an arm that is of another stack."""
-    return HarnessError(f"{arm.path}: only arms of the stack mail serve here, such as {ARM}")
+def engine_of(arm: arms.Arm) -> Mail:
+    """Return the engine of an arm of the stack mail; another arm is refused."""
+    if not isinstance(arm.engine, Mail):
+        raise HarnessError(f"{arm.path}: only arms of the stack mail serve here, such as {ARM}")
+    return arm.engine
+
+
+@contextmanager
+def opened(arm: arms.Arm, index: Path) -> Iterator[MailSearcher]:
+    """Open an index of an arm of the stack mail."""
+    engine_of(arm)
+    with arm.open(index) as searcher:
+        yield cast("MailSearcher", searcher)
 
 
 def in_mailbox(folder: Path) -> Layout:
@@ -53,8 +62,7 @@ def in_mailbox(folder: Path) -> Layout:
 def index_mailbox(files: Sequence[Path], folder: Path, arm: str, cache: Path) -> Mailbox:
     """Index mbox files, each as a project that is called like the file."""
     served = arms.load(arm, cache)
-    if not isinstance(served.engine, Mail):
-        raise foreign(served)
+    engine_of(served)
     documents: list[Document] = []
     notes: list[str] = []
     for number, path in enumerate(files, start=1):
@@ -77,12 +85,8 @@ def drop_fts5(layout: Layout, arm: str, cache: Path) -> int:
     """Remove FTS5 from the messages of an index, and count those that Tantivy holds."""
     served = arms.load(arm, cache)
     folder = layout.index(served.name)
-    with served.open(folder) as searcher:
-        words: object = None
-        if isinstance(searcher, MailSearcher):
-            words = searcher.service.tiers.lexical.get(FallbackTier.TANTIVY)
-        if not isinstance(words, TantivyMailEngine):
-            raise foreign(served)
+    with opened(served, folder) as searcher:
+        words = cast("TantivyMailEngine", searcher.service.tiers.lexical[FallbackTier.TANTIVY])
         health = words.health()
     if not health.ready:
         raise HarnessError(f"{folder}: Tantivy is not ready ({health.reason}). Index it again")
@@ -92,11 +96,10 @@ def drop_fts5(layout: Layout, arm: str, cache: Path) -> int:
 
 
 @contextmanager
-def mail_box(layout: Layout, arm: str, cache: Path) -> Iterator[Ingest]:
+def mail_box(layout: Layout, arm: str, cache: Path) -> Iterator[ingest.Ingest]:
     """Open the messages of an arm's index for writing."""
     served = arms.load(arm, cache)
-    if not isinstance(served.engine, Mail):
-        raise foreign(served)
+    engine_of(served)
     try:
         with ingest.opened(layout.index(served.name) / STORE) as box:
             yield box
@@ -104,23 +107,20 @@ def mail_box(layout: Layout, arm: str, cache: Path) -> Iterator[Ingest]:
         raise IndexNotReady(f"{exc}. Build it again: harness stage index") from exc
 
 
-def follow(
-    layout: Layout, arm: str, cache: Path, told: Callable[[int], object], rounds: int | None = None
-) -> None:
+def follow(layout: Layout, arm: str, cache: Path, told: Callable[[int], object]) -> None:
     """Keep the indexes of an arm up to its messages; ``told`` learns each new generation."""
-    served, last, left = arms.load(arm, cache), -1, rounds
-    with served.open(layout.index(served.name)) as searcher:
-        live = searcher.service.fresh if isinstance(searcher, MailSearcher) else None
-        if not isinstance(live, LiveIndexes):
-            raise foreign(served)
-        while left is None or left > 0:
+    served, last = arms.load(arm, cache), -1
+    index = layout.index(served.name)
+    with opened(served, index) as searcher:
+        live = cast("LiveIndexes", searcher.service.fresh)
+        while True:
             try:
                 reached = live.catch_up()
             except SearchError as exc:
-                raise HarnessError(f"{layout.index(served.name)}: {exc}") from exc
+                raise HarnessError(f"{index}: {exc}") from exc
             if reached != last:
                 told(reached)
-            last, left = reached, None if left is None else left - 1
+            last = reached
             sleep(PAUSE_S)
 
 
@@ -140,19 +140,16 @@ def mail_service(
     With ``observed``, what is served under the switch ``shadow`` is offered to an observer.
     """
     served = arms.load(arm, cache)
-    index = layout.index(served.name)
+    index, settings = layout.index(served.name), engine_of(served).settings.model_dump()
     with ExitStack() as until_closed:
-        searcher = until_closed.enter_context(served.open(index))
-        if not (isinstance(searcher, MailSearcher) and isinstance(served.engine, Mail)):
-            raise foreign(served)
+        searcher = until_closed.enter_context(opened(served, index))
         directory = until_closed.enter_context(store.opened(index / STORE))
-        service = searcher.service
-        shorter_ms = min(filter(None, (service.budget_ms, budget_ms)), default=0.0)
-        service = replace(service, budget_ms=shorter_ms)
+        own_ms = searcher.service.budget_ms
+        shorter_ms = min(filter(None, (own_ms, budget_ms)), default=0.0)
+        observer = None
         if observed is not None:
-            observer = observed(searcher, served, index, cache)
-            service = replace(service, observer=until_closed.enter_context(observer))
-        identity = ServedIndex(served.name, searcher.manifest)
-        settings = served.engine.settings.model_dump()
-        mode = searcher.mode
-        yield Surface(service, directory, identity, mode, settings=settings, switch=switch)
+            watching = observed(searcher, served, index, cache)
+            observer = until_closed.enter_context(watching)
+        service = replace(searcher.service, budget_ms=shorter_ms, observer=observer)
+        made, mode = searcher.manifest, searcher.mode
+        yield Surface(service, directory, served.name, made, mode, settings, switch)

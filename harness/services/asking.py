@@ -17,27 +17,14 @@ from pydantic import ValidationError
 from harness.core.digest import of_json
 from harness.core.engine import Manifest
 from harness.core.errors import HarnessError
-from harness.core.records import Document, Query, Scalar
+from harness.core.records import Document, Query
 from harness.core.run import Row, Run, Status
 from harness.replay.drive import TimedOutcome, observe
 from harness_engines import registry
-from harness_engines.stacks.http.arm import (
-    ENGINE,
-    AnswerExpressions,
-    HttpEngine,
-    HttpSearcher,
-    outline,
-)
-from harness_engines.stacks.http.connection import (
-    Got,
-    HttpConnections,
-    NoAnswer,
-    Request,
-    Watch,
-    asked,
-    connected,
-)
-from harness_engines.stacks.http.settings import HttpSettings, NoMatch, RequestTemplate, compiled
+from harness_engines.stacks.http import connection
+from harness_engines.stacks.http.arm import ENGINE, HttpEngine, HttpMapping, HttpSearcher, outline
+from harness_engines.stacks.http.connection import Got, HttpConnections, Request, Watch
+from harness_engines.stacks.http.settings import HttpSettings, MalformedAnswer, NoAnswer, compiled
 
 PLACES = {"{query}": "${text}", "{k}": "${k}"}
 """What an address may hold as a whole parameter, and what the arm's file has for it."""
@@ -211,7 +198,7 @@ def hits_of(path: str, answer: Any) -> list[Any]:  # noqa: ANN401  any JSON
     """Return the hits of an answer; none where the path leads to no list."""
     try:
         found = compiled(path)(answer)
-    except NoMatch:
+    except MalformedAnswer:
         return []
     return found if isinstance(found, list) else []
 
@@ -366,14 +353,11 @@ def look(
 
 def _looked(service: SearchService, queries: Sequence[Query]) -> Iterator[Any]:
     """Yield the answers to the first queries; one that fails is passed over, but not all."""
-    answered, problem, settings = 0, "", service.settings
-    with connected(settings) as to:
+    answered, problem, mapping = 0, "", HttpMapping(service.settings)
+    with connection.connected(service.settings) as to:
         for query in queries[:LOOKED]:
-            values: dict[str, Scalar] = {"text": query.text, "k": DEPTH}
-            body = RequestTemplate(settings.tree).filled(values) if settings.body else None
-            sent = RequestTemplate(settings.query).filled(values)
             try:
-                yield to.call(Request(settings.method, settings.url, sent, body)).answer
+                yield to.call(mapping.request(query.text, DEPTH)).answer
                 answered += 1
             except (NoAnswer, TimeoutError) as exc:
                 problem = problem or str(exc)
@@ -474,10 +458,8 @@ def _once(
 def _opened(service: SearchService) -> Iterator[HttpSearcher]:
     """Connect to a service; who answers is what its probes say, or its file alone."""
     given = service.settings
-    with connected(given) as to:
-        who = asked(to)
+    with connection.connected(given) as to:
+        who = connection.asked(to)
         listening = Listening(to.client, to.settings, to.headers)
         manifest = Manifest(ENGINE, str(who), 0, of_json([]), of_json(given.model_dump()))
-        watch, reader = Watch(given, who), AnswerExpressions(given)
-        query, body = RequestTemplate(given.query), RequestTemplate(given.tree)
-        yield HttpSearcher(listening, manifest, who, watch, None, reader, query, body)
+        yield HttpSearcher(listening, manifest, Watch(who), None, HttpMapping(given))

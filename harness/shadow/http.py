@@ -31,9 +31,8 @@ from harness.shadow.server import (
     unit,
 )
 from harness_engines import registry
-from harness_engines.stacks.http.arm import AnswerExpressions, HttpEngine
-from harness_engines.stacks.http.connection import NoAnswer
-from harness_engines.stacks.http.settings import PLACE, HttpSettings, RequestTemplate, filled
+from harness_engines.stacks.http.arm import HttpEngine, HttpMapping
+from harness_engines.stacks.http.settings import PLACE, HttpSettings, NoAnswer, filled
 
 KIND = "http"
 OK, REDIRECTS = 200, range(300, 400)
@@ -268,7 +267,7 @@ class ArmReading(TrafficReading):
 
     def answer_of(self, answer: Any, manifest: Manifest, k: int) -> Answer:  # noqa: ANN401  any JSON
         try:
-            found = self._reader.read(answer, k)
+            found = self._mapping.read(answer, k)
         except NoAnswer as exc:
             raise Unreadable(str(exc)) from None
         hits = tuple(
@@ -283,7 +282,7 @@ class ArmReading(TrafficReading):
         if not self.settings.generation:
             return ""
         try:
-            found = self._reader.generation_of(answer)
+            found = self._mapping.value("generation", answer)
         except NoAnswer as exc:
             raise Unreadable(str(exc)) from None
         return known(found)
@@ -292,20 +291,18 @@ class ArmReading(TrafficReading):
         return filled(self.settings.headers).values
 
     def translated(self, text: str, k: int) -> Mapping[str, Scalar]:
-        given, url = self.settings, urlsplit(self.settings.url)
-        values: dict[str, Scalar] = {"text": text, "k": k}
-        query = urlencode(RequestTemplate(given.query).filled(values))
-        query = "&".join(filter(None, (url.query, query)))
-        body = json.dumps(RequestTemplate(given.tree).filled(values)) if given.body else ""
+        request, url = self._mapping.request(text, k), urlsplit(self.settings.url)
+        query = "&".join(filter(None, (url.query, urlencode(request.query or {}))))
+        body = "" if request.body is None else json.dumps(request.body)
         return {
-            "method": given.method,
+            "method": request.method,
             "target": f"{url.path or '/'}?{query}" if query else url.path or "/",
             "type": "application/json" if body else "",
             "body": body,
         }
 
     @property
-    def _reader(self) -> AnswerExpressions:
+    def _mapping(self) -> HttpMapping:
         return _compiled(self.settings.model_dump_json())
 
 
@@ -354,5 +351,5 @@ def _places(tree: object, at: str) -> Iterator[tuple[str, str]]:
 
 
 @lru_cache(maxsize=4)
-def _compiled(settings: str) -> AnswerExpressions:
-    return AnswerExpressions(HttpSettings.model_validate_json(settings))
+def _compiled(settings: str) -> HttpMapping:
+    return HttpMapping(HttpSettings.model_validate_json(settings))

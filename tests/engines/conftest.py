@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,9 @@ from harness.core.engine import Manifest, Searcher
 from harness_engines import registry as arms
 from harness_engines.registry import Arm
 from tests import once_a_process
+
+collect_ignore = [] if find_spec("psycopg") else ["test_postgres.py"]
+"""An environment without the extra ``postgres`` is left alone."""
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from time import sleep
 from typing import Any
 
 import psutil
+import psycopg
 import pytest
 
 from harness.check.checks import check
@@ -21,7 +22,6 @@ from harness_engines.stacks import postgres as arm
 from harness_engines.stacks.postgres import Postgres, PostgresSearcher, PostgresSettings
 from tests.source import ROOT
 
-psycopg = pytest.importorskip("psycopg", reason='needs the extra "postgres"')
 DOCUMENTS = (
     Document("b", "cone", "red"), Document("B", "cone", "red"), Document("c", "", "blue cube"),
 )  # fmt: skip

@@ -17,18 +17,34 @@ from harness_engines.stacks import remote as mcp
 from harness_engines.stacks.remote import (
     MalformedResult,
     McpConnection,
-    McpToolSettings,
+    McpSettings,
     connected,
     read_page,
 )
 
-ASKING = McpToolSettings(
-    tool="find",
-    product_tool="find_in_product",
-    project_key="*",
-    project_slug="project-{}",
-    product_name="product-{}",
-    mode="",
+SETTINGS: dict[str, Any] = {
+    "transport": "http",
+    "command": [],
+    "url": "http://127.0.0.1:9/mcp",
+    "tool": "search_messages",
+    "product_tool": "",
+    "project_key": "*",
+    "project_slug": "",
+    "product_name": "",
+    "mode": "",
+    "engine": "tantivy",
+    "ids": "ordinal",
+    "page_size": 3,
+    "timeout_s": 5.0,
+}
+ASKING = McpSettings.model_validate(
+    SETTINGS
+    | {
+        "tool": "find",
+        "product_tool": "find_in_product",
+        "project_slug": "project-{}",
+        "product_name": "product-{}",
+    }
 )
 
 
@@ -137,21 +153,6 @@ def test_nobody_to_speak_to_is_an_arm_that_did_not_run(words: list[str]) -> None
 
 
 DOCUMENTS = [Document(f"d{at}", "", f"text {at}") for at in range(10)]
-SETTINGS: dict[str, Any] = {
-    "transport": "http",
-    "command": [],
-    "url": "http://127.0.0.1:9/mcp",
-    "tool": "search_messages",
-    "product_tool": "",
-    "project_key": "*",
-    "project_slug": "",
-    "product_name": "",
-    "mode": "",
-    "engine": "tantivy",
-    "ids": "ordinal",
-    "page_size": 3,
-    "timeout_s": 5.0,
-}
 TEN = [{"id": at, "score": 1 / at, "raw_score": 9.0 / at} for at in range(1, 11)]
 Change = Callable[[dict[str, Any]], object]
 

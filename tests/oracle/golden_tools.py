@@ -53,10 +53,10 @@ ASKED: tuple[Mapping[str, Any], ...] = (
 def of_mail(root: Path) -> Iterator[tuple[str, str]]:
     """Ask as an operator and as a viewer, in each mode, under each switch, without each tier."""
     with world(root / "world", 7, 20) as here:
-        mail, store, identity = here.mail, here.mail.store, here.identity
+        mail, store, made = here.mail, here.mail.store, here.manifest
         for who, scope in (("operator", None), ("viewer", EYE)):
             for mode in SearchMode:
-                its = Surface(mail.service, store, identity, mode, scope)
+                its = Surface(mail.service, store, "mail", made, mode).seen_by(scope)
                 yield from ((f"{who} {mode} {given}", asked(its, given)) for given in ASKED)
             for key in ("product-1", "product-3", "product-9"):
                 given = {"product_key": key, "query": "review", "project": "harbour"}
@@ -68,7 +68,7 @@ def of_mail(root: Path) -> Iterator[tuple[str, str]]:
         ways |= {f"no {one}": mail.without(one) for one in FallbackTier}
         for way, service in ways.items():
             for mode in SearchMode:
-                its = Surface(service.service, store, identity, mode)
+                its = Surface(service.service, store, "mail", made, mode)
                 both = {"query": "the review", "explain": True}
                 yield f"{way} {mode}", asked(its, both)
 

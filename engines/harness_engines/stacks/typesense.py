@@ -29,7 +29,7 @@ from harness_engines import contract
 from harness_engines.lexical.grammar import note_nothing, parse
 from harness_engines.lexical.terms import Clause, Occur, holdable
 from harness_engines.stacks.http import connection
-from harness_engines.stacks.http.settings import Headers, address, filled
+from harness_engines.stacks.http.settings import Headers, MalformedAnswer, address, filled
 
 RULES = "rules 2"
 """The rules say how a text becomes a query; others rank otherwise."""
@@ -239,7 +239,7 @@ class Nodes:
             response, said = connection.exchange(self._client, request, until, MOST_EXPORTED)
         except (TimeoutError, httpx.TimeoutException) as exc:
             raise NodeFailed(f"{node}: no whole answer within {limit_s:.3g} s") from exc
-        except (httpx.HTTPError, connection.MalformedAnswer) as exc:
+        except (httpx.HTTPError, MalformedAnswer) as exc:
             why = connection.of_transport(exc, node, key="nodes")
             raise NodeFailed(self._headers.hide(why)) from exc
         if response.status_code not in connection.OK:

@@ -7,7 +7,7 @@ import pytest
 from harness_engines.stacks.agent_mail import arm
 from harness_engines.stacks.agent_mail.arm import MailSearcher
 from harness_engines.stacks.agent_mail.contract import SearchMode
-from harness_engines.stacks.agent_mail.mcp_tools.server import ServedIndex, Surface
+from harness_engines.stacks.agent_mail.mcp_tools.server import Surface
 from harness_engines.stacks.agent_mail.sqlite.store import MessageStore, opened
 from tests.engines.agent_mail.whole import DOCUMENTS, MAIL, SETTINGS, Tools, Whole, build, whole
 from tests.make.mail_messages import Mail, some_mail, stored
@@ -38,9 +38,9 @@ def tools(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tools]:
     folder = tmp_path_factory.mktemp("surface")
     index = folder / "index"
     index.mkdir()
-    made = arm.Mail(arm.MailSettings.model_validate(SETTINGS), folder / "cache")
-    made.build(DOCUMENTS, index)
-    with made.open(index) as searcher, opened(index / arm.STORE) as directory:
+    engine = arm.Mail(arm.MailSettings.model_validate(SETTINGS), folder / "cache")
+    engine.build(DOCUMENTS, index)
+    with engine.open(index) as searcher, opened(index / arm.STORE) as directory:
         assert isinstance(searcher, MailSearcher)
-        identity = ServedIndex("mine", searcher.manifest)
-        yield Tools(Surface(searcher.service, directory, identity, SearchMode.LEXICAL))
+        made = searcher.manifest
+        yield Tools(Surface(searcher.service, directory, "mine", made, SearchMode.LEXICAL))

@@ -1,7 +1,7 @@
 """Questions of the tools, their diagnostics, and the tools that change messages."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -33,7 +33,6 @@ from harness_engines.stacks.agent_mail.mcp_tools.arguments import (
 )
 from harness_engines.stacks.agent_mail.mcp_tools.server import (
     TOOLS,
-    ServedIndex,
     Surface,
     application,
     writing,
@@ -248,7 +247,7 @@ def test_a_message_has_the_keys_of_section_6_and_its_scores(tools: Tools) -> Non
 
 
 def test_a_hidden_product_is_refused_as_one_that_is_not_there(tools: Tools) -> None:
-    stranger = Tools(tools.surface.seen_by(viewer("Eve", frozenset({3}), frozenset({"Bob"}))))
+    stranger = Tools(tools.surface, viewer("Eve", frozenset({3}), frozenset({"Bob"})))
     for given in ({}, {"project": "project-1"}, {"query": "project:project-1"}):
         hidden, absent = (
             stranger.refused("search_messages_product", **{**given, "product_key": name})
@@ -396,7 +395,7 @@ def test_only_the_arms_answer_is_signed(
     tools: Tools, given: dict[str, object], *, own: bool
 ) -> None:
     said = tools.found(**{"query": "plan", **given})["served_by"]  # type: ignore[arg-type]
-    arm = tools.surface.identity.manifest
+    arm = tools.surface.manifest
     assert (said["fingerprint"] == arm.fingerprint) is own
     assert (said["arm"], said["corpus_sha256"]) == ("served", arm.corpus_sha256)
 
@@ -408,11 +407,11 @@ NEW = {"project_key": "project-1", "sender": "Ann", "subject": "zeppelin", "reci
 class Writable(Tools):
     """The tools of a surface, and those that change its messages."""
 
-    box: Ingest
+    box: Ingest = field(kw_only=True)
 
     @cached_property
     def app(self) -> Server[Any]:
-        return application(self.surface, self.box)
+        return application(self.surface, self.box, self.caller)
 
     def done(self, tool: str, **given: object) -> int:
         """Change a message, and give its id."""
@@ -436,8 +435,8 @@ def writable(tmp_path: Path) -> Iterator[Writable]:
         store.opened(index / mail.STORE) as names,
         ingest.opened(index / mail.STORE) as box,
     ):
-        identity = ServedIndex("mine", searcher.manifest)
-        yield Writable(Surface(searcher.service, names, identity, SearchMode.HYBRID), box)
+        surface = Surface(searcher.service, names, "mine", searcher.manifest, SearchMode.HYBRID)
+        yield Writable(surface, box=box)
 
 
 def test_what_a_tool_changed_the_next_search_finds(writable: Writable) -> None:
@@ -468,7 +467,7 @@ def test_what_cannot_be_meant_is_refused_with_a_code(writable: Writable) -> None
 def test_a_viewer_changes_nothing(writable: Writable) -> None:
     before = writable.box.store.total_count()
     everyone = Scope("everyone", lambda _: Visibility.ALLOW)
-    theirs = replace(writable, surface=replace(writable.surface, scope=everyone))
+    theirs = replace(writable, caller=everyone)
     asked: dict[str, dict[str, object]] = {
         "insert_message": {**NEW},
         "edit_message": {"id": 1, "subject": "x"},

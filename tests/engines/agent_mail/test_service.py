@@ -3,12 +3,10 @@
 import json
 import os
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from itertools import product
 from pathlib import Path
-from threading import Event
 from typing import Any, NoReturn, cast
 
 import pytest
@@ -53,10 +51,10 @@ from harness_engines.stacks.agent_mail.pipeline.scope import (
     unrestricted,
     viewer,
 )
-from harness_engines.stacks.agent_mail.service import MailSearch, ShadowObserver
+from harness_engines.stacks.agent_mail.service import MailSearch, Observer
 from harness_engines.stacks.agent_mail.sqlite.search import Fts5Engine
 from harness_engines.stacks.agent_mail.sqlite.store import MessageStore
-from harness_engines.stacks.agent_mail.views import StoredViews, View, nothing
+from harness_engines.stacks.agent_mail.views import StoredViews
 from tests.engines.agent_mail.whole import EYE, MAIL, Whole, World, message, service, world
 from tests.make import mail_changing as changing
 from tests.make.mail_changing import Directory
@@ -110,7 +108,7 @@ class Notes:
         self.told.append((query, search_response, elapsed_ns))
 
 
-def seen_by(post: Whole, observer: ShadowObserver) -> Whole:
+def seen_by(post: Whole, observer: Observer) -> Whole:
     under = replace(post.service, switch=KillSwitch.SHADOW, observer=observer)
     return replace(post, service=under)
 
@@ -143,39 +141,15 @@ def test_no_caller_waits_for_the_shadow(post: Whole, scope: Scope | None, *, exp
     here = with_shadow(post, shadow)
     query = replace(QUERY, explain=explain)
     waits = explain and scope is None
-    assert seen_by(here, Notes()).ask(query, scope).explain.shadow is None
+    assert seen_by(here, Notes().served).ask(query, scope).explain.shadow is None
     assert shadow.times == waits
     here.under(KillSwitch.SHADOW).ask(query, scope)
     assert shadow.times == waits + 1
 
 
-def test_a_view_that_is_made_keeps_no_other_viewer_waiting(
-    post: Whole, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    slow, quick = (viewer(name, frozenset({1}), frozenset()) for name in ("Ann", "Bob"))
-    entered, release = Event(), Event()
-
-    def made(scope: Scope) -> View:
-        if scope == slow:
-            entered.set()
-            assert release.wait(20)
-        return nothing(scope)
-
-    views = StoredViews(post.store, lambda *_: {}, lambda _: {})
-    monkeypatch.setattr(views, "_view", made)
-    with ThreadPoolExecutor(2) as pool:
-        first = pool.submit(views.of, slow)
-        assert entered.wait(20)
-        try:
-            assert pool.submit(views.of, quick).result(5)
-        finally:
-            release.set()
-        assert first.result(20)
-
-
 def test_what_the_shadow_cannot_be_asked_is_not_told(post: Whole) -> None:
     notes = Notes()
-    here = seen_by(post, notes)
+    here = seen_by(post, notes.served)
     first = here.ask(QUERY)
     assert [(query, answer) for query, answer, _ in notes.told] == [(QUERY, first)]
     notes.told.clear()

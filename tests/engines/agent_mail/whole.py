@@ -33,7 +33,7 @@ from harness_engines.stacks.agent_mail.contract import (
     Weights,
 )
 from harness_engines.stacks.agent_mail.contract import Names as Called
-from harness_engines.stacks.agent_mail.mcp_tools.server import ServedIndex, Surface, application
+from harness_engines.stacks.agent_mail.mcp_tools.server import Surface, application
 from harness_engines.stacks.agent_mail.pipeline.pages import entities
 from harness_engines.stacks.agent_mail.pipeline.plan import FallbackTier, KillSwitch
 from harness_engines.stacks.agent_mail.pipeline.retrievers import MessageVectors, Semantic, Tiers
@@ -196,7 +196,7 @@ class Whole:
         return replace(self, service=replace(self.service, tiers=fewer))
 
     def ask(self, query: SearchQuery, scope: Scope | None = None) -> SearchResponse:
-        return self.service.search(query, scope)
+        return self.service.seen_by(scope).search(query)
 
     def ids(self, query: SearchQuery, scope: Scope | None = None) -> list[int]:
         return [hit.message_id for hit in self.ask(query, scope).hits]
@@ -270,7 +270,7 @@ class World:
     """A service over visible and hidden messages."""
 
     mail: Whole
-    identity: ServedIndex
+    manifest: Manifest
 
     def answer(self, query: SearchQuery, switch: KillSwitch | None = None) -> bytes:
         """Search as the viewer; give every byte of the answer but its times."""
@@ -309,7 +309,7 @@ def world(folder: Path, seed: int, hidden: int) -> Iterator[World]:
         index(folder, store, mail)
     made = Manifest("agent-mail", "1", len(mail), f"{hidden:064}", "s" * 64)
     with whole(folder) as opened:
-        yield World(opened, ServedIndex("mail", made))
+        yield World(opened, made)
 
 
 DAY_US = 86_400_000_000
@@ -352,13 +352,14 @@ SETTINGS = {
 
 @dataclass(frozen=True)
 class Tools:
-    """The tools of one surface."""
+    """The tools of one surface, as an operator sees it or a viewer."""
 
     surface: Surface
+    caller: Scope | None = None
 
     @cached_property
     def app(self) -> Server[Any]:
-        return application(self.surface)
+        return application(self.surface, caller=self.caller)
 
     def call(self, tool: str, **given: object) -> CallToolResult:
         async def ask() -> CallToolResult:
@@ -416,4 +417,4 @@ def over(
 ) -> Tools:
     """Put the tools over a service."""
     made = Manifest("agent-mail", "1", len(DOCUMENTS), "c" * 64, "s" * 64)
-    return Tools(Surface(service, directory or Names(), ServedIndex("served", made), mode, scope))
+    return Tools(Surface(service, directory or Names(), "served", made, mode), scope)

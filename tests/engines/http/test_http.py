@@ -29,8 +29,7 @@ from harness_engines import contract
 from harness_engines import registry as arms
 from harness_engines.stacks.http import settings
 from harness_engines.stacks.http.arm import HttpEngine, HttpSearcher
-from harness_engines.stacks.http.connection import MalformedAnswer
-from harness_engines.stacks.http.settings import RequestTemplate
+from harness_engines.stacks.http.settings import MalformedAnswer
 from tests.docs.pages import ROOT
 from tests.engines.http.exchanges import EXCHANGES, RECORDED
 from tests.make.search_server import DOCUMENTS, Served, Server, body, half, send, serving, status
@@ -280,7 +279,7 @@ def test_a_body_has_one_shape_for_every_text(text: str, year: str) -> None:
     """The tree that is sent differs in the values alone, however hostile they are."""
     tree = {"q": {"all": ["${text}"]}, "k": "${k}", "filter": "year = ${params.y:json}"}
     settings.places(tree)
-    found = RequestTemplate(tree).filled({"text": text, "k": 3, "params.y": year})
+    found = settings.fill(tree, {"text": text, "k": 3, "params.y": year})
     assert found["q"] == {"all": [text]}
     assert found["k"] == 3
     assert json.loads(found["filter"].removeprefix("year = ")) == year

@@ -4,8 +4,9 @@ import json
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, astuple, dataclass
+from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -17,6 +18,7 @@ from harness.core.engine import Answer, Engine, Explained, Hit, Manifest, Stage
 from harness.core.errors import ModelNotReady
 from harness.core.files import write_text
 from harness.core.records import Document, Scalar
+from harness_engines import rerank
 from harness_engines.contract import (
     FileEngine,
     InvalidQuery,
@@ -27,48 +29,17 @@ from harness_engines.contract import (
     reading,
 )
 from harness_engines.lexical.terms import FORM
-from harness_engines.rerank import (
-    FUSED_WEIGHT,
-    CrossEncoder,
-    CrossEncoding,
-    LateInteraction,
-    Reranker,
-    TokenStore,
-    UnavailableReranker,
-    write_tokens,
-)
-from harness_engines.stacks.agent_mail import faults
+from harness_engines.stacks.agent_mail import contract, faults, live
 from harness_engines.stacks.agent_mail.contract import (
-    Direction,
-    DocKind,
-    DocumentSource,
-    Entity,
     Importance,
-    MailEngine,
     Message,
-    RankingMode,
     SearchMode,
     SearchQuery,
     SearchResponse,
-    TimeRange,
-    Weights,
-    to_log,
 )
-from harness_engines.stacks.agent_mail.live import (
-    LiveIndexes,
-    LiveTokens,
-    LiveVectors,
-    LiveWords,
-    as_it_is,
-)
-from harness_engines.stacks.agent_mail.pipeline.pages import PageSource, entities
+from harness_engines.stacks.agent_mail.pipeline import pages, retrievers
 from harness_engines.stacks.agent_mail.pipeline.plan import FallbackTier, KillSwitch
-from harness_engines.stacks.agent_mail.pipeline.retrievers import (
-    Semantic,
-    Tiers,
-    or_unavailable,
-    text_of,
-)
+from harness_engines.stacks.agent_mail.pipeline.retrievers import text_of
 from harness_engines.stacks.agent_mail.service import MailSearch
 from harness_engines.stacks.agent_mail.sqlite import schema, store
 from harness_engines.stacks.agent_mail.sqlite.search import Fts5Engine, LikeEngine, matching_ids
@@ -118,15 +89,11 @@ def products(documents: Iterable[Document]) -> Mapping[int, set[int]]:
     return found
 
 
-def _levels(said: Scalar) -> tuple[Importance, ...]:
-    return tuple(Importance(level) for level in str(said).split(",") if level)
-
-
 KNOWN: Mapping[str, Callable[[Any], Any]] = {
     "project_id": int,
     "product_id": int,
-    "importance": _levels,
-    "direction": Direction,
+    "importance": lambda said: tuple(map(Importance, filter(None, str(said).split(",")))),
+    "direction": contract.Direction,
     "agent_name": str,
     "thread_id": str,
     "ack_required": bool,
@@ -134,7 +101,7 @@ KNOWN: Mapping[str, Callable[[Any], Any]] = {
     "max_ts": int,
     "sender_name": str,
     "recipient_name": str,
-    "ranking": RankingMode,
+    "ranking": contract.RankingMode,
     "min_score": float,
 }
 """Reads each parameter of a query."""
@@ -154,17 +121,17 @@ def question(text: str, mode: SearchMode, limit: int, params: Mapping[str, Scala
         read = {name: KNOWN[name](said) for name, said in given.items()}
     except ValueError as exc:
         raise InvalidQuery(str(exc)) from exc
-    times = TimeRange(*(read.pop(name, None) for name in TIMES))
+    times = contract.TimeRange(*(read.pop(name, None) for name in TIMES))
     return SearchQuery(text, mode=mode, limit=limit, time_range=times, **read)
 
 
 def params_of(query: SearchQuery) -> Mapping[str, Scalar]:
     """Write the filters of a query, those that are set, as ``question`` reads them."""
-    times = dict(zip(TIMES, astuple(query.time_range), strict=True))
-    given = {name: times[name] if name in times else getattr(query, name) for name in KNOWN}
+    times = query.time_range
+    given = {name: getattr(times if name in TIMES else query, name) for name in KNOWN}
     given["importance"] = ",".join(query.importance) or None
     given["min_score"] = query.effective_min_score
-    if query.ranking is RankingMode.RELEVANCE:
+    if query.ranking is contract.RankingMode.RELEVANCE:
         given["ranking"] = None
     return {
         name: said.value if isinstance(said, StrEnum) else said
@@ -263,7 +230,7 @@ class MailSearcher:
         return of_json([self.manifest.fingerprint, *by, *stale])
 
 
-ByTier = Mapping[FallbackTier, MailEngine]
+ByTier = Mapping[FallbackTier, contract.MailEngine]
 STORE, TANTIVY, VECTORS, IDS = "messages.db", "tantivy", "vectors.amvi", "ids.json"
 LATE_INTERACTION, TOKENS = "late-interaction", "tokens.bin"
 
@@ -293,6 +260,11 @@ class MailSettings(StackSettings):
         return self
 
     @property
+    def weights(self) -> contract.Weights:
+        """What a word counts by where it stands."""
+        return contract.Weights(self.subject_weight, self.identifiers_weight)
+
+    @property
     def reranks_by(self) -> str:
         """The reranker; only the mode that asks for it has one."""
         return self.reranker if self.mode == "hybrid_rerank" else ""
@@ -313,9 +285,11 @@ class Mail(FileEngine[MailSearcher]):
         """Open the same model to compare token vectors."""
         return OnnxEmbedder.load(model(self.settings.embedder), self.settings.max_tokens)
 
-    def _cross_encoder(self) -> CrossEncoder:
+    def _cross_encoder(self) -> rerank.CrossEncoder:
         given = self.settings
-        return CrossEncoder.load(Path(given.reranker), given.max_tokens, given.reranker_sha256)
+        return rerank.CrossEncoder.load(
+            Path(given.reranker), given.max_tokens, given.reranker_sha256
+        )
 
     def version(self, made: Manifest | None = None) -> str:
         """Return what answers depend on beside settings and messages; without a model, as made."""
@@ -330,7 +304,9 @@ class Mail(FileEngine[MailSearcher]):
                 vectors,
             ]
             if reranks_by == LATE_INTERACTION:
-                by.append(LateInteraction.identity_of(self._tokens_of(), FUSED_WEIGHT))
+                by.append(
+                    rerank.LateInteraction.identity_of(self._tokens_of(), rerank.FUSED_WEIGHT)
+                )
             elif reranks_by:
                 by.append(self._cross_encoder().identity)
             return ", ".join(by)
@@ -350,12 +326,12 @@ class Mail(FileEngine[MailSearcher]):
             made.insert_all((message, {}) for message in messages)
             with made.writing() as db:
                 schema.settle_journal(db)
-            LiveWords(self._tantivy(index, made)).reindex(0)
+            live.LiveWords(self._tantivy(index, made)).reindex(0)
         if self.settings.reranks_by == LATE_INTERACTION:
             ids, texts = [one.message_id for one in messages], [text_of(one) for one in messages]
-            write_tokens(index / TOKENS, ids, texts, self._tokens_of(), self.cache)
+            rerank.write_tokens(index / TOKENS, ids, texts, self._tokens_of(), self.cache)
         if (embedder := self.embedder()) is not None:
-            LiveVectors(index / VECTORS, embedder, self.cache, made).write(messages, 0)
+            live.LiveVectors(index / VECTORS, embedder, self.cache, made).write(messages, 0)
         write_text(index / IDS, json.dumps([document.doc_id for document in in_order]))
 
     @contextmanager
@@ -367,33 +343,38 @@ class Mail(FileEngine[MailSearcher]):
                     until_closed.enter_context(store.opened(index / STORE)) for _ in range(2)
                 )
                 check_count(index, made, len(doc_ids))
-                made = as_it_is(index, made, opened)
+                generation, total = schema.generation(opened), opened.total_count()
+                if generation:  # what the table holds is what was indexed until it changes
+                    moved = of_json([made.corpus_sha256, generation])
+                    made = replace(made, documents=total, corpus_sha256=moved)
+                check_count(index, made, total)
                 service = self._service(index, opened, watched)
             mode = SearchMode(self.settings.mode)
             yield MailSearcher(service, doc_ids, made, mode, watched)
 
     def _service(self, index: Path, opened: MessageStore, watched: MessageStore) -> MailSearch:
         """Build the service over one index; a part that is broken is one that is absent."""
-        follows: dict[str, LiveWords | LiveVectors] = {
-            "tantivy": LiveWords(self._tantivy(index, watched))
+        follows: dict[str, live.LiveWords | live.LiveVectors] = {
+            "tantivy": live.LiveWords(self._tantivy(index, watched))
         }
 
-        def semantic() -> Semantic | None:
+        def semantic() -> retrievers.Semantic | None:
             embedder = self.embedder()
             if embedder is None:
                 return None
-            vectors = LiveVectors(index / VECTORS, embedder, self.cache, watched)
+            vectors = live.LiveVectors(index / VECTORS, embedder, self.cache, watched)
             vectors.now()
             follows["vectors"] = vectors
-            return Semantic(
+            return retrievers.Semantic(
                 embedder,
                 lambda *asked: vectors.now().search(*asked),
                 lambda wanted: matching_ids(opened, wanted),
             )
 
-        tiers = Tiers(
+        entities = partial(pages.entities, weights=self.settings.weights)
+        tiers = retrievers.Tiers(
             self._lexical(opened, index),
-            or_unavailable(semantic),
+            retrievers.or_unavailable(semantic),
             self._reranker(index, opened, watched),
             opened.sent,
         )
@@ -402,16 +383,16 @@ class Mail(FileEngine[MailSearcher]):
             Remembered(opened).hydrate,
             opened.projects_of_product,
             KillSwitch.read(self.settings.search_engine),
-            to_log,
+            contract.to_log,
             self.settings.budget_ms,
-            self._entities(opened),
-            views=StoredViews(opened, self._rebuilt, self._entities).of,
-            fresh=LiveIndexes(watched, follows, index / "live"),
+            entities(opened),
+            views=StoredViews(opened, self._rebuilt, entities).of,
+            fresh=live.LiveIndexes(watched, follows, index / "live"),
         )
 
     def _reranker(
         self, index: Path, opened: MessageStore, watched: MessageStore
-    ) -> Reranker | None:
+    ) -> rerank.Reranker | None:
         """Open the reranker; one that cannot be opened says why when it is queried."""
         reranks_by = self.settings.reranks_by
         if not reranks_by:
@@ -424,17 +405,19 @@ class Mail(FileEngine[MailSearcher]):
         try:
             with faults.known():
                 if reranks_by != LATE_INTERACTION:
-                    return CrossEncoding(self._cross_encoder(), texts)
+                    return rerank.CrossEncoding(self._cross_encoder(), texts)
                 embedder = self._tokens_of()
-                tokens = TokenStore.open(index / TOKENS, embedder.identity, embedder.dimension)
-                late = LateInteraction(embedder, tokens, FUSED_WEIGHT)
-                return LiveTokens(late, watched, opened.hydrate)
+                tokens = rerank.TokenStore.open(
+                    index / TOKENS, embedder.identity, embedder.dimension
+                )
+                late = rerank.LateInteraction(embedder, tokens, rerank.FUSED_WEIGHT)
+                return live.LiveTokens(late, watched, opened.hydrate)
         except SearchError as exc:
-            return UnavailableReranker(exc)
+            return rerank.UnavailableReranker(exc)
 
     def _lexical(self, opened: MessageStore, index: Path) -> ByTier:
         return {
-            FallbackTier.FTS5: Fts5Engine(opened, self._weights()),
+            FallbackTier.FTS5: Fts5Engine(opened, self.settings.weights),
             FallbackTier.TANTIVY: self._tantivy(index, opened),
             FallbackTier.LIKE: LikeEngine(opened),
         }
@@ -444,14 +427,8 @@ class Mail(FileEngine[MailSearcher]):
         self._tantivy(index, opened).rebuild()
         return self._lexical(opened, index)
 
-    def _entities(self, opened: MessageStore) -> Mapping[DocKind, PageSource[Entity]]:
-        return entities(opened, self._weights())
-
-    def _weights(self) -> Weights:
-        return Weights(self.settings.subject_weight, self.settings.identifiers_weight)
-
-    def _tantivy(self, index: Path, source: DocumentSource) -> TantivyMailEngine:
-        return TantivyMailEngine(index / TANTIVY, source, to_log, self._weights())
+    def _tantivy(self, index: Path, source: contract.DocumentSource) -> TantivyMailEngine:
+        return TantivyMailEngine(index / TANTIVY, source, contract.to_log, self.settings.weights)
 
 
 def engine(settings: Mapping[str, Any], cache: Path) -> Engine:

@@ -11,12 +11,9 @@ from threading import Lock
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.core.digest import of_json
-from harness.core.engine import Manifest
 from harness.core.errors import Locked
 from harness.core.files import held, write_json
 from harness.core.formats import json_file
-from harness_engines import contract
 from harness_engines.contract import EngineError, IndexUnavailable, SearchError
 from harness_engines.rerank import LateInteraction, Reranked, Tokens
 from harness_engines.stacks.agent_mail import faults
@@ -118,13 +115,13 @@ class LiveIndexes:
 FILE = "generation.json"
 
 
-@dataclass(slots=True)
 class IndexNote:
     """The note of one index; it is read again when its file has changed."""
 
-    path: Path
-    _seen: Stamp | None = field(default=None, init=False)
-    _said: tuple[object, object] | None = field(default=None, init=False)
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._seen: Stamp | None = None
+        self._said: tuple[object, object] | None = None
 
     def write(self, generation: int, of: str = "") -> None:
         """Note that the index ``of`` has reached ``generation``."""
@@ -149,22 +146,16 @@ MAX_KEPT = 512
 Hydrate = Callable[[Sequence[int]], Mapping[int, Message]]
 
 
-@dataclass(slots=True)
 class LiveVectors:
     """Vectors of messages in the file ``path``, and the note of what it has reached beside it."""
 
-    path: Path
-    embedder: Embedder
-    cache: Path
-    source: DocumentSource
-    """Where every message comes from, for a file of which nothing is known."""
-    _note: IndexNote = field(init=False)
-    _open: tuple[Stamp, amvi.AmviIndex] | None = field(default=None, init=False)
-    _seen: tuple[Stamp, str] | None = field(default=None, init=False)
-    _lock: Lock = field(default_factory=Lock, init=False)
-
-    def __post_init__(self) -> None:
-        self._note = IndexNote(self.path.with_suffix(f".{FILE}"))
+    def __init__(self, path: Path, embedder: Embedder, cache: Path, source: DocumentSource) -> None:
+        """Take the file; ``source`` has every message, for a file of which nothing is known."""
+        self.path, self.embedder, self._cache, self._source = path, embedder, cache, source
+        self._note = IndexNote(path.with_suffix(f".{FILE}"))
+        self._open: tuple[Stamp, amvi.AmviIndex] | None = None
+        self._seen: tuple[Stamp, str] | None = None
+        self._lock = Lock()
 
     @property
     def reached(self) -> int | None:
@@ -187,12 +178,12 @@ class LiveVectors:
     def reindex(self, generation: int) -> None:
         """Write the vectors of all messages, which have reached ``generation``."""
         with faults.known():
-            self.write([*every(self.source)], generation)
+            self.write([*every(self._source)], generation)
 
     def write(self, messages: Sequence[Message], generation: int) -> None:
         """Write the file anew, and note that it has reached ``generation``."""
         texts = [text_of(message) for message in messages]
-        vectors = bulk.embed_all(texts, self.embedder, self.cache)
+        vectors = bulk.embed_all(texts, self.embedder, self._cache)
         amvi.write_amvi(self.path, self.embedder.identity, _ids(messages), vectors)
         self._note.write(generation, self._which())
 
@@ -226,15 +217,11 @@ def _ids(messages: Sequence[Message]) -> NDArray[np.int64]:
     return np.array([message.message_id for message in messages], dtype=np.int64)
 
 
-@dataclass(slots=True)
 class LiveWords:
     """The index of an engine, and the note in its folder of what it has reached."""
 
-    engine: TantivyMailEngine
-    _note: IndexNote = field(init=False)
-
-    def __post_init__(self) -> None:
-        self._note = IndexNote(self.engine.root / FILE)
+    def __init__(self, engine: TantivyMailEngine) -> None:
+        self.engine, self._note = engine, IndexNote(engine.root / FILE)
 
     @property
     def reached(self) -> int:
@@ -301,13 +288,3 @@ class LiveTokens:
         for old in [*self._kept][:-MAX_KEPT]:
             self._kept.pop(old, None)
         return made
-
-
-def as_it_is(index: Path, made: Manifest, opened: MessageStore) -> Manifest:
-    """Return what messages the table holds: those that were indexed, until they change."""
-    generation, total = schema.generation(opened), opened.total_count()
-    if not generation:
-        contract.check_count(index, made, total)
-        return made
-    moved = of_json([made.corpus_sha256, generation])
-    return replace(made, documents=total, corpus_sha256=moved)

@@ -7,48 +7,16 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from operator import attrgetter
 from time import perf_counter_ns
-from typing import Protocol
 
 from harness_engines.contract import FeatureUnavailable, InvalidQuery, SearchError
 from harness_engines.lexical.terms import normalise
-from harness_engines.stacks.agent_mail import faults
-from harness_engines.stacks.agent_mail.contract import (
-    DocKind,
-    Emit,
-    Entity,
-    Event,
-    Filters,
-    Message,
-    Payload,
-    QueryExplain,
-    RankingMode,
-    SearchQuery,
-    SearchResponse,
-    ShadowComparison,
-    compare_with_shadow,
-)
+from harness_engines.stacks.agent_mail import contract, faults
+from harness_engines.stacks.agent_mail.contract import DocKind, Event, SearchQuery, SearchResponse
 from harness_engines.stacks.agent_mail.faults import Deadline
 from harness_engines.stacks.agent_mail.live import LiveIndexes
-from harness_engines.stacks.agent_mail.pipeline.pages import (
-    NOTHING,
-    HitPage,
-    PageSource,
-    fill,
-    messages,
-)
-from harness_engines.stacks.agent_mail.pipeline.plan import (
-    MODE_OF,
-    CursorEngine,
-    FallbackTier,
-    KillSwitch,
-    MailPlan,
-    SearchCursor,
-    bounded,
-    engine_chain,
-    lacking,
-    plan,
-    wanted,
-)
+from harness_engines.stacks.agent_mail.pipeline import pages, plan
+from harness_engines.stacks.agent_mail.pipeline.pages import NOTHING, HitPage, PageSource
+from harness_engines.stacks.agent_mail.pipeline.plan import FallbackTier, KillSwitch, SearchCursor
 from harness_engines.stacks.agent_mail.pipeline.retrievers import TierQuery, Tiers, digits_of
 from harness_engines.stacks.agent_mail.pipeline.scope import Scope, Visibility, unrestricted
 from harness_engines.stacks.agent_mail.tantivy.engine import TantivyMailEngine
@@ -57,16 +25,12 @@ from harness_engines.stacks.agent_mail.views import View, nothing, plain
 LOG = logging.getLogger("engines.mail")
 
 
-class ShadowObserver(Protocol):
-    """Is told of each first page of messages that is served under SEARCH_ENGINE=shadow."""
+Observer = Callable[[SearchQuery, SearchResponse, int], object]
+"""Is told of a first page that is served under SEARCH_ENGINE=shadow, and of its nanoseconds.
 
-    def served(self, query: SearchQuery, search_response: SearchResponse, elapsed_ns: int) -> None:
-        """Take note, and come back at once; nothing that is raised here reaches the caller.
-
-        ``elapsed_ns`` is what the serving engine took. A query with a scope is not told: what a
-        viewer may see is a function, which no one elsewhere can be given.
-        """
-        ...
+It comes back at once, and nothing that it raises reaches the caller. A query with a scope is not
+told: what a viewer may see is a function, which no one elsewhere can be given.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,84 +38,82 @@ class MailSearch:
     """The search service. Nothing that goes wrong inside reaches a caller (section 9.2)."""
 
     tiers: Tiers
-    hydrate: Callable[[Sequence[int]], Mapping[int, Message]]
+    hydrate: Callable[[Sequence[int]], Mapping[int, contract.Message]]
     """Messages by id; deleted ones are absent."""
     projects_of: Callable[[int], frozenset[int]]
     switch: KillSwitch | None
-    emit: Emit
+    emit: contract.Emit
     budget_ms: float = 0.0
     """What a query may take before its chain ends (``budget``); 0 means no budget."""
-    entities: Mapping[DocKind, PageSource[Entity]] = field(default_factory=dict)
+    entities: Mapping[DocKind, PageSource[contract.Entity]] = field(default_factory=dict)
     """What agents and projects are searched with (``kinds``)."""
-    observer: ShadowObserver | None = None
-    """Is told of what is served under SEARCH_ENGINE=shadow, and asks the shadow elsewhere. Then no
-    caller waits but one of ``explain``. Without an observer both engines answer here."""
+    observer: Observer | None = None
+    """Asks the shadow elsewhere, so that no caller waits but one of ``explain``; without it both
+    engines answer here."""
     views: Callable[[Scope], View] | None = None
     """Gives what a viewer sees; without it a viewer sees nothing."""
+    scope: Scope | None = None
+    """Whom the service is narrowed to; None is an operator, who sees all."""
     view: View | None = None
-    """The view that this service is narrowed to."""
+    """What a viewer's searches read."""
     fresh: LiveIndexes | None = None
     """Keeps the indexes up to the messages, and says where an answer may miss a change."""
 
-    def view_of(self, scope: Scope) -> View:
-        """Return what ``scope`` shows: nothing where that cannot be told."""
+    def seen_by(self, scope: Scope | None) -> "MailSearch":
+        """Narrow the service to what ``scope`` shows now: nothing where that cannot be told."""
+        if scope is None or scope.audited:
+            return replace(self, scope=scope)
         try:
             with faults.known():
-                return self.views(scope) if self.views else nothing(scope)
+                view = self.views(scope) if self.views else nothing(scope)
         except SearchError as exc:
             LOG.warning("no view of %s: %s", scope.policy, exc)
-            return nothing(scope)
-
-    def within(self, view: View) -> "MailSearch":
-        """Narrow the service to a view, for good."""
+            view = nothing(scope)
         return replace(
             self,
             tiers=view.tiers(self.tiers),
             hydrate=view.hydrate,
             projects_of=view.names.projects_of_product,
             entities=view.entities,
+            scope=view.scope,
             view=view,
             fresh=self.fresh and self.fresh.seen_by(view),
         )
 
     def beginning(
-        self, prefix: str, project_id: int | None, most: int, scope: Scope | None = None
-    ) -> tuple[Message, ...]:
-        """Return messages that ``scope`` shows whole, in whose subject a word begins so."""
-        if self.view is None and scope is not None and not scope.audited:
-            return self.within(self.view_of(scope)).beginning(prefix, project_id, most)
+        self, prefix: str, project_id: int | None, most: int
+    ) -> tuple[contract.Message, ...]:
+        """Return messages that are shown whole, in whose subject a word begins so."""
         engine = self.tiers.lexical.get(FallbackTier.TANTIVY)
         if not isinstance(engine, TantivyMailEngine) or self.switch is KillSwitch.FTS5:
             raise FeatureUnavailable("beginnings of subjects are in the index of Tantivy alone")
-        seen_as = self.view.scope if self.view else scope or unrestricted()
+        seen_as = self.scope or unrestricted()
         with faults.known():
-            typed = bounded(normalise(prefix)).text
-            found = engine.typeahead(typed, Filters(project_id=project_id), most)
+            typed = plan.bounded(normalise(prefix)).text
+            found = engine.typeahead(typed, contract.Filters(project_id=project_id), most)
             ids = [candidate.message_id for candidate in found]
             messages = self.hydrate(ids)
         there = (messages[message_id] for message_id in ids if message_id in messages)
         return tuple(one for one in there if seen_as.sees(one) is Visibility.ALLOW)
 
-    def search(self, query: SearchQuery, scope: Scope | None = None) -> SearchResponse:
+    def search(self, query: SearchQuery) -> SearchResponse:
         """Answer a query; every degradation is in ``explain``."""
-        if self.view is None and scope is not None and not scope.audited:
-            return self.within(self.view_of(scope)).search(query)
         start = perf_counter_ns()
-        seen_as = self.view.scope if self.view else scope or unrestricted()
-        typed = bounded(normalise(query.text))
-        reasons = [*filter(None, [typed.note]), *lacking(query, self.switch)]
-        planned = plan(query, lambda product: self._projects(product, reasons))
+        seen_as, of_messages = self.scope or unrestricted(), query.doc_kind is DocKind.MESSAGE
+        typed = plan.bounded(normalise(query.text))
+        reasons = [*filter(None, [typed.note]), *plan.lacking(query, self.switch)]
+        planned = plan.plan(query, lambda product: self._projects(product, reasons))
         asked = TierQuery(
             typed.text,
             planned.filters,
-            query.ranking if query.doc_kind is DocKind.MESSAGE else RankingMode.RELEVANCE,
+            query.ranking if of_messages else contract.RankingMode.RELEVANCE,
             query.effective_rrf_k,
             query.effective_rerank_top_k,
         )
-        first = engine_chain(query.mode, self.switch, query.doc_kind)[0]
+        first = plan.engine_chain(query.mode, self.switch, query.doc_kind)[0]
         stale = ""
         try:
-            tier, page, stale = self._climb_down(query, planned, asked, seen_as, reasons)
+            tier, page, stale = self._climb_down(query, planned, asked, reasons)
         except InvalidQuery as exc:
             reasons.append(str(exc))
             tier, page = first, NOTHING
@@ -163,22 +125,21 @@ class MailSearch:
                 reasons.append(f"answered by {tier}")
         reasons.extend(filter(None, [stale]))
         answered_ns = perf_counter_ns() - start
-        compared = self._shadowed(query, asked, seen_as, page)
-        actual = MODE_OF[tier]
-        downgraded = actual is not wanted(query.mode, self.switch, query.doc_kind)
+        compared = self._shadowed(query, asked, page)
+        actual = plan.MODE_OF[tier]
+        downgraded = actual is not plan.wanted(query.mode, self.switch, query.doc_kind)
         reason = "; ".join(reasons)
         if downgraded:
-            told: Payload = {"requested": query.mode, "actual": actual, "reason": reason}
+            told: contract.Payload = {"requested": query.mode, "actual": actual, "reason": reason}
             self._tell(Event.MODE_DOWNGRADE, told)
         elif tier is not first:
             told = {"wanted": first, "engine": tier, "reason": reason}
             self._tell(Event.ENGINE_FALLBACK, told)
         elif stale:
             self._tell(Event.INDEX_STALE, {"engine": tier, "reason": reason})
-        shown = page.messages
         ranked, by_like = page.ranked, page.ranked.found.used_like_fallback
         total_us = (perf_counter_ns() - start) // 1_000
-        explain = QueryExplain(
+        explain = contract.QueryExplain(
             method=ranked.found.method,
             normalized_query=None if by_like else ranked.found.normalized_query,
             used_like_fallback=by_like,
@@ -187,7 +148,7 @@ class MailSearch:
             sql=ranked.found.sql,
             scope_policy=seen_as.policy,
             denied_count=page.denied if seen_as.audited else 0,
-            redacted_count=sum(map(attrgetter("redacted"), shown)),
+            redacted_count=sum(map(attrgetter("redacted"), page.messages)),
             requested_mode=query.mode,
             actual_mode=actual,
             engine=tier.value,
@@ -199,7 +160,7 @@ class MailSearch:
             note="; ".join(filter(None, (reason, ranked.found.note))),
         )
         search_response = SearchResponse(
-            shown,
+            page.messages,
             page.next_cursor,
             explain,
             served_by=tier.value,
@@ -208,10 +169,9 @@ class MailSearch:
             unread=len(page.lost or ()),
             stale=bool(stale),
         )
-        sees_all = self.view is None and scope is None
-        if self.observer and sees_all and self._comparable(query, page):
+        if self.observer and self.scope is None and self._comparable(query, page):
             with suppress(Exception):
-                self.observer.served(query, search_response, answered_ns)
+                self.observer(query, search_response, answered_ns)
         return search_response
 
     def _comparable(self, query: SearchQuery, served: HitPage) -> bool:
@@ -233,18 +193,13 @@ class MailSearch:
         """Describe what went wrong; to a viewer its kind alone."""
         return plain(exc) if self.view else str(exc)
 
-    def _tell(self, event: Event, payload: Payload) -> None:
+    def _tell(self, event: Event, payload: contract.Payload) -> None:
         """Log; a log that is full or gone keeps nobody from an answer."""
         with suppress(Exception):
             self.emit(event, payload)
 
     def _climb_down(
-        self,
-        query: SearchQuery,
-        planned: MailPlan,
-        asked: TierQuery,
-        scope: Scope,
-        reasons: list[str],
+        self, query: SearchQuery, planned: plan.MailPlan, asked: TierQuery, reasons: list[str]
     ) -> tuple[FallbackTier, HitPage, str]:
         """Try the tiers of the chain, all but the last within the budget.
 
@@ -253,45 +208,44 @@ class MailSearch:
         """
         if not asked.text and not planned.facets:
             raise InvalidQuery("the query is empty: no text and no filter")
-        tiers = engine_chain(query.mode, self.switch, query.doc_kind)
+        tiers = plan.engine_chain(query.mode, self.switch, query.doc_kind)
         allowed = Deadline.of(self.budget_ms)
         for tier in tiers[:-1]:
             until = allowed.share(last=tier is tiers[-2]) if allowed else None
             within = replace(asked, until=until) if until else asked
             try:
                 stale = self._stale(tier, query, until)
-                return tier, self._page(tier, query, within, scope), stale
+                return tier, self._page(tier, query, within), stale
             except InvalidQuery:
                 raise
             except SearchError as exc:
                 reasons.append(f"{tier}: {self._told(exc)}")
         last = tiers[-1]
         stale = self._stale(last, query, None)
-        return last, self._page(last, query, asked, scope), stale
+        return last, self._page(last, query, asked), stale
 
     def _stale(self, tier: FallbackTier, query: SearchQuery, until: Deadline | None) -> str:
         if self.fresh is None or query.doc_kind is not DocKind.MESSAGE:
             return ""
         return self.fresh.current(tier, until)
 
-    def _page(
-        self, tier: FallbackTier, query: SearchQuery, asked: TierQuery, scope: Scope
-    ) -> HitPage:
-        current = CursorEngine.of(query.doc_kind, tier)
+    def _page(self, tier: FallbackTier, query: SearchQuery, asked: TierQuery) -> HitPage:
+        scope = self.scope or unrestricted()
+        current = plan.CursorEngine.of(query.doc_kind, tier)
         read = None if query.cursor is None else SearchCursor.decode(query.cursor)
         cursor = read if read and read.goes_on(current, digits_of(query, asked)) else None
         with faults.known():
             if query.doc_kind is DocKind.MESSAGE:
-                show = partial(messages, scope)
+                show = partial(pages.messages, scope)
                 source = PageSource(self.tiers, self.hydrate, show, hides=not scope.whole)
-                page = fill(source, tier, query, asked, cursor)
+                page = pages.fill(source, tier, query, asked, cursor)
             elif query.doc_kind in self.entities:
-                page = fill(self.entities[query.doc_kind], tier, query, asked, cursor)
+                page = pages.fill(self.entities[query.doc_kind], tier, query, asked, cursor)
             else:
                 raise FeatureUnavailable(f"no {query.doc_kind}s are held here")
         if page.invalidated:
             made_by = read.engine if read else None
-            told: Payload = {"cursor_engine": made_by, "current_engine": current}
+            told: contract.Payload = {"cursor_engine": made_by, "current_engine": current}
             self._tell(Event.CURSOR_INVALIDATED, told)
         if not page.lost:
             return page
@@ -302,20 +256,23 @@ class MailSearch:
         return replace(page, ranked=replace(page.ranked, found=noted))
 
     def _shadowed(
-        self, query: SearchQuery, asked: TierQuery, scope: Scope, served: HitPage
-    ) -> ShadowComparison | None:
+        self, query: SearchQuery, asked: TierQuery, served: HitPage
+    ) -> contract.ShadowComparison | None:
         """Ask the shadow too, beside an observer where explain asks; the log has its failure."""
-        unasked = self.observer is not None and not (query.explain and scope.whole)
+        whole = self.scope is None or self.scope.whole
+        unasked = self.observer is not None and not (query.explain and whole)
         if unasked or not self._comparable(query, served):
             return None
         try:
             allowed = Deadline.of(self.budget_ms)
             asked = replace(asked, until=allowed.share(last=True) if allowed else None)
-            page = self._page(FallbackTier.TANTIVY, replace(query, cursor=None), asked, scope)
+            page = self._page(FallbackTier.TANTIVY, replace(query, cursor=None), asked)
         except SearchError as exc:
             self._tell(Event.SHADOW_COMPARISON, {"error": str(exc)})
             return None
         ids = [[hit.message_id for hit in one.messages] for one in (served, page)]
-        found = compare_with_shadow(FallbackTier.FTS5, ids[0], FallbackTier.TANTIVY, ids[1])
+        found = contract.compare_with_shadow(
+            FallbackTier.FTS5, ids[0], FallbackTier.TANTIVY, ids[1]
+        )
         self._tell(Event.SHADOW_COMPARISON, asdict(found))
         return found

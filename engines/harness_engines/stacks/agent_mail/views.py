@@ -22,27 +22,15 @@ from numpy.typing import NDArray
 
 from harness.core.files import scratch
 from harness_engines.contract import FeatureUnavailable, IndexUnavailable, InvalidQuery, SearchError
-from harness_engines.stacks.agent_mail import faults
-from harness_engines.stacks.agent_mail.contract import (
-    Agent,
-    DocKind,
-    Entity,
-    Filters,
-    MailEngine,
-    Message,
-    Names,
-)
+from harness_engines.stacks.agent_mail import contract, faults
+from harness_engines.stacks.agent_mail.contract import Agent, DocKind, Entity, Message
+from harness_engines.stacks.agent_mail.pipeline import retrievers
 from harness_engines.stacks.agent_mail.pipeline.pages import PageSource
 from harness_engines.stacks.agent_mail.pipeline.plan import FallbackTier
-from harness_engines.stacks.agent_mail.pipeline.retrievers import (
-    Semantic,
-    Tiers,
-    UnavailableVectors,
-)
 from harness_engines.stacks.agent_mail.pipeline.scope import Scope, Visibility
 from harness_engines.stacks.agent_mail.sqlite import store as stores
 from harness_engines.stacks.agent_mail.sqlite.search import matching_ids
-from harness_engines.stacks.agent_mail.sqlite.store import MessageStore, Remembered, spelled
+from harness_engines.stacks.agent_mail.sqlite.store import MessageStore
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,11 +39,11 @@ class View:
 
     scope: Scope
     """The policy, with the verdicts on redacted messages as they were when the view was made."""
-    tiers: Callable[[Tiers], Tiers]
+    tiers: Callable[[retrievers.Tiers], retrievers.Tiers]
     """Return the tiers of the whole, over this view; what cannot be narrowed is absent."""
     hydrate: Callable[[Sequence[int]], Mapping[int, Message]]
     entities: Mapping[DocKind, PageSource[Entity]]
-    names: Names
+    names: contract.Names
     """Projects and products that the viewer knows."""
     documents: int
     corpus_sha256: str
@@ -69,8 +57,8 @@ def nothing(scope: Scope) -> View:
         product_called=lambda _: None,
         projects_of_product=lambda _: frozenset(),
     )
-    empty = Tiers({}, None, None, lambda _: {})
-    return View(scope, lambda _: empty, lambda _: {}, {}, cast("Names", unnamed), 0, "")
+    empty = retrievers.Tiers({}, None, None, lambda _: {})
+    return View(scope, lambda _: empty, lambda _: {}, {}, cast("contract.Names", unnamed), 0, "")
 
 
 def plain(exc: SearchError) -> str:
@@ -85,7 +73,7 @@ MAX_VIEWS = 32
 """Views kept; the one that was longest unused goes first."""
 BATCH = 500
 """Messages read at once while a view is filled."""
-Lexical = Callable[[MessageStore, Path], Mapping[FallbackTier, MailEngine]]
+Lexical = Callable[[MessageStore, Path], Mapping[FallbackTier, contract.MailEngine]]
 """Makes the engines over a store; the folder is theirs."""
 
 
@@ -145,7 +133,7 @@ class StoredViews:
             made = View(
                 replace(scope, verdict=verdict),
                 _narrowed(filled, self._lexical(filled, folder), redacted),
-                Remembered(filled).hydrate,
+                stores.Remembered(filled).hydrate,
                 self._entities(filled),
                 filled,
                 len(shown),
@@ -210,26 +198,28 @@ def copied(
     with part.writing() as db:
         for agent in agents:
             _, _, *texts = astuple(agent)
-            db.execute(_KEEP, (agent.agent_id, agent.project_id, *texts, *spelled(*texts)))
+            db.execute(_KEEP, (agent.agent_id, agent.project_id, *texts, *stores.spelled(*texts)))
 
 
 def _narrowed(
-    filled: MessageStore, lexical: Mapping[FallbackTier, MailEngine], redacted: frozenset[int]
-) -> Callable[[Tiers], Tiers]:
+    filled: MessageStore,
+    lexical: Mapping[FallbackTier, contract.MailEngine],
+    redacted: frozenset[int],
+) -> Callable[[retrievers.Tiers], retrievers.Tiers]:
     """Replace the engines of the whole by those of a view."""
     unreadable, parts = np.array(sorted(redacted), dtype=np.int64), faults.ServiceParts()
 
-    def readable(filters: Filters) -> NDArray[np.int64]:
+    def readable(filters: contract.Filters) -> NDArray[np.int64]:
         found = matching_ids(filled, filters)
         return found[~np.isin(found, unreadable)]
 
-    def tiers(whole: Tiers) -> Tiers:
+    def tiers(whole: retrievers.Tiers) -> retrievers.Tiers:
         there = {tier: lexical[tier] for tier in whole.lexical if tier in lexical}
         nearest = whole.semantic
-        if isinstance(nearest, Semantic):
+        if isinstance(nearest, retrievers.Semantic):
             nearest = replace(nearest, matching=readable, every=False)
-        elif not isinstance(nearest, UnavailableVectors):
+        elif not isinstance(nearest, retrievers.UnavailableVectors):
             nearest = None
-        return Tiers(there, nearest, whole.reranker, filled.sent, parts)
+        return retrievers.Tiers(there, nearest, whole.reranker, filled.sent, parts)
 
     return tiers

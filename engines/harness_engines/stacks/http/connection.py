@@ -15,25 +15,11 @@ from harness.core.digest import of_json
 from harness.core.errors import IndexNotReady, InvalidArm
 from harness.core.formats import json_of
 from harness.core.printable import one_line
-from harness_engines.stacks.http.settings import (
-    Headers,
-    HttpSettings,
-    NoMatch,
-    Probe,
-    compiled,
-    filled,
-)
+from harness_engines.stacks.http import settings as arm_file
+from harness_engines.stacks.http.settings import Headers, HttpSettings, MalformedAnswer, NoAnswer
 
 QUOTED = 200
 """Characters of a server's own words that a message repeats."""
-
-
-class NoAnswer(Exception):
-    """The server did not answer as a search does; the query has failed."""
-
-
-class MalformedAnswer(NoAnswer):
-    """What came is not an answer as the arm's file describes it."""
 
 
 CREDENTIALS = "The server refuses the credentials: check headers"
@@ -43,7 +29,6 @@ REFUSALS: Mapping[int, str] = {
     HTTPStatus.NOT_FOUND: "No such path or index: check url",
     HTTPStatus.TOO_MANY_REQUESTS: "The server sheds load: set rate_per_s, or run fewer at once",
 }
-REFUSED = "The server does not take the request: check query and body"
 
 
 def of_status(status: int, url: str, location: str, said: str) -> str:
@@ -54,7 +39,8 @@ def of_status(status: int, url: str, location: str, said: str) -> str:
         return f"{name}: it redirects to {one_line(location, QUOTED)}. Write that address as url"
     if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
         return f"{quoted}. See the server's log"
-    return f"{quoted}. {REFUSALS.get(status, REFUSED)}"
+    refused = "The server does not take the request: check query and body"
+    return f"{quoted}. {REFUSALS.get(status, refused)}"
 
 
 def of_transport(exc: Exception, url: str, *, key: str = "url") -> str:
@@ -68,13 +54,9 @@ def of_transport(exc: Exception, url: str, *, key: str = "url") -> str:
     return f"{url}: the connection ended before the answer did ({said or type(exc).__name__})"
 
 
-def is_tls(exc: BaseException | None) -> bool:
+def is_tls(exc: Exception) -> bool:
     """Return whether TLS is what failed."""
-    while exc is not None:
-        if isinstance(exc, ssl.SSLError) or "certificate verify failed" in str(exc).lower():
-            return True
-        exc = exc.__cause__ or exc.__context__
-    return False
+    return "[SSL" in str(exc)
 
 
 TRIED_AGAIN = frozenset({429, 502, 503, 504})
@@ -165,43 +147,46 @@ class HttpConnections:
                 sleep(wait_s)
 
     def _once(self, wanted: Request, until: float) -> Any:  # noqa: ANN401  any JSON
-        url, left_s = wanted.url, max(until - monotonic(), 0.001)
-        sent: dict[str, Any] = {"params": wanted.query or None, "json": wanted.body}
-        request = self.client.build_request(wanted.method, url, timeout=left_s, **sent)
+        url = wanted.url
+        request = self.client.build_request(
+            wanted.method,
+            url,
+            params=wanted.query or None,
+            json=wanted.body,
+            timeout=max(until - monotonic(), 0.001),
+        )
         try:
             response, said = exchange(self.client, request, until)
         except (httpx.TimeoutException, TimeoutError) as exc:
             limit = f"{self.settings.timeout_s:g} s"
             raise TimeoutError(f"{url}: no whole answer within {limit}") from exc
         except httpx.TransportError as exc:
-            why = self.headers.hide(of_transport(exc, url))
-            if is_tls(exc):
-                raise NoAnswer(why) from exc
-            raise _Again(why) from exc
-        if response.status_code not in OK:
-            status, told = response.status_code, said[: 4 * QUOTED].decode("utf-8", "replace")
-            location = response.headers.get("location", "")
-            why = self.headers.hide(of_status(status, url, location, told))
+            kind = NoAnswer if is_tls(exc) else _Again
+            raise kind(self.headers.hide(of_transport(exc, url))) from exc
+        status, told = response.status_code, response.headers
+        if status not in OK:
+            body = said[: 4 * QUOTED].decode("utf-8", "replace")
+            why = self.headers.hide(of_status(status, url, told.get("location", ""), body))
             if status not in TRIED_AGAIN:
                 raise NoAnswer(why)
-            wait_s = seconds(response.headers.get("retry-after", ""))
-            raise _Again(why, wait_s, limited=status == HTTPStatus.TOO_MANY_REQUESTS)
+            limited = status == HTTPStatus.TOO_MANY_REQUESTS
+            raise _Again(why, seconds(told.get("retry-after", "")), limited=limited)
         try:
             return json_of(said.decode("utf-8"))
         except ValueError as exc:
-            kind = response.headers.get("content-type", "no content type")
+            kind = told.get("content-type", "no content type")
             raise MalformedAnswer(f"{url}: the answer is not JSON ({exc}; {kind})") from exc
 
     def _wait_for_turn(self, until: float) -> None:
         """Keep to ``rate_per_s``, over all threads."""
-        if not self.settings.rate_per_s:
+        rate = self.settings.rate_per_s
+        if not rate:
             return
         with self._lock:
             turn = max(self._next_s, monotonic())
             if turn >= until:
-                rate = self.settings.rate_per_s
                 raise TimeoutError(f"no turn within the time limit at rate_per_s = {rate:g}")
-            self._next_s = turn + 1 / self.settings.rate_per_s
+            self._next_s = turn + 1 / rate
         sleep(max(turn - monotonic(), 0.0))
 
 
@@ -213,7 +198,7 @@ def seconds(told: str) -> float | None:
 @contextmanager
 def connected(settings: HttpSettings) -> Iterator[HttpConnections]:
     """Open a pool of connections; nothing is sent yet."""
-    headers, most = filled(settings.headers), settings.connections
+    headers, most = arm_file.filled(settings.headers), settings.connections
     trust: ssl.SSLContext | bool = settings.verify
     if settings.ca_file:
         try:
@@ -267,39 +252,32 @@ def asked(to: HttpConnections) -> ProbedIdentity:
     """Send the probes."""
     told: dict[str, Any] = {}
     for probe in to.settings.probe:
+        body = json_of(probe.body) if probe.body else None
+        request = Request(probe.method, probe.url, body=body, paced=False)
         try:
-            body = json_of(probe.body) if probe.body else None
-            told |= _read(probe, to.call(Request(probe.method, probe.url, body=body, paced=False)))
-        except (NoAnswer, NoMatch, TimeoutError) as exc:
+            answer = to.call(request).answer
+            for key in ("version", "documents", "generation"):
+                if text := getattr(probe, key):
+                    told[key] = arm_file.compiled(text)(answer)
+                    _check_told(probe.url, key, text, told[key])
+        except (NoAnswer, TimeoutError) as exc:
             raise IndexNotReady(f"the probe does not say who answers: {exc}") from exc
     count = told.get("documents")
     return ProbedIdentity(word(told.get("version", "")), count, word(told.get("generation", "")))
 
 
-def _read(probe: Probe, got: Got) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for key in ("version", "documents", "generation"):
-        text = getattr(probe, key)
-        if not text:
-            continue
-        value = compiled(text)(got.answer)
-        if value in (None, "", [], {}):
-            raise IndexNotReady(
-                f"{probe.url}: nothing matches {key} = {text!r} of the probe. Correct it"
-            )
-        if key == "documents" and (isinstance(value, bool) or not isinstance(value, int)):
-            raise IndexNotReady(f"{probe.url}: documents = {text!r} is {value!r}, not a count")
-        found[key] = value
-    return found
+def _check_told(url: str, key: str, text: str, value: object) -> None:
+    if value in (None, "", [], {}):
+        raise IndexNotReady(f"{url}: nothing matches {key} = {text!r} of the probe. Correct it")
+    if key == "documents" and (isinstance(value, bool) or not isinstance(value, int)):
+        raise IndexNotReady(f"{url}: documents = {text!r} is {value!r}, not a count")
 
 
 @dataclass(slots=True)
 class Watch:
     """Compares who answers with who did at the beginning, from time to time."""
 
-    settings: HttpSettings
     began: ProbedIdentity
-    ended: Event = field(default_factory=Event)
     moved: str = ""
     """How the server differs; empty while it does not."""
 
@@ -309,10 +287,10 @@ class Watch:
         if now != self.began and not self.moved:
             self.moved = f"the index moved while queries ran: it was {self.began}, it is {now}"
 
-    def run(self) -> None:
+    def run(self, settings: HttpSettings, ended: Event) -> None:
         """Ask every so often, over a connection of its own, until the end."""
-        with connected(self.settings) as to:
-            while not self.ended.wait(self.settings.probe_every_s):
+        with connected(settings) as to:
+            while not ended.wait(settings.probe_every_s):
                 with suppress(IndexNotReady):  # it fails its queries too, and the end asks again
                     self.compare(to)
 
@@ -320,16 +298,16 @@ class Watch:
 @contextmanager
 def watched(to: HttpConnections, began: ProbedIdentity) -> Iterator[Watch]:
     """Watch who answers while the block runs, and ask a last time after it."""
-    watch = Watch(to.settings, began)
+    watch, ended = Watch(began), Event()
     if not to.settings.probe:
         yield watch
         return
-    thread = Thread(target=watch.run, name="http-probe", daemon=True)
+    thread = Thread(target=watch.run, args=(to.settings, ended), name="http-probe", daemon=True)
     thread.start()
     try:
         yield watch
     finally:
-        watch.ended.set()
+        ended.set()
         thread.join(PATIENCE_S)
     watch.compare(to)
     if watch.moved:

@@ -14,16 +14,21 @@ from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from harness.core.errors import IndexNotReady
 from harness.core.formats import json_of
+from harness.core.printable import one_line
 from harness.core.records import Scalar
 from harness_engines import contract
 from harness_engines.contract import StackSettings
 
 Expression = Callable[[Any], Any]
-"""Gives what stands there, or None."""
+"""Returns what stands there, or None."""
 
 
-class NoMatch(ValueError):
-    """An expression cannot be evaluated on an answer."""
+class NoAnswer(Exception):
+    """The server did not answer as a search does; the query has failed."""
+
+
+class MalformedAnswer(NoAnswer):
+    """What came is not an answer as the arm's file describes it."""
 
 
 def compiled(text: str) -> Expression:
@@ -31,8 +36,7 @@ def compiled(text: str) -> Expression:
     try:
         parsed = jmespath.compile(text)
     except JMESPathError as exc:
-        said = " ".join(str(exc).split())
-        raise ValueError(f"{text!r} is not JMESPath ({said})") from exc
+        raise ValueError(f"{text!r} is not JMESPath ({one_line(str(exc))})") from exc
     if parsed.parsed["type"] == "field":
         name = parsed.parsed["value"]
         return lambda tree: tree.get(name) if isinstance(tree, dict) else None
@@ -41,7 +45,7 @@ def compiled(text: str) -> Expression:
         try:
             return parsed.search(tree)
         except JMESPathError as exc:
-            raise NoMatch(f"{text!r} fails: {' '.join(str(exc).split())}") from exc
+            raise MalformedAnswer(f"{text!r} fails: {one_line(str(exc))}") from exc
 
     return search
 
@@ -114,9 +118,6 @@ def filled(headers: Mapping[str, str]) -> Headers:
 
 PLACE_NAME = re.compile(r"text|k|params\.[A-Za-z_][\w-]*")
 QUOTED = ":json"
-KNOWN = "Known places: ${text}, ${k} and ${params.NAME}"
-
-
 ABSENT: Final = object()
 """A value that the query does not give."""
 
@@ -127,17 +128,16 @@ def places(tree: object) -> frozenset[str]:
         for key in tree:
             if PLACE.search(str(key)):
                 raise ValueError(f"{key!r} is a key: a place can only be a value")
-        return frozenset().union(*map(places, tree.values()))
+        tree = [*tree.values()]
     if isinstance(tree, list):
         return frozenset().union(*map(places, tree))
-    if not isinstance(tree, str):
-        return frozenset()
-    named = PLACE.findall(tree)
+    named = PLACE.findall(tree) if isinstance(tree, str) else []
     for one in named:
         name = one.removesuffix(QUOTED)
         if not PLACE_NAME.fullmatch(name):
-            raise ValueError(f"${{{one}}} is unknown. {KNOWN}")
-        if PLACE.fullmatch(tree) is None and not one.endswith(QUOTED):
+            known = "Known places: ${text}, ${k} and ${params.NAME}"
+            raise ValueError(f"${{{one}}} is unknown. {known}")
+        if tree != f"${{{one}}}" and not one.endswith(QUOTED):
             raise ValueError(
                 f"${{{one}}} stands within a longer text, where a query could end its place."
                 f" Let it be the whole value, or write ${{{name}{QUOTED}}} for a quoted string"
@@ -145,28 +145,10 @@ def places(tree: object) -> frozenset[str]:
     return frozenset(one.removesuffix(QUOTED) for one in named)
 
 
-@dataclass(frozen=True, slots=True)
-class RequestTemplate:
-    """A tree of JSON with places in its texts."""
-
-    tree: Mapping[str, Any]
-
-    def filled(self, values: Mapping[str, Scalar]) -> dict[str, Any]:
-        """Replace places by values."""
-        found = {key: _filled(value, values) for key, value in self.tree.items()}
-        return {key: value for key, value in found.items() if value is not ABSENT}
-
-    def check_params_apart(self) -> None:
-        """Refuse a param without which the text or k would not be sent either."""
-        marks: dict[str, Scalar] = {"text": "\ue000", "k": "\ue001"}
-        named = [one.removesuffix(QUOTED) for one in PLACE.findall(json.dumps(self.tree))]
-        left = json.dumps(self.filled(marks), ensure_ascii=False)
-        for name, mark in marks.items():
-            if left.count(str(mark)) != named.count(name):
-                raise ValueError(
-                    f"a query without one of the params would not send ${{{name}}} either."
-                    " Put the param into an item of a list, or into a table of its own"
-                )
+def fill(template: Mapping[str, Any], values: Mapping[str, Scalar]) -> dict[str, Any]:
+    """Replace the places of a tree of JSON; what lacks its value is left out."""
+    found = {key: _filled(value, values) for key, value in template.items()}
+    return {key: value for key, value in found.items() if value is not ABSENT}
 
 
 def _filled(tree: Any, values: Mapping[str, Scalar]) -> Any:  # noqa: ANN401  any JSON
@@ -187,6 +169,19 @@ def _filled(tree: Any, values: Mapping[str, Scalar]) -> Any:  # noqa: ANN401  an
         return json.dumps(values[one[1].removesuffix(QUOTED)], ensure_ascii=False)
 
     return PLACE.sub(quoted, tree)
+
+
+def _check_params_apart(template: Mapping[str, Any]) -> None:
+    """Refuse a param without which the text or k would not be sent either."""
+    marks: dict[str, Scalar] = {"text": "\ue000", "k": "\ue001"}
+    named = [one.removesuffix(QUOTED) for one in PLACE.findall(json.dumps(template))]
+    left = json.dumps(fill(template, marks), ensure_ascii=False)
+    for name, mark in marks.items():
+        if left.count(str(mark)) != named.count(name):
+            raise ValueError(
+                f"a query without one of the params would not send ${{{name}}} either."
+                " Put the param into an item of a list, or into a table of its own"
+            )
 
 
 Method = Literal["GET", "POST", "PUT"]
@@ -228,15 +223,15 @@ def _tree(body: str) -> dict[str, Any]:
     return found
 
 
-def expression(text: str) -> str:
-    """Check an expression that a file names; an empty one names nothing."""
+def _expression(text: str) -> str:
     if text:
         compiled(text)
     return text
 
 
 Url = Annotated[str, AfterValidator(address)]
-Jmespath = Annotated[str, AfterValidator(expression)]
+Jmespath = Annotated[str, AfterValidator(_expression)]
+"""An expression; an empty one names nothing."""
 
 
 class Probe(StackSettings):
@@ -312,7 +307,7 @@ class HttpSettings(StackSettings):
         for name in tree if tree is given else ():
             _no_secret(name)
         places(tree)
-        RequestTemplate(tree).check_params_apart()
+        _check_params_apart(tree)
         return given
 
     @model_validator(mode="after")

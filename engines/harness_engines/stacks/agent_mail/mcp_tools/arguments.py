@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
+from difflib import get_close_matches
 from enum import StrEnum
 from typing import Annotated, Any, ClassVar, TypeVar
 
@@ -308,8 +309,8 @@ def _read(text: str) -> tuple[int, bool, bool]:
     return (moment - _EPOCH) // _MICROSECOND + whole, bool(rest.strip("0")), False
 
 
-NEAR = 2
-"""Edit distance up to which an unknown field is taken for a slip of the pen."""
+ALIKE = 0.7
+"""Likeness from which an unknown field is taken for a slip of the pen."""
 
 _PIECE = re.compile(
     r'"[^"]*"|(?<!\S)(?P<field>[A-Za-z_]+):(?P<value>"[^"]+"|[^\s"]+)(?!\S)', re.ASCII
@@ -355,8 +356,8 @@ def read_hints(
             return typed
         field = _FIELD_OF.get(name.lower())
         if field is None:
-            if meant := _meant(name.lower()):
-                slips.append(DidYouMean(typed=typed, suggestion=f"{meant}:{value}"))
+            meant = get_close_matches(name.lower(), HintField, n=1, cutoff=ALIKE)
+            slips.extend(DidYouMean(typed=typed, suggestion=f"{one}:{value}") for one in meant)
             return typed
         hint = takes(field, value.strip('"'), typed)
         if isinstance(hint, HintUnread):
@@ -368,24 +369,6 @@ def read_hints(
     left = _PIECE.sub(without, text)
     left = " ".join(left.split()) if taken else text
     return QueryAssistance(text=left, hints=taken, unread=unread, did_you_mean=slips)
-
-
-def distance(one: str, other: str) -> int:
-    """Fewest letters put in, left out or replaced to get from one word to the other."""
-    row = list(range(len(other) + 1))
-    for at, letter in enumerate(one, start=1):
-        above = row
-        row = [at]
-        for column, against in enumerate(other, start=1):
-            replaced = above[column - 1] + (letter != against)
-            row.append(min(replaced, above[column] + 1, row[-1] + 1))
-    return row[-1]
-
-
-def _meant(name: str) -> HintField | None:
-    """Return the nearest field within reach, of equally near ones the first by name."""
-    away, field = min((distance(name, field), field) for field in HintField)
-    return field if away <= NEAR else None
 
 
 LIMIT_DEFAULT = 20

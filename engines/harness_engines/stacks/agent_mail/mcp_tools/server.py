@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, NamedTuple
 
 from mcp.server.lowlevel import Server
@@ -14,71 +15,35 @@ from harness.core.engine import Manifest
 from harness_engines import mcp_server
 from harness_engines.contract import InvalidQuery, SearchError
 from harness_engines.mcp_server import CALLER, RefusalCode, Tool, ToolArguments, ToolRefusal
-from harness_engines.stacks.agent_mail.contract import (
-    MAX_LIMIT,
-    Agent,
-    DocKind,
-    EntityHit,
-    Names,
-    RankingMode,
-    SearchHit,
-    SearchMode,
-    SearchQuery,
-    SearchResponse,
-    TimeRange,
-)
+from harness_engines.stacks.agent_mail import contract
+from harness_engines.stacks.agent_mail.contract import DocKind, Names, SearchMode, SearchQuery
 from harness_engines.stacks.agent_mail.ingest import Draft, Ingest, IngestedMessages
-from harness_engines.stacks.agent_mail.mcp_tools import arguments
-from harness_engines.stacks.agent_mail.mcp_tools.arguments import (
-    EVERY_PROJECT,
-    Arguments,
-    Beginning,
-    Changed,
-    DeleteMessage,
-    EditMessage,
-    EntityShown,
-    HintApplied,
-    HintField,
-    HintUnread,
-    InProduct,
-    InProject,
-    InsertMessage,
-    MessageShown,
-    QueryAssistance,
-    ResultModel,
-    SearchResult,
-    ServedBy,
-    Signal,
-    SubjectsFound,
-    SubjectShown,
-    Suggestion,
-    ZeroResultGuidance,
-    diagnose,
-    failed,
-    pathless,
-    without_paths,
-)
+from harness_engines.stacks.agent_mail.mcp_tools import arguments as wire
+from harness_engines.stacks.agent_mail.mcp_tools.arguments import EVERY_PROJECT, HintField
 from harness_engines.stacks.agent_mail.pipeline.plan import KillSwitch, engine_chain
 from harness_engines.stacks.agent_mail.pipeline.scope import Scope
 from harness_engines.stacks.agent_mail.service import MailSearch
 from harness_engines.stacks.agent_mail.views import plain
 
-HINTED: Mapping[HintField, tuple[str, Callable[[str], Any]]] = {
+HINTED: Mapping[HintField, tuple[str, Callable[[str], Any] | None]] = {
     HintField.FROM: ("sender_name", str),
     HintField.THREAD: ("thread_id", str),
-    HintField.IMPORTANCE: ("importance", arguments.levels),
-    HintField.AFTER: ("min_ts", arguments.earliest),
-    HintField.BEFORE: ("max_ts", arguments.latest),
+    HintField.PROJECT: ("project_id", None),
+    HintField.IMPORTANCE: ("importance", wire.levels),
+    HintField.AFTER: ("min_ts", wire.earliest),
+    HintField.BEFORE: ("max_ts", wire.latest),
 }
-"""What a hint filters by, and how it is read; ``project:`` is looked up."""
+"""What a hint filters by, and how it is read; None is looked up."""
 
 
-def question(args: Arguments, directory: Names) -> tuple[SearchQuery, QueryAssistance | None]:
+def question(
+    args: wire.Arguments, directory: Names
+) -> tuple[SearchQuery, wire.QueryAssistance | None]:
     """Write the query, and what a caller is told of how its text was read."""
     product_id, within, project_id = _where(args, directory)
-    times = TimeRange(args.date_start, args.date_end)
+    times = contract.TimeRange(args.date_start, args.date_end)
     if _contradict(times):
-        bounds = map(arguments.written, (args.date_start or 0, args.date_end or 0))
+        bounds = map(wire.written, (args.date_start or 0, args.date_end or 0))
         raise ToolRefusal("date_start {} is after date_end {}".format(*bounds))
     if args.direction and not args.agent_name:
         raise ToolRefusal("direction is that of an agent; give agent_name too")
@@ -99,7 +64,7 @@ def question(args: Arguments, directory: Names) -> tuple[SearchQuery, QueryAssis
         sender_name=args.sender or None,
         recipient_name=args.recipient or None,
         min_score=args.min_score,
-        ranking=args.ranking or RankingMode.RELEVANCE,
+        ranking=args.ranking or contract.RankingMode.RELEVANCE,
         limit=args.limit,
         cursor=args.cursor or None,
         explain=args.explain,
@@ -107,20 +72,15 @@ def question(args: Arguments, directory: Names) -> tuple[SearchQuery, QueryAssis
         rrf_k=args.rrf_k,
     )
 
-    def takes(hint: HintField, value: str, typed: str) -> HintApplied | HintUnread:
+    def takes(hint: HintField, value: str, typed: str) -> wire.HintApplied | wire.HintUnread:
         """Take a hint that can be read; a parameter or an earlier hint goes before it."""
         nonlocal query
-        read: Any
+        name, how = HINTED[hint]
         try:
-            if hint is HintField.PROJECT:
-                name, read = "project_id", project_called(value, directory, within)
-            else:
-                name, how = HINTED[hint]
-                read = how(value)
-        except ToolRefusal as exc:
-            return HintUnread(typed=typed, reason=exc.problem)
-        except ValueError as exc:
-            return HintUnread(typed=typed, reason=str(exc))
+            read: Any = project_called(value, directory, within) if how is None else how(value)
+        except (ToolRefusal, ValueError) as exc:
+            reason = exc.problem if isinstance(exc, ToolRefusal) else str(exc)
+            return wire.HintUnread(typed=typed, reason=reason)
         if name in {"min_ts", "max_ts"}:
             known = getattr(query.time_range, name)
             hinted = replace(query, time_range=replace(query.time_range, **{name: read}))
@@ -129,30 +89,30 @@ def question(args: Arguments, directory: Names) -> tuple[SearchQuery, QueryAssis
         counts = known in {None, (), read} and not _contradict(hinted.time_range)
         if counts:
             query = hinted
-        return HintApplied(field=hint.value, value=value, typed=typed, applied=counts)
+        return wire.HintApplied(field=hint.value, value=value, typed=typed, applied=counts)
 
-    said = arguments.read_hints(args.query, takes)
+    said = wire.read_hints(args.query, takes)
     query = replace(query, text=said.text)
     return query, said if said.hints or said.unread or said.did_you_mean else None
 
 
-def _contradict(times: TimeRange) -> bool:
+def _contradict(times: contract.TimeRange) -> bool:
     """Return whether a range begins after its end."""
     return times.min_ts is not None and times.max_ts is not None and times.min_ts > times.max_ts
 
 
 def _where(
-    args: Arguments, directory: Names
+    args: wire.Arguments, directory: Names
 ) -> tuple[int | None, Collection[int] | None, int | None]:
     """Look up the product with its projects, and the project; any may be None."""
-    if isinstance(args, InProduct):
+    if isinstance(args, wire.InProduct):
         product_id = directory.product_called(args.product_key)
         if product_id is None:
             raise ToolRefusal(f"no product {args.product_key!r}", RefusalCode.NOT_FOUND)
         within = directory.projects_of_product(product_id)
         named = project_called(args.project, directory, within) if args.project else None
         return product_id, within, named
-    key = args.project_key if isinstance(args, InProject) else EVERY_PROJECT
+    key = args.project_key if isinstance(args, wire.InProject) else EVERY_PROJECT
     return None, None, None if key == EVERY_PROJECT else project_called(key, directory)
 
 
@@ -171,39 +131,38 @@ NOBODY = "none"
 SETTING = "search_engine"
 
 
-@dataclass(frozen=True, slots=True)
-class ServedIndex:
-    """Which arm is served, and from which index."""
-
-    arm: str
-    manifest: Manifest
-
-    def under(self, settings: Mapping[str, Any], switch: KillSwitch | None) -> ServedIndex:
-        """Identity of the arm with this value of its switch; None leaves its own."""
-        if switch is None or settings[SETTING] == switch:
-            return self
-        changed = of_json({**settings, SETTING: switch.value})
-        return replace(self, manifest=replace(self.manifest, settings_sha256=changed))
+def manifest_under(
+    made: Manifest, settings: Mapping[str, Any], switch: KillSwitch | None
+) -> Manifest:
+    """Return an arm's manifest with this value of its switch; None leaves its own."""
+    if switch is None or settings[SETTING] == switch:
+        return made
+    return replace(made, settings_sha256=of_json({**settings, SETTING: switch.value}))
 
 
 @dataclass(frozen=True, slots=True)
 class Surface:
-    """The service as one caller sees it; ``scope`` None is an operator, who sees all."""
+    """The service over the index of one arm, as one caller sees it."""
 
     service: MailSearch
     directory: Names
-    identity: ServedIndex
+    arm: str
+    manifest: Manifest
     mode: SearchMode
     """That of the arm: an answer in another one is not the arm's."""
-    scope: Scope | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
     """Of the arm; needed where there is a switch."""
     switch: Callable[[], KillSwitch | None] = lambda: None
     """Gives the kill switch as it is now; None leaves the arm's own."""
 
     def seen_by(self, scope: Scope | None) -> Surface:
-        """Return the surface as another caller sees it; None is an operator."""
-        return self if scope is self.scope else replace(self, scope=scope)
+        """Return the surface as a caller sees it now; what it signs with tells of no more."""
+        service = self.service.seen_by(scope)
+        if (view := service.view) is None:
+            return replace(self, service=service)
+        documents, digest = view.documents, view.corpus_sha256
+        made = replace(self.manifest, documents=documents, corpus_sha256=digest)
+        return replace(self, service=service, directory=view.names, manifest=made)
 
     @property
     def now(self) -> Surface:
@@ -211,98 +170,78 @@ class Surface:
         switch = self.switch()
         if switch is None:
             return self
-        service = replace(self.service, switch=switch)
-        return replace(self, service=service, identity=self.identity.under(self.settings, switch))
+        made = manifest_under(self.manifest, self.settings, switch)
+        return replace(self, service=replace(self.service, switch=switch), manifest=made)
 
     def who(self, switch: KillSwitch) -> tuple[str, str]:
         """Return the fingerprint and the engine of answers in the arm's mode under ``switch``."""
-        signed = self.identity.under(self.settings, switch).manifest.fingerprint
+        signed = manifest_under(self.manifest, self.settings, switch).fingerprint
         return signed, engine_chain(self.mode, switch, DocKind.MESSAGE)[0].value
 
-    def search(self, args: Arguments) -> SearchResult:
+    def search(self, args: wire.Arguments) -> wire.SearchResult:
         """Answer a call. Whatever fails inside is a valid page that says so (section 9.2)."""
-        if (narrowed := self._narrowed()) is not self:
-            return narrowed.search(args)
         try:
             query, said = question(args, self.directory)
             found = self._from(query, args.offset)
         except ToolRefusal:
             raise
         except Exception as exc:  # noqa: BLE001  told, and logged where it is not known
-            own = of_json([self.identity.manifest.fingerprint, NOBODY])
-            signed, reason = self._signed(own, NOBODY, NOBODY), failed(self._told(exc))
-            return SearchResult(result=[], diagnostics=reason, served_by=signed)
+            signed = self._signed(of_json([self.manifest.fingerprint, NOBODY]), NOBODY, NOBODY)
+            reason = wire.failed(self._told(exc))
+            return wire.SearchResult(result=[], diagnostics=reason, served_by=signed)
         return self._result(args, query, said, found)
 
-    def subjects(self, args: Beginning) -> SubjectsFound:
+    def subjects(self, args: wire.Beginning) -> wire.SubjectsFound:
         """Complete what is typed by subjects that the caller may see."""
-        if (narrowed := self._narrowed()) is not self:
-            return narrowed.subjects(args)
         try:
             key = args.project_key
             project = None if key == EVERY_PROJECT else project_called(key, self.directory)
-            messages = self.service.beginning(args.prefix, project, args.limit, self.scope)
+            messages = self.service.beginning(args.prefix, project, args.limit)
         except ToolRefusal:
             raise
         except Exception as exc:  # noqa: BLE001  as above
-            return SubjectsFound(subjects=[], reason=self._told(exc))
-        return SubjectsFound(
-            subjects=[SubjectShown(id=one.message_id, subject=one.subject) for one in messages]
-        )
-
-    def _narrowed(self) -> Surface:
-        """Narrow the surface to what its viewer may see; what it signs with tells of no more."""
-        if self.scope is None or self.scope.audited or self.service.view is not None:
-            return self
-        view = self.service.view_of(self.scope)
-        made = replace(
-            self.identity.manifest, documents=view.documents, corpus_sha256=view.corpus_sha256
-        )
-        return replace(
-            self,
-            service=self.service.within(view),
-            directory=view.names,
-            identity=replace(self.identity, manifest=made),
-        )
+            return wire.SubjectsFound(subjects=[], reason=self._told(exc))
+        subjects = [wire.SubjectShown(id=one.message_id, subject=one.subject) for one in messages]
+        return wire.SubjectsFound(subjects=subjects)
 
     def _told(self, exc: Exception) -> str:
         if isinstance(exc, SearchError):
-            return pathless(str(exc)) if self.service.view is None else plain(exc)
+            return wire.pathless(str(exc)) if self.service.view is None else plain(exc)
         LOG.error("search failed", exc_info=exc)
         return f"{type(exc).__name__} in the service; see its log"
 
-    def _from(self, query: SearchQuery, offset: int) -> SearchResponse:
+    def _from(self, query: SearchQuery, offset: int) -> contract.SearchResponse:
         """Pass ``offset`` messages over by pages, and give the page after them."""
         cursor, left = query.cursor, offset
         while left:
-            step = replace(query, limit=min(left, MAX_LIMIT), cursor=cursor)
-            passed = self.service.search(step, self.scope)
+            step = replace(query, limit=min(left, contract.MAX_LIMIT), cursor=cursor)
+            passed = self.service.search(step)
             left -= len(passed.hits) + len(passed.entities)
             cursor = passed.next_cursor
             if cursor is None:
                 return replace(passed, hits=(), entities=())
-        return self.service.search(replace(query, cursor=cursor), self.scope)
+        return self.service.search(replace(query, cursor=cursor))
 
     def _result(
         self,
-        args: Arguments,
+        args: wire.Arguments,
         query: SearchQuery,
-        said: QueryAssistance | None,
-        found: SearchResponse,
-    ) -> SearchResult:
-        explain = without_paths(found.explain)
+        said: wire.QueryAssistance | None,
+        found: contract.SearchResponse,
+    ) -> wire.SearchResult:
+        explain = wire.without_paths(found.explain)
         search_response = replace(found, explain=explain)
-        diagnostics = diagnose(search_response)
+        diagnostics = wire.diagnose(search_response)
         signals = diagnostics.signals if diagnostics else []
-        searched = {Signal.INVALID_QUERY, Signal.SEARCH_FAILED}.isdisjoint(signals)
+        searched = {wire.Signal.INVALID_QUERY, wire.Signal.SEARCH_FAILED}.isdisjoint(signals)
         begins = not args.offset and not args.cursor
         empty = not found.hits and not found.entities
-        fingerprint, by = self.identity.manifest.fingerprint, found.served_by
+        fingerprint, by = self.manifest.fingerprint, found.served_by
         other = query.mode is not self.mode or bool(query.rrf_k or query.rerank_top_k)
         if other or (diagnostics is not None and diagnostics.degraded):
             fingerprint = of_json([fingerprint, query.mode, by, explain.method])
         entities = [_entity(hit) for hit in found.entities]
-        return SearchResult(
+        return wire.SearchResult(
             result=[_shown(hit) for hit in found.hits],
             entities=None if query.doc_kind is DocKind.MESSAGE else entities,
             assistance=said,
@@ -313,33 +252,32 @@ class Surface:
             served_by=self._signed(fingerprint, by, str(explain.actual_mode)),
         )
 
-    def _signed(self, fingerprint: str, engine: str, mode: str) -> ServedBy:
+    def _signed(self, fingerprint: str, engine: str, mode: str) -> wire.ServedBy:
         """Sign: with the arm's fingerprint only what the arm itself answered."""
-        made = self.identity.manifest
-        return ServedBy(
-            arm=self.identity.arm,
+        return wire.ServedBy(
+            arm=self.arm,
             fingerprint=fingerprint,
-            documents=made.documents,
-            corpus_sha256=made.corpus_sha256,
+            documents=self.manifest.documents,
+            corpus_sha256=self.manifest.corpus_sha256,
             engine=engine,
             mode=mode,
         )
 
 
-def _shown(hit: SearchHit) -> MessageShown:
+def _shown(hit: contract.SearchHit) -> wire.MessageShown:
     shown = hit._asdict()
     del shown["body"]
-    return MessageShown(id=shown.pop("message_id"), sender=shown.pop("sender_name"), **shown)
+    return wire.MessageShown(id=shown.pop("message_id"), sender=shown.pop("sender_name"), **shown)
 
 
-def _entity(hit: EntityHit) -> EntityShown:
+def _entity(hit: contract.EntityHit) -> wire.EntityShown:
     one = hit.entity
     about: dict[str, Any]
-    if isinstance(one, Agent):
+    if isinstance(one, contract.Agent):
         about = {"program": one.program, "model": one.model, "description": one.task_description}
     else:
         about = {"slug": one.slug, "description": one.description}
-    return EntityShown(
+    return wire.EntityShown(
         kind=hit.doc_kind.value,
         id=hit.doc_id,
         project_id=one.project_id,
@@ -350,7 +288,7 @@ def _entity(hit: EntityHit) -> EntityShown:
     )
 
 
-def guide(query: SearchQuery, said: QueryAssistance | None) -> ZeroResultGuidance:
+def guide(query: SearchQuery, said: wire.QueryAssistance | None) -> wire.ZeroResultGuidance:
     """List suggestions in a fixed order: filters by how much they hide, hints, then the text."""
     agents = (
         ("sender", query.sender_name),
@@ -367,16 +305,15 @@ def guide(query: SearchQuery, said: QueryAssistance | None) -> ZeroResultGuidanc
         "drop_thread_filter": "" if thread is None else f"only the thread {thread} was searched",
         "drop_ack_filter": "" if ack is None else only(f"with ack_required {str(ack).lower()}"),
     }
-    found = [Suggestion(kind=kind, detail=detail) for kind, detail in filters.items() if detail]
+    as_words = "{} was searched for as words".format
+    found = [(kind, detail) for kind, detail in filters.items() if detail]
     if said is not None:
-        for one in said.unread:
-            why = f"{one.typed} was searched for as words: {one.reason}"
-            found.append(Suggestion(kind="fix_hint", detail=why))
-        for slip in said.did_you_mean:
-            why = f"{slip.typed} was searched for as words; {slip.suggestion}?"
-            found.append(Suggestion(kind="fix_typo", detail=why))
-    simpler = Suggestion(kind="simplify_query", detail="fewer or more general words may find more")
-    return ZeroResultGuidance(suggestions=found or [simpler])
+        found += [("fix_hint", f"{as_words(one.typed)}: {one.reason}") for one in said.unread]
+        slips = said.did_you_mean
+        found += [("fix_typo", f"{as_words(one.typed)}; {one.suggestion}?") for one in slips]
+    simpler = ("simplify_query", "fewer or more general words may find more")
+    suggestions = [wire.Suggestion(kind=kind, detail=why) for kind, why in found or [simpler]]
+    return wire.ZeroResultGuidance(suggestions=suggestions)
 
 
 NAME = "agent-mail-search"
@@ -388,22 +325,28 @@ class Offered(NamedTuple):
 
     about: str
     takes: type[ToolArguments]
-    gives: type[ResultModel]
-    answer: Callable[[Surface, Any], ResultModel]
+    gives: type[wire.ResultModel]
+    answer: Callable[[Surface, Any], wire.ResultModel]
 
 
 TOOLS: Mapping[str, Offered] = {
     MESSAGES: Offered(
         "Search the messages, agents or projects of a project, or of every project with *.",
-        InProject,
-        SearchResult,
+        wire.InProject,
+        wire.SearchResult,
         Surface.search,
     ),
     PRODUCT: Offered(
-        "Search the messages of all projects of a product.", InProduct, SearchResult, Surface.search
+        "Search the messages of all projects of a product.",
+        wire.InProduct,
+        wire.SearchResult,
+        Surface.search,
     ),
     SUBJECT: Offered(
-        "Complete a subject that is being typed.", Beginning, SubjectsFound, Surface.subjects
+        "Complete a subject that is being typed.",
+        wire.Beginning,
+        wire.SubjectsFound,
+        Surface.subjects,
     ),
 }
 
@@ -411,65 +354,57 @@ TOOLS: Mapping[str, Offered] = {
 def writing(box: Ingest) -> Mapping[str, Offered]:
     """Return the tools that change messages, for whoever sees all of them."""
 
-    def insert(surface: Surface, args: InsertMessage) -> IngestedMessages:
+    def insert(surface: Surface, args: wire.InsertMessage) -> IngestedMessages:
         given = args.model_dump(exclude={"project_key", "sender"})
         project = project_called(args.project_key, surface.directory)
         return box.insert(Draft(project, sender_name=args.sender, **given))
 
-    def edit(_: Surface, args: EditMessage) -> IngestedMessages:
+    def edit(_: Surface, args: wire.EditMessage) -> IngestedMessages:
         return box.edit(args.id, **args.model_dump(exclude={"id"}, exclude_none=True))
 
-    def delete(_: Surface, args: DeleteMessage) -> IngestedMessages:
+    def delete(_: Surface, args: wire.DeleteMessage) -> IngestedMessages:
         return box.delete(args.id)
 
+    def changed(change: Callable[..., IngestedMessages], by: Surface, args: object) -> wire.Changed:
+        if by.service.scope is not None:
+            raise ToolRefusal("only an operator may change messages", RefusalCode.FORBIDDEN)
+        try:
+            done = change(by, args)
+        except InvalidQuery as exc:
+            raise ToolRefusal(str(exc), RefusalCode.NOT_FOUND) from exc
+        return wire.Changed(id=done.message_ids[0], generation=done.generation)
+
+    takes: Mapping[str, tuple[Callable[..., IngestedMessages], str, type[ToolArguments]]] = {
+        "insert_message": (insert, "Write a new message.", wire.InsertMessage),
+        "edit_message": (edit, "Change a message.", wire.EditMessage),
+        "delete_message": (delete, "Delete a message.", wire.DeleteMessage),
+    }
     return {
-        "insert_message": Offered("Write a new message.", InsertMessage, Changed, _changed(insert)),
-        "edit_message": Offered("Change a message.", EditMessage, Changed, _changed(edit)),
-        "delete_message": Offered("Delete a message.", DeleteMessage, Changed, _changed(delete)),
+        name: Offered(about, kind, wire.Changed, partial(changed, change))
+        for name, (change, about, kind) in takes.items()
     }
 
 
-def _changed(
-    change: Callable[[Surface, Any], IngestedMessages],
-) -> Callable[[Surface, Any], Changed]:
-    """Return the tool that makes a change for operators alone."""
+def application(
+    surface: Surface, box: Ingest | None = None, caller: Scope | None = None
+) -> Server[Any]:
+    """Make a server of the tools; its version is the fingerprint of who answers at the start.
 
-    def answer(surface: Surface, args: ToolArguments) -> Changed:
-        if surface.scope is not None:
-            raise ToolRefusal("only an operator may change messages", RefusalCode.FORBIDDEN)
-        try:
-            done = change(surface, args)
-        except InvalidQuery as exc:
-            raise ToolRefusal(str(exc), RefusalCode.NOT_FOUND) from exc
-        return Changed(id=done.message_ids[0], generation=done.generation)
-
-    return answer
-
-
-def application(surface: Surface, box: Ingest | None = None) -> Server[Any]:
-    """Make a server of the tools; its version is the fingerprint of who answers at the start."""
-    made = surface.now.identity.manifest
-    if surface.scope is not None:
+    ``caller`` is whom requests are answered for that bring no token; None is an operator.
+    """
+    made = surface.now.manifest
+    if caller is not None:
         made = replace(made, documents=0, corpus_sha256="")
-    offered = {**TOOLS, **(writing(box) if box else {})}
-    return mcp_server.application(
-        NAME,
-        surface.identity.arm,
-        made.fingerprint,
-        [
-            Tool(name, one.about, one.takes, _answering(surface, name, one), one.gives)
-            for name, one in offered.items()
-        ],
-    )
 
-
-def _answering(surface: Surface, name: str, offered: Offered) -> Callable[[Any], Mapping[str, Any]]:
-    def answer(args: ToolArguments) -> Mapping[str, Any]:
+    def answer(name: str, offered: Offered, args: ToolArguments) -> Mapping[str, Any]:
         try:
-            seen = surface.now.seen_by(CALLER.get(surface.scope))
-            return offered.answer(seen, args).written()
+            return offered.answer(surface.now.seen_by(CALLER.get(caller)), args).written()
         except SearchError as exc:
             LOG.warning("%s: %s", name, exc)
-            raise ToolRefusal(pathless(str(exc)), RefusalCode.FAILED) from exc
+            raise ToolRefusal(wire.pathless(str(exc)), RefusalCode.FAILED) from exc
 
-    return answer
+    tools = [
+        Tool(name, one.about, one.takes, partial(answer, name, one), one.gives)
+        for name, one in {**TOOLS, **(writing(box) if box else {})}.items()
+    ]
+    return mcp_server.application(NAME, surface.arm, made.fingerprint, tools)
