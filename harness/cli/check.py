@@ -393,12 +393,12 @@ def _requeried(
     from harness.pipeline.verify import Verified, judged_arms
     from harness_engines import registry
 
-    trust = part("trust", "reproduce")
-    sample = trust.QuerySample(count, randbits(SEED_BITS) if seed is None else seed)
+    seed = randbits(SEED_BITS) if seed is None else seed
     given = {registry.load(file, cache).name: file for file in files}
     arms = {name: given.get(name, name) for name in judged_arms(layout)}
-    for one in trust.requery(layout, arms, cache, sample):
-        said = f"{one.same} of {count}, seed {sample.seed}: the same hits"
+    requery = part("trust", "reproduce").requery
+    for one in requery(layout, arms, cache, count=count, seed=seed):
+        said = f"{one.same} of {count}, seed {seed}: the same hits"
         if one.unanswered:
             said += f"; {one.unanswered} have no answer in the run"
         if one.imported:

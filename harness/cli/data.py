@@ -18,9 +18,7 @@ def convert(
     dataset: Annotated[str, typer.Argument(help="A folder of datasets/, or one in BEIR layout.")],
     kind: Annotated[
         str,
-        typer.Option(
-            "--format", help="beir, trec, ir-datasets, quepid, rank-eval, opensearch or ltr."
-        ),
+        typer.Option("--format", help="beir, trec, ir-datasets, quepid, rank-eval or opensearch."),
     ],
     to: ToFolder,
     split: Split = "test",
@@ -53,7 +51,7 @@ def ratings(
     path: Annotated[Path, typer.Argument(help="Ratings, as another tool exports them.")],
     corpus: Corpus,
     to: Imported,
-    kind: Annotated[str, typer.Option("--format", help="quepid, rank-eval, opensearch or ltr.")],
+    kind: Annotated[str, typer.Option("--format", help="quepid, rank-eval or opensearch.")],
     text: Annotated[
         str, typer.Option(help="Key of the query's text in rank-eval requests. [found]")
     ] = "",
@@ -61,7 +59,7 @@ def ratings(
     """Import queries and ratings of Quepid, Elasticsearch or OpenSearch.
 
     quepid is the CSV of a case, rank-eval a request of the ranking evaluation API, opensearch a
-    judgement list of the Search Relevance Workbench, ltr one of the learning-to-rank plugins.
+    judgement list of the Search Relevance Workbench.
     Where queries have no ids, their texts become ids. Pairs without a rating are left out, and
     counted.
 
@@ -158,6 +156,6 @@ def mbox(
     from harness.pipeline.imports import import_mbox
 
     files = {"mbox_file": path, "queries_file": queries, "qrels_file": qrels}
-    found = import_mbox(to.target(), **files)
-    notes = (f"  mail {note.number} ({note.doc_id}): {note.problem}" for note in found.notes)
-    return imported(found.report, *notes)
+    report, odd = import_mbox(to.target(), **files)
+    notes = (f"  mail {note.number} ({note.doc_id}): {note.problem}" for note in odd)
+    return imported(report, *notes)

@@ -46,12 +46,12 @@ class Of(options.EvidencePlace):
     split: options.Split = "test"
     forms: options.Forms = False
 
-    def folder(self) -> BeirFolder | None:
-        """Return the folder that is named as a data set; None where none is."""
+    def data(self) -> Layout | BeirFolder:
+        """Return the folder that is named as a data set, or else the place of the evidence."""
         from harness.pipeline.pins import BeirFolder
 
         if not self.dataset or self.source or not Path(self.dataset).is_dir():
-            return None
+            return self.layout()
         return BeirFolder(Path(self.dataset), self.split, forms=self.forms)
 
 
@@ -81,7 +81,7 @@ def plan(
 
     Example: harness plan --policy policy/migration.toml --dataset python-docs
     """
-    from harness.pipeline.pins import for_control, ground, ground_of_folder
+    from harness.pipeline.pins import for_control, ground
     from harness.policy.plan import Assumed, Raced
     from harness.policy.plan import plan as planned
 
@@ -93,11 +93,7 @@ def plan(
         about = ground(layout, whole, None)
     elif of.dataset:
         race = Project.here().params.race
-        set_up = Raced(race.processes, race.queries)
-        if folder := of.folder():
-            about = ground_of_folder(folder, whole, set_up)
-        else:
-            about = ground(of.layout(), whole, set_up)
+        about = ground(of.data(), whole, Raced(race.processes, race.queries))
     at_hand, pilots = (about.at_hand, about.pilots) if about else (None, {})
     steps = planned(whole, at_hand, pilots, Assumed(gain, spread))
     return said(*_planned(whole, about, steps))
@@ -177,16 +173,13 @@ def pin(
 
     Example: harness policy pin policy/migration.toml --dataset python-docs
     """
-    from harness.pipeline.pins import pin, pin_folder
+    from harness.pipeline.pins import pin
     from harness.policy.pins import path_of
 
     if not (of.dataset or of.source):
         raise HarnessError("name what is pinned: --dataset, or --from what a harness run wrote")
     options.policy_of(policy)
-    if folder := of.folder():
-        made = pin_folder(folder, policy, at=now(), by=by())
-    else:
-        made = pin(of.layout(), policy, at=now(), by=by())
+    made = pin(of.data(), policy, at=now(), by=by())
     found = made.inventory
     race = f"{many(len(made.race), 'setting')} of the race"
     if not made.race:

@@ -234,7 +234,7 @@ def _compared(project: Project, *, record: bool) -> Iterator[str]:
         layout, arms = project.layout(name), project.params.arms
         if record:
             keep_vectors(project.root, layout, arms, project.cache)
-            part("trust", "reproduce").record(project.root, layout, tuple(arms))
+            part("trust", "reproduce").record(project.root, layout)
         elif has("trust") and (project.root / RECORD / name).is_dir():
             found = part("trust", "reproduce").reproduce(project.root, layout)
             yield from part("trust", "commands").reproduced(found)

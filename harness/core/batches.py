@@ -5,15 +5,7 @@ import os
 import pickle
 import signal
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from concurrent.futures import (
-    FIRST_COMPLETED,
-    CancelledError,
-    Future,
-    ProcessPoolExecutor,
-    ThreadPoolExecutor,
-)
-from concurrent.futures import Executor as FuturesExecutor
-from concurrent.futures import wait as wait_for
+from concurrent import futures
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing, contextmanager
 from contextvars import ContextVar
@@ -45,7 +37,6 @@ class Batch:
     given: Any
     part: Path
     steps: int = 1
-    """How far the whole work is, once this is done."""
 
 
 class Executor(Protocol):
@@ -53,10 +44,7 @@ class Executor(Protocol):
 
     @property
     def folder(self) -> Path | None:
-        """Folder that all its processes see; None where this process does the batches.
-
-        Work, and what it is given, are sent to other processes.
-        """
+        """Folder that all its processes see; None where this process does the batches."""
         ...
 
     def each(self, work: Work, batches: Sequence[Batch], advance: Advance, threads: int) -> None:
@@ -91,7 +79,7 @@ class Inline:
             for batch in batches:
                 do(batch)
             return
-        with ThreadPoolExecutor(threads) as pool:
+        with futures.ThreadPoolExecutor(threads) as pool:
             try:
                 for _ in pool.map(do, batches):
                     pass
@@ -139,27 +127,13 @@ def map_batches(
 PACKAGES = ("harness", "harness_engines")
 KINDS = ("*.py", "*.toml")
 PACKAGED = "packaged"
-"""Folder of an installed package that holds settings, policies and data sets beside the code."""
 
 
 @cache
 def code_sha256() -> str:
-    """Digest of the source of both packages, arms included, read once a process.
-
-    The settings, policies and data sets of an installed package do not count: they lie outside of
-    both in a clone.
-    """
+    """Digest of the source of both packages, arms included; not of settings and data of a wheel."""
     found = hashlib.sha256()
-    for name, path in sorted(_named()):
-        source = whole(path)
-        found.update(f"{name}\\0{len(source)}\\0".encode())
-        found.update(source)
-    return found.hexdigest()
-
-
-def _named() -> list[tuple[str, Path]]:
-    """List the files with their names from the package on."""
-    return [
+    named = (
         (f"{package}/{below.as_posix()}", path)
         for package in PACKAGES
         if (spec := find_spec(package))
@@ -167,7 +141,12 @@ def _named() -> list[tuple[str, Path]]:
         for kind in KINDS
         for path in place.rglob(kind)
         if not is_stray(below := path.relative_to(place)) and below.parts[0] != PACKAGED
-    ]
+    )
+    for name, path in sorted(named):
+        source = whole(path)
+        found.update(f"{name}\\0{len(source)}\\0".encode())
+        found.update(source)
+    return found.hexdigest()
 
 
 CONNECT_S, TURN_S = 20, 1.0
@@ -176,17 +155,15 @@ AGAIN = "What was done before is kept: run the same command again"
 MAX_DEATHS = 3
 """Processes that one batch may lose: the fault is then in the batch."""
 Told = tuple[type[HarnessError], str] | None
-"""What the work raised."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Futures:
     """Shares batches among the workers of an executor, which all see ``folder``."""
 
-    executor: FuturesExecutor
+    executor: futures.Executor
     folder: Path
     alive: Callable[[], bool] = lambda: True
-    """Whether the executor can still answer."""
 
     def each(self, work: Work, batches: Sequence[Batch], advance: Advance, threads: int) -> None:  # noqa: ARG002  up to the workers
         """Do every batch."""
@@ -199,7 +176,9 @@ class Futures:
         waiting = {*doing}
         try:
             while waiting:
-                done, waiting = wait_for(waiting, timeout=TURN_S, return_when=FIRST_COMPLETED)
+                done, waiting = futures.wait(
+                    waiting, timeout=TURN_S, return_when=futures.FIRST_COMPLETED
+                )
                 if not (done or self.alive()):
                     raise HarnessError(f"the executor is gone. {AGAIN}")
                 for future in sorted(done, key=_failed):
@@ -216,7 +195,7 @@ class Processes:
 
     def __init__(self, count: int, folder: Path, tell: Callable[[str], object]) -> None:
         self.folder, self._count, self._tell = folder, count, tell
-        self._pool: ProcessPoolExecutor | None = None
+        self._pool: futures.ProcessPoolExecutor | None = None
 
     def each(self, work: Work, batches: Sequence[Batch], advance: Advance, threads: int) -> None:  # noqa: ARG002  one thread a process
         """Do every batch."""
@@ -225,7 +204,7 @@ class Processes:
             before = len(left)
             if self._pool is None:
                 context = get_context("spawn")
-                self._pool = ProcessPoolExecutor(self._count, context, initializer=_begin)
+                self._pool = futures.ProcessPoolExecutor(self._count, context, initializer=_begin)
             try:
                 Futures(self._pool, self.folder).share(work, left, advance)
             except BrokenProcessPool as exc:
@@ -252,10 +231,7 @@ class Processes:
 
 @contextmanager
 def processes(count: int, folder: Path, tell: Callable[[str], object]) -> Iterator[Processes]:
-    """Share batches among ``count`` processes until the block ends.
-
-    ``folder`` is for what they exchange; ``tell`` is told of each process that was lost.
-    """
+    """Share batches among ``count`` processes, which exchange files in ``folder``."""
     with closing(Processes(count, folder, tell)) as found:
         yield found
 
@@ -291,15 +267,15 @@ def cluster(address: str, folder: Path, tell: Callable[[str], object]) -> Iterat
         client.close(timeout=CONNECT_S)
 
 
-def _failed(future: Future[Told]) -> bool:
+def _failed(future: futures.Future[Told]) -> bool:
     return future.cancelled() or future.exception() is not None
 
 
-def _check(future: Future[Told], batch: Batch) -> None:
+def _check(future: futures.Future[Told], batch: Batch) -> None:
     """Raise what a batch raised."""
     try:
         told = future.result()
-    except CancelledError as exc:
+    except futures.CancelledError as exc:
         raise HarnessError(f"the executor is gone. {AGAIN}") from exc
     except BrokenProcessPool:
         raise

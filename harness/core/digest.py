@@ -14,7 +14,6 @@ from harness.core.records import Document, Query
 
 CHUNK_BYTES = 1 << 20
 KEPT = 4096
-"""Digests that a process remembers."""
 SETTLED_NS = 20_000_000
 """A clock of a file system ticks in less, so a second change shows in the times of a file."""
 
@@ -25,15 +24,18 @@ def of_bytes(data: bytes) -> str:
 
 
 def of_file(path: Path, algorithm: str = "sha256") -> str:
-    """Digest of a file's bytes, by an ``algorithm`` that hashlib knows.
-
-    A process reads each state of a file once: its identity, size and times are its state. What it
-    wrote itself it does not read at all (``note``).
-    """
+    """Digest of a file's bytes; a process reads each state (identity, size, times) once."""
     now, about = time.time_ns(), path.stat()
     if (known := _known.get((algorithm, *_state(about)))) is not None:
         return known
-    found = _of_bytes_in(path, algorithm)
+    digest = hashlib.new(algorithm, usedforsecurity=False)
+    try:
+        with naming(path), opened(path) as file:
+            while chunk := file.read(CHUNK_BYTES):
+                digest.update(chunk)
+    except Malformed as exc:
+        raise BadFile(path, str(exc), "Give a file.") from exc
+    found = digest.hexdigest()
     if now - about.st_ctime_ns >= SETTLED_NS:
         _keep(algorithm, about, found)
     return found
@@ -62,17 +64,6 @@ def _keep(algorithm: str, about: os.stat_result, found: str) -> None:
     if len(_known) >= KEPT:
         _known.pop(next(iter(_known)), None)
     _known[algorithm, *_state(about)] = found
-
-
-def _of_bytes_in(path: Path, algorithm: str) -> str:
-    found = hashlib.new(algorithm, usedforsecurity=False)
-    try:
-        with naming(path), opened(path) as file:
-            while chunk := file.read(CHUNK_BYTES):
-                found.update(chunk)
-    except Malformed as exc:
-        raise BadFile(path, str(exc), "Give a file.") from exc
-    return found.hexdigest()
 
 
 def of_files(paths: Iterable[Path]) -> str:

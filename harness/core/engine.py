@@ -126,7 +126,6 @@ class Explained(NamedTuple):
     """The explanation of one answer, in the stack's own terms, as JSON values."""
 
     answer: Mapping[str, Any]
-    """Explanation of the answer as a whole."""
     hits: Mapping[str, Mapping[str, Any]]
     """Explanations of single hits, by document id; may be incomplete."""
 

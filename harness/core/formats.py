@@ -50,14 +50,12 @@ TAG = "tag:yaml.org,2002:"
 MAX_SETTINGS_BYTES, MAX_YAML_BYTES = 1 << 20, 1 << 18
 """Of a file that a person writes: TOML is read slowly, and YAML more so."""
 MAX_INDEX_BYTES = 4 << 30
-"""Of a file in an index, which grows with the documents."""
 MAX_DEPTH = 100
 MAX_DIGITS = 300
 """Digits of a whole number; longer ones exceed a float."""
 _DOTTED = re.compile(r"""(?<![\w-])(?:(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+){100}""")
 """A key of so many parts, for which tomllib would take the square of their number in memory."""
 SHOWN = 40
-"""Characters of what is wrong that a message shows."""
 
 
 def json_file(path: Path, *, most: int = MAX_FILE_BYTES) -> Any:  # noqa: ANN401  any JSON
@@ -239,10 +237,7 @@ def _short(loader: yaml.SafeLoader, node: ScalarNode) -> Any:  # noqa: ANN401  a
 
 
 class Loader(yaml.SafeLoader):
-    """A safe loader that refuses a key that comes twice, and aliases.
-
-    A few aliases of aliases stand for more values than fit into memory.
-    """
+    """A safe loader that refuses keys that come twice, and aliases, which can outgrow memory."""
 
     yaml_constructors: ClassVar[dict[str | None, Any]] = {
         **yaml.SafeLoader.yaml_constructors,

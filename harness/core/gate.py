@@ -28,21 +28,14 @@ class Outcome(StrEnum):
 
 
 class Cause(StrEnum):
-    """Why a gate says what it says, for programs; ``Finding.reason`` says it to people.
-
-    ``KEPT`` goes with PASS, ``BROKEN`` with FAIL, and each of the others with INCONCLUSIVE.
-    """
+    """Why a gate says what it says, for programs; ``Finding.reason`` says it to people."""
 
     KEPT = "kept"
-    """The whole interval keeps the bound."""
     BROKEN = "broken"
-    """The whole interval breaks the bound."""
     OPEN = "interval_holds_bound"
-    """The interval contains the bound."""
     TOO_FEW = "too_few"
     """Fewer independent queries, pairs or rounds than the gate needs."""
     NO_EVIDENCE = "no_evidence"
-    """The evidence of the gate is missing."""
     UNANSWERED = "unanswered"
     """It would pass, but not if each unanswered query counts as the worst value."""
     UNJUDGED = "unjudged"
@@ -87,7 +80,6 @@ OF_VERDICT = {
     Verdict.FAIL: Cause.BROKEN,
     Verdict.INCONCLUSIVE: Cause.OPEN,
 }
-"""The cause of a verdict that an interval alone gives."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +92,6 @@ class Finding:
     """Module of ``harness.gates`` that judged."""
     verdict: Verdict
     cause: Cause
-    """Why, as one of a few words for programs."""
     reason: str
     """One sentence that a person can check against the numbers."""
     bound: str

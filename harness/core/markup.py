@@ -25,7 +25,6 @@ BLOCKS = frozenset([
     *("listing", "main", "menu", "nav", "ol", "optgroup", "option", "p", "plaintext", "pre"),
     *("search", "section", "select", "summary", "table", "textarea", "title", "tr", "ul", "xmp"),
 ])
-"""Elements that stand apart from what is beside them."""
 BREAKS = {"br": "\n", **dict.fromkeys(("td", "th", "button", "input", "img", "object"), " ")}
 """What elements within a block put between words."""
 AS_TYPED = frozenset({"listing", "plaintext", "pre", "textarea", "xmp"})
@@ -43,11 +42,7 @@ def words(page: str) -> str:
 
 
 def paragraphs(page: str) -> str:
-    """Return the same in paragraphs: a blank line between blocks, and the lines of ``pre``.
-
-    A reading in ruby follows the word that it is of. What is nested deeper than ``MOST_OPEN``
-    elements ends the page.
-    """
+    """Return the same in paragraphs; what is nested beyond ``MOST_OPEN`` elements ends the page."""
     read = _Text()
     parser = etree.HTMLParser(target=read, encoding="utf-8", huge_tree=True)
     data = f"<body>{page}".encode("utf-8", "replace")
@@ -104,11 +99,9 @@ class _Text:
 BEGIN = b"From "
 """What the line before a mail in an mbox file begins with."""
 MAX_HEADER = 1 << 16
-"""Characters of a header that are read."""
 NO_CHARSETS = frozenset({"punycode", "idna", "undefined", "unicode-escape", "raw-unicode-escape"})
 """Python's codecs that are not charsets; two of them take time quadratic in the length."""
 WIDER = {"gbk": "gb18030", "iso2022_jp": "iso2022_jp_ext"}
-"""Codecs by those that they are a part of."""
 NO_LABEL = "us-ascii"
 HEAD_BYTES = 2_048
 """Bytes within which a page says its charset where its mail does not."""
@@ -123,11 +116,7 @@ _EIGHT_BITS = re.compile(rb"((?:[\xa1-\xfe]{2})+)|\x8e([\xa1-\xdf])")
 
 
 def begins(line: bytes, after: bytes, first: bytes, *, blank: bool) -> bool:
-    """Return whether a line ``From `` begins a mail, by the line after it; in a text it does not.
-
-    ``first`` is the first such line of the file: where it has no date, none needs one, but a blank
-    line before it.
-    """
+    """Return whether a line ``From `` begins a mail; where the ``first`` has a date, all do."""
     dated = bool(ENVELOPE.match(line)) if ENVELOPE.match(first) else blank
     return dated and _FIELD.match(after) is not None
 
@@ -186,10 +175,7 @@ def moment(text: str, problems: list[str]) -> int | None:
 
 
 def texts(mail: Message, problems: list[str]) -> list[str]:
-    """Return the texts of a mail without its attachments, in their order.
-
-    Of alternatives the plain one is taken, else the last one that has any text.
-    """
+    """Return the texts of a mail without attachments; of alternatives, plain or else the last."""
     if not mail.is_multipart():
         return _leaf(mail, problems)
     parts = [part for part in mail.get_payload() if isinstance(part, Message)]

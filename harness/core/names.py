@@ -77,9 +77,7 @@ def _without(fault_of: Callable[[str], str], what: str) -> AfterValidator:
 
 
 Name = Annotated[str, _without(fault, "a name")]
-"""A name, in a file that pydantic reads."""
 Label = Annotated[str, _without(_label_fault, "a line of text")]
-"""A line for people, in such a file."""
 
 
 Clocked = Literal["race", "race begun", "race resumed", "load"]
@@ -102,7 +100,6 @@ class ExperimentInputs(_Kept):
     inventory: Sha256
     """Of ``harness.corpus.prepared``, which is kept beside the log."""
     runs: dict[str, Sha256]
-    """By arm."""
     shown: dict[str, Sha256] = Field(default_factory=dict)
     """Digest of each arm's rankings, by arm: independent of the arm's name."""
     manifests: dict[str, Sha256] = Field(default_factory=dict)
@@ -144,7 +141,6 @@ class Experiment(_Kept):
     """``decide`` judges by another policy and leaves no decision."""
     at: Moment
     policy: str
-    """Name of the policy; empty if nothing was judged."""
     inputs: ExperimentInputs
     steps: tuple[Looked, ...]
     decision: Sha256 | None

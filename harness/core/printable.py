@@ -40,10 +40,7 @@ def one_line(text: str, limit: int | None = None) -> str:
 
 
 def between(text: str, limit: int) -> str:
-    """Make ``text`` a line for a terminal, and leave out its middle where it is longer.
-
-    What no terminal shows, such as a line separator, stands there by its number.
-    """
+    """Make ``text`` a line for a terminal, and leave out its middle where it is longer."""
     line = printable(text).replace("\n", " ")
     line = "".join(one if one.isprintable() else f"⟨U+{ord(one):04X}⟩" for one in line)
     if len(line) <= limit:
@@ -60,11 +57,7 @@ def json_text(value: object) -> str:
 
 
 def many(count: int, one: str) -> str:
-    """Write a number and what it counts, named by ``one`` for one thing, with its verb or without.
-
-    The plural is regular: ``judged query was`` becomes ``judged queries were``. A verb may stand
-    alone.
-    """
+    """Write a number and what it counts: ``judged query was`` becomes ``judged queries were``."""
     return f"{count} {one if count == 1 else _plural(one)}"
 
 

@@ -18,10 +18,7 @@ MINUTE_S = 60
 
 @contextmanager
 def progress(doing: str, total: int) -> Iterator[Callable[[int], object]]:
-    """Show how far ``doing`` is; the block is given a function that is told each advance.
-
-    The function may be called by several threads at once.
-    """
+    """Show how far ``doing`` is; any thread may tell the function of the block of an advance."""
     from rich.console import Console  # work that is quickly done does not wait for it
 
     console = Console(stderr=True)

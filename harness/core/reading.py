@@ -29,24 +29,18 @@ MAX_FILE_BYTES = 64 << 20
 MAX_UNPACKED = 200
 """Times its own size that a packed file may have; text has five to twenty."""
 UNPACKED_ANYWAY = 64 << 20
-"""Bytes that any packed file may have."""
 READ = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
 """How a file is opened: a pipe without a writer is not waited for."""
 BLOCK = 512
-"""Bytes of a block, as a file system counts them."""
 BYTE_ORDER_MARK = "\ufeff"
 _WIDE = {codecs.BOM_UTF32_LE: "UTF-32", codecs.BOM_UTF32_BE: "UTF-32",
          codecs.BOM_UTF16_LE: "UTF-16", codecs.BOM_UTF16_BE: "UTF-16"}  # fmt: skip
 _MARKS = tuple(_WIDE)
 _PACKED = b"\x1f\x8b"
-"""How a file of gzip begins."""
 
 
 class Malformed(ValueError):
-    """A file or a text is not what it should be.
-
-    ``line`` is that of its first fault, and ``path`` the file, where they are known.
-    """
+    """A file or text is not what it should be; ``line`` is that of its first fault, where known."""
 
     path: Path | None = None
 
@@ -84,11 +78,7 @@ def whole(path: Path, *, most: int = MAX_FILE_BYTES) -> bytes:
 
 
 def whole_below(folder: Path, path: PurePath, *, most: int = MAX_FILE_BYTES) -> bytes:
-    """Read a file that a listing of ``folder`` named, of at most ``most`` bytes.
-
-    No link below the folder is followed: what took the place of a file or a folder since they were
-    listed is not followed.
-    """
+    """Read a file that a listing of ``folder`` named; no link below the folder is followed."""
     above = os.open(folder, READ | os.O_DIRECTORY)
     try:
         for part in path.parts[:-1]:
@@ -109,11 +99,7 @@ def text_of(path: Path, *, most: int = MAX_FILE_BYTES) -> str:
 
 
 def numbered(path: Path) -> Iterator[tuple[int, str]]:
-    """Yield line number (from 1) and text of each line that is not blank.
-
-    Lines end at a line feed and nowhere else: a text may hold any other Unicode. A name that
-    ends with ``.gz`` is unpacked on the way.
-    """
+    """Yield line number (from 1) and text of each line that is not blank; ``.gz`` is unpacked."""
     for number, raw in raw_lines(path):
         try:
             line = _decoded(raw).rstrip("\r\n")

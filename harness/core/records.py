@@ -8,7 +8,6 @@ from harness.core.errors import DatasetError
 
 Scalar = str | int | float | bool | None
 FIELDS = ("title", "text")
-"""Searched fields of a document."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +27,6 @@ class Drawn(NamedTuple):
     inclusion: float
     """Probability of being in the sample, above 0 and at most 1."""
     requests: int
-    """Requests of the log with this query."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,7 +48,6 @@ class Conditions(NamedTuple):
     """Conditions of every query of a run."""
 
     k: int
-    """Hits requested."""
     time_limit_s: float
     """After which an answer counts as a timeout."""
 
@@ -77,7 +76,6 @@ class Run:
     served_by: tuple[str, ...]
     """Fingerprint of the engine that answered each query; empty without an answer."""
     errors: tuple[str, ...]
-    """Exception of each query, empty without one."""
     duplicates: NDArray[np.int32]
     """Shape (queries,): how many hits repeated a document; they were taken out."""
     conditions: Conditions | None = None
@@ -193,7 +191,9 @@ class Run:
 
     def hits(self, query_id: str, k: int | None = None) -> tuple[Hit, ...]:
         """Hits of one query, best first, at most ``k``."""
-        row = self.positions[query_id]
+        return self._hits(self.positions[query_id], k)
+
+    def _hits(self, row: int, k: int | None = None) -> tuple[Hit, ...]:
         low, high = int(self.offsets[row]), int(self.offsets[row + 1])
         high = high if k is None else min(high, low + k)
         return tuple(
@@ -209,14 +209,9 @@ class Run:
     def rows(self) -> Iterator[Row]:
         """Yield the queries in order, with their hits."""
         for at, query_id in enumerate(self.query_ids):
-            low, high = int(self.offsets[at]), int(self.offsets[at + 1])
-            hits = tuple(
-                Hit(self.vocabulary[self.docs[i]], float(self.score[i]), float(self.raw_score[i]))
-                for i in range(low, high)
-            )
-            status = Status(self.status[at])
-            found = int(self.duplicates[at])
-            yield Row(query_id, status, hits, self.served_by[at], self.errors[at], found)
+            status, found = Status(self.status[at]), int(self.duplicates[at])
+            who, error = self.served_by[at], self.errors[at]
+            yield Row(query_id, status, self._hits(at), who, error, found)
 
     def count(self, status: Status) -> int:
         """Count the queries with this status."""

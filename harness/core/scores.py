@@ -50,7 +50,6 @@ class Dependence:
     clusters: int
     """Number of clusters, including those of one query."""
     largest: int
-    """Queries of the largest cluster."""
     design_effect: float
     """Variance of the mean, over its variance if queries were independent."""
 
@@ -77,7 +76,6 @@ class Scores:
     values: NDArray[np.float64]
     """Shape (queries,), finite."""
     undefined: Mapping[str, tuple[str, ...]]
-    """Query ids without a value, by reason."""
 
     @property
     def mean(self) -> float | None:

@@ -16,11 +16,9 @@ from harness.core.reading import numbered, text_of
 
 T = TypeVar("T")
 WRONG = (OSError, ValueError, KeyError, TypeError, AttributeError, IndexError)
-"""What a reader raises where a file is not of its kind."""
 
 
 FORMAT = {("format",), ("schema_version",)}
-"""Keys that name the format of a file."""
 OTHER = "Read it with the version that wrote it, and let this one begin a new file"
 
 
@@ -31,11 +29,7 @@ class StrictModel(BaseModel):
 
 
 class Artifact(Generic[T]):
-    """One kind of file.
-
-    A process reads each content once, and does not read what it wrote. What is given is shared, so
-    no caller may change it. The last ``keep`` values are kept.
-    """
+    """One kind of file; the last ``keep`` contents are read once and shared, never changed."""
 
     def __init__(
         self,
@@ -132,10 +126,7 @@ class Journal(Generic[T]):
 
 
 class JsonLines(Journal[T]):
-    """A journal of JSON records of a type that pydantic knows.
-
-    ``dump`` writes what pydantic made plain; without it pydantic writes, with no spaces.
-    """
+    """A journal of JSON records of a type that pydantic knows; ``dump`` writes them otherwise."""
 
     def __init__(
         self,

@@ -23,7 +23,6 @@ from harness.core.scores import BY_TEXT, Clustering
 from harness.core.store import Artifact, Json
 
 VERSION = 1
-"""Raised where two texts may become one wording, or two."""
 WORD = re.compile(r"\w+")
 TOKEN = re.compile(r"\w+(?:[._]+\w+)*[+#]*")
 """A word, or a name with its inner points: ``json.loads``, ``C++``, ``3.5``."""
@@ -55,7 +54,6 @@ SPELLINGS = (
     (re.compile(r"^(cent|theat|met|fib|lit)re(?=$|s$)"), r"\1er"),
     (re.compile(r"^grey"), "gray"),
 )
-"""British and American spellings, written in one way."""
 
 
 class Wording(NamedTuple):
@@ -219,11 +217,7 @@ def _stars_of_pairs(
 
 
 def _leaders(needs: Sequence[_Need], near: dict[int, set[int]]) -> list[int]:
-    """Return the place of the leader of each need, its own where it opens a cluster.
-
-    Only leaders are looked up, by a rare relevant document together with a rare word that two
-    queries like each other must share (prefix filter: Chaudhuri, Ganti and Kaushik, ICDE 2006).
-    """
+    """Return the place of each need's leader (prefix filter: Chaudhuri et al., ICDE 2006)."""
     documents = Counter(doc for need in needs for docs in need.judged for doc in docs)
     words = Counter(word for need in needs if need.judged for word in need.wording.words)
     known: dict[Key, list[int]] = {}
@@ -284,7 +278,6 @@ LEAST_COSINE = 0.85
 """Cosine, rounded, from which on two queries are alike; docs/decisions/0018 has the evidence."""
 DIGITS = 2
 ROWS = 1_024
-"""Queries that are compared with all others at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -346,15 +339,14 @@ def near_duplicates(
 ) -> Groups:
     """Group the queries that have no intent; those alike in no group are left out."""
     unnamed = [query for query in queries if query.intent is None]
-    found: dict[int, list[str]] = {}
-    for query, first in zip(unnamed, _stars_of_clusters(unnamed, qrels, similar), strict=True):
-        found.setdefault(first, []).append(query.query_id)
-    return [ids for ids in found.values() if len(ids) > 1]
+    alike = _alike(unnamed, qrels, similar)
+    return [[query.query_id for query in star] for star in alike if len(star) > 1]
 
 
-def _stars_of_clusters(
+def _alike(
     queries: Sequence[Query], qrels: Qrels | None, similar: Similar
-) -> list[int]:
+) -> Iterable[list[Query]]:
+    """Group queries by their texts, relevant documents and cosines."""
     grades = qrels.grades if qrels else {}
     judged = [
         frozenset(doc for doc, grade in grades.get(query.query_id, {}).items() if grade > 0)
@@ -362,28 +354,22 @@ def _stars_of_clusters(
     ]
     place = {query.query_id: at for at, query in enumerate(queries)}
     pairs = [(place[a], place[b]) for a, b, _ in similar.pairs if a in place and b in place]
-    found = stars([query.text for query in queries], judged, pairs)
-    return [int(first) for first in found]
+    found: dict[int, list[Query]] = {}
+    firsts = stars([query.text for query in queries], judged, pairs).tolist()
+    for query, first in zip(queries, firsts, strict=True):
+        found.setdefault(first, []).append(query)
+    return found.values()
 
 
 def parted(
     queries: Iterable[Query], qrels: Qrels | None = None, similar: Similar = NONE
 ) -> Sequence[str]:
     """Name the queries with an intent that are one need with one of another cluster."""
-    known = list(queries)
+    known, found = list(queries), set[str]()
     cluster = of_queries(known, near_duplicates(known, qrels, similar))
-    alike: dict[int, list[Query]] = {}
-    for query, first in zip(known, _stars_of_clusters(known, qrels, similar), strict=True):
-        alike.setdefault(first, []).append(query)
-    clusters = {
-        first: {cluster.get(q.query_id, q.query_id) for q in star} for first, star in alike.items()
-    }
-    found = {
-        query.query_id
-        for first, star in alike.items()
-        for query in star
-        if query.intent is not None and len(clusters[first]) > 1
-    }
+    for star in _alike(known, qrels, similar):
+        if len({cluster.get(query.query_id, query.query_id) for query in star}) > 1:
+            found.update(query.query_id for query in star if query.intent is not None)
     return [query.query_id for query in known if query.query_id in found]
 
 

@@ -1,4 +1,4 @@
-"""Formats of other tools: Quepid, rank_eval, learning to rank, OpenSearch."""
+"""Formats of other tools: Quepid, rank_eval, OpenSearch, ir_datasets."""
 
 import csv
 import io
@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from harness.core.errors import BadFile, DatasetError, UnknownName
 from harness.core.files import json_text, replacing, write_text
@@ -98,60 +98,6 @@ def rows_of(qrels: Qrels, queries: Sequence[Query]) -> list[tuple[Query, list[tu
     ]
 
 
-HEAD = re.compile(r"#\s*qid:(\S+):\s*(.*\S)\s*", re.ASCII)
-WEIGHTED = re.compile(r"(.*\S)\s*\*\s*[0-9]+(?:\.[0-9]+)?", re.ASCII)
-ROW = re.compile(
-    r"\s*+(\S++)\s++qid:(\S++)\s++(?:[^#\s]\S*+\s++)*+#\s*+(\S++)(?:\s++(.*\S))?\s*+", re.ASCII
-)
-
-
-def read_ltr(path: Path) -> Ratings:
-    """Read grades; the text of a query is in the head, else it follows each document.
-
-    Values of features are passed over, and so are the weights of queries that hello-ltr writes
-    behind the texts (``kettle*1``).
-    """
-    collector = Collector(path)
-    heads: dict[str, tuple[int, str]] = {}
-    texts: dict[str, str] | None = None
-    for number, line in numbered(path):
-        if head := HEAD.fullmatch(line):
-            heads[head[1]] = number, head[2]
-        elif not line.lstrip().startswith("#"):
-            row = ROW.fullmatch(line)
-            if row is None:
-                problem = "the line is not: grade qid:ID # document"
-                raise BadFile(path, problem, "Complete the line, or export again.", number)
-            grade, qid, doc_id, rest = row.groups()
-            texts = _without_weights(path, heads) if texts is None else texts
-            query_id = collector.add_query(texts.get(qid, rest or ""), number, qid)
-            collector.add_grade(query_id, doc_id, grade, number)
-    return collector.done()
-
-
-def _without_weights(path: Path, heads: Mapping[str, tuple[int, str]]) -> dict[str, str]:
-    """Return the texts of the head by query, without weights."""
-    found = {qid: WEIGHTED.fullmatch(said) for qid, (_, said) in heads.items()}
-    weighted = [qid for qid, match in found.items() if match]
-    if weighted and len(weighted) < len(heads):
-        number, said = heads[weighted[0]]
-        problem = f"the text {said!r} ends as a weight does, and other texts do not"
-        raise BadFile(path, problem, "Give each text a weight (TEXT*1), or none.", number)
-    return {qid: match[1] if (match := found[qid]) else said for qid, (_, said) in heads.items()}
-
-
-def text_ltr(queries: Sequence[Query], qrels: Qrels) -> str:
-    """Write the texts as a head, and below it a line a judgement."""
-    found = rows_of(qrels, queries)
-    head = [f"# qid:{query.query_id}: {' '.join(query.text.split())}\n" for query, _ in found]
-    rows = [
-        f"{grade} qid:{query.query_id} # {doc_id}\n"
-        for query, judged in found
-        for doc_id, grade in judged
-    ]
-    return "".join((*head, "#\n", *rows))
-
-
 NAMES = {
     "query": frozenset({"query", "querytext"}),
     "docid": frozenset({"docid"}),
@@ -159,7 +105,6 @@ NAMES = {
 }
 """Columns, and what a detailed export and older ones call them."""
 LONGEST = 1 << 17
-"""Characters of a row whose quote is still open."""
 BREAK = re.compile(r"[\r\n]+")
 
 
@@ -374,41 +319,18 @@ class Data:
     qrels: Qrels
 
 
-class Rated(NamedTuple):
-    """A format that holds ratings alone, in one file."""
-
-    file: str
-    text: Callable[[Data], str]
-    read: Callable[[Path, str], Ratings]
-    """Reads a file; the text is the key of a query's text, where one is named."""
+def _quepid(to: Path, data: Data) -> None:
+    write_text(to / "ratings.csv", text_quepid(_distinct(data), data.qrels))
 
 
-RATED: Mapping[str, Rated] = {
-    "quepid": Rated(
-        "ratings.csv",
-        lambda data: text_quepid(_distinct(data), data.qrels),
-        lambda path, _: read_quepid(path),
-    ),
-    "rank-eval": Rated(
-        "rank_eval.json",
-        lambda data: text_rank_eval(data.queries, data.qrels, data.name.lower()),
-        read_rank_eval,
-    ),
-    "opensearch": Rated(
-        "judgments.json",
-        lambda data: text_opensearch(_distinct(data), data.qrels, data.name),
-        lambda path, _: read_opensearch(path),
-    ),
-    "ltr": Rated(
-        "judgements.txt",
-        lambda data: text_ltr(data.queries, data.qrels),
-        lambda path, _: read_ltr(path),
-    ),
-}
+def _rank_eval(to: Path, data: Data) -> None:
+    text = text_rank_eval(data.queries, data.qrels, data.name.lower())
+    write_text(to / "rank_eval.json", text)
 
 
-def _rated(name: str) -> Callable[[Path, Data], None]:
-    return lambda to, data: write_text(to / RATED[name].file, RATED[name].text(data))
+def _opensearch(to: Path, data: Data) -> None:
+    text = text_opensearch(_distinct(data), data.qrels, data.name)
+    write_text(to / "judgments.json", text)
 
 
 def _trec(to: Path, data: Data) -> None:
@@ -435,19 +357,27 @@ def _ir_datasets(to: Path, data: Data) -> None:
     trec.write_qrels(to / "qrels.trec", data.qrels)
 
 
+READ: Mapping[str, Callable[[Path, str], Ratings]] = {
+    "quepid": lambda path, _: read_quepid(path),
+    "rank-eval": read_rank_eval,
+    "opensearch": lambda path, _: read_opensearch(path),
+}
+"""By format; the text is the key of a query's text, where one is named."""
 WRITE: Mapping[str, Callable[[Path, Data], None]] = {
     "beir": _beir,
     "trec": _trec,
     "ir-datasets": _ir_datasets,
-    **{name: _rated(name) for name in RATED},
+    "quepid": _quepid,
+    "rank-eval": _rank_eval,
+    "opensearch": _opensearch,
 }
 
 
 def reader(name: str) -> Callable[[Path, str], Ratings]:
     """Return what reads the ratings of a format."""
-    if name not in RATED:
-        raise UnknownName("format of ratings", name, RATED)
-    return RATED[name].read
+    if name not in READ:
+        raise UnknownName("format of ratings", name, READ)
+    return READ[name]
 
 
 def writer(name: str) -> Callable[[Path, Data], None]:

@@ -41,7 +41,6 @@ class Label(StrictModel):
     grade: Annotated[int, BeforeValidator(_whole)]
     kind: Kind
     by: Name
-    """Name of the judge or of the person."""
     model: str = ""
     """Model that answered; empty for a person."""
     template: str = ""
@@ -51,7 +50,6 @@ class Label(StrictModel):
     cost: Annotated[float, Field(ge=0)] = 0.0
     """What it cost, in the currency of the prices."""
     note: str = ""
-    """What the judge said of its grade."""
 
 
 LABELS: Journal[Label] = JsonLines(
@@ -119,7 +117,6 @@ GUIDELINES = "guidelines.md"
 
 
 TITLE, SNIPPET = 200, 600
-"""Longest texts of a document that are shown, in characters."""
 
 
 class JudgingPair(StrictModel):
@@ -203,18 +200,13 @@ def begin(path: Path, pool: Pool, more: Mapping[Path, str] = MappingProxyType({}
 
 def put(change: FileChange, path: Path, pool: Pool) -> None:
     """Change a pool together with what lies beside it."""
-    change.write(texts_path(path), texts_of(pool))
+    change.write(texts_path(path), PAIRS.text(pool.pairs))
     change.write(path, grades_of(pool))
 
 
 def write_grades(path: Path, pool: Pool) -> None:
     """Write the pool itself."""
     write_text(path, grades_of(pool), durable=True)
-
-
-def texts_of(pool: Pool) -> str:
-    """Return the file beside a pool."""
-    return PAIRS.text(pool.pairs)
 
 
 def grades_of(pool: Pool) -> str:

@@ -1,10 +1,10 @@
 """Prepared data: the one form in which every later stage reads a dataset."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, NamedTuple, Self
+from typing import Annotated, Self
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -60,7 +60,6 @@ DIGITS = 16
 SOME = 3
 Short = Annotated[str, Field(pattern=f"^[0-9a-f]{{{DIGITS}}}$")]
 Judged = Annotated[tuple[int, Short], Field(strict=False)]
-"""How many judgements a query has, and their digest."""
 
 
 class Inventory(BaseModel):
@@ -92,66 +91,40 @@ class Inventory(BaseModel):
         return sum(count for count, _ in self.judgements.values())
 
 
-class IdChanges(NamedTuple):
-    """Ids of what was added, removed and changed, each in byte order."""
-
-    added: tuple[str, ...]
-    removed: tuple[str, ...]
-    changed: tuple[str, ...]
+REMOVED, ADDED, OTHER = "removed", "added", "changed"
+LOST, GAINED, REJUDGED = (
+    "without judgements that had some", "with judgements that had none", "with other judgements",
+)  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class InventoryChanges:
-    """What is other in one inventory than in an earlier one."""
-
-    queries: IdChanges
-    judgements: IdChanges
-    """Queries whose judgements are new, are gone, or are others."""
-    judged: tuple[int, int]
-
-    def __bool__(self) -> bool:
-        """Return whether anything changed."""
-        return any((*self.queries, *self.judgements))
-
-    @property
-    def said(self) -> tuple[str, ...]:
-        """List each change, with its number and the first few ids."""
-        found = [
-            f"{counted(len(ids), 'query')} {what} ({_some(ids)})"
-            for ids, what in (
-                (self.queries.removed, "removed"),
-                (self.queries.added, "added"),
-                (self.queries.changed, "changed"),
-                (self.judgements.removed, "without judgements that had some"),
-                (self.judgements.added, "with judgements that had none"),
-                (self.judgements.changed, "with other judgements"),
-            )
-            if ids
-        ]
-        if any(self.judgements):
-            found.append("{:,} judgements, {:,} before".format(*reversed(self.judged)))
-        return tuple(found)
+def changes(before: Inventory, after: Inventory) -> tuple[str, ...]:
+    """List what is other in ``after``, each with its number and the first few ids."""
+    found = [
+        *_moved(before.queries, after.queries, (REMOVED, ADDED, OTHER)),
+        *(judged := _moved(before.judgements, after.judgements, (LOST, GAINED, REJUDGED))),
+    ]
+    if judged:
+        found.append(f"{after.judged:,} judgements, {before.judged:,} before")
+    return tuple(found)
 
 
-def changes(before: Inventory, after: Inventory) -> InventoryChanges:
-    """Compare two inventories, item by item."""
-    return InventoryChanges(
-        _moved(before.queries, after.queries),
-        _moved(before.judgements, after.judgements),
-        (before.judged, after.judged),
-    )
-
-
-def _moved(before: Mapping[str, object], after: Mapping[str, object]) -> IdChanges:
+def _moved(
+    before: Mapping[str, object], after: Mapping[str, object], words: tuple[str, str, str]
+) -> list[str]:
     both = before.keys() & after.keys()
-    return IdChanges(
-        tuple(sorted(after.keys() - before.keys())),
-        tuple(sorted(before.keys() - after.keys())),
-        tuple(sorted(item for item in both if before[item] != after[item])),
+    kinds = (
+        before.keys() - after.keys(),
+        after.keys() - before.keys(),
+        {item for item in both if before[item] != after[item]},
     )
+    return [
+        f"{counted(len(ids), 'query')} {what} ({_some(sorted(ids))})"
+        for ids, what in zip(kinds, words, strict=True)
+        if ids
+    ]
 
 
-def _some(ids: tuple[str, ...]) -> str:
+def _some(ids: Sequence[str]) -> str:
     return ", ".join(ids[:SOME]) + (", ..." if len(ids) > SOME else "")
 
 

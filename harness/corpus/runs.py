@@ -21,7 +21,6 @@ from harness.core.store import Artifact, Json
 MAX_UNPACKED = 1_000
 """Times its own size that the values of a file may take; of a column they are often equal."""
 UNPACKED_ANYWAY = 256 << 20
-"""Bytes that the values of any file may take."""
 VALUE_BYTES = 8
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -30,10 +29,7 @@ T = TypeVar("T")
 def table_of(
     path: Path, wanted: pa.Schema, nullable: Container[str] = (), *, coded: bool = False
 ) -> pa.Table:
-    """Return all columns of the file, and its metadata in the schema.
-
-    Where it is ``coded``, texts are read as dictionaries: one that comes again is kept once.
-    """
+    """Return all columns and metadata of a file; texts are dictionaries where ``coded``."""
     with _opened(path, wanted) as file:
         groups = range(file.num_row_groups)
         _check_size(path, file.metadata, groups)
@@ -56,10 +52,7 @@ def row_groups(path: Path, wanted: pa.Schema) -> Iterator[pa.Table]:
 
 @contextmanager
 def _opened(path: Path, wanted: pa.Schema) -> Iterator[pq.ParquetFile]:
-    """Open a file that has the wanted columns, each once and of its type; texts are dictionaries.
-
-    So a text that comes again is kept once, however often it does.
-    """
+    """Open a file that has the wanted columns, each once and of its type."""
     with naming(path), opened(path) as file:
         try:
             about = pq.read_metadata(file)
@@ -145,10 +138,7 @@ def releasing(load: Callable[P, T]) -> Callable[P, T]:
 
 
 def numbers(column: pa.ChunkedArray | pa.Array) -> NDArray[Any]:
-    """Return the numbers of a column that has one in each row.
-
-    ``to_numpy`` gives the same, but imports pandas for it.
-    """
+    """Return the numbers of a full column; ``to_numpy`` would import pandas for it."""
     whole = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
     return np.from_dlpack(whole)
 
@@ -268,7 +258,6 @@ def _flat(table: pa.Table, name: str) -> np.ndarray[tuple[int], np.dtype[np.floa
 
 
 Key = tuple[str, ...]
-"""What the scores are of: an arm, or a control and a candidate."""
 ScoreTable = Mapping[Key, Mapping[str, Scores]]
 ARM, PAIR = ("arm",), ("control", "candidate")
 
@@ -361,16 +350,6 @@ def score_file(key_names: Key) -> Artifact[ScoreTable]:
     """Declare a table of scores; undefined values are null and carry their reason."""
     codec = partial(_scores_in, key_names), partial(_scores_bytes, key_names)
     return Artifact("a score table", *codec, remedy="Run again: dvc repro", keep=2)
-
-
-def write_scores(path: Path, key_names: Sequence[str], scores: ScoreTable) -> None:
-    """Write scores by key and measure; undefined values are null and carry their reason."""
-    score_file(tuple(key_names)).write(path, scores)
-
-
-def read_scores(path: Path, key_names: Sequence[str]) -> dict[Key, dict[str, Scores]]:
-    """Read what ``write_scores`` wrote."""
-    return {key: {**found} for key, found in score_file(tuple(key_names)).read(path).items()}
 
 
 ARM_SCORES, PAIR_SCORES = score_file(ARM), score_file(PAIR)

@@ -20,7 +20,6 @@ from harness.corpus import cells
 SPACES = " \t\n\r\v\f"
 """What separates the fields of a TREC line, and so may not be in an id."""
 UNCARRIED = SPACES + "\0"
-"""What no id may hold."""
 _UNCARRIED = frozenset(UNCARRIED)
 
 LEFT_OUT = "left_out.txt"
@@ -50,10 +49,7 @@ LABEL = {"num": re.compile(r"Number:", re.IGNORECASE), "title": re.compile(r"Top
 
 
 def tagged(path: Path) -> tuple[Query, ...]:
-    """Read ``<top> <num> Number: 301 <title> words ... </top>`` blocks; the title is the query.
-
-    A field runs to the next tag. Description and narrative are passed over.
-    """
+    """Read ``<top> <num> Number: 301 <title> words ... </top>`` blocks; the title is the query."""
     return _collect(path, _blocks(path))
 
 
@@ -135,7 +131,6 @@ BETWEEN_FIELDS = re.compile(f"[{SPACES}]+")
 _NUMBER = re.compile(r"[+-]?(?:[0-9]++(?:\.[0-9]*+)?|\.[0-9]++)(?:[eE][+-]?[0-9]++)?", re.ASCII)
 """A score as C reads it: ``float`` would also take ``1_000`` and digits of other scripts."""
 UNFILLED = "?"
-"""The grade of a pair that was put into a pool and not judged yet."""
 
 
 class MissingQuery(StrEnum):
@@ -286,7 +281,6 @@ def collect(path: Path, found: Iterable[tuple[int, Judgement]]) -> Qrels:
 
 
 _whole = lru_cache(maxsize=1 << 10)(cells.whole)
-"""A file has few grades, and each of them often."""
 
 
 def grade(path: Path, number: int, text: str) -> int:

@@ -77,7 +77,6 @@ class TuningRecord(_Kept):
     settings: dict[str, Scalar]
     candidates: int
     failed: dict[str, str]
-    """Candidates that failed at a query, and how."""
     given: float
     """Mean over collections of the arm as it was given."""
     apparent: float
@@ -105,7 +104,6 @@ class Leak(NamedTuple):
     seen: int
     judged: int
     collections: tuple[str, ...]
-    """What the arm was tuned on: data set and split."""
 
     @property
     def said(self) -> str:

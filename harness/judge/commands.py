@@ -20,7 +20,7 @@ from harness.core.printable import many
 if TYPE_CHECKING:
     from harness.core.scores import Estimate
     from harness.corpus.judgements import Pool
-    from harness.judge.judge import AssistedDifference, Judging
+    from harness.judge.judge import AssistedDifference
     from harness.judge.panel import RaterAgreement
 
 
@@ -227,15 +227,17 @@ def labels(
     --candidate tantivy --measure P@10 --margin 0.02
     """
     from harness.core.names import labelled
-    from harness.judge.judge import Judging, difference
-    from harness.judge.pool import take_sample
+    from harness.judge.judge import difference
+    from harness.judge.pool import Compared, take_sample
 
     if machine is not None:
         if margin is None or not (control and candidate and measure):
             raise HarnessError("--machine asks for --control, --candidate, --measure and --margin")
-        judging = Judging(control, candidate, measure, file, machine, margin)
-        found = difference(of.layout(), judging, Project.here().params.score.inference())
-        return Result(said(*_assisted(found, judging)).doc, CODES[found.verdict.value])
+        compared = Compared(control, candidate, measure)
+        inference = Project.here().params.score.inference()
+        found = difference(of.layout(), compared, file, machine, margin, inference)
+        lines = _assisted(found, measure, margin)
+        return Result(said(*lines).doc, CODES[found.verdict.value])
     if not by:
         raise HarnessError("say who judged: --by NAME, or --by machine:NAME; it is kept")
     labelled("who judged", by)
@@ -246,7 +248,7 @@ def labels(
     )
 
 
-def _assisted(found: AssistedDifference, judging: Judging) -> Iterator[str]:
+def _assisted(found: AssistedDifference, measure: str, margin: float) -> Iterator[str]:
     from harness.gates.base.rules import signed
 
     alike = found.agreement
@@ -258,13 +260,13 @@ def _assisted(found: AssistedDifference, judging: Judging) -> Iterator[str]:
         name = "no grade" if grade is None else f"grade {grade}"
         words = "none judged by people" if share is None else f"{share:.0%} relevant to people"
         yield f"  {name} of the machine: {words}"
-    measure, human = judging.measure, signed(found.found.human)
+    human = signed(found.found.human)
     yield (
         f"{measure}, with the machine: {signed(found.found.assisted)},"
         f" n = {many(found.queries, 'query')}; it describes and decides nothing"
     )
     yield f"{measure}, people alone: {human}, n = {many(found.judged, 'query')}"
-    yield f"{found.verdict.name}: {human}, allowed loss {judging.margin:g}"
+    yield f"{found.verdict.name}: {human}, allowed loss {margin:g}"
 
 
 Files = Annotated[

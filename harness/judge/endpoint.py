@@ -25,7 +25,6 @@ from harness_engines.stacks.http.connection import seconds
 CLOSE = 0.05
 """How far from 1 the probabilities may add up; models round them."""
 QUOTED = 120
-"""Characters of an answer, or of what it says of a grade, that are repeated."""
 NOTE = 500
 FENCE = re.compile(
     r"^[ \t]*(?:```|~~~)[^\n`]*\n(.*?)\n[ \t]*(?:```|~~~)[ \t]*$", re.DOTALL | re.MULTILINE
@@ -143,11 +142,9 @@ def _probabilities(found: object, scale: Sequence[int]) -> tuple[float, ...]:
 URL, KEY = "OPENAI_BASE_URL", "OPENAI_API_KEY"
 LOCAL = {"127.0.0.1", "::1", "localhost"}
 MAX_BYTES = 4 << 20
-"""Of an answer."""
 PASSING = frozenset({408, 409, 425, 429, 500, 502, 503, 504})
 """Statuses after which the same request may succeed."""
 LETTERS_A_TOKEN = 4
-"""About, in English text."""
 MILLION = 1_000_000
 
 

@@ -19,7 +19,6 @@ from harness.core.scores import Estimate, codes
 from harness.corpus import card, judgements, trec
 from harness.corpus.card import DatasetCard
 from harness.corpus.judgements import Overtaken, Pool
-from harness.corpus.prepared import Prepared
 from harness.gates.base.rules import TOUCH
 from harness.judge.pool import Compared, following, read_runs
 from harness.measures.name import parse
@@ -30,7 +29,6 @@ from harness.stats.raters import kappa
 
 SKIP, BACK, QUIT = "s", "u", "q"
 HIGHEST_KEY = 9
-"""Grades are given by one key."""
 
 Show = Callable[[Pool, int, str], None]
 """Shows the pair at a place, and a word on the key before, empty where that was understood."""
@@ -164,19 +162,6 @@ MEASURE = "P"
 
 
 @dataclass(frozen=True, slots=True)
-class Judging:
-    """What is compared, and by whom it was judged."""
-
-    control: str
-    candidate: str
-    measure: str
-    """``P@k``: a document adds to the difference whatever the others are."""
-    human: Path
-    machine: Path
-    margin: float
-
-
-@dataclass(frozen=True, slots=True)
 class AssistedDifference:
     """What the judgements say."""
 
@@ -187,39 +172,43 @@ class AssistedDifference:
     """Grade of the machine by its code; None for documents that it did not judge."""
     queries: int
     judged: int
-    """Queries that people judged."""
     verdict: Verdict
     """Of "the candidate loses less than the margin", by the judgements of people alone."""
 
 
-def difference(layout: Layout, judging: Judging, inference: Inference) -> AssistedDifference:
+def difference(  # noqa: PLR0917  all of it is needed
+    layout: Layout,
+    compared: Compared,
+    human: Path,
+    machine: Path,
+    margin: float,
+    inference: Inference,
+) -> AssistedDifference:
     """Estimate candidate - control over the queries that both arms answered.
 
     A query counts as judged by people where they judged every document within the cutoff that one
     arm shows and the other does not. Which queries people judge must be drawn at random.
     """
-    measure = parse(judging.measure)
+    measure = parse(compared.measure)
     if measure.NAME != MEASURE:
         measures = ("P@5", "P@10", "P(rel=2)@10")
         raise UnknownName(
-            "measure to which each document adds by itself", judging.measure, measures
+            "measure to which each document adds by itself", compared.measure, measures
         )
     depth, relevant = int(measure.params["cutoff"]), int(measure.params.get("rel", 1))
-    data = Prepared.open(layout.data)
-    compared = Compared(judging.control, judging.candidate, judging.measure)
-    control, candidate, _, ids = read_runs(layout, compared, data)
+    control, candidate, data, _, ids = read_runs(layout, *compared[:2])
     signs = {q: one_sided(control.ranking(q, depth), candidate.ranking(q, depth)) for q in ids}
-    people = judgements.judgements(judging.human, "person")
-    machine = judgements.judgements(judging.machine, "machine")
-    shown, grades = _shown(signs, (people, machine), depth, relevant)
+    people = judgements.judgements(human, "person")
+    by_machine = judgements.judgements(machine, "machine")
+    shown, grades = _shown(signs, (people, by_machine), depth, relevant)
     clusters = codes(ids, data.clusters())
-    whole = judged_queries(signs, people, judging.human, inference.seed)
+    whole = judged_queries(signs, people, human, inference.seed)
     found = assisted(shown, whole, clusters=clusters, inference=inference)
     alike = _agreement(shown, grades, whole[shown.query], relevant, clusters, inference)
     used, verdict = found.human, Verdict.INCONCLUSIVE
-    if used.low > TOUCH - judging.margin:
+    if used.low > TOUCH - margin:
         verdict = Verdict.PASS
-    elif used.high < -judging.margin - TOUCH:
+    elif used.high < -margin - TOUCH:
         verdict = Verdict.FAIL
     return AssistedDifference(found, alike, grades, len(ids), int(whole.sum()), verdict)
 

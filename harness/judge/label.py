@@ -6,14 +6,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.core.errors import ModelNotReady
 from harness.core.folders import check_new
 from harness.core.progress import progress
 from harness.corpus import judgements
 from harness.corpus.judgements import JudgingPair, Label
 from harness.judge import machine
-from harness_engines.contract import SearchError
-from harness_engines.rerank import CrossEncoder
 
 WORD = re.compile(r"\w+")
 IN_A_ROW = 3
@@ -28,7 +25,6 @@ class Labelled:
     sent: int
     """Pairs that were judged now; the others were answered before."""
     cost: float
-    """Of those judged now."""
     retries: int
     lacking: tuple[tuple[str, str, str], ...]
     """Query, document and reason of each pair without a label."""
@@ -40,7 +36,6 @@ class Estimated:
 
     pairs: int
     known: int
-    """Pairs that were answered before."""
     tokens: float
     likely: float
     most: float
@@ -51,16 +46,13 @@ def opened(path: Path, cache: Path) -> Iterator[machine.AnswerFolder]:
     """Open the judge of a file, with its answers below ``cache``."""
     settings = machine.read(path)
     folder = cache / settings.name
-    match settings:
-        case machine.WordOverlapSettings():
-            yield machine.AnswerFolder(folder, Overlap(settings))
-        case machine.EncoderSettings():
-            yield machine.AnswerFolder(folder, Encoder(settings, path.parent))
-        case machine.EndpointSettings():
-            from harness.judge.endpoint import opened as endpoint
+    if isinstance(settings, machine.WordOverlapSettings):
+        yield machine.AnswerFolder(folder, Overlap(settings))
+        return
+    from harness.judge.endpoint import opened as endpoint
 
-            with endpoint(settings, path.parent, folder) as judge:
-                yield machine.AnswerFolder(folder, judge)
+    with endpoint(settings, path.parent, folder) as judge:
+        yield machine.AnswerFolder(folder, judge)
 
 
 def estimate(path: Path, answers: machine.AnswerFolder) -> Estimated:
@@ -78,11 +70,7 @@ def estimate(path: Path, answers: machine.AnswerFolder) -> Estimated:
 
 
 def label(path: Path, answers: machine.AnswerFolder, to: Path) -> Labelled:
-    """Judge every pair of a pool, whatever people said of it, and write ``to``.
-
-    Each answer is on the disk before the next request, so a command that is cut off goes on where
-    it was. ``to`` appears when all pairs are done. A pair without a valid answer has no label.
-    """
+    """Judge every pair of a pool and write ``to``; each answer is kept before the next request."""
     judge = answers.judge
     check_new(
         to,
@@ -113,13 +101,8 @@ def label(path: Path, answers: machine.AnswerFolder, to: Path) -> Labelled:
                 labels.append(_label(judge, pair, answer))
             advance(1)
     judgements.write_labels(to, labels)
-    return Labelled(
-        tuple(labels),
-        len(sent),
-        sum(one.cost for one in sent),
-        sum(one.retries for one in sent),
-        tuple(lacking),
-    )
+    cost, retries = sum(one.cost for one in sent), sum(one.retries for one in sent)
+    return Labelled(tuple(labels), len(sent), cost, retries, tuple(lacking))
 
 
 def _label(judge: machine.Judge, pair: JudgingPair, answer: machine.JudgeAnswer) -> Label:
@@ -151,25 +134,3 @@ class Overlap(machine.Judge):
         found = machine.cumulative(shared, self._settings.cuts, self._settings.slope)
         note = f"{len(asked & has)} of {len(asked)} words"
         return machine.JudgeAnswer(found, "word overlap", note=note)
-
-
-class Encoder(machine.Judge):
-    """Reads query and document together; nothing is ever fetched."""
-
-    def __init__(self, settings: machine.EncoderSettings, beside: Path) -> None:
-        folder = beside / settings.folder
-        try:
-            self._model = CrossEncoder.load(folder, settings.max_tokens, settings.sha256)
-        except SearchError as exc:
-            raise ModelNotReady(f"the judge {settings.name}: {exc}") from exc
-        stated = settings.model_dump_json(exclude={"folder"})
-        super().__init__(settings.name, f"{stated} {self._model.identity}")
-        self._settings = settings
-
-    def judge(self, seen: machine.PairToJudge) -> machine.JudgeAnswer:
-        try:
-            logit = float(self._model.logits(seen.query, [f"{seen.title} {seen.text}".strip()])[0])
-        except SearchError as exc:
-            raise ModelNotReady(f"the judge {self.name}: {exc}") from exc
-        found = machine.cumulative(logit, self._settings.cuts, self._settings.slope)
-        return machine.JudgeAnswer(found, self._model.identity, note=f"logit {logit:.4f}")

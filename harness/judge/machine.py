@@ -21,7 +21,6 @@ from harness.corpus.judgements import JudgingPair
 
 REMEDY = "docs/judging.md lists the keys"
 MINUTES = 24 * 60
-"""Of a day."""
 Text = Annotated[str, Field(min_length=1)]
 Price = Annotated[float, Field(ge=0)]
 Cuts = Annotated[tuple[float, ...], Field(min_length=1, strict=False)]
@@ -56,7 +55,10 @@ class EndpointSettings(_Settings):
     """Seconds that a request may take; one day at most."""
 
 
-class _Scored(_Settings):
+class WordOverlapSettings(_Settings):
+    """A rule; a score is the share of the query's words that the document has."""
+
+    kind: Literal["overlap"]
     cuts: Cuts
     """Scores between one grade and the next, ascending: one fewer than the scale has grades."""
     slope: Annotated[float, Field(gt=0)]
@@ -70,25 +72,7 @@ class _Scored(_Settings):
         return cuts
 
 
-class EncoderSettings(_Scored):
-    """A local cross-encoder; a score is its logit. All keys must be given."""
-
-    kind: Literal["cross-encoder"]
-    folder: Text
-    """Folder with model.onnx and tokenizer.json; a relative one lies beside this file."""
-    sha256: Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
-    """Of the weights."""
-    max_tokens: Annotated[int, Field(ge=8)]
-    """Most tokens of a pair that are read."""
-
-
-class WordOverlapSettings(_Scored):
-    """A rule; a score is the share of the query's words that the document has."""
-
-    kind: Literal["overlap"]
-
-
-Settings = EndpointSettings | EncoderSettings | WordOverlapSettings
+Settings = EndpointSettings | WordOverlapSettings
 _SETTINGS: TypeAdapter[Settings] = TypeAdapter(Annotated[Settings, Field(discriminator="kind")])
 JUDGES = Artifact(
     "the file of a judge",
@@ -107,7 +91,6 @@ class PairToJudge(NamedTuple):
     title: str
     text: str
     scale: tuple[int, ...]
-    """Grades, the lowest first."""
 
     @classmethod
     def of(cls, pair: JudgingPair) -> "PairToJudge":
@@ -119,7 +102,6 @@ class CostBound(NamedTuple):
     """What one request may cost before it is sent."""
 
     tokens: float
-    """About how many it sends."""
     likely: float
     most: float
 
@@ -247,10 +229,7 @@ SPENT: Artifact[dict[Literal["spent"], float]] = Json(
 
 @dataclass(frozen=True, slots=True)
 class Purse:
-    """The budget of one judge, over all commands and processes.
-
-    A command that is killed in the middle of a request leaves that request's most counted.
-    """
+    """The budget of one judge over all processes; a killed request stays counted at its most."""
 
     path: Path
     budget: float
@@ -296,9 +275,6 @@ class RequestPace:
         self.next_s = max(self.next_s, now) + 60.0 / self.per_minute
 
     def pause(self, failures: int, told_s: float | None) -> None:
-        """Wait after so many failures: as long as the server asks for, or twice as long each time.
-
-        No pause is longer than a minute, whatever the server says.
-        """
+        """Wait as long as the server asks for, or twice as long each time; never over a minute."""
         own = FIRST_PAUSE_S * 2.0 ** min(failures - 1, 10)
         self.sleep(min(LONGEST_PAUSE_S, own if told_s is None else told_s))

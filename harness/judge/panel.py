@@ -87,7 +87,6 @@ class RaterAgreement:
 
     assessors: tuple[Assessor, ...]
     twice: int
-    """Pairs that two or more judged."""
     differ: int
     far: int
     """Of these, with grades two or more apart."""
@@ -154,7 +153,6 @@ class Settled(NamedTuple):
 
     settled: int
     unjudged: int
-    """Pairs that no one judged."""
     open: int
     """Disagreements that no second look has settled; nothing is written while there are some."""
 
@@ -165,11 +163,7 @@ def second_look(to: Path) -> Path:
 
 
 def settle(panel: Panel, to: Path, files: Sequence[Path]) -> Settled:
-    """Write a pool of what is settled into ``to``, once each disagreement has its second look.
-
-    Disagreements are put into a pool of their own beside it, the farthest apart first. Grades that
-    were given there stay. ``files`` are those of the panel, which are never written to.
-    """
+    """Write a pool of what is settled into ``to``, once each disagreement has its second look."""
     completed(to, within=(to.parent,))
     for file in (to, judgements.texts_path(to)):
         check_new(file, reads=files)

@@ -2,7 +2,6 @@
 
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from os.path import relpath
 from pathlib import Path
@@ -24,25 +23,15 @@ from harness.corpus.judgements import SNIPPET, TITLE, JudgingPair, Pool
 from harness.corpus.prepared import Prepared
 from harness.corpus.runs import read_run
 from harness.judge.evidence import folder_of
-from harness.measures import missing_judgements
-from harness.measures.missing_judgements import (
-    MissingJudgements,
-    SampledQueries,
-    bounding,
-    cases,
-    missing,
-    narrowing,
-)
+from harness.measures import missing_judgements as gaps
 from harness.pipeline.layout import Layout
 from harness.pipeline.receipts import check_run
 from harness.report.rounding import snippet
 
 Chosen = Mapping[tuple[str, str], float]
-"""Pairs in their order, and what is expected of each."""
 
 
-@dataclass(frozen=True, slots=True)
-class Compared:
+class Compared(NamedTuple):
     """What is compared."""
 
     control: str
@@ -51,33 +40,35 @@ class Compared:
 
 
 class Runs(NamedTuple):
-    """Both runs, and their queries that both answered."""
+    """Both runs, what is judged, and the queries that both answered."""
 
     control: Run
     candidate: Run
+    data: Prepared
     qrels: Qrels
     ids: tuple[str, ...]
 
 
-def read_runs(layout: Layout, compared: Compared, data: Prepared) -> Runs:
+def read_runs(layout: Layout, *arms: str) -> Runs:
     """Read what two arms showed, and what is judged."""
     known = sorted(path.stem for path in layout.manifests.glob("*.json"))
-    for arm in (compared.control, compared.candidate):
+    for arm in arms:
         if known and arm not in known:
             raise UnknownName(f"arm that {layout.root.name} was run with", arm, known)
         check_run(layout, arm)
-    pair = read_run(layout.run(compared.control)), read_run(layout.run(compared.candidate))
-    both = frozenset.intersection(
-        *(
-            frozenset(
-                query_id
-                for query_id, status in zip(run.query_ids, run.status.tolist(), strict=True)
-                if status == Status.ANSWERED
-            )
-            for run in pair
-        )
+    control, candidate = (read_run(layout.run(arm)) for arm in arms)
+    answered = frozenset(
+        query_id
+        for query_id, status in zip(candidate.query_ids, candidate.status.tolist(), strict=True)
+        if status == Status.ANSWERED
     )
-    return Runs(*pair, data.qrels(), tuple(q for q in pair[0].query_ids if q in both))
+    both = tuple(
+        query_id
+        for query_id, status in zip(control.query_ids, control.status.tolist(), strict=True)
+        if status == Status.ANSWERED and query_id in answered
+    )
+    data = Prepared.open(layout.data)
+    return Runs(control, candidate, data, data.qrels(), both)
 
 
 def pairs_of(data: Prepared, chosen: Chosen, scale: Sequence[int]) -> tuple[JudgingPair, ...]:
@@ -143,12 +134,11 @@ class PoolDrawing(StrictModel):
         grades: dict[str, dict[str, int]] = {}
         for query_id, doc_id, grade in pool.judgements if pool else ():
             grades.setdefault(query_id, {})[doc_id] = grade
-        names = self.control, self.candidate, self.measure
-        return Sample(*names, self.seed, self.rate, grades, by)
+        return Sample(*self.compared, self.seed, self.rate, grades, by)
 
-    def judged(self, runs: Runs, pool: Pool | None) -> SampledQueries:
+    def judged(self, runs: Runs, pool: Pool | None) -> gaps.SampledQueries:
         """Return what is judged of it, and what comes next."""
-        return missing_judgements.judge(
+        return gaps.judge(
             unjudged(runs, self.measure), (runs.control, runs.candidate), runs.qrels,
             self.sample(pool),
         )  # fmt: skip
@@ -158,7 +148,7 @@ class SampleProgress(NamedTuple):
     """How far a sample is judged."""
 
     drawing: PoolDrawing
-    judged: SampledQueries
+    judged: gaps.SampledQueries
     pool: Pool
 
     @property
@@ -174,9 +164,9 @@ class SampleProgress(NamedTuple):
         )
 
 
-def unjudged(runs: Runs, measure: str) -> MissingJudgements:
+def unjudged(runs: Runs, measure: str) -> gaps.MissingJudgements:
     """Find the unjudged hits of the queries that both arms answered."""
-    every = missing(runs.control, runs.candidate, runs.qrels, measure)
+    every = gaps.missing(runs.control, runs.candidate, runs.qrels, measure)
     answered = set(runs.ids)
     found = every.of([query_id for query_id in every.query_ids if query_id in answered])
     if not found.can_be_drawn:
@@ -192,24 +182,6 @@ def unjudged(runs: Runs, measure: str) -> MissingJudgements:
     return found
 
 
-def drawing_of(
-    layout: Layout, compared: Compared, found: MissingJudgements, size: int, seed: int
-) -> PoolDrawing:
-    """Set the rate at which ``size`` hits are drawn on average."""
-    root, today, cache = (str(one.resolve()) for one in (layout.root, layout.today, layout.cache))
-    return PoolDrawing(
-        control=compared.control,
-        candidate=compared.candidate,
-        measure=compared.measure,
-        seed=seed,
-        rate=missing_judgements.rate_of(found, size),
-        root=root,
-        today=today,
-        cache=cache,
-        runs=runs_of(layout, compared),
-    )
-
-
 DRAWINGS: Artifact[PoolDrawing] = Json("a note of how a sample was drawn", PoolDrawing, remedy=HINT)
 
 
@@ -220,10 +192,8 @@ def beside(path: Path) -> Path:
 
 def runs_of(layout: Layout, compared: Compared) -> tuple[str, str]:
     """Return the digests of both runs."""
-    return (
-        digest.of_file(layout.run(compared.control)),
-        digest.of_file(layout.run(compared.candidate)),
-    )
+    control, candidate = (digest.of_file(layout.run(arm)) for arm in compared[:2])
+    return control, candidate
 
 
 def standing(path: Path) -> SampleProgress | None:
@@ -261,7 +231,7 @@ def _seen(path: Path, found: PoolDrawing, pool: Pool) -> SampleProgress:
             f"{path}: {found.control} or {found.candidate} was run anew, and other hits would be"
             f" drawn. {HINT}"
         )
-    runs = read_runs(found.layout, found.compared, Prepared.open(found.layout.data))
+    runs = read_runs(found.layout, found.control, found.candidate)
     return SampleProgress(found, found.judged(runs, pool), pool)
 
 
@@ -279,7 +249,6 @@ class Pooled(NamedTuple):
 
     pairs: int
     of: int
-    """Pairs that there are to choose from."""
     queries: int
     worst: float
     best: float
@@ -299,23 +268,29 @@ def pool(  # noqa: PLR0917  all of it is needed
     completed(path, within=(path.parent,))
     for file in (path, judgements.texts_path(path), beside(path)):
         check_new(file, reads=(layout.root,))
-    data = Prepared.open(layout.data)
-    runs, more = read_runs(layout, compared, data), dict[Path, str]()
-    match order:
-        case Order.BOUNDS:
-            chosen, found = _by_bounds(runs, compared, size)
-        case Order.SAMPLE:
-            open_ = unjudged(runs, compared.measure)
-            how = drawing_of(layout, compared, open_, size, seed)
-            chosen, found = _sampled(how, runs, open_)
-            more[beside(path)] = how.model_dump_json(indent=1) + "\n"
-    scale = bounding(compared.measure, runs.qrels).scale
-    pairs = pairs_of(data, chosen, scale)
+    runs, more = read_runs(layout, *compared[:2]), dict[Path, str]()
+    if order is Order.BOUNDS:
+        chosen, found = _by_bounds(runs, compared, size)
+    else:
+        open_ = unjudged(runs, compared.measure)
+        how = PoolDrawing(
+            **compared._asdict(),
+            seed=seed,
+            rate=gaps.rate_of(open_, size),
+            root=str(layout.root.resolve()),
+            today=str(layout.today.resolve()),
+            cache=str(layout.cache.resolve()),
+            runs=runs_of(layout, compared),
+        )
+        chosen, found = _sampled(how, runs, open_)
+        more[beside(path)] = how.model_dump_json(indent=1) + "\n"
+    scale = gaps.bounding(compared.measure, runs.qrels).scale
+    pairs = pairs_of(runs.data, chosen, scale)
     judgements.begin(path, Pool(pairs, (None,) * len(pairs)), more)
     return found
 
 
-def _sampled(how: PoolDrawing, runs: Runs, open_: MissingJudgements) -> tuple[Chosen, Pooled]:
+def _sampled(how: PoolDrawing, runs: Runs, open_: gaps.MissingJudgements) -> tuple[Chosen, Pooled]:
     left = list(how.judged(runs, None).left)
     if not left:
         raise EvidenceError("no hit was drawn; ask for a larger --size")
@@ -327,20 +302,20 @@ def _sampled(how: PoolDrawing, runs: Runs, open_: MissingJudgements) -> tuple[Ch
 
 
 def _by_bounds(runs: Runs, compared: Compared, size: int) -> tuple[Chosen, Pooled]:
-    control, candidate, qrels, answered = runs
+    control, candidate, _, qrels, answered = runs
     measure, judged = compared.measure, set(qrels.query_ids)
-    wanted = bounding(measure, qrels)
+    wanted = gaps.bounding(measure, qrels)
     both = tuple(query_id for query_id in answered if query_id in judged)
-    each = cases(control, candidate, qrels, both, 0)
+    each = gaps.cases(control, candidate, qrels, both, 0)
     ids = tuple(q for q, case in each if wanted.defined(case))
-    found = narrowing(control, candidate, qrels, measure, ids)
+    found = gaps.narrowing(control, candidate, qrels, measure, ids)
     if not found:
         raise EvidenceError(
             f"no judgement is missing that would move {measure} of {compared.candidate} against"
             f" {compared.control}; judge more queries instead"
         )
     chosen = sorted(found, key=lambda pair: (-found[pair], pair))[:size]
-    every = missing(control, candidate, qrels, measure).of(ids)
+    every = gaps.missing(control, candidate, qrels, measure).of(ids)
     ends = float(every.worst.mean()), float(every.best.mean())
     narrows = {pair: found[pair] for pair in chosen}
     return narrows, Pooled(len(chosen), len(found), len(ids), *ends)

@@ -161,7 +161,6 @@ class DecomposeRequest:
     candidate: str
     measure: str
     k: int
-    """Hits asked of each stage: as many as were replayed."""
 
     @property
     def names(self) -> tuple[str, str]:

@@ -52,7 +52,13 @@ class DecisionSubject:
     policy: Policy | None
     policy_file: Path | None
     pin: str = ""
-    """What to type to pin the evidence."""
+
+    @property
+    def judged_by(self) -> tuple[Policy, Path]:
+        """Policy and its file."""
+        if self.policy is None or self.policy_file is None:
+            raise EvidenceError("there is nothing to judge by; name a policy")
+        return self.policy, self.policy_file
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,7 +97,6 @@ class Measured:
     data: Prepared
     arms: Mapping[str, ArmResult]
     evidence: Mapping[str, Evidence]
-    """By comparison."""
     race: Race | None
     race_settings: Mapping[str, Setting]
     replayed: Mapping[str, Replayed]

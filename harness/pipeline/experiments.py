@@ -32,7 +32,6 @@ class ExperimentLog:
     """The lines of a log as they were read."""
 
     folder: Path
-    """Where inventories lie."""
     lines: tuple[str, ...] = ()
     experiments: tuple[Experiment, ...] = ()
 

@@ -66,14 +66,7 @@ STATED = ("packages", "python", "code_version", "machine")
 
 
 def gate(layout: Layout, subject: ReportSubject, *, now: datetime) -> ReportInput:
-    """Write ``decision.json`` and ``junit.xml``, and what of them does not rest on a clock.
-
-    What was decided, and all that it was decided from, is given back for a page.
-
-    ``now`` is the time of the decision, aware of its zone: evidence is as old as it is then.
-
-    An earlier decision is taken away first: where this one cannot be made, none is left.
-    """
+    """Judge at the time ``now``, and write the decision in the place of any earlier one."""
     for stale in (layout.signature, layout.decision_receipt, layout.decision, layout.junit):
         stale.unlink(missing_ok=True)
     with experiments.writing(layout):
@@ -91,10 +84,8 @@ def decided(
     found: Measured, subject: ReportSubject, log: ExperimentLog, now: datetime
 ) -> ReportInput:
     """Decide on this evidence at the time ``now``, after what ``log`` has."""
-    if subject.policy is None:
-        raise EvidenceError("there is nothing to judge by; name a policy")
     kept = custody(found, subject, log)
-    decisions = decide(found, kept, subject.policy, now)
+    decisions = decide(found, kept, subject.judged_by[0], now)
     return assemble(found, subject, decisions, now, custody=kept)
 
 
@@ -135,7 +126,6 @@ def texts(report: ReportInput) -> dict[File[Any], str]:
 
 
 NAMES = ("gate", "step", "name", "dataset", "model")
-"""Keys by which an element of a list is known."""
 FIRST = ("datasets", "steps", "findings", "gate", "verdict", "estimate", "bound")
 """Keys that are looked at before the others: a gate first, and of it what it decides."""
 ABSENT = "nothing"
@@ -179,7 +169,6 @@ class StoredDecision:
     decisions: tuple[StepDecision, ...]
     decided_at: datetime
     about: Mapping[str, Any]
-    """The whole of it, as JSON."""
     found: Measured
     kept: Custody
 
@@ -207,11 +196,10 @@ def as_stated(report: ReportInput, stated: Mapping[str, Any]) -> ReportInput:
 def check_decision(layout: Layout, subject: ReportSubject, *, now: datetime) -> StoredDecision:
     """Decide again on policy and evidence as they are now, and compare with what is stored."""
     _, decided_at = read_decision(layout)
-    policy, hint = subject.policy, layout.remedy(Layout.decision)
+    hint = layout.remedy(Layout.decision)
     files = rests_on(layout, subject.arms, subject.policy_file)
     receipts.check(layout.decision_receipt, files, hint)
-    if policy is None:
-        raise EvidenceError("there is nothing to judge by; name a policy")
+    policy, _ = subject.judged_by
     try:
         check_age(decided_at.isoformat(), now=now, evidence_days=policy.evidence_days)
     except EvidenceError as exc:
@@ -298,9 +286,7 @@ PREFIX = 12
 
 def custody(found: Measured, wanted: DecisionSubject, log: ExperimentLog) -> Custody:
     """Assemble what a decision on this evidence must say of its keeping."""
-    policy, file, inventory = wanted.policy, wanted.policy_file, found.inventory
-    if policy is None or file is None:
-        raise EvidenceError("there is nothing to judge by; name a policy")
+    (policy, file), inventory = wanted.judged_by, found.inventory
     pinned = read(file).datasets
     return Custody(
         coverage=_coverage(found),
@@ -359,7 +345,7 @@ def _since(log: ExperimentLog, inventory: Inventory) -> Since | None:
     for one in reversed(log.experiments):
         if one.decision and one.inputs.inventory != inventory.sha256:
             before = log.inventory_of(one)
-            said = changes(before, inventory).said if before else ("not known, it was not kept",)
+            said = changes(before, inventory) if before else ("not known, it was not kept",)
             return Since(one.at.isoformat(timespec="seconds"), said)
     return None
 

@@ -7,12 +7,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from harness.core import digest
 from harness.core.digest import DocumentsDigest, of_queries
 from harness.core.errors import BadFile, DatasetError, UnknownName
-from harness.core.files import replacing_folder, scratch, write_text
+from harness.core.files import replacing_folder, write_text
 from harness.core.folders import FileChange, changing, check_apart, is_stray
 from harness.core.names import check_distinct, checked
 from harness.core.printable import between, many
@@ -58,7 +58,6 @@ class ImportReport:
     queries: int
     judgements: int
     left_out: int
-    """Queries that the split has no judgement of."""
     warnings: tuple[str, ...]
     """One sentence for each thing that is not as it should be."""
 
@@ -163,10 +162,7 @@ CORPUS = "corpus.jsonl"
 
 @dataclass(frozen=True, slots=True)
 class ImportTarget:
-    """Where a data set goes, and what is said of it.
-
-    Its documents and queries become ``datasets/<name>``, its judgements ``qrels/<name>``.
-    """
+    """Where a data set goes (``datasets/<name>``, ``qrels/<name>``), and what is said of it."""
 
     name: str
     datasets: Path
@@ -180,11 +176,7 @@ class ImportTarget:
 def import_beir(
     path: Path, to: ImportTarget, *, fields: tuple[str, ...] = FIELDS, forms: bool = False
 ) -> ImportReport:
-    """Register one split of a BEIR folder.
-
-    Only queries that the split judges are taken, as BEIR does. Of the documents only ``fields``
-    are; with ``forms`` each query is put into the slice of its form.
-    """
+    """Register the queries that one split of a BEIR folder judges, and ``fields`` of documents."""
     read = beir.Beir(path, to.split, fields)
     given = ImportedFiles(
         read.documents, _queries(read, forms=forms), read.qrels(), (path / CORPUS,), fields
@@ -195,10 +187,7 @@ def import_beir(
 def import_trec(
     to: ImportTarget, *, topics_file: Path, qrels_file: Path, corpus_file: Path
 ) -> ImportReport:
-    """Register TREC topics and judgements over a corpus of JSON lines.
-
-    Topics named ``*.tsv`` are a table ``id<TAB>text``; others have the classic tags.
-    """
+    """Register TREC topics (``*.tsv``: a table) and judgements over a corpus of JSON lines."""
     read = trec.table if topics_file.suffix == ".tsv" else trec.tagged
     files = corpus_file, topics_file, qrels_file
     given = ImportedFiles(_corpus(corpus_file), read(topics_file), trec.qrels(qrels_file), files)
@@ -208,11 +197,7 @@ def import_trec(
 def import_jsonl(
     to: ImportTarget, *, corpus_file: Path, queries_file: Path, qrels_file: Path
 ) -> ImportReport:
-    """Register JSON lines with judgements.
-
-    Judgements named ``*.tsv`` have BEIR's three columns; others TREC's four. A pool is taken as
-    far as it is judged, and the card counts the rest.
-    """
+    """Register JSON lines with judgements: BEIR's (``*.tsv``), TREC's, or of a pool."""
     judged, about = judgements(qrels_file, to.about)
     asked = tuple(beir.queries(queries_file))
     files = corpus_file, queries_file, qrels_file
@@ -344,31 +329,19 @@ def judgements(path: Path, about: About) -> tuple[Qrels, About]:
     return judged, replace(about, warnings=(*about.warnings, odd)) if found.open else about
 
 
-class MboxImport(NamedTuple):
-    """What was taken over, and what is odd about single mails."""
-
-    report: ImportReport
-    notes: tuple[mbox.MailOddity, ...]
-
-
 def import_mbox(
     to: ImportTarget, *, mbox_file: Path, queries_file: Path, qrels_file: Path
-) -> MboxImport:
-    """Register the mails of an mbox file; judgements name them by Message-ID, without brackets."""
+) -> tuple[ImportReport, tuple[mbox.MailOddity, ...]]:
+    """Register the mails of an mbox file, by Message-ID without brackets; list what is odd."""
     from harness.corpus import mbox
 
     found = mbox.read(mbox_file)
     odd = (*to.about.warnings, *mbox.problems_of(found))
-    with scratch() as folder:
-        corpus = folder / "corpus.jsonl"
-        beir.write_documents(corpus, found.documents)
-        report = import_jsonl(
-            replace(to, about=replace(to.about, warnings=odd)),
-            corpus_file=corpus,
-            queries_file=queries_file,
-            qrels_file=qrels_file,
-        )
-    return MboxImport(report, found.notes)
+    judged, about = judgements(qrels_file, replace(to.about, warnings=odd))
+    asked = tuple(beir.queries(queries_file))
+    files = mbox_file, queries_file, qrels_file
+    given = ImportedFiles(lambda: iter(found.documents), asked, judged, files)
+    return register(given, replace(to, about=about)), found.notes
 
 
 PARTS = ("docs", "queries", "qrels")

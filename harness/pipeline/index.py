@@ -30,16 +30,12 @@ def index(layout: Layout, arm_name: str, cache: Path) -> Manifest:
         note_files(folder)
         (folder / MADE_WITH).write_text(of_files(sources(arm)), encoding="utf-8")
     layout.write(Layout.manifest, manifest, arm.name)
-    _keep_tuning(layout, arm)
-    return manifest
-
-
-def _keep_tuning(layout: Layout, arm: Arm) -> None:
-    """Copy the record of a tuned arm beside its manifest, for whoever judges the arm."""
+    kept = layout.tuning(arm.name)
     if arm.tuning is None:
-        layout.tuning(arm.name).unlink(missing_ok=True)
-        return
-    write_text(layout.tuning(arm.name), tuning.read(arm.tuning).model_dump_json(indent=2) + "\n")
+        kept.unlink(missing_ok=True)
+    else:
+        write_text(kept, tuning.read(arm.tuning).model_dump_json(indent=2) + "\n")
+    return manifest
 
 
 def note_files(folder: Path) -> None:
@@ -111,7 +107,6 @@ class Opener:
     index: Path
     cache: Path
     fingerprint: str
-    """Of the index that the arm was replayed on."""
 
     @classmethod
     def of(cls, layout: Layout, arm: Arm, cache: Path) -> "Opener":

@@ -309,10 +309,7 @@ def _none_exists(files: Iterable[Path]) -> None:
 
 
 def write_sample(folder: Path) -> int:
-    """Write a folder in BEIR layout, the same bytes each time; count its documents.
-
-    Each page has one query: like words, and an intent of its own.
-    """
+    """Write a folder in BEIR layout, a query to each page and always the same; count the pages."""
     pages: list[dict[str, object]] = []
     queries: list[dict[str, object]] = []
     for at, (thing, action) in enumerate(product(THINGS, ACTIONS)):

@@ -79,7 +79,6 @@ class OfArm(Declared[T]):
 
 
 Plain, PlainOfArm = File[Any], OfArm[Any]
-"""Folders, and files that their stage reads by itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +87,6 @@ class ReplayDate:
 
     at: str
     run: str
-    """Digest of the run."""
     index: str | None = None
     """Digest of the index's files, as they were counted before it was queried."""
 

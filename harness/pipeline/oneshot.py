@@ -221,7 +221,7 @@ def _take_in(layout: Layout, wanted: RunRequest, tell: Callable[[str], object]) 
     """Make arms of the TREC runs, and say what they leave out."""
     for name, file in wanted.runs.items():
         tell(f"taking in {name}")
-        for said in import_run(layout, name, file, missing=wanted.missing).said:
+        for said in import_run(layout, name, file, missing=wanted.missing)[1]:
             tell(f"{name}: {said}")
 
 

@@ -45,7 +45,6 @@ class ReplayParams(_Section):
     time_limit_s: float = Field(gt=0, le=A_DAY_S)
     seed: int
     aa: AskedAgain = "all"
-    """Queries of the second replay."""
 
     def asking_twice(self, aa: str) -> "ReplayParams":
         """Return the settings with other queries for the second replay; the same for none."""

@@ -12,11 +12,10 @@ from harness.core.errors import BadFile, EvidenceError, HarnessError
 from harness.core.evidence import Evidence
 from harness.core.files import scratch
 from harness.core.reading import text_of
-from harness.core.scores import Clustering
 from harness.corpus.prepared import Inventory, Prepared
 from harness.pipeline.compare import read_agreement
 from harness.pipeline.evidence import gathered, pairs_of, sides
-from harness.pipeline.experiments import race_settings, stock
+from harness.pipeline.experiments import race_settings
 from harness.pipeline.imports import load_folder
 from harness.pipeline.layout import Layout
 from harness.pipeline.race import read_race
@@ -28,12 +27,6 @@ from harness.policy.pins import pin as pin_beside
 from harness.policy.plan import AtHand, Raced
 
 
-def pin(layout: Layout, policy_file: Path, *, at: datetime, by: str) -> Pin:
-    """Pin queries, judgements and race settings in ``layout``."""
-    name = layout.root.name
-    return pin_beside(policy_file, name, stock(layout), race_settings(layout), at=at, by=by)
-
-
 class BeirFolder(NamedTuple):
     """A folder in BEIR layout, as ``harness run`` takes it."""
 
@@ -42,18 +35,23 @@ class BeirFolder(NamedTuple):
     forms: bool
 
 
-def pin_folder(folder: BeirFolder, policy_file: Path, *, at: datetime, by: str) -> Pin:
-    """Pin queries and judgements of a folder in BEIR layout, before anything was run on it."""
-    with _loaded(folder) as data:
-        inventory = Inventory.of(data.queries(), data.qrels())
-    return pin_beside(policy_file, folder.path.resolve().name, inventory, {}, at=at, by=by)
-
-
 @contextmanager
-def _loaded(folder: BeirFolder) -> Iterator[Prepared]:
+def _opened(of: Layout | BeirFolder) -> Iterator[tuple[str, Prepared]]:
+    """Open a data set, or a folder before anything was run on it, with its name."""
+    if isinstance(of, Layout):
+        yield of.root.name, Prepared.open(of.data)
+        return
     with scratch() as place:
-        load_folder(folder.path, folder.split, place / "data", forms=folder.forms)
-        yield Prepared.open(place / "data")
+        load_folder(of.path, of.split, place / "data", forms=of.forms)
+        yield of.path.resolve().name, Prepared.open(place / "data")
+
+
+def pin(of: Layout | BeirFolder, policy_file: Path, *, at: datetime, by: str) -> Pin:
+    """Pin queries, judgements and race settings; a folder has no race yet."""
+    race = race_settings(of) if isinstance(of, Layout) else {}
+    with _opened(of) as (name, data):
+        inventory = Inventory.of(data.queries(), data.qrels())
+    return pin_beside(policy_file, name, inventory, race, at=at, by=by)
 
 
 NAMESPACE = "search-harness-decision"
@@ -119,30 +117,16 @@ class Ground(NamedTuple):
     pilots: Mapping[str, Evidence]
 
 
-def ground(layout: Layout, policy: Policy, race: Raced | None) -> Ground:
-    """Read the query set in ``layout``, and the runs of steps whose two arms were compared."""
-    data = Prepared.open(layout.data)
-    return Ground(
-        layout.root.name,
-        at_hand(data, policy.clusters, raced(layout) or race),
-        Inventory.of(data.queries(), data.qrels()),
-        _pilots(layout, policy),
-    )
-
-
-def ground_of_folder(folder: BeirFolder, policy: Policy, race: Raced | None) -> Ground:
-    """Read a query set in BEIR layout, before anything was run on it."""
-    with _loaded(folder) as data:
-        inventory = Inventory.of(data.queries(), data.qrels())
-        known = at_hand(data, policy.clusters, race)
-        return Ground(folder.path.resolve().name, known, inventory, {})
-
-
-def at_hand(data: Prepared, how: Clustering, race: Raced | None) -> AtHand:
-    """Count what prepared data has for gates to be judged on."""
-    queries = data.queries()
-    ids = (query.query_id for query in queries)
-    return AtHand.of(ids, data.qrels(), slices(queries), data.clusters(how), race)
+def ground(of: Layout | BeirFolder, policy: Policy, race: Raced | None) -> Ground:
+    """Read a query set, and of a data set its race and the runs of steps that were compared."""
+    pilots: Mapping[str, Evidence] = {}
+    if isinstance(of, Layout):
+        race, pilots = raced(of) or race, _pilots(of, policy)
+    with _opened(of) as (name, data):
+        queries, qrels, clusters = data.queries(), data.qrels(), data.clusters(policy.clusters)
+        ids = (query.query_id for query in queries)
+        at_hand = AtHand.of(ids, qrels, slices(queries), clusters, race)
+        return Ground(name, at_hand, Inventory.of(queries, qrels), pilots)
 
 
 def raced(layout: Layout) -> Raced | None:

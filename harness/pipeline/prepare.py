@@ -92,7 +92,6 @@ class _Found:
     queries: tuple[Query, ...]
     qrels: Qrels
     made: bool
-    """By its ``make.py``, and not read from files."""
 
 
 def _made(dataset: Path, about: DatasetCard) -> _Found | None:

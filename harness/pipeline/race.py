@@ -62,7 +62,6 @@ class ProcessPart(NamedTuple):
 
     calls: pa.Table
     about: Mapping[str, Any]
-    """Its number, when it began, the reference work, its surroundings, and answers gone astray."""
 
 
 def write_part(path: Path, lap: Lap, process: int, began_at: str, order: str = "") -> None:

@@ -99,7 +99,6 @@ class Replayed(NamedTuple):
     note: Path
     hint: str
     at: str | None = None
-    """In ISO 8601; None where it was not noted."""
     index_sha256: str | None = None
     """Digest of the index's files; None where it was not noted."""
 
@@ -234,7 +233,6 @@ SAVED = Path(".dvc") / "tmp" / f"{LOCK}.record"
 """The tracked record while DVC works; left behind only by a process that was killed."""
 
 FOREVER_S = float("inf")
-"""A second run of the pipeline waits for the first, which may take minutes."""
 
 
 def local(root: Path) -> Path:

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from sys import intern
 from threading import local
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 
@@ -62,7 +62,6 @@ OF_ITSELF = "not reproduced on retry; possibly a timeout under load"
 WORTH: Final = PART
 """Queries from which on a process pays for its start."""
 AGAIN_SEED_STEP = 1
-"""The second replay asks in another order."""
 
 
 def replay(
@@ -232,41 +231,14 @@ class KeptOpen:
         yield _kept.searcher
 
 
-class AcceptedRun(NamedTuple):
-    """A run that was taken in."""
-
-    run: Run
-    strange: tuple[str, ...]
-
-    @property
-    def said(self) -> tuple[str, ...]:
-        """Describe what the file lacks or has too much, and what to do."""
-        found = []
-        if count := self.run.count(Status.NOT_ASKED):
-            found.append(
-                f"{count:,} of {len(self.run):,} queries have no line: they are lost, and count"
-                " against every candidate; where the engine found nothing for them, say --missing"
-                " empty"
-            )
-        if self.strange:
-            found.append(
-                f"{many(len(self.strange), 'query is')} not in the data set and left out, for"
-                f" example {', '.join(self.strange[:EXAMPLES])}"
-            )
-        return tuple(found)
-
-
 def import_run(
     layout: Layout, arm: str, file: Path, *, missing: trec.MissingQuery = trec.MissingQuery.LOST
-) -> AcceptedRun:
-    """Write the file's rankings as the run of ``arm``, and a manifest that names the file.
+) -> tuple[Run, tuple[str, ...]]:
+    """Write the file's rankings as the run of ``arm``; describe what it lacks or has too much.
 
-    A query without a line is what ``missing`` says: NOT_ASKED, which has no score, or an empty
-    answer, which scores 0; who takes it for an answer has another arm. Queries of another split are
-    left out. Queries that no split has are left out where the file answers every query; otherwise
-    they may be those that seem to be missing. No one can be queried once more, so the second run is
-    the first, and such an arm cannot race. A TREC run does not say when it was made, so its age
-    counts from when it is taken in.
+    A query without a line is what ``missing`` says. Queries of another split are left out, and so
+    are those of no split where the file answers every query: else they may be the missing ones.
+    The second run is the first, so such an arm cannot race. Its age counts from now.
     """
     data = Prepared.open(layout.data)
     asked = [query.query_id for query in data.queries()]
@@ -299,4 +271,17 @@ def import_run(
     layout.write(Layout.manifest, manifest, arm)
     run = receipts.record_run(layout, run)
     receipts.note_replayed(layout, arm, datetime.now(UTC))
-    return AcceptedRun(run, tuple(sorted(others)))
+    return run, tuple(_odd(run, sorted(others)))
+
+
+def _odd(run: Run, strange: Sequence[str]) -> Iterator[str]:
+    if count := run.count(Status.NOT_ASKED):
+        yield (
+            f"{count:,} of {len(run):,} queries have no line: they are lost, and count against"
+            " every candidate; where the engine found nothing for them, say --missing empty"
+        )
+    if strange:
+        yield (
+            f"{many(len(strange), 'query is')} not in the data set and left out, for example"
+            f" {', '.join(strange[:EXAMPLES])}"
+        )

@@ -1,23 +1,22 @@
 """Stage ``score``: every measure of every arm for every query, and their means."""
 
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import lru_cache
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from harness.core.batches import Batch, code_sha256, current, map_batches
+from harness.core.batches import Batch, code_sha256, map_batches
 from harness.core.digest import of_file, of_json
 from harness.core.errors import HarnessError, InvalidArm
 from harness.core.files import held, replacing, write_text
 from harness.core.formats import to_csv
 from harness.core.progress import progress
-from harness.core.records import Qrels, Query
+from harness.core.records import Query
 from harness.core.scores import Estimate, Scores, independent
 from harness.corpus import trec
 from harness.corpus.clusters import CLUSTERS
@@ -121,7 +120,6 @@ def _read(path: Path) -> FileValues:
 
 FEWEST = 2
 PART = score_file(())
-"""What one arm scored, while the others are scored."""
 
 
 def score(layout: Layout, arms: Sequence[str], params: ScoreParams) -> Means:
@@ -129,13 +127,10 @@ def score(layout: Layout, arms: Sequence[str], params: ScoreParams) -> Means:
     data = Prepared.open(layout.data)
     for arm in arms:
         check_run(layout, arm)
-    queries = data.queries()
-    judged = ScoringTarget(tuple(query.query_id for query in queries), data.qrels())
-    found = _scored(layout, arms, params, judged)
-    layout.write(Layout.per_query, found)
-    clusters = data.clusters()
-    by_arm = {arm: found[(arm,)] for arm in arms}
-    inference = params.inference()
+    by_arm = _scored(layout, arms, params)
+    values: dict[Key, Mapping[str, Scores]] = {(arm,): of for arm, of in by_arm.items()}
+    layout.write(Layout.per_query, values)
+    clusters, inference = data.clusters(), params.inference()
     means = estimates(by_arm, clusters, inference)
     layout.write(Layout.scores, means)
     write_text(layout.means_plot, as_csv(means, params.measures))
@@ -145,7 +140,7 @@ def score(layout: Layout, arms: Sequence[str], params: ScoreParams) -> Means:
             clusters,
             inference,
         )
-        for name, ids in slices(queries).items()
+        for name, ids in slices(data.queries()).items()
     }
     layout.write(Layout.slices, by_slice)
     receipts.write(layout.score_receipt, _files(layout, arms))
@@ -153,15 +148,10 @@ def score(layout: Layout, arms: Sequence[str], params: ScoreParams) -> Means:
 
 
 def _scored(
-    layout: Layout, arms: Sequence[str], params: ScoreParams, judged: "ScoringTarget"
-) -> dict[Key, dict[str, Scores]]:
+    layout: Layout, arms: Sequence[str], params: ScoreParams
+) -> dict[str, Mapping[str, Scores]]:
     """Score each arm in a batch of its own."""
     files = [of_file(layout.data / name) for name in (QUERIES, QRELS)]
-    here = current().folder is None
-    scoring = Scoring(
-        (lambda: judged) if here else partial(judged_in, layout.data.absolute(), of_json(files)),
-        params.measures,
-    )
     own = [code_sha256(), *files, params.measures]
     batches = []
     for arm in arms:
@@ -169,10 +159,10 @@ def _scored(
         name = f"{of_json([*own, of_file(run)])[:32]}.parquet"
         batches.append(Batch(run, layout.score_parts / name))
     with held(layout.score_parts):
-        map_batches(scoring, batches)
-        values = [PART.read(batch.part)[()] for batch in batches]
+        map_batches(Scoring(layout.data.absolute(), params.measures), batches)
+        found = {arm: PART.read(batch.part)[()] for arm, batch in zip(arms, batches, strict=True)}
         shutil.rmtree(layout.score_parts, ignore_errors=True)
-    return {(arm,): dict(of) for arm, of in zip(arms, values, strict=True)}
+        return found
 
 
 def check_scores(layout: Layout, arms: Sequence[str]) -> None:
@@ -227,29 +217,16 @@ def _units(found: Scores, clusters: Mapping[str, str]) -> int:
     return len(found.query_ids) if spanned else independent(found.query_ids, clusters)
 
 
-class ScoringTarget(NamedTuple):
-    """What all arms are scored against."""
-
-    asked: tuple[str, ...]
-    qrels: Qrels
-
-
 @dataclass(frozen=True, slots=True)
 class Scoring:
-    """Scores the run of one arm."""
+    """Scores the run of one arm on prepared data, which a process reads once."""
 
-    judged: Callable[[], ScoringTarget]
+    data: Path
     measures: tuple[str, ...]
 
     def __call__(self, run_file: Path, beside: Path) -> Iterator[int]:
-        asked, qrels = self.judged()
-        run = read_run(run_file)
-        PART.write(beside, {(): score_run(run, qrels, self.measures, asked)})
+        data = Prepared.open(self.data)
+        asked = tuple(query.query_id for query in data.queries())
+        found = score_run(read_run(run_file), data.qrels(), self.measures, asked)
+        PART.write(beside, {(): found})
         yield 1
-
-
-@lru_cache(maxsize=1)
-def judged_in(data: Path, sha256: str) -> ScoringTarget:  # noqa: ARG001  other contents, other key
-    """Read prepared data, once a process."""
-    prepared = Prepared.open(data)
-    return ScoringTarget(tuple(query.query_id for query in prepared.queries()), prepared.qrels())

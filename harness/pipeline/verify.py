@@ -23,7 +23,7 @@ from harness.core.parts import kinds
 from harness.core.printable import many
 from harness.core.reading import text_of
 from harness.core.run import Status
-from harness.core.scores import BY_TEXT, Scores
+from harness.core.scores import BY_TEXT
 from harness.corpus import card, trec
 from harness.corpus.clusters import CLUSTERS, near_duplicates, parted
 from harness.corpus.prepared import CORPUS, MANIFEST, QRELS, QUERIES, Prepared
@@ -51,7 +51,6 @@ from harness.report.inputs import ReportInput
 DECISION = "decision.json"
 OWN = (".", mark(Path(), RUN).name)
 SHOWN = 5
-"""Files that were not checked and are named; the others are counted."""
 PREFIX = 12
 
 
@@ -82,8 +81,8 @@ def verify(layout: Layout, *, deep: bool = True) -> tuple[Verified, ...]:
         for one in (layout.score_receipt, layout.compare_receipt, *map(layout.run_receipt, arms))
         for path in receipts.check_all(one, hint)
     }
-    clusters = _data(layout, said, hint)
-    answers = sum(_answers(layout, arm, said, hint) for arm in arms)
+    clusters = _data(layout, hint)
+    answers = sum(_answers(layout, arm, hint) for arm in arms)
     race = read_race(layout)
     same = code_sha256() == said["code_version"]
     check_times(layout, about, subject)
@@ -283,20 +282,17 @@ def _as_linked(reports: Sequence[ReportInput]) -> Iterator[list[ReportInput]]:
         ]
 
 
-def _data(layout: Layout, said: dict[str, Any], hint: str) -> Verified:
+def _data(layout: Layout, hint: str) -> Verified:
     """Count the digests of the data from its content, and find its clusters again."""
     data = Prepared.open(layout.data)
-    found = {
-        CORPUS: ("corpus", data.manifest.corpus_sha256, digest.of_documents(data.documents())),
-        QUERIES: ("queries", data.manifest.queries_sha256, digest.of_queries(data.queries())),
-        QRELS: ("qrels", data.manifest.qrels_sha256, card.of_qrels(data.qrels())),
-    }
-    for file, (kind, noted, counted) in found.items():
+    for file, noted, counted in (
+        (CORPUS, data.manifest.corpus_sha256, digest.of_documents(data.documents())),
+        (QUERIES, data.manifest.queries_sha256, digest.of_queries(data.queries())),
+        (QRELS, data.manifest.qrels_sha256, card.of_qrels(data.qrels())),
+    ):
         if counted != noted:
             path = layout.data / file
             raise EvidenceError(f"{path}: is not what {layout.data / MANIFEST} says. {hint}")
-        if said["sha256"][kind] != noted:
-            raise EvidenceError(f"{layout.decision}: was made from other {kind}. {hint}")
     kept, of = data.found(), (data.queries(), data.qrels(), data.found().similar)
     if kept.near_duplicates != near_duplicates(*of) or kept.parted != parted(*of):
         raise EvidenceError(f"{layout.data / CLUSTERS}: is not what the queries give. {hint}")
@@ -305,15 +301,9 @@ def _data(layout: Layout, said: dict[str, Any], hint: str) -> Verified:
     return Verified("clusters", f"found again by words and judged documents{model}")
 
 
-def _answers(layout: Layout, arm: str, said: dict[str, Any], hint: str) -> int:
-    """Count the answers of an arm; each must be its own, and its index of this corpus."""
-    manifest = read_manifest(layout, arm)
-    fingerprint = manifest.fingerprint
-    if fingerprint != said["arms"][arm]["fingerprint"]:
-        raise EvidenceError(f"{layout.decision}: was made with another index of {arm}. {hint}")
-    if manifest.corpus_sha256 != said["sha256"]["corpus"]:
-        raise EvidenceError(f"{layout.manifest(arm)}: is of other documents. {hint}")
-    count = 0
+def _answers(layout: Layout, arm: str, hint: str) -> int:
+    """Count the answers of an arm; each must be its own."""
+    fingerprint, count = read_manifest(layout, arm).fingerprint, 0
     for path in (layout.run(arm), layout.again(arm)):
         run = read_run(path)
         served = zip(run.served_by, run.status, strict=True)
@@ -340,25 +330,24 @@ def check_values(layout: Layout) -> int:
     qrels, asked = data.qrels(), [query.query_id for query in data.queries()]
     count = 0
     for (arm,), scores in layout.read(Layout.per_query).items():
-        found = oracle(read_run(layout.run(arm)), qrels, tuple(scores), asked)
-        same_values(arm, scores, found)
-        count += sum(len(one.query_ids) for one in found.values())
+        library = oracle(read_run(layout.run(arm)), qrels, tuple(scores), asked)
+        for name, wanted in library.items():
+            _check_values(arm, name, scores[name].by_query, wanted.by_query)
+            count += len(wanted.query_ids)
     return count
 
 
-def same_values(arm: str, scores: Mapping[str, Scores], library: Mapping[str, Scores]) -> None:
-    """Compare scores of an arm with those of ir-measures."""
-    for name, wanted in library.items():
-        found, exact = scores[name].by_query, wanted.by_query
-        for query_id in dict.fromkeys([*found, *exact]):
-            ours, theirs = found.get(query_id), exact.get(query_id)
-            if (ours is None) != (theirs is None) or (
-                ours is not None and theirs is not None and abs(ours - theirs) > SAME
-            ):
-                raise EvidenceError(
-                    f"{name} of {arm} for query {query_id} is {ours}, but ir-measures says"
-                    f" {theirs}; the scores are wrong: fix harness.measures"
-                )
+def _check_values(
+    arm: str, measure: str, found: Mapping[str, float], exact: Mapping[str, float]
+) -> None:
+    """Compare values by query with those of ir-measures."""
+    for query_id in dict.fromkeys([*found, *exact]):
+        ours, theirs = found.get(query_id), exact.get(query_id)
+        if ours is None or theirs is None or abs(ours - theirs) > SAME:
+            raise EvidenceError(
+                f"{measure} of {arm} for query {query_id} is {ours}, but ir-measures says"
+                f" {theirs}; the scores are wrong: fix harness.measures"
+            )
 
 
 class Derived(NamedTuple):
@@ -417,10 +406,7 @@ def _same(layout: Layout, again: Layout, what: Declared[Any], columns: pa.Schema
 
 
 def _values(path: Path, columns: pa.Schema) -> dict[str, Any]:
-    """Read a table of values, or of reasons where there is none, by what each is of.
-
-    What the file says of the whole table counts too, such as the depth of the classes.
-    """
+    """Read a table of values, or of reasons without one, and what the file says of itself."""
     last = [name for name in columns.names if name in {"value", "undefined", "class"}]
     table = table_of(path, columns, last)
     keys = zip(*(table.column(n).to_pylist() for n in columns.names if n not in last), strict=True)

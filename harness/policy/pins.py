@@ -48,7 +48,7 @@ class Pin(_Kept):
             for key in sorted({*race, *self.race})
             if race and self.race and race.get(key) != self.race.get(key)
         ]
-        return (*changes(self.inventory, inventory).said, *other)
+        return (*changes(self.inventory, inventory), *other)
 
 
 class Pins(_Kept):

@@ -133,7 +133,6 @@ def _text(text: object) -> str:
 
 
 ANSWER = "answer"
-"""The one stage of an arm that tells of no other."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -215,9 +215,7 @@ class MachineNoise(NamedTuple):
     p50: float
     """The larger over the smaller of the two medians; 1 on a steady machine."""
     p95: float
-    """The same of the two 95th percentiles."""
     slowest: float
-    """The slowest of all over the median."""
 
 
 def vector_flags() -> tuple[str, ...]:

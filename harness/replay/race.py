@@ -24,7 +24,6 @@ from harness.replay.machine import Reference, Surroundings, between, look, quiet
 HELD_BACK = 5
 """At most one text in so many is held back to warm up on, where there are few."""
 READ = 4_000
-"""Documents whose words are counted, evenly over the corpus."""
 TRIES = 24
 """Documents that are drawn to find words that make no bag of the set."""
 LONGER = 2
@@ -158,7 +157,6 @@ RUN_QUEUE, IDLE = "run-queue wait", "wall time without processor time"
 Expected = tuple[Status, tuple[str, ...], str]
 """How an answer ends, its documents in order, and who gives it."""
 UNSEEN = 2
-"""The repetition of variants."""
 WHOLE, WHO = slice(None), slice(None, None, 2)
 """What of ``Expected`` must be the same."""
 
@@ -171,7 +169,6 @@ class Call(NamedTuple):
     repetition: int
     """0 for the first time that the process saw the text, 1 for the second, 2 for a variant."""
     turn: int
-    """How many arms had this text, this time, before this one."""
     elapsed_ns: int
     taken: "CallCost"
 
@@ -181,7 +178,6 @@ class Lap:
     """What one process measured."""
 
     calls: tuple[Call, ...]
-    """In the order in which they were made."""
     strays: Mapping[str, tuple[str, ...]]
     """Queries whose answer was not the one in the arm's run, by arm."""
     reference_ns: tuple[int, ...]

@@ -45,14 +45,12 @@ NEXT = re.compile(rf",(?=\s*(?:\w+\.)?(?:{'|'.join(KEYS)})\s*=)")
 DEEPEST = 6
 """Members within members in which a list of hits is looked for."""
 WITHIN = 3
-"""The same of ids and scores within a hit."""
 MOSTLY = 0.8
 """Share of the hits of a list that ids tell apart; a service may show a document twice."""
 PLAIN = re.compile(r"[A-Za-z_]\w*")
 SIGNS = re.compile(r"[\W_]+")
 Fits = Callable[[Sequence[Any]], bool]
 Path_ = tuple[str, ...]
-"""Names of members, from the outside in."""
 
 
 class AnswerShape(NamedTuple):
@@ -307,13 +305,11 @@ def document_of(hit: Any, doc_id: str, shape: AnswerShape) -> Document:  # noqa:
 
 
 DEPTH = 10
-"""Hits that are requested and compared."""
 LOOKED = 8
 """Queries whose answers are looked at before the comparison; they also open the connections."""
 IN_A_ROW = 20
 """Queries that may fail one after the other before the rest is given up."""
 REPEATED = 50
-"""Queries that the control gets a second time."""
 NS = 1_000_000_000
 
 
@@ -332,10 +328,7 @@ class Listening(HttpConnections):
 def look(
     services: Sequence[SearchService], given: Sequence[AnswerShape], queries: Sequence[Query]
 ) -> tuple[SearchService, ...]:
-    """Query both services a few times, and learn the shape of their answers.
-
-    What is ``given`` goes before what a file says, and that before what is learned.
-    """
+    """Query both services, and learn their shapes, where neither ``given`` nor a file has one."""
     answers = [list(_looked(one, queries)) for one in services]
     wanted = [
         at
@@ -372,7 +365,6 @@ class Heard:
 
     service: SearchService
     rows: list[TimedOutcome] = field(default_factory=list)
-    """In the order of the queries."""
 
     def hear(self, one: TimedOutcome) -> None:
         """Take an outcome; give up a service that fails one query after the other."""
@@ -402,7 +394,6 @@ class PairedAnswers:
     documents: Mapping[str, Document]
     """Every document that a service showed, with the texts of its hit."""
     manifests: Mapping[str, Manifest]
-    """By arm."""
 
 
 def ask(

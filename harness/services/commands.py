@@ -52,7 +52,6 @@ def compare(
         needs = ", ".join(missing)
         raise HarnessError(f"the package {needs} is not installed. Run: {install('http')}")
     from harness.services.page import document
-    from harness.services.stage import LogSource
     from harness.services.stage import compare as stage
 
     project = Project.here()
@@ -61,8 +60,11 @@ def compare(
     inference = project.params.score.inference()
     found = stage(
         (control, candidate),
-        LogSource(log, form.kind, form.fields, size),
+        log,
         to,
+        kind=form.kind,
+        fields=form.fields,
+        size=size,
         given=map_,
         policy_file=policy or project.root / "policy" / "pairwise.toml",
         seed=inference.seed if seed is None else seed,

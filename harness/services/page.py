@@ -42,7 +42,6 @@ from harness.stats.times import Nanoseconds, order_interval
 WORST = 20
 CAUSES = 5
 PAIR_S = 8
-"""Seconds in which a person judges a pair."""
 HOUR_S = 3_600
 UNIT = ValueRange(0.0, 1.0)
 FEWEST = 2

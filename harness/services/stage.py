@@ -52,17 +52,6 @@ RELEVANT = 0.3
 PERSISTENCE = 0.9
 MEASURE = "nDCG@10"
 LARGEST = 1
-"""Grade of a relevant document."""
-
-
-class LogSource(NamedTuple):
-    """A log, and how it is read."""
-
-    path: Path
-    kind: str
-    fields: Fields
-    size: int
-    """At most so many queries."""
 
 
 class Price(NamedTuple):
@@ -73,7 +62,6 @@ class Price(NamedTuple):
     queries: int | None
     """Queries of the log; None where no number would do."""
     pairs: int
-    """Pairs to judge of these."""
     decides: tuple[float, float] | None
     """Measured differences from which the queries at hand pass, and below which they fail."""
 
@@ -91,9 +79,7 @@ class ServicesFound:
     """Queries, documents and the pool, as ``harness run --dataset`` takes them."""
     policy: Policy
     pairs: int
-    """Of the pool."""
     judged: int
-    """Of these, judged already."""
     prices: tuple[Price, ...] = ()
     """One for each measure that the policy asks for; none where all answers are the same."""
     needed: int = 0
@@ -112,16 +98,22 @@ class ServicesFound:
 
 
 def compare(
-    addresses: Sequence[str], log: LogSource, out: Path, *, given: str, policy_file: Path, seed: int
+    addresses: Sequence[str],
+    log: Path,
+    out: Path,
+    *,
+    kind: str,
+    fields: Fields,
+    size: int,
+    given: str,
+    policy_file: Path,
+    seed: int,
 ) -> ServicesFound:
     """Sample the log, ask both services, write what is needed for a verdict, and plan it."""
     with scratch() as work:
-        made = logs.from_log(
-            log.path, work / "queries.jsonl", kind=log.kind, fields=log.fields, size=log.size,
-            seed=seed,
-        )  # fmt: skip
-        queries = tuple(beir.queries(work / "queries.jsonl"))
-        card = text_of(logs.beside(work / "queries.jsonl"))
+        file = work / "queries.jsonl"
+        made = logs.from_log(log, file, kind=kind, fields=fields, size=size, seed=seed)
+        queries, card = tuple(beir.queries(file)), text_of(logs.beside(file))
         named = [
             SearchService.of(address, arm, addresses[0], out, work)
             for arm, address in zip(ARMS, addresses, strict=True)
@@ -146,7 +138,7 @@ def compare(
     write_text(out / PAGE, to_explorer([report]))
     count = len(pool.pairs)
     found = ServicesFound(
-        log.path.name, made.card, services, answers, evidence, data, policy, count,
+        log.name, made.card, services, answers, evidence, data, policy, count,
         judged=count - len(pool.open),
     )  # fmt: skip
     return _planned(found, seed) if found.differs.any() else found

@@ -29,7 +29,6 @@ CORRECTED: dict[Correction, str] = {
     "none": "no correction",
 }
 DRAWN = 1 << 22
-"""Counts of resampled queries that are held at once."""
 FEWEST = 2
 
 

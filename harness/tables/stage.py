@@ -43,9 +43,7 @@ class SystemPair(NamedTuple):
     measure: str
     queries: int
     difference: float
-    """Mean of the first minus mean of the second."""
     effect_size: float
-    """Cohen's d_z."""
     p: float
     p_corrected: float
 
@@ -93,11 +91,7 @@ class Table:
         return ascii_lowercase[at] if at < len(ascii_lowercase) else f"({at + 1})"
 
     def mark(self, system: str, measure: str) -> str:
-        """Return what is shown beside a mean.
-
-        Against a baseline ``†`` is higher and ``‡`` lower; of all pairs the letters of the systems
-        that this one is higher than.
-        """
+        """Return marks of a mean: ``†`` or ``‡`` by the baseline, else letters of lower systems."""
         found = []
         for pair in self.pairs:
             if pair.measure != measure or pair.p_corrected >= self.sure.level:

@@ -21,8 +21,7 @@ if TYPE_CHECKING:
 def reproduce(dataset: Dataset = "", *, record: Record = False) -> Result:
     """Compare what the pipeline made here with the record in the repository.
 
-    For each data set: whether every output is byte-identical, or which stages differ. For those,
-    queries with other first ten hits, and the largest difference of each measure; whether a
+    For each data set: whether every output is byte-identical, or which stages differ; whether a
     verdict moved, and how this machine differs from the recorded one. Reads files only.
     Exit codes: 0 identical, or the same verdicts; 2 a verdict moved, or a file is missing.
     """
@@ -32,7 +31,7 @@ def reproduce(dataset: Dataset = "", *, record: Record = False) -> Result:
     project, lines, moved = Project.here(), [], False
     for name in project.datasets(dataset):
         if record:
-            folder = write(project.root, project.layout(name), tuple(project.params.arms))
+            folder = write(project.root, project.layout(name))
             lines.append(f"recorded {folder}; commit it with dvc.lock")
             continue
         found = reproduce(project.root, project.layout(name))
@@ -51,14 +50,6 @@ def reproduced(found: Reproduced) -> Iterator[str]:
     yield f"{found.dataset}: {differ} of {found.compared} recorded outputs differ; {verdicts}"
     yield from (f"  moved     {line}" for line in found.decisions)
     yield from (f"  differs   {line}" for line in found.differ)
-    for arm, (changed, of) in found.first_hits.items():
-        if changed:
-            yield f"  first ten {arm}: {changed} of {of} queries show other hits"
-    for one in found.moved:
-        yield (
-            f"  {one.measure:<9} moved most in {one.arm}, query {one.query_id}:"
-            f" {one.recorded:.4f} recorded, {one.found:.4f} here ({one.difference:+.4f})"
-        )
     yield from (f"  machine   {line}" for line in found.environment)
     if not found.environment:
         yield "  machine   no feature, package or SQLite differs: the cause is elsewhere"

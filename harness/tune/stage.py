@@ -77,7 +77,6 @@ class Space(StrictModel):
 
     search: SearchTable
     space: dict[str, Values]
-    """By dotted key of a setting."""
 
     @property
     def candidates(self) -> tuple[dict[str, Scalar], ...]:
@@ -181,7 +180,6 @@ class TuningSplit:
 
     data: Prepared
     queries: tuple[Query, ...]
-    """Those for which the measure is defined."""
     qrels: Qrels
 
     @property
@@ -193,18 +191,13 @@ class TuningSplit:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CandidateAnswers:
-    """Runs queries on candidates.
-
-    A stack that can repeat its last step is queried once for all candidates that differ in nothing
-    else; any other is indexed and queried for each.
-    """
+    """Runs queries on candidates, once for all that differ in a repeatable last step alone."""
 
     arms: Sequence[Arm]
     """One for each candidate: the same stack under other settings."""
     k: int
     time_limit_s: float
     folder: Path
-    """Where indexes are kept."""
     code: str
     """Digest of the code that indexes are built by."""
     _legs: dict[tuple[str, str], dict[str, Any]] = field(default_factory=dict)
@@ -304,9 +297,7 @@ class Cells:
     collections: Sequence[TuningSplit]
     measure: str
     folder: Path
-    """Where values are kept."""
     advance: Callable[[int], object]
-    """Told how many queries were run."""
     _known: dict[tuple[int, int], dict[str, float]] = field(default_factory=dict)
 
     def __call__(self, candidate: int, rows: Ints) -> Floats:
@@ -364,7 +355,6 @@ class TuneRequest:
     """What to tune, and on what."""
 
     arm: str
-    """Name, or path to a TOML file."""
     space: Space
     space_file: Path
     data: Sequence[Prepared]

@@ -38,7 +38,7 @@ def site(tmp_path: Path) -> Path:
     pairs = (made.pairs[0], made.pairs[1].model_copy(update={"query": evil, "snippet": evil}))
     write_text(
         judgements.texts_path(tmp_path / "out" / "pool.qrels"),
-        judgements.texts_of(judgements.Pool((*pairs, *made.pairs[2:]), ())),
+        judgements.PAIRS.text((*pairs, *made.pairs[2:])),
     )
     return tmp_path
 

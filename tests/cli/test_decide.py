@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from harness.core.errors import EvidenceError
-from harness.corpus.runs import read_run, read_scores
+from harness.corpus.runs import ARM_SCORES, read_run, score_file
 from harness.pipeline.layout import Layout
 from harness.pipeline.report import report
 from harness.policy.pins import read
@@ -320,8 +320,8 @@ def test_it_says_what_score_says(project: Toy, harness: Harness) -> None:
     mean = json.loads(layout.scores.read_text())["fts5"]["nDCG@10"]
     assert f"nDCG@10: {mean['mean']:.4f} [" in said.out
     assert "n = 41" in said.out
-    found = read_scores(project.root / "values.parquet", [])[()]
-    wanted = read_scores(layout.per_query, ["arm"])["fts5",]
+    found = score_file(()).read(project.root / "values.parquet")[()]
+    wanted = ARM_SCORES.read(layout.per_query)["fts5",]
     assert found["RR@10"].by_query == wanted["RR@10"].by_query
     assert "already exists" in harness(*words, "--out", "values.parquet").error
     assert "absent.parquet" in harness("measure", "absent.parquet", *words[2:]).error

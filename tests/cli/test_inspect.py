@@ -12,9 +12,9 @@ import pytest
 from harness.core.engine import Stage
 from harness.core.errors import BadFile
 from harness.corpus import beir, card, trec
-from harness.corpus.exchange import RATED
+from harness.corpus.exchange import READ
 from harness.corpus.prepared import Prepared
-from harness.corpus.runs import read_run, read_scores
+from harness.corpus.runs import ARM_SCORES, read_run
 from harness.corpus.tuning import read
 from harness.pipeline.decompose import kept
 from harness.pipeline.receipts import read_manifest
@@ -86,7 +86,7 @@ def test_every_query_is_in_the_file_and_its_parts_sum_to_its_difference(
         *WORDS_DECOMPOSE, "--dataset", NAME, "--out", tmp_path / "parts.csv", "--top", "3"
     )
     assert said.code == 0, said
-    scores = read_scores(project.layout.per_query, ["arm"])
+    scores = ARM_SCORES.read(project.layout.per_query)
     old, new = (scores[(arm,)]["nDCG@10"].by_query for arm in ("fts5", "hash-hybrid"))
     found = rows(tmp_path / "parts.csv")
     assert [row["query_id"] for row in found] == [q for q in old if q in new]
@@ -219,11 +219,10 @@ FILES = {
     "quepid": "ratings.csv",
     "rank-eval": "rank_eval.json",
     "opensearch": "judgments.json",
-    "ltr": "judgements.txt",
 }
 
 
-@pytest.mark.parametrize("kind", RATED)
+@pytest.mark.parametrize("kind", READ)
 def test_a_data_set_comes_back_from_its_ratings(project: Toy, harness: Harness, kind: str) -> None:
     said = harness("convert", "toy", "--format", kind, "--out", "theirs")
     assert said.code == 0, said
@@ -234,7 +233,7 @@ def test_a_data_set_comes_back_from_its_ratings(project: Toy, harness: Harness, 
     assert "imported back (test): 60 documents, 41 queries, 2401 judgements" in said.out
     own, first = (card.read(project.root / "datasets" / name) for name in ("back", "toy"))
     assert own.sha256.corpus == first.sha256.corpus
-    assert (own.sha256.qrels == first.sha256.qrels) == (kind in {"rank-eval", "ltr"})
+    assert (own.sha256.qrels == first.sha256.qrels) == (kind == "rank-eval")
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ import yaml
 from harness.core.errors import EvidenceError
 from harness.corpus.runs import read_run, write_run
 from harness.pipeline.layout import left_by_run
-from harness.pipeline.receipts import RECORD, check_recorded, read_manifest
+from harness.pipeline.receipts import RECORD, check_recorded
 from harness.pipeline.verify import _answers, verify
 from tests.cli.conftest import Harness
 from tests.docs.pages import ROOT
@@ -57,18 +57,13 @@ def test_what_was_verified_is_printed(decided: Toy, harness: Harness, project: T
 
 def test_one_answer_of_another_engine_is_missed(project: Toy) -> None:
     layout = project.layout
-    manifest = read_manifest(layout, CANDIDATE)
-    said = {
-        "arms": {CANDIDATE: {"fingerprint": manifest.fingerprint}},
-        "sha256": {"corpus": manifest.corpus_sha256},
-    }
     run = read_run(layout.run(CANDIDATE))
-    assert _answers(layout, CANDIDATE, said, "") == 2 * len(run)
+    assert _answers(layout, CANDIDATE, "") == 2 * len(run)
     served = [*run.served_by]
     served[3] = "somebody else"
     write_run(replace(run, served_by=tuple(served)), layout.run(CANDIDATE))
     with pytest.raises(EvidenceError, match="answers of another engine than tantivy"):
-        _answers(layout, CANDIDATE, said, "")
+        _answers(layout, CANDIDATE, "")
 
 
 def test_what_dvc_recorded_is_held(project: Toy, harness: Harness) -> None:

@@ -6,7 +6,6 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from time import monotonic, sleep
@@ -18,7 +17,6 @@ from harness.core import batches as core_batches
 from harness.core.batches import (
     MAX_DEATHS,
     Batch,
-    Futures,
     Processes,
     cluster,
     current,
@@ -214,32 +212,3 @@ def test_workers_leave_the_same_parts_whoever_dies(
             map_batches(Squares(tmp_path), batch_files(tmp_path / "two"))
     map_batches(Squares(tmp_path), batch_files(tmp_path / "two"))
     assert contents(tmp_path / "two") == WANTED_FUTURES
-
-
-@pytest.mark.slow
-def test_any_executor_leaves_the_same_parts(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    told: list[int] = []
-    with ThreadPoolExecutor(2) as pool, using(Futures(pool, tmp_path)):
-        map_batches(Squares(tmp_path), batch_files(tmp_path / "one"), advance=told.append)
-        with pytest.raises(HarnessError, match="three is wrong"):
-            map_batches(Squares(tmp_path, "refused", once=False), batch_files(tmp_path / "refused"))
-        with monkeypatch.context() as patched:
-            patched.setattr(core_batches, "written", lambda _work, _batch: iter([1]))
-            with pytest.raises(HarnessError, match="Share that folder with all workers"):
-                map_batches(Squares(tmp_path), batch_files(tmp_path / "elsewhere"))
-    assert contents(tmp_path / "one") == WANTED_FUTURES
-    assert sum(told) == len(WANTED_FUTURES)
-
-
-@pytest.mark.slow
-def test_an_address_without_a_scheduler_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(core_batches, "CONNECT_S", 1)
-    with (
-        pytest.raises(HarnessError, match=r"no scheduler at tcp://127.0.0.1:9 .*dask scheduler"),
-        cluster("tcp://127.0.0.1:9", tmp_path, print),
-    ):
-        pass

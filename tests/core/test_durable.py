@@ -16,7 +16,6 @@ from harness.core.folders import (
     NotOurs,
     check_apart,
     check_held,
-    check_new,
     claim,
     is_stray,
     mark,
@@ -135,20 +134,6 @@ def test_what_is_no_folder_or_cannot_be_one_is_refused(tmp_path: Path) -> None:
     with pytest.raises(HarnessError, match="a: "):
         claim(tmp_path / "a", RUN)
     assert (tmp_path / "file").read_text() == "mine"
-
-
-def test_a_file_is_new_or_ours(tmp_path: Path) -> None:
-    file = tmp_path / "page.html"
-    check_new(file)
-    file.write_text("ours")
-    check_new(file, ours=lambda path: path.read_text() == "ours")
-    file.write_text("mine")
-    with pytest.raises(NotOurs, match="already exists"):
-        check_new(file, ours=lambda path: path.read_text() == "ours")
-    with pytest.raises(NotOurs, match="is a folder"):
-        check_new(tmp_path)
-    with pytest.raises(NotOurs, match="which is read"):
-        check_new(tmp_path / "x", reads=[tmp_path])
 
 
 KILLED = """

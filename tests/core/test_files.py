@@ -45,16 +45,6 @@ def killed(path: Path) -> None:
     raise KeyboardInterrupt
 
 
-def test_a_file_appears_when_it_is_done(tmp_path: Path) -> None:
-    path = tmp_path / "new" / "folder" / "file"
-    with replacing(path) as beside:
-        beside.write_text("whole")
-        assert not path.exists()
-        assert beside.parent.parent == path.parent
-    assert path.read_text() == "whole"
-    assert names(path.parent) == {"file"}
-
-
 def test_an_exception_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_text("old")

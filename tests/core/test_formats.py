@@ -26,7 +26,6 @@ from harness.core.formats import (
     MAX_DIGITS,
     cell,
     json_of,
-    moment_of,
     toml_of,
     yaml_of,
 )
@@ -69,20 +68,6 @@ Read = Callable[[str], Any]
 def test_what_is_beyond_the_bounds_of_a_format_is_named(read: Read, text: str, says: str) -> None:
     with pytest.raises(Malformed, match=says):
         read(text)
-
-
-@pytest.mark.parametrize(
-    ("text", "says"),
-    [
-        ("0001-01-01T00:00:00+14:00", "is outside the years 1 to 9999 of UTC"),
-        ("9999-12-31T23:59:59-14:00", "is outside the years 1 to 9999 of UTC"),
-        ("2026-01-01T00:00:00", "names no zone"),
-        ("soon", "'soon' is not a time"),
-    ],
-)
-def test_a_time_that_no_zone_can_tell_is_none(text: str, says: str) -> None:
-    with pytest.raises(Malformed, match=says):
-        moment_of(text)
 
 
 def test_a_key_of_many_parts_is_refused_before_it_is_read() -> None:
@@ -344,32 +329,6 @@ def header(line: bytes) -> tuple[str, list[str]]:
     return markup.header(mail, "Subject", problems), problems
 
 
-@pytest.mark.parametrize(
-    ("line", "given", "says"),
-    [
-        (b"Subject: =?punycode?q?a-b?=", "=?punycode?q?a-b?=", "punycode is not a charset"),
-        (b"Subject: =?no-such?q?a?=", "=?no-such?q?a?=", "no-such is not a charset"),
-        (b"Subject: caf\xe9", "café", "bytes of no charset"),
-        (b"Subject: " + b"a" * 70_000, "a" * markup.MAX_HEADER, "was cut"),
-    ],
-)
-def test_what_is_odd_about_a_header_is_said(line: bytes, given: str, says: str) -> None:
-    found, problems = header(line)
-    assert found == given
-    assert [problem for problem in problems if says in problem]
-
-
-def test_a_date_without_a_zone_is_in_utc() -> None:
-    problems: list[str] = []
-    day = "Mon, 06 Jan 2025 12:00:00"
-    assert markup.moment(f"{day} -0000", problems) == 1_736_164_800_000_000
-    assert markup.moment(f"{day} +0100", problems) == 1_736_161_200_000_000
-    assert problems == []
-    assert markup.moment("", problems) is None
-    assert markup.moment("noon", problems) is None
-    assert problems == ["it has no date", "its date 'noon' cannot be read"]
-
-
 def test_addresses_too_deep_to_tell_apart_are_said(monkeypatch: pytest.MonkeyPatch) -> None:
     """Later versions of Python read 3,000 parentheses; earlier ones went too deep."""
 
@@ -382,21 +341,6 @@ def test_addresses_too_deep_to_tell_apart_are_said(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(markup, "getaddresses", too_deep)
     assert markup.addresses(["("], problems) == []
     assert problems == ["its addresses are nested too deeply"]
-
-
-def test_plain_text_comes_before_the_words_of_a_page() -> None:
-    page = b"Content-Type: text/html\n\n<p>of a <b>page"
-    problems: list[str] = []
-    assert markup.texts(message_from_bytes(page), problems) == ["of a page"]
-    assert "text/html were taken" in problems[0]
-    both = (
-        b"Content-Type: multipart/alternative; boundary=b\n\n--b\n\nplain\n--b\n"
-        + page
-        + b"\n--b--"
-    )
-    problems.clear()
-    assert markup.texts(message_from_bytes(both), problems) == ["plain"]
-    assert problems == []
 
 
 # What a person reads of a page, in linear time

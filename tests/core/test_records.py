@@ -1,10 +1,8 @@
 """Queries with parameters beside their text."""
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import product
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -19,7 +17,6 @@ from harness.core.errors import (
     PROBLEM,
     BadFile,
     BadName,
-    BadPolicy,
     DatasetError,
     EvidenceError,
     HarnessError,
@@ -31,10 +28,8 @@ from harness.core.names import LONGEST, Name, check_distinct, checked
 from harness.core.progress import progress
 from harness.core.records import Judgement, Qrels, Query
 from harness.core.run import Row, Run, Status
-from harness.core.scores import Dependence, Estimate, Paired, Scores, codes, independent
-from harness.report.decision import schema
+from harness.core.scores import Dependence, Paired, Scores, codes, independent
 from tests.make.runs import rows
-from tests.source import ROOT
 
 # Queries with parameters beside their text
 
@@ -84,12 +79,6 @@ def test_what_is_no_name_is_refused_with_its_reason(name: str) -> None:
         TypeAdapter(Name).validate_python(name)
 
 
-@pytest.mark.parametrize("name", GOOD)
-def test_a_name_is_given_back_as_it_is(name: str) -> None:
-    assert checked("an arm", name) == name
-    assert TypeAdapter(Name).validate_python(name) == name
-
-
 def test_names_that_differ_by_their_case_are_one() -> None:
     check_distinct("an arm", "fts5", ["fts5", "tantivy"])
     with pytest.raises(BadName, match="FTS5 differs from it only by its case"):
@@ -105,17 +94,6 @@ FEW = [
     Row("q4", Status.TIMED_OUT, error="late"),
     Row("q5", Status.NOT_ASKED),
 ]
-
-
-def test_views_of_one_query() -> None:
-    run = Run.of("arm", FEW)
-    assert run.ranking("q1") == ("b", "a")
-    assert run.ranking("q1", 1) == ("b",)
-    assert run.ranking("q1", 9) == ("b", "a")
-    assert run.ranking("q2") == ()
-    assert run.hits("q1", 1) == (Hit("b", 1.0, 9.0),)
-    with pytest.raises(KeyError):
-        run.ranking("q9")
 
 
 def test_some_queries_keep_their_hits_and_scores() -> None:
@@ -307,15 +285,6 @@ def test_a_cause_belongs_to_one_verdict(verdict: Verdict, cause: Cause) -> None:
             replace(finding(own), verdict=verdict, cause=cause)
 
 
-def test_the_causes_that_are_told_are_those_that_are_given() -> None:
-    page = (ROOT / "docs/api.md").read_text("utf-8")
-    told = dict(re.findall(r"(?m)^\| `(\w+)` \| (pass|fail|inconclusive) \|", page))
-    own = {Cause.KEPT: Verdict.PASS, Cause.BROKEN: Verdict.FAIL}
-    assert told == {cause.value: own.get(cause, OPEN).value for cause in Cause}
-    kept = schema()["$defs"]["Cause"]["enum"]
-    assert kept == [cause.value for cause in Cause]
-
-
 @pytest.mark.parametrize("verdict", Verdict)
 def test_a_verdict_is_neither_true_nor_false(verdict: Verdict) -> None:
     with pytest.raises(TypeError, match="neither true nor false"):
@@ -360,28 +329,7 @@ def test_what_follows(
     assert step(*verdicts, taken=taken, blocked_by=blocked_by).outcome is outcome
 
 
-def test_failures_stand_before_what_is_open() -> None:
-    blocking = step(PASS, OPEN, FAIL, PASS, OPEN, FAIL).blocking
-    assert [f.verdict for f in blocking] == [FAIL, FAIL, OPEN, OPEN]
-    assert [f.gate for f in blocking] == ["gate 2", "gate 5", "gate 1", "gate 4"]
-    assert step(PASS).blocking == ()
-
-
-def test_what_was_measured_stands_before_what_was_not() -> None:
-    held = step(OPEN, OPEN, FAIL)
-    measured = replace(held.findings[1], estimate=Estimate(0.0, -0.1, 0.1, 40))
-    blocking = replace(held, findings=(held.findings[0], measured, held.findings[2])).blocking
-    assert [f.gate for f in blocking] == ["gate 2", "gate 1", "gate 0"]
-
-
 # Errors are one tree, and say where and what to do
-
-
-def test_a_bad_file_names_file_line_and_hint() -> None:
-    told = BadPolicy("p.toml", "m is missing", "Add it", 7)
-    assert str(told) == "p.toml:7: m is missing. Add it"
-    assert (told.path, told.line, told.hint) == (Path("p.toml"), 7, "Add it")
-    assert str(BadFile("p.toml", "no such file", "Make it")) == "p.toml: no such file. Make it"
 
 
 def test_a_message_is_one_printable_line_of_some_length() -> None:

@@ -2,7 +2,6 @@
 
 import json
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -14,62 +13,21 @@ from harness.core.evidence import Sample
 from harness.core.records import Document, Judgement, Qrels, Query
 from harness.corpus import judgements
 from harness.corpus.beir import Beir
-from harness.corpus.exchange import RATED as RATED_FORMATS
 from harness.corpus.exchange import (
+    READ,
     Collector,
     Data,
     id_of,
-    read_ltr,
     read_opensearch,
     read_quepid,
     read_rank_eval,
     reader,
     rows_of,
     text_quepid,
-    text_rank_eval,
     writer,
 )
 from harness.corpus.judgements import JudgingPair, Overtaken, Pool
 from harness.corpus.trec import UNCARRIED
-
-# Judgement lists of the learning-to-rank plugins
-HEAD = "# qid:1: rambo: first blood\n#\n"
-
-
-def written(tmp_path: Path, content: str) -> Path:
-    path = tmp_path / "j.txt"
-    path.write_text(content)
-    return path
-
-
-@pytest.mark.parametrize(
-    "content",
-    [
-        HEAD + "4 qid:1 # 7555 Rambo\n0\tqid:1\t#\t1370\n",
-        HEAD + "4 qid:1 1:9.5 2:0.1 # 7555\n0 qid:1 #1370\n",
-        "\n4 qid:1 # 7555 rambo: first blood\n\n\n0 qid:1 # 1370 rambo: first blood\n",
-    ],
-)
-def test_a_list_is_read(tmp_path: Path, content: str) -> None:
-    found = read_ltr(written(tmp_path, content))
-    assert [(query.query_id, query.text) for query in found.queries] == [
-        ("1", "rambo: first blood")
-    ]
-    assert found.qrels.grades == {"1": {"1370": 0, "7555": 4}}
-
-
-@pytest.mark.parametrize("weight", ["*1", "*2.5", " * 10"])
-def test_weights_behind_all_texts_are_taken_off(tmp_path: Path, weight: str) -> None:
-    heads = f"# qid:1: kettle{weight}\n# qid:2: 5*3 grid{weight}\n"
-    found = read_ltr(written(tmp_path, f"{heads}4 qid:1 # a\n2 qid:2 # b\n"))
-    assert [query.text for query in found.queries] == ["kettle", "5*3 grid"]
-
-
-@pytest.mark.parametrize("other", ["kettle", "kettle*", "kettle*x", "5*3 grid"])
-def test_one_weight_among_texts_without_is_refused(tmp_path: Path, other: str) -> None:
-    heads = f"# qid:1: {other}\n# qid:2: hose*1\n"
-    with pytest.raises(BadFile, match=r"j\.txt:2: the text 'hose\*1' ends as a weight does"):
-        read_ltr(written(tmp_path, f"{heads}4 qid:1 # a\n2 qid:2 # b\n"))
 
 
 # Ids that are made of texts, and grades as tools write them
@@ -129,7 +87,7 @@ def by_text(queries: tuple[Query, ...], qrels: Qrels) -> dict[str, dict[str, int
     return {texts[query_id]: dict(grades) for query_id, grades in qrels.grades.items()}
 
 
-@pytest.mark.parametrize("kind", RATED_FORMATS)
+@pytest.mark.parametrize("kind", READ)
 def test_ratings_come_back(tmp_path: Path, kind: str) -> None:
     writer(kind)(tmp_path, DATA)
     (path,) = tmp_path.iterdir()
@@ -193,12 +151,6 @@ def test_the_one_text_that_is_searched_for_is_the_query(tmp_path: Path, query: o
     assert found.qrels.grades == {"JFK%20query": {"d": 1}}
 
 
-def test_a_grade_below_0_is_written_as_0() -> None:
-    sent = text_rank_eval([Query("q", "red")], Qrels({"q": {"d": -1, "e": 2}}), "i")
-    (request,) = json.loads(sent)["requests"]
-    assert {one["_id"]: one["rating"] for one in request["ratings"]} == {"d": 0, "e": 2}
-
-
 # Judgement lists of OpenSearch
 def written_opensearch(tmp_path: Path, *rows: object) -> Path:
     path = tmp_path / "j.json"
@@ -228,17 +180,6 @@ def test_a_case_is_read_with_queries_that_are_not_rated(tmp_path: Path) -> None:
     assert [query.text for query in found.queries] == ["shoes, red", "boots", "slippers"]
     assert found.qrels.grades == {"boots": {"d2": 0}, "shoes,%20red": {"d1": 3}}
     assert found.unrated == 1
-
-
-@pytest.mark.parametrize(
-    "head",
-    ["Query;DocID;Rating", "rating;query;docid", "Team Name;Query Text;Doc ID;Doc Position;Rating"],
-)
-def test_columns_are_found_by_their_names(tmp_path: Path, head: str) -> None:
-    values = {"query": "a", "querytext": "a", "docid": "d", "rating": "1"}
-    row = [values.get("".join(name.lower().split()), "9") for name in head.split(";")]
-    found = read_quepid(written_quepid(tmp_path, f"\ufeff{head}\n{';'.join(row)}\n"))
-    assert found.qrels.grades == {"a": {"d": 1}}
 
 
 DETAILED = "Team Name,Query Text,Doc ID,Rating,description\n"
@@ -344,15 +285,6 @@ def test_a_pair_that_somebody_else_judged_keeps_their_grade(tmp_path: Path) -> N
     assert judgements.regrade(path, first, 2, 0).grades == (0, None, None)
 
 
-def test_a_pair_is_found_where_its_line_was_moved_to(tmp_path: Path) -> None:
-    path = tmp_path / "p.qrels"
-    shown = written_judgements(path)
-    path.write_text("q2 0 a ?\nq1 0 b ?\n")
-    assert judgements.regrade(path, shown.pairs[2], None, 1).grades == (1, None)
-    with pytest.raises(BadFile, match="a for query q1 is gone"):
-        judgements.regrade(path, shown.pairs[0], None, 1)
-
-
 def test_no_grade_is_lost_where_many_judge_at_once(tmp_path: Path) -> None:
     path = tmp_path / "p.qrels"
     made = Pool(tuple(pair(f"d{at}") for at in range(40)), (None,) * 40)
@@ -364,10 +296,3 @@ def test_no_grade_is_lost_where_many_judge_at_once(tmp_path: Path) -> None:
 
 # ``harness.corpus.judgements``: a judged sample as a file
 SAMPLE = Sample("old", "new", "P(rel=2)@5", 7, 0.25, {"q2": {"b": 1, "a": 0}}, "ada")
-
-
-def test_what_is_written_is_read(tmp_path: Path) -> None:
-    judgements.write_samples(tmp_path, SAMPLE)
-    (path,) = tmp_path.iterdir()
-    assert path.name == judgements.name_of(SAMPLE)
-    assert asdict(judgements.read_samples(path)) == asdict(SAMPLE)

@@ -1,6 +1,5 @@
 """Mailboxes and logs of queries."""
 
-import gzip
 import json
 import time
 from base64 import b64encode
@@ -15,7 +14,7 @@ from harness.core.errors import BadFile
 from harness.core.markup import MAX_HEADER
 from harness.core.records import Document
 from harness.corpus import mbox
-from harness.corpus.mbox import MailOddity, Mbox
+from harness.corpus.mbox import Mbox
 from harness.logs.querylog import (
     Cleaner,
     Fields,
@@ -129,16 +128,6 @@ def test_of_several_parts_the_plain_text_is_taken(tmp_path: Path) -> None:
     assert found.notes == ()
 
 
-def test_html_is_taken_where_there_is_no_plain_text_and_told(tmp_path: Path) -> None:
-    mail = HEAD + (
-        "Content-Type: text/html; charset=utf-8\n\n"
-        "<style>p {x}</style><p>lease &amp; <b>quota</b></p><script>no()</script>\n"
-    )
-    found = read(tmp_path, mail)
-    assert found.documents[0].text == "lease & quota"
-    assert problems(found) == ["the words of its text/html were taken"]
-
-
 @pytest.mark.parametrize(
     ("charset", "raw", "text"),
     [
@@ -209,20 +198,6 @@ def test_a_line_of_a_text_that_begins_with_from_begins_no_mail(tmp_path: Path) -
         found = mbox.read(path)
         assert [mail.doc_id for mail in found.documents] == ["1@x", "2@x"]
         assert "Apples: nine" in found.documents[0].text
-
-
-def test_what_is_missing_is_told_mail_by_mail(tmp_path: Path) -> None:
-    found = read(tmp_path, WHOLE, "Subject: nothing else\n\n", "Date: soon\nFrom: a@x\n\ntext")
-    assert [d.doc_id for d in found.documents] == ["one@example.org", "mbox-2", "mbox-3"]
-    assert found.notes == (
-        MailOddity(2, "mbox-2", "it has no sender"),
-        MailOddity(2, "mbox-2", "it has no text"),
-        MailOddity(2, "mbox-2", "it has no date"),
-        MailOddity(2, "mbox-2", "it has no Message-ID"),
-        MailOddity(3, "mbox-3", "its date 'soon' cannot be read"),
-        MailOddity(3, "mbox-3", "it has no Message-ID"),
-    )
-    assert found.documents[1].metadata["created_ts"] is None
 
 
 def test_a_message_id_that_comes_again_is_kept_apart_and_told(tmp_path: Path) -> None:
@@ -430,25 +405,6 @@ def test_csv_by_its_usual_names_or_by_those_given(tmp_path: Path) -> None:
     assert read_querylog(tmp_path / "a.tsv", "q\tx\na,b\t1\n", "csv") == [LogEntry("a,b")]
 
 
-@pytest.mark.parametrize(
-    ("content", "kind", "said"),
-    [
-        ("q,n\na,1\n".encode("utf-16"), "csv", "it is UTF-16, and not UTF-8"),
-        ("q,n\na,1\n".encode("utf-16-le"), "csv", "it holds a NUL byte"),
-        (gzip.compress(b"q,n\na,1\n"), "csv", "it is packed by gzip"),
-        (b"q,q\na,b\n", "csv", "the column q is there twice"),
-    ],
-    ids=["UTF-16", "UTF-16 without a mark", "gzip", "twice"],
-)
-def test_a_log_that_is_not_what_its_name_says_is_named(
-    tmp_path: Path, content: bytes, kind: str, said: str
-) -> None:
-    path = tmp_path / "a.log"
-    path.write_bytes(content)
-    with pytest.raises(BadFile, match=rf"a\.log:1: {said}"):
-        list(lines(path, kind, Fields()))
-
-
 def test_json_lines_at_any_depth(tmp_path: Path) -> None:
     rows = [
         '{"query": "a", "results": 0, "user": 7}', '{"q": "b", "hits": [1, 2]}', '{"other": 1}',
@@ -478,21 +434,6 @@ def test_access_logs_by_the_name_of_their_pattern(tmp_path: Path) -> None:
     entry = LogEntry("café au lait", None, f"10.1.1.1 {AGENT}", 200, AGENT)
     assert read_querylog(tmp_path / "l", raw.splitlines()[1], "combined") == [entry]
     assert read_querylog(tmp_path / "l", f"www.a.org {raw.splitlines()[1]}", "vhost") == [entry]
-
-
-def test_mixed_encodings_of_lines_and_of_parameters(tmp_path: Path) -> None:
-    raw = b'{"q": "na\xefve"}\n{"q": "na\xc3\xafve"}\n{"q": "a\0b"}\n'
-    assert read_querylog(tmp_path / "e", raw, "jsonl") == [
-        LogEntry("naïve"),
-        LogEntry("naïve"),
-        "broken",
-    ]
-    both = [line.foreign for line in lines(tmp_path / "e", "jsonl", Fields())]
-    assert both == [True, False, False]
-    old = REQUEST.format("/?q=na%EFve", 200)
-    assert read_querylog(tmp_path / "e", old, "common") == [LogEntry("naïve", None, "10.1.1.1 ")]
-    odd = REQUEST.format("/?q=日本", 200)
-    assert read_querylog(tmp_path / "e", odd, "common") == [LogEntry("日本", None, "10.1.1.1 ")]
 
 
 def test_each_rule_of_cleaning_has_its_reason() -> None:

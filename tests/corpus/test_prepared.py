@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from harness.core.digest import DocumentsDigest, of_documents, of_queries
-from harness.core.errors import BadFile, DatasetError
+from harness.core.digest import DocumentsDigest, of_queries
+from harness.core.errors import DatasetError
 from harness.core.records import Document, Judgement, Qrels, Query
 from harness.corpus import card, prepared
 from harness.corpus.card import DatasetCard, Digests
-from harness.corpus.prepared import IdChanges, Inventory, Prepared, changes
+from harness.corpus.prepared import Inventory, Prepared, changes
 from harness.corpus.tuning import (
     SeenJudgements,
     TuningRecord,
@@ -30,14 +30,6 @@ def test_what_was_written_is_read(tmp_path: Path) -> None:
     assert read.manifest == manifest
     assert list(read.documents()) == DOCUMENTS
     assert (read.queries(), read.qrels()) == (QUERIES, QRELS)
-
-
-def test_the_manifest_counts_and_digests(tmp_path: Path) -> None:
-    found = prepared.write(tmp_path / "data", "toy", "test", DOCUMENTS, QUERIES, QRELS)
-    assert (found.documents, found.queries, found.judgements) == (2, 2, 2)
-    assert found.corpus_sha256 == of_documents(DOCUMENTS)
-    assert found.queries_sha256 == of_queries(QUERIES)
-    assert found.slices == {"a": 1}
 
 
 def test_the_same_data_gives_the_same_bytes(tmp_path: Path) -> None:
@@ -107,25 +99,6 @@ def test_a_card_comes_back_as_it_was(tmp_path: Path, changed: dict[str, object])
     assert card.read(tmp_path) == about
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "says"),
-    [
-        ('licence = "CC0-1.0"\n', "", "licence: Field required. Correct the card"),
-        ("split =", 'colour = "red"\nsplit =', "colour: Extra inputs.*Correct the card"),
-        ('kind = "files"', 'kind = "made"', r"the file: .*a table \[make\] belongs to"),
-        ("documents = 1", "documents = ", "not a card of a data set"),
-    ],
-)
-def test_a_bad_key_is_named(tmp_path: Path, old: str, new: str, says: str) -> None:
-    card.write(tmp_path, example())
-    path = tmp_path / "card.toml"
-    text = path.read_text(encoding="utf-8")
-    assert old in text
-    path.write_text(text.replace(old, new), encoding="utf-8")
-    with pytest.raises(BadFile, match=rf"card\.toml(:8)?: {says}"):
-        card.read(tmp_path)
-
-
 def test_each_difference_is_named() -> None:
     more = Qrels.of([*QRELS_CARD.rows(), Judgement("q", "e", 0)])
     found = card.counted(example(), corpus("other"), QUERIES_CARD[:1], more)
@@ -163,16 +136,13 @@ def test_the_same_data_is_the_same_inventory() -> None:
     assert once == again
     assert once.sha256 == again.sha256
     assert once.judged == 3
-    assert not changes(once, again)
-    assert changes(once, again).said == ()
+    assert changes(once, again) == ()
     assert Inventory.model_validate_json(once.model_dump_json()) == once
 
 
 def test_queries_that_came_went_and_changed() -> None:
     other = (Query("a", "one"), Query("b", "two"), Query("d", "four"))
-    found = changes(inventory(), inventory(other))
-    assert found.queries == IdChanges(added=("d",), removed=("c",), changed=("b",))
-    assert found.said == (
+    assert changes(inventory(), inventory(other)) == (
         "1 query removed (c)", "1 query added (d)", "1 query changed (b)",
     )  # fmt: skip
 
@@ -194,9 +164,7 @@ def test_queries_that_came_went_and_changed() -> None:
 def test_judgements_that_came_went_and_changed(
     judged: tuple[Judgement, ...], said: tuple[str, ...]
 ) -> None:
-    found = changes(inventory(), inventory(judged=judged))
-    assert found
-    assert found.said == said
+    assert changes(inventory(), inventory(judged=judged)) == said
 
 
 # The record of a tuning, and which queries of a decision it has seen

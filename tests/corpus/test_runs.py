@@ -29,7 +29,7 @@ from harness.corpus.cells import (
     without_own,
 )
 from harness.corpus.prepared import Prepared
-from harness.corpus.runs import COLUMNS, Key, read_run, read_scores, write_run, write_scores
+from harness.corpus.runs import ARM_SCORES, COLUMNS, Key, ScoreTable, read_run, write_run
 from tests.make.runs import rows
 
 # Runs as Parquet: what is written is read, and the same run gives the same bytes
@@ -60,13 +60,6 @@ def same(left: Run, right: Run) -> bool:
         getattr(left, name) == getattr(right, name)
         for name in ("arm", "query_ids", "vocabulary", "served_by", "errors")
     )
-
-
-def test_what_is_written_is_read(tmp_path: Path) -> None:
-    write_run(RUN, tmp_path / "run.parquet")
-    read = read_run(tmp_path / "run.parquet")
-    assert same(read, RUN)
-    assert list(read.rows()) == list(RUN.rows())
 
 
 def test_a_run_of_several_row_groups_is_read_from_its_file(
@@ -160,7 +153,7 @@ TABLE: Table = {
 }
 
 
-def plain(table: Table) -> dict[Key, dict[str, tuple[str, dict[str, float], object]]]:
+def plain(table: ScoreTable) -> dict[Key, dict[str, tuple[str, dict[str, float], object]]]:
     return {
         key: {
             name: (found.measure, dict(found.by_query), found.undefined)
@@ -168,14 +161,6 @@ def plain(table: Table) -> dict[Key, dict[str, tuple[str, dict[str, float], obje
         }
         for key, by in table.items()
     }
-
-
-def test_what_is_written_is_read_score_table(tmp_path: Path) -> None:
-    write_scores(tmp_path / "scores", ["arm"], TABLE)
-    read = read_scores(tmp_path / "scores", ["arm"])
-    assert plain(read) == plain(TABLE)
-    assert read["fts5",]["nDCG@10"].query_ids == ("q2", "q1")
-    assert read["dense",]["RR"].mean is None
 
 
 words = st.text(st.characters(codec="utf-8"), max_size=3)
@@ -203,8 +188,8 @@ def test_any_scores_go_in_and_out(
             for name, (values, gone) in drawn.items()
         }
     }
-    write_scores(tmp_path / "scores", ["arm"], table)
-    assert plain(read_scores(tmp_path / "scores", ["arm"])) == plain(table if drawn else {})
+    ARM_SCORES.write(tmp_path / "scores", table)
+    assert plain(ARM_SCORES.read(tmp_path / "scores")) == plain(table if drawn else {})
 
 
 # Grades, as every reader of judgements takes them
@@ -257,7 +242,6 @@ def test_every_reader_takes_a_grade_that_a_tool_wrote_as_a_float(tmp_path: Path)
         "trec": trec.qrels(file("q 0 d 2.0\n")).grades,
         "beir": beir.qrels(file("q\td\t2.0\n")).grades,
         "labels": judgements.judgements(file(json.dumps(label)), "person").grades,
-        "ltr": exchange.read_ltr(file("2.0 qid:q # d q\n")).qrels.grades,
         "quepid": exchange.read_quepid(file("query,docid,rating\nq,d,2.0\n")).qrels.grades,
         "rank-eval": exchange.read_rank_eval(file(json.dumps(requests))).qrels.grades,
         "opensearch": exchange.read_opensearch(file(json.dumps(ratings))).qrels.grades,

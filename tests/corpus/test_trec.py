@@ -223,20 +223,6 @@ def test_columns_go_by_their_names_where_there_is_a_head(
     assert beir.qrels(written(f"{head}\n{row.format(grade)}\n")).grades == {"q": {"d": 2}}
 
 
-@pytest.mark.parametrize(
-    ("line", "says"),
-    [
-        ("q\td", "the line has 2 columns, not 3. Write: query<TAB>document<TAB>grade"),
-        ("q\te\t1.5", "the grade '1.5' is not an integer"),
-        ("q\td\t2", "d is judged for query q on line 1 already"),
-        ("q\td e\t2", "the document id 'd e' is empty or holds white space"),
-    ],
-)
-def test_a_bad_judgement_is_told_with_its_line_beir(written: Written, line: str, says: str) -> None:
-    with pytest.raises(BadFile, match=f"file:2: {says}"):
-        beir.qrels(written(f"q\td\t1\n{line}\n"))
-
-
 def test_only_the_fields_asked_for_are_there(tmp_path: Path) -> None:
     (tmp_path / "corpus.jsonl").write_text('{"_id": "d", "title": "head", "text": "body"}\n')
     both, text, title = (
@@ -290,25 +276,6 @@ def test_beir_names_and_other_keys(written: Written) -> None:
     assert found == Document("1", "", "t", {"year": 1958, "by": '["a", "b"]'})
 
 
-@pytest.mark.parametrize(
-    ("line", "says"),
-    [
-        ('{"text": "t"}', "missing key 'doc_id' .keys: text.. Add 'doc_id'"),
-        ('{"doc_id": 2, "text": "t"}', "'doc_id' is 2, not a string. Write 'doc_id' as a string"),
-        ('{"doc_id": "2", "text": "t", "n": NaN}', "it is not JSON .NaN is not JSON"),
-        ('{"doc_id": "2", "text": "t"', "it is not JSON .*one JSON object a line"),
-        ('["2", "t"]', "the line is not a JSON object but '"),
-        ('{"doc_id": "a b", "text": "t"}', "the doc id 'a b' is empty or holds white space"),
-        ('{"doc_id": "2", "text": "\\ud800"}', "half of a surrogate pair"),
-        ('{"doc_id": "1", "text": "t"}', "the id '1' is on line 1 already"),
-    ],
-)
-def test_a_bad_document_is_told_with_its_line(written: Written, line: str, says: str) -> None:
-    path = written('{"doc_id": "1", "text": "t"}\n\n' + line + "\n")
-    with pytest.raises(BadFile, match=rf"file:3: .*{says}"):
-        list(beir.documents(path))
-
-
 def test_what_stands_around_topics_is_not_kept(tmp_path: Path) -> None:
     path = tmp_path / "topics"
     path.write_text("<top><num> 1 <title> a</top>\n" + f"{'x' * 99}\n" * 50_000)
@@ -326,13 +293,6 @@ TABLE = pa.table(
     {"id": ["a", "b", "c"], "docs": pa.array([["x"], [], ["x", "y"]])}, metadata={"arm": "own"}
 )
 ANY = pa.schema([])
-
-
-def test_it_is_what_pyarrow_reads(tmp_path: Path) -> None:
-    path = tmp_path / "one.parquet"
-    for table in (TABLE, TABLE.slice(0, 0), TABLE.select(["docs"])):
-        pq.write_table(table, path, row_group_size=2)
-        assert table_of(path, ANY).equals(pq.read_table(path), check_metadata=True)
 
 
 def test_a_column_that_contradicts_its_schema_is_an_error_and_no_crash() -> None:

@@ -27,7 +27,7 @@ from harness.core.names import LONGEST, LONGEST_LABEL, MAY
 from harness.core.run import Row, Run, Status
 from harness.corpus.card import DatasetCard
 from harness.gates.base import rules as base_rules
-from harness.judge.machine import EncoderSettings, EndpointSettings, WordOverlapSettings
+from harness.judge.machine import EndpointSettings, WordOverlapSettings
 from harness.measures.completion_bounds import BOUNDED
 from harness.measures.kernels import KERNELS
 from harness.measures.name import parse
@@ -68,7 +68,6 @@ MODELS: tuple[tuple[str, str, type[BaseModel]], ...] = (
     ("`card.toml`", "", DatasetCard),
     ("`--search` of `harness tune`", "search", SearchTable),
     ("`--machine`, `endpoint`", "", EndpointSettings),
-    ("`--machine`, `cross-encoder`", "", EncoderSettings),
     ("`--machine`, `overlap`", "", WordOverlapSettings),
     ("`policy/shadow.toml`", "", ComparisonSettings),
     ("`--reading`", "", TrafficReading),

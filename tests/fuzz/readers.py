@@ -100,7 +100,7 @@ def _written(write: Callable[[Path], object]) -> bytes:
 
 def _scores(path: Path) -> None:
     found = Scores("RR", ("q", "r"), np.array([1.0, 0.25]), {"no hits": ("s",)})
-    runs.write_scores(path, ("arm",), {("arm",): {"RR": found}})
+    runs.ARM_SCORES.write(path, {("arm",): {"RR": found}})
 
 
 def _times(path: Path) -> None:
@@ -133,7 +133,6 @@ _SEEDS: dict[str, tuple[Read, str]] = {
         exchange.read_opensearch,
         '{"judgmentRatings": [{"query": "a", "ratings": [{"docId": "d", "rating": "1.0"}]}]}',
     ),
-    "ltr": (exchange.read_ltr, "# qid:1: words\n3 qid:1 # d\n"),
     "card": (_within(card.FILE, card.read), _text("datasets/python-docs/card.toml")),
     "policy": (load_policy, _text("policy/pairwise.toml")),
     "accepted": (
@@ -195,7 +194,7 @@ READERS: dict[str, tuple[Read, bytes]] = {
     **{name: (read, text.encode()) for name, (read, text) in _SEEDS.items()},
     "packed documents": (lambda p: list(beir.documents(p)), gzip.compress(b'{"_id": "1"}\n')),
     "run": (runs.read_run, _written(_run)),
-    "scores": (lambda p: runs.read_scores(p, ("arm",)), _written(_scores)),
+    "scores": (runs.ARM_SCORES.read, _written(_scores)),
     "times": (race.read_times, _written(_times)),
 }
 """What reads a file, and may rename it; and the text of a file that it reads."""

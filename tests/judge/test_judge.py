@@ -8,9 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.core.digest import of_file
-from harness.core.errors import BadFile, BadName, HarnessError, InvalidArm, ModelNotReady
-from harness.core.folders import NotOurs
+from harness.core.errors import BadFile, BadName, HarnessError, InvalidArm
 from harness.core.reading import Malformed
 from harness.core.records import Qrels
 from harness.corpus import judgements, trec
@@ -19,7 +17,6 @@ from harness.judge import endpoint, machine
 from harness.judge.judge import judged_queries
 from harness.judge.label import Overlap, estimate, opened
 from harness.judge.panel import Settled, agreement, own_file, read, second_look, settle
-from tests.make import models as tiny_model
 from tests.make.desk import (
     ENDPOINT,
     INSTRUCTIONS,
@@ -114,22 +111,6 @@ def test_what_the_endpoint_refuses_is_not_tried_again(at: Desk, status: int) -> 
     assert len(at.server.seen) == 1
 
 
-@pytest.mark.parametrize(
-    ("name", "value", "says"),
-    [
-        ("OPENAI_BASE_URL", "", "OPENAI_BASE_URL is not an address"),
-        ("OPENAI_BASE_URL", "http://example.org/v1", "would send it the key in the open"),
-        ("OPENAI_API_KEY", "", "OPENAI_API_KEY is not set"),
-    ],
-)
-def test_the_environment_names_address_and_key(
-    at: Desk, monkeypatch: pytest.MonkeyPatch, name: str, value: str, says: str
-) -> None:
-    monkeypatch.setenv(name, value)
-    with pytest.raises(HarnessError, match=says):
-        at.label()
-
-
 def test_other_instructions_are_another_judge(at: Desk) -> None:
     first = at.label().labels[0]
     (at.folder / "instructions.txt").write_text("Judge otherwise.")
@@ -158,11 +139,6 @@ def test_requests_are_spaced_and_pauses_grow() -> None:
 
 
 EXAMPLES = ROOT / "examples" / "judge"
-
-
-@pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.toml")), ids=lambda path: path.stem)
-def test_an_example_is_read(path: Path) -> None:
-    assert machine.read(path).name
 
 
 @pytest.mark.parametrize(
@@ -201,25 +177,6 @@ def test_a_score_becomes_grades_at_stated_cuts() -> None:
     above = 1 / (1 + math.exp(-1)), 1 / (1 + math.exp(1))
     assert found == pytest.approx((1 - above[0], above[0] - above[1], above[1]))
     assert machine.cumulative(1e9, (0.0, 2.0), 1.0) == (0.0, 0.0, 1.0)
-
-
-def of_encoder(folder: Path, **changed: object) -> str:
-    table = {
-        "name": "encoder", "kind": "cross-encoder", "folder": folder.name, "max_tokens": 64,
-        "sha256": of_file(folder / "model.onnx"), "cuts": [-1.5, 0.5], "slope": 1.0,
-    } | changed  # fmt: skip
-    return "".join(f"{key} = {value!r}\n" for key, value in table.items())
-
-
-def test_a_cross_encoder_judges_by_its_logits(at: Desk) -> None:
-    """Its logit is twice the shared words less 3: -3, -1, 1, 3 for none to three of them."""
-    folder = tiny_model.write(at.folder / "tiny")
-    done = at.label(of_encoder(folder))
-    assert [row.grade for row in done.labels] == [0, 1, 2, 2]
-    assert [row.note for row in done.labels][:2] == ["logit -3.0000", "logit -1.0000"]
-    assert done.labels[0].probabilities == pytest.approx(machine.cumulative(-3.0, (-1.5, 0.5), 1.0))
-    with pytest.raises(ModelNotReady, match=r"the judge encoder: .*SHA-256"):
-        at.label(of_encoder(folder, sha256="0" * 64))
 
 
 PAID = 100 * 1000 / 1e6 + 10 * 5000 / 1e6
@@ -273,15 +230,6 @@ def test_a_judge_that_changes_its_model_is_invalid(at: Desk) -> None:
     assert not at.to.exists()
     anew = at.label(ENDPOINT.replace("grader", "grader-2"))
     assert {row.model for row in anew.labels} == {"toy-2"}
-
-
-def test_a_model_that_changed_before_the_next_pool_is_invalid(at: Desk) -> None:
-    at.label()
-    at.answers(graded(1, 0, 0, model="toy-2"))
-    (at.folder / "b").mkdir()
-    at.pool = write_pool(at.folder / "b", title="another")
-    with pytest.raises(InvalidArm):
-        at.label()
 
 
 def test_a_budget_is_never_exceeded(at: Desk) -> None:
@@ -344,21 +292,6 @@ def test_a_request_that_was_cut_off_counts_with_its_most(tmp_path: Path) -> None
     after = machine.Purse(tmp_path / "spent.json", 1.0)
     with pytest.raises(HarnessError):
         after.reserve(0.4)
-
-
-def test_a_purse_that_does_not_say_what_was_spent_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "spent.json").write_text("{}")
-    with pytest.raises(BadFile, match=r"spent\.json.*AMOUNT"):
-        machine.Purse(tmp_path / "spent.json", 1.0).reserve(0.1)
-
-
-def test_a_file_of_somebodys_own_is_not_replaced(at: Desk) -> None:
-    at.to.write_text("my own")
-    with pytest.raises(NotOurs, match="already exists"):
-        at.label(OVERLAP)
-    at.to.unlink()
-    at.label(OVERLAP)
-    at.label(OVERLAP)
 
 
 def test_the_key_is_sent_and_written_nowhere(at: Desk) -> None:
@@ -455,14 +388,6 @@ def test_the_farthest_apart_come_first(tmp_path: Path) -> None:
     settled(files, to)
     first = judgements.read_pool(second_look(to)).pairs[0]
     assert first == judgements.read_pool(files["a"]).pairs[2]
-
-
-def test_no_file_of_a_person_is_written_over(tmp_path: Path) -> None:
-    files = make_panel(tmp_path)
-    before = files["a"].read_bytes()
-    with pytest.raises(NotOurs):
-        settled(files, files["a"])
-    assert files["a"].read_bytes() == before
 
 
 def first_lines(path: Path, count: int) -> None:

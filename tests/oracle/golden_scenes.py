@@ -286,7 +286,7 @@ THORNS: Sequence[Line] = (
     *(f"gate --from a --policy {name}.toml" for name in POLICIES),
     f"{POOL} --measure nDCG@10 --size 40 --out pool.tsv",
     f"{POOL} --measure RR@10 --size 20 --order sample --out s",
-    "convert thorns --format ltr --out ltr",
+    "convert thorns --format rank-eval --out rank",
 )
 CHECKED: Sequence[Line] = (
     BEGUN,

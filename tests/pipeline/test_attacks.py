@@ -20,7 +20,7 @@ from harness.core.gate import Cause, Outcome
 from harness.core.run import Run
 from harness.corpus import card, trec
 from harness.corpus.clusters import CLUSTERS
-from harness.corpus.runs import read_run, read_scores, write_run, write_scores
+from harness.corpus.runs import ARM_SCORES, read_run, write_run
 from harness.pipeline import experiments
 from harness.pipeline import verify as stage
 from harness.pipeline.gate import check_decision
@@ -352,10 +352,10 @@ def finding(about: dict[str, Any], gate: str) -> dict[str, Any]:
 
 def scores(project: Toy) -> None:
     """Raise what the candidate scored for one query, and decide by that."""
-    found = read_scores(project.layout.per_query, ["arm"])
+    found = {key: dict(of) for key, of in ARM_SCORES.read(project.layout.per_query).items()}
     old = found["tantivy",]["nDCG@10"]
     found["tantivy",]["nDCG@10"] = replace(old, values=np.minimum(old.values + 0.01, 1.0))
-    write_scores(project.layout.per_query, ["arm"], found)
+    ARM_SCORES.write(project.layout.per_query, found)
     restamp(project.layout)
     project.compare_again()
     project.decide()
@@ -505,7 +505,7 @@ def test_a_decision_that_does_not_state_its_settings_is_refused(held: Toy) -> No
 @pytest.mark.parametrize("kind", ["corpus", "queries", "qrels"])
 def test_a_decision_on_other_data_is_refused(held: Toy, kind: str) -> None:
     forge(held.layout, lambda about: about["provenance"]["sha256"].update({kind: "0" * 64}))
-    with pytest.raises(EvidenceError, match=rf"decision\.json: was made from other {kind}\."):
+    with pytest.raises(EvidenceError, match=rf"provenance\.sha256\.{kind}: stored"):
         verify(held.layout)
 
 

@@ -58,14 +58,6 @@ def test_judging_by_another_policy_is_noted_and_leaves_no_decision(project: Toy)
     assert other.steps == gate.steps
 
 
-@pytest.mark.parametrize("text", ["{", "{}", '{"format": 2}'])
-def test_a_line_that_is_none_is_named(project: Toy, text: str) -> None:
-    path = project.layout.log
-    path.write_text(path.read_text() + text + "\n")
-    with pytest.raises(BadFile, match=r"log\.jsonl:3: "):
-        read(project.layout)
-
-
 def test_what_was_kept_is_how_a_log_begins(project: Toy, tmp_path: Path) -> None:
     kept = tmp_path / "kept" / "toy.jsonl"
     project.decide()

@@ -15,7 +15,7 @@ from harness.core.run import Run
 from harness.corpus.runs import RUN_PART
 from harness.pipeline.evidence import gathered, sides
 from harness.pipeline.layout import File, Layout
-from harness.pipeline.pins import BeirFolder, for_control, ground, ground_of_folder
+from harness.pipeline.pins import for_control, ground
 from harness.pipeline.race import read_part
 from harness.pipeline.receipts import check_run
 from harness.pipeline.replay import replay
@@ -60,12 +60,6 @@ def test_evidence_is_of_one_pair_with_the_others_beside(measured: Toy) -> None:
     assert not found.kinds
 
 
-def test_a_pair_that_was_not_compared_is_refused(measured: Toy) -> None:
-    pairs = {"other": (CONTROL, "hash-hybrid")}
-    with pytest.raises(EvidenceError, match="harness stage compare --dataset toy"):
-        gathered(measured.layout, pairs, sides(measured.layout, ARMS), None)
-
-
 SET_UP = Raced(9, 99)
 
 
@@ -80,17 +74,6 @@ def test_runs_that_are_there_are_the_pilot(measured: Toy) -> None:
     (step,) = plan(policy, found.at_hand, found.pilots)
     quality = next(one for one in step.needs if one.gate.name == "Quality")
     assert quality.alone is not None
-
-
-def test_before_any_run_there_is_no_pilot(measured: Toy) -> None:
-    policy = load_policy(measured.project.policy_file)
-    found = ground_of_folder(
-        BeirFolder(measured.root / "beir", "test", forms=False), policy, SET_UP
-    )
-    assert (found.dataset, found.pilots, found.at_hand.race) == ("beir", {}, SET_UP)
-    of_stage = ground(measured.layout, policy, SET_UP)
-    assert found.inventory == of_stage.inventory
-    assert found.at_hand.answerable == of_stage.at_hand.answerable
 
 
 def test_a_step_is_planned_for_each_arm_that_was_compared(measured: Toy) -> None:

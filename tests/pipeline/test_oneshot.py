@@ -12,8 +12,6 @@ import pytest
 
 from harness.core.errors import EvidenceError, HarnessError, InvalidArm, UnknownName
 from harness.core.gate import Outcome, StepDecision, Verdict
-from harness.corpus import trec
-from harness.corpus.runs import read_run
 from harness.pipeline.gate import check_decision, read_decision
 from harness.pipeline.imports import load_folder
 from harness.pipeline.init import NewProject, begin_project
@@ -87,40 +85,6 @@ def test_every_other_arm_is_judged_against_the_control(shot: Shot) -> None:
         "scoring and comparing",
         "judging",
     ]
-
-
-@pytest.mark.slow
-def test_the_scores_are_there_for_other_tools(shot: Shot) -> None:
-    shot.fire()
-    scores = json.loads((shot.out / "scores.json").read_text())
-    assert set(scores) == set(shot.wanted.arms)
-    assert set(scores["fts5"]["nDCG@10"]) == {"mean", "low", "high", "queries"}
-    for arm in shot.wanted.arms:
-        run = read_run(shot.out / "runs" / f"{arm}.parquet")
-        again = trec.read_run(shot.out / "runs" / f"{arm}.trec", arm, run.query_ids)
-        assert [again.ranking(q) for q in run.query_ids] == [run.ranking(q) for q in run.query_ids]
-
-
-@pytest.mark.slow
-def test_two_folders_give_the_same_bytes(shot: Shot, project: Toy, tmp_path: Path) -> None:
-    shot.fire()
-    other = Shot(project, tmp_path / "elsewhere" / "out")
-    other.fire()
-    first = shot.steady()
-    assert first == other.steady()
-    assert {"runs/fts5.parquet", "scores/scores.json", "findings.json"} <= first.keys()
-    assert "compare/agreement.parquet" in first
-
-
-@pytest.mark.slow
-def test_without_a_control_nothing_is_decided(shot: Shot) -> None:
-    shot.fire()
-    assert shot.fire(control="") == ()
-    assert {path.name for path in shot.out.iterdir()} == {
-        "index.html", "explore.html", "report.md", "scores.json", "per_query.parquet",
-        "queries.jsonl", "runs",
-        "work",
-    }  # fmt: skip
 
 
 @pytest.mark.slow
@@ -204,14 +168,6 @@ def test_an_arm_of_one_s_own_stands_for_the_one_that_the_policy_names(
     assert "replaying tantivy" not in shot.told
     scores = json.loads((shot.out / "scores.json").read_text())
     assert set(scores) == {"fts5", "tantivy", "hash-hybrid", "fts5-porter"}
-
-
-@pytest.mark.slow
-def test_only_arms_of_steps_race_in_a_migration(shot: Shot, project: Toy) -> None:
-    chosen = {"control": "", "by_steps": True, "policy_file": steps(project), "until": "first"}
-    shot.fire(**chosen, arms=(), timed=True)
-    latency = json.loads((shot.out / "decision.json").read_text())["datasets"][0]["latency"]
-    assert set(latency["percentiles"]) == {"fts5", "tantivy"}
 
 
 def steps(project: Toy) -> Path:
@@ -336,14 +292,6 @@ def said(project: Path, **env: str) -> tuple[int, str]:
     return done.returncode, done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("above", [0, 1])
-def test_an_environment_here_or_above_is_found(project_ci_script: Path, above: int) -> None:
-    fake(
-        [project_ci_script, *project_ci_script.parents][above] / ".venv" / "bin" / "harness", "venv"
-    )
-    assert said(project_ci_script) == (0, "venv: run\nvenv: ci\n")
-
-
 def test_the_path_comes_before_it_and_the_variable_before_both(
     project_ci_script: Path, tmp_path: Path
 ) -> None:
@@ -352,12 +300,6 @@ def test_the_path_comes_before_it_and_the_variable_before_both(
     assert said(project_ci_script, PATH=path) == (0, "path: run\npath: ci\n")
     own = fake(tmp_path / "a folder" / "own", "own")
     assert said(project_ci_script, PATH=path, HARNESS=f"sh '{own}'") == (0, "own: run\nown: ci\n")
-
-
-def test_without_one_it_says_what_to_do(project_ci_script: Path) -> None:
-    code, text = said(project_ci_script)
-    assert code == 2
-    assert "harness is neither on PATH nor in a .venv" in text
 
 
 def test_a_copy_beside_it_is_the_baseline_unless_one_is_named(project_ci_script: Path) -> None:

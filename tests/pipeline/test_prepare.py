@@ -1,19 +1,17 @@
 """The stages prepare and index, and what they convert."""
 
-import json
 import re
 import shutil
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from harness.core.digest import of_documents
 from harness.core.errors import DatasetError, IndexNotReady, InvalidArm
 from harness.corpus import card
 from harness.corpus.card import DatasetCard, Digests
 from harness.corpus.prepared import Prepared
-from harness.pipeline.index import check_index, check_settings, index, sources
+from harness.pipeline.index import check_index, check_settings, index
 from harness.pipeline.layout import FILES, NOTES, Layout
 from harness.pipeline.oneshot import Built
 from harness.pipeline.prepare import MAKE, prepare
@@ -109,13 +107,6 @@ def zoo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Folders:
     return folders
 
 
-def test_files_that_fit_their_card_are_written_in_one_form(files: Folders) -> None:
-    read = files.prepare()
-    assert read.manifest.corpus_sha256 == of_documents(read.documents())
-    assert read.manifest.corpus_sha256 == card.read(files.dataset).sha256.corpus
-    assert read.qrels().grades == {"q": {"d": 1}}
-
-
 def test_pairs_of_a_model_are_found_once_and_read_ever_after(
     files: Folders, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -164,13 +155,6 @@ def test_another_version_of_a_package_is_named_with_the_hint(zoo: Folders) -> No
     )
 
 
-def test_building_again_gives_the_same_manifest(project: Toy) -> None:
-    before = project.layout.manifest("tantivy").read_bytes()
-    made = index(project.layout, "tantivy", project.cache)
-    assert project.layout.manifest("tantivy").read_bytes() == before
-    assert asdict(made) == json.loads(before)
-
-
 def test_a_build_that_fails_leaves_the_old_index(
     project: Toy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -195,14 +179,6 @@ def test_an_arm_changed_since_its_index_was_built_is_refused(project: Toy, tmp_p
         IndexNotReady, match=r"mine\.toml: was changed since .*harness stage index .*mine"
     ):
         check_settings(project.layout, arms.load(str(own), project.cache))
-
-
-def test_the_python_beside_an_arm_is_part_of_it(project: Toy, tmp_path: Path) -> None:
-    own = tmp_path / "mine.toml"
-    own.write_text(arms.path_of("fts5").read_text())
-    (tmp_path / "stack.py").write_text("")
-    found = sources(arms.load(str(own), project.cache))
-    assert [path.name for path in found] == ["mine.toml", "stack.py"]
 
 
 @pytest.mark.parametrize("arm", ["fts5", "tantivy", "hash-hybrid"])
@@ -235,15 +211,6 @@ def test_a_file_that_came_later_is_named(project: Toy, name: str) -> None:
     check_index(project.layout, of)
     path.symlink_to("nowhere")
     with pytest.raises(IndexNotReady, match="came into the index after"):
-        check_index(project.layout, of)
-
-
-def test_what_an_arm_reads_brings_no_file_into_its_index(project: Toy) -> None:
-    for name in ARMS:
-        of = arms.load(name, project.cache)
-        with of.open(project.layout.index(name)) as searcher:
-            searcher.search("balo", 5)
-            check_index(project.layout, of)
         check_index(project.layout, of)
 
 

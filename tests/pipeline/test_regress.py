@@ -3,19 +3,17 @@
 import hashlib
 import json
 import subprocess
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 import yaml
 
-from harness.core.engine import Manifest
 from harness.core.errors import BadFile, EvidenceError
 from harness.core.gate import Verdict
 from harness.core.records import Query
 from harness.corpus.runs import read_run, write_run
-from harness.pipeline.ci import RunInputs, index_changes, lost, seen_from_root
+from harness.pipeline.ci import lost
 from harness.pipeline.layout import Layout
 from harness.pipeline.receipts import note_replayed, note_run
 from harness.pipeline.regress import CACHE, TIMED, Regression, of_folder, of_revision, regress
@@ -188,22 +186,6 @@ def test_a_revision_comes_out_of_the_cache(recorded: Toy, then: Toy, tmp_path: P
     assert before.run("fts5").read_bytes() == then.layout.run("fts5").read_bytes()
 
 
-@pytest.mark.parametrize(
-    ("revision", "dataset", "says"),
-    [
-        ("v2", NAME, "no such revision"),
-        ("--all", NAME, "Name a revision"),
-        ("v1", "other", "records nothing of other"),
-        ("HEAD", NAME, "is not what DVC writes"),
-    ],
-)
-def test_a_revision_that_cannot_be_had_is_refused(
-    recorded: Toy, tmp_path: Path, revision: str, dataset: str, says: str
-) -> None:
-    with pytest.raises((EvidenceError, BadFile), match=says):
-        of_revision(recorded.root, revision, dataset, tmp_path / "brought")
-
-
 def test_a_cache_with_a_hole_or_a_lie_is_refused(recorded: Toy, tmp_path: Path) -> None:
     data = recorded.layout.run("fts5").read_bytes()
     md5 = hashlib.md5(data, usedforsecurity=False).hexdigest()
@@ -214,27 +196,6 @@ def test_a_cache_with_a_hole_or_a_lie_is_refused(recorded: Toy, tmp_path: Path) 
     kept.unlink()
     with pytest.raises(EvidenceError, match=r"parquet of v1 is not in .*dvc fetch"):
         of_revision(recorded.root, "v1", NAME, tmp_path / "b")
-
-
-def test_packages_and_python_are_named_and_many_are_cut() -> None:
-    now = RunInputs(packages={"numpy": "2"}, python="3.11")
-    others = {**dict.fromkeys("abcdef", "1"), "numpy": "0.1"}
-    before = RunInputs(packages=others, python="3.9")
-    assert now.since(before) == (
-        "packages: a 1 → absent, b 1 → absent, c 1 → absent, d 1 → absent and 3 more",
-        "Python 3.9 → 3.11",
-    )
-    only = now.model_copy(update={"packages": {"numpy": "0.1"}})
-    assert now.since(only) == ("packages: numpy 0.1 → 2",)
-    assert now.since(now) == ()
-
-
-def test_an_index_differs_by_what_it_was_made_of() -> None:
-    made = Manifest("function", "1", 5, "corpus", "settings")
-    assert index_changes(made, made) == ""
-    assert index_changes(made, replace(made, version="2")) == "code of the engine"
-    other = replace(made, corpus_sha256="x", settings_sha256="y")
-    assert index_changes(made, other) == "settings, documents"
 
 
 TEXTS = {name: Query(name, f"text of {name}") for name in "abcdef"}
@@ -260,13 +221,3 @@ def test_no_answer_is_worse_than_any_number_and_is_none() -> None:
         ("c", None, "timed_out"),
         ("a", 0.0, ""),
     ]
-
-
-def test_a_file_is_called_as_its_repository_does(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "deep" / "data").mkdir(parents=True)
-    monkeypatch.chdir(tmp_path / "deep")
-    assert seen_from_root(Path("data/q.jsonl")) == "data/q.jsonl"
-    (tmp_path / ".git").write_text("gitdir: elsewhere")
-    assert seen_from_root(Path("data/q.jsonl")) == "deep/data/q.jsonl"

@@ -1,19 +1,12 @@
 """The stage report: pages, history, links and what CI reads."""
 
 import json
-import shutil
-import subprocess
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from harness.core.errors import EvidenceError
-from harness.core.folders import HISTORY, set_mark
-from harness.pipeline import report as report_history
-from harness.pipeline.evidence import assemble
-from harness.pipeline.evidence import measured as read
 from harness.pipeline.report import report
 from harness.report import trends
 from harness.report.files import ReportFiles
@@ -56,14 +49,6 @@ def test_a_policy_changed_since_the_decision_is_no_report(project: Toy) -> None:
 NOW = datetime(2026, 1, 31, tzinfo=UTC)
 
 
-def test_without_a_policy_the_arms_are_only_described(measured: Toy) -> None:
-    subject = replace(measured.project.subject(NAME), policy=None, policy_file=None, pairs={})
-    report_input = assemble(read(measured.layout, subject), subject, (), NOW, custody=None)
-    assert report_input.policy is None
-    assert report_input.provenance.expires_at is None
-    assert report_input.differences == {}
-
-
 __all__ = ["harness"]
 
 
@@ -95,31 +80,3 @@ def test_what_does_not_verify_is_not_kept(project: Toy, harness: Harness) -> Non
     assert "scores.json: was changed since" in harness("history", "add").error
     assert not (project.root / "history").exists()
     assert "holds no history" in harness("history", "page").error
-
-
-@pytest.mark.slow
-def test_a_decision_whose_log_is_another_is_not_added(
-    project: Toy, harness: Harness, tmp_path: Path
-) -> None:
-    other = project.copied(tmp_path / "other")
-    other.decide(later_s=2)
-    project.decide()
-    folder = project.root / "shared"
-    set_mark(folder, HISTORY)
-    (folder / "experiments").mkdir()
-    shutil.copy(other.layout.experiments / "log.jsonl", folder / "experiments" / "toy.jsonl")
-    assert "kept 3, of which it has the first 2" in harness("history", "add", "--at", folder).error
-    assert not (folder / "toy.jsonl").exists()
-
-
-@pytest.mark.slow
-def test_a_commit_is_named_with_a_sign_where_files_differ(tmp_path: Path) -> None:
-    assert report_history.commit_of(tmp_path) == ""
-    who = ("-c", "user.name=t", "-c", "user.email=t@example.org")
-    (tmp_path / "a").write_text("a")
-    for words in (("init", "-q"), ("add", "a"), ("commit", "-q", "-m", "first")):
-        subprocess.run(["git", *who, *words], cwd=tmp_path, check=True)
-    clean = report_history.commit_of(tmp_path)
-    assert len(clean) == 12
-    (tmp_path / "a").write_text("b")
-    assert report_history.commit_of(tmp_path) == f"{clean}+"

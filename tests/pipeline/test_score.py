@@ -9,22 +9,17 @@ import numpy as np
 import pytest
 
 from harness.core.errors import (
-    BadFile,
     EvidenceError,
     HarnessError,
-    InvalidArm,
     UnknownName,
 )
 from harness.core.records import Query
 from harness.core.run import Run
-from harness.core.scores import Estimate
 from harness.corpus import trec
 from harness.corpus.prepared import QRELS
-from harness.corpus.runs import read_run, read_scores, write_run
-from harness.measures.decompose import DifferenceParts
+from harness.corpus.runs import ARM_SCORES, read_run, score_file, write_run
 from harness.measures.quality import score as score_partitioned
-from harness.pipeline.compare import check_compared, compare, read_agreement
-from harness.pipeline.decompose import keep, kept
+from harness.pipeline.compare import check_compared, read_agreement
 from harness.pipeline.evidence import slice_differences
 from harness.pipeline.layout import Layout
 from harness.pipeline.oneshot import measuring
@@ -40,10 +35,9 @@ from harness.pipeline.score import (
     slices,
     write_partitioned,
 )
-from harness.report.explorer_stages import Decomposed
 from harness.stats.inference import Inference
 from tests.make import gate_inputs
-from tests.make.runs import qrels_of, random_case, scores_of
+from tests.make.runs import random_case, scores_of
 from tests.make.toy import ARMS, CANDIDATE, CONTROL, NOTHING, Toy
 from tests.source import ROOT
 
@@ -57,7 +51,7 @@ def test_values_are_those_of_ir_measures_on_the_trec_files(
     read_qrels, read_run_file = ir_measures.read_trec_qrels, ir_measures.read_trec_run
     qrels = list(read_qrels(str(layout.data / QRELS)))  # type: ignore[no-untyped-call]
     run = list(read_run_file(str(tmp_path / "run")))  # type: ignore[no-untyped-call]
-    ours = read_scores(layout.per_query, ["arm"])[arm,]
+    ours = ARM_SCORES.read(layout.per_query)[arm,]
     for name in measured.params.score.measures:
         measure = ir_measures.parse_measure(name)
         theirs = {m.query_id: m.value for m in ir_measures.iter_calc([measure], qrels, run)}
@@ -66,7 +60,7 @@ def test_values_are_those_of_ir_measures_on_the_trec_files(
 
 def test_the_means_are_means_with_their_interval(measured: Toy) -> None:
     written = json.loads(measured.layout.scores.read_text())
-    per_query = read_scores(measured.layout.per_query, ["arm"])
+    per_query = ARM_SCORES.read(measured.layout.per_query)
     assert set(written) == set(ARMS)
     for arm, by_measure in written.items():
         assert set(by_measure) == set(measured.params.score.measures)
@@ -78,7 +72,7 @@ def test_the_means_are_means_with_their_interval(measured: Toy) -> None:
 
 
 def test_an_empty_answer_scores_nothing_and_counts(measured: Toy) -> None:
-    found = read_scores(measured.layout.per_query, ["arm"])["fts5",]["nDCG@10"]
+    found = ARM_SCORES.read(measured.layout.per_query)["fts5",]["nDCG@10"]
     assert found.by_query[NOTHING] == 0
 
 
@@ -126,12 +120,6 @@ def test_queries_of_one_cluster_have_a_mean_and_a_wide_interval() -> None:
 
 
 @pytest.mark.slow
-def test_what_was_not_measured_is_empty_and_no_number() -> None:
-    means = {"a, b": {"RR@10": Estimate(0.5, 0.4, 0.6, 10)}, "c": {}}
-    assert as_csv(means, ["RR@10", "P@1"]) == 'arm,RR@10,P@1\n"a, b",0.5,\nc,,\n'
-
-
-@pytest.mark.slow
 def test_an_arm_that_is_a_formula_is_not_run() -> None:
     assert as_csv({"=cmd|' /C calc'!A0": {}}, ["P@1"]) == "arm,P@1\n'=cmd|' /C calc'!A0,\n"
 
@@ -171,23 +159,9 @@ def test_files_together_say_what_the_whole_says(parts: Path) -> None:
         assert found[name].by_query == wanted[name].by_query
         assert found[name].undefined == wanted[name].undefined
     write_partitioned(parts / "values.parquet", found)
-    again = read_scores(parts / "values.parquet", [])[()]
+    again = score_file(()).read(parts / "values.parquet")[()]
     assert again["RR@10"].by_query == wanted["RR@10"].by_query
     assert again["RR@10"].undefined == wanted["RR@10"].undefined
-
-
-def test_what_is_refused(parts: Path) -> None:
-    files = files_of([parts / "run"])
-    with pytest.raises(BadFile, match="is in another file too"):
-        measure([*files, *files_of([files[0]])], parts / "qrels", NAMES, parts / "cache")
-    with pytest.raises(HarnessError, match="no Parquet file"):
-        files_of([parts / "absent", parts][1:])
-    trec.write_qrels(parts / "others", qrels_of({"other": {"d": 1}}))
-    with pytest.raises(InvalidArm, match="answers none of the judged queries"):
-        measure(files, parts / "others", NAMES, parts / "cache")
-    files[1].write_bytes(b"no run")
-    with pytest.raises(BadFile, match="not a run"):
-        measure(files, parts / "qrels", NAMES, parts / "other")
 
 
 PAIR = (CONTROL, CANDIDATE)
@@ -225,17 +199,11 @@ def test_jaccard_is_over_the_union(measured: Toy) -> None:
 
 
 def test_differences_are_candidate_less_control(measured: Toy) -> None:
-    scores = read_scores(measured.layout.per_query, ["arm"])
+    scores = ARM_SCORES.read(measured.layout.per_query)
     apart = measured.layout.read(Layout.differences)[f"{CONTROL}~{CANDIDATE}"]
     for name in measured.params.score.measures:
         values = [scores[arm,][name].values for arm in PAIR]
         assert apart[name].value == pytest.approx(float(np.mean(values[1] - values[0])))
-
-
-def test_comparing_a_run_that_is_newer_than_its_scores_is_refused(project: Toy) -> None:
-    write_run(read_run(project.layout.run("hash-hybrid")), project.layout.run(CANDIDATE))
-    with pytest.raises(EvidenceError, match="was changed since"):
-        compare(project.layout, [PAIR], project.params.compare, project.params.score.inference())
 
 
 def test_a_comparison_is_of_the_runs_it_was_made_from(project: Toy) -> None:
@@ -273,39 +241,3 @@ def test_queries_of_one_intent_are_no_two_opinions() -> None:
     evidence = gate_inputs.scored(CONTROL_SLICES, CANDIDATE_SLICES, slices=SLICES)
     one = replace(evidence, clusters={"q0003": "same", "q0004": "same"})
     assert set(slice_differences({"first": one}, "nDCG@10", gate_inputs.RULES)["first"]) == {"up"}
-
-
-def layout_below(root: Path) -> Layout:
-    return Layout(root / "build", root / "perf", root / "cache")
-
-
-def decomposed(*names: str) -> Decomposed:
-    parts = DifferenceParts(("q1", "q2"), np.array([-0.25, 0.0]), np.array([0.0, 0.125]))
-    return Decomposed(
-        dataset="toy",
-        names=(names[0], names[1]),
-        measure="nDCG@10",
-        queries=(Query("q1", "one"), Query("q2", "two")),
-        control=np.array([0.75, 0.5]),
-        candidate=np.array([0.5, 0.625]),
-        steps={"words": parts},
-        beside={},
-        moved=(),
-        level=0.05,
-        lost={},
-    )
-
-
-def test_what_is_kept_is_read_again(tmp_path: Path) -> None:
-    place = layout_below(tmp_path)
-    assert kept(place) == ()
-    keep(place, decomposed("a", "b"))
-    keep(place, decomposed("a", "c"))
-    keep(place, replace(decomposed("a", "b"), measure="RR@10"))
-    first, second = kept(place)
-    assert [(one.control, one.candidate, one.measure) for one in (first, second)] == [
-        ("a", "b", "RR@10"), ("a", "c", "nDCG@10"),
-    ]  # fmt: skip
-    assert first.stages == ("words",)
-    assert first.values == {"q1": (0.75, 0.5), "q2": (0.5, 0.625)}
-    assert first.steps == {"q1": ((-0.25, 0.0),), "q2": ((0.0, 0.125),)}

@@ -2,8 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
-from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +9,7 @@ import pytest
 
 from harness.core.engine import Answer, Manifest
 from harness.core.records import Query
-from harness.core.run import Conditions, Run, Status
+from harness.core.run import Conditions, Run
 from harness.replay import drive as module
 from harness.replay.drive import drive
 from tests.make.arms import Table, queries, raising
@@ -123,17 +121,6 @@ def test_retries_are_counted_also_where_a_part_is_read_again(tmp_path: Path) -> 
     assert again.diary == []
 
 
-def test_a_query_that_changed_is_asked_again_with_its_part_only(tmp_path: Path) -> None:
-    first = Table()
-    replay(first, tmp_path)
-    changed = [Query(q.query_id, q.text + (" now" if q.query_id == "q05" else "")) for q in TEN]
-    again = Table()
-    run = replay(again, tmp_path, changed)
-    assert len(again.diary) in {2, 4}
-    assert "question 05 now" in again.asked()
-    assert run.ranking("q05") == ("about question 05 now",)
-
-
 @pytest.mark.parametrize("damage", [b"", b"cut"])
 def test_a_part_that_cannot_be_read_is_asked_again(tmp_path: Path, damage: bytes) -> None:
     first = replay(Table(), tmp_path)
@@ -144,10 +131,3 @@ def test_a_part_that_cannot_be_read_is_asked_again(tmp_path: Path, damage: bytes
     third = Table()
     replay(third, tmp_path)
     assert third.diary == []
-
-
-def test_the_limit_is_in_seconds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "perf_counter_ns", partial(next, count(0, 200_000_000)))
-    for limit, ends in ((0.1, Status.TIMED_OUT), (0.3, Status.ANSWERED)):
-        run = replay(Table(), tmp_path, time_limit_s=limit)
-        assert {Status(one) for one in run.status} == {ends}

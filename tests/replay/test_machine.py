@@ -167,10 +167,4 @@ def test_what_only_one_arm_suffers_is_noise() -> None:
     assert found.slowest == 1.5
 
 
-def test_one_stall_is_the_slowest() -> None:
-    found = noise(10, clock_of([10] * 19 + [90]))
-    assert found.slowest == 9
-    assert found.p50 == 1
-
-
 # The collector looks again at what was set aside, but at what others had set aside before

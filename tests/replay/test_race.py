@@ -4,7 +4,6 @@ import gc
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -102,21 +101,6 @@ def test_each_arm_is_first_with_each_text_in_one_process_of_three(
     )
     assert len(places) == 3 * 6 * 3
     assert set(places.values()) == {1}
-
-
-@pytest.mark.slow
-def test_the_order_is_of_the_seed_and_of_the_process(
-    field: dict[str, Table], diary: list[tuple[str, str, int]]
-) -> None:
-    orders = []
-    for seed, process in ((7, 0), (7, 0), (8, 0), (7, 1)):
-        diary.clear()
-        raced(dict(reversed(field.items())), seed=seed, process=process)
-        orders.append([text for _, text, _ in diary[6:24:3]])
-    assert orders[0] == orders[1]
-    assert len(set(map(tuple, orders))) == 3
-    assert all(sorted(order) == sorted(query.text for query in TEXTS.timed) for order in orders)
-    assert all(one != other for one, other in pairwise(orders[1:]))
 
 
 class Counted:

@@ -43,7 +43,7 @@ def make_pool(path: Path, pairs: int = 4) -> Pool:
         ),
         (None,) * pairs,
     )
-    write_text(judgements.texts_path(path), judgements.texts_of(made))
+    write_text(judgements.texts_path(path), judgements.PAIRS.text(made.pairs))
     judgements.write_grades(path, made)
     return made
 

@@ -25,7 +25,6 @@ from harness.cli import main
 from harness.core.errors import HarnessError
 from harness.core.files import write_text
 from harness.corpus import judgements
-from harness.corpus.judgements import Pool
 from harness.judge.judge import judge
 from harness.pipeline.layout import Layout
 from harness.serve.application import HEADERS, Guard, application, loopback
@@ -402,7 +401,7 @@ def test_hostile_words_stay_words(client: TestClient, path: Path) -> None:
         "</script><script>window.executed = true</script><img src=x onerror=alert(1)>\"'\u202e\x00"
     )
     pair = made.pairs[0].model_copy(update={"query": evil, "title": evil, "snippet": evil})
-    write_text(judgements.texts_path(path), judgements.texts_of(Pool((pair,), (None,))))
+    write_text(judgements.texts_path(path), judgements.PAIRS.text([pair]))
     html = Judge(client).html
     assert "<script>window" not in html
     assert "<img" not in html
