@@ -31,7 +31,7 @@ from benchmarks.documents_stages import BUDGET, Budget, Judged, drawn, enough, t
 from harness.core.errors import BadFile
 from harness_engines.stacks.documents import collection, texts
 from harness_engines.stacks.documents.library import DocumentSettings
-from harness_engines.stacks.documents.texts import ChunkPlace, Cutting, chunks
+from harness_engines.stacks.documents.texts import Cutting, DocumentChunk, chunks
 
 SMALLEST, LARGEST = 40, 4000
 A4 = (8.27, 11.69)
@@ -40,15 +40,15 @@ LINES = 60
 CLOCKS: Mapping[str, Callable[[], int]] = {"wall": perf_counter_ns, "cpu": thread_time_ns}
 
 
-def original(place: ChunkPlace) -> str:
+def original(chunk: DocumentChunk) -> str:
     """Read a cited stretch out of the file itself."""
-    path = Path(place.document_path)
-    if place.page is None:
+    path = Path(chunk.source.path)
+    if chunk.page is None:
         text = path.read_bytes().decode("utf-8")
     else:
-        source = texts.source(path, place.document_id, path.read_bytes())
-        text = source.pages[place.page - 1].text
-    return text[place.char_start : place.char_end]
+        source = texts.source(path, chunk.source.document_id, path.read_bytes())
+        text = source.pages[chunk.page - 1].text
+    return text[chunk.char_start : chunk.char_end]
 
 
 def places(folder: Path, wanted: int, seed: int) -> str:
@@ -68,7 +68,7 @@ def places(folder: Path, wanted: int, seed: int) -> str:
         size = dice.randint(SMALLEST, LARGEST)
         found = list(chunks(source, Cutting(size, dice.randint(0, (size - 1) // 2))))
         for chunk in dice.sample(found, min(len(found), 20, wanted - checked)):
-            wrong += original(chunk.provenance).encode() != chunk.text.encode()
+            wrong += original(chunk).encode() != chunk.text.encode()
             checked += 1
     return (
         f"{checked} chunks of {len(sources)} files, {wrong} of them not what stands at their"

@@ -26,9 +26,10 @@ from harness.corpus.prepared import Prepared
 from harness.gates.base.rules import below
 from harness.replay.machine import machine
 from harness.stats.times import percentile
+from harness_engines.kept.cached import Vectors
 from harness_engines.stacks.documents.collection import DocumentCollection
 from harness_engines.stacks.documents.formats import DocumentText, of_document
-from harness_engines.stacks.documents.models import DenseModel, Late, Sparse
+from harness_engines.stacks.documents.models import Late, Sparse
 from harness_engines.stacks.documents.ranking import Pipeline
 from harness_engines.stacks.documents.recall import Bm25
 from harness_engines.stacks.documents.texts import Cutting, chunks
@@ -100,7 +101,7 @@ class WatchedRecall:
 
 
 @dataclass(frozen=True)
-class WatchedDense(DenseModel):
+class WatchedDense(Vectors):
     """E1, and when it was done."""
 
     watch: Watch
@@ -143,7 +144,8 @@ def watched(pipeline: Pipeline, watch: Watch) -> Pipeline:
     found = pipeline.models
     if not (found.dense and found.sparse and found.late):
         raise SystemExit(f"models are missing: {found.missing}")
-    dense = WatchedDense(found.dense.embedder, found.dense.vectors, watch)
+    whole = found.dense
+    dense = WatchedDense(whole.embedder, whole.vectors, whole.made_at, watch)
     sparse = WatchedSparse(found.sparse.encoder, found.sparse.store, watch)
     late = WatchedLate(found.late.embedder, found.late.projection, found.late.tokens, watch)
     models = replace(found, dense=dense, sparse=sparse, late=late)

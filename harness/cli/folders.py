@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from inspect import Parameter, Signature, signature
 from pathlib import Path, PurePosixPath
@@ -107,11 +107,8 @@ def _put(group: FolderCommands) -> FolderCommands:
     word = kit.query.option or kit.query.name
     commands = typer.Typer(no_args_is_help=True, help=group.about)
 
-    def live(folder: Path, arm: str, settings: Sequence[str]) -> LiveFolder[Any]:
-        followed: LiveFolder[Any] = kit.follow(
-            _engine(kit, arm, settings), folder, place_of(kit.group, folder)
-        )
-        return followed
+    def live(folder: Path, arm: str, settings: Sequence[str]) -> LiveFolder:
+        return kit.follow(_engine(kit, arm, settings), folder, place_of(kit.group, folder))
 
     def index(
         folder: Folder,
@@ -126,7 +123,7 @@ def _put(group: FolderCommands) -> FolderCommands:
             pass
         followed.close()
         if done is not None:
-            _tell_update(done, followed.kinds, as_json=as_json)
+            _tell_update(done, followed.reader.suffixes, as_json=as_json)
 
     def ask(
         folder: Folder,
@@ -137,24 +134,20 @@ def _put(group: FolderCommands) -> FolderCommands:
         as_json: Json = False,
         **given: Any,  # noqa: ANN401  what the kit takes
     ) -> None:
-        from harness.core.errors import HarnessError
-        from harness_engines.kept.index import unread
+        from harness.core.errors import HarnessError, IndexNotReady
 
         given = {name: value for name, value in given.items() if value is not None}
         given[kit.query.name] = given.pop(word)
         if not given[kit.query.name].strip() and kit.instead.isdisjoint(given):
             raise HarnessError(f"the query is empty. {kit.remedy}")
-        chosen = [] if arm == kit.arm else ["--arm", arm]
-        command = join(["harness", kit.group, "index", str(folder), *chosen])
-        try:
-            with _asked(live(folder, arm, settings), command, follow=follow) as (opened, done):
-                answer = kit.answer(opened, given)
-                if as_json:
-                    out.json({**answer, **unread(done, as_called)})
-                else:
-                    group.show(answer, given, opened)
-        except ValueError as exc:
-            raise HarnessError(f"--{exc}") from exc
+        followed = live(folder, arm, settings)
+        if not follow and not followed.is_indexed:
+            chosen = [] if arm == kit.arm else ["--arm", arm]
+            command = join(["harness", kit.group, "index", str(folder), *chosen])
+            raise IndexNotReady(
+                f"this folder is not indexed yet. Leave out --no-update, or run: {command}"
+            )
+        _ask(group, followed, given, follow=follow, as_json=as_json)
 
     def serve(
         folder: Folder,
@@ -180,6 +173,36 @@ def _put(group: FolderCommands) -> FolderCommands:
         commands.command()(command)
     app.add_typer(commands, name=kit.group)
     return group
+
+
+def _ask(
+    group: FolderCommands,
+    followed: LiveFolder,
+    given: Mapping[str, Any],
+    *,
+    follow: bool,
+    as_json: bool,
+) -> None:
+    """Answer from a folder, and print what its update did; what engines print is kept apart."""
+    from harness.core.errors import HarnessError
+    from harness_engines.kept.index import unread
+
+    with ExitStack() as until:
+        until.callback(followed.close)
+        with aside():
+            opened, done = until.enter_context(followed.now(follow=follow))
+        if done is not None:
+            if done.is_change:
+                err.print(_summary(done), markup=False)
+            _tell(done._replace(left_out=()), followed.reader.suffixes)
+        try:
+            answer = group.kit.answer(opened, given)
+        except ValueError as exc:
+            raise HarnessError(f"--{exc}") from exc
+        if as_json:
+            out.json({**answer, **unread(done, as_called)})
+        else:
+            group.show(answer, given, opened)
 
 
 def _typed(command: Callable[..., None], kit: Kit, word: str) -> None:
@@ -213,7 +236,7 @@ def _engine(kit: Kit, arm: str, settings: Sequence[str]) -> Any:  # noqa: ANN401
     A value that is not TOML is a text.
     """
     from harness.core.errors import InvalidArm
-    from harness.core.formats import toml_file, toml_of
+    from harness.core.formats import toml_of
     from harness.core.reading import Malformed
     from harness_engines import registry as arms
 
@@ -224,12 +247,12 @@ def _engine(kit: Kit, arm: str, settings: Sequence[str]) -> Any:  # noqa: ANN401
             given[key.strip()] = toml_of(f"value = {value}")["value"]
         except Malformed:
             given[key.strip()] = value.strip()
-    found = arms.load(arm, Project.here().cache, given)
-    if toml_file(found.path)["stack"] != kit.stack:
+    engine = arms.load(arm, Project.here().cache, given).engine
+    if getattr(engine, "ENGINE", "") != kit.stack:
         raise InvalidArm(
             f"{arm} is not an arm of the stack {kit.stack}. Name one, such as {kit.arm}"
         )
-    return found.engine
+    return engine
 
 
 def place_of(stack: str, folder: Path) -> Path:
@@ -261,32 +284,7 @@ def _serve(app: Server[Any], port: int | None, host: str, *, token: bool) -> Non
     serve_http(app, host, port, ready, {digest(secret): None} if secret else None)
 
 
-@contextmanager
-def _asked(
-    live: LiveFolder[Any], command: str, *, follow: bool
-) -> Iterator[tuple[Any, Updated | None]]:
-    """Return what answers for a folder and the update before it, unless ``follow`` is off."""
-    from harness.core.errors import IndexNotReady
-
-    if not follow and not live.is_indexed:
-        raise IndexNotReady(
-            f"this folder is not indexed yet. Leave out --no-update, or run: {command}"
-        )
-    with aside():
-        opened = live.now(follow=follow)
-        now, done = opened.__enter__()
-    try:
-        if done is not None:
-            if done.is_change:
-                err.print(_summary(done), markup=False)
-            _tell(done._replace(left_out=()), live.kinds)
-        yield now, done
-    finally:
-        opened.__exit__(None, None, None)
-        live.close()
-
-
-def _tell_update(done: Updated, kinds: Sequence[str], *, as_json: bool) -> None:
+def _tell_update(done: Updated, kinds: Iterable[str], *, as_json: bool) -> None:
     if not as_json:
         out.print(_summary(done), markup=False)
         _tell(done, kinds)
@@ -301,7 +299,7 @@ def _tell_update(done: Updated, kinds: Sequence[str], *, as_json: bool) -> None:
     })
 
 
-def _tell(done: Updated, kinds: Sequence[str]) -> None:
+def _tell(done: Updated, kinds: Iterable[str]) -> None:
     """Print what cannot be found, what is left out, and that a folder may be another one."""
     for line in grouped((*done.faults, *done.notes)):
         err.print(line, markup=False)
@@ -309,7 +307,7 @@ def _tell(done: Updated, kinds: Sequence[str]) -> None:
         said = f"{counted(len(done.left_out), 'entry')} left out, such as {done.left_out[0]}"
         err.print(f"{said}: tools made it, or it is ignored. To read all: --all", markup=False)
     if not (done.read or done.unchanged or done.faults):
-        err.print(f"the folder has no file that is read: {', '.join(kinds)}", markup=False)
+        err.print(f"the folder has no file that is read: {', '.join(sorted(kinds))}", markup=False)
 
 
 def grouped(faults: Sequence[UnreadFile]) -> list[str]:
@@ -357,7 +355,7 @@ SHOWN_OF_UNIT, SHOWN_OF_CHUNK = 120, 300
 def _show_notes(answer: Mapping[str, Any], given: Mapping[str, Any], search: Retriever) -> None:
     told = answer["diagnostics"]
     if not answer["items"]:
-        from harness_engines.stacks.writing.arm import context_of
+        from harness_engines.stacks.writing.retrieval import context_of
 
         text = given["queryText"]
         said = _nothing_found(text, "note", "the text")

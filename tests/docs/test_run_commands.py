@@ -376,6 +376,7 @@ MADE = {
 SAID = {
     "docs/stacks/documents.md": """
 from pathlib import Path
+from harness_engines.kept.kit import DOCUMENTS
 from harness_engines.stacks.documents import collection, texts
 from harness_engines.stacks.documents.library import DocumentSettings
 from tests.make.files import pdf

@@ -15,25 +15,22 @@ import pytest
 
 from harness_engines.kept import index, listing
 from harness_engines.kept.index import LiveFolder, Updated
+from harness_engines.kept.kit import CODE, DOCUMENTS, KITS, NOTES
 from harness_engines.kept.listing import UnreadFile
 from harness_engines.stacks.code.arm import Code
-from harness_engines.stacks.code.arm import follow as code
 from harness_engines.stacks.code.ranking import CodeSettings
 from harness_engines.stacks.documents.arm import Documents
-from harness_engines.stacks.documents.arm import follow as documents
 from harness_engines.stacks.documents.library import DocumentSettings
 from harness_engines.stacks.writing.arm import Writing, reader
-from harness_engines.stacks.writing.arm import follow as notes
 from harness_engines.stacks.writing.retrieval import WritingSettings as NoteSettings
 from harness_engines.stacks.writing.store import rows
-from tests.make.code import SETTINGS as CODE
-from tests.make.models import NOTES_SETTINGS as NOTES
+from tests.make.code import SETTINGS as CODE_SETTINGS
+from tests.make.models import NOTES_SETTINGS
 
 WORDS = ("salt", "water", "sea", "boat", "harbour", "tide", "moon", "net")
 BY_WORDS = {"tier": "free", "embedder": "", "sparse": "", "max_tokens": 64}
 FORMULA = {"fusion": "specification"}
 LONG_AGO_NS = 10**18
-LINE = "its name holds the end of a line, or a control character"
 
 
 def write(root: Path, name: str, text: str, mtime_ns: int = LONG_AGO_NS) -> None:
@@ -44,29 +41,38 @@ def write(root: Path, name: str, text: str, mtime_ns: int = LONG_AGO_NS) -> None
 
 
 def note_settings(**changed: object) -> NoteSettings:
-    return NoteSettings.model_validate({**NOTES, "rerank": False, **changed})
+    return NoteSettings.model_validate({**NOTES_SETTINGS, "rerank": False, **changed})
 
 
-def live(stack: str, root: Path, place: Path) -> LiveFolder[Any]:
+def live(stack: str, root: Path, place: Path) -> LiveFolder:
     """Follow a folder by one of the three stacks, by words or by vectors of hashes."""
     cache = place.parent / "cache"
     if stack == "notes":
-        return notes(Writing(note_settings()), root, place)
+        return NOTES.follow(Writing(note_settings()), root, place)
     if stack == "code":
-        given = CodeSettings.model_validate({**CODE, "embedder": "hash", "mixed": "scores"})
-        return code(Code(given, cache), root, place)
+        given = CodeSettings.model_validate({
+            **CODE_SETTINGS,
+            "embedder": "hash",
+            "mixed": "scores",
+        })
+        return CODE.follow(Code(given, cache), root, place)
     settings = DocumentSettings.model_validate({**BY_WORDS, **FORMULA})
-    return documents(Documents(settings, cache), root, place)
+    return DOCUMENTS.follow(Documents(settings, cache), root, place)
+
+
+MOST = {
+    "notes": {"limit": 50, "budget": 8000},
+    "code": {"top": 50},
+    "docs": {"top_k": 50, "max_expansions": 3},
+}
+"""As much as a stack shows of a small folder."""
 
 
 def ask(stack: str, opened: Any, text: str) -> Any:  # noqa: ANN401  JSON of one of three stacks
-    if stack == "notes":
-        return opened.retrieve(text, limit=50, budget=8000, explain=True)
-    if stack == "code":
-        return opened.search(text, top=50, explain=True)
-    answer = dict(opened.search(text, top_k=50, related=3, explain=True))
-    del answer["search_time_ms"]
-    for result in answer["results"]:
+    kit = next(one for one in KITS if one.group == stack)
+    answer = dict(kit.answer(opened, {kit.query.name: text, "explain": True, **MOST[stack]}))
+    answer.pop("search_time_ms", "")
+    for result in answer.get("results", ()):
         for name in ("chunk_created_at", "chunk_embedded_at", "document_ingested_at"):
             del result["source"][name]
     return answer
@@ -108,7 +114,8 @@ def root(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def update(root: Path, tmp_path: Path) -> Callable[[], Updated]:
-    return lambda: index.update(root, tmp_path / "kept", reader(note_settings()))
+    place = tmp_path / "kept"
+    return lambda: index.update(root, place, reader(Writing(note_settings()), root, place))
 
 
 ROWS = "harness_engines.stacks.writing.arm.rows"
@@ -239,14 +246,15 @@ def test_an_index_of_something_else_begins_anew(
     root: Path, tmp_path: Path, update: Callable[[], Updated], what: str
 ) -> None:
     update()
-    given, of = reader(note_settings()), root
+    settings, of = note_settings(), root
     if what == "other settings":
-        given = reader(note_settings(chunk_characters=50))
+        settings = note_settings(chunk_characters=50)
     elif what == "another folder":
         of = root.rename(tmp_path / "moved")
     else:
         (tmp_path / "kept" / index.FILE).write_bytes(b"no database" * 1_000)
-    assert index.update(of, tmp_path / "kept", given).read == 3
+    place = tmp_path / "kept"
+    assert index.update(of, place, reader(Writing(settings), of, place)).read == 3
 
 
 def test_a_heading_that_begins_a_note_is_shown_once(tmp_path: Path) -> None:
@@ -264,7 +272,6 @@ def test_a_heading_that_begins_a_note_is_shown_once(tmp_path: Path) -> None:
 
 
 KINDS = frozenset({".md", ".txt"})
-FOREIGN = "its name is not UTF-8"
 
 
 @pytest.mark.parametrize("name", ["deep", "deep/three.txt"])
@@ -312,15 +319,6 @@ def put_bytes(root: Path, name: bytes) -> None:
             file.write(b"salt")
     except OSError:
         pytest.skip("the file system takes names of UTF-8 alone")
-
-
-TOLD = {
-    b"a\nb.md": UnreadFile("a\\nb.md", f"{LINE}. Rename it"),
-    b"\x1b[31m.md": UnreadFile("\\x1b[31m.md", f"{LINE}. Rename it"),
-    b"caf\xe9.md": UnreadFile("caf\\xe9.md", f"{FOREIGN}. Rename it"),
-    b"caf\xe9/a.md": UnreadFile("caf\\xe9/", f"{FOREIGN}. Rename the folder to read it"),
-}
-"""What is said of a file by the bytes of its path."""
 
 
 MADE = ("build/a.md", "target/a.md", "node_modules/a.md", "deep/third_party/a.md", "cache/a.md")

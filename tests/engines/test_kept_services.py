@@ -13,18 +13,15 @@ import pytest
 from mcp import Client
 
 from harness.core.errors import HarnessError, ModelNotReady, UnknownName
-from harness_engines.kept.kit import NOTES
+from harness_engines.kept.kit import CODE, DOCUMENTS, NOTES
 from harness_engines.stacks.code.arm import Code
-from harness_engines.stacks.code.arm import follow as code
 from harness_engines.stacks.code.ranking import CodeSettings
-from harness_engines.stacks.code.units import Mode
 from harness_engines.stacks.documents import models
 from harness_engines.stacks.documents.arm import Documents
-from harness_engines.stacks.documents.arm import follow as documents
 from harness_engines.stacks.documents.library import DocumentSettings
 from harness_engines.stacks.documents.models import Loaded
 from tests.engines.test_kept_index import BY_WORDS, FORMULA, STACKS, ask, live, write
-from tests.make.code import SETTINGS as CODE
+from tests.make.code import SETTINGS as CODE_SETTINGS
 from tests.make.code import write_shop
 from tests.make.files import pdf
 
@@ -48,6 +45,14 @@ def test_a_query_that_no_index_answers_is_looked_for_as_it_is(tmp_path: Path, st
     followed.close()
 
 
+def asked(opened: Any, text: str, **given: object) -> Any:  # noqa: ANN401  JSON of code
+    return CODE.answer(opened, {"query": text, **given})
+
+
+def found_in(opened: Any, text: str, **given: object) -> Any:  # noqa: ANN401  JSON of documents
+    return DOCUMENTS.answer(opened, {"query": text, **given})
+
+
 @pytest.fixture(scope="module")
 def shop(tmp_path_factory: pytest.TempPathFactory) -> Any:  # noqa: ANN401  an open folder
     folder = tmp_path_factory.mktemp("shop")
@@ -58,23 +63,23 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Any:  # noqa: ANN401  an o
 
 
 def test_code_is_shown_with_its_place(shop: Any) -> None:  # noqa: ANN401  as above
-    hit = shop.search("total price", top=1, explain=True)["hits"][0]
+    hit = asked(shop, "total price", top=1, explain=True)["hits"][0]
     assert hit["name"] == "shop.prices.PriceList.total_price"
     assert (hit["path"], hit["lines"]) == ("prices.py", "12-16")
     assert hit["prefix"].lstrip().startswith("def total_price(self")
     assert set(hit["scoreBreakdown"]) >= {"selected", "sparse", "ann", "symbol", "phrase", "graph"}
-    plain = shop.search("price", top=4)["hits"]
-    ranked = shop.search("price", top=4, graph=True, explain=True)["hits"]
+    plain = asked(shop, "price", top=4)["hits"]
+    ranked = asked(shop, "price", top=4, graph=True, explain=True)["hits"]
     assert {hit["id"] for hit in plain} == {hit["id"] for hit in ranked}
     assert ranked[0]["scoreBreakdown"]["graph"]["seedSelection"] == "top1"
-    found = shop.search("", filters={"calls": "load_prices"})
+    found = asked(shop, "", calls="load_prices")
     assert {hit["name"] for hit in found["hits"]} == {
         "shop.prices.PriceList.price_of", "shop.till.checkout",
     }  # fmt: skip
-    found = shop.search("checkout", top=1, mode=Mode.CODE, context=3)
+    found = asked(shop, "checkout", top=1, mode="code", context=3)
     beside = {(one["name"], one["reason"]) for one in found["context"]}
     assert ("shop.prices.load_prices", "call") in beside
-    listed = shop.search("prices", filters={"lang": "toml"})["hits"]
+    listed = asked(shop, "prices", lang="toml")["hits"]
     assert not listed
 
 
@@ -85,9 +90,9 @@ def test_what_is_named_exactly_comes_before_prose_and_words(tmp_path: Path, name
     write(tmp_path / "root", "z.py", "class Book:\n    def retain(self):\n        return 1\n")
     followed = live("code", tmp_path / "root", tmp_path / "kept")
     with followed.now() as (now, _):
-        first, *rest = now.search(name, explain=True)["hits"]
-        prose = now.search(name, mode=Mode.PROSE)["hits"]
-        only = now.search(name, filters={"path": "b.py"})["hits"]
+        first, *rest = asked(now, name, explain=True)["hits"]
+        prose = asked(now, name, mode="prose")["hits"]
+        only = asked(now, name, path="b.py")["hits"]
     followed.close()
     assert first["name"] in {f"z.{name}", f"z.Book.{name}"}
     assert first["scoreBreakdown"]["selected"] == {"type": "name", "score": 1.0}
@@ -110,21 +115,21 @@ def papers(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_documents_are_cited_filtered_and_expanded(papers: Path, tmp_path: Path) -> None:
     followed = live("docs", papers, tmp_path / "kept")
     with followed.now() as (now, _):
-        found = now.search("churn", related=5)
+        found = found_in(now, "churn", max_expansions=5)
         assert found["results"][0]["citation"] == "q3.pdf, p. 2, para. 1"
         assert found["results"][0]["source"]["document_path"] == str(papers / "q3.pdf")
         assert {one["document_id"] for one in found["related"]} == {"q3.pdf", "b.md"}
         assert found["related"][0]["shared"] == ["ocean tide trust"]
-        told = now.search("customer retention of ocean tide", explain=True)
+        told = found_in(now, "customer retention of ocean tide", explain=True)
         ids = [one["source"]["chunk_id"] for one in told["results"]]
         assert [told["explain"][name]["bm25"] for name in ids] == [1, 2, 3]
-        assert "related" not in now.search("churn")
-        only = now.search("retention", document_filter="b.md")["results"]
+        assert "related" not in found_in(now, "churn")
+        only = found_in(now, "retention", document_filter="b.md")["results"]
         assert [one["source"]["document_id"] for one in only] == ["b.md"]
         with pytest.raises(UnknownName, match=r"b\.md"):
-            now.search("retention", document_filter="b.txt")
+            found_in(now, "retention", document_filter="b.txt")
         with pytest.raises(HarnessError, match="ask for one result"):
-            now.search("retention", top_k=0)
+            found_in(now, "retention", top_k=0)
     followed.close()
 
 
@@ -138,9 +143,9 @@ def test_a_missing_model_answers_by_words_and_says_so(papers: Path, tmp_path: Pa
         raise ModelNotReady("the file is absent")
 
     with mock.patch("harness_engines.stacks.documents.models.embedder_of", absent):
-        followed = documents(arm(tmp_path / "cache"), papers, tmp_path / "kept")
+        followed = DOCUMENTS.follow(arm(tmp_path / "cache"), papers, tmp_path / "kept")
         with followed.now() as (now, _):
-            found = now.search("customer retention")
+            found = found_in(now, "customer retention")
         followed.close()
     assert found["missing"] == [
         {"part": "E1", "why": "the file is absent", "reason": models.MODEL_NOT_READY}
@@ -181,14 +186,14 @@ STATES: dict[str, bytes] = {
 
 
 def searched(root: Path, text: str, **changed: object) -> dict[str, Any]:
-    given = {**CODE, "embedder": "", "mixed": "scores", **changed}
+    given = {**CODE_SETTINGS, "embedder": "", "mixed": "scores", **changed}
     arm = Code(CodeSettings.model_validate(given), root.parent / "cache")
-    followed = code(arm, root, root.parent / "kept")
+    followed = CODE.follow(arm, root, root.parent / "kept")
     try:
         with followed.now() as (now, done):
             assert done is not None
             assert done.faults == ()
-            return dict(now.search(text))
+            return dict(asked(now, text))
     finally:
         followed.close()
 

@@ -19,11 +19,11 @@ from numpy.typing import NDArray
 from harness.core.errors import DatasetError
 from harness.core.records import Document
 from harness_engines.kept.index import built
+from harness_engines.kept.kit import NOTES as NOTES_KIT
 from harness_engines.stacks.writing.arm import WritingSearcher
 from harness_engines.stacks.writing.planner import (
     MOST_QUERIES,
     PlannedKind,
-    WritingContext,
     plan,
     quoted,
     typed_query,
@@ -59,21 +59,21 @@ def frequency(query: str) -> int:
     return FREQUENCY.get(query, 50)
 
 
-def queries(text: str, context: WritingContext | None = None) -> list[str]:
-    return [one.query for one in plan(text, ALL, frequency, context)]
+def queries(text: str, context: str = "") -> list[str]:
+    return [*plan(text, ALL, frequency, context)]
 
 
 def test_what_is_planned() -> None:
     assert plan("the wind Tunnel", ALL, frequency) == (
-        (PlannedKind.TEXT, '"the" AND "wind" AND "Tunnel"'),
-        (PlannedKind.PHRASE, '"the wind tunnel"'),
-        (PlannedKind.STRONGEST, '"tunnel"'),
-        (PlannedKind.ANY, '"the" OR "wind" OR "tunnel"'),
+        '"the" AND "wind" AND "Tunnel"',
+        '"the wind tunnel"',
+        '"tunnel"',
+        '"the" OR "wind" OR "tunnel"',
     )
     assert queries("Wind") == ['"Wind"']
-    assert [one.query for one in plan("Wind", [PlannedKind.ANY], frequency)] == ['"Wind"']
+    assert plan("Wind", [PlannedKind.ANY], frequency) == ('"Wind"',)
     planned = plan("the wind", [PlannedKind.ANY, PlannedKind.PHRASE], frequency)
-    assert [one.kind for one in planned] == [PlannedKind.PHRASE, PlannedKind.ANY]
+    assert planned == ('"the wind"', '"the" OR "wind"')
     assert quoted("NEAR") == '"NEAR"'
 
 
@@ -83,31 +83,31 @@ def test_what_was_typed_keeps_its_meaning() -> None:
     )
     assert typed_query("flow OR heat") == '"flow" OR "heat"'
     assert typed_query("read_csv now") == '"read csv" AND "now"'
-    planned = queries("budget plan +costs -travel", WritingContext(title="trains"))
+    planned = queries("budget plan +costs -travel", "trains")
     assert len(planned) == MOST_QUERIES
     assert all('NOT ("travel")' in one for one in planned)
     assert all('"costs"' in one for one in planned)
 
 
 def test_the_context_widens_and_never_narrows() -> None:
-    alone, near = queries("wind"), queries("wind", WritingContext(title="Tunnel notes"))
+    alone, near = queries("wind"), queries("wind", "Tunnel notes")
     assert alone == ['"wind"']
     assert near[:3] == ['"wind"', '"wind" OR "tunnel" OR "notes"'][:1] + near[1:3]
     assert near[-1] == '"wind" OR "tunnel" OR "notes"'
-    both = queries("the wind", WritingContext(selection="tunnel", project="wings"))
+    both = queries("the wind", "tunnel wings")
     assert both[:3] == queries("the wind")[:3]
     assert both[3] == '"the" OR "wind" OR "tunnel" OR "wings"'
 
 
 @given(st.text())
 def test_whatever_is_typed_fts5_can_read(text: str) -> None:
-    planned = plan(text, ALL, frequency, WritingContext(title=text[::-1]))
+    planned = plan(text, ALL, frequency, text[::-1])
     assert len(planned) <= MOST_QUERIES
-    assert len({one.query for one in planned}) == len(planned)
+    assert len({*planned}) == len(planned)
     with sqlite3.connect(":memory:") as db:
         db.execute("CREATE VIRTUAL TABLE search USING fts5(text)")
         for one in planned:
-            db.execute("SELECT rowid FROM search WHERE search MATCH ?", (one.query,)).fetchall()
+            db.execute("SELECT rowid FROM search WHERE search MATCH ?", (one,)).fetchall()
     db.close()
 
 
@@ -270,8 +270,13 @@ def without(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[WritingSe
     models._verified.cache_clear()  # noqa: SLF001
 
 
+def unranked(searcher: WritingSearcher) -> Retriever:
+    found = searcher.retriever
+    return replace(found, rerank=replace(found.rerank, enabled=False))
+
+
 def told(retriever: Retriever, text: str, **asked: Any) -> dict[str, Any]:  # noqa: ANN401
-    found = retriever.retrieve(text, **{**WHOLE, **asked})
+    found = dict(NOTES_KIT.answer(retriever, {"queryText": text, **WHOLE, **asked}))
     assert [*found] == ["items", "diagnostics"]
     assert [*found["diagnostics"]] == ["mode", "planner", "rerank"]
     for item in found["items"]:
@@ -287,8 +292,7 @@ def name(ref: str) -> str:
 @pytest.mark.slow
 def test_path_a_the_model_changes_the_first_hit(searcher: WritingSearcher) -> None:
     reranked = told(searcher.retriever, REWRITTEN)
-    off = replace(searcher.retriever, rerank=replace(searcher.retriever.rerank, enabled=False))
-    plain = told(off, REWRITTEN)
+    plain = told(unranked(searcher), REWRITTEN)
     assert reranked["diagnostics"]["mode"] == "fulltext_reranked"
     assert reranked["diagnostics"]["rerank"]["enabled"] is True
     assert plain["diagnostics"]["rerank"] == {"enabled": False, "reason": "DISABLED"}
@@ -302,8 +306,7 @@ def test_path_a_the_model_changes_the_first_hit(searcher: WritingSearcher) -> No
 def test_no_model_keeps_the_order_of_fts(
     searcher: WritingSearcher, without: WritingSearcher
 ) -> None:
-    off = replace(searcher.retriever, rerank=replace(searcher.retriever.rerank, enabled=False))
-    found, plain = told(without.retriever, REWRITTEN), told(off, REWRITTEN)
+    found, plain = told(without.retriever, REWRITTEN), told(unranked(searcher), REWRITTEN)
     assert found["items"] == plain["items"]
     assert len(found["items"]) == WHOLE["limit"]
     assert found["diagnostics"]["mode"] == "fulltext"
@@ -318,18 +321,14 @@ def test_no_model_keeps_the_order_of_fts(
 @pytest.mark.slow
 def test_rerank_only_reorders(searcher: WritingSearcher) -> None:
     found = searcher.retriever.find(REWRITTEN)
-    off = replace(searcher.retriever, rerank=replace(searcher.retriever.rerank, enabled=False))
-    plain = off.find(REWRITTEN)
-    window = found.window
+    plain = unranked(searcher).find(REWRITTEN)
+    window = len(found.outcome.order)
     assert sorted(c.chunk.rowid for c in found.ranked[:window]) == sorted(
         c.chunk.rowid for c in plain.ranked[:window]
     )
     assert found.ranked[window:] == plain.ranked[window:]
     for text in (REWRITTEN, "array", "sum over an axis"):
-        for retriever in (
-            searcher.retriever,
-            replace(searcher.retriever, rerank=replace(searcher.retriever.rerank, enabled=False)),
-        ):
+        for retriever in (searcher.retriever, unranked(searcher)):
             told = scores(retriever.find(text))
             assert list(told) == sorted(told, reverse=True)
             assert all(0 <= score <= 1 for score in told)
@@ -398,7 +397,7 @@ def test_a_note_is_shown_once_by_its_best_chunk(searcher: WritingSearcher) -> No
     ranked = searcher.retriever.find("array").ranked
     assert hits[0].doc_id == ranked[0].chunk.doc_id
     assert len({c.chunk.doc_id for c in ranked}) < len(ranked)
-    near = searcher.retriever.find("polynomial", WritingContext(title="roots of a cubic"))
+    near = searcher.retriever.find("polynomial", "roots of a cubic")
     alone = searcher.retriever.find("polynomial")
     assert {c.chunk.rowid for c in alone.ranked} < {c.chunk.rowid for c in near.ranked}
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from harness.core.errors import HarnessError
 from harness_engines.contract import EngineError, IndexUnavailable
 from harness_engines.vector import bulk
-from harness_engines.vector.amvi import AmviIndex, VectorStore, updated, write_amvi
+from harness_engines.vector.amvi import AmviIndex, updated, write_amvi
 from harness_engines.vector.bulk import (
     NEAR,
     RECORDED,
@@ -294,11 +294,6 @@ def as_query(*values: float) -> NDArray[np.float32]:
     return np.array(values, dtype=np.float32)
 
 
-def made(seed: int, count: int, dimension: int = 8) -> NDArray[np.float16]:
-    drawn = np.random.default_rng(seed).normal(size=(count, dimension)).astype(np.float32)
-    return unit(drawn).astype(np.float16)
-
-
 def test_the_bytes_are_those_laid_out_by_hand(path: Path) -> None:
     write_amvi(path, EMBEDDER, IDS, THREE)
     assert path.read_bytes() == GOLDEN
@@ -370,10 +365,10 @@ def test_ties_go_by_message_id(path: Path) -> None:
     st.integers(1, 12),
 )
 def test_only_allowed(path: Path, seed: int, stored: set[int], allowed: set[int], k: int) -> None:
-    message_ids, vectors = np.array(sorted(stored), dtype=np.int64), made(seed, len(stored))
+    message_ids, vectors = np.array(sorted(stored), dtype=np.int64), drawn(seed, len(stored), 8)
     write_amvi(path, EMBEDDER, message_ids, vectors)
     index = AmviIndex.open(path, EMBEDDER, 8)
-    query = made(seed + 1, 1)[0].astype(np.float32)
+    query = drawn(seed + 1, 1, 8)[0].astype(np.float32)
     found = index.search(query, k, np.array(sorted(allowed), dtype=np.int64))
     every = dict(index.search(query, 200))
     assert every == pytest.approx(
@@ -395,7 +390,7 @@ def test_an_update_gives_the_bytes_of_a_building(
     path: Path, old: set[int], new: set[int], deleted: set[int], seed: int
 ) -> None:
     deleted -= new
-    old_vectors, new_vectors = made(seed, len(old)), made(seed + 1, len(new))
+    old_vectors, new_vectors = drawn(seed, len(old), 8), drawn(seed + 1, len(new), 8)
     write_amvi(path, EMBEDDER, np.array(sorted(old), dtype=np.int64), old_vectors)
     put_in = np.array(list(new), dtype=np.int64)
     index = AmviIndex.open(path, EMBEDDER, 8)
@@ -408,11 +403,3 @@ def test_an_update_gives_the_bytes_of_a_building(
     anew = path.with_name("anew.amvi")
     write_amvi(anew, EMBEDDER, np.array(list(wanted), dtype=np.int64), whole)
     assert path.read_bytes() == anew.read_bytes()
-
-
-def store(vectors: NDArray[np.float16]) -> VectorStore:
-    return VectorStore(tuple(f"d{at:02}" for at in range(len(vectors))), vectors)
-
-
-def ask(vectors: NDArray[np.float16], query: list[float], k: int) -> list[tuple[str, float]]:
-    return store(vectors).nearest(np.array(query, dtype=np.float32), k)

@@ -121,4 +121,5 @@ def opened(folder: Path, documents: Sequence[Document], **changed: object) -> It
     made = stack(folder / "cache", **changed)
     made.build(documents, index)
     with made.open(index) as searcher:
-        yield code.searcher(searcher)
+        assert isinstance(searcher, code.CodeSearcher)
+        yield searcher.code

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.core.errors import HarnessError
+from harness_engines.kept.kit import KITS
 from harness_engines.mcp_server import ToolRefusal, resolved
 from harness_engines.stacks.agent_mail.contract import SearchMode
 from harness_engines.stacks.agent_mail.mcp_tools.arguments import Beginning, InProduct, InProject
@@ -120,7 +121,7 @@ VALUES = ("python", "py", "md", "function", "method", "class", "high", "load_pri
 CODE: tuple[Mapping[str, Any], ...] = (
     *({"text": "price", "mode": one, "explain": True} for one in Mode),
     *({"text": "price", "filters": {name: one}} for name in WHOLE for one in VALUES),
-    *({"text": "", "filters": one} for one in ({"name": "total.*"}, {"file": "till"}, {"x": "y"})),
+    {"text": "", "filters": {"file": "till"}},
     *({"text": "checkout", "top": one, "context": 3, "graph": True} for one in (1, 4)),
 )
 DOCS: tuple[Mapping[str, Any], ...] = (
@@ -129,9 +130,17 @@ DOCS: tuple[Mapping[str, Any], ...] = (
 )
 NOTES = tuple(
     {"text": "tide", "limit": limit, "budget": budget, "explain": True}
-    for limit, budget in ((1, 2_000), (3, 20), (50, 100), (0, 10), (5, 0))
+    for limit, budget in ((1, 2_000), (3, 20), (50, 100))
 )
 OF_STACK = {"notes": NOTES, "code": CODE, "docs": DOCS}
+KIT = {one.group: one for one in KITS}
+
+
+def as_typed(stack: str, given: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Name what a stack is given as its tool does."""
+    names = {"text": KIT[stack].query.name, "related": "max_expansions"}
+    plain = {**given, **given.get("filters", {})}
+    return {names.get(name, name): value for name, value in plain.items() if name != "filters"}
 
 
 def of_folders(root: Path) -> Iterator[tuple[str, str]]:
@@ -145,9 +154,9 @@ def of_folders(root: Path) -> Iterator[tuple[str, str]]:
             with followed.now() as (now, _):
                 for text in PHRASES:
                     yield f"{turn} {stack} {text}", written(partial(ask, stack, now, text))
-                does = now.retrieve if stack == "notes" else now.search
                 for given in OF_STACK[stack]:
-                    yield f"{turn} {stack} {given}", written(partial(does, **given))
+                    answer = partial(KIT[stack].answer, now, as_typed(stack, given))
+                    yield f"{turn} {stack} {given}", written(answer)
             (folder / "plain.txt").unlink(missing_ok=True)
             (folder / "shop/till.py").rename(folder / "shop/desk.py") if turn == "first" else None
             write(folder, "sea/salt.md", "# Sea\n\nSalt and a new word.\n", 10**18 + 1)

@@ -5,12 +5,12 @@ import hashlib
 import sqlite3
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
-from dataclasses import dataclass
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from sqlite3 import Connection
 from threading import Lock
-from typing import Any, Generic, Literal, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 from harness.core.errors import BadFile, IndexNotReady
 from harness.core.files import held, make_private, naming
@@ -35,6 +35,8 @@ class FileReader:
     """Takes a file in; returns what of it cannot be found, empty where all can."""
     drop: Callable[[Connection, str], object]
     """Gives up what was made of a file."""
+    opened: Callable[[Connection], Any]
+    """Makes what answers from an index, by its method ``answer``."""
     models: str = ""
     """What ``complete`` depends on: the models that are there; empty without any."""
     complete: Callable[[Connection], None] | None = None
@@ -109,12 +111,12 @@ def update(
         if everything is not None:
             _set(db, "everything", "yes" if everything else "")
         found = listed(root, reader.suffixes, everything=bool(_value(db, "everything")))
-        done = _Update(db, root, reader).follow(found)
+        done = _follow(db, root, reader, found)
         name, state = f"complete {reader.models}", _value(db, "generation")
         if reader.complete is not None and reader.models and _value(db, name) != state:
             db.execute("BEGIN IMMEDIATE")
             reader.complete(db)
-            _bump(db)
+            db.execute(BUMP)
             _set(db, name, _value(db, "generation"))
             db.execute("COMMIT")
         return done
@@ -124,7 +126,7 @@ def update(
 def reading(place: Path) -> Iterator[Connection]:
     """Open the index to read; writers do not disturb it."""
     remedy = f"Remove {place}, and index the folder again"
-    with _read_only(place / FILE, "mode=ro", remedy) as db:
+    with opened(place, "mode=ro", remedy) as db:
         db.execute("SELECT count(*) FROM file").fetchone()
         yield db
 
@@ -139,27 +141,19 @@ def built(index: Path, tables: str) -> Iterator[Connection]:
 
 
 @contextmanager
-def opened(index: Path) -> Iterator[Connection]:
-    """Open what was ``built``."""
-    remedy = "Build it again: harness stage index"
-    with _read_only(index / FILE, "mode=ro&immutable=1", remedy) as db:
-        yield db
-
-
-@contextmanager
-def _read_only(path: Path, how: str, remedy: str) -> Iterator[Connection]:
+def opened(
+    index: Path,
+    how: str = "mode=ro&immutable=1",
+    remedy: str = "Build it again: harness stage index",
+) -> Iterator[Connection]:
+    """Open what was ``built``, to read it."""
+    path = index / FILE
     try:
         where = f"{path.resolve().as_uri()}?{how}"
         with closing(sqlite3.connect(where, uri=True, check_same_thread=False)) as db:
             yield db
     except sqlite3.DatabaseError as exc:
         raise IndexNotReady(f"{path}: {exc}. {remedy}") from exc
-
-
-def faults(db: Connection, what: Literal["fault", "note"] = "fault") -> tuple[UnreadFile, ...]:
-    """List the files that could not be read, or those that were read in part, by path."""
-    rows = db.execute(f"SELECT path, {what} FROM file WHERE {what} != '' ORDER BY path")  # noqa: S608  one of two
-    return tuple(UnreadFile(*row) for row in rows)
 
 
 @contextmanager
@@ -207,85 +201,80 @@ def _set(db: Connection, name: str, value: str) -> None:
     db.execute("INSERT OR REPLACE INTO about VALUES (?, ?)", (name, value))
 
 
-def _bump(db: Connection) -> None:
-    db.execute("UPDATE about SET value = value + 1 WHERE name = 'generation'")
+BUMP = "UPDATE about SET value = value + 1 WHERE name = 'generation'"
 
 
-@dataclass(frozen=True, slots=True)
-class _Update:
-    """One update of an open index."""
+def _follow(db: Connection, root: Path, reader: FileReader, listed: FolderListing) -> Updated:
+    """Drop what is gone, and take in what is new or other than it was."""
+    rows = db.execute("SELECT path, size, mtime_ns, ctime_ns, sha256 FROM file")
+    known: dict[str, tuple[Any, ...]] = {row[0]: row[1:] for row in rows}
+    gone = sorted(known.keys() - {one.path for one in listed.files})
+    changed = [one for one in listed.files if known.get(one.path, ())[:3] != one[1:]]
+    read = refused = 0
+    if gone or changed:
+        db.execute("BEGIN IMMEDIATE")
+        for path in gone:
+            reader.drop(db, path)
+            db.execute("DELETE FROM file WHERE path = ?", (path,))
+        since, count = time.monotonic(), 0
+        with progress("reading", len(changed)) as advance:
+            for one in changed:
+                taken = _take(db, root, reader, one, known.get(one.path, (b"",))[-1])
+                read, refused = read + (taken is True), refused + (taken is False)
+                count += 1
+                if count == BATCH or time.monotonic() - since > BATCH_S:
+                    db.execute(BUMP)
+                    db.execute("COMMIT")
+                    db.execute("BEGIN IMMEDIATE")
+                    since, count = time.monotonic(), 0
+                advance(1)
+        if gone or read or refused:
+            db.execute(BUMP)
+        db.execute("COMMIT")
+    asked = "SELECT path, fault, note FROM file WHERE fault != '' OR note != '' ORDER BY path"
+    told = db.execute(asked).fetchall()
+    unreadable = [UnreadFile(path, fault) for path, fault, _ in told if fault]
+    return Updated(
+        read=read,
+        removed=len(gone),
+        unchanged=len(listed.files) - read - len(unreadable),
+        faults=tuple(sorted([*unreadable, *listed.unnamed])),
+        refused=refused,
+        notes=tuple(UnreadFile(path, note) for path, _, note in told if note),
+        left_out=listed.left_out,
+    )
 
-    db: Connection
-    root: Path
-    reader: FileReader
 
-    def follow(self, listed: FolderListing) -> Updated:
-        """Drop what is gone, and take in what is new or other than it was."""
-        rows = self.db.execute("SELECT path, size, mtime_ns, ctime_ns, sha256 FROM file")
-        known: dict[str, tuple[Any, ...]] = {row[0]: row[1:] for row in rows}
-        gone = sorted(known.keys() - {one.path for one in listed.files})
-        changed = [one for one in listed.files if known.get(one.path, ())[:3] != one[1:]]
-        read = refused = 0
-        if gone or changed:
-            self.db.execute("BEGIN IMMEDIATE")
-            for path in gone:
-                self.reader.drop(self.db, path)
-                self.db.execute("DELETE FROM file WHERE path = ?", (path,))
-            since, count = time.monotonic(), 0
-            with progress("reading", len(changed)) as advance:
-                for one in changed:
-                    taken = self._take(one, known.get(one.path, (b"",))[-1])
-                    read, refused = read + (taken is True), refused + (taken is False)
-                    count += 1
-                    if count == BATCH or time.monotonic() - since > BATCH_S:
-                        _bump(self.db)
-                        self.db.execute("COMMIT")
-                        self.db.execute("BEGIN IMMEDIATE")
-                        since, count = time.monotonic(), 0
-                    advance(1)
-            if gone or read or refused:
-                _bump(self.db)
-            self.db.execute("COMMIT")
-        unreadable = faults(self.db)
-        return Updated(
-            read=read,
-            removed=len(gone),
-            unchanged=len(listed.files) - read - len(unreadable),
-            faults=tuple(sorted(unreadable + listed.unnamed)),
-            refused=refused,
-            notes=faults(self.db, "note"),
-            left_out=listed.left_out,
-        )
-
-    def _take(self, one: FileStat, known: bytes) -> bool | None:
-        """Read a file; return whether it can be read, and None where it is as it was."""
-        settled = time.time_ns() - one.mtime_ns > SETTLED_NS
-        mtime = one.mtime_ns if settled else UNSETTLED
-        data, fault = _bytes(self.root, one.path, self.reader.biggest)
-        digest = hashlib.sha256(data + fault.encode()).digest()
-        if known == digest:
-            set_to = "size = ?, mtime_ns = ?, ctime_ns = ?"
-            row = (one.size, mtime, one.ctime_ns, one.path)
-            self.db.execute(f"UPDATE file SET {set_to} WHERE path = ?", row)  # noqa: S608  as above
-            return None
-        self.reader.drop(self.db, one.path)
-        self.db.execute("SAVEPOINT file")
-        note = ""
-        try:
-            if not fault:
-                note = self.reader.put(self.db, one.path, data)
-        except BadFile as exc:
-            self.db.execute("ROLLBACK TO file")
-            fault = f"{exc.problem}. {exc.hint}"
-        except sqlite3.OperationalError:
-            raise  # of the disk of the index, not of the file
-        except Exception as exc:  # noqa: BLE001  a file may break its reader in any way
-            self.db.execute("ROLLBACK TO file")
-            fault = f"cannot be read ({type(exc).__name__}). Save it anew, or leave it out"
-        self.db.execute("RELEASE file")
-        new = (one.path, one.size, mtime, one.ctime_ns, digest, fault, note)
-        self.db.execute("INSERT OR REPLACE INTO file VALUES (?, ?, ?, ?, ?, ?, ?)", new)
-        return not fault
+def _take(
+    db: Connection, root: Path, reader: FileReader, one: FileStat, known: bytes
+) -> bool | None:
+    """Read a file; return whether it can be read, and None where it is as it was."""
+    settled = time.time_ns() - one.mtime_ns > SETTLED_NS
+    mtime = one.mtime_ns if settled else UNSETTLED
+    data, fault = _bytes(root, one.path, reader.biggest)
+    digest = hashlib.sha256(data + fault.encode()).digest()
+    if known == digest:
+        row = (one.size, mtime, one.ctime_ns, one.path)
+        db.execute("UPDATE file SET size = ?, mtime_ns = ?, ctime_ns = ? WHERE path = ?", row)
+        return None
+    reader.drop(db, one.path)
+    db.execute("SAVEPOINT file")
+    note = ""
+    try:
+        if not fault:
+            note = reader.put(db, one.path, data)
+    except BadFile as exc:
+        db.execute("ROLLBACK TO file")
+        fault = f"{exc.problem}. {exc.hint}"
+    except sqlite3.OperationalError:
+        raise  # of the disk of the index, not of the file
+    except Exception as exc:  # noqa: BLE001  a file may break its reader in any way
+        db.execute("ROLLBACK TO file")
+        fault = f"cannot be read ({type(exc).__name__}). Save it anew, or leave it out"
+    db.execute("RELEASE file")
+    new = (one.path, one.size, mtime, one.ctime_ns, digest, fault, note)
+    db.execute("INSERT OR REPLACE INTO file VALUES (?, ?, ?, ?, ?, ?, ?)", new)
+    return not fault
 
 
 def _bytes(root: Path, path: str, most: int) -> tuple[bytes, str]:
@@ -302,28 +291,23 @@ def _bytes(root: Path, path: str, most: int) -> tuple[bytes, str]:
         return b"", f"{exc}. Leave it out, or split it"
 
 
-Opened = TypeVar("Opened")
-Opener = Callable[[Connection], AbstractContextManager[Opened]]
-
-
-class LiveFolder(Generic[Opened]):
+@dataclass(slots=True)
+class LiveFolder:
     """One folder, one index, one stack; a query at a time."""
 
-    def __init__(self, root: Path, place: Path, reader: FileReader, opener: Opener[Opened]) -> None:
-        """Follow ``root`` with the index in ``place``; ``opener`` makes what answers."""
-        self._root, self._place, self._reader, self._opener = root, place, reader, opener
-        self._lock, self._open, self._state = Lock(), ExitStack(), ""
-        self._now: Opened | None = None
-
-    @property
-    def kinds(self) -> tuple[str, ...]:
-        """Endings of the files that are read, in order."""
-        return tuple(sorted(self._reader.suffixes))
+    root: Path
+    place: Path
+    """Of the index."""
+    reader: FileReader
+    _lock: Lock = field(default_factory=Lock, repr=False)
+    _open: ExitStack = field(default_factory=ExitStack, repr=False)
+    _now: tuple[str, Any] | None = None
+    """State of the index, and what answers from it."""
 
     @property
     def is_indexed(self) -> bool:
         """Return whether an index of the folder is there."""
-        return (self._place / FILE).is_file()
+        return (self.place / FILE).is_file()
 
     def close(self) -> None:
         """Close the index."""
@@ -333,16 +317,16 @@ class LiveFolder(Generic[Opened]):
     @contextmanager
     def now(
         self, *, follow: bool = True, everything: bool | None = None
-    ) -> Iterator[tuple[Opened, Updated | None]]:
+    ) -> Iterator[tuple[Any, Updated | None]]:
         """Return what answers for the folder as it is; with ``follow`` off, as it was indexed."""
         with self._lock:
-            given = self._root, self._place, self._reader
-            done = update(*given, everything=everything) if follow else None
-            with reading(self._place) as db:
+            done = None
+            if follow:
+                done = update(self.root, self.place, self.reader, everything=everything)
+            with reading(self.place) as db:
                 state = _value(db, "generation")
-            if self._now is None or state != self._state:
+            if self._now is None or state != self._now[0]:
                 self.close()
-                db = self._open.enter_context(reading(self._place))
-                self._now = self._open.enter_context(self._opener(db))
-                self._state = state
-            yield self._now, done
+                db = self._open.enter_context(reading(self.place))
+                self._now = state, self.reader.opened(db)
+            yield self._now[1], done

@@ -46,7 +46,7 @@ class Argument(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Kit:
-    """A stack and the ways to it; ``module`` has ``follow`` and ``answer``."""
+    """A stack and the ways to it; ``module`` has ``reader``, which makes what answers."""
 
     group: str
     """Of commands."""
@@ -64,14 +64,16 @@ class Kit:
     remedy: str = "Name words to look for"
     """Where there is neither."""
 
-    def follow(self, arm: Any, folder: Path, place: Path) -> Any:  # noqa: ANN401  of the stack
+    def follow(self, arm: Any, folder: Path, place: Path) -> LiveFolder:  # noqa: ANN401  of the stack
         """Follow a folder with the settings of an arm of this stack."""
-        return import_module(self.module).follow(arm, folder, place)
+        from harness_engines.kept.index import LiveFolder
+
+        return LiveFolder(folder, place, import_module(self.module).reader(arm, folder, place))
 
     def answer(self, opened: Any, given: Mapping[str, Any]) -> Answer:  # noqa: ANN401  as above
         """Answer from an open index; what is not given has its default."""
         defaults = {one.name: one.default for one in self.arguments}
-        answer: Answer = import_module(self.module).answer(opened, {**defaults, **given})
+        answer: Answer = opened.answer({**defaults, **given})
         return answer
 
     @property
@@ -87,7 +89,7 @@ class Kit:
         strict = ConfigDict(frozen=True, extra="forbid")
         return create_model("Arguments", __config__=strict, **fields)
 
-    def application(self, live: LiveFolder[Any], title: str) -> Server[Any]:
+    def application(self, live: LiveFolder, title: str) -> Server[Any]:
         """Make an MCP server of its tool; each call updates the index from its folder first."""
         from harness.core.errors import DISTRIBUTION, BadFile, HarnessError, IndexNotReady, Locked
         from harness_engines import mcp_server

@@ -28,6 +28,8 @@ from harness_engines.stacks.code.ranking import (
     MOST_NEIGHBOURS,
     VISITED,
     ContextSettings,
+    RankedUnit,
+    ScoreBreakdown,
     UnitGraph,
     UnitRelation,
     distances,
@@ -158,6 +160,9 @@ def unit(name: str, *, calls: tuple[str, ...] = (), uses: tuple[str, ...] = ()) 
     return Unit(name, Mode.CODE, "python", name, UnitTexts(name), facts)
 
 
+NOTHING = ScoreBreakdown({})
+
+
 def beside(graph: UnitGraph, row: int) -> list[tuple[str, int]]:
     return [(one.reason.name, one.row) for one in graph.neighbours(row)]
 
@@ -169,15 +174,15 @@ def test_neighbours_are_named_by_identity_and_bounded() -> None:
     assert beside(graph, 0) == [("CALL", 1), ("NAME_FALLBACK", 3)]
     assert beside(graph, 1) == [("CALL", 0)]
     assert beside(graph, 2) == []
-    assert graph.degree(0) == 2
+    assert len(graph.neighbours(0)) == 2
     both = UnitGraph([unit("a.f", calls=("b.g",), uses=("b.g",)), unit("b.g")])
     assert beside(both, 0) == [("CALL", 1)]
     namesakes = [unit(f"m{at}.run") for at in range(4)]
-    assert UnitGraph([unit("a.f", calls=("x.run",)), *namesakes]).degree(0) == 0
-    assert UnitGraph([unit("a.f", calls=("x.run",)), *namesakes[:3]]).degree(0) == 3
+    assert UnitGraph([unit("a.f", calls=("x.run",)), *namesakes]).neighbours(0) == ()
+    assert len(UnitGraph([unit("a.f", calls=("x.run",)), *namesakes[:3]]).neighbours(0)) == 3
     many = [unit(f"m.f{at:03d}", calls=("m.all",)) for at in range(200)]
     graph = UnitGraph([*many, unit("m.all")])
-    assert graph.degree(200) == MOST_NEIGHBOURS
+    assert len(graph.neighbours(200)) == MOST_NEIGHBOURS
     assert [row for _, row in beside(graph, 200)] == list(range(MOST_NEIGHBOURS))
     chain = UnitGraph([
         unit(f"m.f{at}", calls=tuple(f"m.f{at * 12 + n}" for n in range(1, 13)))
@@ -229,15 +234,16 @@ def test_the_graph_changes_the_order_and_never_the_membership(  # noqa: PLR0917 
 @pytest.mark.slow
 def test_a_seed_is_nearest_and_none_means_no_nearness(searcher: CodeSearch) -> None:
     graph = searcher.catalog.graph
-    row = next(at for at in range(100) if graph.degree(at) > 1)
+    row = next(at for at in range(100) if len(graph.neighbours(at)) > 1)
     neighbour = graph.neighbours(row)[0].row
     top1 = Weights.model_validate({"degree": 0.0, "proximity": 1.0, "seedSelection": "top1"})
-    found = {one.row: one for one in reordered([(row, 0.9), (neighbour, 0.1)], graph, top1)}
-    assert found[row].graph["proximity"] == 1.0
-    assert found[neighbour].graph["proximity"] == 0.5
+    ranked = [RankedUnit(at, score, NOTHING) for at, score in ((row, 0.9), (neighbour, 0.1))]
+    found = {one.row: one for one in reordered(ranked, graph, top1)}
+    assert [(found[at].why.graph or {})["proximity"] for at in (row, neighbour)] == [1.0, 0.5]
     assert found[neighbour].score == pytest.approx((0.1 + 0.5) / 2)
     none = top1.model_copy(update={"seed_selection": "none"})
-    assert {one.graph["proximity"] for one in reordered([(row, 0.9)], graph, none)} == {0.0}
+    (only,) = reordered(ranked[:1], graph, none)
+    assert (only.why.graph or {})["proximity"] == 0.0
     entries = searcher.catalog.entries
     assert [entry_of(json_of(written(entry))) for entry in entries] == entries
     plain = replace(searcher, settings=searcher.settings.model_copy(update={"graph": None}))

@@ -132,9 +132,9 @@ def test_rrf_is_the_sum_over_the_sources() -> None:
         Fusion.model_validate(RRF),
     )
     assert [one.row for one in found] == [3, 7]
-    assert found[0].rrf is not None
-    assert found[0].rrf["score"] == pytest.approx(1 / 62 + 1 / 61)
-    assert found[0].rrf["ranks"] == {"sparse": 2, "ann": 1}
+    assert found[0].why.rrf is not None
+    assert found[0].why.rrf["score"] == pytest.approx(1 / 62 + 1 / 61)
+    assert found[0].why.rrf["ranks"] == {"sparse": 2, "ann": 1}
     assert found[1].score == pytest.approx(0.5)
     how = {"scoreBlend": {"sparse": 1.0, "ann": 3.0, "minhash": 1.0}}
     found = ranking.fused(
@@ -142,11 +142,11 @@ def test_rrf_is_the_sum_over_the_sources() -> None:
         Fusion.model_validate(how),
     )
     assert [(one.row, one.score) for one in found] == [(3, 0.4375), (7, 0.25)]
-    assert found[1].blend is not None
-    assert found[1].blend["parts"] == {"sparse": 1.0, "ann": 0.0}
+    assert found[1].why.blend is not None
+    assert found[1].why.blend["parts"] == {"sparse": 1.0, "ann": 0.0}
     scored = [ScoredUnit(9, 4.0), ScoredUnit(5, 2.0), ScoredUnit(2, 2.0)]
     found = ranking.fused({"sparse": scored, "ann": []}, Fusion.model_validate(BLEND))
-    assert [(one.row, one.score, one.type) for one in found] == [
+    assert [(one.row, one.score, one.why.selected["type"]) for one in found] == [
         (9, 1.0, "sparse"), (2, 0.5, "sparse"), (5, 0.5, "sparse"),
     ]  # fmt: skip
 
@@ -169,16 +169,16 @@ def entry(text: str, **terms: str) -> IndexedUnit:
 def test_a_symbol_named_is_boosted(asked: str, text: str, factor: float) -> None:
     for definition, export, expected in ((1.2, 1.1, factor), (1.0, 1.0, 1.0)):
         weights = Boosts(definition=definition, export=export, phrase=0.0)
-        found = search.boosted(entry(text), CodeQuestion.of(asked, "none"), weights)
-        assert found.factor == pytest.approx(expected)
+        found, _ = search.boosted(entry(text), CodeQuestion.of(asked, "none"), weights)
+        assert found == pytest.approx(expected)
 
 
 def test_words_together_are_boosted_up_to_five_pairs() -> None:
     weights = Boosts(definition=1.0, export=1.0, phrase=0.1)
     one = entry("x", doc="a b c d e f g h", body="b a")
     for terms, pairs in (("a b", 1), ("a c", 0), ("b a b", 2), ("a b c d e f g", 5), ("a", 0)):
-        found = search.boosted(one, CodeQuestion.of(terms, "none"), weights)
-        assert found.factor == pytest.approx(1 + 0.1 * pairs)
+        found, _ = search.boosted(one, CodeQuestion.of(terms, "none"), weights)
+        assert found == pytest.approx(1 + 0.1 * pairs)
     assert search.most(weights) == 1.5
 
 

@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from harness.core.errors import IndexNotReady, ModelNotReady
+from harness.core.errors import HarnessError, IndexNotReady, ModelNotReady
 from harness_engines.kept import index
+from harness_engines.kept.kit import DOCUMENTS
 from harness_engines.stacks.documents import collection, models, ranking
-from harness_engines.stacks.documents.collection import DocumentCollection, Response
+from harness_engines.stacks.documents.collection import DocumentCollection
 from harness_engines.stacks.documents.models import MissingModel
 from harness_engines.stacks.documents.ranking import Leg, Pipeline, by_rank
 from tests.engines.documents.small import NOON, built, settings
@@ -53,17 +54,17 @@ def pro(cache: Path) -> Iterator[DocumentCollection]:
 
 def test_the_answer_is_the_json_of_section_7_and_nothing_else(pro: DocumentCollection) -> None:
     for query in ("customer retention", "water", "zzz", ""):
-        check(json.loads(json.dumps(pro.search(query, 10).to_json(), allow_nan=False)))
+        check(json.loads(json.dumps(pro.to_json(pro.search(query, 10)), allow_nan=False)))
     gone = MissingModel("E6", "not installed")
     left = replace(pro.pipeline.models, sparse=None, missing=(gone,))
     without = replace(pro, pipeline=replace(pro.pipeline, models=left))
-    answer: Response = without.search("water", 3)
-    assert answer.missing == (gone,)
-    check(answer.to_json())
+    answer = dict(DOCUMENTS.answer(without, {"query": "water", "top_k": 3}))
+    assert answer.pop("missing") == [gone._asdict()]
+    check(answer)
 
 
 def test_a_result_says_where_it_stands_and_what_stands_around_it(pro: DocumentCollection) -> None:
-    told = pro.search("customer retention per cent", 3).to_json()
+    told = pro.to_json(pro.search("customer retention per cent", 3))
     first = told["results"][0]
     assert told["stages_used"] == ["bm25", "semantic", "colbert"]
     assert told["tier"] == "pro"
@@ -73,25 +74,21 @@ def test_a_result_says_where_it_stands_and_what_stands_around_it(pro: DocumentCo
     assert first["context"]["before"] == ""
     assert first["context"]["after"].startswith("Churn fell")
     assert first["source"]["chunk_embedded_at"] == NOON.isoformat()
-    answer = pro.search("churn after quarterly reviews", 1)
-    related = pro.expand(answer, 3)
-    ids = [pro.library.chunks[one.row].provenance.chunk_id for one in related]
-    assert ids[0] == "reports/q3.pdf#000000"
+    rows = pro.search("churn after quarterly reviews", 1).rows
+    related = pro.graph.expand(rows, 3)
+    assert pro.library.chunks[related[0].row].id == "reports/q3.pdf#000000"
     assert "ocean tide trust" in related[0].shared
-    assert not {result.provenance.chunk_id for result in answer.results} & set(ids)
-    assert pro.expand(answer, 0) == []
-    for most in (-1, 101):
-        with pytest.raises(ValueError, match="expansions"):
-            pro.expand(answer, most)
+    assert not set(rows) & {one.row for one in related}
+    assert pro.graph.expand(rows, 0) == []
 
 
 def test_a_filter_leaves_one_document_and_an_unknown_one_none(pro: DocumentCollection) -> None:
-    found = pro.search("the water, retention and the customers", 10, "reports/q3.pdf").results
-    assert {result.provenance.document_id for result in found} == {"reports/q3.pdf"}
-    assert len(found) == 2
-    assert pro.search("water", 10, "gone").results == ()
-    assert len(pro.search("water of the sea", 1).results) == 1
-    with pytest.raises(ValueError, match="one result at least"):
+    found = pro.search("the water, retention and the customers", 10, "reports/q3.pdf").rows
+    of = [pro.library.chunks[row].source.document_id for row in found]
+    assert of == ["reports/q3.pdf"] * 2
+    assert pro.search("water", 10, "gone").rows == ()
+    assert len(pro.search("water of the sea", 1).rows) == 1
+    with pytest.raises(HarnessError, match="one result at least"):
         pro.search("water", 0)
     ticks = iter([1_000_000, 88_400_000])
     timed = replace(pro, clock_ns=lambda: next(ticks))
@@ -101,9 +98,9 @@ def test_a_filter_leaves_one_document_and_an_unknown_one_none(pro: DocumentColle
 def test_without_models_nothing_was_embedded(tmp_path: Path) -> None:
     given = settings(tier="free", embedder="", sparse="")
     with built(tmp_path / "words", given, tmp_path) as opened:
-        answer = opened.search("water of the sea", 3)
-    assert answer.stages_used == ("bm25",)
-    assert answer.results[0].to_json()["source"]["chunk_embedded_at"] is None
+        answer = opened.to_json(opened.search("water of the sea", 3))
+    assert answer["stages_used"] == ["bm25"]
+    assert answer["results"][0]["source"]["chunk_embedded_at"] is None
 
 
 QUERY = "water of the sea, customers and the words of a board"
@@ -137,7 +134,9 @@ def by_hand(
         held = zip(terms.tolist(), weights.tolist(), strict=True)
         dots.append(sum(asked.get(term, 0.0) * weight for term, weight in held))
         tokens = [
-            found.late.projection(found.dense.embedder.read([one]).tokens[0].astype(np.float16))
+            models.projected(
+                found.late.embedder.read([one]).tokens[0].astype(np.float16), found.late.projection
+            )
             for one in (QUERY, text)
         ]
         likeness = tokens[0].astype(np.float64) @ tokens[1].astype(np.float64).T
@@ -193,7 +192,7 @@ def test_stage_2_keeps_100_of_the_500(
 ) -> None:
     for one in (pro.pipeline, pipeline(pro, late=False)):
         rows = one.rank("very same words copy").rows[:2].tolist()
-        ids = [pro.library.chunks[row].provenance.chunk_id for row in rows]
+        ids = [pro.library.chunks[row].id for row in rows]
         assert ids == ["twin-a#000000", "twin-b#000000"]
     assert set(pro.pipeline.rank(QUERY).rows) <= set(pro.pipeline.recall.search(QUERY, 500))
     assert (ranking.RECALLED, ranking.RANKED) == (500, 100)
@@ -232,7 +231,7 @@ def test_a_model_that_is_missing_is_named_and_its_stages_are_left_out(  # noqa: 
     assert replace(pro.pipeline, models=left).rank(QUERY).stages_used == stages_used
 
 
-@pytest.mark.parametrize("name", [index.FILE, models.TOKENS, models.PROJECTION])
+@pytest.mark.parametrize("name", [index.FILE, models.TOKENS])
 def test_a_broken_file_of_an_index_is_not_ready(name: str, cache: Path, tmp_path: Path) -> None:
     for path in (cache / "pro").iterdir():
         if path.is_file():

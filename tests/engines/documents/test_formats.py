@@ -38,15 +38,8 @@ def test_columns_are_read_one_after_the_other() -> None:
         "\n".join(LEFT), "A new paragraph stands\nbelow.", "\n".join(RIGHT)
     ])  # fmt: skip
     found = [*chunks(read("a.pdf", placed([drawn])), Cutting(60, 10))]
-    assert found[-1].provenance.cite() == "a.pdf, p. 1, para. 3"
+    assert found[-1].cite() == "a.pdf, p. 1, para. 3"
     assert "internationally" in words(only.text)
-
-
-PAGE = (
-    "<html><head><meta charset=latin1><title>Tea</title><script>no()</script></head><body>"
-    "<h1>How to</h1><p>Boil <b>wa</b>ter,\n then<br>wait.</p><ul><li>cup<li>caf\u00e9</ul>"
-    "<pre>if x:\n    y()</pre><table><tr><td>a<td>b</table></body></html>"
-)
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """Texts cut into chunks: where they stand, how they are cited, and the tables that keep them."""
 
 import itertools
+from bisect import bisect_right
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,11 +15,11 @@ from harness_engines.stacks.documents import collection
 from harness_engines.stacks.documents.formats import DocumentText, TextPage
 from harness_engines.stacks.documents.library import Library
 from harness_engines.stacks.documents.texts import (
-    ChunkPlace,
     Cutting,
+    DocumentChunk,
     NumberSpan,
-    TextLayout,
     chunks,
+    layout_of,
     stretches,
 )
 from tests.engines.documents.small import library_of, read_folder
@@ -62,8 +63,7 @@ def test_chunks_cover_the_text_in_order_within_their_bounds(text: str, cutting: 
     for one, other in itertools.pairwise(found):
         assert one[1] - other[0] <= cutting.overlap
     for chunk in chunks(source(text), cutting):
-        place = chunk.provenance
-        assert text[place.char_start : place.char_end] == chunk.text
+        assert text[chunk.char_start : chunk.char_end] == chunk.text
         assert chunk.text == chunk.text.strip() != ""
 
 
@@ -91,24 +91,23 @@ def test_a_chunk_ends_with_a_paragraph_else_a_sentence_else_a_word_else_anywhere
 
 
 def test_chunks_are_numbered_through_all_pages() -> None:
-    (found,) = chunks(source("The first\n\npage and", "its end.\n\nMore"), SPECIFIED)
-    place = found.provenance
-    assert found.text == "The first\n\npage and\nits end.\n\nMore"
+    (place,) = chunks(source("The first\n\npage and", "its end.\n\nMore"), SPECIFIED)
+    assert place.text == "The first\n\npage and\nits end.\n\nMore"
     assert (place.page, place.page_end) == (1, 2)
     assert (place.char_start, place.char_end) == (0, len("its end.\n\nMore"))
     assert (place.paragraphs, place.lines) == ((1, 2), (1, 3))
     assert place.cite() == "doc.pdf, p. 1, para. 1 to p. 2, para. 2"
     assert place.cite_short() == "doc, p. 1-2"
     pages = source("first page.", " \n ", "Third page\n\nits end")
-    places = [chunk.provenance for chunk in chunks(pages, SPECIFIED)]
-    assert [(p.page, p.chunk_index, p.chunk_id) for p in places] == [
+    places = [*chunks(pages, SPECIFIED)]
+    assert [(p.page, p.index, p.id) for p in places] == [
         (1, 0, "doc#000000"),
         (3, 1, "doc#000001"),
     ]
     assert places[1].paragraphs == (1, 2)
     assert places[1].char_start == 0
     box = replace(source("Subject: tea,", "salt"), name="all.mbox")
-    assert [(chunk.text, chunk.provenance.cite()) for chunk in chunks(box, SPECIFIED)] == [
+    assert [(chunk.text, chunk.cite()) for chunk in chunks(box, SPECIFIED)] == [
         ("Subject: tea,", "all.mbox, mail 1, para. 1"),
         ("salt", "all.mbox, mail 2, para. 1"),
     ]
@@ -129,25 +128,24 @@ def test_chunks_are_numbered_through_all_pages() -> None:
     ],
 )
 def test_only_a_sentence_joins_pages(before: str, after: str, pages: list[int]) -> None:
-    assert [chunk.provenance.page for chunk in chunks(source(before, after), SPECIFIED)] == pages
+    assert [chunk.page for chunk in chunks(source(before, after), SPECIFIED)] == pages
 
 
 @given(st.text("ab \n\r\t", max_size=60))
 def test_lines_are_those_of_reading_with_universal_line_ends(text: str) -> None:
-    layout = TextLayout.of(text)
+    starts = layout_of(text).lines
     for at in range(len(text)):
         before = text[:at].replace("\r\n", "\n").replace("\r", "\n")
         expected = before.count("\n") + 1 - text[at - 1 : at + 1].count("\r\n")
-        assert layout.lines(at, at + 1).first == expected
+        assert bisect_right(starts, at) == expected
 
 
-REPORT = ChunkPlace(
-    document="Q3_Report.pdf",
-    document_path="/originals/Q3_Report.pdf",
-    document_id="abc-123",
-    chunk_id="abc-123#000014",
-    chunk_index=14,
+REPORT = DocumentChunk(
+    DocumentText("abc-123", "Q3_Report.pdf", "/originals/Q3_Report.pdf", ()),
+    index=14,
+    text="",
     page=12,
+    page_end=12,
     paragraphs=NumberSpan(8, 8),
     lines=NumberSpan(1, 4),
     char_start=24580,
@@ -165,14 +163,24 @@ REPORT = ChunkPlace(
             "Q3_Report, p. 12",
         ),
         (
-            replace(REPORT, document="notes.v2.md", page=None, lines=NumberSpan(3, 3)),
+            replace(
+                REPORT,
+                source=replace(REPORT.source, name="notes.v2.md"),
+                page=None,
+                page_end=None,
+                lines=NumberSpan(3, 3),
+            ),
             "notes.v2.md, para. 8, l. 3",
             "notes.v2, l. 3",
         ),
-        (replace(REPORT, page=None), "Q3_Report.pdf, para. 8, l. 1-4", "Q3_Report, l. 1-4"),
+        (
+            replace(REPORT, page=None, page_end=None),
+            "Q3_Report.pdf, para. 8, l. 1-4",
+            "Q3_Report, l. 1-4",
+        ),
     ],
 )
-def test_a_citation_in_full_and_in_short(place: ChunkPlace, full: str, short: str) -> None:
+def test_a_citation_in_full_and_in_short(place: DocumentChunk, full: str, short: str) -> None:
     assert place.cite() == full
     assert place.cite_short() == short
 
@@ -202,13 +210,10 @@ def test_places_are_bytes_of_the_original_file(root: Path, cutting: Cutting) -> 
     counted = 0
     for source in read_folder(root)[0]:
         for chunk in chunks(source, cutting):
-            place = chunk.provenance
-            path = Path(place.document_path)
-            if place.page is None:
-                original = path.read_bytes().decode("utf-8")
-            else:
-                original = source.pages[place.page - 1].text
-            cited = original[place.char_start : place.char_end]
+            original = Path(source.path).read_bytes().decode("utf-8", "replace")
+            if chunk.page is not None:
+                original = source.pages[chunk.page - 1].text
+            cited = original[chunk.char_start : chunk.char_end]
             assert cited.encode() == chunk.text.encode()
             counted += 1
     assert counted >= len(TEXTS) + 2
@@ -231,7 +236,7 @@ def library() -> Library:
 
 def test_what_stands_around_a_chunk_joins_it_without_repetition() -> None:
     made = library()
-    texts = [made.chunks[n] for n in made.of_document["b.md"]]
+    texts = [chunk for chunk in made.chunks if chunk.source.name == "b.md"]
     for one, chunk, other in zip(texts, texts[1:], texts[2:], strict=False):
         before, after = made.around(chunk)
         assert before
@@ -242,8 +247,8 @@ def test_what_stands_around_a_chunk_joins_it_without_repetition() -> None:
     assert made.around(texts[0])[0] == ""
     assert made.around(texts[-1])[1] == ""
     made = library()
-    first, second, *_ = (made.chunks[n] for n in made.of_document["a.pdf"])
-    assert (second.provenance.page, second.provenance.page_end) == (1, 2)
+    first, second, *_ = (chunk for chunk in made.chunks if chunk.source.name == "a.pdf")
+    assert (second.page, second.page_end) == (1, 2)
     whole = " ".join(f"{FIRST} {SECOND}".split())
     for text in (
         f"{first.text} {made.around(first)[1]}",

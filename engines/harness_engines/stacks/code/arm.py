@@ -9,9 +9,7 @@ from pathlib import Path, PurePosixPath
 from sqlite3 import Connection
 from typing import Any, ClassVar
 
-import numpy as np
-
-from harness.core.engine import Answer, Engine, Explained, Hit, Manifest, Searcher
+from harness.core.engine import Answer, Engine, Explained, Hit, Manifest
 from harness.core.errors import BadFile, IndexNotReady, ModelNotReady, UnknownName
 from harness.core.reading import Malformed
 from harness.core.records import Document, Scalar
@@ -19,8 +17,7 @@ from harness_engines import contract
 from harness_engines.contract import FileEngine
 from harness_engines.kept import cached
 from harness_engines.kept import index as tables
-from harness_engines.kept.cached import vectors_of
-from harness_engines.kept.index import FileReader, LiveFolder
+from harness_engines.kept.index import FileReader
 from harness_engines.lexical.grammar import exact_clauses, note_nothing
 from harness_engines.lexical.query import LIKE, Like
 from harness_engines.lexical.terms import Occur
@@ -71,7 +68,7 @@ class Code(FileEngine["CodeSearcher"]):
     def read_by(self, vectors: str) -> str:
         """Describe what answers depend on beside settings, documents and vectors."""
         by = f"sqlite {sqlite3.sqlite_version}" if self._is_in_sqlite else words.BY
-        read_by = syntax.identity(), ranking.identity()
+        read_by = syntax.identity(), ranking.BY
         return ", ".join((f"code {REVISION}", by, vectors, *read_by))
 
     def fill(self, documents: Iterable[Document], index: Path) -> None:
@@ -93,10 +90,14 @@ class Code(FileEngine["CodeSearcher"]):
         embedder, settings = self.embedder(), self.settings
         with tables.opened(index) as db:
             catalog = Catalog(db)
-            opened = self._words(index, db, catalog)
-            for count in (len(catalog.entries), opened.units):
-                contract.check_count(index, made, count)
-            dense = catalog.dense(embedder, self.cache) if embedder is not None else None
+            opened: WordsBackend = StoredWords(db, catalog.ids, settings.fields.model_dump())
+            if not self._is_in_sqlite:
+                with contract.reading(index, OSError, ValueError):
+                    found = words.opened(index)
+                contract.check_count(index, made, int(found.searcher.num_docs))
+                opened = found
+            contract.check_count(index, made, len(catalog.entries))
+            dense = catalog.dense(embedder) if embedder is not None else None
             if embedder is not None and dense is None:
                 raise IndexNotReady(
                     f"{index}: vectors are missing. Build it again: harness stage index"
@@ -109,12 +110,6 @@ class Code(FileEngine["CodeSearcher"]):
     @property
     def _is_in_sqlite(self) -> bool:
         return self.settings.backend == "sqlite"
-
-    def _words(self, index: Path, db: Connection, catalog: Catalog) -> WordsBackend:
-        if self._is_in_sqlite:
-            return StoredWords(db, catalog.ids, self.settings.fields.model_dump())
-        with contract.reading(index, OSError, ValueError):
-            return words.opened(index)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,14 +124,10 @@ class CodeSearcher:
         """Show hits for a text and its filters; context is left out, since no one asked for it."""
         found = self.code.search(text, k, units.parse(params))
         hits = tuple(Hit(hit.unit.doc_id, hit.score, hit.score) for hit in found.hits)
-        return Answer(hits, self.manifest.fingerprint, "" if hits else self._note(text))
-
-    def _note(self, text: str) -> str:
-        """Write why nothing was found where no word of a text can be looked for."""
-        language = self.code.settings.language
-        if not text.strip() or wanted(exact_clauses(text), language):
-            return ""
-        return note_nothing(text, has_stop_words=language == "english")
+        note, language = "", self.code.settings.language
+        if not hits and text.strip() and not wanted(exact_clauses(text), language):
+            note = note_nothing(text, has_stop_words=language == "english")
+        return Answer(hits, self.manifest.fingerprint, note)
 
     def explain(self, text: str, k: int, params: Mapping[str, Scalar]) -> Explained:
         """Return ``scoreBreakdown`` of each hit."""
@@ -150,20 +141,18 @@ def engine(settings: Mapping[str, Any], cache: Path) -> Engine:
     return Code(CodeSettings.model_validate(settings), cache)
 
 
-def searcher(opened: Searcher) -> CodeSearch:
-    """Return what is behind an open arm of this stack, for explain, modes and context."""
-    if not isinstance(opened, CodeSearcher):
-        raise TypeError(f"{type(opened).__name__} is not an open index of code search")
-    return opened.code
-
-
 VERSION = "7"
 PACKAGE = "__init__.py"
 
 
-def reader(arm: Code, root: Path, embedder: Embedder | None) -> FileReader:
+def reader(arm: Code, root: Path, place: Path) -> FileReader:  # noqa: ARG001  all is in the index
     """Read files of code, prose and records; what is kept of one are its units."""
-    language = arm.settings.language
+    language, weights = arm.settings.language, arm.settings.fields.model_dump()
+    embedder, missing = None, ""
+    try:
+        embedder = arm.embedder()
+    except ModelNotReady as exc:
+        missing = f"MODEL_NOT_READY: {exc}"
 
     def put(db: Connection, path: str, data: bytes) -> str:
         try:
@@ -182,7 +171,17 @@ def reader(arm: Code, root: Path, embedder: Embedder | None) -> FileReader:
     def complete(db: Connection) -> None:
         if embedder is not None:
             texts = [row[0] for row in db.execute("SELECT text FROM unit")]
-            cached.complete(db, [vectors_of(embedder, arm.cache)], texts)
+            cached.complete(db, [cached.vectors_of(embedder, arm.cache)], texts)
+
+    def opened(db: Connection) -> CodeFolderSearch:
+        catalog, why = Catalog(db), missing
+        dense = catalog.dense(embedder) if embedder is not None else None
+        if embedder is not None and dense is None:
+            why = "vectors are not made yet; index the folder to the end"
+        words = StoredWords(db, catalog.ids, weights)
+        settings = arm.settings.model_copy(update={"backend": "sqlite"})
+        code = CodeSearch(catalog, words, dense, catalog.signatures(), settings, named_first=True)
+        return CodeFolderSearch(code, why)
 
     return FileReader(
         suffixes=frozenset(f".{ext}" for ext in READ),
@@ -193,6 +192,7 @@ def reader(arm: Code, root: Path, embedder: Embedder | None) -> FileReader:
         put=put,
         drop=store.drop,
         complete=complete,
+        opened=opened,
     )
 
 
@@ -210,7 +210,6 @@ def _module(root: Path, path: str) -> str:
     return ".".join(parts)
 
 
-TOP = 10
 PREFIX = 300
 """Characters of a unit that an answer shows."""
 GRAPH = GraphSettings(degree=0.05, proximity=0.1, seedSelection="top1")
@@ -233,39 +232,31 @@ class CodeFolderSearch:
     missing: str
     """Why vectors do not take part; empty where they do, or none are wanted."""
 
-    def search(
-        self,
-        text: str,
-        *,
-        top: int = TOP,
-        filters: Filters | None = None,
-        mode: Mode | None = None,
-        context: int = 0,
-        graph: bool = False,
-        explain: bool = False,
-    ) -> Mapping[str, Any]:
+    def answer(self, given: Mapping[str, Any]) -> Mapping[str, Any]:
         """Answer with hits, each with its place, its first lines and its properties."""
-        filters, catalog = filters or {}, self.code.catalog
+        text, top, catalog = given["query"], given["top"], self.code.catalog
+        if given["mode"] not in {"", *Mode}:
+            raise UnknownName("mode", given["mode"], list(Mode))
+        mode = Mode(given["mode"] or self.code.settings.mode)
+        filters = parse({name: given[name] for name in NAMES if given[name] is not None})
         self._check(filters)
-        given = self.code.settings
-        mode = mode or Mode(given.mode)
-        changed = {
-            "context": ContextSettings(per_hit=context, total=TOTAL) if context else None,
-            "graph": GRAPH if graph else given.graph,
-        }
-        code = replace(self.code, settings=given.model_copy(update=changed))
+        changed: dict[str, Any] = {"context": None}
+        if given["context"]:
+            changed["context"] = ContextSettings(per_hit=given["context"], total=TOTAL)
+        if given["graph"]:
+            changed["graph"] = GRAPH
+        code = replace(self.code, settings=self.code.settings.model_copy(update=changed))
         found = code.search(text, top, filters, mode)
         like, by, nearest = Like.of(text), "", ""
         if text.strip() and not (found.hits and self._has_a_word(text)):
             last = self._containing(like, top, filters, mode)
             nearest = NEAREST if found.hits and like.wanted and not last.hits else ""
             found, by = (last, LIKE) if last.hits or not found.hits else (found, "")
-        hits = [self._shown(hit, explain=explain) for hit in found.hits]
-        is_there = any(like.has(self._text(hit["id"])) for hit in hits)
+        hits = [self._shown(hit, explain=given["explain"]) for hit in found.hits]
+        is_there = any(like.has(catalog.text(hit.row)) for hit in found.hits)
         if hits and len(like.wanted) == 1 and not is_there:
             nearest = nearest or NOT_AS_TYPED
-        is_of_code = mode in {Mode.CODE, Mode.MIXED} and not filters
-        if is_of_code and not is_there:
+        if mode in {Mode.CODE, Mode.MIXED} and not filters and not is_there:
             lines = (_line(*row) for row in catalog.outside() if like.has(row[2]))
             if outside := list(islice(lines, min(top, OUTSIDE))):
                 hits = [*hits[: top - len(outside)], *outside]
@@ -301,17 +292,12 @@ class CodeFolderSearch:
 
     def _containing(self, like: Like, top: int, filters: Filters, mode: Mode) -> CodeHits:
         """List units that contain what was typed, in the order of their ids."""
-        catalog = self.code.catalog
+        catalog, why = self.code.catalog, ScoreBreakdown({"type": LIKE, "score": 0.0})
         allowed = catalog.allowed(mode, filters)
-        rows = np.arange(len(catalog)) if allowed is None else allowed
-        why = ScoreBreakdown({"type": LIKE, "score": 0.0})
-        has = (row for row in rows.tolist() if like.has(catalog.text(row)))
-        return CodeHits(
-            tuple(CodeHit(catalog.entry(row).unit, 0.0, why) for row in islice(has, top))
-        )
-
-    def _text(self, doc_id: str) -> str:
-        return self.code.catalog.text(self.code.catalog.doc_ids.index(doc_id))
+        rows = range(len(catalog)) if allowed is None else allowed.tolist()
+        has = (row for row in rows if like.has(catalog.text(row)))
+        hits = (CodeHit(row, catalog.entry(row).unit, 0.0, why) for row in islice(has, top))
+        return CodeHits(tuple(hits))
 
     def _shown(self, hit: CodeHit, *, explain: bool) -> Mapping[str, Any]:
         unit, facts = hit.unit, hit.unit.facts
@@ -324,7 +310,7 @@ class CodeFolderSearch:
             "signature": facts.signature,
             "mode": unit.mode.value,
             "score": hit.score,
-            "prefix": self._text(unit.doc_id)[:PREFIX],
+            "prefix": self.code.catalog.text(hit.row)[:PREFIX],
         }
         if hit.beside is not None:
             of = self.code.catalog.doc_ids[hit.beside.of]
@@ -334,43 +320,10 @@ class CodeFolderSearch:
         return shown
 
 
-def answer(search: CodeFolderSearch, given: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Answer what a command or a tool was given."""
-    mode = given["mode"]
-    if mode not in {"", *Mode}:
-        raise UnknownName("mode", mode, list(Mode))
-    filters = parse({name: given[name] for name in NAMES if given[name] is not None})
-    named = {name: given[name] for name in ("top", "context", "graph", "explain")}
-    mode = Mode(mode) if mode else None
-    return search.search(given["query"], filters=filters, mode=mode, **named)
-
-
 def _line(path: str, line: int, text: str) -> Mapping[str, Any]:
     """Show a line that is in no unit as a hit."""
-    shown: dict[str, Any] = {"id": f"{path}:{line}", "path": path, "lines": f"{line}-{line}"}
-    shown |= dict.fromkeys(("name", "signature"), "")
-    return shown | {
-        "type": "line", "mode": Mode.CODE.value, "score": 0.0, "prefix": text[:PREFIX],
+    return {
+        "id": f"{path}:{line}", "path": path, "lines": f"{line}-{line}", "name": "",
+        "signature": "", "type": "line", "mode": Mode.CODE.value, "score": 0.0,
+        "prefix": text[:PREFIX],
     }  # fmt: skip
-
-
-def follow(arm: Code, root: Path, place: Path) -> LiveFolder[CodeFolderSearch]:
-    """Follow a folder of code with the settings of an arm of this stack."""
-    embedder, missing = None, ""
-    try:
-        embedder = arm.embedder()
-    except ModelNotReady as exc:
-        missing = f"MODEL_NOT_READY: {exc}"
-
-    @contextmanager
-    def opened(db: Connection) -> Iterator[CodeFolderSearch]:
-        catalog = Catalog(db)
-        dense, why = None, missing
-        if embedder is not None and (dense := catalog.dense(embedder, arm.cache)) is None:
-            why = "vectors are not made yet; index the folder to the end"
-        words = StoredWords(db, catalog.ids, arm.settings.fields.model_dump())
-        settings = arm.settings.model_copy(update={"backend": "sqlite"})
-        code = CodeSearch(catalog, words, dense, catalog.signatures(), settings, named_first=True)
-        yield CodeFolderSearch(code, why)
-
-    return LiveFolder(root, place, reader(arm, root, embedder), opened)

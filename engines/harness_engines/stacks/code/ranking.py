@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from enum import IntEnum
 from functools import cache
 from importlib.metadata import version
@@ -162,25 +162,37 @@ Sources = Mapping[str, Sequence[ScoredUnit]]
 """Candidates by source, best first: ``sparse``, ``ann``, ``minhash``."""
 
 
-class Fused(NamedTuple):
-    """One candidate: its score in [0, 1], and how it came about."""
+@dataclass(frozen=True, slots=True)
+class RankedUnit:
+    """One unit in a ranking; ``score`` is in [0, 1]."""
 
     row: int
     score: float
-    type: str
-    """``rrf`` or ``blend``; the name of the source where there was but one."""
-    rrf: Part = None
-    blend: Part = None
+    why: ScoreBreakdown
+
+    def scored(self, score: float, **why: Any) -> RankedUnit:  # noqa: ANN401  parts of the breakdown
+        """Return it with another score, and what says why."""
+        selected = {**self.why.selected, **why.pop("selected", {}), "score": score}
+        return RankedUnit(self.row, score, replace(self.why, selected=selected, **why))
 
 
-def fused(sources: Sources, how: Fusion) -> list[Fused]:
+def best_first(one: RankedUnit) -> tuple[float, int]:
+    """Order by score, equal ones by row."""
+    return -one.score, one.row
+
+
+def _ranked(row: int, score: float, kind: str, **why: Part) -> RankedUnit:
+    """Return a unit that is ordered by ``kind``: a way of fusion, or the only source."""
+    return RankedUnit(row, score, ScoreBreakdown({"type": kind, "score": score}, **why))
+
+
+def fused(sources: Sources, how: Fusion) -> list[RankedUnit]:
     """Combine sources, best first, ties by row; a source without candidates does not count."""
     found = {name: scored for name, scored in sources.items() if scored}
     if len(found) == 1:
         name, scored = next(iter(found.items()))
-        most = scored[0].score if name == "sparse" else 1.0
-        one = [Fused(row, _share(score, most), name) for row, score in scored]
-        return sorted(one, key=_best_first)
+        one = [_ranked(row, share, name) for row, share in _shares(name, scored)]
+        return sorted(one, key=best_first)
     if how.rrf is not None:
         return _by_rank(found, how.rrf)
     if how.score_blend is not None:
@@ -188,55 +200,45 @@ def fused(sources: Sources, how: Fusion) -> list[Fused]:
     raise ValueError("search.rrf and search.scoreBlend are both missing")
 
 
-def _by_rank(sources: Sources, how: Rrf) -> list[Fused]:
+def _by_rank(sources: Sources, how: Rrf) -> list[RankedUnit]:
     weights = how.model_dump(include=set(sources))
-    named = {name: [_id(one.row) for one in scored] for name, scored in sources.items()}
+    # text of twelve digits sorts as the numbers do
+    named = {name: [f"{one.row:012d}" for one in scored] for name, scored in sources.items()}
     every = len({one for ids in named.values() for one in ids})
     hits = fuse(named, weights, rrf_k=how.k, k=every)
     ranks = {name: {one: at for at, one in enumerate(ids, 1)} for name, ids in named.items()}
-    return [
-        Fused(
-            int(hit.doc_id),
-            hit.score,
-            "rrf",
-            rrf={
-                "k": how.k,
-                "score": hit.raw_score,
-                "ranks": {name: at.get(hit.doc_id) for name, at in ranks.items()},
-                "weights": weights,
-            },
-        )
-        for hit in hits
-    ]
+    made = []
+    for hit in hits:
+        rrf = {
+            "k": how.k,
+            "score": hit.raw_score,
+            "ranks": {name: at.get(hit.doc_id) for name, at in ranks.items()},
+            "weights": weights,
+        }
+        made.append(_ranked(int(hit.doc_id), hit.score, "rrf", rrf=rrf))
+    return made
 
 
-def _by_score(sources: Sources, how: SourceShares) -> list[Fused]:
+def _by_score(sources: Sources, how: SourceShares) -> list[RankedUnit]:
     weights = how.model_dump(include=set(sources))
     total = sum(weights.values())
     shares: dict[int, dict[str, float]] = {}
     for name, scored in sources.items():
-        most = scored[0].score if name == "sparse" else 1.0
-        for row, score in scored:
-            shares.setdefault(row, dict.fromkeys(sources, 0.0))[name] = _share(score, most)
+        for row, share in _shares(name, scored):
+            shares.setdefault(row, dict.fromkeys(sources, 0.0))[name] = share
     made = []
     for row, parts in shares.items():
         score = sum(weights[name] * part for name, part in parts.items()) / total
         details = {"score": score, "parts": parts, "weights": weights}
-        made.append(Fused(row, round(score, RRF_TIE_DIGITS), "blend", blend=details))
-    return sorted(made, key=_best_first)
+        made.append(_ranked(row, round(score, RRF_TIE_DIGITS), "blend", blend=details))
+    return sorted(made, key=best_first)
 
 
-def _share(score: float, most: float) -> float:
-    return min(1.0, max(0.0, score / most)) if most > 0 else 0.0
-
-
-def _id(row: int) -> str:
-    """Write a row so that text sorts as the number does."""
-    return f"{row:012d}"
-
-
-def _best_first(one: Fused) -> tuple[float, int]:
-    return -one.score, one.row
+def _shares(name: str, scored: Sequence[ScoredUnit]) -> Iterator[tuple[int, float]]:
+    """Yield rows with their scores in [0, 1]; of words, as a share of the best one's."""
+    most = scored[0].score if name == "sparse" else 1.0
+    for row, score in scored:
+        yield row, min(1.0, max(0.0, score / most)) if most > 0 else 0.0
 
 
 MOST_NAMESAKES = 3
@@ -283,15 +285,14 @@ class UnitGraph:
                 if other != row:
                     for one, two in ((row, other), (other, row)):
                         beside[one][two] = min(reason, beside[one].get(two, reason))
-        self._beside = [_kept(found) for found in beside]
+        self._beside = [
+            tuple(sorted(Neighbour(reason, row) for row, reason in found.items())[:MOST_NEIGHBOURS])
+            for found in beside
+        ]
 
     def neighbours(self, row: int) -> tuple[Neighbour, ...]:
         """Return at most ``MOST_NEIGHBOURS`` units beside one, the strongest reason first."""
         return self._beside[row]
-
-    def degree(self, row: int) -> int:
-        """Count the neighbours."""
-        return len(self._beside[row])
 
     def _led(self, unit: Unit) -> Iterable[Neighbour]:
         facts = unit.facts
@@ -305,18 +306,12 @@ class UnitGraph:
         for reason, names in said:
             for name in names[:MOST_NAMES]:
                 exact = self._full.get(name, [])
-                bare = [] if exact or reason > UnitRelation.USAGE else self._fallback(name)
                 yield from (Neighbour(reason, row) for row in exact[:MOST_NEIGHBOURS])
-                yield from (Neighbour(UnitRelation.NAME_FALLBACK, row) for row in bare)
-
-    def _fallback(self, name: str) -> list[int]:
-        found = self._bare.get(name.rpartition(".")[2], [])
-        return found if len(found) <= MOST_NAMESAKES else []
-
-
-def _kept(found: Mapping[int, UnitRelation]) -> tuple[Neighbour, ...]:
-    ordered = sorted(Neighbour(reason, row) for row, reason in found.items())
-    return tuple(ordered[:MOST_NEIGHBOURS])
+                if exact or reason > UnitRelation.USAGE:
+                    continue
+                bare = self._bare.get(name.rpartition(".")[2], [])
+                if len(bare) <= MOST_NAMESAKES:
+                    yield from (Neighbour(UnitRelation.NAME_FALLBACK, row) for row in bare)
 
 
 DEPTH = 2
@@ -327,25 +322,17 @@ VISITED = 192
 """Units that one walk sees."""
 
 
-class Placed(NamedTuple):
-    """A row, its score in [0, 1] with the graph, and what explain says."""
-
-    row: int
-    score: float
-    graph: Mapping[str, Any]
-
-
 def reordered(
-    scored: Sequence[tuple[int, float]], graph: UnitGraph, settings: GraphSettings
-) -> list[Placed]:
-    """Order (row, score in [0, 1]) pairs, best first, with the graph; ties by row."""
-    seeds = [row for row, _ in scored[: _seeds(settings)]]
-    near = distances(graph, seeds)
+    ranked: Sequence[RankedUnit], graph: UnitGraph, settings: GraphSettings
+) -> list[RankedUnit]:
+    """Order units, best first, with the graph; ties by row."""
+    seeds = {"top1": 1, "topK": settings.seed_k or 0, "none": 0}[settings.seed_selection]
+    near = distances(graph, [one.row for one in ranked[:seeds]])
     most = 1.0 + settings.degree + settings.proximity
     placed = []
-    for row, score in scored:
-        degree = graph.degree(row)
-        proximity = 1.0 / (1 + near[row]) if row in near else 0.0
+    for one in ranked:
+        degree = len(graph.neighbours(one.row))
+        proximity = 1.0 / (1 + near[one.row]) if one.row in near else 0.0
         share = log1p(degree) / log1p(MOST_NEIGHBOURS)
         added = settings.degree * share + settings.proximity * proximity
         told = {
@@ -356,8 +343,8 @@ def reordered(
             "seedSelection": settings.seed_selection,
             "seedK": settings.seed_k,
         }
-        placed.append(Placed(row, round((score + added) / most, RRF_TIE_DIGITS), told))
-    return sorted(placed, key=lambda one: (-one.score, one.row))
+        placed.append(one.scored(round((one.score + added) / most, RRF_TIE_DIGITS), graph=told))
+    return sorted(placed, key=best_first)
 
 
 def distances(graph: UnitGraph, seeds: Sequence[int]) -> Mapping[int, int]:
@@ -377,10 +364,6 @@ def distances(graph: UnitGraph, seeds: Sequence[int]) -> Mapping[int, int]:
     return found
 
 
-def _seeds(settings: GraphSettings) -> int:
-    return {"top1": 1, "topK": settings.seed_k or 0, "none": 0}[settings.seed_selection]
-
-
 PERMUTATIONS = 128
 SHINGLE = 3
 """Terms in a row that are compared as one."""
@@ -388,15 +371,8 @@ SEED = 1
 Signatures = NDArray[np.uint32]
 
 
-def identity() -> str:
-    """Describe what made the signatures."""
-    return f"datasketch {version('datasketch')} {PERMUTATIONS}/{SHINGLE}/{SEED}"
-
-
-def shingles(terms: Sequence[str]) -> list[bytes]:
-    """Return the runs of three terms; fewer terms have none."""
-    runs = {" ".join(terms[at : at + SHINGLE]) for at in range(len(terms) - SHINGLE + 1)}
-    return [run.encode() for run in sorted(runs)]
+BY = f"datasketch {version('datasketch')} {PERMUTATIONS}/{SHINGLE}/{SEED}"
+"""What made the signatures."""
 
 
 @cache
@@ -410,9 +386,10 @@ def _blank() -> MinHash:
 def row(terms: Sequence[str]) -> Signatures:
     """Hash a text's shingles, shape (1 + 128,); 0 first where it has none, else 1."""
     whole = np.zeros(PERMUTATIONS + 1, dtype=np.uint32)
-    if found := shingles(terms):
+    runs = {" ".join(terms[at : at + SHINGLE]) for at in range(len(terms) - SHINGLE + 1)}
+    if runs:
         made = _blank().copy()
-        made.update_batch(found)
+        made.update_batch([run.encode() for run in sorted(runs)])
         whole[0], whole[1:] = 1, made.hashvalues
     return whole
 

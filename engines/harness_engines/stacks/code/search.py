@@ -1,6 +1,6 @@
 """Code search: filters, ranking by mode, fusion, and reasons."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from harness_engines.kept.cached import Vectors
 from harness_engines.lexical.grammar import held, leaves, mask, parse, positive
 from harness_engines.lexical.tantivy import Language
 from harness_engines.lexical.terms import Clause, Occur, normalise
@@ -17,31 +18,19 @@ from harness_engines.stacks.code.ranking import (
     Boosts,
     CodeSettings,
     ContextSettings,
+    RankedUnit,
     ScoreBreakdown,
     UnitGraph,
     UnitRelation,
+    best_first,
     reordered,
 )
-from harness_engines.stacks.code.store import Catalog, CodeVectors
+from harness_engines.stacks.code.store import Catalog
 from harness_engines.stacks.code.units import Filters, IndexedUnit, Mode, Rows, Unit, parts
 from harness_engines.stacks.code.words import ScoredUnit, WordsBackend, terms_of, wanted
 
 MOST_PHRASES = 5
 """Pairs of words beyond these add nothing."""
-
-
-@dataclass(frozen=True, slots=True)
-class RankedUnit:
-    """One unit in a ranking; ``score`` is in [0, 1]."""
-
-    row: int
-    score: float
-    why: ScoreBreakdown
-
-    def scored(self, score: float, **why: Any) -> "RankedUnit":  # noqa: ANN401  parts of the breakdown
-        """Return it with another score, and what says why."""
-        selected = {**self.why.selected, **why.pop("selected", {}), "score": score}
-        return RankedUnit(self.row, score, replace(self.why, selected=selected, **why))
 
 
 class CodeQuestion(NamedTuple):
@@ -75,16 +64,10 @@ class CodeQuestion(NamedTuple):
         return cls(text, normalise(text), clauses, terms, positive(text), names, tuple(pairs))
 
 
-class Boosted(NamedTuple):
-    """The factor on a score, at least 1, and what explain says of its parts."""
-
-    factor: float
-    symbol: dict[str, Any]
-    phrase: dict[str, Any]
-
-
-def boosted(entry: IndexedUnit, question: CodeQuestion, weights: Boosts) -> Boosted:
-    """Weigh one candidate.
+def boosted(
+    entry: IndexedUnit, question: CodeQuestion, weights: Boosts
+) -> tuple[float, dict[str, Mapping[str, Any]]]:
+    """Return the factor on the score of a candidate, at least 1, and its parts for explain.
 
     A symbol is named where its bare name, without underscores and case, is a word of the query
     or several in a row: ``read csv`` names ``read_csv``.
@@ -98,11 +81,11 @@ def boosted(entry: IndexedUnit, question: CodeQuestion, weights: Boosts) -> Boos
         texts = [f" {text} " for text in entry.terms]
         matches = sum(any(pair in text for text in texts) for pair in question.pairs)
     phrase = 1.0 + weights.phrase * min(MOST_PHRASES, matches)
-    return Boosted(
-        definition * export * phrase,
-        {"named": named, "exported": facts.exported, "definition": definition, "export": export},
-        {"matches": matches, "factor": phrase},
-    )
+    symbol = {
+        "named": named, "exported": facts.exported, "definition": definition, "export": export,
+    }  # fmt: skip
+    told = {"matches": matches, "factor": phrase}
+    return definition * export * phrase, {"symbol": symbol, "phrase": told}
 
 
 def most(weights: Boosts) -> float:
@@ -151,6 +134,7 @@ def expanded(
 class CodeHit:
     """A unit that is shown."""
 
+    row: int
     unit: Unit
     score: float
     """In [0, 1]; of what stands beside a hit, 0."""
@@ -175,7 +159,7 @@ class CodeSearch:
 
     catalog: Catalog
     words: WordsBackend
-    dense: CodeVectors | None
+    dense: Vectors | None
     signatures: ranking.Signatures
     settings: CodeSettings
     named_first: bool = False
@@ -219,20 +203,17 @@ class CodeSearch:
         about = {"backend": self.settings.backend, "weights": self.settings.fields.model_dump()}
         ranked = []
         for one in ranking.fused(sources, self.settings.search):
-            lift = boosted(self.catalog.entry(one.row), question, self.settings.boosts)
-            score = round(one.score * lift.factor / limit, RRF_TIE_DIGITS)
-            sparse = raw["sparse"].get(one.row)
-            why = ScoreBreakdown(
-                selected={"type": one.type, "score": score},
-                sparse=None if sparse is None else {"score": sparse, **about},
-                ann=_ann(raw["ann"].get(one.row), raw["minhash"].get(one.row)),
-                rrf=one.rrf,
-                blend=one.blend,
-                symbol=lift.symbol,
-                phrase=lift.phrase,
-            )
-            ranked.append(RankedUnit(one.row, score, why))
-        return sorted(ranked, key=_best_first)
+            factor, why = boosted(self.catalog.entry(one.row), question, self.settings.boosts)
+            words, cosine, alike = (raw[name].get(one.row) for name in ("sparse", "ann", "minhash"))
+            if words is not None:
+                why["sparse"] = {"score": words, **about}
+            if cosine is not None:
+                why["ann"] = {"score": cosine, "source": "dense", "minhash": alike}
+            elif alike is not None:
+                why["ann"] = {"score": alike, "source": "minhash", "minhash": alike}
+            score = round(one.score * factor / limit, RRF_TIE_DIGITS)
+            ranked.append(one.scored(score, **why))
+        return sorted(ranked, key=best_first)
 
     def gate(self, question: CodeQuestion, allowed: Rows | None) -> Rows | None:
         """Narrow ``allowed`` to what has all that must be there and nothing that must not."""
@@ -263,9 +244,10 @@ class CodeSearch:
         near: Sequence[ScoredUnit] = ()
         if question.terms:
             near = ranking.nearest(self.signatures, question.terms, least, depth, allowed)
+        dense = self.dense.nearest(question.looked_for, depth, allowed) if self.dense else []
         return {
             "sparse": self.words.search(asked, depth, allowed),
-            "ann": self.dense.search(question.looked_for, depth, allowed) if self.dense else (),
+            "ann": [ScoredUnit(*one) for one in dense],
             "minhash": near,
         }
 
@@ -303,7 +285,7 @@ class CodeSearch:
         for one in ranked:
             share = weights[self.catalog.entry(one.row).unit.mode] / most
             found.append(one.scored(round(one.score * share, RRF_TIE_DIGITS)))
-        return sorted(found, key=_best_first)
+        return sorted(found, key=best_first)
 
     def _mixed(self, ranked: dict[Mode, list[RankedUnit]]) -> list[RankedUnit]:
         """Fuse the rankings of modes by weighted reciprocal rank; one alone stays as it is."""
@@ -321,32 +303,22 @@ class CodeSearch:
                 rrf = {**(one.why.rrf or {}), "modes": among}
                 score = round(share / most, RRF_TIE_DIGITS)
                 fused.append(one.scored(score, selected={"type": "rrf"}, rrf=rrf))
-        return sorted(fused, key=_best_first)
+        return sorted(fused, key=best_first)
 
     def _shown(self, first: list[RankedUnit], mode: Mode, filters: Filters) -> CodeHits:
         """Order the chosen by the graph where that is wanted, and look beside them."""
         ordered = first
         if self.settings.graph is not None:
-            by_row = {one.row: one for one in first}
-            placed = reordered(
-                [(one.row, one.score) for one in first], self.catalog.graph, self.settings.graph
-            )
-            ordered = [by_row[one.row].scored(one.score, graph=one.graph) for one in placed]
-        hits = [CodeHit(self.catalog.entry(one.row).unit, one.score, one.why) for one in ordered]
+            ordered = reordered(first, self.catalog.graph, self.settings.graph)
+        hits = tuple(
+            CodeHit(one.row, self.catalog.entry(one.row).unit, one.score, one.why)
+            for one in ordered
+        )
         if self.settings.context is None:
-            return CodeHits(tuple(hits))
+            return CodeHits(hits)
         rows, allowed = [one.row for one in first], self.catalog.allowed(mode, filters)
         more, truncated = expanded(rows, self.catalog.graph, self.settings.context, allowed)
-        context = (CodeHit(self.catalog.entry(one.row).unit, 0.0, None, one) for one in more)
-        return CodeHits(tuple(hits), tuple(context), truncated)
-
-
-def _best_first(one: RankedUnit) -> tuple[float, int]:
-    return -one.score, one.row
-
-
-def _ann(cosine: float | None, alike: float | None) -> dict[str, Any] | None:
-    """Show the cosine where there is one; a near duplicate that no vector found, as such."""
-    if cosine is not None:
-        return {"score": cosine, "source": "dense", "minhash": alike}
-    return None if alike is None else {"score": alike, "source": "minhash", "minhash": alike}
+        context = (
+            CodeHit(one.row, self.catalog.entry(one.row).unit, 0.0, None, one) for one in more
+        )
+        return CodeHits(hits, tuple(context), truncated)

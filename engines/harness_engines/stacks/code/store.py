@@ -2,18 +2,15 @@
 
 import sqlite3
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from harness.core.formats import json_of
 from harness.core.records import Document
 from harness_engines.kept import cached
-from harness_engines.kept.cached import vectors_of
+from harness_engines.kept.cached import Vectors
 from harness_engines.lexical.tantivy import Language
 from harness_engines.stacks.code import ranking
 from harness_engines.stacks.code.ranking import PERMUTATIONS, Signatures, UnitGraph
@@ -38,9 +35,7 @@ from harness_engines.stacks.code.units import (
     words,
     written,
 )
-from harness_engines.stacks.code.words import ScoredUnit
 from harness_engines.vector.embedder import Embedder
-from harness_engines.vector.scan import nearest
 
 COLUMNS = ", ".join(FIELDS)
 MARKS = ", ".join("?" * len(FIELDS))
@@ -85,23 +80,6 @@ def drop(db: sqlite3.Connection, path: str) -> None:
     db.execute("DELETE FROM outside WHERE path = ?", (path,))
 
 
-@dataclass(frozen=True)
-class CodeVectors:
-    """Vectors of all units, and what embeds a query."""
-
-    embedder: Embedder
-    vectors: NDArray[np.float16]
-    """Shape (units, dimension)."""
-
-    def search(self, text: str, depth: int, allowed: Rows | None) -> list[ScoredUnit]:
-        """Return the rows of highest positive cosine; ties by row."""
-        if not len(self.vectors) or (allowed is not None and not len(allowed)):
-            return []
-        rows, cosines = nearest(self.vectors, self.embedder.embed([text])[0], depth, allowed)
-        found = zip(rows.tolist(), cosines.tolist(), strict=True)
-        return [ScoredUnit(row, cosine) for row, cosine in found if cosine > 0]
-
-
 class Catalog:
     """Units of an open index in byte order of their documents' ids.
 
@@ -117,7 +95,7 @@ class Catalog:
         """Key of each row in the tables."""
         self.doc_ids = [row[1] for row in rows]
         self._by_mode = rows_by([row[2]] for row in rows)
-        self._one = lru_cache(maxsize=4_096)(self._fetched)
+        self._one = lru_cache(4_096)(lambda row: entry_of(json_of(self._cell("entry", row))))
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -158,12 +136,9 @@ class Catalog:
         """Yield the lines of code that are in no unit, such as imports, with their places."""
         yield from self._db.execute("SELECT path, line, text FROM outside ORDER BY path, line")
 
-    def dense(self, embedder: Embedder, cache: Path) -> CodeVectors | None:
+    def dense(self, embedder: Embedder) -> Vectors | None:
         """Read the vectors of all units; None where one is missing."""
-        made = vectors_of(embedder, cache).of(self._db, self._column("text"))
-        return (
-            CodeVectors(embedder, cached.matrix(made.values, embedder.dimension)) if made else None
-        )
+        return Vectors.read(self._db, embedder, self._column("text"))
 
     def signatures(self) -> Signatures:
         """Read the signatures of all units, shape (units, 1 + 128)."""
@@ -205,9 +180,6 @@ class Catalog:
     @cached_property
     def _grams(self) -> Mapping[str, Chargrams]:
         return {name: Chargrams(list(map(text, self.units))) for name, text in PATTERNS.items()}
-
-    def _fetched(self, row: int) -> IndexedUnit:
-        return entry_of(json_of(self._cell("entry", row)))
 
     def _cell(self, column: str, row: int) -> str:
         found = self._db.execute(f"SELECT {column} FROM unit WHERE id = ?", (int(self.ids[row]),))  # noqa: S608  our own names

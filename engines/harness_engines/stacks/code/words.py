@@ -120,11 +120,6 @@ class StoredWords:
     """Key of each row in the tables."""
     weights: Mapping[str, int]
 
-    @property
-    def units(self) -> int:
-        """How many units it holds."""
-        return len(self.ids)
-
     def search(
         self, wanted: Sequence[TermClause], depth: int, allowed: Rows | None
     ) -> Sequence[ScoredUnit]:
@@ -191,11 +186,6 @@ def _at_spaces() -> tantivy.TextAnalyzer:
 class OpenTantivy:
     schema: tantivy.Schema
     searcher: tantivy.Searcher
-
-    @property
-    def units(self) -> int:
-        """How many units it holds."""
-        return int(self.searcher.num_docs)
 
     def search(
         self, wanted: Sequence[TermClause], depth: int, allowed: Rows | None

@@ -1,33 +1,38 @@
 """A collection of documents: built into a folder, opened, searched, expanded."""
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
 from sqlite3 import Connection, IntegrityError
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.core.errors import ModelNotReady
+from harness.core.errors import HarnessError, ModelNotReady, UnknownName
 from harness_engines.kept import cached, index
 from harness_engines.kept.cached import Clock
-from harness_engines.lexical.grammar import held, mask
+from harness_engines.lexical.grammar import held, mask, positive
+from harness_engines.lexical.query import LIKE, Like
 from harness_engines.lexical.terms import Clause, holds, spelled
 from harness_engines.stacks.documents import library as documents_library
+from harness_engines.stacks.documents import models
 from harness_engines.stacks.documents.formats import DocumentText
-from harness_engines.stacks.documents.graph import ChunkGraph, Edge, Entities
+from harness_engines.stacks.documents.graph import ChunkGraph, Entities
 from harness_engines.stacks.documents.library import DocumentSettings, Library
-from harness_engines.stacks.documents.models import Loaded, MissingModel
-from harness_engines.stacks.documents.ranking import RANKED, Pipeline, RankedChunks
+from harness_engines.stacks.documents.models import Loaded
+from harness_engines.stacks.documents.ranking import Pipeline, RankedChunks
 from harness_engines.stacks.documents.recall import unbroken
-from harness_engines.stacks.documents.texts import ChunkPlace, DocumentChunk
 
 Mask = NDArray[np.bool_]
-TABLES = documents_library.TABLES + cached.TABLE
+TABLES = documents_library.TABLES + models.TABLES
+EXTRACTION = "Native"
+"""How a text came out of its file: nothing here reads pictures of text."""
+NEAREST = "no document contains a word of the query; these are the nearest by meaning"
 
 
 def build(
@@ -52,7 +57,7 @@ def build(
 
 @contextmanager
 def opened(folder: Path, settings: DocumentSettings, name: str) -> "Iterator[DocumentCollection]":
-    """Open what ``build`` wrote with the same settings; ``name`` is shown in answers."""
+    """Open what ``build`` wrote with the same settings."""
     with index.opened(folder) as db:
         found = of(db, Loaded.of(settings, folder), settings, folder, name)
     yield found
@@ -63,92 +68,22 @@ def of(
 ) -> "DocumentCollection":
     """Read a collection from the tables of its index, whose other files are in ``folder``."""
     library = documents_library.read(db)
-    models = loaded.opened(db, library.texts, folder)
-    return DocumentCollection(name, library, Pipeline(settings, library.words, models))
+    ready = loaded.opened(db, library.texts, folder)
+    return DocumentCollection(name, library, Pipeline(settings, library.words, ready))
 
 
-@dataclass(frozen=True, slots=True)
-class FoundChunk:
-    """One chunk that is shown."""
-
-    row: int
-    """Position of the chunk."""
-    chunk: DocumentChunk
-    score: float
-    """In [0, 1], higher is better; comparable only within one answer."""
-    extraction: str
-    around: tuple[str, str]
-    """What the chunks before and after it add."""
-    ingested_at: str
-    """When its document was read and cut, in UTC as ISO 8601."""
-    embedded_at: str | None
-    """None where no model read the chunk."""
-
-    @property
-    def provenance(self) -> ChunkPlace:
-        """Return where it stands."""
-        return self.chunk.provenance
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the fields of section 7. ``ocr_confidence`` is null: no text here was guessed."""
-        place = self.provenance
-        before, after = self.around
-        return {
-            "text": self.chunk.text,
-            "score": self.score,
-            "citation": place.cite(),
-            "citation_short": place.cite_short(),
-            "source": {
-                "document": place.document,
-                "document_path": place.document_path,
-                "document_id": place.document_id,
-                "chunk_id": place.chunk_id,
-                "chunk_index": place.chunk_index,
-                "page": place.page,
-                "page_end": place.page_end,
-                "paragraph_start": place.paragraphs.first,
-                "paragraph_end": place.paragraphs.last,
-                "line_start": place.lines.first,
-                "line_end": place.lines.last,
-                "char_start": place.char_start,
-                "char_end": place.char_end,
-                "extraction_method": self.extraction,
-                "ocr_confidence": None,
-                "chunk_created_at": self.ingested_at,
-                "chunk_embedded_at": self.embedded_at,
-                "document_ingested_at": self.ingested_at,
-            },
-            "context": {"before": before, "after": after},
-        }
-
-
-@dataclass(frozen=True, slots=True)
-class Response:
-    """The answer to one query."""
+class Response(NamedTuple):
+    """The answer to one query, best first."""
 
     query: str
     """As typed."""
-    collection: str
-    search_time_ms: int
-    tier: str
+    rows: tuple[int, ...]
+    """Positions of the chunks that are shown."""
+    scores: tuple[float, ...]
+    """In [0, 1], higher is better; comparable only within one answer."""
     stages_used: tuple[str, ...]
     """Those that ran: a stage without its model did not."""
-    results: tuple[FoundChunk, ...]
-    missing: tuple[MissingModel, ...]
-    """Models that were requested and are not there; not part of the JSON, which is the
-    specification's."""
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the fields of section 7, and no other."""
-        return {
-            "query": self.query,
-            "collection": self.collection,
-            "results_count": len(self.results),
-            "search_time_ms": self.search_time_ms,
-            "tier": self.tier,
-            "stages_used": list(self.stages_used),
-            "results": [result.to_json() for result in self.results],
-        }
+    search_time_ms: int
 
 
 @dataclass(frozen=True)
@@ -156,6 +91,7 @@ class DocumentCollection:
     """An open collection."""
 
     name: str
+    """Shown in answers."""
     library: Library
     pipeline: Pipeline
     clock_ns: Callable[[], int] = field(default=time.perf_counter_ns)
@@ -169,53 +105,127 @@ class DocumentCollection:
     def search(self, query: str, top_k: int, document_filter: str | None = None) -> Response:
         """Show at most ``top_k`` chunks, and never more than the 100 that stage 2 keeps."""
         if top_k < 1:
-            raise ValueError(f"top_k is {top_k}; ask for one result at least")
+            raise HarnessError(f"top_k is {top_k}; ask for one result at least")
         began = self.clock_ns()
         ranked = self.rank(query, document_filter)
-        best = zip(ranked.rows[:top_k].tolist(), ranked.scores[:top_k].tolist(), strict=True)
-        results = tuple(self.shown(row, score) for row, score in best)
-        return Response(
-            query=query,
-            collection=self.name,
-            search_time_ms=round((self.clock_ns() - began) / 1e6),
-            tier=self.pipeline.settings.tier,
-            stages_used=ranked.stages_used,
-            results=results,
-            missing=self.pipeline.models.missing,
-        )
+        rows, scores = (tuple(one[:top_k].tolist()) for one in (ranked.rows, ranked.scores))
+        took = round((self.clock_ns() - began) / 1e6)
+        return Response(query, rows, scores, ranked.stages_used, took)
 
     def rank(self, query: str, document_filter: str | None = None) -> RankedChunks:
         """Rank chunks; operators of the query and the filter hold for all of them."""
         allowed = self.allowed(document_filter)
         return self.pipeline.rank(query, gate(self.library, query, allowed))
 
-    def expand(self, response: Response, most: int) -> list[Edge]:
-        """Find what is related to an answer and not in it (specification 004, section 6)."""
-        if not 0 <= most <= RANKED:
-            raise ValueError(f"{most} expansions were requested; 0 to {RANKED} can be had")
-        return self.graph.expand([result.row for result in response.results], most)
-
-    def allowed(self, document: str | None) -> NDArray[np.bool_] | None:
+    def allowed(self, document: str | None) -> Mask | None:
         """Return which chunks are of a document, shape (chunks,); None where none is named."""
         if document is None:
             return None
-        allowed = np.zeros(len(self.library.chunks), dtype=np.bool_)
-        allowed[self.library.of_document.get(document, [])] = True
-        return allowed
+        of = (chunk.source.document_id == document for chunk in self.library.chunks)
+        return np.fromiter(of, np.bool_, len(self.library.chunks))
 
-    def shown(self, row: int, score: float) -> FoundChunk:
-        """Show a chunk with its place and what stands around it."""
+    def to_json(self, response: Response) -> dict[str, Any]:
+        """Write the fields of section 7, and no other."""
+        found = zip(response.rows, response.scores, strict=True)
+        return {
+            "query": response.query,
+            "collection": self.name,
+            "results_count": len(response.rows),
+            "search_time_ms": response.search_time_ms,
+            "tier": self.pipeline.settings.tier,
+            "stages_used": list(response.stages_used),
+            "results": [self._shown(row, score) for row, score in found],
+        }
+
+    def _shown(self, row: int, score: float) -> dict[str, Any]:
+        """Show a chunk with its place and what stands around it.
+
+        ``ocr_confidence`` is null: no text here was guessed.
+        """
         chunk, embedded = self.library.chunks[row], self.pipeline.models.embedded_at
-        source = self.library.sources[chunk.provenance.document_id]
-        return FoundChunk(
-            row=row,
-            chunk=chunk,
-            score=score,
-            extraction=source.extraction,
-            around=self.library.around(chunk),
-            ingested_at=self.library.ingested[source.document_id],
-            embedded_at=embedded[row] if embedded else None,
-        )
+        source, (before, after) = chunk.source, self.library.around(chunk)
+        ingested = self.library.ingested[source.document_id]
+        return {
+            "text": chunk.text,
+            "score": score,
+            "citation": chunk.cite(),
+            "citation_short": chunk.cite_short(),
+            "source": {
+                "document": source.name,
+                "document_path": source.path,
+                "document_id": source.document_id,
+                "chunk_id": chunk.id,
+                "chunk_index": chunk.index,
+                "page": chunk.page,
+                "page_end": chunk.page_end,
+                "paragraph_start": chunk.paragraphs.first,
+                "paragraph_end": chunk.paragraphs.last,
+                "line_start": chunk.lines.first,
+                "line_end": chunk.lines.last,
+                "char_start": chunk.char_start,
+                "char_end": chunk.char_end,
+                "extraction_method": EXTRACTION,
+                "ocr_confidence": None,
+                "chunk_created_at": ingested,
+                "chunk_embedded_at": embedded[row] if embedded else None,
+                "document_ingested_at": ingested,
+            },
+            "context": {"before": before, "after": after},
+        }
+
+    def answer(self, given: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Answer a command or a tool: section 7, and what was missing or tried last."""
+        query, top_k = given["query"], given["top_k"]
+        document, sources = given["document_filter"] or None, self.library.sources
+        if document is not None and document not in sources:
+            raise UnknownName("document", document, sorted(sources))
+        found, notes = self.search(query, top_k, document), {}
+        if query.strip() and not (found.rows and self._has_a_word(query)):
+            if last := self._containing(query, top_k, document):
+                found = found._replace(rows=last, scores=(0.0,) * len(last), stages_used=(LIKE,))
+                notes = {"fallback": LIKE}
+            elif found.rows:
+                notes = {"nearest": NEAREST}
+            else:
+                found = found._replace(stages_used=())
+        answer = self.to_json(found) | notes
+        if given["max_expansions"]:
+            answer["related"] = self._related(found.rows, given["max_expansions"])
+        if missing := self.pipeline.models.missing:
+            answer["missing"] = [one._asdict() for one in missing]
+        if given["explain"]:
+            rows = np.array(found.rows, dtype=np.int64)
+            legs = self.pipeline.legs(query, rows)
+            answer["explain"] = {
+                self.library.chunks[row].id: {name: scores[at] for name, scores in legs.items()}
+                for at, row in enumerate(found.rows)
+            }
+        return answer
+
+    def _has_a_word(self, query: str) -> bool:
+        """Return whether a chunk has any word of a query, or the query only refuses some."""
+        asked = positive(query)
+        return not asked or bool(len(self.pipeline.recall.search(asked, 1)))
+
+    def _containing(self, query: str, top_k: int, document: str | None) -> tuple[int, ...]:
+        """List chunks that contain what was typed, in the order of their ids."""
+        like, allowed, chunks = Like.of(query), self.allowed(document), self.library.chunks
+        rows = range(len(chunks)) if allowed is None else np.flatnonzero(allowed).tolist()
+        return tuple(islice((row for row in rows if like.has(unbroken(chunks[row].text))), top_k))
+
+    def _related(self, rows: Sequence[int], most: int) -> list[Mapping[str, Any]]:
+        """Show what is related to an answer and not in it (specification 004, section 6)."""
+        edges = [(edge, self.library.chunks[edge.row]) for edge in self.graph.expand(rows, most)]
+        return [
+            {
+                "citation": chunk.cite(),
+                "document_id": chunk.source.document_id,
+                "chunk_id": chunk.id,
+                "edge_weight": edge.weight,
+                "shared": list(edge.shared),
+            }
+            for edge, chunk in edges
+        ]
 
 
 def gate(library: Library, query: str, allowed: Mask | None) -> Mask | None:

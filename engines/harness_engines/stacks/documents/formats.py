@@ -7,7 +7,7 @@ from email import message_from_bytes
 from io import BytesIO
 from itertools import accumulate
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 from zipfile import ZipFile
 
 import webencodings
@@ -17,15 +17,11 @@ from harness.core.markup import BEGIN, clean, header, mails, paragraphs, texts
 from harness.core.records import Document
 from harness_engines.lexical.terms import mended
 
-Extraction = Literal["Native"]
-"""How a text came out of its file. Nothing here reads pictures of text, so there is one way."""
-
-
 BETWEEN_PAGES = "\n"
 COMMAS = ",;-\xad\u2010\u2013\u2014\u3001\uff0c"
 """Signs within a sentence; one of letters and digits alone may end a page as well."""
-MAILS = ".mbox"
-"""Ends the name of a file whose pages are mails, each by itself."""
+MAIL, BOX = ".eml", ".mbox"
+"""Files of a mail, and of mails, which are pages by themselves."""
 
 
 class TextPage(NamedTuple):
@@ -44,21 +40,22 @@ class DocumentText:
     name: str
     path: str
     pages: tuple[TextPage, ...]
-    extraction: Extraction = "Native"
 
     @property
     def runs(self) -> Sequence[tuple[TextPage, ...]]:
         """Return the pages over which a sentence goes on; each other page is by itself."""
         runs: list[tuple[TextPage, ...]] = []
         for page in self.pages:
-            goes_on = bool(runs) and not self.is_box and _goes_on(runs[-1][-1].text, page.text)
-            runs[-1:] = [(*runs[-1], page)] if goes_on else [*runs[-1:], (page,)]
+            if runs and not self.is_box and _goes_on(runs[-1][-1].text, page.text):
+                runs[-1] = (*runs[-1], page)
+            else:
+                runs.append((page,))
         return runs
 
     @property
     def is_box(self) -> bool:
         """Return whether the pages are mails."""
-        return self.name.lower().endswith(MAILS)
+        return self.name.lower().endswith(BOX)
 
 
 def _goes_on(before: str, after: str) -> bool:
@@ -85,7 +82,6 @@ def of_document(document: Document) -> DocumentText:
     return DocumentText(document.doc_id, name, name, (TextPage(None, mended(text)),))
 
 
-MAIL, BOX = ".eml", ".mbox"
 HEADERS = ("Subject", "From", "To", "Cc", "Date")
 
 
@@ -101,18 +97,13 @@ def box(path: Path, data: bytes) -> tuple[TextPage, ...]:
     """Return the mails of an mbox file, numbered from 1."""
     if not data.startswith(BEGIN):
         raise BadFile(path, "holds no mail", "A mail begins with a line 'From '")
-    return tuple(TextPage(at, _text(one)) for at, one in enumerate(_mails(data), start=1))
-
-
-def _mails(data: bytes) -> Iterator[bytes]:
-    """Yield what stands between the lines before mails."""
-    held: list[bytes] = []
+    held: list[list[bytes]] = []
     for line, begins in mails(BytesIO(data)):
-        if begins and held:
-            yield b"".join(held[1:])
-            held = []
-        held.append(line)
-    yield b"".join(held[1:])
+        if begins or not held:
+            held.append([])
+        else:
+            held[-1].append(line)
+    return tuple(TextPage(at, _text(b"".join(one))) for at, one in enumerate(held, start=1))
 
 
 def _text(data: bytes) -> str:
@@ -189,20 +180,20 @@ def text_of_word(path: Path, data: bytes) -> str:
 def _blocks(parent: Any) -> Iterator[str]:  # noqa: ANN401  of a package without types
     """Yield what paragraphs and tables say, at any depth of what wraps them."""
     for child in parent.iterchildren("*"):
-        name = _name(child)
+        name, said = _name(child), ""
         if name == "p":
             said = _said(child)
         elif name == "tbl":
-            said = "\n".join(filter(None, map(_row, _own(child, "w:tr"))))
-        else:
-            yield from () if name in UNSEEN else _blocks(child)
-            continue
+            cells = (
+                [" ".join(_blocks(cell)) for cell in _own(row, "w:tc")]
+                for row in _own(child, "w:tr")
+            )
+            rows = (" | ".join(" ".join(one.split()) for one in row) for row in cells)
+            said = "\n".join(filter(None, rows))
+        elif name not in UNSEEN:
+            yield from _blocks(child)
         if said:
             yield said
-
-
-def _row(row: Any) -> str:  # noqa: ANN401  as above
-    return " | ".join(" ".join(" ".join(_blocks(cell)).split()) for cell in _own(row, "w:tc"))
 
 
 def _own(element: Any, name: str) -> list[Any]:  # noqa: ANN401  as above

@@ -3,7 +3,7 @@
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from sqlite3 import Connection
 from typing import Literal, Self
@@ -15,15 +15,7 @@ from harness_engines.contract import StackSettings
 from harness_engines.stacks.documents.formats import DocumentText, TextPage, joined, starts
 from harness_engines.stacks.documents.graph import named as entities
 from harness_engines.stacks.documents.recall import Bm25, words
-from harness_engines.stacks.documents.texts import (
-    ChunkPlace,
-    Cutting,
-    DocumentChunk,
-    NumberSpan,
-    chunk_id,
-    chunks,
-    placed,
-)
+from harness_engines.stacks.documents.texts import Cutting, DocumentChunk, NumberSpan, chunks
 
 
 class DocumentSettings(StackSettings):
@@ -83,47 +75,33 @@ class Library:
     @cached_property
     def numbers(self) -> dict[tuple[str, int], int]:
         """Position of each chunk, by its document and its index there."""
-        return {
-            (chunk.provenance.document_id, chunk.provenance.chunk_index): number
-            for number, chunk in enumerate(self.chunks)
-        }
-
-    @cached_property
-    def of_document(self) -> dict[str, list[int]]:
-        """Positions of each document's chunks."""
-        found: dict[str, list[int]] = {}
-        for number, chunk in enumerate(self.chunks):
-            found.setdefault(chunk.provenance.document_id, []).append(number)
-        return found
+        return {(one.source.document_id, one.index): at for at, one in enumerate(self.chunks)}
 
     def around(self, chunk: DocumentChunk) -> tuple[str, str]:
         """Return what the chunks before and after add to a chunk; empty where there is none."""
-        place = chunk.provenance
-        return self._beside(place, -1), self._beside(place, 1)
+        start, end = ends(chunk)
+        before, after = self._beside(chunk, -1), self._beside(chunk, 1)
+        return (
+            before.text[: max(0, start - ends(before)[0])].rstrip() if before else "",
+            after.text[max(0, end - ends(after)[0]) :].lstrip() if after else "",
+        )
 
-    def _beside(self, place: ChunkPlace, step: int) -> str:
-        number = self.numbers.get((place.document_id, place.chunk_index + step))
-        if number is None:
-            return ""
-        other = self.chunks[number]
-        pages = self.sources[place.document_id].pages
-        start, end = ends(pages, place)
-        begin, _ = ends(pages, other.provenance)
-        if step < 0:
-            return other.text[: max(0, start - begin)].rstrip()
-        return other.text[max(0, end - begin) :].lstrip()
+    def _beside(self, chunk: DocumentChunk, step: int) -> DocumentChunk | None:
+        number = self.numbers.get((chunk.source.document_id, chunk.index + step))
+        return None if number is None else self.chunks[number]
 
 
-def ends(pages: Sequence[TextPage], place: ChunkPlace) -> tuple[int, int]:
-    """Return where a stretch begins and ends in the text of ``joined`` pages."""
+def ends(chunk: DocumentChunk) -> tuple[int, int]:
+    """Return where a chunk begins and ends in the text of its document's ``joined`` pages."""
+    pages = chunk.source.pages
     begins = dict(zip((page.number for page in pages), starts(pages), strict=True))
-    last = place.page if place.page_end is None else place.page_end
-    return begins[place.page] + place.char_start, begins[last] + place.char_end
+    last = chunk.page if chunk.page_end is None else chunk.page_end
+    return begins[chunk.page] + chunk.char_start, begins[last] + chunk.char_end
 
 
 TABLES = """
 CREATE TABLE source (path TEXT PRIMARY KEY, name TEXT NOT NULL, place TEXT NOT NULL,
-  extraction TEXT NOT NULL, ingested_at TEXT NOT NULL) WITHOUT ROWID;
+  ingested_at TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE page (path TEXT NOT NULL, at INTEGER NOT NULL, number INTEGER, text TEXT NOT NULL,
   PRIMARY KEY (path, at));
 CREATE TABLE chunk (path TEXT NOT NULL, chunk_index INTEGER NOT NULL, place TEXT NOT NULL,
@@ -141,17 +119,16 @@ PLACE = ("page", "page_end", "paragraphs", "lines", "char_start", "char_end")
 def put(db: Connection, source: DocumentText, cutting: Cutting, when: str) -> None:
     """Cut a document, and take in its pages, and of each chunk its place, words and entities."""
     path = source.document_id
-    about = (path, source.name, source.path, source.extraction, when)
-    db.execute("INSERT INTO source VALUES (?, ?, ?, ?, ?)", about)
+    db.execute("INSERT INTO source VALUES (?, ?, ?, ?)", (path, source.name, source.path, when))
     pages = ((path, at, *page) for at, page in enumerate(source.pages))
     db.executemany("INSERT INTO page VALUES (?, ?, ?, ?)", pages)
     for chunk in chunks(source, cutting):
-        counted, at = Counter(words(chunk.text)), chunk.provenance
+        counted = Counter(words(chunk.text))
         new = ((word,) for word in counted)
         db.executemany("INSERT OR IGNORE INTO word (word) VALUES (?)", new)
         numbers = dict(db.execute(NUMBERS, (json.dumps(list(counted)),)).fetchall())
         row = (
-            *(path, at.chunk_index, json.dumps([getattr(at, name) for name in PLACE])),
+            *(path, chunk.index, json.dumps([getattr(chunk, name) for name in PLACE])),
             np.array([numbers[word] for word in counted], dtype=np.int32).tobytes(),
             np.array(list(counted.values()), dtype=np.int32).tobytes(),
             json.dumps(sorted(entities(chunk.text))),
@@ -160,7 +137,7 @@ def put(db: Connection, source: DocumentText, cutting: Cutting, when: str) -> No
 
 
 def drop(db: Connection, path: str) -> None:
-    """Return up what was made of a document."""
+    """Delete what was made of a document."""
     for table in ("source", "page", "chunk"):
         db.execute(f"DELETE FROM {table} WHERE path = ?", (path,))  # noqa: S608  our own names
 
@@ -172,23 +149,23 @@ def read(db: Connection) -> Library:
         pages.setdefault(path, []).append(TextPage(number, text))
     about = db.execute("SELECT * FROM source ORDER BY path").fetchall()
     sources = {
-        path: DocumentText(path, name, place, tuple(pages.get(path, ())), extraction)
-        for path, name, place, extraction, _ in about
+        path: DocumentText(path, name, place, tuple(pages.get(path, ())))
+        for path, name, place, _ in about
     }
     texts = {path: joined(source.pages) for path, source in sources.items()}
     rows = db.execute("SELECT path, chunk_index, place, terms, counts, named FROM chunk").fetchall()
-    rows.sort(key=lambda row: chunk_id(row[0], row[1]))
     made = []
-    for path, index, said, *_ in rows:
+    for path, index, said, *counted in rows:
         at = dict(zip(PLACE, json.loads(said), strict=True))
         spans = {name: NumberSpan(*at[name]) for name in ("paragraphs", "lines")}
-        place = placed(sources[path], index, **at | spans)
-        made.append(DocumentChunk(place, texts[path][slice(*ends(sources[path].pages, place))]))
+        placed = DocumentChunk(sources[path], index, "", **at | spans)
+        made.append((replace(placed, text=texts[path][slice(*ends(placed))]), *counted))
+    made.sort(key=lambda one: one[0].id)
     numbers = dict(db.execute("SELECT word, id FROM word").fetchall())
     return Library(
         sources,
-        tuple(made),
-        Bm25.joined(numbers, [(row[3], row[4]) for row in rows]),
-        tuple(tuple(json.loads(row[5])) for row in rows),
-        {row[0]: row[4] for row in about},
+        tuple(one[0] for one in made),
+        Bm25.joined(numbers, [(terms, counts) for _, terms, counts, _ in made]),
+        tuple(tuple(json.loads(one[3])) for one in made),
+        {row[0]: row[3] for row in about},
     )

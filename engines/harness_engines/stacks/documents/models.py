@@ -8,81 +8,65 @@ from dataclasses import dataclass
 from pathlib import Path
 from sqlite3 import Connection
 from typing import Literal, NamedTuple
-from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import NDArray
 
 from harness.core.errors import IndexNotReady, ModelNotReady
-from harness.core.files import replacing
 from harness_engines import contract
-from harness_engines.kept.cached import Cached, Clock, complete, matrix, now, vectors_of
+from harness_engines.kept.cached import (
+    TABLE,
+    Cached,
+    Clock,
+    Vectors,
+    complete,
+    now,
+    read,
+    vectors_of,
+)
 from harness_engines.rerank import Ids, TokenStore, maxsim, write, write_tokens
 from harness_engines.sparse import SparseStore, Splade, encode_all, sparse_model
 from harness_engines.sparse import loaded as loaded_encoder
 from harness_engines.stacks.documents.library import DocumentSettings
 from harness_engines.stacks.documents.recall import unbroken
 from harness_engines.vector.embedder import OnnxEmbedder, loaded, model, unit
-from harness_engines.vector.scan import COSINE_DIGITS, Half, exact_dots
+from harness_engines.vector.scan import Half
 
 DIMENSION = 64
 """Specification 004, section 5: one vector of 64 a token."""
 NOTHING = 1e-6
 """Share of the largest eigenvalue below which a direction is what half precision rounds."""
 TOKENS_AT_ONCE = 1 << 15
-TOKENS, PROJECTION = "tokens.bin", "projection.npz"
+TOKENS = "tokens.bin"
+TABLES = f"""
+{TABLE}
+CREATE TABLE projection (tokens TEXT PRIMARY KEY, components BLOB NOT NULL);
+"""
+"""What models made of texts; and what maps the tokens that are in a file of a name."""
+Single = NDArray[np.float32]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Projection:
-    """A linear map of token vectors."""
+def fit_projection(vectors: Half) -> Single:
+    """Fit a linear map to token vectors, shape (tokens, from); they may be mapped from a file.
 
-    components: NDArray[np.float32]
-    """Shape (from, ``DIMENSION``); a column is a unit vector, or zeros."""
-    kept: float
-    """Share of the tokens' squared length that survives, in [0, 1]; 1 where there are none."""
+    Its shape is (from, ``DIMENSION``); a column is a unit vector, or zeros.
+    """
+    width = vectors.shape[1]
+    moment = np.zeros((width, width))
+    for low in range(0, len(vectors), TOKENS_AT_ONCE):
+        part = np.asarray(vectors[low : low + TOKENS_AT_ONCE], dtype=np.float32)
+        moment += part.T @ part
+    values, columns = np.linalg.eigh(moment)
+    values, columns = values[::-1][:DIMENSION], columns[:, ::-1][:, :DIMENSION]
+    strongest = np.abs(columns).argmax(axis=0)
+    columns = columns * np.sign(columns[strongest, np.arange(columns.shape[1])])
+    columns = columns * (values > NOTHING * max(values[0], 0.0))
+    return np.asarray(columns, dtype=np.float32)
 
-    @classmethod
-    def fit(cls, vectors: NDArray[np.float16]) -> Projection:
-        """Fit to token vectors, shape (tokens, from); they may be mapped from a file."""
-        width = vectors.shape[1]
-        moment = np.zeros((width, width))
-        for low in range(0, len(vectors), TOKENS_AT_ONCE):
-            part = np.asarray(vectors[low : low + TOKENS_AT_ONCE], dtype=np.float32)
-            moment += part.T @ part
-        values, columns = np.linalg.eigh(moment)
-        values, columns = values[::-1][:DIMENSION], columns[:, ::-1][:, :DIMENSION]
-        strongest = np.abs(columns).argmax(axis=0)
-        columns = columns * np.sign(columns[strongest, np.arange(columns.shape[1])])
-        columns = columns * (values > NOTHING * max(values[0], 0.0))
-        whole = float(np.trace(moment))
-        kept = float(values.clip(0.0).sum()) / whole if whole > 0 else 1.0
-        return cls(columns.astype(np.float32), min(1.0, kept))
 
-    def __call__(self, vectors: NDArray[np.float16]) -> NDArray[np.float16]:
-        """Map token vectors and scale them to length 1; shape (tokens, ``DIMENSION``)."""
-        shorter = np.asarray(vectors, dtype=np.float32) @ self.components
-        return unit(shorter).astype(np.float16)
-
-    def write(self, path: Path) -> None:
-        """Write the map."""
-        with replacing(path) as beside, beside.open("wb") as file:
-            np.savez(file, allow_pickle=False, components=self.components, kept=np.array(self.kept))
-
-    @classmethod
-    def open(cls, path: Path, width: int) -> Projection:
-        """Read a map of vectors of ``width``."""
-        try:
-            with path.open("rb") as file, np.load(file) as part:
-                found = cls(part["components"], float(part["kept"]))
-        except (OSError, EOFError, ValueError, KeyError, TypeError, BadZipFile) as exc:
-            raise IndexNotReady(f"{path}: {exc}. Build it again: harness stage index") from exc
-        if found.components.shape != (width, DIMENSION):
-            raise IndexNotReady(
-                f"{path}: maps {found.components.shape} and not {(width, DIMENSION)}."
-                " Build it again: harness stage index"
-            )
-        return found
+def projected(vectors: Half, projection: Single) -> Half:
+    """Map token vectors and scale them to length 1; shape (tokens, ``DIMENSION``)."""
+    return unit(np.asarray(vectors, dtype=np.float32) @ projection).astype(np.float16)
 
 
 MODEL_NOT_READY = "MODEL_NOT_READY"
@@ -98,21 +82,6 @@ class MissingModel(NamedTuple):
     part: Literal["E1", "E6", "E12"]
     why: str
     reason: str = MODEL_NOT_READY
-
-
-@dataclass(frozen=True, slots=True)
-class DenseModel:
-    """E1: one vector a chunk."""
-
-    embedder: OnnxEmbedder
-    vectors: Half
-    """Shape (chunks, dimension)."""
-
-    def cosines(self, text: str, rows: Rows) -> Scores:
-        """Cosine of a query with chunks, shape (rows,)."""
-        query = self.embedder.embed([text])[0].astype(np.float16)
-        cosines: Scores = exact_dots(self.vectors[rows], query)
-        return cosines.round(COSINE_DIGITS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,12 +101,14 @@ class Late:
     """E12: one short vector a token."""
 
     embedder: OnnxEmbedder
-    projection: Projection
+    projection: Single
+    """Shape (dimension of the embedder, ``DIMENSION``)."""
     tokens: TokenStore
 
     def maxsims(self, text: str, rows: Rows) -> Scores:
         """Mean over the query's tokens of the best cosine in each chunk, shape (rows,)."""
-        query = self.projection(self.embedder.read([text]).tokens[0].astype(np.float16))
+        read = self.embedder.read([text]).tokens[0].astype(np.float16)
+        query = projected(read, self.projection)
         return np.array([maxsim(query, self.tokens.of(row)) for row in rows.tolist()])
 
 
@@ -145,7 +116,8 @@ class Late:
 class Models:
     """What an index has to rank with; None where the settings want none, or it is missing."""
 
-    dense: DenseModel | None
+    dense: Vectors | None
+    """E1: one vector a chunk."""
     sparse: Sparse | None
     late: Late | None
     missing: tuple[MissingModel, ...]
@@ -210,7 +182,7 @@ class Loaded:
         if self.embedder is not None:
             models.append(vectors_of(self.embedder, self.cache))
             if self.is_late:
-                _write_late(self.embedder, said, folder, self.cache)
+                _write_late(db, self.embedder, said, folder, self.cache)
         if self.encoder is not None:
             models.append(_terms_of(self.encoder, self.cache))
         complete(db, models, said, clock)
@@ -221,20 +193,20 @@ class Loaded:
         missing, dense, sparse, late = list(self.missing), None, None, None
         times: list[tuple[str, ...]] = []
         if self.embedder is not None:
-            if made := vectors_of(self.embedder, self.cache).of(db, said):
-                dense = DenseModel(self.embedder, matrix(made.values, self.embedder.dimension))
-                times.append(made.made_at)
+            if dense := Vectors.read(db, self.embedder, said):
+                times.append(dense.made_at)
             else:
                 missing.append(MissingModel("E1", UNFINISHED))
-            if self.is_late and _late_file(folder, TOKENS, self.embedder, said).is_file():
-                late = _late(self.embedder, said, folder)
-            elif self.is_late:
+            late = _late(db, self.embedder, said, folder) if self.is_late else None
+            if self.is_late and late is None:
                 missing.append(MissingModel("E12", UNFINISHED))
         if self.encoder is not None:
-            if made := _terms_of(self.encoder, self.cache).of(db, said):
-                terms = self.encoder.model.terms
-                sparse = Sparse(self.encoder, SparseStore.of(list(map(_terms, made.values)), terms))
-                times.append(made.made_at)
+            made = read(db, self.encoder.identity, said)
+            if made is not None:
+                rows = [_terms(value) for value, _ in made]
+                store = SparseStore.of(rows, self.encoder.model.terms)
+                sparse = Sparse(self.encoder, store)
+                times.append(tuple(when for _, when in made))
             else:
                 missing.append(MissingModel("E6", UNFINISHED))
         embedded_at = tuple(map(max, zip(*times, strict=True)))
@@ -259,41 +231,55 @@ def _terms(value: bytes) -> tuple[Rows, Half]:
     return terms.astype(np.int64), np.frombuffer(value[half:], dtype=np.float16)
 
 
-def _write_late(embedder: OnnxEmbedder, texts: Sequence[str], folder: Path, cache: Path) -> None:
-    """Write the tokens of texts, and drop those of other texts."""
-    to = _late_file(folder, TOKENS, embedder, texts)
-    if to.is_file():
+def _write_late(
+    db: Connection, embedder: OnnxEmbedder, texts: Sequence[str], folder: Path, cache: Path
+) -> None:
+    """Write the tokens of texts and their projection, and drop those of other texts."""
+    to = _late_file(folder, embedder, texts)
+    if _projection(db, to) is not None:
         return
     whole = folder / f"{TOKENS}.whole"
     write_tokens(whole, range(len(texts)), texts, embedder, cache)
     tokens = TokenStore.open(whole, embedder.identity, embedder.dimension)
-    projection = Projection.fit(tokens.vectors)
+    projection = fit_projection(tokens.vectors)
 
     def fill(slab: Half, offsets: Ids) -> None:
         for low, high in zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True):
-            slab[low:high] = projection(tokens.vectors[low:high])
+            slab[low:high] = projected(tokens.vectors[low:high], projection)
 
+    for old in folder.glob(f"*-{TOKENS}"):
+        old.unlink()
     lengths = np.diff(tokens.offsets)
-    for kind in (TOKENS, PROJECTION):
-        for old in folder.glob(f"*-{kind}"):
-            old.unlink()
-    projection.write(_late_file(folder, PROJECTION, embedder, texts))
     write(to, embedder.identity, DIMENSION, tokens.ids, lengths, fill=fill)
     whole.unlink()
+    db.execute("DELETE FROM projection")
+    db.execute("INSERT INTO projection VALUES (?, ?)", (to.name, projection.tobytes()))
 
 
-def _late(embedder: OnnxEmbedder, texts: Sequence[str], folder: Path) -> Late:
-    where = _late_file(folder, PROJECTION, embedder, texts)
-    projection = Projection.open(where, embedder.dimension)
+def _late(
+    db: Connection, embedder: OnnxEmbedder, texts: Sequence[str], folder: Path
+) -> Late | None:
+    """Open the tokens of texts; None where they are not written."""
+    where = _late_file(folder, embedder, texts)
+    held = _projection(db, where)
+    if held is None:
+        return None
+    projection = np.frombuffer(held, dtype=np.float32).reshape(embedder.dimension, -1)
     try:
-        where = _late_file(folder, TOKENS, embedder, texts)
         tokens = TokenStore.open(where, embedder.identity, DIMENSION)
     except contract.IndexUnavailable as exc:
         raise IndexNotReady(f"{exc}. Build it again: harness stage index") from exc
     return Late(embedder, projection, tokens)
 
 
-def _late_file(folder: Path, kind: str, embedder: OnnxEmbedder, texts: Sequence[str]) -> Path:
+def _late_file(folder: Path, embedder: OnnxEmbedder, texts: Sequence[str]) -> Path:
     """Name a file by its texts: one of other texts is never taken for it."""
     said = hashlib.sha256("\0".join([embedder.identity, *texts]).encode("utf-8", "replace"))
-    return folder / f"{said.hexdigest()[:16]}-{kind}"
+    return folder / f"{said.hexdigest()[:16]}-{TOKENS}"
+
+
+def _projection(db: Connection, tokens: Path) -> bytes | None:
+    """Read what maps the tokens of a file; None where one of the two is missing."""
+    asked = "SELECT components FROM projection WHERE tokens = ?"
+    found = db.execute(asked, (tokens.name,)).fetchone()
+    return bytes(found[0]) if found and tokens.is_file() else None

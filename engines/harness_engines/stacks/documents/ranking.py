@@ -63,7 +63,7 @@ class Pipeline:
         if not len(rows):
             return RankedChunks(rows, np.zeros(0), tuple(used))
         recalled = -np.arange(len(rows), dtype=np.float64)
-        legs = self._legs(typed, rows)
+        legs = list(self._models(typed, rows).values())
         if legs:
             used.append(SEMANTIC)
         if legs and self.settings.fusion == "specification":
@@ -86,18 +86,16 @@ class Pipeline:
         recalled = self.recall.search(typed, RECALLED, None).tolist()
         ranks = {row: at for at, row in enumerate(recalled, start=1)}
         told: dict[str, list[float | int | None]] = {BM25: [ranks.get(r) for r in rows.tolist()]}
-        if self.models.dense is not None:
-            told["e1"] = [*self.models.dense.cosines(typed, rows).tolist()]
-        if self.models.sparse is not None:
-            told["e6"] = [*self.models.sparse.dots(typed, rows).tolist()]
-        return told
+        said = self._models(typed, rows)
+        return told | {name: leg.scores.tolist() for name, leg in said.items()}
 
-    def _legs(self, text: str, rows: NDArray[np.int64]) -> "list[Leg]":
-        legs = []
+    def _models(self, text: str, rows: NDArray[np.int64]) -> "dict[str, Leg]":
+        """Compute what the models that are there say of chunks."""
+        legs = {}
         if self.models.dense is not None:
-            legs.append(Leg(self.models.dense.cosines(text, rows), DENSE_WEIGHT))
+            legs["e1"] = Leg(self.models.dense.cosines(text, rows), DENSE_WEIGHT)
         if self.models.sparse is not None:
-            legs.append(Leg(self.models.sparse.dots(text, rows), SPARSE_WEIGHT))
+            legs["e6"] = Leg(self.models.sparse.dots(text, rows), SPARSE_WEIGHT)
         return legs
 
 

@@ -53,11 +53,9 @@ def words(text: str) -> list[str]:
 
 def unbroken(text: str) -> str:
     """Join words that a hyphen parts at the end of a line."""
-    return _BROKEN.sub(_joined, text)
-
-
-def _joined(found: re.Match[str]) -> str:
-    return f"{found[1]}{found[2]}\n" if found[2].islower() else found[0]
+    return _BROKEN.sub(
+        lambda found: f"{found[1]}{found[2]}\n" if found[2].islower() else found[0], text
+    )
 
 
 def _counts(one: str) -> bool:
@@ -119,7 +117,13 @@ class Bm25:
         """Score every chunk, shape (chunks,); a word that the query has twice counts twice."""
         scores = np.zeros(len(self.lengths))
         mean = self.lengths.mean() if len(self.lengths) else 1.0
-        for word, times in Counter(words(_BEGUN.sub(self._beginning, text))).items():
+
+        def beginning(start: re.Match[str]) -> str:
+            """Write the words of the chunks that begin so."""
+            begins = folded(start[1]).lower()
+            return " ".join(word for word in self.numbers if word.startswith(begins))
+
+        for word, times in Counter(words(_BEGUN.sub(beginning, text))).items():
             number = self.numbers.get(word)
             if number is None:
                 continue
@@ -129,11 +133,6 @@ class Bm25:
             norm = K1 * (1 - B + B * self.lengths[chunks] / mean)
             scores[chunks] += times * weight * counts * (K1 + 1) / (counts + norm)
         return np.round(scores, SCORE_DIGITS)
-
-    def _beginning(self, start: re.Match[str]) -> str:
-        """Write the words of the chunks that begin so."""
-        begins = folded(start[1]).lower()
-        return " ".join(word for word in self.numbers if word.startswith(begins))
 
 
 def best(scores: NDArray[np.float64], limit: int) -> Ints:

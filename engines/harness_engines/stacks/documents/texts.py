@@ -5,12 +5,12 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePath
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from harness.core.errors import BadFile, hint
 from harness_engines.lexical.terms import mended
 from harness_engines.stacks.documents import formats, pdf
-from harness_engines.stacks.documents.formats import MAILS, DocumentText, TextPage, joined, starts
+from harness_engines.stacks.documents.formats import DocumentText, TextPage, joined, starts
 
 
 class NumberSpan(NamedTuple):
@@ -24,23 +24,22 @@ class NumberSpan(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class ChunkPlace:
-    """The place of one chunk.
+class DocumentChunk:
+    """A stretch of a document, and where it stands there.
 
     ``char_start`` and ``char_end`` count characters (code points) of the text of the file where
     ``page`` is ``None``, and of the page's text where there are pages. The chunk's text is what
     lies between them, with a line end between pages. Paragraphs and lines are counted likewise.
     """
 
-    document: str
-    """File name."""
-    document_path: str
-    document_id: str
-    chunk_id: str
-    chunk_index: int
+    source: DocumentText
+    index: int
     """Position in the document, from 0."""
+    text: str
     page: int | None
     """Where it begins, from 1; None where a file has no pages. Of an mbox file, the mail."""
+    page_end: int | None
+    """Where it ends; the same as ``page``, but for a chunk that goes on over the end of a page."""
     paragraphs: NumberSpan
     """From that of its first page to that of its last page."""
     lines: NumberSpan
@@ -48,33 +47,30 @@ class ChunkPlace:
     """On its first page."""
     char_end: int
     """On its last page."""
-    page_end: int | None = None
-    """Where it ends; the same as ``page``, but for a chunk that goes on over the end of a page."""
 
     @property
-    def is_within_page(self) -> bool:
-        """Return whether it begins and ends on one page."""
-        return self.page_end in {None, self.page}
+    def id(self) -> str:
+        """Name it; within a document the order of the names is that of the text."""
+        return f"{self.source.document_id}#{self.index:06d}"
 
     def cite(self) -> str:
         """Cite in full: ``Q3_Report.pdf, p. 12, para. 8``; lines without pages."""
-        if self.page is not None:
-            first, last = self.paragraphs
-            if not self.is_within_page:
-                to = f"p. {self.page_end}, para. {last}"
-                return f"{self.document}, p. {self.page}, para. {first} to {to}"
-            return f"{self.document}, {self._unit} {self.page}, para. {self.paragraphs}"
-        return f"{self.document}, para. {self.paragraphs}, l. {self.lines}"
+        name, (first, last) = self.source.name, self.paragraphs
+        if self.page is None:
+            return f"{name}, para. {self.paragraphs}, l. {self.lines}"
+        if self.page_end not in {None, self.page}:
+            return f"{name}, p. {self.page}, para. {first} to p. {self.page_end}, para. {last}"
+        return f"{name}, {self._unit} {self.page}, para. {self.paragraphs}"
 
     def cite_short(self) -> str:
         """Cite in short: ``Q3_Report, p. 12``; lines without pages."""
         place = f"l. {self.lines}" if self.page is None else f"{self._unit} {self.page}"
-        place += "" if self.is_within_page else f"-{self.page_end}"
-        return f"{PurePath(self.document).stem}, {place}"
+        place += "" if self.page_end in {None, self.page} else f"-{self.page_end}"
+        return f"{PurePath(self.source.name).stem}, {place}"
 
     @property
     def _unit(self) -> str:
-        return "mail" if self.document.lower().endswith(MAILS) else "p."
+        return "mail" if self.source.is_box else "p."
 
 
 _LINE_END = re.compile(r"\r\n|\n|\r")
@@ -96,14 +92,6 @@ class Cutting(NamedTuple):
     """Whether a chunk is made shorter to end where the text breaks."""
 
 
-@dataclass(frozen=True, slots=True)
-class DocumentChunk:
-    """A stretch of a document, and where it stands there."""
-
-    provenance: ChunkPlace
-    text: str
-
-
 def chunks(source: DocumentText, cutting: Cutting) -> Iterator[DocumentChunk]:
     """Cut a document; chunks are numbered through all of its pages.
 
@@ -113,45 +101,27 @@ def chunks(source: DocumentText, cutting: Cutting) -> Iterator[DocumentChunk]:
     index = 0
     for run in source.runs:
         text, begins = joined(run), starts(run)
-        layouts = [TextLayout.of(page.text) for page in run]
+        layouts = [layout_of(page.text) for page in run]
         for start, end in stretches(text, cutting):
             first, last = (bisect_right(begins, at) - 1 for at in (start, end - 1))
             began, ended = start - begins[first], end - begins[last]
-            place = placed(
+            above, below = layouts[first], layouts[last]
+            yield DocumentChunk(
                 source,
                 index,
+                text[start:end],
                 page=run[first].number,
                 page_end=run[last].number,
                 paragraphs=NumberSpan(
-                    layouts[first].paragraphs(began, began + 1).first,
-                    layouts[last].paragraphs(ended - 1, ended).last,
+                    bisect_right(above.paragraphs, began), bisect_right(below.paragraphs, ended - 1)
                 ),
                 lines=NumberSpan(
-                    layouts[first].lines(began, began + 1).first,
-                    layouts[last].lines(ended - 1, ended).last,
+                    bisect_right(above.lines, began), bisect_right(below.lines, ended - 1)
                 ),
                 char_start=began,
                 char_end=ended,
             )
-            yield DocumentChunk(place, text[start:end])
             index += 1
-
-
-def placed(source: DocumentText, index: int, **at: Any) -> ChunkPlace:  # noqa: ANN401  its fields
-    """Place the chunk of a number in a document."""
-    return ChunkPlace(
-        document=source.name,
-        document_path=source.path,
-        document_id=source.document_id,
-        chunk_id=chunk_id(source.document_id, index),
-        chunk_index=index,
-        **at,
-    )
-
-
-def chunk_id(document_id: str, index: int) -> str:
-    """Name a chunk; within a document the order of the names is that of the text."""
-    return f"{document_id}#{index:06d}"
 
 
 def stretches(text: str, cutting: Cutting) -> Iterator[tuple[int, int]]:
@@ -199,43 +169,24 @@ def _solid(text: str, start: int) -> int:
     return match.start() if match else len(text)
 
 
-@dataclass(frozen=True, slots=True)
-class TextLayout:
-    """Where the lines and the paragraphs of a text begin.
+class TextLayout(NamedTuple):
+    """Where the lines and the paragraphs of a text begin; the number of one counts from 1."""
 
-    A line ends with a line feed, a carriage return or both. A paragraph is a run of lines that
-    hold more than white space.
+    lines: list[int]
+    paragraphs: list[int]
+
+
+def layout_of(text: str) -> TextLayout:
+    """Find lines, which end with a line feed, a carriage return or both, and paragraphs.
+
+    A paragraph is a run of lines that hold more than white space.
     """
-
-    line_starts: tuple[int, ...]
-    paragraph_starts: tuple[int, ...]
-
-    @classmethod
-    def of(cls, text: str) -> "TextLayout":
-        """Read a text once."""
-        ends = [found.span() for found in _LINE_END.finditer(text)]
-        starts = [0, *(end for _, end in ends)]
-        stops = [*(start for start, _ in ends), len(text)]
-        paragraphs: list[int] = []
-        within = False
-        for start, stop in zip(starts, stops, strict=True):
-            blank = not text[start:stop].strip()
-            if not blank and not within:
-                paragraphs.append(start)
-            within = not blank
-        return cls(tuple(starts), tuple(paragraphs))
-
-    def lines(self, start: int, end: int) -> NumberSpan:
-        """Lines of the characters from ``start`` up to ``end``."""
-        return _span(self.line_starts, start, end)
-
-    def paragraphs(self, start: int, end: int) -> NumberSpan:
-        """Paragraphs of the characters from ``start`` up to ``end``, which are not white space."""
-        return _span(self.paragraph_starts, start, end)
-
-
-def _span(starts: tuple[int, ...], start: int, end: int) -> NumberSpan:
-    return NumberSpan(bisect_right(starts, start), bisect_right(starts, end - 1))
+    ends = [found.span() for found in _LINE_END.finditer(text)]
+    lines = [0, *(end for _, end in ends)]
+    stops = [*(start for start, _ in ends), len(text)]
+    is_blank = [not text[start:stop].strip() for start, stop in zip(lines, stops, strict=True)]
+    before = zip(lines, [True, *is_blank], is_blank, strict=False)
+    return TextLayout(lines, [start for start, above, blank in before if above and not blank])
 
 
 TEXT_SUFFIXES = frozenset({".txt", ".md", ".markdown", ".rst"})
@@ -251,27 +202,24 @@ def source(path: Path, document_id: str, data: bytes) -> DocumentText:
 
 
 def _pages(path: Path, data: bytes) -> tuple[TextPage, ...]:
+    kind = path.suffix.lower()
     try:
-        return _by_kind(path, data)
+        if kind == PDF_SUFFIX:
+            return pdf.pages(path, data)
+        if kind == formats.BOX:
+            found = formats.box(path, data)
+            return tuple(TextPage(one.number, mended(one.text)) for one in found)
+        read_by = {formats.SUFFIX: formats.text_of_word, formats.MAIL: formats.mail}
+        read_by |= dict.fromkeys(formats.SUFFIXES, formats.text_of_page)
+        return (TextPage(None, mended(read_by.get(kind, _text)(path, data))),)
     except BadFile:
         raise
     except Exception as exc:  # a damaged file may break its reader in any way
-        kind = path.suffix.lower().removeprefix(".")
+        named = kind.removeprefix(".")
         if isinstance(exc, ModuleNotFoundError) and (install := hint(exc)):
-            raise BadFile(path, f"is a {kind} file", install) from exc
-        problem = f"is damaged, or no {kind} ({exc or type(exc).__name__})"
+            raise BadFile(path, f"is a {named} file", install) from exc
+        problem = f"is damaged, or no {named} ({exc or type(exc).__name__})"
         raise BadFile(path, problem, "Save it anew, from the program that made it") from exc
-
-
-def _by_kind(path: Path, data: bytes) -> tuple[TextPage, ...]:
-    kind = path.suffix.lower()
-    if kind == PDF_SUFFIX:
-        return pdf.pages(path, data)
-    if kind == formats.BOX:
-        return tuple(TextPage(one.number, mended(one.text)) for one in formats.box(path, data))
-    read_by = {formats.SUFFIX: formats.text_of_word, formats.MAIL: formats.mail}
-    read_by |= dict.fromkeys(formats.SUFFIXES, formats.text_of_page)
-    return (TextPage(None, mended(read_by.get(kind, _text)(path, data))),)
 
 
 def _text(path: Path, data: bytes) -> str:

@@ -17,9 +17,8 @@ from harness_engines import contract
 from harness_engines.contract import FileEngine
 from harness_engines.kept import index as tables
 from harness_engines.kept.headings import headings
-from harness_engines.kept.index import FileReader, LiveFolder
+from harness_engines.kept.index import FileReader
 from harness_engines.stacks.writing import store
-from harness_engines.stacks.writing.planner import WritingContext
 from harness_engines.stacks.writing.retrieval import (
     Retriever,
     UnrankedReason,
@@ -99,9 +98,9 @@ class WritingSearcher:
             through = {"chunk": candidate.chunk.ref, "fts": candidate.score}
             best.setdefault(candidate.chunk.doc_id, {**through, "snippet": candidate.snippet})
         told = {
-            "queries": [one.query for one in found.planned],
+            "queries": list(found.planned),
             "perQueryHits": list(found.per_query),
-            "rerank": found.outcome.reason or f"the first {found.window}",
+            "rerank": found.outcome.reason or f"the first {len(found.outcome.order)}",
         }
         shown = [hit.doc_id for hit in self.search(text, k).hits]
         return Explained(told, {doc_id: best[doc_id] for doc_id in shown})
@@ -130,8 +129,9 @@ FIRST = 2_000
 """Characters in which a title is looked for."""
 
 
-def reader(settings: WritingSettings) -> FileReader:
+def reader(arm: Writing, root: Path, place: Path) -> FileReader:  # noqa: ARG001  all is in the index
     """Read notes; what is kept of one are its chunks, and triggers keep its words in step."""
+    settings, embedder = arm.settings, arm.embedder()
 
     def put(db: Connection, path: str, data: bytes) -> str:
         title, rest = title_of(path, text_of(path, data))
@@ -145,6 +145,7 @@ def reader(settings: WritingSettings) -> FileReader:
         tables=TABLES.format(tokenize=settings.tokenize) + TRIGGERS,
         put=put,
         drop=lambda db, path: db.execute("DELETE FROM chunk WHERE doc_id = ?", (path,)),
+        opened=lambda db: Retriever.of(db, settings, embedder, like=True),
     )
 
 
@@ -167,26 +168,3 @@ def title_of(path: str, text: str) -> tuple[str, str]:
         return name.stem, text
     begins = not text[: first.start].strip()
     return first.title, text[first.end :] if begins else text
-
-
-def follow(arm: Writing, root: Path, place: Path) -> LiveFolder[Retriever]:
-    """Follow a folder of notes with the settings of an arm of this stack."""
-    embedder = arm.embedder()
-
-    @contextmanager
-    def opened(db: Connection) -> Iterator[Retriever]:
-        yield Retriever.of(db, arm.settings, embedder, like=True)
-
-    return LiveFolder(root, place, reader(arm.settings), opened)
-
-
-def answer(search: Retriever, given: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Answer what a command or a tool was given."""
-    named = {name: given[name] for name in ("limit", "budget", "explain")}
-    return search.retrieve(given["queryText"], context=context_of(given), **named)
-
-
-def context_of(given: Mapping[str, Any]) -> WritingContext | None:
-    """Read what the writer is doing; None where nothing is said of it."""
-    said = [given[name] for name in ("title", "selection", "project")]
-    return WritingContext(*said) if any(said) else None

@@ -5,9 +5,8 @@ taken for syntax of FTS5.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import StrEnum
-from typing import NamedTuple
 
 from harness_engines.lexical.grammar import (
     FTS5_UNRANKED,
@@ -50,39 +49,19 @@ class Choice(StrEnum):
     """Every word, whatever their number."""
 
 
-class PlannedQuery(NamedTuple):
-    """One query, in FTS5's language."""
-
-    kind: PlannedKind
-    query: str
-
-
-@dataclass(frozen=True, slots=True)
-class WritingContext:
-    """What the writer was doing; words of it are looked for where the text leaves room."""
-
-    title: str = ""
-    selection: str = ""
-    project: str = ""
-
-    @property
-    def words(self) -> str:
-        return f"{self.title} {self.selection} {self.project}"
-
-
 def plan(
     text: str,
     kinds: Sequence[PlannedKind],
     frequency: Frequency,
-    context: WritingContext | None = None,
+    context: str = "",
     choice: Choice = Choice.FIRST,
-) -> tuple[PlannedQuery, ...]:
-    """Plan queries of the given kinds, none twice; no word gives no query.
+) -> tuple[str, ...]:
+    """Plan queries of the given kinds in FTS5's language, none twice; no word gives no query.
 
     The last three kinds are planned from two tokens on: of one token all are the same query.
-    Words of ``context`` only widen ``ANY``, so they never narrow what the text asks for. What must
-    or must not be there, and phrases, hold in each query. A text of refusals alone gives no
-    query: ``refused`` says what is to be left out.
+    Words of ``context``, what the writer is doing, only widen ``ANY``, so they never narrow what
+    the text asks for. What must or must not be there, and phrases, hold in each query. A text of
+    refusals alone gives no query: ``refused`` says what is to be left out.
     """
     typed = typed_query(text)
     tokens = tokens_of(positive(text), choice, frequency)
@@ -90,7 +69,7 @@ def plan(
         return ()
     constrained, near = constraint(text), tokens
     if context:
-        more = dict.fromkeys([*tokens, *words_of(context.words)])
+        more = dict.fromkeys([*tokens, *words_of(context)])
         near = tuple(more)[: max(MOST_TOKENS, len(tokens))]
     made = {
         PlannedKind.TEXT: lambda: typed,
@@ -103,11 +82,11 @@ def plan(
         for kind in PlannedKind
         if kind in kinds and (kind is PlannedKind.TEXT or len(near) > 1)
     ]
-    planned: dict[str, PlannedQuery] = {}
-    for kind in wanted or [PlannedKind.TEXT]:
-        query = made[kind]() if kind is PlannedKind.TEXT else constrained(made[kind]())
-        planned.setdefault(query, PlannedQuery(kind, query))
-    return tuple(planned.values())[:MOST_QUERIES]
+    planned = [
+        made[kind]() if kind is PlannedKind.TEXT else constrained(made[kind]())
+        for kind in wanted or [PlannedKind.TEXT]
+    ]
+    return tuple(dict.fromkeys(planned))[:MOST_QUERIES]
 
 
 def words_of(text: str) -> tuple[str, ...]:

@@ -9,11 +9,10 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from sqlite3 import Connection
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
-from pydantic import Field, field_validator
+from pydantic import Field, Strict
 
-from harness.core.errors import HarnessError
 from harness_engines.contract import StackSettings
 from harness_engines.lexical.grammar import positive
 from harness_engines.lexical.query import LIKE, Like
@@ -21,8 +20,6 @@ from harness_engines.ranking import fuse
 from harness_engines.stacks.writing.planner import (
     Choice,
     PlannedKind,
-    PlannedQuery,
-    WritingContext,
     plan,
     refused,
 )
@@ -44,9 +41,11 @@ class WritingSettings(StackSettings):
     title_weight: float = Field(gt=0)
     chunk_characters: int = Field(ge=0)
     """Most characters of a chunk of a note; 0 keeps a note in one."""
-    queries: tuple[PlannedKind, ...] = Field(min_length=1)
+    queries: tuple[Annotated[PlannedKind, Strict(strict=False)], ...] = Field(
+        min_length=1, strict=False
+    )
     """Kinds of planned queries; one of them alone is not a planner."""
-    tokens: Choice
+    tokens: Choice = Field(strict=False)
     """Which eight words of a longer text are looked for: the first, or the rarest."""
     combine: Literal["union", "best"]
     """Fuse what all queries find, or take the query that finds most."""
@@ -70,18 +69,6 @@ class WritingSettings(StackSettings):
     max_tokens: int = Field(ge=8, le=512)
     cache_entries: int = Field(ge=0)
     cache_bytes: int = Field(ge=0)
-
-    @field_validator("tokens", mode="before")
-    @classmethod
-    def _chosen(cls, value: object) -> object:
-        """Take the name that a TOML file has."""
-        return Choice(value) if isinstance(value, str) else value
-
-    @field_validator("queries", mode="before")
-    @classmethod
-    def _listed(cls, value: object) -> object:
-        """Take the names that a TOML file lists."""
-        return tuple(PlannedKind(one) for one in value) if isinstance(value, list) else value
 
 
 @dataclass(slots=True)
@@ -127,9 +114,6 @@ class UnrankedReason(StrEnum):
     MODEL_NOT_READY = "MODEL_NOT_READY"
     DISABLED = "DISABLED"
     NO_CANDIDATES = "NO_CANDIDATES"
-
-
-Plan = tuple[PlannedQuery, ...]
 
 
 class RerankOutcome(NamedTuple):
@@ -180,14 +164,8 @@ class LocalRerank:
         return RerankOutcome(tuple(sorted(same, key=lambda at: -keys[at])), cosines, keys, None)
 
 
-LIMITS = range(1, 51)
-BUDGETS = range(50, 8001)
 CHARACTERS_A_TOKEN = 4
 """A model's token of English prose, on average; a budget is a bound, not a count."""
-
-
-class InvalidArgument(HarnessError):
-    """A limit, a budget or a text that ``rag:retrieve`` does not take."""
 
 
 class ChunkCandidate(NamedTuple):
@@ -210,11 +188,11 @@ class Retrieved(NamedTuple):
     """Everything that one query gave, best first."""
 
     ranked: tuple[ChunkCandidate, ...]
-    planned: Plan
+    planned: tuple[str, ...]
+    """Queries in FTS5's language."""
     per_query: tuple[int, ...]
     outcome: RerankOutcome
-    window: int
-    """How many of the first were given to the model."""
+    """Of the first of them, which were given to the model."""
     lists: tuple[tuple[int, ...], ...] = ()
     """Rows of the chunks that each query found, best first."""
     fallback: str = ""
@@ -252,48 +230,36 @@ class Retriever:
         rerank = LocalRerank(embedder, settings.rerank, cache, settings.fts_share)
         return cls(store, settings, rerank, like)
 
-    def retrieve(
-        self,
-        text: str,
-        *,
-        limit: int = 8,
-        budget: int = 2_000,
-        context: WritingContext | None = None,
-        explain: bool = False,
-    ) -> dict[str, Any]:
-        """Answer as the contract says; ``explain`` adds what each leg says of each snippet.
+    def answer(self, given: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Answer a command or a tool as the contract says.
 
-        ``budget`` is in tokens of the snippets together. A snippet is never cut to fit: it was
-        ranked as it is, so one that does not fit is left out.
+        Its ``budget`` is in tokens of the snippets together. A snippet is never cut to fit: it was
+        ranked as it is, so one that does not fit is left out. With ``explain`` the answer says
+        what each leg says of each snippet.
         """
-        for name, value, allowed in (("limit", limit, LIMITS), ("budget", budget, BUDGETS)):
-            if isinstance(value, bool) or not isinstance(value, int) or value not in allowed:
-                raise InvalidArgument(
-                    f"{name} is {value!r}; give a whole number from {allowed[0]} to {allowed[-1]}"
-                )
-        found = self.find(text, context)
+        found = self.find(given["queryText"], context_of(given))
+        budget = given["budget"]
         items: list[Mapping[str, Any]] = []
         for one, score in zip(found.ranked, scores(found), strict=True):
-            if len(items) < limit and one.tokens <= budget:
+            if len(items) < given["limit"] and one.tokens <= budget:
                 budget -= one.tokens
                 items.append({"sourceRef": one.chunk.ref, "snippet": one.snippet, "score": score})
         answer = {"items": items, "diagnostics": _diagnostics(found, len(items))}
-        if explain:
+        if given["explain"]:
             named = {item["sourceRef"] for item in items}
             ranked = [one for one in found.ranked if one.chunk.ref in named]
             answer["explain"] = {one.chunk.ref: _legs(found, one) for one in ranked}
         return answer
 
-    def find(self, text: str, context: WritingContext | None = None) -> Retrieved:
+    def find(self, text: str, context: str = "") -> Retrieved:
         """Find and order candidates, without a limit but that of each query."""
         never, most = refused(text), self.settings.candidates
         if never:
             chunks = [self.store.read(rowid) for rowid in self.store.lacking(never, most)]
-            refusal = PlannedQuery(PlannedKind.TEXT, f"NOT ({never})")
-            return self._listed(chunks, (refusal,), len(chunks))
+            return self._listed(chunks, (f"NOT ({never})",), len(chunks))
         given = self.settings
         planned = plan(text, given.queries, self.store.count, context, given.tokens)
-        scored = [self.store.find(one.query, most) for one in planned]
+        scored = [self.store.find(query, most) for query in planned]
         if self.like and not any(scored):
             like = Like.of(text)
             rows = self.store.containing(like.has, most)
@@ -306,21 +272,21 @@ class Retriever:
         )
         ranked = (*(window[at] for at in outcome.order), *below)
         lists = tuple(map(tuple, scored))
-        return Retrieved(ranked, planned, tuple(map(len, lists)), outcome, len(window), lists)
+        return Retrieved(ranked, planned, tuple(map(len, lists)), outcome, lists)
 
     def _listed(
-        self, chunks: Sequence[NoteChunk], planned: Plan, each: int, by: str = ""
+        self, chunks: Sequence[NoteChunk], planned: tuple[str, ...], each: int, by: str = ""
     ) -> Retrieved:
         """List chunks that nothing ranks, in the order of the notes."""
         most = self.settings.snippet_characters
         ranked = tuple(
             ChunkCandidate(one, shown(one.title, one.passage, most), 0.0) for one in chunks
         )
-        outcome = RerankOutcome(tuple(range(len(ranked))), (), (), UnrankedReason.NO_CANDIDATES)
-        return Retrieved(ranked, planned, (each,) * len(planned), outcome, 0, fallback=by)
+        outcome = RerankOutcome((), (), (), UnrankedReason.NO_CANDIDATES)
+        return Retrieved(ranked, planned, (each,) * len(planned), outcome, fallback=by)
 
     def _candidates(
-        self, planned: Sequence[PlannedQuery], scored: Sequence[Mapping[int, float]]
+        self, planned: Sequence[str], scored: Sequence[Mapping[int, float]]
     ) -> list[ChunkCandidate]:
         """Bring the queries' lists together; each chunk is read through the first that has it."""
         lists = [list(one) for one in scored]
@@ -335,8 +301,8 @@ class Retriever:
             at = enough[0] if enough else most
             planned, lists = [planned[at]], [lists[at]]
         chunks: dict[int, NoteChunk] = {}
-        for one, ids in zip(planned, lists, strict=True):
-            chunks |= self.store.chunks(set(ids) - chunks.keys(), one.query)
+        for query, ids in zip(planned, lists, strict=True):
+            chunks |= self.store.chunks(set(ids) - chunks.keys(), query)
         places = {row: f"{at:06}" for at, row in enumerate(self.store.in_order(chunks))}
         rows = {place: row for row, place in places.items()}
         names = {f"{at}": [places[row] for row in ids] for at, ids in enumerate(lists)}
@@ -349,6 +315,11 @@ class Retriever:
         return found
 
 
+def context_of(given: Mapping[str, Any]) -> str:
+    """Return what the writer is doing; empty where nothing is said of it."""
+    return " ".join(given[name] for name in ("title", "selection", "project")).strip()
+
+
 def scores(found: Retrieved) -> tuple[float, ...]:
     """Score what was ranked, falling and in [0, 1]: cosines of the window, FTS without a model."""
     base = [candidate.score for candidate in found.ranked]
@@ -357,7 +328,7 @@ def scores(found: Retrieved) -> tuple[float, ...]:
     keys = (found.outcome.keys[at] for at in found.outcome.order)
     top = [min(1.0, max(0.0, (1 + key) / 2)) for key in keys]
     floor = min(top)
-    return (*top, *(score * floor for score in base[found.window :]))
+    return (*top, *(score * floor for score in base[len(top) :]))
 
 
 def _diagnostics(found: Retrieved, selected: int) -> Mapping[str, Any]:
@@ -372,7 +343,7 @@ def _diagnostics(found: Retrieved, selected: int) -> Mapping[str, Any]:
     return {
         "mode": "fulltext" if reason else "fulltext_reranked",
         "planner": {
-            "queries": [one.query for one in found.planned],
+            "queries": list(found.planned),
             "perQueryHits": list(found.per_query),
             "selectedCount": selected,
         },
@@ -384,8 +355,8 @@ def _diagnostics(found: Retrieved, selected: int) -> Mapping[str, Any]:
 def _legs(found: Retrieved, one: ChunkCandidate) -> Mapping[str, Any]:
     """Return of a snippet where each query had it, its share of BM25, and its cosine."""
     ranks = {
-        planned.query: rows.index(one.chunk.rowid) + 1 if one.chunk.rowid in rows else None
-        for planned, rows in zip(found.planned, found.lists, strict=False)
+        query: rows.index(one.chunk.rowid) + 1 if one.chunk.rowid in rows else None
+        for query, rows in zip(found.planned, found.lists, strict=False)
     }
     cosine = found.cosines.get(one.chunk.ref)
     return {"ranks": ranks, "bm25": one.words, "cosine": cosine, "fallback": found.fallback}
