@@ -239,10 +239,11 @@ def processes(count: int, folder: Path, tell: Callable[[str], object]) -> Iterat
 def _begin() -> None:
     """Begin a process: an interrupt is for its parent, and it ends with that."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    Thread(target=_end_with_parent, daemon=True).start()
+    Thread(target=end_with_parent, daemon=True).start()
 
 
-def _end_with_parent() -> None:
+def end_with_parent() -> None:
+    """End this process when its parent has ended, however that was."""
     parent = parent_process()
     if parent is not None:
         wait([parent.sentinel])

@@ -16,7 +16,6 @@ from asyncio import get_running_loop
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from stat import S_ISREG
-from types import FrameType
 from typing import Any, cast
 
 import anyio
@@ -37,16 +36,11 @@ DRAIN_S = 60.0
 """Seconds for requests before the end of the input."""
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 INVALID = -32600
-_BEGUN = re.compile(
-    rb'\s*+\{\s*+(?:"(?:jsonrpc|method)"\s*+:\s*+"[^"\\]*+"\s*+,\s*+)*+'
-    rb'"id"\s*+:\s*+(\d{1,18}(?![\d.eE])|"[^"\\]{1,200}+")'
-)
-"""How clients begin a request: with its id before its arguments."""
 _ENDED = re.compile(
     rb'"id"\s*+:\s*+(\d{1,18}|"[^"\\]{1,200}+")\s*+'
     rb'(?:,\s*+"jsonrpc"\s*+:\s*+"2\.0"\s*+)?\}\s*+\Z'
 )
-"""How other clients end it: with its id behind its arguments."""
+"""How some clients end a request: with its id behind its arguments."""
 END_BYTES = 512
 """Kept of the end of a line that is too long."""
 CANCELLED = "notifications/cancelled"
@@ -149,13 +143,14 @@ class Streams:
             self._settle((message.params or {}).get("requestId"))
         return True
 
-    def _id_of(self, line: bytes, end: bytes) -> Any:  # noqa: ANN401  a number or a text
+    def _id_of(self, line: bytes, end: bytes) -> int | str | None:
         """Return the id of a request that is too long or malformed, unless another has it."""
-        found = _BEGUN.match(line) or _ENDED.search(end)
-        with suppress(ValueError):
-            given = json.loads(found[1]) if found else None
-            return None if str(given) in self._unanswered else given
-        return None
+        found, given = _ENDED.search(end), None
+        with suppress(ValueError, TypeError, KeyError):
+            given = from_json(line, allow_partial=True)["id"]
+        if given is None and found:
+            given = json.loads(found[1])
+        return given if type(given) in {int, str} and str(given) not in self._unanswered else None
 
     def _settle(self, given: object) -> None:
         self._unanswered.discard(str(given))
@@ -172,20 +167,17 @@ def run_until_signalled(serve: Callable[[], Awaitable[None]]) -> None:
     """Run a server of this thread; SIGINT, SIGTERM and SIGHUP call it off."""
     before = {one: signal.getsignal(one) for one in ENDING}
     heard = [one for one, handler in before.items() if handler is not signal.SIG_IGN]
-    came = False
+    came: list[int] = []
 
     async def until_signalled() -> None:
-        wake = get_running_loop().call_soon_threadsafe
         with anyio.CancelScope() as scope:
 
-            def hear(_: int, __: FrameType | None) -> None:
-                nonlocal came
-                came = True
-                with suppress(RuntimeError):  # the loop has closed: the server is at its end
-                    wake(scope.cancel)
+            def hear(sent: int) -> None:
+                came.append(sent)
+                scope.cancel()
 
             for one in heard:
-                signal.signal(one, hear)
+                get_running_loop().add_signal_handler(one, hear, one)
             await serve()
 
     try:
@@ -194,7 +186,7 @@ def run_until_signalled(serve: Callable[[], Awaitable[None]]) -> None:
         if not came:
             raise first_of(exc) from None
     finally:
-        for one in () if came else heard:
+        for one in heard:
             signal.signal(one, before[one])
     if came:
         raise KeyboardInterrupt

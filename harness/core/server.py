@@ -93,35 +93,34 @@ class FairServer(uvicorn.Server):
             one.listen(BACKLOG)
 
     async def on_tick(self, counter: int) -> bool:
-        """Close the connections that have waited longest where there are too many."""
+        """Close connections whose request is late, and, of too many, those that waited longest."""
         found: Collection[Any] = self.server_state.connections
-        if (too_many := len(found) - self._most) > 0:
-            now = monotonic()
-            idle = [one for one in found if one.waits and now - one.since >= GRACE_S]
-            for one in sorted(idle, key=lambda one: one.since)[:too_many]:
-                one.transport.close()
+        now, too_many = monotonic(), max(len(found) - self._most, 0)
+        late = [one for one in found if one.begun and now - one.begun >= REQUEST_S]
+        idle = [one for one in found if one.waits and now - one.since >= GRACE_S]
+        for one in (*late, *sorted(idle, key=lambda one: one.since)[:too_many]):
+            one.transport.close()
         return await super().on_tick(counter)
 
 
 class GuardedProtocol(HttpToolsProtocol):
-    """A connection whose requests come whole in time, and that tells since when it waits.
+    """A connection that tells since when it waits.
 
     uvicorn has no deadline for a request, no bound on its head, and closes no silent connection.
     """
 
     since = 0.0
     """When it was opened, or was last answered."""
+    begun = 0.0
+    """Since when a request comes that is not whole; 0 where none does."""
     head = 0
     """Bytes of the request that comes, without its body."""
-    late: asyncio.TimerHandle | None = None
-    """Closes it unless the request that has begun comes whole in time."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Take a connection, whose first request has so much time."""
+        """Take a connection, whose first request is awaited."""
         super().connection_made(transport)
         transport.max_size = 16_384  # type: ignore[attr-defined]  # read in one turn
-        self.since = monotonic()
-        self.late = self.loop.call_later(REQUEST_S, transport.close)
+        self.since = self.begun = monotonic()
 
     def data_received(self, data: bytes) -> None:
         """Read what came; a request that begins has so much time and so many bytes."""
@@ -129,15 +128,7 @@ class GuardedProtocol(HttpToolsProtocol):
         super().data_received(data)
         if self.head > HEAD_BYTES and not self.transport.is_closing():
             self.send_400_response("The head of the request is too long.")
-        if not self.waits:
-            self._settle()
-        elif self.late is None:
-            self.late = self.loop.call_later(REQUEST_S, self.transport.close)
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """Stop the timer."""
-        self._settle()
-        super().connection_lost(exc)
+        self.begun = (self.begun or monotonic()) if self.waits else 0.0
 
     def on_headers_complete(self) -> None:
         """Begin to answer, unless too much waits."""
@@ -164,11 +155,6 @@ class GuardedProtocol(HttpToolsProtocol):
     def waits(self) -> bool:
         """Check whether no whole request is left to be answered."""
         return self.cycle is None or self.cycle.response_complete or self.cycle.more_body
-
-    def _settle(self) -> None:
-        if self.late is not None:
-            self.late.cancel()
-            self.late = None
 
 
 def refuse_streams(request: HTTPConnection) -> ASGIApp | bool:

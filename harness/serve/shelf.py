@@ -196,7 +196,6 @@ class Progress(NamedTuple):
     """One pool, and how far it is judged."""
 
     key: str
-    path: Path
     judged: int
     of: int
     problem: str
@@ -209,11 +208,10 @@ def entries(shelf: Shelf, now: datetime) -> tuple[PageFolder, ...]:
     A verdict is read from ``decision.json`` beside ``index.html`` and compared with its own
     findings. A verdict that does not fit them is not shown.
     """
-    pages = [*PAGES]
+    order = {name: at for at, name in enumerate(PAGES)}
 
     def place(sheet: Sheet) -> tuple[str, int, str]:
-        at = pages.index(sheet.name) if sheet.name in PAGES else len(pages)
-        return sheet.folder, at, sheet.name
+        return sheet.folder, order.get(sheet.name, len(order)), sheet.name
 
     by_folder = groupby(sorted(shelf.sheets.values(), key=place), key=lambda one: one.folder)
     found = [(key, tuple(group)) for key, group in by_folder]
@@ -223,7 +221,13 @@ def entries(shelf: Shelf, now: datetime) -> tuple[PageFolder, ...]:
 
 def progress(shelf: Shelf) -> tuple[Progress, ...]:
     """List the pools, those with open pairs first."""
-    found = [_progress(sheet) for sheet in shelf.pools.values()]
+    found = []
+    for sheet in shelf.pools.values():
+        try:
+            pool = judgements.read_pool(sheet.path)
+            found.append(Progress(sheet.key, len(pool.judgements), len(pool.pairs), ""))
+        except HarnessError as exc:
+            found.append(Progress(sheet.key, 0, 0, str(exc)))
     return tuple(sorted(found, key=lambda one: (not one.problem and one.judged == one.of, one.key)))
 
 
@@ -277,11 +281,3 @@ def _json(path: Path) -> Any:  # noqa: ANN401  whatever a file holds
         return json_file(path)
     except (OSError, ValueError, RecursionError) as exc:
         raise BadFile(path, "cannot be read as JSON", "Run: harness report") from exc
-
-
-def _progress(sheet: Sheet) -> Progress:
-    try:
-        found = judgements.read_pool(sheet.path)
-    except HarnessError as exc:
-        return Progress(sheet.key, sheet.path, 0, 0, str(exc))
-    return Progress(sheet.key, sheet.path, len(found.judgements), len(found.pairs), "")

@@ -125,15 +125,15 @@ def receive(
     Example: harness shadow receive --control http://127.0.0.1:9200 --candidate
     http://127.0.0.1:9201 --reading examples/shadow/http.toml --out out/shadow --port 9400
     """
+    from harness.shadow.http import http_reading, of_arm
     from harness.shadow.receiver import ReceiverLimits, shadow_receive
-    from harness.shadow.settings import http_reading
 
-    how = http_reading(reading)
     log = log_of(to, shadow_settings, reading, candidate_reading)
     counts, dropped = shadow_receive(
         control,
         candidate,
-        readings=(how, http_reading(candidate_reading) if candidate_reading else how),
+        reading=http_reading(reading),
+        candidate_reading=of_arm(candidate_reading) if candidate_reading else None,
         address=(host, port),
         asking=ReceiverLimits(per_second, workers, repeat, client_header, log.settings.sampling),
         log=log,
@@ -229,8 +229,7 @@ def run(
     from harness.corpus import beir
     from harness.corpus.prepared import Prepared
     from harness.shadow import stage
-    from harness.shadow.http import recorded
-    from harness.shadow.settings import http_reading
+    from harness.shadow.http import http_reading, recorded
 
     project = Project.here()
     layout = project.layout(dataset)

@@ -259,7 +259,7 @@ class Recorder(Thread):
             error = "could not be written down"
             bare = ServedQuery(served.text, 1, {}, None, error, served.elapsed_ns, "")
             skipped = pair.unanswered(Status.NOT_ASKED, why)
-            kept = attempt._replace(served=bare, candidate=skipped, after="", shed="")
+            kept = replace(attempt, served=bare, candidate=skipped, after="", shed="")
             found = self._as_records([kept], None)
             found.degradations.append(trouble(ProblemKind.FAULT, why, attempt))
             return found
@@ -362,7 +362,7 @@ class LiveComparison:
         if reason is None:
             self._queue.put(attempt)
         else:
-            self._recorder.put(attempt._replace(after=served.generation, shed=reason))
+            self._recorder.put(replace(attempt, after=served.generation, shed=reason))
 
     def fault(self, exc: Exception) -> None:
         """Count a query that could not be taken; each is written down with its cause, soon."""
@@ -459,7 +459,6 @@ class Shadowed:
     def __init__(self, control: Searcher, comparison: LiveComparison) -> None:
         self._control, self._comparison = control, comparison
         self._takes_params = control if isinstance(control, TakesParams) else None
-        self._known = pair.Generation(control)
 
     @property
     def manifest(self) -> Manifest:
@@ -504,7 +503,7 @@ class Shadowed:
 
     def _generation(self) -> str:
         try:
-            return self._known()
+            return pair.generation_of(self._control)
         except Exception:  # noqa: BLE001  must not reach who is served
             return ""
 

@@ -7,8 +7,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from functools import lru_cache
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
-from urllib.parse import parse_qsl, urlencode, urlsplit
+from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
 
 import httpx
 
@@ -17,10 +18,10 @@ from harness.core.engine import Answer, Hit, Manifest
 from harness.core.errors import BadFile, BadPolicy, HarnessError
 from harness.core.files import scratch
 from harness.core.printable import many
-from harness.core.reading import MAX_FILE_BYTES, Malformed, naming, opened, raw_lines, whole
+from harness.core.reading import MAX_FILE_BYTES, naming, opened, raw_lines, text_of, whole
 from harness.core.records import Query, Scalar
 from harness.shadow.pair import SECRET
-from harness.shadow.server import (
+from harness.shadow.settings import (
     AnswerTable,
     Backend,
     ReadLimits,
@@ -28,6 +29,7 @@ from harness.shadow.server import (
     TrafficReading,
     Unreadable,
     known,
+    read_reading,
     unit,
 )
 from harness_engines import registry
@@ -51,8 +53,9 @@ class NothingToCompare(Exception):
 class HttpRequester(Backend):
     """Sends the requests that ``params`` hold: ``method``, ``target``, ``type`` and ``body``.
 
-    ``headers`` are of every request, and may hold secrets. With ``translates`` a request is made
-    anew of its text and k, for a server with another API.
+    Params whose name begins with ``secret:`` are headers, as ``headers`` are of every request; both
+    may hold secrets. With ``translates``, which takes the file of an engine over HTTP, a request
+    is made anew of its text and k, for a server with another API.
     """
 
     def __init__(
@@ -70,20 +73,15 @@ class HttpRequester(Backend):
         self._headers |= headers
 
     def search_with(self, text: str, k: int, params: Mapping[str, Scalar]) -> Answer:
-        """Send a request; params whose name begins with ``secret:`` are headers of it."""
-        secret = {
-            name.removeprefix(SECRET): str(value)
-            for name, value in params.items()
-            if name.startswith(SECRET)
-        }
-        sent = self.reading.translated(text, k) if self._translates else params
-        return self.ask(k, sent, secret)[0]
+        """Send a request."""
+        if self._translates and isinstance(self.reading, ArmReading):
+            params = {**params, **self.reading.translated(text, k)}
+        return self.ask(k, params)[0]
 
-    def ask(
-        self, k: int, params: Mapping[str, Scalar], secret: Mapping[str, str]
-    ) -> tuple[Answer, str]:
-        """Send a request with secret headers; return the answer with its index's generation."""
-        headers = {**self._headers, **secret}
+    def ask(self, k: int, params: Mapping[str, Scalar]) -> tuple[Answer, str]:
+        """Send a request; return the answer with the generation of the index that gave it."""
+        secret = {name: str(value) for name, value in params.items() if name.startswith(SECRET)}
+        headers = self._headers | {name.removeprefix(SECRET): of for name, of in secret.items()}
         if params["type"]:
             headers["content-type"] = str(params["type"])
         target = str(params["target"]).encode("ascii")
@@ -91,18 +89,18 @@ class HttpRequester(Backend):
         body = str(params["body"]).encode() or None
         # made by hand, as the client would add its own headers, and cookies of other answers
         sent = httpx.Request(str(params["method"]), url, headers=headers, content=body)
+        most, found = self.reading.bounds.answer_bytes, bytearray()
         with closing(self._client.send(sent, stream=True)) as got:
             if got.status_code in REDIRECTS:
                 raise NothingToCompare(f"HTTP {got.status_code}")
             if got.status_code != OK:
                 raise Unreadable(f"HTTP {got.status_code}")
-            most, found = self.reading.bounds.answer_bytes, bytearray()
             for part in got.iter_raw():
                 found += part
                 if len(found) > most:
                     raise Unreadable(f"an answer of more than {most} bytes")
-            encoding = got.headers.get("content-encoding", "")
-            return self.read(read_json(unpacked(bytes(found), encoding, most)), k)
+        encoding = got.headers.get("content-encoding", "")
+        return self.read(read_json(unpacked(bytes(found), encoding, most)), k)
 
 
 @contextmanager
@@ -126,14 +124,35 @@ def check_address(server: str) -> None:
         raise HarnessError(f"{shown} is not an address of a server, as http://127.0.0.1:9200")
 
 
-def request_parts(target: str, media_type: str, body: bytes) -> Mapping[str, Any]:
-    """Return the parameters of an address and of a body, where the pointers of a file lead."""
-    found: dict[str, Any] = {"query": _parameters(target.partition("?")[2])}
-    if body and media_type.partition(";")[0].strip().lower() == FORM_TYPE:
-        found["body"] = _parameters(body.decode("latin-1"))
-    elif body:
-        found["body"] = read_json(body)
-    return found
+class MirroredRequest(NamedTuple):
+    """A copy of a request, as it came or was recorded."""
+
+    method: str
+    target: str
+    """Path and query, in ASCII."""
+    headers: Mapping[str, str] = MappingProxyType({})
+    """By names in small letters."""
+    body: bytes = b""
+
+    @property
+    def name(self) -> str:
+        """Method and path, as a file names the requests that are compared."""
+        return f"{self.method} {unquote(self.target.partition('?')[0])}"
+
+    def read(self, reading: TrafficReading) -> tuple[str, int, Mapping[str, Scalar]]:
+        """Read the query's text, its number of hits, and the params that send it again."""
+        media_type, encoding = (
+            self.headers.get(f"content-{name}", "") for name in ("type", "encoding")
+        )
+        body = unpacked(self.body, encoding, reading.bounds.request_bytes)
+        parts: dict[str, Any] = {"query": _parameters(self.target.partition("?")[2])}
+        if body and media_type.partition(";")[0].strip().lower() == FORM_TYPE:
+            parts["body"] = _parameters(body.decode("latin-1"))
+        elif body:
+            parts["body"] = read_json(body)
+        text, k = reading.asked(parts)
+        same = {"method": self.method, "target": self.target, "type": media_type}
+        return text, k, {**same, "body": body.decode()}
 
 
 def _parameters(text: str) -> dict[str, str]:
@@ -145,23 +164,21 @@ def _parameters(text: str) -> dict[str, str]:
 
 def unpacked(body: bytes, encoding: str, most: int) -> bytes:
     """Undo a content encoding."""
-    name = encoding.strip().lower()
-    if name in {"", "identity"}:
-        found, whole = body, True
-    elif name in {"gzip", "x-gzip", "deflate"}:
+    name, whole = encoding.strip().lower(), True
+    if name in {"gzip", "x-gzip", "deflate"}:
         try:
             unpacker = zlib.decompressobj(EITHER)
-            found = unpacker.decompress(body, most + 1)
+            body = unpacker.decompress(body, most + 1)
             whole = unpacker.eof
         except zlib.error as exc:
             raise Unreadable(f"broken {name}: {exc}") from exc
-    else:
+    elif name not in {"", "identity"}:
         raise Unreadable(f"a body in the encoding {encoding}")
-    if len(found) > most:
+    if len(body) > most:
         raise Unreadable(f"a body of more than {most} bytes")
     if not whole:
         raise Unreadable(f"{name} without an end")
-    return found
+    return body
 
 
 def read_json(text: bytes) -> Any:  # noqa: ANN401  any JSON
@@ -182,40 +199,28 @@ REQUEST = b"1 "
 """Begins the first line of a message of GoReplay that is a request."""
 
 
-class RecordedRequest(NamedTuple):
-    """A request of a recording."""
-
-    method: str
-    target: str
-    media_type: str = ""
-    body: bytes = b""
-    encoding: str = ""
-
-
 def recorded(path: Path, reading: TrafficReading) -> Iterator[Query]:
     """Yield the queries of a recording, in its order; other requests are passed over."""
-    requests = compared = 0
+    requests, named = 0, reading.request.compared
+    compared = False
     with naming(path):
-        for one in _requests(path):
-            requests += 1
-            if f"{one.method} {urlsplit(one.target).path}" not in reading.request.compared:
-                continue
-            compared += 1
-            try:
-                body = unpacked(one.body, one.encoding, reading.bounds.request_bytes)
-                text, _ = reading.asked(request_parts(one.target, one.media_type, body))
-            except Unreadable as exc:
-                problem = f"request {requests} is not as the file of the reading says: {exc}"
-                raise BadFile(path, problem, "Correct request.text or request.k there") from exc
-            yield Query(str(requests), text)
+        for requests, one in enumerate(_requests(path), start=1):
+            if one.name in named:
+                compared = True
+                try:
+                    text, *_ = one.read(reading)
+                except (Unreadable, UnicodeDecodeError) as exc:
+                    problem = f"request {requests} is not as the file of the reading says: {exc}"
+                    hint = "Correct request.text or request.k there"
+                    raise BadFile(path, problem, hint) from exc
+                yield Query(str(requests), text)
     if not compared:
-        asked_of = ", ".join(reading.request.compared)
-        problem = f"none of its {many(requests, 'request')} is one of {asked_of}"
+        problem = f"none of its {many(requests, 'request')} is one of {', '.join(named)}"
         hint = "Name them in request.compared, or give an access log, a HAR file, or a .gor file"
         raise BadFile(path, problem, hint)
 
 
-def _requests(path: Path) -> Iterator[RecordedRequest]:
+def _requests(path: Path) -> Iterator[MirroredRequest]:
     with opened(path) as file:
         start = file.read(64).lstrip()
     if start.startswith(b"{"):
@@ -226,33 +231,31 @@ def _requests(path: Path) -> Iterator[RecordedRequest]:
         for _, line in raw_lines(path):
             if found := LOGGED.search(line):
                 method, target = (part.decode("ascii") for part in found.groups())
-                yield RecordedRequest(method, target)
+                yield MirroredRequest(method, target)
 
 
-def _of_har(path: Path) -> Iterator[RecordedRequest]:
+def _of_har(path: Path) -> Iterator[MirroredRequest]:
     try:
         for entry in formats.json_of(whole(path, most=MAX_FILE_BYTES).decode())["log"]["entries"]:
             request = entry["request"]
             url, sent = urlsplit(request["url"]), request.get("postData", {})
-            target = f"{url.path or '/'}?{url.query}"
+            headers = {"content-type": str(sent.get("mimeType", ""))}
             body = str(sent.get("text", "")).encode()
-            kind = str(sent.get("mimeType", ""))
-            yield RecordedRequest(str(request["method"]), target, kind, body)
-    except (ValueError, KeyError, TypeError, AttributeError, Malformed) as exc:
+            target = f"{url.path or '/'}?{url.query}"
+            yield MirroredRequest(str(request["method"]), target, headers, body)
+    except (ValueError, KeyError, TypeError, AttributeError) as exc:
         raise BadFile(path, f"is not a HAR file ({exc!r})", "Record it anew") from exc
 
 
-def _of_goreplay(raw: bytes) -> Iterator[RecordedRequest]:
+def _of_goreplay(raw: bytes) -> Iterator[MirroredRequest]:
     for message in raw.split(BETWEEN):
-        if not message.startswith(REQUEST):
-            continue
-        head, _, body = message.partition(b"\n")[2].partition(b"\r\n\r\n")
-        first, *lines = head.decode("latin-1").split("\r\n")
-        pairs = (line.partition(":") for line in lines)
-        headers = {name.strip().lower(): value.strip() for name, _, value in pairs}
-        kind, encoding = headers.get("content-type", ""), headers.get("content-encoding", "")
-        method, _, rest = first.partition(" ")
-        yield RecordedRequest(method, rest.rpartition(" ")[0], kind, body, encoding)
+        if message.startswith(REQUEST):
+            head, _, body = message.partition(b"\n")[2].partition(b"\r\n\r\n")
+            first, *lines = head.decode("latin-1").split("\r\n")
+            pairs = (line.partition(":") for line in lines)
+            headers = {name.strip().lower(): value.strip() for name, _, value in pairs}
+            method, _, rest = first.partition(" ")
+            yield MirroredRequest(method, rest.rpartition(" ")[0], headers, body)
 
 
 K_ABSENT = 10
@@ -265,7 +268,7 @@ class ArmReading(TrafficReading):
 
     settings: HttpSettings
 
-    def answer_of(self, answer: Any, manifest: Manifest, k: int) -> Answer:  # noqa: ANN401  any JSON
+    def answer_of(self, answer: Any, manifest: Manifest, k: int) -> tuple[Answer, int | str]:  # noqa: ANN401  any JSON
         try:
             found = self._mapping.read(answer, k)
         except NoAnswer as exc:
@@ -276,34 +279,41 @@ class ArmReading(TrafficReading):
             else Hit(hit.doc_id, unit(hit.score), hit.score)
             for at, hit in enumerate(found.hits, start=1)
         )
-        return Answer(hits, manifest.fingerprint)
-
-    def generation_of(self, answer: Any) -> int | str:  # noqa: ANN401  any JSON
-        if not self.settings.generation:
-            return ""
-        try:
-            found = self._mapping.value("generation", answer)
-        except NoAnswer as exc:
-            raise Unreadable(str(exc)) from None
-        return known(found)
+        generation = known(found.generation) if self.settings.generation else ""
+        return Answer(hits, manifest.fingerprint), generation
 
     def headers(self) -> Mapping[str, str]:
         return filled(self.settings.headers).values
 
     def translated(self, text: str, k: int) -> Mapping[str, Scalar]:
+        """Return the params of the arm's own request for a query."""
         request, url = self._mapping.request(text, k), urlsplit(self.settings.url)
         query = "&".join(filter(None, (url.query, urlencode(request.query or {}))))
         body = "" if request.body is None else json.dumps(request.body)
         return {
             "method": request.method,
             "target": f"{url.path or '/'}?{query}" if query else url.path or "/",
-            "type": "application/json" if body else "",
+            "type": ANSWER_TYPE if body else "",
             "body": body,
         }
 
     @property
     def _mapping(self) -> HttpMapping:
         return _compiled(self.settings.model_dump_json())
+
+
+@lru_cache(maxsize=4)
+def _compiled(settings: str) -> HttpMapping:
+    return HttpMapping(HttpSettings.model_validate_json(settings))
+
+
+def http_reading(path: Path) -> TrafficReading:
+    """Read where queries and answers of an HTTP server are, from settings or an arm's file."""
+    try:
+        is_arm = "stack" in formats.toml_of(text_of(path, most=formats.MAX_SETTINGS_BYTES))
+    except (OSError, ValueError):
+        is_arm = False  # which the reader of settings explains
+    return of_arm(path) if is_arm else read_reading(path)
 
 
 def of_arm(path: Path) -> ArmReading:
@@ -348,8 +358,3 @@ def _places(tree: object, at: str) -> Iterator[tuple[str, str]]:
             yield from _places(value, f"{at}/{place}")
     elif isinstance(tree, str) and (match := PLACE.fullmatch(tree)):
         yield match[1], at
-
-
-@lru_cache(maxsize=4)
-def _compiled(settings: str) -> HttpMapping:
-    return HttpMapping(HttpSettings.model_validate_json(settings))

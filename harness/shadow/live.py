@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Iterator
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,6 +41,17 @@ MIN_PERIODS = 2
 SECONDS = {"day": A_DAY_S, "week": 7 * A_DAY_S}
 
 
+class LiveValues(NamedTuple):
+    """What a gate averages."""
+
+    values: Floats
+    """In [0, 1] and by time, shape (pairs,)."""
+    at_ns: Ints
+    """Time of each in nanoseconds, shape (pairs,)."""
+    said: str
+    """What they are, with notes for the reader."""
+
+
 class LiveSettings(GateSettings):
     """A gate on a mean over pairs of answers to live queries, by bets on blocks."""
 
@@ -63,16 +74,8 @@ class LiveSettings(GateSettings):
         return float(getattr(self, self.bounded_by))
 
     @abstractmethod
-    def values(self, traffic: Traffic) -> Floats:
-        """Return the values to average, in [0, 1] and by time, shape (pairs,)."""
-
-    @abstractmethod
-    def at_ns(self, traffic: Traffic) -> Ints:
-        """Return the time of each of ``values``, in nanoseconds, shape (pairs,)."""
-
-    @abstractmethod
-    def said(self, traffic: Traffic) -> str:
-        """Describe the values, with notes for the reader."""
+    def averaged(self, traffic: Traffic) -> LiveValues:
+        """Return the values to average."""
 
     def planned(self, confidence: float) -> Fewest:
         note = f"of {self.block_s:g} s, in {MIN_PERIODS} whole {self.period}s or more"
@@ -97,16 +100,9 @@ class RareSettings(LiveSettings):
     def befalls(self) -> str:
         """The event, as a verb phrase after "live queries"."""
 
-    @abstractmethod
-    def befell(self, traffic: Traffic) -> NDArray[np.bool_]:
-        """Describe which queries had the event, by time, shape (pairs,)."""
-
     @property
     def bound(self) -> str:
         return f"fewer than {self.max_share:.2%} of the live queries {self.befalls}"
-
-    def values(self, traffic: Traffic) -> Floats:
-        return self.befell(traffic).astype(np.float64)
 
 
 class FailuresSettings(RareSettings):
@@ -118,15 +114,10 @@ class FailuresSettings(RareSettings):
 
     befalls: ClassVar[str] = "go unanswered"
 
-    def befell(self, traffic: Traffic) -> NDArray[np.bool_]:
-        return traffic.failed
-
-    def at_ns(self, traffic: Traffic) -> Ints:
-        return traffic.failed_at
-
-    def said(self, traffic: Traffic) -> str:
+    def averaged(self, traffic: Traffic) -> LiveValues:
         ways = ", ".join(f"{count} {how}" for how, count in sorted(traffic.failures.items()))
-        return "share that the candidate did not answer" + (f" ({ways})" if ways else "")
+        said = "share that the candidate did not answer" + (f" ({ways})" if ways else "")
+        return LiveValues(traffic.failed.astype(np.float64), traffic.failed_at, said)
 
 
 class SlowSettings(RareSettings):
@@ -142,15 +133,10 @@ class SlowSettings(RareSettings):
     def befalls(self) -> str:
         return f"take more than {self.max_ratio:g} times the control's time"
 
-    def befell(self, traffic: Traffic) -> NDArray[np.bool_]:
-        slow: NDArray[np.bool_] = traffic.candidate_ns > self.max_ratio * traffic.control_ns
-        return slow
-
-    def at_ns(self, traffic: Traffic) -> Ints:
-        return traffic.timed_at
-
-    def said(self, traffic: Traffic) -> str:  # noqa: ARG002  every live gate is asked alike
-        return f"share beyond {self.max_ratio:g} times the control's time"
+    def averaged(self, traffic: Traffic) -> LiveValues:
+        slow = traffic.candidate_ns > self.max_ratio * traffic.control_ns
+        said = f"share beyond {self.max_ratio:g} times the control's time"
+        return LiveValues(slow.astype(np.float64), traffic.timed_at, said)
 
 
 class OverlapSettings(LiveSettings):
@@ -172,15 +158,13 @@ class OverlapSettings(LiveSettings):
     def unit(self) -> str:
         return f"Jaccard@{self.k}"
 
-    def values(self, traffic: Traffic) -> Floats:
-        return traffic.overlap.get(self.k, np.empty(0))
-
-    def at_ns(self, traffic: Traffic) -> Ints:
-        return traffic.overlap_at.get(self.k, np.empty(0, dtype=np.int64))
-
-    def said(self, traffic: Traffic) -> str:
+    def averaged(self, traffic: Traffic) -> LiveValues:
         others = ", ".join(str(k) for k in sorted(traffic.overlap) if k != self.k)
-        return f"mean {self.unit}" + (f" (the log also has k of {others})" if others else "")
+        return LiveValues(
+            traffic.overlap.get(self.k, np.empty(0)),
+            traffic.overlap_at.get(self.k, np.empty(0, dtype=np.int64)),
+            f"mean {self.unit}" + (f" (the log also has k of {others})" if others else ""),
+        )
 
 
 def doubts(
@@ -223,7 +207,7 @@ def doubts(
             f" {settings.period}"
         )
         yield why, "longer blocks, or weeks as the period, chosen before the next log begins"
-    values, at_ns = settings.values(traffic), settings.at_ns(traffic)
+    values, at_ns, _ = settings.averaged(traffic)
     since = int(at_ns[-1]) - round(SECONDS[settings.period] * NS_PER_S)
     mean = float(values[at_ns > since].mean())
     if not settings.allow(mean):
@@ -243,13 +227,13 @@ def judge(gate: str, settings: LiveSettings, evidence: Evidence, rules: Rules) -
     (k (k + 1)) of the error rate. So a long good past does not hide a candidate that breaks.
     """
     traffic, period = evidence.of(Traffic), settings.period
-    values, at_ns = settings.values(traffic), settings.at_ns(traffic)
+    values, at_ns, said = settings.averaged(traffic)
     cut = blocks(values, at_ns, block_s=settings.block_s, period_s=SECONDS[period])
     pairs, most = int(traffic.asked.sum()), int(traffic.asked.max(initial=0))
     beside = f"; {counted(len(traffic.asked), 'different query')}"
     beside += f", the most asked {most / max(pairs, 1):.1%} of all"
     beside += "".join(f"; {n} {why}" for why, n in sorted(traffic.passed_over.items()) if n)
-    said, whole = settings.said(traffic), many(cut.periods, f"whole {period}")
+    whole = many(cut.periods, f"whole {period}")
     if cut.periods < MIN_PERIODS:
         return settings.undecided(
             gate,
@@ -277,11 +261,20 @@ def judge(gate: str, settings: LiveSettings, evidence: Evidence, rules: Rules) -
         for why, remedy in doubts(found, cut, traffic, settings, rules):
             said = f"{reason}; {why}"
             return settings.undecided(gate, Cause.SAMPLE, said, remedy, estimate=found)
-    remedy = _more(cut, settings, rules) if verdict is Verdict.INCONCLUSIVE else ""
+    remedy = ""
+    if verdict is Verdict.INCONCLUSIVE:
+        needed = cut.periods_needed(settings.limit, rules.confidence)
+        remedy = (
+            "the mean is close to the bound: more traffic will not help, change the candidate"
+            if needed is None
+            else f"about {many(max(1, needed - cut.periods), f'more {period}')} of traffic, if it"
+            " comes like this"
+        )
     return settings.finding(gate, verdict, reason, estimate=found, remedy=remedy)
 
 
 def _broken(cut: Blocks, settings: LiveSettings, rules: Rules) -> int | None:
+    """Return the first period, from 1, that alone lies wholly beyond the limit."""
     for at in range(1, cut.periods + 1):
         own = cut.of(at - 1)
         confidence = 1 - (1 - rules.confidence) / (at * (at + 1))
@@ -289,11 +282,3 @@ def _broken(cut: Blocks, settings: LiveSettings, rules: Rules) -> int | None:
         if len(own.sums) and own.surely(settings.limit, above=wrong_side, confidence=confidence):
             return at
     return None
-
-
-def _more(cut: Blocks, settings: LiveSettings, rules: Rules) -> str:
-    needed = cut.periods_needed(settings.limit, rules.confidence)
-    if needed is None:
-        return "the mean is close to the bound: more traffic will not help, change the candidate"
-    more = max(1, needed - cut.periods)
-    return f"about {many(more, f'more {settings.period}')} of traffic, if it comes like this"

@@ -11,7 +11,7 @@ from harness.core.engine import Answer, Searcher
 from harness.pipeline.mail import engine_of, opened
 from harness.shadow.comparison import LiveComparison, ShadowLog
 from harness.shadow.log import Between
-from harness.shadow.pair import Generation, ServedQuery
+from harness.shadow.pair import ServedQuery, generation_of
 from harness_engines import registry as arms
 from harness_engines.stacks.agent_mail.arm import MailSearcher, params_of
 from harness_engines.stacks.agent_mail.contract import SearchMode, SearchQuery, SearchResponse
@@ -23,7 +23,7 @@ from harness_engines.stacks.agent_mail.service import Observer
 
 def observer(control: MailSearcher, comparison: LiveComparison) -> Observer:
     """Return what offers each answer of the service to a comparison, its messages as documents."""
-    now = Generation(control)
+    now = partial(generation_of, control)
 
     def served(query: SearchQuery, search_response: SearchResponse, elapsed_ns: int) -> None:
         diagnostics = diagnose(search_response)

@@ -2,21 +2,18 @@
 
 import json
 import shlex
-import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from time import perf_counter_ns
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 from urllib.parse import parse_qs, urlencode, urlsplit
 
 import anyio
 import httpx
 from anyio.abc import TaskGroup, TaskStatus
-from mcp import Client, MCPError, StdioServerParameters
-from mcp.client.stdio import stdio_client
+from mcp import Client, MCPError
 from mcp.server import Server
 from mcp.server.context import ServerRequestContext
 from mcp.types import (
@@ -40,8 +37,8 @@ from harness.core.server import CONNECTIONS, Admission, bound, refuse_streams, s
 from harness.shadow.comparison import LiveComparison, ShadowLog
 from harness.shadow.log import Between
 from harness.shadow.pair import ServedQuery, told
-from harness.shadow.server import Backend, TrafficReading, Unreadable
-from harness_engines.stacks.remote import McpConnection, connected
+from harness.shadow.settings import Backend, TrafficReading
+from harness_engines.stacks.remote import McpConnection, client_of, connected, structured
 
 PAUSE_S = 0.05, 2.0
 """First and longest pause before it is tried again; each is twice the one before."""
@@ -55,8 +52,7 @@ class McpControl:
     def __init__(self, opens: Callable[[], Client], patience_s: float) -> None:
         self._opens, self._patience_s = opens, patience_s
         self._client: Client | None = None
-        self._changed = anyio.Event()
-        self._broken = anyio.Event()
+        self._up, self._held = anyio.Event(), anyio.CancelScope()
         self.server_info: Implementation | None = None
         self.instructions: str | None = None
         self.connections = 0
@@ -70,23 +66,27 @@ class McpControl:
                 async with self._opens() as client:
                     self.server_info, self.instructions = client.server_info, client.instructions
                     self.connections += 1
-                    self._broken = anyio.Event()
-                    self._is(client)
                     if self.connections == 1:
                         task_status.started()
                     pause = PAUSE_S[0]
-                    await self._broken.wait()
+                    with anyio.CancelScope() as self._held:
+                        self._client = client
+                        self._up.set()
+                        await anyio.sleep_forever()
             except Exception:
                 if not self.connections:
                     raise
             finally:
-                self._is(None)
+                self._drop(self._client)
             await anyio.sleep(pause)
             pause = min(2 * pause, PAUSE_S[1])
 
     async def send(self, request: Any, kind: type[Found]) -> Found:  # noqa: ANN401  any of MCP's
         """Send one request and give its answer."""
-        client = await self._connected()
+        with anyio.move_on_after(self._patience_s):
+            await self._up.wait()
+        if (client := self._client) is None:
+            raise MCPError(CONNECTION_CLOSED, "the server cannot be reached")
         try:
             return await client.session.send_request(request, kind)  # type: ignore[type-var]
         except MCPError as exc:
@@ -97,23 +97,10 @@ class McpControl:
             self._drop(client)
             raise MCPError(CONNECTION_CLOSED, f"the connection broke: {exc!r}") from exc
 
-    async def _connected(self) -> Client:
-        with suppress(TimeoutError), anyio.fail_after(self._patience_s):
-            while self._client is None:
-                await self._changed.wait()
-        if self._client is None:
-            raise MCPError(CONNECTION_CLOSED, "the server cannot be reached")
-        return self._client
-
-    def _drop(self, client: Client) -> None:
-        if self._client is client:
-            self._is(None)
-            self._broken.set()
-
-    def _is(self, client: Client | None) -> None:
-        self._client = client
-        self._changed.set()
-        self._changed = anyio.Event()
+    def _drop(self, client: Client | None) -> None:
+        if client is not None and self._client is client:
+            self._client, self._up = None, anyio.Event()
+            self._held.cancel()
 
 
 KIND, PATH = "mcp", "/mcp"
@@ -177,7 +164,7 @@ class McpProxy:
         answer, generation = None, self.backend.now()
         try:
             if shown is not None:
-                answer, generation = self.backend.read(structured(shown), k)
+                answer, generation = self.backend.read(structured(shown, call.name), k)
         except Exception as exc:  # noqa: BLE001  an answer that cannot be read is one that failed
             error = told(exc)
         error = error or ("" if shown else "it ended without an answer")
@@ -198,46 +185,7 @@ class McpProxy:
         )
 
 
-async def serve(
-    control: McpControl,
-    reading: TrafficReading,
-    comparison: LiveComparison,
-    http: tuple[str, int] | None,
-    ready: Callable[[str], object],
-) -> None:
-    """Serve over the pipes of this process until they end, or over HTTP until interrupted."""
-    async with anyio.create_task_group() as later:
-        app = McpProxy(control, reading, comparison, later).app()
-        if http is None:
-            async with pipes(PASSED_ON_BYTES) as (reads, writes):
-                await app.run(reads, writes, app.create_initialization_options())
-            return
-        host, port = http
-        over_http = app.streamable_http_app(
-            streamable_http_path=PATH,
-            json_response=True,
-            stateless_http=True,
-            max_request_body_size=reading.bounds.request_bytes,
-            host=host,
-        )
-        with bound(host, port) as (opened, url):
-            ready(f"{url}{PATH}")
-            admission = Admission(over_http, None, refuse_streams, at_once=CALLS)
-            await server(admission, CONNECTIONS).serve(sockets=[opened])
-
-
-def structured(answer: CallToolResult) -> dict[str, Any]:
-    """Return the structured content of an answer."""
-    if answer.is_error:
-        said = "; ".join(getattr(part, "text", part.type) for part in answer.content)
-        raise Unreadable(f"the tool failed: {said}")
-    if not isinstance(answer.structured_content, dict):
-        raise Unreadable("structured content is missing")
-    return answer.structured_content
-
-
-@dataclass(frozen=True, slots=True)
-class McpServer:
+class McpServer(NamedTuple):
     """Where a server is: an address, or a program to start."""
 
     command: tuple[str, ...]
@@ -311,31 +259,46 @@ def shadow_mcp(
     *,
     ready: Callable[[str], object],
 ) -> None:
-    """Serve as the control does, over pipes or over HTTP, with the candidate as its shadow."""
+    """Serve as the control does, with the candidate as its shadow.
+
+    Over the pipes of this process until they end, or over HTTP until interrupted.
+    """
+    timeout_s = reading.bounds.timeout_s
     opens = partial(mcp_candidate, candidate, reading)
-    between = Between(control.host, candidate.host)
-    with log.compared(opens, between=between) as comparison:
 
-        async def run() -> None:
-            timeout_s = reading.bounds.timeout_s
-            behind = McpControl(partial(_control, control, timeout_s), timeout_s)
-            async with anyio.create_task_group() as group:
-                try:
-                    await group.start(behind.run)
-                except Exception as exc:
-                    first = first_of(exc)
-                    said = f"{type(first).__name__}: {first}"
-                    hint = "Start it, or correct its address"
-                    raise IndexNotReady(f"the control: {said}. {hint}") from exc
-                await serve(behind, reading, comparison, http, ready)
-                group.cancel_scope.cancel()
+    async def run() -> None:
+        behind = McpControl(partial(client_of, *control, timeout_s), timeout_s)
+        async with anyio.create_task_group() as group:
+            try:
+                await group.start(behind.run)
+            except Exception as exc:
+                first = first_of(exc)
+                said = f"the control: {type(first).__name__}: {first}"
+                raise IndexNotReady(f"{said}. Start it, or correct its address") from exc
+            async with anyio.create_task_group() as later:
+                app = McpProxy(behind, reading, comparison, later).app()
+                if http is None:
+                    async with pipes(PASSED_ON_BYTES) as (reads, writes):
+                        await app.run(reads, writes, app.create_initialization_options())
+                else:
+                    await _serve_http(app, *http, reading.bounds.request_bytes, ready)
+            group.cancel_scope.cancel()
 
+    with log.compared(opens, between=Between(control.host, candidate.host)) as comparison:
         run_until_signalled(run)
 
 
-def _control(where: McpServer, timeout_s: float) -> Client:
-    log = sys.__stderr__ or sys.stderr
-    started = where.url or stdio_client(
-        StdioServerParameters(command=where.command[0], args=list(where.command[1:])), errlog=log
+async def _serve_http(
+    app: Server[Any], host: str, port: int, most: int, ready: Callable[[str], object]
+) -> None:
+    over_http = app.streamable_http_app(
+        streamable_http_path=PATH,
+        json_response=True,
+        stateless_http=True,
+        max_request_body_size=most,
+        host=host,
     )
-    return Client(started, read_timeout_seconds=timeout_s, cache=None)
+    with bound(host, port) as (opened, url):
+        ready(f"{url}{PATH}")
+        admission = Admission(over_http, None, refuse_streams, at_once=CALLS)
+        await server(admission, CONNECTIONS).serve(sockets=[opened])

@@ -2,7 +2,8 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
 from time import time_ns
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -38,8 +39,9 @@ DIGITS = 16
 ANSWER_DIGITS = 16
 LONGEST, SHORT = 2_000, 300
 """Characters of a note or an error that an answer keeps, and of a reason in an observation."""
+ARMS = "control", "candidate"
 SECRET = "secret:"  # noqa: S105  of a name
-"""Begins the names of params that are handed on, and never written down."""
+"""Begins the names of params that are headers, and never written down."""
 LARGEST = 1e300
 """Numbers of a query's params stay below it: a log's reader takes none that is larger."""
 Question = tuple[str, int, Mapping[str, Scalar]]
@@ -48,26 +50,21 @@ Slices = Callable[[str, Mapping[str, Scalar]], tuple[str, ...]]
 """Names the kinds that a query belongs to, from its text and params."""
 
 
-class Generation:
-    """The generation of one open searcher, as text: of its manifest, and of its own number.
+def generation_of(searcher: Searcher) -> str:
+    """Return the generation of an open searcher: of its manifest, and of its own number.
 
-    A searcher whose index may change while it is open has ``generation``: a value that is another
-    one after every change, readable on any thread. It is missing or empty where it never will be
-    known, and None where it is not known yet.
+    It is ``FINGERPRINT`` or ``FINGERPRINT:NUMBER``, or empty where it is not known yet. A searcher
+    whose index may change while it is open has ``generation``: a value that is another one after
+    every change, readable on any thread. It is missing or empty where it never will be known, and
+    None where it is not known yet.
     """
+    return stated(digits_of(searcher.manifest), getattr(searcher, "generation", ""))
 
-    def __init__(self, searcher: Searcher) -> None:
-        self._searcher = searcher
-        self._manifest: Manifest | None = None
-        self._digits = ""
 
-    def __call__(self) -> str:
-        """Read it now: ``FINGERPRINT`` or ``FINGERPRINT:NUMBER``; empty where not known yet."""
-        manifest = self._searcher.manifest
-        if manifest is not self._manifest:
-            self._digits = manifest.fingerprint[:DIGITS]
-            self._manifest = manifest
-        return stated(self._digits, getattr(self._searcher, "generation", ""))
+@lru_cache(maxsize=16)
+def digits_of(manifest: Manifest) -> str:
+    """Return what the generations of an index start with."""
+    return manifest.fingerprint[:DIGITS]
 
 
 def stated(digits: str, number: int | str | None) -> str:
@@ -94,13 +91,12 @@ class ServedQuery(NamedTuple):
     again: object = None
     """The control's answer to the same query once more; None where it was sent once."""
     secret: Mapping[str, str] = MappingProxyType({})
-    """Headers that the candidate gets with its params, and no log."""
+    """Params that the candidate gets too, and no log; their names begin with ``SECRET``."""
 
     @property
     def question(self) -> Question:
         """What the candidate is queried with."""
-        secret = {f"{SECRET}{name}": value for name, value in self.secret.items()}
-        return self.text, self.k, {**self.params, **secret} if secret else self.params
+        return self.text, self.k, {**self.params, **self.secret}
 
     def checked(self) -> "ServedQuery":
         """Return the same in values that a log can hold and that no caller changes."""
@@ -117,7 +113,8 @@ class ServedQuery(NamedTuple):
         return self._replace(k=min(k, DEEPEST), params=params)
 
 
-class Attempt(NamedTuple):
+@dataclass(frozen=True)
+class Attempt:
     """A served query that is to be compared, numbered; and its outcome, when that is known."""
 
     number: int
@@ -132,6 +129,30 @@ class Attempt(NamedTuple):
     after: str = ""
     """Generation of the control's index after the candidate's answer."""
     shed: str = ""
+
+    @cached_property
+    def sides(self) -> Mapping[str, LoggedAnswer]:
+        """What each arm did."""
+        candidate = self.candidate or unanswered(Status.NOT_ASKED, "")
+        return {"control": of_control(self.served, self.after), "candidate": candidate}
+
+    @cached_property
+    def stale(self) -> str:
+        """What moved during the pair; empty where nothing did."""
+        return "; ".join(
+            f"the index of the {arm} moved from {side.before or 'unknown'}"
+            f" to {side.after or 'unknown'}"
+            for arm, side in self.sides.items()
+            if side.before != side.after or (side.status is Status.ANSWERED and not side.before)
+        )
+
+    def reason(self, outcome: Class) -> str:
+        """Return why the two were not compared; empty where they were."""
+        if outcome not in UNCOMPARED:
+            return ""
+        errors = "; ".join(f"{arm}: {side.error}" for arm, side in self.sides.items() if side.error)
+        own = {Class.SHED: self.shed, Class.STALE: self.stale}
+        return own.get(outcome, errors)[:SHORT]
 
 
 def clean(text: str) -> str:
@@ -160,15 +181,13 @@ def trouble(
     return Degradation(number, "", at, arm, kind, clean(cause), times)
 
 
-def asked(
-    searcher: Searcher, generation: Callable[[], str], question: Question, late_ns: int
-) -> LoggedAnswer:
+def asked(searcher: Searcher, question: Question, late_ns: int) -> LoggedAnswer:
     """Ask the candidate on its own clock; whatever it does is an answer to log."""
     text, k, params = question
     noted = Noted(searcher)
-    before = generation()
+    before = generation_of(searcher)
     seen = observe(noted, Query("", text, params=params), k, late_ns)
-    after = generation()
+    after = generation_of(searcher)
     row = seen.row
     shown = Answer(tuple(row.hits), row.served_by, noted.note)
     return _logged(row.status, shown, row.error, seen.elapsed_ns, (before or after, after))
@@ -213,26 +232,6 @@ class RecordBatch(NamedTuple):
     degradations: list[Degradation]
 
 
-class _Both(NamedTuple):
-    attempt: Attempt
-    control: LoggedAnswer
-    candidate: LoggedAnswer
-    stale: str
-    """What moved during the pair; empty where nothing did."""
-
-    @property
-    def sides(self) -> tuple[tuple[str, LoggedAnswer], ...]:
-        return ("control", self.control), ("candidate", self.candidate)
-
-    def reason(self, outcome: Class) -> str:
-        """Return why the two were not compared; empty where they were."""
-        if outcome not in UNCOMPARED:
-            return ""
-        errors = "; ".join(f"{arm}: {side.error}" for arm, side in self.sides if side.error)
-        own = {Class.SHED: self.attempt.shed, Class.STALE: self.stale}
-        return own.get(outcome, errors)[:SHORT]
-
-
 Verdict = tuple[Class, float | None, float | None]
 """Class, Jaccard and RBO; both None where the two were not compared."""
 
@@ -241,16 +240,21 @@ def judged(
     attempts: Sequence[Attempt], *, writer: str, persistence: float, slices: Slices | None
 ) -> RecordBatch:
     """Classify and measure each attempt at its own k; ``persistence`` is the p of RBO."""
-    by_k: dict[int, list[_Both]] = defaultdict(list)
+    by_k: dict[int, list[Attempt]] = defaultdict(list)
     for attempt in attempts:
-        by_k[attempt.served.k].append(_both(attempt))
+        by_k[attempt.served.k].append(attempt)
     found = RecordBatch([], [], [])
     for k, group in by_k.items():
+        verdicts = _verdicts(
+            [(one.sides["control"], one.sides["candidate"]) for one in group],
+            k,
+            persistence,
+            shed=[at for at, one in enumerate(group) if one.shed],
+            stale=[at for at, one in enumerate(group) if one.stale],
+        )
         again = _repeated(group, k, persistence)
-        verdicts = _verdicts(group, k, persistence)
-        for both, (outcome, shared, order) in zip(group, verdicts, strict=True):
-            attempt, served = both.attempt, both.attempt.served
-            text = clean(served.text)
+        for attempt, (outcome, shared, order) in zip(group, verdicts, strict=True):
+            served, text = attempt.served, clean(attempt.served.text)
             same: dict[str, Any] = {
                 "number": attempt.number,
                 "writer": writer,
@@ -263,9 +267,9 @@ def judged(
             observation = Observation(
                 **same,
                 query=query_key(text, served.params),
-                reason=both.reason(outcome),
-                control=_seen(both.control),
-                candidate=_seen(both.candidate),
+                reason=attempt.reason(outcome),
+                control=_seen(attempt.sides["control"]),
+                candidate=_seen(attempt.sides["candidate"]),
                 jaccard=shared,
                 rbo=order,
                 client=served.client,
@@ -273,54 +277,48 @@ def judged(
             )
             found.observations.append(observation)
             if outcome in DIVERGING:
-                same |= {"control": both.control, "candidate": both.candidate}
+                same |= attempt.sides
                 found.divergences.append(Divergence(**same, text=text, params=served.params))
-            found.degradations.extend(_degradations(both, outcome, writer))
+            found.degradations.extend(_degradations(attempt, outcome, writer))
     found.degradations.extend(_shed(attempts, writer))
     return found
 
 
-def _both(attempt: Attempt) -> _Both:
-    control = of_control(attempt.served, attempt.after)
-    candidate = attempt.candidate or unanswered(Status.NOT_ASKED, "")
-    moved = [
-        f"the index of the {arm} moved from {side.before or 'unknown'} to {side.after or 'unknown'}"
-        for arm, side in (("control", control), ("candidate", candidate))
-        if side.before != side.after or (side.status is Status.ANSWERED and not side.before)
-    ]
-    return _Both(attempt, control, candidate, "; ".join(moved))
-
-
-def _verdicts(group: Sequence[_Both], k: int, persistence: float) -> list[Verdict]:
-    ids = [str(both.attempt.number) for both in group]
-    control = Run.of("control", map(_row, ids, (both.control for both in group)))
-    candidate = Run.of("candidate", map(_row, ids, (both.candidate for both in group)))
+def _verdicts(
+    sides: Sequence[tuple[LoggedAnswer, LoggedAnswer]],
+    k: int,
+    persistence: float,
+    *,
+    shed: Sequence[int] = (),
+    stale: Sequence[int] = (),
+) -> list[Verdict]:
+    """Compare pairs of answers; ``shed`` and ``stale`` are places among them."""
+    rows = zip(*([_row(at, side) for side in both] for at, both in enumerate(sides)), strict=True)
+    control, candidate = (Run.of(arm, of) for arm, of in zip(ARMS, rows, strict=True))
     runs = RankPair.of(control, candidate)
-    shed = [query for query, both in zip(ids, group, strict=True) if both.attempt.shed]
-    stale = [query for query, both in zip(ids, group, strict=True) if both.stale]
-    classes = classify(control, candidate, runs, depth=k, shed=shed, stale=stale)
-    overlaps = _each(jaccard(runs, k))
-    orders = _each(rbo(runs, k, persistence))
-    return [
-        (outcome, None, None) if outcome in UNCOMPARED else (outcome, shared, order)
-        for outcome, shared, order in zip(classes, overlaps, orders, strict=True)
-    ]
+    classes = classify(
+        control, candidate, runs, depth=k, shed=[*map(str, shed)], stale=[*map(str, stale)]
+    )
+    found = zip(classes, _each(jaccard(runs, k)), _each(rbo(runs, k, persistence)), strict=True)
+    return [(one[0], None, None) if one[0] in UNCOMPARED else one for one in found]
 
 
-def _repeated(group: Sequence[_Both], k: int, persistence: float) -> dict[int, Class]:
+def _repeated(group: Sequence[Attempt], k: int, persistence: float) -> dict[int, Class]:
     """Classify the control against its own second answer, by the number of the attempt."""
-    twice = []
-    for both in group:
-        attempt, served = both.attempt, both.attempt.served
-        if served.again is not None:
-            second = of_control(served._replace(answer=served.again), attempt.after)
-            twice.append(_Both(attempt._replace(shed=""), both.control, second, stale=""))
-    found = _verdicts(twice, k, persistence) if twice else []
-    return {both.attempt.number: outcome for both, (outcome, *_) in zip(twice, found, strict=True)}
+    twice = {
+        one.number: (
+            one.sides["control"],
+            of_control(one.served._replace(answer=one.served.again), one.after),
+        )
+        for one in group
+        if one.served.again is not None
+    }
+    found = _verdicts([*twice.values()], k, persistence) if twice else []
+    return {number: outcome for number, (outcome, *_) in zip(twice, found, strict=True)}
 
 
-def _row(query_id: str, side: LoggedAnswer) -> Row:
-    return Row(query_id, side.status, side.hits, side.served_by, side.error)
+def _row(at: int, side: LoggedAnswer) -> Row:
+    return Row(str(at), side.status, side.hits, side.served_by, side.error)
 
 
 def _each(found: KernelResult) -> list[float | None]:
@@ -346,12 +344,12 @@ def _seen(side: LoggedAnswer) -> SideObservation | None:
     )
 
 
-def _degradations(both: _Both, outcome: Class, writer: str) -> Iterable[Degradation]:
-    attempt = both.attempt
-    here = Degradation(attempt.number, writer, attempt.at, "shadow", ProblemKind.STALE, both.stale)
+def _degradations(attempt: Attempt, outcome: Class, writer: str) -> Iterable[Degradation]:
+    why = attempt.stale
+    here = Degradation(attempt.number, writer, attempt.at, "shadow", ProblemKind.STALE, why)
     if outcome is Class.STALE:
         yield here
-    for arm, side in both.sides:
+    for arm, side in attempt.sides.items():
         if side.status is Status.ANSWERED and side.before[:DIGITS] != side.served_by[:DIGITS]:
             cause = f"answered by {side.served_by[:SHORT] or 'nobody'}; {side.note}"
             yield replace(here, arm=arm, kind=ProblemKind.FALLBACK, cause=cause)
@@ -359,8 +357,9 @@ def _degradations(both: _Both, outcome: Class, writer: str) -> Iterable[Degradat
 
 def _shed(attempts: Sequence[Attempt], writer: str) -> Iterable[Degradation]:
     """Return one degradation for each reason of the batch, at the first attempt of it."""
-    counts = Counter(attempt.shed for attempt in attempts if attempt.shed)
-    for reason, count in counts.items():
-        first = next(attempt for attempt in attempts if attempt.shed == reason)
+    shed = [one for one in attempts if one.shed]
+    first = {one.shed: one for one in reversed(shed)}
+    for reason, count in Counter(one.shed for one in shed).items():
         cause = f"{reason}: {count} of the {len(attempts)} attempts of a batch"
-        yield Degradation(first.number, writer, first.at, "shadow", ProblemKind.SHED, cause)
+        about = first[reason]
+        yield Degradation(about.number, writer, about.at, "shadow", ProblemKind.SHED, cause)

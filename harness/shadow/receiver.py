@@ -2,22 +2,20 @@
 
 from collections import Counter
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
 from itertools import count
-from queue import Full, Queue
-from threading import Lock, Thread
+from threading import BoundedSemaphore, Lock
 from time import monotonic, perf_counter_ns
 from typing import NamedTuple
-from urllib.parse import quote_from_bytes, unquote
+from urllib.parse import quote_from_bytes
 
 from starlette.requests import ClientDisconnect, Request
 from starlette.types import Receive, Scope, Send
 
 from harness.core.errors import EvidenceError
-from harness.core.records import Scalar
 from harness.core.server import CONNECTIONS, bound, server
-from harness.shadow import http
 from harness.shadow.comparison import (
     UNWRITABLE,
     ComparisonCounts,
@@ -25,10 +23,18 @@ from harness.shadow.comparison import (
     Sampler,
     ShadowLog,
 )
+from harness.shadow.http import (
+    SENT_BY_US,
+    ArmReading,
+    HttpRequester,
+    MirroredRequest,
+    NothingToCompare,
+    check_address,
+    http_searcher,
+)
 from harness.shadow.log import Between
-from harness.shadow.pair import ServedQuery, told
-from harness.shadow.server import TrafficReading
-from harness.shadow.settings import MILLION, Sampling
+from harness.shadow.pair import SECRET, ServedQuery, told
+from harness.shadow.settings import MILLION, Sampling, TrafficReading
 
 MOST_WAITING = 1_000
 """Requests that wait; each has a bound, so this bounds their memory too."""
@@ -37,21 +43,6 @@ FULL = "too many requests wait"
 TOO_FAST = "above the limit of requests a second"
 NOT_COMPARED, LOOPED, NOT_SAMPLED = "not a search", "sent by a comparison", "not sampled"
 PRINTABLE = "".join(map(chr, range(0x21, 0x7F)))
-
-
-class Mirrored(NamedTuple):
-    """A copy of a request, as it came."""
-
-    method: str
-    target: str
-    """Path and query, in ASCII."""
-    headers: Mapping[str, str]
-    body: bytes
-
-    @property
-    def name(self) -> str:
-        """Method and path, as a file names the requests that are compared."""
-        return f"{self.method} {unquote(self.target.partition('?')[0])}"
 
 
 class ReceiverLimits(NamedTuple):
@@ -73,7 +64,7 @@ class Receiver:
     def __init__(
         self,
         reading: TrafficReading,
-        control: http.HttpRequester,
+        control: HttpRequester,
         comparison: LiveComparison,
         asking: ReceiverLimits,
     ) -> None:
@@ -85,13 +76,11 @@ class Receiver:
         self._compared = frozenset(reading.request.compared)
         self._forwarded = frozenset(map(str.lower, reading.request.forwarded))
         self._pace = BurstPace(asking.per_second)
-        self._waiting: Queue[Mirrored | None] = Queue(MOST_WAITING)
+        self._room = BoundedSemaphore(MOST_WAITING)
         self._received, self._asked = count(1), count(1)
         self.dropped: Counter[str] = Counter()
         """Requests that nothing asked about, by reason; those of a search are in the log too."""
-        self._threads = [Thread(target=self._work, daemon=True) for _ in range(asking.workers)]
-        for thread in self._threads:
-            thread.start()
+        self._workers = ThreadPoolExecutor(asking.workers)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve as an ASGI application: 204 for every request, before any work."""
@@ -102,9 +91,9 @@ class Receiver:
         await send({"type": "http.response.body", "body": b""})
         self.take(request)
 
-    def take(self, request: Mirrored) -> None:
+    def take(self, request: MirroredRequest) -> None:
         """Take a request to ask about, or count why not."""
-        if http.SENT_BY_US in request.headers:
+        if SENT_BY_US in request.headers:
             self.dropped[LOOPED] += 1
         elif request.name not in self._compared:
             self.dropped[NOT_COMPARED] += 1
@@ -116,47 +105,36 @@ class Receiver:
             self._drop(UNWRITABLE)
         elif not self._pace.takes():
             self._drop(TOO_FAST)
+        elif not self._room.acquire(blocking=False):
+            self._drop(FULL)
         else:
-            try:
-                self._waiting.put_nowait(request)
-            except Full:
-                self._drop(FULL)
+            self._workers.submit(self._work, request)
 
     def close(self) -> None:
         """Ask about what waits, and end."""
-        for _ in self._threads:
-            self._waiting.put(None)
-        for thread in self._threads:
-            thread.join()
+        self._workers.shutdown()
 
     def _drop(self, why: str) -> None:
         self.dropped[why] += 1
         self._comparison.fault(EvidenceError(why))
 
-    def _work(self) -> None:
-        while (request := self._waiting.get()) is not None:
-            try:
-                self._ask(request)
-            except Exception as exc:  # noqa: BLE001  counted in the log with its cause
-                self._comparison.fault(exc)
+    def _work(self, request: MirroredRequest) -> None:
+        self._room.release()
+        try:
+            self._ask(request)
+        except Exception as exc:  # noqa: BLE001  counted in the log with its cause
+            self._comparison.fault(exc)
 
-    def _ask(self, request: Mirrored) -> None:
-        most = self._reading.bounds.request_bytes
-        body = http.unpacked(request.body, request.headers.get("content-encoding", ""), most)
-        media_type = request.headers.get("content-type", "")
-        text, k = self._reading.asked(http.request_parts(request.target, media_type, body))
-        params: dict[str, Scalar] = {
-            "method": request.method,
-            "target": request.target,
-            "type": media_type,
-            "body": body.decode(),
-        }
-        secret = {name: request.headers[name] for name in self._forwarded & request.headers.keys()}
+    def _ask(self, request: MirroredRequest) -> None:
+        text, k, params = request.read(self._reading)
+        forwarded = self._forwarded & request.headers.keys()
+        secret = {f"{SECRET}{name}": request.headers[name] for name in forwarded}
+        asked = {**params, **secret}
         answer, error, generation = None, "", ""
         start = perf_counter_ns()
         try:
-            answer, generation = self._control.ask(k, params, secret)
-        except http.NothingToCompare:
+            answer, generation = self._control.ask(k, asked)
+        except NothingToCompare:
             raise
         except Exception as exc:  # noqa: BLE001  a control that fails is an attempt that failed
             error = told(exc)
@@ -164,7 +142,7 @@ class Receiver:
         again = None
         if not error and self._repeats.takes(next(self._asked)) and self._pace.takes():
             with suppress(Exception):  # the first answer is what is compared
-                again = self._control.ask(k, params, secret)[0]
+                again = self._control.ask(k, asked)[0]
         client = request.headers.get(self._client_header, "").partition(",")[0].strip()
         served = ServedQuery(
             text, k, params, answer, error, elapsed_ns, generation, client, again, secret
@@ -176,7 +154,8 @@ def shadow_receive(
     control: str,
     candidate: str,
     *,
-    readings: tuple[TrafficReading, TrafficReading],
+    reading: TrafficReading,
+    candidate_reading: ArmReading | None,
     address: tuple[str, int],
     asking: ReceiverLimits,
     log: ShadowLog,
@@ -184,19 +163,18 @@ def shadow_receive(
 ) -> tuple[ComparisonCounts, Mapping[str, int]]:
     """Receive mirrored requests until a signal comes; ``ready`` gets the address."""
     for server_address in (control, candidate):
-        http.check_address(server_address)
+        check_address(server_address)
     whole = log.settings.sampling.model_copy(update={"rate": MILLION})
     log = ShadowLog(log.folder, log.settings.model_copy(update={"sampling": whole}))
-    ours, theirs = readings
-    translates = theirs is not ours
-    headers = theirs.headers() if translates else {}  # of a file, to its own server alone
-    opens = partial(http.http_searcher, candidate, theirs, headers, translates=translates)
+    theirs, own = candidate_reading or reading, bool(candidate_reading)
+    headers = theirs.headers() if own else {}  # of a file, to its own server alone
+    opens = partial(http_searcher, candidate, theirs, headers, translates=own)
     with (
         bound(*address) as (listening, url),
-        http.http_searcher(control, ours, ours.headers()) as searcher,
+        http_searcher(control, reading, reading.headers()) as searcher,
         log.compared(opens, between=Between(control, candidate)) as made,
     ):
-        receiver = Receiver(ours, searcher, made, asking)
+        receiver = Receiver(reading, searcher, made, asking)
         ready(url)
         try:
             with suppress(KeyboardInterrupt):
@@ -229,11 +207,11 @@ class BurstPace:
             return True
 
 
-async def _read(request: Request, most: int) -> Mirrored:
+async def _read(request: Request, most: int) -> MirroredRequest:
     body, scope = bytearray(), request.scope
     with suppress(ClientDisconnect):
         async for part in request.stream():
             body += part[: most + 1 - len(body)]
     raw = b"?".join(filter(None, (scope["raw_path"], scope["query_string"])))
     target = quote_from_bytes(raw, PRINTABLE)
-    return Mirrored(request.method, target, dict(request.headers.items()), bytes(body))
+    return MirroredRequest(request.method, target, dict(request.headers.items()), bytes(body))

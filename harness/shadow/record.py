@@ -6,23 +6,17 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
-from pydantic import (
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    PlainSerializer,
-    TypeAdapter,
-    ValidationError,
-)
+from pydantic import BeforeValidator, ConfigDict, Field, PlainSerializer, TypeAdapter
 
 from harness.agreement import UNCOMPARED, Class
 from harness.core.digest import of_json
 from harness.core.engine import Hit
 from harness.core.errors import BadFile
 from harness.core.formats import checked
-from harness.core.reading import MAX_LINE_BYTES, Malformed
+from harness.core.reading import MAX_LINE_BYTES
 from harness.core.records import Scalar
 from harness.core.run import Status
+from harness.core.store import bad
 
 FORMAT = 1
 """Version of the records; a reader refuses any other."""
@@ -235,11 +229,6 @@ def parsed(kind: type[Record], line: bytes, path: Path, number: int) -> Record:
     try:
         whole = checked(line.decode("utf-8"))
         record: Record = _ADAPTERS[kind].validate_json("{" + whole[len(HEAD) :])
-    except (UnicodeDecodeError, Malformed) as exc:
-        raise BadFile(path, f"it is not JSON ({exc})", hint, number) from exc
-    except ValidationError as exc:
-        first = exc.errors(include_url=False, include_input=False)[0]
-        where = ".".join(str(part) for part in first["loc"]) or "the line"
-        problem = f"invalid {kind.__name__.lower()}: {where}: {first['msg']}"
-        raise BadFile(path, problem, hint, number) from exc
+    except ValueError as exc:
+        raise bad(path, f"not a whole {kind.__name__.lower()}", exc, hint, number) from exc
     return record

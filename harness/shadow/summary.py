@@ -15,17 +15,17 @@ from pydantic import Field
 from harness.agreement import UNCOMPARED, Class, ComparisonTally, tally
 from harness.core.run import Status
 from harness.core.scores import Estimate
+from harness.core.store import StrictModel
 from harness.shadow import record
 from harness.shadow.divergences import BLOCKING, Diverging, Suppressions, SuppressionStatus, Trace
 from harness.shadow.log import Between, Follower, Once
-from harness.shadow.server import SettingsTable
 from harness.stats.inference import MOST_CONFIDENCE
 from harness.stats.sequential import BettingSequence, Stakes, gains
 
 MOST = 1_000_000
 
 
-class WatchSettings(SettingsTable):
+class WatchSettings(StrictModel):
     """How sure, and what counts as slow."""
 
     confidence: float = Field(gt=0.5, le=MOST_CONFIDENCE)
@@ -38,13 +38,13 @@ class WatchSettings(SettingsTable):
     """Permutations of each comparison of two windows."""
 
 
-class EmptyBound(SettingsTable):
+class EmptyBound(StrictModel):
     """How much more often than the control the candidate may find nothing."""
 
     max_excess: float = Field(ge=0, lt=1)
 
 
-class DuplicatesBound(SettingsTable):
+class DuplicatesBound(StrictModel):
     """In which share of an arm's answers a document may be shown twice."""
 
     max_share: float = Field(ge=0, lt=1)
@@ -57,7 +57,7 @@ class ChurnBound(DuplicatesBound):
     """Queries of each arm whose last answer is kept; those asked longest ago are forgotten."""
 
 
-class WindowBound(SettingsTable):
+class WindowBound(StrictModel):
     """How far a later window of first scores may move from the first one."""
 
     window: int = Field(ge=20, le=MOST)
@@ -67,7 +67,7 @@ class WindowBound(SettingsTable):
     p_value: float = Field(gt=0, lt=0.5)
 
 
-class Alarms(SettingsTable):
+class Alarms(StrictModel):
     """The tables ``[alarm.*]``."""
 
     empty: EmptyBound
@@ -76,7 +76,7 @@ class Alarms(SettingsTable):
     scores: WindowBound
 
 
-class AlarmBounds(SettingsTable):
+class AlarmBounds(StrictModel):
     """The whole file."""
 
     watch: WatchSettings

@@ -14,7 +14,7 @@ from harness.corpus.judgements import SNIPPET, Pool
 from harness.corpus.runs import read_run
 from harness.judge.judge import judge, merge
 from harness.judge.panel import own_file
-from harness.serve import pages
+from harness.serve import application as pages
 from harness.stats.inference import Inference
 from tests.cli.conftest import Harness, Said
 from tests.make.desk import write_pool

@@ -8,16 +8,13 @@ import shutil
 import signal
 import subprocess
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from resource import RLIMIT_FSIZE
-from threading import Thread
 from time import sleep
 from typing import Any, NamedTuple
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import urlsplit
 
 import httpx
 import psutil
@@ -47,7 +44,8 @@ from tests.docs.pages import COMMAND, Said, Shell
 from tests.make.decisions import POLICY, day, decision, evidence
 from tests.make.mail_project import ARM, BOUNDED_S, NAME, QUERIES, arm, command, listening, write
 from tests.make.shadow_log import written
-from tests.make.shadow_servers import found_of
+from tests.make.shadow_servers import Server, answered, found_of
+from tests.make.shadow_servers import listening as serving
 from tests.make.toy import Toy
 from tests.programs import PYTHON
 from tests.source import ROOT
@@ -305,41 +303,14 @@ WORDS = ("apple", "bread", "cheese", "nothing")
 NGINX = shutil.which("nginx", path="/usr/sbin:/usr/bin:/usr/local/sbin:/usr/local/bin")
 
 
-class Search(BaseHTTPRequestHandler):
-    """Finds documents by a word."""
-
-    protocol_version = "HTTP/1.1"
-
-    def do_GET(self) -> None:
-        asked = parse_qs(urlsplit(self.path).query)
-        self._send(found_of(asked["q"][0], int(asked.get("size", ["10"])[0])))
-
-    def do_POST(self) -> None:
-        """Answer as the candidate of docs/shadow.md, which has another API."""
-        assert (self.path, self.headers["Authorization"]) == ("/find", "Bearer of-the-candidate")
-        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        found = found_of(asked["words"], asked["limit"])["hits"]
-        hits = [{"key": one["_id"], "points": one["_score"]} for one in found["hits"]]  # type: ignore[index]
-        self._send({"found": hits})
-
-    def _send(self, found: object) -> None:
-        body = json.dumps(found).encode()
-        self.send_response(200)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *_: object) -> None:
-        """Log nothing."""
-
-
-@contextmanager
-def serving() -> Iterator[str]:
-    with ThreadingHTTPServer(("127.0.0.1", 0), Search) as server:
-        Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_address[1]}"
-        server.shutdown()
+def another_api(request: httpx.Request) -> httpx.Response:
+    """Answer as the candidate of docs/shadow.md."""
+    told = request.url.path, request.headers["Authorization"]
+    assert told == ("/find", "Bearer of-the-candidate")
+    asked = json.loads(request.content)
+    found = found_of(asked["words"], asked["limit"])["hits"]
+    hits = [{"key": one["_id"], "points": one["_score"]} for one in found["hits"]]  # type: ignore[index]
+    return answered({"found": hits})
 
 
 def words(control: str, candidate: str, folder: Path) -> list[str]:
@@ -350,7 +321,7 @@ def words(control: str, candidate: str, folder: Path) -> list[str]:
 
 
 def test_mirrored_queries_are_in_the_log_and_a_stop_loses_none(tmp_path: Path) -> None:
-    with serving() as control, serving() as candidate:
+    with serving(Server()) as control, serving(Server()) as candidate:
         start = words(control, candidate, tmp_path)
         with listening(start, ROOT) as (receiver, process), httpx.Client(trust_env=False) as client:
             for word in WORDS:
@@ -376,7 +347,7 @@ def test_a_request_is_translated_for_a_candidate_with_another_api(
     file, log = tmp_path / "candidate.toml", tmp_path / "log"
     file.write_text(shown)
     monkeypatch.setenv("CANDIDATE_TOKEN", "of-the-candidate")
-    with serving() as control, serving() as candidate:
+    with serving(Server()) as control, serving(another_api) as candidate:
         start = [*words(control, candidate, log), "--candidate-reading", str(file)]
         with listening(start, ROOT) as (receiver, _), httpx.Client(trust_env=False) as client:
             for word in WORDS:
@@ -427,8 +398,8 @@ def site(tmp_path: Path) -> Iterator[Site]:
     with bound("127.0.0.1", 0) as (_, url):
         port = int(url.rpartition(":")[2])
     with (
-        serving() as control,
-        serving() as candidate,
+        serving(Server()) as control,
+        serving(Server()) as candidate,
         listening(words(control, candidate, log), ROOT, said) as (receiver, process),
         httpx.Client(trust_env=False) as client,
         subprocess.Popen(configured(place, port, control, receiver)) as front,

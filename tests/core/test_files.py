@@ -318,7 +318,7 @@ READERS = {"harness/core/reading.py", "harness/core/formats.py", "harness/core/f
 OURS = {
     "harness/report/html.py": "templates of this package",
     "harness/report/explorer.py": "templates of this package",
-    "harness/serve/pages.py": "templates of this package",
+    "harness/serve/application.py": "templates of this package",
     "harness/serve/shelf.py": "files of the reports that it serves",
     "harness/pipeline/init.py": "templates of this package",
     "harness/pipeline/template/engine.py": "a sample, which its owner changes",

@@ -35,8 +35,7 @@ from harness.pipeline.layout import Declared, Layout
 from harness.pipeline.params import Params
 from harness.policy.model import Demands, GateHead, Header, StepTable
 from harness.shadow.divergences import AcceptedDivergence
-from harness.shadow.server import TrafficReading
-from harness.shadow.settings import ComparisonSettings
+from harness.shadow.settings import ComparisonSettings, TrafficReading
 from harness.shadow.summary import AlarmBounds
 from harness.tune.stage import SearchTable
 from harness_engines import registry as arms

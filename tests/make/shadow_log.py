@@ -16,11 +16,11 @@ from harness.shadow.comparison import Export, LiveComparison
 from harness.shadow.log import LogContents, LogWriter
 from harness.shadow.pair import (
     Attempt,
-    Generation,
     Question,
     ServedQuery,
     Slices,
     asked,
+    generation_of,
     judged,
     told,
 )
@@ -68,13 +68,12 @@ class Here(ProcessWorker):
             self._searcher = self._opened.__enter__()
         except Exception as exc:
             raise WorkerLost(f"it did not open: {told(exc)}") from exc
-        self._generation = Generation(self._searcher)
 
     def ask(self, question: Question, *, late_ns: int, hang_ns: int) -> LoggedAnswer:
         """Ask; an exit loses the candidate."""
         del hang_ns
         try:
-            return asked(self._searcher, self._generation, question, late_ns)
+            return asked(self._searcher, question, late_ns)
         except SystemExit as exc:
             raise WorkerLost.over(Status.FAILED, told(exc), 0) from exc
 
@@ -131,14 +130,14 @@ def write(toy: Toy, folder: Path, start_ns: int = BEGAN) -> None:
             stack.enter_context(arms.load(name, toy.cache).engine.open(toy.layout.index(name)))
             for name in (CONTROL, CANDIDATE)
         )
-        ours, theirs = Generation(control), Generation(candidate)
+        ours = partial(generation_of, control)
         log = stack.enter_context(LogWriter(folder, rotate_bytes=20_000, sync_ns=10**12))
         pairs = []
         for number, text in enumerate([*slices, *slices, MENDED], start=1):
             start = perf_counter_ns()
             answer = control.search(text, K)
             served = ServedQuery(text, K, {}, answer, "", perf_counter_ns() - start, ours())
-            side = asked(candidate, theirs, (text, K, {}), 10**10)
+            side = asked(candidate, (text, K, {}), 10**10)
             side = replace(side, hits=()) if text == MENDED else side
             at = start_ns + number * 10**9
             pairs.append(Attempt(number, number, at, served, ours, side, ours()))

@@ -2,7 +2,7 @@
 
 import gzip
 import json
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler
@@ -18,8 +18,7 @@ from harness.shadow.comparison import LiveComparison
 from harness.shadow.http import HttpRequester, http_searcher
 from harness.shadow.log import LogContents
 from harness.shadow.receiver import Receiver, ReceiverLimits
-from harness.shadow.server import TrafficReading
-from harness.shadow.settings import MILLION, Sampling, read_reading
+from harness.shadow.settings import MILLION, Sampling, TrafficReading, read_reading
 from harness.shadow.worker import ProcessWorker
 from tests.make import search_server
 from tests.make.shadow_log import drained, here
@@ -46,18 +45,16 @@ class Sent(NamedTuple):
     body: bytes
 
 
-class Parts(httpx.SyncByteStream, httpx.AsyncByteStream):
-    """A body that comes in two parts."""
+def in_parts(sent: Sent) -> httpx.Response:
+    """Answer with a body that comes in two parts."""
+    sized = [*sent.headers, ("Content-Length", str(len(sent.body)))]
+    parts = filter(None, (sent.body[:7], sent.body[7:]))
+    return httpx.Response(sent.status, headers=sized, content=parts)
 
-    def __init__(self, body: bytes) -> None:
-        self._parts = [part for part in (body[:7], body[7:]) if part]
 
-    def __iter__(self) -> Iterator[bytes]:
-        yield from self._parts
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        for part in self._parts:
-            yield part
+def answered(found: object) -> httpx.Response:
+    """Answer with JSON."""
+    return in_parts(Sent(200, [("Content-Type", "application/json")], json.dumps(found).encode()))
 
 
 @dataclass
@@ -74,7 +71,7 @@ class Server:
         found = found_of(asked.get("q", ""), int(asked.get("size", "10")))
         headers = [("Content-Type", "application/json"), ("X-Own", "1")]
         sent = self.changes(Sent(200, headers, json.dumps(found).encode()))
-        return httpx.Response(sent.status, headers=sent.headers, stream=Parts(sent.body))
+        return in_parts(sent)
 
 
 def says(body: object, status: int = 200) -> Server:
@@ -124,7 +121,7 @@ def settled(made: LiveComparison, attempts: int = 0, faults: int = 0) -> LogCont
 
 
 @contextmanager
-def listening(control: Server) -> Iterator[str]:
+def listening(control: Callable[[httpx.Request], httpx.Response]) -> Iterator[str]:
     """Put a server on a port of this machine, and give its address."""
 
     class Handler(BaseHTTPRequestHandler):
@@ -141,7 +138,7 @@ def listening(control: Server) -> Iterator[str]:
             got = control(httpx.Request(self.command, url, headers=given, content=body))
             sent = b"".join(got.iter_raw())
             self.send_response_only(got.status_code)
-            for name, value in (*got.headers.raw, (b"Content-Length", b"%d" % len(sent))):
+            for name, value in got.headers.raw:
                 self.send_header(name.decode(), value.decode())
             self.end_headers()
             self.wfile.write(sent if self.command != "HEAD" else b"")

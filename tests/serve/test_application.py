@@ -27,8 +27,7 @@ from harness.core.files import write_text
 from harness.corpus import judgements
 from harness.judge.judge import judge
 from harness.pipeline.layout import Layout
-from harness.serve.application import HEADERS, Guard, application, loopback
-from harness.serve.pages import word_for
+from harness.serve.application import HEADERS, Guard, application, loopback, word_for
 from harness.serve.shelf import (
     PageFolder,
     entries,

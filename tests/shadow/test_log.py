@@ -202,12 +202,12 @@ LINE = dumped(observation())
     ("line", "problem"),
     [
         (LINE.replace(b'"format":1', b'"format":2'), "does not start with"),
-        (LINE[: len(LINE) // 2], "is not JSON"),
+        (LINE[: len(LINE) // 2], "not a whole observation"),
         (LINE.replace(b'"number":1', b'"number":0'), "number: "),
         (LINE.replace(b'"answered"', b'"maybe"'), "'maybe' is not one of answered"),
         (LINE.replace(b'"jaccard":1.0', b'"jaccard":1.1'), "jaccard: "),
         (LINE.replace(b'"rbo":1.0', b'"rbo":NaN'), "NaN is not JSON"),
-        (dumped(divergence()), "invalid observation"),
+        (dumped(divergence()), "query: Field required"),
     ],
 )
 def test_a_line_that_is_no_record_is_named_by_file_and_line(line: bytes, problem: str) -> None:

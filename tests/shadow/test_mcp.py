@@ -21,8 +21,7 @@ from harness.core.engine import Searcher
 from harness.core.run import Status
 from harness.shadow.log import LogContents
 from harness.shadow.mcp import McpControl, McpProxy
-from harness.shadow.server import Backend
-from harness.shadow.settings import read_reading
+from harness.shadow.settings import Backend, read_reading
 from tests.make.shadow_log import comparison, drained, here
 from tests.shadow.arms import OTHER, Arm
 from tests.source import ROOT

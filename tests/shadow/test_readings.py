@@ -15,9 +15,8 @@ import pytest
 from harness.agreement import Class
 from harness.core.engine import Hit, Manifest
 from harness.core.errors import BadFile
-from harness.shadow.http import BETWEEN, recorded, unpacked
-from harness.shadow.server import Backend, TrafficReading, Unreadable, UnresolvedPointer, pointed
-from harness.shadow.settings import http_reading
+from harness.shadow.http import BETWEEN, http_reading, recorded, unpacked
+from harness.shadow.settings import Backend, TrafficReading, Unreadable, UnresolvedPointer, pointed
 from tests.make.shadow_log import comparison
 from tests.make.shadow_servers import READING, Sent, Server, candidate, mirrored, moved_to, settled
 from tests.source import ROOT
@@ -65,14 +64,14 @@ def test_a_question_and_what_is_none(
 def test_scores_keep_their_order_and_their_ties() -> None:
     raw = [1200.5, 12.0, 12.0, 1.0, 0.5, 0, -3.5, -1200.5]
     answer = of(*({"_id": str(at), "_score": score} for at, score in enumerate(raw)))
-    scores = [hit.score for hit in READING.answer_of(answer, MANIFEST, 10).hits]
+    scores = [hit.score for hit in READING.answer_of(answer, MANIFEST, 10)[0].hits]
     assert all(0 <= score <= 1 for score in scores)
     assert scores == sorted(scores, reverse=True)
     assert [a == b for a, b in pairwise(scores)] == [a == b for a, b in pairwise(raw)]
 
 
 def test_without_scores_the_order_counts() -> None:
-    found = changed(score="", id="").answer_of(of("a", 7), MANIFEST, 10)
+    found, _ = changed(score="", id="").answer_of(of("a", 7), MANIFEST, 10)
     assert found.hits == (Hit("a", 1.0, 1.0), Hit("7", 0.5, 0.5))
 
 
@@ -172,12 +171,12 @@ def test_an_answer_is_read_as_the_arm_reads_it(tmp_path: Path) -> None:
     reading = http_reading(written(tmp_path))
     whole = {"state": 4, "timed_out": False, "_shards": {"failed": 0}}
     hits = [{"_id": "a", "_score": 3.0}, {"_id": 7, "_score": -1.0}]
-    found = reading.answer_of({**whole, "hits": {"hits": hits}}, WHO, 10)
+    found, generation = reading.answer_of({**whole, "hits": {"hits": hits}}, WHO, 10)
     assert [(hit.doc_id, hit.score, hit.raw_score) for hit in found.hits] == [
         ("a", 0.875, 3.0),
         ("7", 0.25, -1.0),
     ]
-    assert reading.generation_of({**whole, "hits": {"hits": []}}) == 4
+    assert generation == 4
     with pytest.raises(Unreadable, match="partial answer"):
         reading.answer_of({**whole, "_shards": {"failed": 1}, "hits": {"hits": hits}}, WHO, 10)
 

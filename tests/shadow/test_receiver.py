@@ -19,21 +19,26 @@ from harness.core.run import Status
 from harness.shadow import comparison as live
 from harness.shadow import receiver
 from harness.shadow.comparison import UNWRITABLE, LiveComparison, ShadowLog
-from harness.shadow.http import SENT_BY_US, http_searcher
+from harness.shadow.http import SENT_BY_US, MirroredRequest, http_reading, http_searcher
 from harness.shadow.receiver import (
     FULL,
     LOOPED,
     NOT_COMPARED,
     NOT_SAMPLED,
     TOO_FAST,
-    Mirrored,
     Receiver,
     ReceiverLimits,
     shadow_receive,
 )
 from harness.shadow.record import ProblemKind
-from harness.shadow.server import Backend, TrafficReading
-from harness.shadow.settings import MILLION, Limits, Sampling, http_reading, read_settings
+from harness.shadow.settings import (
+    MILLION,
+    Backend,
+    Limits,
+    Sampling,
+    TrafficReading,
+    read_settings,
+)
 from tests.make.shadow_log import LIMITS, Here, comparison
 from tests.make.shadow_servers import (
     ALL,
@@ -300,7 +305,7 @@ def made(tmp_path: Path) -> Iterator[LiveComparison]:
         yield found
 
 
-SEARCH = Mirrored("GET", "/search?q=apple", {}, b"")
+SEARCH = MirroredRequest("GET", "/search?q=apple", {}, b"")
 
 
 def test_what_is_dropped_is_counted_exactly(made: LiveComparison) -> None:
@@ -368,35 +373,44 @@ def test_a_pace_keeps_its_rate() -> None:
     assert 20 <= taken <= 20 + 20 * (monotonic() - start) + 1
 
 
-class Stopped:
-    """Takes two requests, and stops."""
+def received_two(
+    monkeypatch: pytest.MonkeyPatch,
+    urls: tuple[str, str],
+    reading: TrafficReading,
+    log: Path,
+    ready: Callable[[str], object] = str,
+) -> None:
+    """Run the command's function for two requests, of which one is named."""
 
-    def __init__(self, receiver: Receiver, _: int) -> None:
-        self.receiver = receiver
+    class Stopped:
+        def __init__(self, receiver: Receiver, _: int) -> None:
+            self.receiver = receiver
 
-    def run(self, sockets: object) -> None:
-        del sockets
-        for method in ("GET", "DELETE"):
-            self.receiver.take(Mirrored(method, "/search?q=apple", {}, b""))
+        def run(self, sockets: object) -> None:
+            del sockets
+            for method in ("GET", "DELETE"):
+                self.receiver.take(SEARCH._replace(method=method))
+
+    monkeypatch.setattr(receiver, "server", Stopped)
+    shadow_receive(
+        *urls,
+        reading=reading,
+        candidate_reading=None,
+        address=("127.0.0.1", 0),
+        asking=ALL,
+        log=ShadowLog(log, SETTINGS),
+        ready=ready,
+    )
 
 
 def test_a_log_that_vanishes_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "log"
-    monkeypatch.setattr(receiver, "server", Stopped)
     with (
-        listening(Server()) as control,
-        listening(Server()) as candidate,
+        listening(Server()) as ours,
+        listening(Server()) as theirs,
         pytest.raises(HarnessError, match=r"1 attempt lost \(FileNotFoundError.*was deleted"),
     ):
-        shadow_receive(
-            control,
-            candidate,
-            readings=(READING, READING),
-            address=("127.0.0.1", 0),
-            asking=ALL,
-            log=ShadowLog(folder, SETTINGS),
-            ready=lambda _: shutil.rmtree(folder),
-        )
+        received_two(monkeypatch, (ours, theirs), READING, folder, lambda _: shutil.rmtree(folder))
 
 
 ENGINE = """
@@ -420,21 +434,12 @@ version = "timed_out"
 def test_headers_of_the_control_s_file_reach_no_candidate(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(receiver, "server", Stopped)
     monkeypatch.setattr(live, "ProcessWorker", lambda opens, _: Here(opens))
     monkeypatch.setenv("CONTROL_TOKEN", "of-the-control")
     (tmp_path / "control.toml").write_text(ENGINE)
     reading = http_reading(tmp_path / "control.toml")
     control, other = Server(), Server()
     with listening(control) as ours, listening(other) as theirs:
-        shadow_receive(
-            ours,
-            theirs,
-            readings=(reading, reading),
-            address=("127.0.0.1", 0),
-            asking=ALL,
-            log=ShadowLog(tmp_path / "log", SETTINGS),
-            ready=lambda _: None,
-        )
+        received_two(monkeypatch, (ours, theirs), reading, tmp_path / "log")
     sent = [one.headers.get("authorization") for one in (*control.asked, *other.asked)]
     assert sent == ["Bearer of-the-control", None]

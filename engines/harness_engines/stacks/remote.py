@@ -81,16 +81,27 @@ class McpConnection:
     async def _call(self, tool: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
         """Call without the SDK's check of the whole answer against the tool's schema."""
         params = CallToolRequestParams(name=tool, arguments=dict(arguments))
+        asked = CallToolRequest(params=params)
         with anyio.fail_after(self.timeout_s):
-            found = await self.client.session.send_request(
-                CallToolRequest(params=params), CallToolResult
-            )
-        if found.is_error:
-            said = "; ".join(getattr(part, "text", part.type) for part in found.content)
-            raise ToolFailed(said or f"{tool} failed and does not say why")
-        if not isinstance(found.structured_content, dict):
-            raise ToolFailed(f"{tool} gave no structured content")
-        return found.structured_content
+            found = await self.client.session.send_request(asked, CallToolResult)
+        return structured(found, tool)
+
+
+def structured(answer: CallToolResult, tool: str) -> Mapping[str, Any]:
+    """Return the structured content of what a tool answered."""
+    if answer.is_error:
+        said = "; ".join(getattr(part, "text", part.type) for part in answer.content)
+        raise ToolFailed(said or f"{tool} failed and does not say why")
+    if not isinstance(answer.structured_content, dict):
+        raise ToolFailed(f"{tool} gave no structured content")
+    return answer.structured_content
+
+
+def client_of(command: Sequence[str], url: str, timeout_s: float) -> Client:
+    """Make a client of a server at ``url``, or, without one, of ``command`` over its pipes."""
+    program = StdioServerParameters(command=command[0] if command else "", args=list(command[1:]))
+    started = url or stdio_client(program, errlog=sys.__stderr__ or sys.stderr)  # not a test's own
+    return Client(started, read_timeout_seconds=timeout_s, cache=None)
 
 
 @contextmanager
@@ -121,11 +132,7 @@ def connected(command: Sequence[str], url: str, timeout_s: float) -> Iterator[Mc
 async def _opened(command: Sequence[str], url: str, timeout_s: float) -> AsyncIterator[Client]:
     deadline = anyio.current_time() + timeout_s
     with anyio.CancelScope(deadline=deadline) as scope:
-        started = url or stdio_client(
-            StdioServerParameters(command=command[0], args=list(command[1:])),
-            errlog=sys.__stderr__ or sys.stderr,  # a test may have put another in place
-        )
-        async with Client(started, read_timeout_seconds=timeout_s, cache=None) as client:
+        async with client_of(command, url, timeout_s) as client:
             scope.deadline = math.inf
             try:
                 yield client
