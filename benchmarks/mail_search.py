@@ -46,8 +46,8 @@ from harness_engines.stacks.agent_mail.contract import (
     RankingMode,
     SearchQuery,
 )
+from harness_engines.stacks.agent_mail.pipeline.pages import Tiers
 from harness_engines.stacks.agent_mail.pipeline.plan import FallbackTier, KillSwitch
-from harness_engines.stacks.agent_mail.pipeline.retrievers import Tiers
 from harness_engines.stacks.agent_mail.service import MailSearch
 from harness_engines.stacks.agent_mail.sqlite import store
 from harness_engines.stacks.agent_mail.sqlite.search import Fts5Engine, match_expression

@@ -1,5 +1,6 @@
 """What every stack keeps: settings, manifests, failures, and code that an arm brings."""
 
+import json
 import os
 import sqlite3
 import sys
@@ -30,7 +31,7 @@ from harness.core.errors import (
     NotInstalled,
     UnknownName,
 )
-from harness.core.files import write_json
+from harness.core.files import write_json, write_text
 from harness.core.formats import MAX_INDEX_BYTES, json_file, toml_of
 from harness.core.reading import Malformed, text_of
 from harness.core.records import Document, Scalar
@@ -240,19 +241,6 @@ def check_count(index: Path, manifest: Manifest, found: int) -> None:
         )
 
 
-def joined(index: Path, made: Manifest, legs: Mapping[str, Manifest]) -> Manifest:
-    """Write into a compound index's version what its parts are, and give the new manifest."""
-    whole = replace(made, version=joined_version(made.version, legs))
-    write_json(index / FILE, asdict(whole))
-    return whole
-
-
-def joined_version(version: str, legs: Mapping[str, Manifest]) -> str:
-    """Version of a compound index: its own and its parts'."""
-    parts = ", ".join(f"{name} {leg.engine} {leg.fingerprint[:16]}" for name, leg in legs.items())
-    return f"{version}: {parts}"
-
-
 Opened = TypeVar("Opened", bound=Searcher)
 
 
@@ -265,8 +253,13 @@ def reading(where: Path, *kinds: type[Exception]) -> Iterator[None]:
         raise IndexNotReady(f"{where}: {exc}. Build it again: harness stage index") from exc
 
 
+def write_ids(path: Path, doc_ids: Iterable[str]) -> None:
+    """Write the ids of an index's documents, in their order."""
+    write_text(path, json.dumps([*doc_ids]))
+
+
 def read_ids(path: Path) -> tuple[str, ...]:
-    """Read the ids of an index's documents, or raise IndexNotReady."""
+    """Read the ids that ``write_ids`` wrote, or raise IndexNotReady."""
     with reading(path, OSError, ValueError, TypeError):
         return tuple(json_file(path, most=MAX_INDEX_BYTES))
 
@@ -278,7 +271,7 @@ class FileEngine(ABC, Generic[Opened]):
     settings: StackSettings
 
     @property
-    def identity(self) -> Mapping[str, Any]:
+    def identity(self) -> Any:  # noqa: ANN401  whatever json can write
         """Settings that change an answer."""
         return self.settings.model_dump()
 
@@ -294,6 +287,10 @@ class FileEngine(ABC, Generic[Opened]):
     def load(self, index: Path, made: Manifest) -> AbstractContextManager[Opened]:
         """Open what ``fill`` wrote; IndexNotReady where it is not whole, or of another build."""
 
+    def whole_version(self, index: Path, made: Manifest | None = None) -> str:  # noqa: ARG002  where it has parts
+        """Return ``version``, and of an index with parts theirs too."""
+        return self.version(made)
+
     def build(self, documents: Iterable[Document], index: Path) -> Manifest:
         """Write an index, and what it was made of and by."""
         by: Any = {"engine": self.ENGINE, "version": self.version(), "settings": self.identity}
@@ -303,28 +300,21 @@ class FileEngine(ABC, Generic[Opened]):
     def open(self, index: Path) -> Iterator[Opened]:
         """Open an index that this engine made; IndexNotReady where it is not, or not whole."""
         made = read(index)
-        by: Any = {"engine": self.ENGINE, "version": self.version(made), "settings": self.identity}
-        check_made_by(index, made, **by)
+        version = self.whole_version(index, made)
+        check_made_by(index, made, engine=self.ENGINE, version=version, settings=self.identity)
         with self.load(index, made) as searcher:
             yield searcher
 
 
-class PartsEngine(ABC, Generic[Opened]):
+class PartsEngine(FileEngine[Opened]):
     """An engine whose index has those of others, each in a folder of its name."""
-
-    ENGINE: ClassVar[str]
-    settings: StackSettings
-
-    @abstractmethod
-    def version(self) -> str:
-        """Return what answers depend on beside settings, documents and parts."""
 
     @abstractmethod
     def engines(self) -> Mapping[str, Engine]:
         """Make the engine of each part."""
 
     @abstractmethod
-    def load(
+    def join(
         self, index: Path, made: Manifest, parts: Mapping[str, Searcher]
     ) -> AbstractContextManager[Opened]:
         """Open the whole over its open parts."""
@@ -332,34 +322,33 @@ class PartsEngine(ABC, Generic[Opened]):
     def prepare(self, documents: Sequence[Document], index: Path) -> None:
         """Write what the whole keeps beside its parts, before them."""
 
+    def whole_version(self, index: Path, made: Manifest | None = None) -> str:
+        told = {name: read(index / name) for name in self.engines()}
+        parts = (f"{name} {one.engine} {one.fingerprint[:16]}" for name, one in told.items())
+        return f"{self.version(made)}: {', '.join(parts)}"
+
+    def fill(self, documents: Iterable[Document], index: Path) -> None:
+        everything = tuple(documents)
+        self.prepare(everything, index)
+        for name, part in self.engines().items():
+            (index / name).mkdir()
+            part.build(everything, index / name)
+
     def build(self, documents: Iterable[Document], index: Path) -> Manifest:
         """Build every part, and write what they are."""
-        made: dict[str, Manifest] = {}
-
-        def fill(passing: Iterable[Document]) -> None:
-            everything = tuple(passing)
-            self.prepare(everything, index)
-            for name, part in self.engines().items():
-                (index / name).mkdir()
-                made[name] = part.build(everything, index / name)
-
-        settings = self.settings.model_dump()
-        by: Any = {"engine": self.ENGINE, "version": self.version(), "settings": settings}
-        return joined(index, record(index, documents, fill, **by), made)
+        made = super().build(documents, index)
+        whole = replace(made, version=self.whole_version(index))
+        write_json(index / FILE, asdict(whole))
+        return whole
 
     @contextmanager
-    def open(self, index: Path) -> Iterator[Opened]:
-        """Open every part; IndexNotReady where index, parts and this engine do not agree."""
-        made, settings = read(index), self.settings.model_dump()
+    def load(self, index: Path, made: Manifest) -> Iterator[Opened]:
         with ExitStack() as opened:
             engines = self.engines().items()
             parts = {name: opened.enter_context(one.open(index / name)) for name, one in engines}
-            told = {name: part.manifest for name, part in parts.items()}
-            version = joined_version(self.version(), told)
-            check_made_by(index, made, engine=self.ENGINE, version=version, settings=settings)
-            for part in told.values():
-                check_count(index, made, part.documents)
-            yield opened.enter_context(self.load(index, made, parts))
+            for part in parts.values():
+                check_count(index, made, part.manifest.documents)
+            yield opened.enter_context(self.join(index, made, parts))
 
 
 NO_CODE = "HARNESS_NO_CODE"

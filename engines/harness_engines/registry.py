@@ -6,11 +6,10 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from functools import partial
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, ClassVar
 
 from pydantic import ValidationError
 
@@ -27,20 +26,25 @@ from harness_engines.ranking import by_best
 
 FOLDER = Path(__file__).parent / "arms"
 KEYS = {"summary", "stack", "settings", "tuning"}
-TEXT = ("blend", "dense", "fts5", "hybrid", "rerank", "tantivy")
-"""Stacks of one module, which makes the engine."""
-PACKAGES = {
+STACKS = {
+    "blend": "text.blend",
     "code": "code.arm",
+    "dense": "text.dense",
     "documents": "documents.arm",
+    "fts5": "text.fts5",
     "http": "http.arm",
+    "hybrid": "text.hybrid",
     "lucene": "lucene",
     "mail": "agent_mail.arm",
     "postgres": "postgres",
+    "rerank": "text.rerank",
+    "tantivy": "text.tantivy",
     "typesense": "typesense",
     "writing": "writing.arm",
+    "remote/mcp": "remote",
 }
-"""Other stacks, and which module makes the engine."""
-SERVED = {"http", "postgres", "typesense"}
+"""Every built-in stack, and its module below ``harness_engines.stacks``, which makes the engine."""
+SERVED = {"http", "postgres", "typesense", "remote/mcp"}
 """Of them, those whose index a server holds."""
 
 
@@ -135,15 +139,10 @@ def load(name: str, cache: Path, instead: Mapping[str, Scalar] | None = None) ->
         about["summary"],
         engine,
         path,
-        shared=is_shared(about["stack"]),
+        shared=about["stack"] in STACKS.keys() - SERVED,
         tuning=path.parent / about["tuning"] if "tuning" in about else None,
         settings=settings,
     )
-
-
-def is_shared(stack: str) -> bool:
-    """Return whether processes may share an index of ``stack``: it is ours, and no server's."""
-    return stack not in SERVED and not stack.startswith("remote/") and stack in known_stacks()
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -170,11 +169,10 @@ def _stack(path: Path, stack: str) -> ModuleType:
     """Import a built-in stack, or a Python file beside the arm's own."""
     if stack.endswith(contract.SUFFIX):
         return contract.module_of(path, stack)
-    known = known_stacks()
-    if stack not in known:
-        raise UnknownName("stack", stack, (*known, "or a Python file beside the arm"))
+    if stack not in STACKS:
+        raise UnknownName("stack", stack, (*STACKS, "or a Python file beside the arm"))
     with contract.named(path.stem, f"the stack {stack} cannot be imported"):
-        return import_module(f"{stacks.__name__}.{known[stack]}")
+        return import_module(f"{stacks.__name__}.{STACKS[stack]}")
 
 
 @contextmanager
@@ -185,12 +183,6 @@ def _written_in(path: Path) -> Iterator[None]:
     except UnknownName as exc:
         hint = f"Write {exc.meant}" if exc.meant else "Write one of these"
         raise BadPolicy(path, exc.problem, hint, line_of_value(path, exc.name)) from exc
-
-
-def known_stacks() -> Mapping[str, str]:
-    """Every built-in stack, and its module below ``harness_engines.stacks``."""
-    here = {name: f"text.{name}" for name in TEXT}
-    return {**dict(sorted({**here, **PACKAGES}.items())), "remote/mcp": "remote"}
 
 
 def _written(settings: Mapping[str, Any], loc: Sequence[str | int]) -> list[str]:
@@ -215,26 +207,27 @@ Search = Callable[[str, int], Iterable[object]]
 
 
 @dataclass(frozen=True, slots=True)
-class FunctionEngine:
+class FunctionEngine(contract.FileEngine["FunctionSearcher"]):
     """A function as an engine: it has its own index, or none; documents are only counted."""
 
+    ENGINE: ClassVar = FUNCTION
     name: str
     search: Search
-    version: str
+    sources: str
     """Digest of the Python files of its package, or of those beside its file."""
 
-    def build(self, documents: Iterable[Document], index: Path) -> Manifest:
-        """Record which documents the answers are about."""
-        by = {"engine": FUNCTION, "version": self.version}
-        drained = partial(deque[Document], maxlen=0)
-        return contract.record(index, documents, drained, settings=self.name, **by)
+    @property
+    def identity(self) -> str:
+        return self.name
+
+    def version(self, made: Manifest | None = None) -> str:  # noqa: ARG002  the same for both
+        return self.sources
+
+    def fill(self, documents: Iterable[Document], index: Path) -> None:  # noqa: ARG002  keeps nothing
+        deque(documents, maxlen=0)
 
     @contextmanager
-    def open(self, index: Path) -> Iterator[Searcher]:
-        """Open it, and refuse an index of another text of the function."""
-        made = contract.read(index)
-        by = {"engine": FUNCTION, "version": self.version}
-        contract.check_made_by(index, made, settings=self.name, **by)
+    def load(self, index: Path, made: Manifest) -> "Iterator[FunctionSearcher]":  # noqa: ARG002  as above
         yield FunctionSearcher(made, self.search)
 
 

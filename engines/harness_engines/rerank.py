@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numkong
 import numpy as np
@@ -16,7 +16,7 @@ from tokenizers import Encoding, Tokenizer
 
 from harness.core.digest import of_file
 from harness.core.files import replacing
-from harness_engines.contract import EngineError, FeatureUnavailable, IndexUnavailable, SearchError
+from harness_engines.contract import EngineError, FeatureUnavailable, IndexUnavailable
 from harness_engines.vector import bulk
 from harness_engines.vector.amvi import HALF_BYTES, Format, Shape, crc
 from harness_engines.vector.embedder import ModelPass, TokenEmbedder, session, tokenizer_of
@@ -35,42 +35,13 @@ class Reranked(NamedTuple):
     """What the reranker counts in: a logit, or a mean of cosines."""
 
 
-class Reranker(Protocol):
-    """Reads query and candidate together; slower and better than comparing two vectors."""
-
-    @property
-    def identity(self) -> str:
-        """Everything that a score depends on beside query and candidates."""
-        ...
-
-    def rerank(self, text: str, ids: Sequence[int], fused: Sequence[float]) -> Sequence[Reranked]:
-        """Judge each candidate of the window."""
-        ...
+Reranker = Callable[[str, Sequence[int], Sequence[float]], Sequence[Reranked]]
+"""Judges each candidate of a window: a query, the ids of the candidates and their fused scores."""
 
 
-@dataclass(frozen=True, slots=True)
-class UnavailableReranker:
-    """Stands for a reranker that was requested and could not be opened."""
-
-    why: SearchError
-
-    @property
-    def identity(self) -> str:
-        return "absent"
-
-    def rerank(self, *_: object) -> Sequence[Reranked]:
-        """Return why there is none."""
-        raise type(self.why)(str(self.why))
-
-
-class Joined(NamedTuple):
-    """Final scores of a window and of what lies below it."""
-
-    window: tuple[Reranked, ...]
-    below: tuple[float, ...]
-
-
-def joined(window: Sequence[Reranked], below: Sequence[float]) -> Joined:
+def joined(
+    window: Sequence[Reranked], below: Sequence[float]
+) -> tuple[Sequence[Reranked], Sequence[float]]:
     """Score what lies below a window so that it keeps its order below it (decision 17).
 
     ``below`` are fused scores under 1; each becomes that share of the window's lowest score. A
@@ -83,7 +54,7 @@ def joined(window: Sequence[Reranked], below: Sequence[float]) -> Joined:
     if below and floor < LEAST:
         window = [judged._replace(score=LEAST + (1 - LEAST) * judged.score) for judged in window]
         floor = min(judged.score for judged in window)
-    return Joined(tuple(window), tuple(score * floor for score in below))
+    return window, [score * floor for score in below]
 
 
 MODEL, TOKENIZER = "model.onnx", "tokenizer.json"
@@ -143,6 +114,11 @@ class CrossEncoder:
             found[batch] = self._run([pairs[at] for at in batch])
         return found
 
+    def judge(self, query: str, texts: Sequence[str]) -> list[Reranked]:
+        """Judge ``texts`` by sigmoids of their logits (decision 17)."""
+        logits = self.logits(query, texts)
+        return list(map(Reranked, sigmoid(logits).tolist(), logits.tolist()))
+
     def _run(self, pairs: Sequence[Encoding]) -> NDArray[np.float64]:
         longest = max(len(one.ids) for one in pairs)
         feed = {}
@@ -165,24 +141,6 @@ class CrossEncoder:
         return out[:, 0].astype(np.float64)
 
 
-@dataclass(frozen=True, slots=True)
-class CrossEncoding:
-    """Replaces the window's scores by sigmoids of logits (decision 17)."""
-
-    model: CrossEncoder
-    texts: Callable[[Sequence[int]], Sequence[str]]
-    """What candidates say, in their order."""
-
-    @property
-    def identity(self) -> str:
-        return self.model.identity
-
-    def rerank(self, text: str, ids: Sequence[int], fused: Sequence[float]) -> Sequence[Reranked]:  # noqa: ARG002  the model's own score replaces it
-        logits = self.model.logits(text, self.texts(ids))
-        pairs = zip(sigmoid(logits).tolist(), logits.tolist(), strict=True)
-        return [Reranked(score, logit) for score, logit in pairs]
-
-
 def sigmoid(logits: NDArray[np.float64]) -> NDArray[np.float64]:
     """Compute 1 / (1 + exp(-x)) without overflow, also far from 0."""
     away = np.exp(-np.abs(logits))
@@ -198,18 +156,8 @@ TOKEN_FORMAT = Format(
 )
 
 Ids = NDArray[np.int64]
-
-
 Fill = Callable[[Half, Ids], None]
 """Writes every vector into a slab of shape (tokens, dimension), text n from offset n on."""
-
-
-class Tokens(Protocol):
-    """Token vectors of texts."""
-
-    def of(self, text_id: int) -> Half:
-        """Vectors of one text's tokens, shape (tokens, dimension)."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -325,13 +273,10 @@ class LateInteraction:
     """Blends a window's fused scores with its MaxSim."""
 
     embedder: TokenEmbedder
-    tokens: Tokens
+    tokens: Callable[[int], Half]
+    """Vectors of the tokens of a text, shape (tokens, dimension)."""
     fused_weight: float
     """Share of the min-maxed fused score in the blend; MaxSim has the rest."""
-
-    @property
-    def identity(self) -> str:
-        return self.identity_of(self.embedder, self.fused_weight)
 
     @staticmethod
     def identity_of(embedder: TokenEmbedder, fused_weight: float) -> str:
@@ -345,12 +290,11 @@ class LateInteraction:
         ``raw_score`` is MaxSim, a mean of cosines.
         """
         query = self.embedder.read([text]).tokens[0].astype(np.float16)
-        similar = np.array([maxsim(query, self.tokens.of(one)) for one in ids])
+        similar = np.array([maxsim(query, self.tokens(one)) for one in ids])
         ours = 1.0 - self.fused_weight
         blend = self.fused_weight * spread(np.array(fused)) + ours * spread(similar)
         held = np.clip(np.round(blend, COSINE_DIGITS), 0.0, 1.0)
-        pairs = zip(held.tolist(), similar.tolist(), strict=True)
-        return [Reranked(score, raw) for score, raw in pairs]
+        return list(map(Reranked, held.tolist(), similar.tolist()))
 
 
 def maxsim(query: Half, text: Half) -> float:

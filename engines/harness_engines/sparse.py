@@ -12,6 +12,7 @@ from typing import NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 from safetensors.numpy import load_file
+from scipy.sparse import csr_array
 from scipy.special import erf
 from tokenizers import Tokenizer
 
@@ -192,49 +193,30 @@ def gelu(x: Single) -> Single:
 
 
 Ints = NDArray[np.int64]
+Row = tuple[Ints, NDArray[np.float16]]
+"""Terms of a text, and their weights."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class SparseStore:
-    """Compressed rows: those of text n lie from ``offsets[n]`` up to ``offsets[n + 1]``."""
+def stacked(rows: Sequence[Row], vocabulary: int) -> csr_array:
+    """Stack the terms and weights of texts, shape (texts, vocabulary)."""
+    ends = np.cumsum([0, *(len(terms) for terms, _ in rows)])
+    terms = np.concatenate([np.zeros(0, dtype=np.int32), *(terms for terms, _ in rows)])
+    weights = np.concatenate([np.zeros(0, dtype=np.float32), *(some for _, some in rows)])
+    return csr_array((weights, terms, ends), shape=(len(rows), vocabulary))
 
-    vocabulary: int
-    offsets: Ints
-    """Shape (texts + 1,)."""
-    terms: NDArray[np.uint16]
-    weights: NDArray[np.float16]
 
-    @classmethod
-    def of(cls, rows: Sequence[tuple[Ints, NDArray[np.float16]]], vocabulary: int) -> SparseStore:
-        """Concatenate rows of terms and weights."""
-        if vocabulary > 1 << 16:
-            raise ValueError(f"a vocabulary of {vocabulary} terms does not fit 16 bits")
-        offsets = np.zeros(len(rows) + 1, dtype=np.int64)
-        offsets[1:] = np.cumsum([len(terms) for terms, _ in rows])
-        terms = np.concatenate([np.zeros(0, dtype=np.int64), *(terms for terms, _ in rows)])
-        weights = np.concatenate([np.zeros(0, dtype=np.float16), *(some for _, some in rows)])
-        return cls(vocabulary, offsets, terms.astype(np.uint16), weights)
-
-    def __len__(self) -> int:
-        return len(self.offsets) - 1
-
-    def dots(self, query: Terms, rows: Ints) -> NDArray[np.float64]:
-        """Dot product of ``query`` with each of ``rows``, shape (rows,), not bounded above."""
-        asked = np.zeros(self.vocabulary)
-        asked[query.terms] = query.weights
-        starts, lengths = self.offsets[rows], np.diff(self.offsets)[rows]
-        owner = np.repeat(np.arange(len(rows)), lengths)
-        before = np.cumsum(lengths) - lengths
-        at = np.arange(len(owner)) - before[owner] + starts[owner]
-        parts = asked[self.terms[at]] * self.weights[at]
-        return np.round(np.bincount(owner, parts, minlength=len(rows)), COSINE_DIGITS)
+def dots(store: csr_array, query: Terms, rows: Ints) -> NDArray[np.float64]:
+    """Dot product of ``query`` with each of ``rows``, shape (rows,), not bounded above."""
+    asked = np.zeros(store.shape[1])
+    asked[query.terms] = query.weights
+    return np.round(store[rows] @ asked, COSINE_DIGITS)
 
 
 SPARSE = "sparse"
 """Folder of the cache."""
 
 
-def encode_all(texts: Sequence[str], encoder: Splade, cache: Path) -> SparseStore:
+def encode_all(texts: Sequence[str], encoder: Splade, cache: Path) -> list[Row]:
     """Weigh the terms of ``texts``, in half precision; row n is that of text n."""
     folder = cache / SPARSE / hashlib.sha256(encoder.identity.encode()).hexdigest()[:16]
     keys = [bulk.key_of(text) for text in texts]
@@ -244,7 +226,7 @@ def encode_all(texts: Sequence[str], encoder: Splade, cache: Path) -> SparseStor
     missing = {key: text for key, text in zip(keys, texts, strict=True) if key not in held}
     bulk.make_parts(missing, partial(_encoded, encoder), _write, folder)
     by_key = {key: (terms, weights) for key, (terms, weights) in columns()}
-    return SparseStore.of([by_key[key] for key in keys], encoder.model.terms)
+    return [by_key[key] for key in keys]
 
 
 def _encoded(encoder: Splade, batch: Sequence[str]) -> list[Terms]:

@@ -150,7 +150,7 @@ def _keys() -> Iterator[str]:
     for name in base_rules.names():
         where = f"`[[step.gate]]` [`{name}`](params.md#{name})"
         rows += [("a policy", where, *cells) for _, *cells in keys(base_rules.load(name).settings)]
-    for name, module in sorted(arms.known_stacks().items()):
+    for name, module in sorted(arms.STACKS.items()):
         settings = settings_of(pkgutil.resolve_name(f"{stacks.__name__}.{module}"))
         where = f"`[settings]` [`{name}`](engines.md#{name.replace('/', '')})"
         both = (", ".join(_named(settings, needed=needed)) for needed in (True, False))

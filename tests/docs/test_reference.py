@@ -29,7 +29,7 @@ from tests.docs.pages import ASSIGNED, COMMAND, ROOT, Page, page, pages
 from tests.mutants.listed import mutants
 
 PARAMS, ENGINES = page("docs/params.md"), page("docs/engines.md")
-STACKS = arms.known_stacks()
+STACKS = arms.STACKS
 SECTIONS = {
     name: field.annotation
     for name, field in Params.model_fields.items()

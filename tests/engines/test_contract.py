@@ -34,9 +34,6 @@ from tests.docs.pages import ROOT
 from tests.engines.conftest import Standing
 from tests.thinned import examples
 
-TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=5)
-
-
 TWO = (Document("a", "A", "x"), Document("b", "B", "y"))
 
 

@@ -21,7 +21,7 @@ from harness_engines.stacks.agent_mail.contract import (
     RankingMode,
     Weights,
 )
-from harness_engines.stacks.agent_mail.pipeline.retrievers import text_of
+from harness_engines.stacks.agent_mail.pipeline.pages import text_of
 from harness_engines.stacks.agent_mail.sqlite import store
 from harness_engines.stacks.agent_mail.tantivy.engine import TantivyMailEngine
 from harness_engines.stacks.agent_mail.tantivy.index import ANALYZER

@@ -89,51 +89,86 @@ def parse(text: str) -> ClauseGroup:
     if alone := words_alone(typed):
         few = seldom(alone, _folded_typed)
         return ClauseGroup(Occur.SHOULD, tuple(Clause(Occur.SHOULD, (w,), False, w) for w in few))  # noqa: FBT003
-    if not _STRUCTURE.search(typed):
-        return ClauseGroup(Occur.SHOULD, tuple(seldom(list(_side_by_side(typed)), _alike)))
-    pieces = _signs_read(_bound(list(_pieces(typed))))
-    levels = [_Level(Occur.SHOULD)]
-    words = 0
-    for piece in pieces:
-        level = levels[-1]
-        if piece.kind == "(":
-            levels.append(_Level(level.occur(piece.sign), signed=level.is_signed(piece.sign)))
-        elif piece.kind == ")":
-            closed = levels.pop()
-            levels[-1].add(closed.group(), signed=closed.signed)
-        elif piece.kind:
-            level.operator(piece.kind)
-        elif words == MOST_WORDS:
-            break
-        elif clause := _clause(piece.text, piece.quoted, level.occur(piece.sign), words):
-            level.add(clause, signed=level.is_signed(piece.sign))
-            words += len(clause.words)
-    while len(levels) > 1:
-        closed = levels.pop()
-        levels[-1].add(closed.group(), signed=closed.signed)
-    found = levels[0].group()
+    if _STRUCTURE.search(typed):
+        pieces = _signs_read(_bound(list(_pieces(typed))))
+        found = _group(_clauses_read(pieces), Occur.SHOULD)
+    else:
+        read = _clauses_read(_Piece("", "", one) for one in typed.split(" "))
+        found = ClauseGroup(Occur.SHOULD, tuple([clause for _, clause in read if clause]))
     return replace(found, parts=tuple(seldom(found.parts, _alike)))
 
 
-def _side_by_side(typed: str) -> Iterator[Clause]:
-    """Read words that neither signs, operators nor quotation marks stand beside."""
+def _clauses_read(pieces: Iterable[_Piece]) -> Iterator[tuple[_Piece, Clause | None]]:
+    """Read the words of pieces, up to ``MOST_WORDS``; parentheses and operators have none."""
     words = 0
-    for piece in typed.split(" "):
-        if clause := _clause(piece, False, Occur.SHOULD, words):  # noqa: FBT003  no quotation marks
-            yield clause
-            words += len(clause.words)
-        if words == MOST_WORDS:
+    for piece in pieces:
+        if piece.kind:
+            yield piece, None
+        elif words == MOST_WORDS:
             return
+        elif clause := _clause(piece.text, quoted=piece.quoted, before=words):
+            yield piece, clause
+            words += len(clause.words)
 
 
-def _clause(text: str, quoted: bool, occur: Occur, before: int) -> Clause | None:  # noqa: FBT001  as ``Clause`` has it
+def _clause(text: str, *, quoted: bool, before: int) -> Clause | None:
     """Read a piece behind so many words; None where it has no word."""
     spans = words_in(text)
     kept = spans[: MOST_WORDS - before]
     if not kept:
         return None
     bare = text if len(kept) == len(spans) else text[: kept[-1].end()]
-    return Clause(occur, tuple([one[0] for one in kept]), quoted, bare)
+    return Clause(Occur.SHOULD, tuple([one[0] for one in kept]), quoted, bare)
+
+
+def _group(pieces: Iterator[tuple[_Piece, Clause | None]], occur: Occur) -> ClauseGroup:
+    """Read up to the parenthesis that closes the group, or to the end.
+
+    A part with a sign of its own, and no operator before it, holds for all alternatives.
+    """
+    alternatives: list[list[tuple[Node, bool]]] = [[]]
+    operator = ""
+    for piece, clause in pieces:
+        now = alternatives[-1]
+        how = _OCCURS.get(piece.sign) or _OCCURS.get(operator, Occur.SHOULD)
+        if piece.kind == ")":
+            break
+        if piece.kind == "OR":
+            alternatives.append([])
+            operator = ""
+        elif piece.kind in _OPERATORS:
+            if piece.kind == "AND" and now:
+                last, _ = now[-1]
+                must = replace(last, occur=Occur.MUST) if last.occur is Occur.SHOULD else last
+                now[-1] = (must, False)
+            operator = piece.kind
+        else:
+            node = replace(clause, occur=how) if clause else _group(pieces, how)
+            if isinstance(node, Clause) or node.parts:
+                now.append((node, bool(piece.sign) and not operator))
+                operator = ""
+    return _without_needless_groups(alternatives, occur)
+
+
+def _without_needless_groups(
+    alternatives: list[list[tuple[Node, bool]]], occur: Occur
+) -> ClauseGroup:
+    """Return a group without inner groups that mean the same as their parts."""
+    every = [part for alternative in alternatives for part in alternative]
+    chosen = [[node for node, signed in one if not signed] for one in alternatives]
+    chosen = [one for one in chosen if one]
+    either = len(alternatives) > 1
+    flat = all(node.occur is Occur.SHOULD for one in chosen for node in one)
+    if len(chosen) < 2 or flat:  # noqa: PLR2004  OR stands between two
+        parts = [node for node, _ in every]
+    else:
+        parts = [
+            one[0] if len(one) == 1 and one[0].occur is Occur.SHOULD
+            else ClauseGroup(Occur.SHOULD, tuple(one))
+            for one in chosen
+        ]  # fmt: skip
+        parts += [node for node, signed in every if signed]
+    return ClauseGroup(occur, _spliced(parts, either=either), either)
 
 
 def _pieces(typed: str) -> Iterator[_Piece]:
@@ -201,58 +236,6 @@ def _signs_read(pieces: list[_Piece]) -> list[_Piece]:
             return pieces
         read.append(piece)
     return read
-
-
-class _Level:
-    """What was read within one pair of parentheses."""
-
-    def __init__(self, occur: Occur, *, signed: bool = False) -> None:
-        self._occur, self.signed = occur, signed
-        self._alternatives: list[list[tuple[Node, bool]]] = [[]]
-        self._following = ""
-
-    def occur(self, sign: str) -> Occur:
-        """Return how the next part matches."""
-        return _OCCURS.get(sign) or _OCCURS.get(self._following, Occur.SHOULD)
-
-    def is_signed(self, sign: str) -> bool:
-        """Return whether the next part holds for all alternatives."""
-        return bool(sign) and not self._following
-
-    def operator(self, name: str) -> None:
-        """Read AND, OR or NOT."""
-        now = self._alternatives[-1]
-        if name == "AND" and now:
-            last, _ = now[-1]
-            must = replace(last, occur=Occur.MUST) if last.occur is Occur.SHOULD else last
-            now[-1] = (must, False)
-        if name == "OR":
-            self._alternatives.append([])
-        self._following = "" if name == "OR" else name
-
-    def add(self, node: Node, *, signed: bool) -> None:
-        """Take a part up."""
-        if isinstance(node, Clause) or node.parts:
-            self._alternatives[-1].append((node, signed))
-            self._following = ""
-
-    def group(self) -> ClauseGroup:
-        """Return what was read, without groups that mean the same as their parts."""
-        every = [part for alternative in self._alternatives for part in alternative]
-        chosen = [[node for node, signed in one if not signed] for one in self._alternatives]
-        chosen = [one for one in chosen if one]
-        either = len(self._alternatives) > 1
-        flat = all(node.occur is Occur.SHOULD for one in chosen for node in one)
-        if len(chosen) < 2 or flat:  # noqa: PLR2004  OR stands between two
-            parts = [node for node, _ in every]
-        else:
-            parts = [
-                one[0] if len(one) == 1 and one[0].occur is Occur.SHOULD
-                else ClauseGroup(Occur.SHOULD, tuple(one))
-                for one in chosen
-            ]  # fmt: skip
-            parts += [node for node, signed in every if signed]
-        return ClauseGroup(self._occur, _spliced(parts, either=either), either)
 
 
 def _spliced(parts: Iterable[Node], *, either: bool) -> tuple[Node, ...]:

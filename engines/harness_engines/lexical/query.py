@@ -1,17 +1,13 @@
 """Titles that a query names, their weight, and the last try of a query without hits."""
 
-import json
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from harness.core.files import write_text
-from harness.core.formats import MAX_INDEX_BYTES, json_file
-from harness_engines.contract import StackSettings, reading
+from harness_engines.contract import StackSettings
 from harness_engines.lexical.grammar import exact_clauses
 from harness_engines.lexical.terms import (
     Clause,
@@ -66,9 +62,6 @@ def _pattern(typed: str) -> re.Pattern[str]:
     return re.compile(r"\s+".join(map(re.escape, folded(typed).split())), re.IGNORECASE)
 
 
-FILE = "title_names.json"
-
-
 def title_names(titles: Iterable[str]) -> frozenset[str]:
     """Return the words of each joined name, lower-cased, and of its ends of two or more."""
     found = set()
@@ -77,17 +70,6 @@ def title_names(titles: Iterable[str]) -> frozenset[str]:
             words = [one[0] for one in words_in(name)]
             found |= {" ".join(words[at:]) for at in range(len(words) - 1)}
     return frozenset(found)
-
-
-def write(folder: Path, titles: Iterable[str]) -> None:
-    """Keep the names of ``titles`` in an index."""
-    write_text(folder / FILE, json.dumps(sorted(title_names(titles))))
-
-
-def read(folder: Path) -> frozenset[str]:
-    """Read what ``write`` kept."""
-    with reading(folder / FILE, OSError, ValueError, TypeError):
-        return frozenset(json_file(folder / FILE, most=MAX_INDEX_BYTES))
 
 
 def joined(wanted: Sequence[Clause], known: frozenset[str]) -> str:

@@ -72,13 +72,6 @@ GROWTH = 4
 LEAST, MOST = -(2**63), 2**63 - 1
 
 
-class Keyed(NamedTuple):
-    """A document's number, and what it is ordered by: its score, or the value of a field."""
-
-    document: int
-    key: float
-
-
 class Columns(NamedTuple):
     """Hits in their order, shape (hits,) both; making an object of each costs more than finding."""
 
@@ -89,45 +82,26 @@ class Columns(NamedTuple):
 NONE = Columns((), ())
 
 
-def best(
-    searcher: tantivy.Searcher,
-    query: tantivy.Query,
-    k: int,
-    *,
-    schema: tantivy.Schema,
-    ids: str,
-    by: str | None = None,
-) -> list[Keyed]:
-    """Return what ``columns`` does, one value for each hit."""
-    return list(map(Keyed, *columns(searcher, query, k, schema=schema, ids=ids, by=by)))
-
-
-def first(
-    searcher: tantivy.Searcher, query: tantivy.Query, k: int, *, ids: str, by: str | None
-) -> Columns:
-    """Return what ``columns`` does where each document lies before all of higher numbers."""
-    if k < 1:
-        return NONE
-    return _fetched(searcher, query, min(k, max(1, searcher.num_docs)), ids, by)
-
-
 def columns(
     searcher: tantivy.Searcher,
     query: tantivy.Query,
     k: int,
     *,
-    schema: tantivy.Schema,
+    schema: tantivy.Schema | None,
     ids: str,
-    by: str | None,
+    by: str | None = None,
 ) -> Columns:
     """Return the ``k`` best hits, highest key first, equal keys by the integer fast field ``ids``.
 
     The key is the score, or the value of the fast field ``by`` where one is named. Documents
     without a number are left out. A ``k`` below 1 gives nothing; Tantivy itself panics there.
+    Without a ``schema`` each document lies before all of higher numbers, as Tantivy gives them.
     """
     if k < 1:
         return NONE
     everything = max(1, searcher.num_docs)
+    if schema is None:
+        return _fetched(searcher, query, min(k, everything), ids, by)
     limit = min(k + max(SLACK, k // SHARE), everything)
     found = _fetched(searcher, query, limit, ids, by)
     ranked = _ranked(found)

@@ -43,7 +43,7 @@ from harness_engines.stacks.agent_mail.pipeline.scope import Scope, Visibility
 from harness_engines.stacks.agent_mail.tantivy.index import HASH, INDEX, schema_hash
 from harness_engines.vector import amvi
 from harness_engines.vector.embedder import HashEmbedder, OnnxEmbedder
-from tests.engines.agent_mail.whole import MAIL, ByLength, Whole, build, whole
+from tests.engines.agent_mail.whole import MAIL, Whole, build, by_length, whole
 from tests.make.mail_engines import NONE, Case, built
 from tests.make.mail_messages import (
     AGENTS,
@@ -334,7 +334,7 @@ def test_a_reranked_score_is_the_rerankers_and_the_rest_stays_below(post: Whole)
     query = SearchQuery(TEXT, mode=SearchMode.HYBRID_RERANK, limit=ALL, rerank_top_k=20)
     shown = hits(post, query)
     window = [hit.message_id for hit in hybrid[:20]]
-    given = dict(zip(window, ByLength().rerank(TEXT, window, []), strict=True))
+    given = dict(zip(window, by_length(TEXT, window, []), strict=True))
     assert {hit.message_id: (hit.score, hit.raw_score) for hit in shown[:20]} == given
     assert [hit.message_id for hit in shown[20:]] == [hit.message_id for hit in hybrid[20:]]
     assert all(hit.score <= shown[19].score for hit in shown[20:])

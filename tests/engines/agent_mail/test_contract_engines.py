@@ -29,15 +29,14 @@ from harness_engines.stacks.agent_mail.contract import (
     SearchQuery,
 )
 from harness_engines.stacks.agent_mail.pipeline import scope
+from harness_engines.stacks.agent_mail.pipeline.pages import Semantic
 from harness_engines.stacks.agent_mail.pipeline.plan import FallbackTier, KillSwitch
-from harness_engines.stacks.agent_mail.pipeline.retrievers import Semantic
 from harness_engines.stacks.agent_mail.sqlite.schema import MESSAGES, drop_index
 from harness_engines.vector import amvi
 from harness_engines.vector.bulk import embed_all
 from harness_engines.vector.embedder import embedder_of
 from tests.engines.agent_mail.whole import MAIL, SETTINGS, Whole, build, whole
 from tests.engines.stacks.test_meaning import DOCUMENTS_ANY_LANGUAGE as DOCUMENTS
-from tests.engines.stacks.test_meaning import has_any_language
 from tests.engines.stacks.test_meaning import piece_any_language as piece
 from tests.make import mail_changing as changing
 from tests.make.mail_messages import (
@@ -158,7 +157,6 @@ STACK = "harness_engines.stacks.agent_mail."
 BLOCKS = tuple(f"harness_engines.{room}" for room in ("vector", "ranking", "lexical", "rerank"))
 RETRIEVAL = sorted(name for name in known() if name.startswith((*BLOCKS, f"{STACK}tantivy")))
 """What finds and orders, over text, vectors and ids."""
-ON_SQLITE = {f"{STACK}sqlite.search", f"{STACK}pipeline.retrievers"}
 PATH = sorted(
     name
     for name in known()
@@ -172,7 +170,7 @@ def names(name: str) -> set[str]:
     return {other for module in reached(known()[name]) for other in imported(module.tree)}
 
 
-@pytest.mark.parametrize("name", [*RETRIEVAL, *sorted(ON_SQLITE)])
+@pytest.mark.parametrize("name", [*RETRIEVAL, f"{STACK}sqlite.search"])
 def test_no_engine_knows_who_may_see_what(name: str) -> None:
     assert scope.__name__ not in names(name) | {name}
 
@@ -351,12 +349,6 @@ def found(engines: Engines, text: str) -> frozenset[str]:
 @given(text=st.lists(piece, min_size=1, max_size=4).map(" ".join))
 def test_both_engines_find_the_same_however_it_is_composed(opened: Engines, text: str) -> None:
     assert len({found(opened, unicodedata.normalize(kind, text)) for kind in ("NFC", "NFD")}) == 1
-
-
-@pytest.mark.parametrize("text", ["東京", "大学", "น้ำ", "한국", "京都"])
-def test_a_part_of_a_run_is_found_and_refused(opened: Engines, text: str) -> None:
-    assert found(opened, f"+{text}") == has_any_language(text) != frozenset()
-    assert found(opened, f"-{text}") == {d.doc_id for d in DOCUMENTS} - has_any_language(text)
 
 
 def test_an_edit_by_another_program_is_found(tmp_path: Path) -> None:

@@ -370,16 +370,6 @@ def test_words_need_no_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert ([hit.doc_id for hit in found.hits], found.note) == (["a"], "")
 
 
-@pytest.mark.parametrize("mode", ["semantic", "hybrid", "hybrid_rerank"])
-def test_without_a_model_words_answer_and_the_arm_does_not_sign(tmp_path: Path, mode: str) -> None:
-    engine, index = arm_built(tmp_path, mode=mode)
-    with engine.open(index) as searcher:
-        found = searcher.search("deployment", 5)
-        assert [hit.doc_id for hit in found.hits] == ["a"]
-        assert found.served_by != searcher.manifest.fingerprint
-        assert "model" in found.note
-
-
 def test_a_model_is_loaded_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     loaded: list[str] = []
 
@@ -411,9 +401,8 @@ class Scores:
     """A reranker that keeps the order it is given, unless it is told what to say."""
 
     says: tuple[Reranked, ...] | None = None
-    identity: str = "keeps the order"
 
-    def rerank(self, text: str, ids: Sequence[int], fused: Sequence[float]) -> Sequence[Reranked]:
+    def __call__(self, text: str, ids: Sequence[int], fused: Sequence[float]) -> Sequence[Reranked]:
         del text, ids
         return self.says or [Reranked(score, score) for score in fused]
 

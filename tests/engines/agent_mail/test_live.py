@@ -43,11 +43,11 @@ from harness_engines.stacks.agent_mail.pipeline.plan import (
 )
 from harness_engines.stacks.agent_mail.pipeline.scope import Scope, Visibility
 from harness_engines.stacks.agent_mail.service import MailSearch
-from harness_engines.stacks.agent_mail.sqlite import schema
+from harness_engines.stacks.agent_mail.sqlite import store as stores
 from harness_engines.stacks.agent_mail.sqlite.store import AddressKind
 from harness_engines.vector.embedder import HashEmbedder, ModelPass
 from harness_engines.vector.scan import Half
-from tests.engines.agent_mail.whole import MAIL, ByLength, Names, Tools, Whole, build, whole
+from tests.engines.agent_mail.whole import MAIL, Names, Tools, Whole, build, by_length, whole
 from tests.make import mail_changing as changing
 from tests.make.mail_engines import built_live as built
 from tests.make.mail_engines import check_agree, served
@@ -94,7 +94,7 @@ def test_each_write_is_found_at_the_next_query(tmp_path: Path, mode: str) -> Non
 def test_a_restart_with_a_moved_table_catches_up(
     tmp_path: Path, mode: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(schema, "BATCH", 2)
+    monkeypatch.setattr(stores, "BATCH", 2)
     index = built(tmp_path, mode=mode)
     with served(tmp_path, mode=mode) as searcher:
         built_of = searcher.manifest
@@ -228,22 +228,18 @@ class Reader:
         return ModelPass(self.embed(texts), tuple(WORDS.embed(text.split()) for text in texts))
 
 
-@dataclass(frozen=True)
-class OldTokens:
-    """Tokens of every message as one word that no query has."""
-
-    def of(self, text_id: int) -> Half:
-        del text_id
-        return WORDS.embed(["old"]).astype(np.float16)
+def old_tokens(text_id: int) -> Half:
+    """Give tokens of every message as one word that no query has."""
+    del text_id
+    return WORDS.embed(["old"]).astype(np.float16)
 
 
 def test_a_changed_message_is_read_once_for_each_change(tmp_path: Path) -> None:
     one, other = (message.message_id for message in MESSAGES[:2])
     with stored(tmp_path / "mail.db", MESSAGES) as store:
-        with store.writing() as db:
-            schema.settle_journal(db)
+        store.settle_journal()
         reader = Reader()
-        live = LiveTokens(LateInteraction(reader, OldTokens(), 0.0), store, store.hydrate)
+        live = LiveTokens(LateInteraction(reader, old_tokens, 0.0), store, store.hydrate)
 
         def similar() -> list[float]:
             return [hit.raw_score for hit in live.rerank("zeppelin", [one, other], [0.5, 0.5])]
@@ -499,7 +495,7 @@ def asked_of(
 ) -> tuple[MailSearch, SearchQuery]:
     """Return who answers by an engine, and a query that it answers."""
     mode, switch = WAYS[engine]
-    tiers = replace(service.tiers, reranker=ByLength())
+    tiers = replace(service.tiers, reranker=by_length)
     text = "review plan broker"
     if engine is CursorEngine.LIKE:
         text = "re"

@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from itertools import product
@@ -32,7 +32,10 @@ from harness_engines.stacks.agent_mail.contract import (
     TimeRange,
     Weights,
 )
-from harness_engines.stacks.agent_mail.pipeline.pages import entities
+from harness_engines.stacks.agent_mail.pipeline.pages import (
+    entities,
+    of_lexical,
+)
 from harness_engines.stacks.agent_mail.pipeline.plan import (
     MAX_WORDS,
     CursorEngine,
@@ -40,9 +43,6 @@ from harness_engines.stacks.agent_mail.pipeline.plan import (
     KillSwitch,
     SearchCursor,
     bounded,
-)
-from harness_engines.stacks.agent_mail.pipeline.retrievers import (
-    of_lexical,
 )
 from harness_engines.stacks.agent_mail.pipeline.scope import (
     REDACTED,
@@ -367,12 +367,13 @@ class Recorded:
     name: str
     calls: list[tuple[str, tuple[Any, ...]]]
 
-    def __getattr__(self, method: str) -> Callable[..., Any]:
-        def call(*given: Any) -> Any:  # noqa: ANN401  whatever the part takes and gives
-            self.calls.append((self.name, given))
-            return getattr(self.part, method)(*given)
+    def __call__(self, *given: Any) -> Any:  # noqa: ANN401  whatever the part takes and gives
+        self.calls.append((self.name, given))
+        return self.part(*given)
 
-        return call
+    @property
+    def search(self) -> "Recorded":
+        return replace(self, part=self.part.search)
 
 
 @pytest.mark.slow
@@ -406,10 +407,10 @@ def test_vectors_words_fusion_and_reranking_follow_each_other(post: Whole) -> No
     ids=["one word", "one phrase", "a long phrase is cut and stays a phrase", "emoji are words"],
 )
 def test_a_long_text_is_bounded(text: str, kept: str | None, note: str | None) -> None:
-    found = bounded(text)
-    assert kept is None or found.text.split() == kept.split()
-    assert note is None or found.note.startswith(note)
-    assert sum(len(clause.words) for clause in clauses(found.text)) <= MAX_WORDS
+    found, said = bounded(text)
+    assert kept is None or found.split() == kept.split()
+    assert note is None or said.startswith(note)
+    assert sum(len(clause.words) for clause in clauses(found)) <= MAX_WORDS
 
 
 @pytest.mark.parametrize("engine", ["fts5", "tantivy"])

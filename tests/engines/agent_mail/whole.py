@@ -34,9 +34,13 @@ from harness_engines.stacks.agent_mail.contract import (
 )
 from harness_engines.stacks.agent_mail.contract import Names as Called
 from harness_engines.stacks.agent_mail.mcp_tools.server import Surface, application
-from harness_engines.stacks.agent_mail.pipeline.pages import entities
+from harness_engines.stacks.agent_mail.pipeline.pages import (
+    MessageVectors,
+    Semantic,
+    Tiers,
+    entities,
+)
 from harness_engines.stacks.agent_mail.pipeline.plan import FallbackTier, KillSwitch
-from harness_engines.stacks.agent_mail.pipeline.retrievers import MessageVectors, Semantic, Tiers
 from harness_engines.stacks.agent_mail.pipeline.scope import Scope, Visibility, viewer
 from harness_engines.stacks.agent_mail.service import MailSearch
 from harness_engines.stacks.agent_mail.sqlite.search import Fts5Engine, LikeEngine, matching_ids
@@ -84,12 +88,11 @@ class Failing:
 
     name: str
     error: BaseException
-    identity: str = "failing"
 
     def search(self, *_: object) -> CandidateList:
         raise self.error
 
-    def rerank(self, *_: object) -> Sequence[Reranked]:
+    def __call__(self, *_: object) -> Sequence[Reranked]:
         raise self.error
 
 
@@ -157,16 +160,11 @@ MAIL = some_mail(57, 250)
 WEIGHTS = Weights(subject=2, identifiers=4)
 
 
-@dataclass(frozen=True)
-class ByLength:
-    """Gives each message a score in (0, 1) that no other has: the sigmoid of its id."""
-
-    identity = "by length"
-
-    def rerank(self, text: str, ids: Sequence[int], fused: Sequence[float]) -> Sequence[Reranked]:
-        del text, fused
-        logits = [float(at % 17 - 8) for at in ids]
-        return [Reranked(float(1 / (1 + np.exp(-logit))), logit) for logit in logits]
+def by_length(text: str, ids: Sequence[int], fused: Sequence[float]) -> Sequence[Reranked]:
+    """Give each message a score in (0, 1): the sigmoid of its id."""
+    del text, fused
+    logits = [float(at % 17 - 8) for at in ids]
+    return [Reranked(float(1 / (1 + np.exp(-logit))), logit) for logit in logits]
 
 
 @dataclass(frozen=True)
@@ -230,7 +228,7 @@ def whole(folder: Path) -> Iterator[Whole]:
         semantic = Semantic(EMBEDDER, vectors.search, lambda wanted: matching_ids(store, wanted))
         of_entities = partial(entities, weights=WEIGHTS)
         service = MailSearch(
-            Tiers(lexical, semantic, ByLength(), store.sent),
+            Tiers(lexical, semantic, by_length, store.sent),
             store.hydrate,
             store.projects_of_product,
             None,

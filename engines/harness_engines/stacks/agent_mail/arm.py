@@ -1,6 +1,5 @@
 """Message search as a stack under test: a typed text in, what the service shows out."""
 
-import json
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -16,7 +15,6 @@ from pydantic import Field, model_validator
 from harness.core.digest import of_json
 from harness.core.engine import Answer, Engine, Explained, Hit, Manifest, Stage
 from harness.core.errors import ModelNotReady
-from harness.core.files import write_text
 from harness.core.records import Document, Scalar
 from harness_engines import rerank
 from harness_engines.contract import (
@@ -27,9 +25,10 @@ from harness_engines.contract import (
     check_count,
     read_ids,
     reading,
+    write_ids,
 )
 from harness_engines.lexical.terms import FORM
-from harness_engines.stacks.agent_mail import contract, faults, live
+from harness_engines.stacks.agent_mail import contract, live
 from harness_engines.stacks.agent_mail.contract import (
     Importance,
     Message,
@@ -37,11 +36,11 @@ from harness_engines.stacks.agent_mail.contract import (
     SearchQuery,
     SearchResponse,
 )
-from harness_engines.stacks.agent_mail.pipeline import pages, retrievers
+from harness_engines.stacks.agent_mail.pipeline import pages
+from harness_engines.stacks.agent_mail.pipeline.pages import text_of
 from harness_engines.stacks.agent_mail.pipeline.plan import FallbackTier, KillSwitch
-from harness_engines.stacks.agent_mail.pipeline.retrievers import text_of
 from harness_engines.stacks.agent_mail.service import MailSearch
-from harness_engines.stacks.agent_mail.sqlite import schema, store
+from harness_engines.stacks.agent_mail.sqlite import store
 from harness_engines.stacks.agent_mail.sqlite.search import Fts5Engine, LikeEngine, matching_ids
 from harness_engines.stacks.agent_mail.sqlite.store import MessageStore, Remembered
 from harness_engines.stacks.agent_mail.tantivy.engine import TantivyMailEngine
@@ -172,7 +171,7 @@ class MailSearcher:
     def generation(self) -> int | str | None:
         """How often the messages have changed since the index was built."""
         try:
-            return schema.generation(self.watched)
+            return self.watched.generation()
         except SearchError:
             return ""
 
@@ -324,15 +323,14 @@ class Mail(FileEngine[MailSearcher]):
             for product, linked in sorted(products(in_order).items()):
                 made.add_product(product, f"product-{product}", sorted(linked))
             made.insert_all((message, {}) for message in messages)
-            with made.writing() as db:
-                schema.settle_journal(db)
+            made.settle_journal()
             live.LiveWords(self._tantivy(index, made)).reindex(0)
         if self.settings.reranks_by == LATE_INTERACTION:
             ids, texts = [one.message_id for one in messages], [text_of(one) for one in messages]
             rerank.write_tokens(index / TOKENS, ids, texts, self._tokens_of(), self.cache)
         if (embedder := self.embedder()) is not None:
             live.LiveVectors(index / VECTORS, embedder, self.cache, made).write(messages, 0)
-        write_text(index / IDS, json.dumps([document.doc_id for document in in_order]))
+        write_ids(index / IDS, [document.doc_id for document in in_order])
 
     @contextmanager
     def load(self, index: Path, made: Manifest) -> Iterator[MailSearcher]:
@@ -343,7 +341,7 @@ class Mail(FileEngine[MailSearcher]):
                     until_closed.enter_context(store.opened(index / STORE)) for _ in range(2)
                 )
                 check_count(index, made, len(doc_ids))
-                generation, total = schema.generation(opened), opened.total_count()
+                generation, total = opened.generation(), opened.total_count()
                 if generation:  # what the table holds is what was indexed until it changes
                     moved = of_json([made.corpus_sha256, generation])
                     made = replace(made, documents=total, corpus_sha256=moved)
@@ -358,24 +356,24 @@ class Mail(FileEngine[MailSearcher]):
             "tantivy": live.LiveWords(self._tantivy(index, watched))
         }
 
-        def semantic() -> retrievers.Semantic | None:
+        def semantic() -> pages.Semantic | None:
             embedder = self.embedder()
             if embedder is None:
                 return None
             vectors = live.LiveVectors(index / VECTORS, embedder, self.cache, watched)
             vectors.now()
             follows["vectors"] = vectors
-            return retrievers.Semantic(
+            return pages.Semantic(
                 embedder,
                 lambda *asked: vectors.now().search(*asked),
                 lambda wanted: matching_ids(opened, wanted),
             )
 
         entities = partial(pages.entities, weights=self.settings.weights)
-        tiers = retrievers.Tiers(
+        tiers = pages.Tiers(
             self._lexical(opened, index),
-            retrievers.or_unavailable(semantic),
-            self._reranker(index, opened, watched),
+            pages.or_error(semantic),
+            pages.or_error(lambda: self._reranker(index, opened, watched)),
             opened.sent,
         )
         return MailSearch(
@@ -393,27 +391,22 @@ class Mail(FileEngine[MailSearcher]):
     def _reranker(
         self, index: Path, opened: MessageStore, watched: MessageStore
     ) -> rerank.Reranker | None:
-        """Open the reranker; one that cannot be opened says why when it is queried."""
         reranks_by = self.settings.reranks_by
         if not reranks_by:
             return None
+        if reranks_by == LATE_INTERACTION:
+            embedder = self._tokens_of()
+            tokens = rerank.TokenStore.open(index / TOKENS, embedder.identity, embedder.dimension)
+            late = rerank.LateInteraction(embedder, tokens.of, rerank.FUSED_WEIGHT)
+            return live.LiveTokens(late, watched, opened.hydrate).rerank
+        encoder = self._cross_encoder()
 
-        def texts(ids: Sequence[int]) -> list[str]:
+        def judge(text: str, ids: Sequence[int], _: Sequence[float]) -> Sequence[rerank.Reranked]:
             known = opened.hydrate(ids)
-            return [text_of(known[one]) if one in known else "" for one in ids]
+            texts = [text_of(known[one]) if one in known else "" for one in ids]
+            return encoder.judge(text, texts)
 
-        try:
-            with faults.known():
-                if reranks_by != LATE_INTERACTION:
-                    return rerank.CrossEncoding(self._cross_encoder(), texts)
-                embedder = self._tokens_of()
-                tokens = rerank.TokenStore.open(
-                    index / TOKENS, embedder.identity, embedder.dimension
-                )
-                late = rerank.LateInteraction(embedder, tokens, rerank.FUSED_WEIGHT)
-                return live.LiveTokens(late, watched, opened.hydrate)
-        except SearchError as exc:
-            return rerank.UnavailableReranker(exc)
+        return judge
 
     def _lexical(self, opened: MessageStore, index: Path) -> ByTier:
         return {

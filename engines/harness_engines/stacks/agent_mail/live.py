@@ -15,13 +15,12 @@ from harness.core.errors import Locked
 from harness.core.files import held, write_json
 from harness.core.formats import json_file
 from harness_engines.contract import EngineError, IndexUnavailable, SearchError
-from harness_engines.rerank import LateInteraction, Reranked, Tokens
+from harness_engines.rerank import LateInteraction, Reranked
 from harness_engines.stacks.agent_mail import faults
 from harness_engines.stacks.agent_mail.contract import Changes, DocumentSource, Message
 from harness_engines.stacks.agent_mail.faults import CURRENT, Deadline, ServiceParts, Stamp, stamp
+from harness_engines.stacks.agent_mail.pipeline.pages import text_of
 from harness_engines.stacks.agent_mail.pipeline.plan import FallbackTier
-from harness_engines.stacks.agent_mail.pipeline.retrievers import text_of
-from harness_engines.stacks.agent_mail.sqlite import schema
 from harness_engines.stacks.agent_mail.sqlite.store import MessageStore
 from harness_engines.stacks.agent_mail.tantivy.engine import TantivyMailEngine, every
 from harness_engines.stacks.agent_mail.views import View, plain
@@ -71,7 +70,7 @@ class LiveIndexes:
             try:
                 with faults.known():
                     reached = min(self.indexes[name].reached or 0 for name in named)
-                    _, changed = schema.news(self.store, reached)
+                    _, changed = self.store.news(reached)
                     seen = self.view.hydrate(changed)
             except SearchError as why:
                 return f"{STALE}{plain(why)}"
@@ -84,7 +83,7 @@ class LiveIndexes:
 
     def _follow(self, named: Sequence[str], until: Deadline | None) -> int:
         with faults.known():
-            now = schema.generation(self.store)
+            now = self.store.generation()
             behind = [one for one in named if self.indexes[one].reached != now]
             if behind:
                 self.parts.call(CATCHING_UP, partial(self._catch_up, behind, now), until)
@@ -102,11 +101,11 @@ class LiveIndexes:
             with held(self.lock):
                 for index in (self.indexes[name] for name in behind):
                     reached = index.reached
-                    if reached is None or reached > schema.generation(self.store):
+                    if reached is None or reached > self.store.generation():
                         index.reindex(now)
                         continue
                     while reached < now:
-                        reached, changes = schema.since(self.store, reached)
+                        reached, changes = self.store.since(reached)
                         index.apply(changes, reached)
         except (Locked, OSError) as exc:
             raise EngineError(f"the index cannot be written ({exc})") from exc
@@ -242,18 +241,6 @@ class LiveWords:
 
 
 @dataclass(frozen=True, slots=True)
-class _Laid:
-    """Tokens of changed messages over those of the file."""
-
-    file: Tokens
-    over: Mapping[int, Half]
-
-    def of(self, text_id: int) -> Half:
-        found = self.over.get(text_id)
-        return self.file.of(text_id) if found is None else found
-
-
-@dataclass(frozen=True, slots=True)
 class LiveTokens:
     """A reranker whose file holds the messages as they were when the index was built."""
 
@@ -263,17 +250,17 @@ class LiveTokens:
     _kept: dict[tuple[int, int], Half] = field(default_factory=dict)
     """By message and the generation of its last change, the oldest first."""
 
-    @property
-    def identity(self) -> str:
-        return self.base.identity
-
     def rerank(self, text: str, ids: Sequence[int], fused: Sequence[float]) -> Sequence[Reranked]:
         """Score a window; see ``LateInteraction``. A message that is gone is like nothing."""
-        changed = schema.changed_of(self.store, ids)
+        changed = self.store.changed_of(ids)
         if not changed:
             return self.base.rerank(text, ids, fused)
         over = {one: self._tokens(one, at) for one, at in changed.items()}
-        return replace(self.base, tokens=_Laid(self.base.tokens, over)).rerank(text, ids, fused)
+
+        def tokens(one: int) -> Half:
+            return over[one] if one in over else self.base.tokens(one)
+
+        return replace(self.base, tokens=tokens).rerank(text, ids, fused)
 
     def _tokens(self, message_id: int, generation: int) -> Half:
         known = self._kept.get((message_id, generation))

@@ -15,9 +15,15 @@ from harness_engines.stacks.agent_mail.contract import DocKind, Event, SearchQue
 from harness_engines.stacks.agent_mail.faults import Deadline
 from harness_engines.stacks.agent_mail.live import LiveIndexes
 from harness_engines.stacks.agent_mail.pipeline import pages, plan
-from harness_engines.stacks.agent_mail.pipeline.pages import NOTHING, HitPage, PageSource
+from harness_engines.stacks.agent_mail.pipeline.pages import (
+    NOTHING,
+    HitPage,
+    PageSource,
+    TierQuery,
+    Tiers,
+    digits_of,
+)
 from harness_engines.stacks.agent_mail.pipeline.plan import FallbackTier, KillSwitch, SearchCursor
-from harness_engines.stacks.agent_mail.pipeline.retrievers import TierQuery, Tiers, digits_of
 from harness_engines.stacks.agent_mail.pipeline.scope import Scope, Visibility, unrestricted
 from harness_engines.stacks.agent_mail.tantivy.engine import TantivyMailEngine
 from harness_engines.stacks.agent_mail.views import View, nothing, plain
@@ -89,7 +95,7 @@ class MailSearch:
             raise FeatureUnavailable("beginnings of subjects are in the index of Tantivy alone")
         seen_as = self.scope or unrestricted()
         with faults.known():
-            typed = plan.bounded(normalise(prefix)).text
+            typed, _ = plan.bounded(normalise(prefix))
             found = engine.typeahead(typed, contract.Filters(project_id=project_id), most)
             ids = [candidate.message_id for candidate in found]
             messages = self.hydrate(ids)
@@ -100,11 +106,11 @@ class MailSearch:
         """Answer a query; every degradation is in ``explain``."""
         start = perf_counter_ns()
         seen_as, of_messages = self.scope or unrestricted(), query.doc_kind is DocKind.MESSAGE
-        typed = plan.bounded(normalise(query.text))
-        reasons = [*filter(None, [typed.note]), *plan.lacking(query, self.switch)]
+        typed, note = plan.bounded(normalise(query.text))
+        reasons = [*filter(None, [note]), *plan.lacking(query, self.switch)]
         planned = plan.plan(query, lambda product: self._projects(product, reasons))
         asked = TierQuery(
-            typed.text,
+            typed,
             planned.filters,
             query.ranking if of_messages else contract.RankingMode.RELEVANCE,
             query.effective_rrf_k,

@@ -24,8 +24,7 @@ from harness.core.files import scratch
 from harness_engines.contract import FeatureUnavailable, IndexUnavailable, InvalidQuery, SearchError
 from harness_engines.stacks.agent_mail import contract, faults
 from harness_engines.stacks.agent_mail.contract import Agent, DocKind, Entity, Message
-from harness_engines.stacks.agent_mail.pipeline import retrievers
-from harness_engines.stacks.agent_mail.pipeline.pages import PageSource
+from harness_engines.stacks.agent_mail.pipeline.pages import PageSource, Semantic, Tiers
 from harness_engines.stacks.agent_mail.pipeline.plan import FallbackTier
 from harness_engines.stacks.agent_mail.pipeline.scope import Scope, Visibility
 from harness_engines.stacks.agent_mail.sqlite import store as stores
@@ -39,7 +38,7 @@ class View:
 
     scope: Scope
     """The policy, with the verdicts on redacted messages as they were when the view was made."""
-    tiers: Callable[[retrievers.Tiers], retrievers.Tiers]
+    tiers: Callable[[Tiers], Tiers]
     """Return the tiers of the whole, over this view; what cannot be narrowed is absent."""
     hydrate: Callable[[Sequence[int]], Mapping[int, Message]]
     entities: Mapping[DocKind, PageSource[Entity]]
@@ -57,7 +56,7 @@ def nothing(scope: Scope) -> View:
         product_called=lambda _: None,
         projects_of_product=lambda _: frozenset(),
     )
-    empty = retrievers.Tiers({}, None, None, lambda _: {})
+    empty = Tiers({}, None, None, lambda _: {})
     return View(scope, lambda _: empty, lambda _: {}, {}, cast("contract.Names", unnamed), 0, "")
 
 
@@ -205,7 +204,7 @@ def _narrowed(
     filled: MessageStore,
     lexical: Mapping[FallbackTier, contract.MailEngine],
     redacted: frozenset[int],
-) -> Callable[[retrievers.Tiers], retrievers.Tiers]:
+) -> Callable[[Tiers], Tiers]:
     """Replace the engines of the whole by those of a view."""
     unreadable, parts = np.array(sorted(redacted), dtype=np.int64), faults.ServiceParts()
 
@@ -213,13 +212,13 @@ def _narrowed(
         found = matching_ids(filled, filters)
         return found[~np.isin(found, unreadable)]
 
-    def tiers(whole: retrievers.Tiers) -> retrievers.Tiers:
+    def tiers(whole: Tiers) -> Tiers:
         there = {tier: lexical[tier] for tier in whole.lexical if tier in lexical}
         nearest = whole.semantic
-        if isinstance(nearest, retrievers.Semantic):
+        if isinstance(nearest, Semantic):
             nearest = replace(nearest, matching=readable, every=False)
-        elif not isinstance(nearest, retrievers.UnavailableVectors):
+        elif not isinstance(nearest, SearchError):
             nearest = None
-        return retrievers.Tiers(there, nearest, whole.reranker, filled.sent, parts)
+        return Tiers(there, nearest, whole.reranker, filled.sent, parts)
 
     return tiers

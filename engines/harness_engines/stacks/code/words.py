@@ -16,7 +16,7 @@ import numpy as np
 import tantivy
 
 from harness_engines.lexical.grammar import seldom
-from harness_engines.lexical.tantivy import OCCURS, Language, begun, best
+from harness_engines.lexical.tantivy import OCCURS, Language, begun, columns
 from harness_engines.lexical.terms import Clause, Occur, sign_term
 from harness_engines.stacks.code.units import FIELDS, Rows, UnitTexts, words
 
@@ -205,8 +205,9 @@ class OpenTantivy:
             gate = tantivy.Query.term_set_query(self.schema, "id", allowed.tolist())
             none = tantivy.Query.const_score_query(gate, 0.0)
             asked = tantivy.Query.boolean_query([(must, asked), (must, none)])
-        hits = best(self.searcher, asked, depth, schema=self.schema, ids="id")
-        return [ScoredUnit(hit.document, hit.key) for hit in hits]
+        return list(
+            map(ScoredUnit, *columns(self.searcher, asked, depth, schema=self.schema, ids="id"))
+        )
 
     def _match(self, phrase: Phrase) -> tantivy.Query:
         if phrase[-1].endswith(BEGUN):

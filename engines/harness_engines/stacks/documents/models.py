@@ -11,6 +11,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from harness.core.errors import IndexNotReady, ModelNotReady
 from harness_engines import contract
@@ -25,7 +26,7 @@ from harness_engines.kept.cached import (
     vectors_of,
 )
 from harness_engines.rerank import Ids, TokenStore, maxsim, write, write_tokens
-from harness_engines.sparse import SparseStore, Splade, encode_all, sparse_model
+from harness_engines.sparse import Splade, dots, encode_all, sparse_model, stacked
 from harness_engines.sparse import loaded as loaded_encoder
 from harness_engines.stacks.documents.library import DocumentSettings
 from harness_engines.stacks.documents.recall import unbroken
@@ -89,11 +90,11 @@ class Sparse:
     """E6: weighted terms of each chunk."""
 
     encoder: Splade
-    store: SparseStore
+    store: csr_array
 
     def dots(self, text: str, rows: Rows) -> Scores:
         """Dot product of a query's terms with those of chunks, shape (rows,)."""
-        return self.store.dots(self.encoder.encode(text), rows)
+        return dots(self.store, self.encoder.encode(text), rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,7 +205,7 @@ class Loaded:
             made = read(db, self.encoder.identity, said)
             if made is not None:
                 rows = [_terms(value) for value, _ in made]
-                store = SparseStore.of(rows, self.encoder.model.terms)
+                store = stacked(rows, self.encoder.model.terms)
                 sparse = Sparse(self.encoder, store)
                 times.append(tuple(when for _, when in made))
             else:
@@ -217,10 +218,8 @@ def _terms_of(encoder: Splade, cache: Path) -> Cached:
     """Keep the terms of an encoder and, as long, their weights."""
 
     def make(texts: Sequence[str]) -> Iterable[bytes]:
-        made = encode_all(texts, encoder, cache)
-        cuts = made.offsets[1:-1]
-        parts = zip(np.split(made.terms, cuts), np.split(made.weights, cuts), strict=True)
-        return (terms.tobytes() + weights.tobytes() for terms, weights in parts)
+        rows = encode_all(texts, encoder, cache)
+        return (terms.astype(np.uint16).tobytes() + weights.tobytes() for terms, weights in rows)
 
     return Cached(encoder.identity, make)
 

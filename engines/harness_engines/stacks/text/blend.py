@@ -12,7 +12,7 @@ from pydantic import Field
 
 from harness.core.engine import Answer, Engine, Explained, Hit, Manifest, Searcher, Stage
 from harness.core.records import Document, Scalar
-from harness_engines.contract import StackSettings
+from harness_engines.contract import StackSettings, read_ids, write_ids
 from harness_engines.lexical import query
 from harness_engines.lexical.grammar import binding, exact_clauses, note_refusals
 from harness_engines.lexical.terms import Clause, Occur
@@ -20,6 +20,7 @@ from harness_engines.ranking import by_best, combine
 from harness_engines.stacks.text import dense, tantivy
 
 VERSION = "convex 3"
+TITLE_NAMES = "title_names.json"
 LEXICAL, SEMANTIC, NAMES = "lexical", "semantic", "names"
 """Folders of the index; the first two are names of stages."""
 INLINE_DOCUMENTS = 20_000
@@ -89,17 +90,17 @@ class Blend(dense.WithDense["BlendSearcher"]):
         """Add them up by the shares of these settings."""
         return _combined(found, self.settings, k)
 
-    def version(self) -> str:
+    def version(self, made: Manifest | None = None) -> str:  # noqa: ARG002  the same for both
         return VERSION
 
     def prepare(self, documents: Sequence[Document], index: Path) -> None:
-        query.write(index, (one.title for one in documents))
+        write_ids(index / TITLE_NAMES, sorted(query.title_names(one.title for one in documents)))
 
     @contextmanager
-    def load(
+    def join(
         self, index: Path, made: Manifest, parts: Mapping[str, Searcher]
     ) -> "Iterator[BlendSearcher]":
-        told = query.read(index) if self.settings.title_names else frozenset()
+        told = frozenset(read_ids(index / TITLE_NAMES) if self.settings.title_names else ())
         vectors = parts[SEMANTIC]
         assert isinstance(vectors, dense.DenseSearcher)  # noqa: S101  ``engines`` names no other
         many = made.documents > INLINE_DOCUMENTS

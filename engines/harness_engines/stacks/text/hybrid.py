@@ -75,11 +75,11 @@ class Hybrid(dense.WithDense["HybridSearcher"]):
         """Fuse them by the weights and the constant of these settings."""
         return _fused(found, self.settings, k)
 
-    def version(self) -> str:
+    def version(self, made: Manifest | None = None) -> str:  # noqa: ARG002  the same for both
         return VERSION
 
     @contextmanager
-    def load(
+    def join(
         self,
         index: Path,  # noqa: ARG002  all of it is in the parts
         made: Manifest,

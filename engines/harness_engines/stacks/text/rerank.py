@@ -1,6 +1,5 @@
 """The hybrid stack, its best candidates ordered anew by late interaction."""
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -10,8 +9,6 @@ from typing import Any, ClassVar
 from pydantic import Field
 
 from harness.core.engine import Answer, Engine, Hit, Manifest, Searcher, Stage, Staged
-from harness.core.files import write_text
-from harness.core.formats import MAX_INDEX_BYTES, json_file
 from harness.core.records import Document, Scalar
 from harness_engines import contract
 from harness_engines.contract import PartsEngine, StackSettings
@@ -51,7 +48,7 @@ class Rerank(PartsEngine["RerankSearcher"]):
         """Make the stack that finds the candidates."""
         return {FUSED: hybrid.Hybrid(self.settings.hybrid, self.cache)}
 
-    def version(self) -> str:
+    def version(self, made: Manifest | None = None) -> str:  # noqa: ARG002  the same for both
         return LateInteraction.identity_of(self.embedder(), self.settings.fused_weight)
 
     def prepare(self, documents: Sequence[Document], index: Path) -> None:
@@ -59,20 +56,20 @@ class Rerank(PartsEngine["RerankSearcher"]):
         in_order = sorted((d.doc_id, f"{d.title} {d.text}".strip()) for d in documents)
         texts = [text for _, text in in_order]
         write_tokens(index / TOKENS, range(len(texts)), texts, self.embedder(), self.cache)
-        write_text(index / IDS, json.dumps([doc_id for doc_id, _ in in_order]))
+        contract.write_ids(index / IDS, [doc_id for doc_id, _ in in_order])
 
     @contextmanager
-    def load(
+    def join(
         self, index: Path, made: Manifest, parts: Mapping[str, Searcher]
     ) -> "Iterator[RerankSearcher]":
         embedder = self.embedder()
         with contract.reading(index, contract.IndexUnavailable, OSError, ValueError):
-            doc_ids = json_file(index / IDS, most=MAX_INDEX_BYTES)
+            doc_ids = contract.read_ids(index / IDS)
             tokens = TokenStore.open(index / TOKENS, embedder.identity, embedder.dimension)
         contract.check_count(index, made, len(tokens))
         rows = {doc_id: row for row, doc_id in enumerate(doc_ids)}
         contract.check_count(index, made, len(rows))
-        reranker = LateInteraction(embedder, tokens, self.settings.fused_weight)
+        reranker = LateInteraction(embedder, tokens.of, self.settings.fused_weight)
         yield RerankSearcher(parts[FUSED], reranker, rows, made, self.settings.window)
 
 
@@ -104,9 +101,9 @@ class RerankSearcher:
         top, rest = hits[: self.window], hits[self.window :]
         ids = [self.rows[hit.doc_id] for hit in top]
         judged = self.reranker.rerank(normalise(text), ids, [hit.score for hit in top])
-        anew = joined(judged, [hit.score for hit in rest])
-        first = (Hit(hit.doc_id, *one) for hit, one in zip(top, anew.window, strict=True))
-        below = (hit._replace(score=score) for hit, score in zip(rest, anew.below, strict=True))
+        judged, lowered = joined(judged, [hit.score for hit in rest])
+        first = (Hit(hit.doc_id, *one) for hit, one in zip(top, judged, strict=True))
+        below = (hit._replace(score=score) for hit, score in zip(rest, lowered, strict=True))
         ordered = sorted(first, key=lambda hit: (-hit.score, hit.doc_id))
         return (*ordered, *below)
 

@@ -1,6 +1,5 @@
 """Tantivy with BM25 over title and text."""
 
-import json
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -12,13 +11,12 @@ import tantivy
 from pydantic import Field
 
 from harness.core.engine import Answer, Engine, Manifest
-from harness.core.files import write_text
 from harness.core.records import Document
 from harness_engines import contract
 from harness_engines.contract import FileEngine, sort_by_id
 from harness_engines.lexical import query
 from harness_engines.lexical.grammar import note_nothing, note_refusals, parse
-from harness_engines.lexical.tantivy import Language, analyzer, begun, best, compiled
+from harness_engines.lexical.tantivy import Language, analyzer, begun, columns, compiled
 from harness_engines.lexical.terms import FORM, Clause, clause_terms, indexed
 from harness_engines.ranking import by_best
 
@@ -72,7 +70,7 @@ class Tantivy(FileEngine["TantivySearcher"]):
             doc_ids.append(doc_id)
         writer.commit()
         writer.wait_merging_threads()
-        write_text(index / IDS, json.dumps(doc_ids))
+        contract.write_ids(index / IDS, doc_ids)
 
     @contextmanager
     def load(self, index: Path, made: Manifest) -> "Iterator[TantivySearcher]":
@@ -103,9 +101,9 @@ class TantivySearcher:
         if query is None:
             why = note_nothing(text, has_stop_words=self.settings.language == "english")
             return Answer((), self.manifest.fingerprint, why)
-        hits = best(self.searcher, query, k, schema=self.schema, ids="id")
-        found = ((self.doc_ids[hit.document], hit.key) for hit in hits)
-        return Answer(by_best(found, k), self.manifest.fingerprint, note_refusals(text))
+        found = columns(self.searcher, query, k, schema=self.schema, ids="id")
+        scored = zip(map(self.doc_ids.__getitem__, found.documents), found.keys, strict=True)
+        return Answer(by_best(scored, k), self.manifest.fingerprint, note_refusals(text))
 
     def _clause(self, clause: Clause) -> tantivy.Query | None:
         weights, should = self.settings.weights.items(), tantivy.Occur.Should

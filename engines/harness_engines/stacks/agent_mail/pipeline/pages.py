@@ -1,41 +1,340 @@
-"""One page of hits of each kind of document, as far as the viewer may see."""
+"""From a tier of the chain to one page of hits, as far as the viewer may see."""
 
+import hashlib
+import math
 from bisect import bisect_right
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from time import perf_counter_ns
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
-from harness_engines.contract import SearchError
+import numpy as np
+from numpy.typing import NDArray
+
+from harness_engines.contract import EngineError, FeatureUnavailable, SearchError
+from harness_engines.lexical.grammar import positive, signed
+from harness_engines.ranking import fuse
+from harness_engines.rerank import Reranker, joined
 from harness_engines.stacks.agent_mail import faults
 from harness_engines.stacks.agent_mail.contract import (
     CandidateList,
     DocKind,
     Entity,
     EntityHit,
+    ExplainTiming,
+    Filters,
     MailEngine,
     Message,
+    MessageCandidate,
+    RankingMode,
     SearchHit,
     SearchQuery,
     Weights,
+    values_of,
 )
-from harness_engines.stacks.agent_mail.pipeline.plan import CursorEngine, FallbackTier, SearchCursor
-from harness_engines.stacks.agent_mail.pipeline.retrievers import (
-    RankedMessages,
-    ScoredMessage,
-    TierQuery,
-    Tiers,
-    digits_of,
+from harness_engines.stacks.agent_mail.faults import Deadline, ServiceParts
+from harness_engines.stacks.agent_mail.pipeline.plan import (
+    QUERY_DIGITS,
+    CursorEngine,
+    FallbackTier,
+    SearchCursor,
 )
 from harness_engines.stacks.agent_mail.pipeline.scope import REDACTED, Scope, Visibility
 from harness_engines.stacks.agent_mail.sqlite import schema
 from harness_engines.stacks.agent_mail.sqlite.search import Fts5Engine, LikeEngine
 from harness_engines.stacks.agent_mail.sqlite.store import MessageStore
+from harness_engines.vector.embedder import Embedder
 
 Doc = TypeVar("Doc")
+Part = TypeVar("Part")
+Result = TypeVar("Result")
 AnyHit = SearchHit | EntityHit
+
+
+class ScoredMessage(NamedTuple):
+    """A message with its score in [0, 1], higher is better, and the engine's own."""
+
+    message_id: int
+    score: float
+    raw_score: float
+    sent: int | None = None
+    """When it was sent, where the order is by that; microseconds."""
+
+    @property
+    def key(self) -> float | int:
+        """What order and cursors go by, higher first: the time sent, or else the score."""
+        return self.score if self.sent is None else self.sent
+
+
+@dataclass(frozen=True, slots=True)
+class RankedMessages:
+    """Messages in the order of section 3.3: score descending, id ascending."""
+
+    hits: Sequence[ScoredMessage]
+    found: CandidateList
+    """What they were made of, and whether a greater depth would give no more."""
+    clock: ExplainTiming = field(default_factory=ExplainTiming)
+    """Times of the parts that ran."""
+
+
+def in_order(hits: Iterable[ScoredMessage]) -> tuple[ScoredMessage, ...]:
+    """Sort by score (or time sent) descending, then id ascending (section 3.3)."""
+    by_id = sorted(hits, key=lambda hit: hit.message_id)
+    by_id.sort(key=lambda hit: hit.score if hit.sent is None else hit.sent, reverse=True)
+    return tuple(by_id)
+
+
+def of_lexical(found: CandidateList, clock: ExplainTiming) -> RankedMessages:
+    """Take an engine's candidates over, their scores as shares of the best one.
+
+    0 is what a message that matches nothing would score and 1 the query's best hit, so a score
+    depends neither on the page nor on the depth (decision 7). Without a score, as in a listing,
+    every message has 0.
+    """
+    check_numbers(found.candidates)
+    seen = max(map(itemgetter(1), found.candidates), default=0.0)
+    best = seen if found.best is None else found.best
+    rows = [
+        (message_id, min(1.0, max(0.0, raw_score / best)) if best > 0 else 0.0, raw_score, None)
+        for message_id, raw_score in found.candidates
+    ]
+    return RankedMessages(in_order(map(partial(tuple.__new__, ScoredMessage), rows)), found, clock)
+
+
+def check_numbers(candidates: Sequence[MessageCandidate]) -> None:
+    """Refuse scores that are not numbers."""
+    if all(map(math.isfinite, map(itemgetter(1), candidates))):
+        return
+    for message_id, score in candidates:
+        if not math.isfinite(score):
+            raise EngineError(f"message {message_id} scored {score}")
+
+
+Ids = NDArray[np.int64]
+
+
+class MessageVectors(Protocol):
+    """Messages by meaning."""
+
+    def search(self, text: str, filters: Filters, depth: int) -> CandidateList:
+        """Return at most ``depth`` messages that pass ``filters``, nearest first."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Semantic:
+    """A vector index and the embedder that it was made with."""
+
+    embedder: Embedder
+    index: Callable[[NDArray[np.float32], int, Ids | None], Sequence[tuple[int, float]]]
+    """Finds at most so many pairs of message id and cosine, best first; no ids allow all."""
+    matching: Callable[[Filters], Ids]
+    """Sorted ids of the messages that pass filters: they apply before ranking."""
+    every: bool = True
+    """Whether without a filter every vector competes; else those that ``matching`` gives."""
+
+    def search(self, text: str, filters: Filters, depth: int) -> CandidateList:
+        """Return at most ``depth`` messages, nearest first; none at a right angle or beyond."""
+        allowed = None if self.every and filters == Filters() else self.matching(filters)
+        query = self.embedder.embed([text])[0]
+        nearest = self.index(query, depth, allowed)
+        return CandidateList(
+            tuple(
+                MessageCandidate(message_id, cosine) for message_id, cosine in nearest if cosine > 0
+            ),
+            exhausted=len(nearest) < depth,
+            method="vector",
+            normalized_query=text,
+        )
+
+
+def text_of(message: Message) -> str:
+    """Return what is read of a message: its subject, then its body."""
+    return f"{message.subject} {message.body}".strip()
+
+
+def or_error(opening: Callable[[], Part]) -> Part | SearchError:
+    """Open a part; one that cannot be opened is absent (section 2.2, rule 3: never an error)."""
+    try:
+        with faults.known():
+            return opening()
+    except SearchError as exc:
+        return exc
+
+
+def there(part: Part | SearchError | None, absent: str) -> Part:
+    """Return a part, or raise why there is none."""
+    if part is None:
+        raise FeatureUnavailable(absent)
+    if isinstance(part, SearchError):
+        raise type(part)(str(part))
+    return part
+
+
+FUSED_DEPTH = 1_000
+"""Candidates of each leg. Fixed, since a fused score depends on it and pages must agree."""
+EVERY = 2**31 - 2
+"""As many candidates as an engine counts."""
+NEAREST = FUSED_DEPTH
+"""Messages near enough to be shown newest first; all have some cosine, and pages must agree."""
+
+LONG_AGO = -(2**53)
+"""When a message was sent whose time cannot be read: it comes last, and its reader will say so."""
+
+
+@dataclass(frozen=True, slots=True)
+class TierQuery:
+    """One query on its way through a chain."""
+
+    text: str
+    filters: Filters
+    ranking: RankingMode
+    rrf_k: int
+    rerank_top_k: int
+    until: Deadline | None = None
+    """When the tier that is tried will be left; None waits for it."""
+
+    @property
+    def meant(self) -> str:
+        """What a model reads: it knows no signs, and would look for what is refused."""
+        return positive(self.text) if signed(self.text) else self.text
+
+
+def digits_of(query: SearchQuery, asked: TierQuery) -> str:
+    """Return a digest of what decides which hits a query has, and in which order."""
+    filters = [
+        sorted(one) if isinstance(one, frozenset) else one for one in values_of(asked.filters)
+    ]
+    constants = asked.ranking, asked.rrf_k, asked.rerank_top_k, query.effective_min_score
+    said = repr((query.doc_kind, asked.text, filters, constants))
+    return hashlib.sha256(said.encode("utf-8", "surrogatepass")).hexdigest()[:QUERY_DIGITS]
+
+
+@dataclass(frozen=True, slots=True)
+class Tiers:
+    """What there is to answer with; what is absent is a feature that is not available."""
+
+    lexical: Mapping[FallbackTier, MailEngine]
+    semantic: MessageVectors | SearchError | None
+    reranker: Reranker | SearchError | None
+    sent: Callable[[Sequence[int]], Mapping[int, int]]
+    """When messages were sent, microseconds; for the order by recency."""
+    parts: ServiceParts = field(default_factory=ServiceParts)
+
+    def rank(self, tier: FallbackTier, asked: TierQuery, depth: int) -> RankedMessages:
+        """Answer by one tier."""
+        with faults.known():
+            found = self._rank(tier, asked, depth)
+            if asked.ranking is not RankingMode.RECENCY:
+                return found
+            lost: dict[int, str] = {}
+            when = faults.salvaged(self.sent, lost)([hit.message_id for hit in found.hits])
+            when = {**dict.fromkeys(lost, LONG_AGO), **when}
+            hits = (h._replace(sent=when[h.message_id]) for h in found.hits if h.message_id in when)
+            return replace(found, hits=in_order(hits))
+
+    def _rank(self, tier: FallbackTier, asked: TierQuery, depth: int) -> RankedMessages:
+        match tier:
+            case FallbackTier.TANTIVY | FallbackTier.FTS5 | FallbackTier.LIKE:
+                found, took = _timed(lambda: self._words(tier, asked, depth))
+                return of_lexical(found, ExplainTiming(lexical_us=took))
+            case FallbackTier.SEMANTIC:
+                newest = asked.ranking is RankingMode.RECENCY
+                found, took = _timed(lambda: self._nearest(asked, NEAREST if newest else depth))
+                hits = (
+                    ScoredMessage(at, min(1.0, max(0.0, raw)), raw) for at, raw in found.candidates
+                )
+                whole = replace(found, exhausted=found.exhausted or newest)
+                return RankedMessages(in_order(hits), whole, ExplainTiming(vector_us=took))
+            case FallbackTier.HYBRID:
+                return self._fused(asked)
+            case FallbackTier.RERANK:
+                return self._reranked(asked)
+
+    def _words(self, tier: FallbackTier, asked: TierQuery, depth: int) -> CandidateList:
+        engine = there(self.lexical.get(tier), f"{tier} is not installed")
+        search = partial(engine.search, asked.text, asked.filters, asked.ranking, depth)
+        return self.parts.call(tier, search, asked.until)
+
+    def _nearest(self, asked: TierQuery, depth: int) -> CandidateList:
+        semantic = there(self.semantic, "no model for semantic search")
+        if not asked.meant:
+            raise FeatureUnavailable("semantic search needs a text")
+        search = partial(semantic.search, asked.meant, asked.filters, depth)
+        found = self.parts.call(FallbackTier.SEMANTIC, search, asked.until)
+        check_numbers(found.candidates)
+        said = signed(asked.text)
+        if not said:
+            return found
+        alike = replace(asked, text=said, ranking=RankingMode.RELEVANCE)
+        words = self._words(FallbackTier.TANTIVY, alike, EVERY)
+        allowed = {candidate.message_id for candidate in words.candidates}
+        kept = tuple(one for one in found.candidates if one.message_id in allowed)
+        return replace(found, candidates=kept)
+
+    def _fused(self, asked: TierQuery) -> RankedMessages:
+        if asked.text and not asked.meant:
+            with faults.of_leg(FallbackTier.TANTIVY):
+                words, took = _timed(lambda: self._words(FallbackTier.TANTIVY, asked, EVERY))
+            listed = of_lexical(words, ExplainTiming(lexical_us=took))
+            return replace(listed, found=replace(words, method="hybrid_rrf"))
+        with faults.of_leg(FallbackTier.SEMANTIC):
+            nearest, vector_us = _timed(lambda: self._nearest(asked, FUSED_DEPTH))
+        by_relevance = replace(asked, ranking=RankingMode.RELEVANCE)
+        with faults.of_leg(FallbackTier.TANTIVY):
+            words, lexical_us = _timed(
+                lambda: self._words(FallbackTier.TANTIVY, by_relevance, FUSED_DEPTH)
+            )
+        legs = {
+            "lexical": [str(c.message_id) for c in words.candidates],
+            "semantic": [str(c.message_id) for c in nearest.candidates],
+        }
+        weights = dict.fromkeys(legs, 1.0)
+        most = sum(len(leg) for leg in legs.values())
+        hits, fusion_us = _timed(lambda: fuse(legs, weights, rrf_k=asked.rrf_k, k=most))
+        found = CandidateList(
+            (),
+            exhausted=True,
+            method="hybrid_rrf",
+            normalized_query=words.normalized_query,
+            note=words.note,
+        )
+        return RankedMessages(
+            in_order(ScoredMessage(int(hit.doc_id), hit.score, hit.raw_score) for hit in hits),
+            found,
+            ExplainTiming(lexical_us=lexical_us, vector_us=vector_us, fusion_us=fusion_us),
+        )
+
+    def _reranked(self, asked: TierQuery) -> RankedMessages:
+        """Rerank the window; candidates below it keep their order below it (decision 17)."""
+        reranker = there(self.reranker, "no model for reranking")
+        fused = self._fused(asked)
+        if asked.text and not asked.meant:
+            return replace(fused, found=replace(fused.found, method="hybrid_rerank"))
+        window, rest = fused.hits[: asked.rerank_top_k], fused.hits[asked.rerank_top_k :]
+        ids, scores = [hit.message_id for hit in window], [hit.score for hit in window]
+        rerank = partial(reranker, asked.meant, ids, scores)
+        judged, rerank_us = _timed(
+            lambda: self.parts.call(FallbackTier.RERANK, rerank, asked.until)
+        )
+        judged, lowered = joined(judged, [hit.score for hit in rest])
+        top = (ScoredMessage(at, *one) for at, one in zip(ids, judged, strict=True))
+        below = (hit._replace(score=score) for hit, score in zip(rest, lowered, strict=True))
+        return replace(
+            fused,
+            hits=(*in_order(top), *in_order(below)),
+            found=replace(fused.found, method="hybrid_rerank"),
+            clock=replace(fused.clock, rerank_us=rerank_us),
+        )
+
+
+def _timed(work: Callable[[], Result]) -> tuple[Result, int]:
+    start = perf_counter_ns()
+    done = work()
+    return done, (perf_counter_ns() - start) // 1_000
+
 
 SPARE = 64
 """Candidates fetched first beyond a page of many; scope and deleted messages may ask for more."""

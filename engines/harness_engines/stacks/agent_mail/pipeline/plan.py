@@ -14,7 +14,6 @@ from functools import lru_cache
 from itertools import chain
 from operator import sub
 from pathlib import Path
-from typing import NamedTuple
 
 from harness.core.errors import BadFile, UnknownName
 from harness.core.reading import Malformed, text_of
@@ -37,18 +36,11 @@ _PIECE = re.compile(r'[+-]?"[^"]*"|[^\s"]+')
 _BARE = re.compile(r'[+\-"]')
 
 
-class SearchText(NamedTuple):
-    """What is searched for, and what there is to say of it; empty where nothing was left out."""
-
-    text: str
-    note: str = ""
-
-
-def bounded(text: str) -> SearchText:
-    """Keep a text of up to ``MAX_WORDS`` words as it is."""
+def bounded(text: str) -> tuple[str, str]:
+    """Return what is searched for of a text, and a note where that is less than the text."""
     total = len(words_in(text))
     if total <= MAX_WORDS:
-        return SearchText(text)
+        return text, ""
     kept: dict[str, str] = {}
     left = MAX_WORDS
     for piece in _PIECE.findall(text):
@@ -63,7 +55,7 @@ def bounded(text: str) -> SearchText:
         if left <= 0:
             break
     said = f"{total} words: each was searched for once, and at most {MAX_WORDS}"
-    return SearchText(" ".join(kept.values()), said)
+    return " ".join(kept.values()), said
 
 
 FACETS = (
@@ -276,14 +268,10 @@ LIFTED = {
     KillSwitch.HYBRID_RERANK: SearchMode.HYBRID_RERANK,
 }
 """The mode in which a value of the switch serves a lexical query."""
-MODE_OF = {
-    FallbackTier.RERANK: SearchMode.HYBRID_RERANK,
-    FallbackTier.HYBRID: SearchMode.HYBRID,
-    FallbackTier.SEMANTIC: SearchMode.SEMANTIC,
-    FallbackTier.TANTIVY: SearchMode.LEXICAL,
-    FallbackTier.FTS5: SearchMode.LEXICAL,
-    FallbackTier.LIKE: SearchMode.LEXICAL,
+MODE_OF = dict.fromkeys(LEXICAL, SearchMode.LEXICAL) | {
+    chain[0]: mode for mode, chain in CHAINS.items()
 }
+"""The mode of a tier: that of the chain which begins with it, else words."""
 
 
 def engine_chain(
@@ -315,6 +303,10 @@ def lacking(query: SearchQuery, switch: KillSwitch | None) -> Iterator[str]:
         yield f"SEARCH_ENGINE is {switch}"
 
 
+_AS_ASKED = sorted({*FILTERS} - {"product_projects", "importance", "direction"})
+"""Filters that a query has under the same name."""
+
+
 @dataclass(frozen=True, slots=True)
 class MailPlan:
     """What a query asks for, once its conflicts are resolved."""
@@ -331,16 +323,10 @@ def plan(query: SearchQuery, projects_of: Callable[[int], frozenset[int]]) -> Ma
     else:
         by_product = query.product_id is not None and query.project_id is None
         filters = Filters(
-            project_id=query.project_id,
             product_projects=projects_of(query.product_id or 0) if by_product else None,
             importance=frozenset(query.importance),
             direction=query.direction if query.agent_name is not None else None,
-            agent_name=query.agent_name,
-            thread_id=query.thread_id,
-            ack_required=query.ack_required,
-            time_range=query.time_range,
-            sender_name=query.sender_name,
-            recipient_name=query.recipient_name,
+            **{name: getattr(query, name) for name in _AS_ASKED},
         )
     asked = dict(zip(FILTERS, values_of(filters), strict=True))
     asked |= {"product_id": asked.pop("product_projects"), "min_score": query.effective_min_score}

@@ -6,15 +6,8 @@ the store up to a generation reads from here which messages to index again, and 
 changes nothing.
 """
 
-import json
 import sqlite3
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Protocol
-
-from harness_engines.stacks.agent_mail.contract import Changes, Message
-
-BATCH = 1_000
-"""Messages indexed at once; what is indexed is noted after each batch."""
+from collections.abc import Iterable, Mapping
 
 
 def _noted(of: str, *changed: str) -> str:
@@ -50,60 +43,6 @@ JOURNAL = (
         " (SELECT r.message_id FROM recipients AS r WHERE r.agent_id = new.id)",
     ),
 )
-_NEXT = (
-    "SELECT message_id, generation FROM changes WHERE generation > ?"
-    " AND generation <= coalesce((SELECT generation FROM changes WHERE generation > ?"
-    " ORDER BY generation LIMIT 1 OFFSET ?), 9223372036854775807) ORDER BY generation"
-)
-"""Changes of one generation are never divided."""
-_NEWS = (
-    "SELECT NULL, value FROM generation"
-    " UNION ALL SELECT message_id, generation FROM changes WHERE generation > ?"
-)
-
-
-class Journaled(Protocol):
-    """As much of a message store as the journal is read through."""
-
-    def read(self, sql: str, params: Sequence[Any] = ()) -> list[tuple[Any, ...]]: ...
-    def hydrate(self, message_ids: Sequence[int]) -> Mapping[int, Message]: ...
-
-
-def generation(store: Journaled) -> int:
-    """Count the changes of a store since it was filled."""
-    return int(store.read("SELECT value FROM generation")[0][0])
-
-
-def since(store: Journaled, reached: int) -> tuple[int, Changes]:
-    """Read about ``BATCH`` changes after ``reached``, and the generation that they lead to."""
-    now = generation(store)
-    rows = store.read(_NEXT, (reached, reached, BATCH - 1))
-    messages = store.hydrate([row[0] for row in rows]) if rows else {}
-    last = rows[-1][1] if len(rows) >= BATCH else max([now, *(row[1] for row in rows[-1:])])
-    return last, {row[0]: messages.get(row[0]) for row in rows}
-
-
-def news(store: Journaled, reached: int | None) -> tuple[int, list[int]]:
-    """Return the generation of a store, and the messages that were changed after ``reached``."""
-    (_, now), *rows = store.read(_NEWS, (reached,))
-    return int(now), [row[0] for row in rows]
-
-
-def changed_of(store: Journaled, message_ids: Sequence[int]) -> Mapping[int, int]:
-    """Return the generation of the last change of each message that changed at all."""
-    sql = (
-        "SELECT message_id, generation FROM changes"
-        " WHERE message_id IN (SELECT value FROM json_each(?))"
-    )
-    return dict(store.read(sql, (json.dumps(list(message_ids)),)))
-
-
-def settle_journal(db: sqlite3.Connection) -> None:
-    """Begin at generation 0: whatever is in the store now is in every index that is built of it."""
-    db.execute("DELETE FROM changes")
-    db.execute("UPDATE generation SET value = 0")
-
-
 VERSION = 5
 """Kept in the file as ``user_version``; a store of another version is not opened."""
 

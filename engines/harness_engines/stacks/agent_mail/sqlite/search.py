@@ -192,10 +192,7 @@ class LikeEngine:
             *(Where(_CONTAINS, (pattern(term),) * 2) for term in extract_like_terms(text)),
             *(Where(f"NOT {_CONTAINS}", (pattern(term),) * 2) for term in refused_terms(text)),
         ]
-        try:
-            found = self.listed([*asked, where(filters)], ranking, depth)
-        except sqlite3.Error as exc:
-            raise search_error(exc, f"table {self.table}") from exc
+        found = self.listed([*asked, where(filters)], ranking, depth)
         if not asked:
             return found
         return replace(found, method="like", normalized_query=None, used_like_fallback=True)
@@ -208,7 +205,7 @@ class LikeEngine:
             f" ORDER BY {BY_TIME if ranking is RankingMode.RECENCY else 'm.id'} LIMIT ?"
         )
         most = within(depth)
-        rows = self.store.ask(sql, (*(param for one in asked for param in one.params), most + 1))
+        rows = self.store.read(sql, (*(param for one in asked for param in one.params), most + 1))
         shown = tuple(MessageCandidate(row[0], 0.0) for row in rows[:most])
         return CandidateList(shown, len(rows) <= most, "filter_only", "", sql)
 
@@ -228,11 +225,7 @@ def matching_ids(store: MessageStore, filters: Filters) -> NDArray[np.int64]:
     """Return the ids that pass, ascending."""
     passing = where(filters)
     sql = f"SELECT m.id FROM messages AS m WHERE {passing.sql} ORDER BY m.id"  # noqa: S608  values are bound
-    try:
-        rows = store.ask(sql, passing.params)
-    except sqlite3.Error as exc:
-        raise search_error(exc, "message table") from exc
-    return np.array([row[0] for row in rows], dtype=np.int64)
+    return np.array([row[0] for row in store.read(sql, passing.params)], dtype=np.int64)
 
 
 _SYNTAX = ("fts5: ", "no such column: ", "unterminated string", "unknown special query")
@@ -267,9 +260,9 @@ class Fts5Engine:
         if not normalise(text):
             return rows.search("", filters, ranking, depth)
         asked = match_expression(text)
+        if asked.complement:
+            return self._lacking(asked.expression, filters, ranking, depth)
         try:
-            if asked.complement:
-                return self._lacking(asked.expression, filters, ranking, depth)
             return self._match(asked.expression, filters, ranking, depth)
         except sqlite3.Error as exc:
             note = f"FTS5 refused the query ({_refusal(exc)})"

@@ -13,6 +13,7 @@ from harness_engines.contract import EngineError, IndexUnavailable, SearchError
 from harness_engines.lexical.terms import coded
 from harness_engines.stacks.agent_mail.contract import (
     Agent,
+    Changes,
     Importance,
     MailProject,
     Message,
@@ -20,7 +21,7 @@ from harness_engines.stacks.agent_mail.contract import (
 )
 from harness_engines.stacks.agent_mail.faults import CURRENT, Deadline
 from harness_engines.stacks.agent_mail.sqlite import schema
-from harness_engines.stacks.agent_mail.sqlite.schema import Journaled, whole
+from harness_engines.stacks.agent_mail.sqlite.schema import whole
 
 Param = str | int | float | bytes | None
 _LEFT = frozenset({sqlite3.SQLITE_READONLY_ROLLBACK, sqlite3.SQLITE_READONLY_RECOVERY})
@@ -122,13 +123,11 @@ class Connections:
         """
         until = CURRENT.get()
         with self.borrowed(until) as db:
-            if until is None:
-                return rows(db, sql, params)
+            db.set_progress_handler(until and until.is_past, STEPS)
             try:
-                db.set_progress_handler(until.is_past, STEPS)
                 return rows(db, sql, params)
             except sqlite3.OperationalError as exc:
-                if getattr(exc, "sqlite_errorcode", None) == sqlite3.SQLITE_INTERRUPT:
+                if until and exc.sqlite_errorcode == sqlite3.SQLITE_INTERRUPT:
                     raise until.passed from exc
                 raise
             finally:
@@ -197,7 +196,17 @@ _FORMS = "UPDATE messages SET subject_form = ?, body_form = ? WHERE id = ?"
 _THESE = "id IN (SELECT value FROM json_each(?))"
 _ADDRESS = "INSERT INTO recipients (message_id, agent_id, kind, position) VALUES (?, ?, ?, ?)"
 BATCH = 1_000
-"""Messages written by one statement a table."""
+"""Messages written by one statement a table, and indexed before it is noted how far."""
+_NEXT = (
+    "SELECT message_id, generation FROM changes WHERE generation > ?"
+    " AND generation <= coalesce((SELECT generation FROM changes WHERE generation > ?"
+    " ORDER BY generation LIMIT 1 OFFSET ?), 9223372036854775807) ORDER BY generation"
+)
+"""Changes of one generation are never divided."""
+_NEWS = (
+    "SELECT NULL, value FROM generation"
+    " UNION ALL SELECT message_id, generation FROM changes WHERE generation > ?"
+)
 
 Addressed = tuple[Message, Mapping[str, AddressKind]]
 Agents = dict[tuple[int, str], int]
@@ -292,7 +301,7 @@ EACH = 500
 class Remembered:
     """Reads messages of one store, of which it keeps some; threads may share it."""
 
-    def __init__(self, store: Journaled) -> None:
+    def __init__(self, store: "MessageStore") -> None:
         self._store = store
         self._lock = Lock()
         self._kept: dict[int, Message] = {}
@@ -319,7 +328,7 @@ class Remembered:
     def _caught_up(self) -> int:
         """Forget what was changed since the last reading, and give the generation reached."""
         with self._lock:
-            now, changed = schema.news(self._store, self._reached)
+            now, changed = self._store.news(self._reached)
             if self._reached is None or now < self._reached:
                 self._kept.clear()
             for message_id in changed:
@@ -376,6 +385,34 @@ class MessageStore(Connections):
         """Add many messages, all or none."""
         with self.writing() as db:
             insert_all(db, tuple(addressed))
+
+    def settle_journal(self) -> None:
+        """Begin at generation 0: whatever is here now is in every index that is built of it."""
+        with self.writing() as db:
+            db.execute("DELETE FROM changes")
+            db.execute("UPDATE generation SET value = 0")
+
+    def generation(self) -> int:
+        """Count the changes since the store was filled."""
+        return int(self.read("SELECT value FROM generation")[0][0])
+
+    def since(self, reached: int) -> tuple[int, Changes]:
+        """Read about ``BATCH`` changes after ``reached``, and the generation that they lead to."""
+        now = self.generation()
+        rows = self.read(_NEXT, (reached, reached, BATCH - 1))
+        messages = self.hydrate([row[0] for row in rows]) if rows else {}
+        last = rows[-1][1] if len(rows) >= BATCH else max([now, *(row[1] for row in rows[-1:])])
+        return last, {row[0]: messages.get(row[0]) for row in rows}
+
+    def news(self, reached: int | None) -> tuple[int, list[int]]:
+        """Return the generation, and the messages that were changed after ``reached``."""
+        (_, now), *rows = self.read(_NEWS, (reached,))
+        return int(now), [row[0] for row in rows]
+
+    def changed_of(self, message_ids: Iterable[int]) -> Mapping[int, int]:
+        """Return the generation of the last change of each message that changed at all."""
+        sql = f"SELECT message_id, generation FROM changes WHERE message_{_THESE}"  # noqa: S608  our own text
+        return dict(self.read(sql, (json.dumps(tuple(message_ids)),)))
 
     def fetch_batch(self, since_id: int, limit: int) -> Sequence[Message]:
         rows = self.read(f"{READ} WHERE m.id > ? ORDER BY m.id LIMIT ?", (since_id, max(limit, 0)))

@@ -1,7 +1,7 @@
 """Tantivy over messages: search, and the care of its index (ADR-003, D2, D4 and D5)."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from threading import Lock
@@ -18,7 +18,6 @@ from harness_engines.lexical.tantivy import (
     begun,
     columns,
     compiled,
-    first,
 )
 from harness_engines.lexical.terms import Clause, Occur, clause_terms, normalise, terms
 from harness_engines.stacks.agent_mail import faults
@@ -61,10 +60,7 @@ def restricted(query: tantivy.Query, filters: Filters, schema: tantivy.Schema) -
     return tantivy.Query.boolean_query([(MUST, query), *((MUST, part) for part in unscored)])
 
 
-def everything(filters: Filters, schema: tantivy.Schema) -> tantivy.Query:
-    """Ask for all messages that pass ``filters``, each with score 0."""
-    whole = tantivy.Query.const_score_query(tantivy.Query.all_query(), 0.0)
-    return restricted(whole, filters, schema)
+EVERY_MESSAGE = tantivy.Query.const_score_query(tantivy.Query.all_query(), 0.0)
 
 
 def _holds(schema: tantivy.Schema, column: str, values: Sequence[str | int]) -> tantivy.Query:
@@ -83,26 +79,21 @@ def _holds(schema: tantivy.Schema, column: str, values: Sequence[str | int]) -> 
 
 def _within(schema: tantivy.Schema, asked: TimeRange) -> tantivy.Query:
     """Match times between the bounds, both included, read from the fast field."""
-    low = LEAST if asked.min_ts is None else asked.min_ts
-    high = MOST if asked.max_ts is None else asked.max_ts
-    if low > high or low > MOST or high < LEAST:
+    low = LEAST if asked.min_ts is None else max(asked.min_ts, LEAST)
+    high = MOST if asked.max_ts is None else min(asked.max_ts, MOST)
+    if low > high:
         return tantivy.Query.empty_query()
-    return tantivy.Query.range_query(
-        schema,
-        SENT,
-        tantivy.FieldType.Integer,
-        lower_bound=max(low, LEAST),
-        upper_bound=min(high, MOST),
-    )
+    kind = tantivy.FieldType.Integer
+    return tantivy.Query.range_query(schema, SENT, kind, lower_bound=low, upper_bound=high)
 
 
 def matching(
     now: OpenIndex, query: tantivy.Query, ranking: RankingMode, depth: int
 ) -> list[MessageCandidate]:
-    """Return one more than ``depth`` of what ``query`` finds, where there are so many."""
+    """Return the ``depth`` best of what ``query`` finds, or the newest, with their scores."""
     if ranking is RankingMode.RELEVANCE:
-        return candidates(ranked(now, query, depth + 1))
-    ids = ranked(now, query, depth + 1, by=SENT).documents
+        return candidates(ranked(now, query, depth))
+    ids = ranked(now, query, depth, by=SENT).documents
     these = tantivy.Query.const_score_query(_holds(now.folder.schema, ID, sorted(ids)), 0.0)
     both = tantivy.Query.boolean_query([(MUST, query), (MUST, these)])
     score = dict(zip(*ranked(now, both, len(ids)), strict=True))
@@ -118,11 +109,11 @@ def candidates(found: Columns) -> list[MessageCandidate]:
 def listed(
     now: OpenIndex, query: tantivy.Query, ranking: RankingMode, depth: int
 ) -> list[MessageCandidate]:
-    """Return one more than ``depth`` of what ``query`` finds, with score 0, by time or by id."""
+    """Return ``depth`` messages that ``query`` finds, with score 0, by time or by id."""
     if ranking is RankingMode.RECENCY:
-        ids = ranked(now, query, depth + 1, by=SENT).documents
+        ids = ranked(now, query, depth, by=SENT).documents
     else:
-        limit = min(depth + 1, max(1, now.searcher.num_docs))
+        limit = min(depth, max(1, now.searcher.num_docs))
         order = tantivy.Order.Asc
         hits = now.searcher.search(query, limit, count=False, order_by_field=ID, order=order).hits
         ids = [int(message_id) for message_id, _ in hits]
@@ -131,22 +122,8 @@ def listed(
 
 def ranked(now: OpenIndex, query: tantivy.Query, k: int, by: str | None = None) -> Columns:
     """Return the ``k`` best messages by score, or by the field ``by``; equal ones by id."""
-    if now.in_order:
-        return first(now.searcher, query, k, ids=ID, by=by)
-    return columns(now.searcher, query, k, schema=now.folder.schema, ids=ID, by=by)
-
-
-def counted(searcher: tantivy.Searcher, query: tantivy.Query) -> int:
-    """Count what ``query`` finds."""
-    return int(searcher.search(query, 1).count)  # type: ignore[attr-defined]  # not in its stubs
-
-
-def cut(
-    candidates: Sequence[MessageCandidate], depth: int, method: str, normalized_query: str | None
-) -> CandidateList:
-    """Show at most ``depth`` candidates, and say whether there were more."""
-    shown = tuple(candidates[:depth])
-    return CandidateList(shown, len(candidates) == len(shown), method, normalized_query)
+    schema = None if now.in_order else now.folder.schema
+    return columns(now.searcher, query, k, schema=schema, ids=ID, by=by)
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,22 +239,27 @@ class TantivyMailEngine:
         """Return at most ``depth`` candidates; see ``MailEngine``."""
         now = self._ready()
         with faults.known():
-            typed, fields, most = normalise(text), self._compiler.schema, max(depth, 0)
-            if not typed:
-                passing = listed(now, everything(filters, fields), ranking, most)
-                return cut(passing, most, LISTING, None)
-            words = self._compiler.query(typed)
+            typed, most = normalise(text), max(depth, 0)
+            words = self._compiler.query(typed) if typed else EVERY_MESSAGE
             if words is None:
                 return CandidateList(
                     (), exhausted=True, method=NAME, normalized_query=typed, note=NO_WORD
                 )
-            asked = restricted(words, filters, fields)
-            if refuses(typed):
-                return cut(listed(now, asked, ranking, most), most, NAME, typed)
-            found = cut(matching(now, asked, ranking, most), most, NAME, typed)
-            if ranking is not RankingMode.RECENCY:
-                return found
-            return replace(found, best=next(iter(ranked(now, asked, 1).keys), None))
+            asked = restricted(words, filters, self._compiler.schema)
+            best = None
+            if not typed or refuses(typed):
+                found = listed(now, asked, ranking, most + 1)
+            else:
+                found = matching(now, asked, ranking, most + 1)
+                if ranking is RankingMode.RECENCY:
+                    best = next(iter(ranked(now, asked, 1).keys), None)
+            return CandidateList(
+                tuple(found[:most]),
+                exhausted=len(found) <= most,
+                method=NAME if typed else LISTING,
+                normalized_query=typed or None,
+                best=best,
+            )
 
     def typeahead(self, prefix: str, filters: Filters, k: int) -> Sequence[MessageCandidate]:
         """Return at most ``k`` messages in whose subject a word begins with what is being typed."""
@@ -303,7 +285,8 @@ class TantivyMailEngine:
             now = self._open()
             with faults.known():
                 of, kept = now.folder.schema, [m for m in changes.values() if m is not None]
-                replaced = counted(now.searcher, _holds(of, ID, sorted(changes)))
+                gone = now.searcher.search(_holds(of, ID, sorted(changes)), 1)
+                replaced = int(gone.count)  # type: ignore[attr-defined]  # not in its stubs
                 with index.writing(now.folder) as writer:
                     index.sweep(self.root / index.INDEX)
                     for message_id in changes:
@@ -319,8 +302,8 @@ class TantivyMailEngine:
     def health(self) -> IndexHealth:
         """Compare the index with the source, by count and by the highest id; nothing is rebuilt."""
         try:
+            index.stamp(self.root)
             if index.recorded_hash(self.root) != index.schema_hash(self.weights):
-                index.stamp(self.root)
                 return IndexHealth(ready=False, documents=0, reason="built with another schema")
             now = self._open()
         except IndexUnavailable as exc:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from itertools import chain, pairwise
 from operator import le
+from os import SEEK_END
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -39,48 +40,36 @@ class Segment(NamedTuple):
     """The file that says which are deleted."""
 
 
-class CheckedFile(NamedTuple):
-    """A file as it was when it was checked."""
-
-    name: str
-    size: int
-    changed_ns: int
+Checked = Mapping[str, faults.Stamp | None]
+"""Files of an index by name, as they were when they were checked."""
 
 
 def segments_of(index: Path) -> tuple[Segment, ...]:
     """List the parts of the last commit in the folder ``index``, in the order of a searcher."""
-    meta = json_file(index / META)
-    try:
-        found = [(one["segment_id"].replace("-", ""), one) for one in meta["segments"]]
-        return tuple(
-            Segment(
-                name, one["max_doc"], one["deletes"] and f"{name}.{one['deletes']['opstamp']}.del"
-            )
-            for name, one in found
-        )
-    except (KeyError, TypeError, AttributeError) as exc:
-        raise ValueError(f"{index / META}: not the list of an index ({exc!r})") from exc
+    made = []
+    for one in json_file(index / META)["segments"]:
+        name = one["segment_id"].replace("-", "")
+        deletes = one["deletes"] and f"{name}.{one['deletes']['opstamp']}.del"
+        made.append(Segment(name, one["max_doc"], deletes))
+    return tuple(made)
 
 
-def check(
-    index: Path, segments: Iterable[Segment], known: frozenset[CheckedFile]
-) -> frozenset[CheckedFile]:
+def check(index: Path, segments: Iterable[Segment], known: Checked) -> Checked:
     """Check the files of segments in ``index``; ``known`` ones are not read again."""
-    found: set[CheckedFile] = set()
+    found: dict[str, faults.Stamp | None] = {}
     for segment in segments:
         every = [f"{segment.name}.{suffix}" for suffix in SUFFIXES]
         for name in filter(None, (*every, segment.deletes)):
-            status = (index / name).stat()
-            seen = CheckedFile(name, status.st_size, status.st_mtime_ns)
-            if seen not in known:
-                _check_one(index / name, status.st_size)
-            found.add(seen)
-    return frozenset(found)
+            found[name] = faults.stamp(index / name)
+            if found[name] is None or found[name] != known.get(name):
+                _check_one(index / name)
+    return found
 
 
-def _check_one(path: Path, size: int) -> None:
+def _check_one(path: Path) -> None:
     """Compare a file's bytes with the CRC-32 in its footer: JSON, its length, a magic number."""
     with path.open("rb") as file:
+        size = file.seek(0, SEEK_END)
         file.seek(max(0, size - _TAIL.size))
         tail = file.read()
         length, magic = _TAIL.unpack(tail) if len(tail) == _TAIL.size else (size, 0)
@@ -263,7 +252,7 @@ class OpenIndex:
     stamp: faults.Stamp
     folder: tantivy.Index
     searcher: tantivy.Searcher
-    files: frozenset[CheckedFile]
+    files: Checked
     ends: Ends
     """In the searcher's order; none where another commit came while the index was opened."""
     in_order: bool
@@ -289,7 +278,8 @@ def recorded_hash(root: Path) -> str | None:
 
 def opened(root: Path, before: OpenIndex | None) -> OpenIndex:
     """Open the index in ``root``; what is known from ``before`` is not read again."""
-    files, ends = (before.files, before.ends) if before else (frozenset[CheckedFile](), {})
+    files: Checked = before.files if before else {}
+    ends: Ends = before.ends if before else {}
     for last in (False,) * (TRIES - 1) + (True,):
         seen = stamp(root)
         try:
