@@ -13,7 +13,7 @@ from typing import NamedTuple
 FIRST_MARK, LAST_MARK = 0x300, 0x1FFFF
 """No mark of a script stands before or after; those that choose a picture are named below."""
 _HALF_A_PAIR = re.compile("[\ud800-\udfff]")
-ACCENTED = 0x530
+ACCENTED = "\u0530"
 """Below are the letters of Latin, Greek and Cyrillic, which are also written without accents."""
 POINTS = range(10, 36)
 """Combining classes of the vowel points of Hebrew and Arabic."""
@@ -129,7 +129,9 @@ def _folded_normal(cluster: str) -> str:
     for sign in _LEFT_OUT.sub("", unicodedata.normalize("NFKD", cluster)):
         if not unicodedata.category(sign).startswith("M"):
             base = sign
-        elif _is_accent(sign, base) or unicodedata.combining(sign) in POINTS:
+        elif unicodedata.combining(sign) in POINTS or (
+            "" < base < ACCENTED and unicodedata.name(sign, "").startswith("COMBINING")
+        ):
             continue
         kept.append(sign)
     form = unicodedata.normalize("NFKC", "".join(kept).casefold())
@@ -139,11 +141,6 @@ def _folded_normal(cluster: str) -> str:
     is_sign = unicodedata.category(cluster[0]) == "So" and stands_for != cluster[0]
     apart = is_sign or FRACTION in stands_for
     return f" {form} " if apart and any(map(str.isalnum, form)) else form
-
-
-def _is_accent(mark: str, base: str) -> bool:
-    common = unicodedata.name(mark, "").startswith("COMBINING")
-    return common and bool(base) and ord(base) < ACCENTED
 
 
 def mended(text: str) -> str:

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, cast
 
 import anyio
 import numpy as np
@@ -35,7 +35,6 @@ from harness_engines.stacks.agent_mail.contract import (
 from harness_engines.stacks.agent_mail.contract import Names as Called
 from harness_engines.stacks.agent_mail.mcp_tools.server import Surface, application
 from harness_engines.stacks.agent_mail.pipeline.pages import (
-    MessageVectors,
     Semantic,
     Tiers,
     entities,
@@ -116,7 +115,7 @@ def service(
     messages: Sequence[Message],
     *,
     lexical: Mapping[FallbackTier, MailEngine] | None = None,
-    semantic: MessageVectors | None = None,
+    semantic: object = None,
     reranker: Reranker | None = None,
     switch: KillSwitch | None = None,
     log: Log | None = None,
@@ -132,7 +131,7 @@ def service(
     return MailSearch(
         tiers=Tiers(
             engines,
-            semantic,
+            cast("Semantic | None", semantic),
             reranker,
             lambda ids: {i: known[i].created_ts for i in ids if i in known},
         ),

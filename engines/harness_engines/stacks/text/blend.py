@@ -1,10 +1,11 @@
 """Words and vectors get the same query; their scores are added as the query weighs them."""
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
@@ -118,7 +119,7 @@ class BlendSearcher:
     title_names: frozenset[str]
     """Joined names of titles, as words."""
     beside: ThreadPoolExecutor | None
-    """Looks words up while the query is embedded; None where they are looked up first."""
+    """Looks words up while the query is embedded; None where one follows the other."""
     manifest: Manifest
     settings: BlendSettings
 
@@ -166,7 +167,8 @@ class BlendSearcher:
     def legs(self, words: str, text: str, k: int, *, named: bool) -> LegScores:
         """Look ``words`` up as a name or as plain words, and ``text`` up by its vector."""
         depth = self._depth(k)
-        looked_up = self._look_up(self.names if named else self.words, words, depth)
+        look_up = partial((self.names if named else self.words).search, words, depth)
+        looked_up = self.beside.submit(look_up).result if self.beside else look_up
         asked = self.vectors.query_vector(text)
         nearest = {} if asked is None or binding(text) else self.vectors.store.nearest(asked, depth)
         vectors = dict(nearest)
@@ -176,13 +178,6 @@ class BlendSearcher:
         others = [doc_id for doc_id in scores if doc_id not in vectors]
         vectors |= self.vectors.store.cosines(asked, others)
         return LegScores(scores, vectors, named, embedded=True)
-
-    def _look_up(self, lexical: Searcher, words: str, depth: int) -> Callable[[], Answer]:
-        """Begin a search for words, and return what waits for its answer."""
-        if self.beside is None:
-            answer = lexical.search(words, depth)
-            return lambda: answer
-        return self.beside.submit(lexical.search, words, depth).result
 
     def _depth(self, k: int) -> int:
         return max(k, self.settings.depth)

@@ -121,7 +121,9 @@ class Dense(FileEngine["DenseSearcher"]):
         if self.alone:
             (index / WORDS).mkdir()
             _words().build(documents, index / WORDS)
-        write_vectors(documents, self.embedder(), self.cache, index)
+        in_order = sorted((one.doc_id, _read(one)) for one in documents)
+        vectors = embed_all([text for _, text in in_order], self.embedder(), self.cache)
+        write_store(index, [doc_id for doc_id, _ in in_order], vectors)
 
     @contextmanager
     def load(self, index: Path, made: Manifest) -> "Iterator[DenseSearcher]":
@@ -195,16 +197,6 @@ def _words() -> fts5.Fts5:
     return fts5.Fts5(
         fts5.Fts5Settings(tokenize="unicode61", title_weight=1.0, text_weight=1.0, joined="both")
     )
-
-
-def write_vectors(
-    documents: Iterable[Document], embedder: Embedder, cache: Path, index: Path
-) -> NDArray[np.float16]:
-    """Embed documents, write their vectors in the order of their ids, and return them."""
-    in_order = sorted((one.doc_id, _read(one)) for one in documents)
-    vectors = embed_all([text for _, text in in_order], embedder, cache)
-    write_store(index, [doc_id for doc_id, _ in in_order], vectors)
-    return vectors
 
 
 def _read(document: Document) -> str:

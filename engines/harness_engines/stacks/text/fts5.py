@@ -4,6 +4,7 @@ import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -78,12 +79,12 @@ class Fts5Searcher:
     settings: Fts5Settings
 
     def search(self, text: str, k: int) -> Answer:
-        tree = parse(text)
-        expression, complement = FTS5.select(tree, self._one)
+        tree, one = parse(text), partial(written, joined=self.settings.joined)
+        expression, complement = FTS5.select(tree, one)
         if not expression:
             return Answer((), self.manifest.fingerprint, note_nothing(text))
         if complement:
-            may = " OR ".join(self._one(c) for c in leaves(tree) if c.occur is not Occur.NOT)
+            may = " OR ".join(one(c) for c in leaves(tree) if c.occur is not Occur.NOT)
             found = self._lacking(expression, may, k)
         else:
             found = self._ranked(expression, k)
@@ -108,9 +109,6 @@ class Fts5Searcher:
             (never, k),
         )
         return [*first.items(), *((row[0], 0.0) for row in rows if row[0] not in first)]
-
-    def _one(self, clause: Clause) -> str:
-        return written(clause, self.settings.joined)
 
 
 def written(clause: Clause, joined: str) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from operator import attrgetter, itemgetter
 from time import perf_counter_ns
-from typing import Generic, NamedTuple, Protocol, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -115,14 +115,6 @@ def check_numbers(candidates: Sequence[MessageCandidate]) -> None:
 Ids = NDArray[np.int64]
 
 
-class MessageVectors(Protocol):
-    """Messages by meaning."""
-
-    def search(self, text: str, filters: Filters, depth: int) -> CandidateList:
-        """Return at most ``depth`` messages that pass ``filters``, nearest first."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class Semantic:
     """A vector index and the embedder that it was made with."""
@@ -217,7 +209,7 @@ class Tiers:
     """What there is to answer with; what is absent is a feature that is not available."""
 
     lexical: Mapping[FallbackTier, MailEngine]
-    semantic: MessageVectors | SearchError | None
+    semantic: Semantic | SearchError | None
     reranker: Reranker | SearchError | None
     sent: Callable[[Sequence[int]], Mapping[int, int]]
     """When messages were sent, microseconds; for the order by recency."""

@@ -26,11 +26,6 @@ class Visibility(StrEnum):
     DENY = "deny"
 
 
-def no_entity(_: Entity) -> Visibility:
-    """Deny: agents and projects are known from visible messages alone."""
-    return Visibility.DENY
-
-
 @dataclass(frozen=True, slots=True)
 class Scope:
     """A policy by name, and its verdict on each message.
@@ -41,7 +36,7 @@ class Scope:
 
     policy: str
     verdict: Callable[[Message], Visibility]
-    entity: Callable[[Entity], Visibility] = no_entity
+    entity: Callable[[Entity], Visibility] = lambda _: Visibility.DENY
     """Verdict on what is registered of an agent or a project. Denied ones are still known by name
     where a visible message names them."""
     audited: bool = False

@@ -21,10 +21,6 @@ def _noted(of: str, *changed: str) -> str:
     return f"CREATE TRIGGER {of} BEGIN {count}{note} END"
 
 
-def _one(of: str) -> str:
-    return f"{of}, value FROM generation WHERE {of} IS NOT NULL"
-
-
 JOURNAL = (
     "CREATE TABLE generation (value INTEGER NOT NULL)",
     "INSERT INTO generation (value) VALUES (0)",
@@ -32,10 +28,11 @@ JOURNAL = (
     "CREATE INDEX changes_by_generation ON changes (generation)",
     *(
         _noted(
-            f"{table}_noted_{when} AFTER {when} ON {table}", *(_one(f"{of}.{key}") for of in row)
+            f"{table}_noted_{when} AFTER {when} ON {table}",
+            *(f"{of}.{key}, value FROM generation WHERE {of}.{key} IS NOT NULL" for of in rows),
         )
         for table, key in (("messages", "id"), ("recipients", "message_id"))
-        for when, row in (("insert", ["new"]), ("update", ["old", "new"]), ("delete", ["old"]))
+        for when, rows in (("insert", ["new"]), ("update", ["old", "new"]), ("delete", ["old"]))
     ),
     _noted(
         "agents_renamed AFTER UPDATE OF name ON agents",
