@@ -413,11 +413,6 @@ class CandidateList:
 class MailEngine(Protocol):
     """Retrieval over messages; knows nothing of permissions (D8)."""
 
-    @property
-    def name(self) -> str:
-        """``fts5``, ``tantivy``, ``vector`` ..."""
-        ...
-
     def search(
         self, text: str, filters: Filters, ranking: RankingMode, depth: int
     ) -> CandidateList:

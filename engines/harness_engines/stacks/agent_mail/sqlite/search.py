@@ -181,10 +181,6 @@ class LikeEngine:
     store: MessageStore
     table: str = MESSAGES
 
-    @property
-    def name(self) -> str:
-        return "like"
-
     def search(
         self, text: str, filters: Filters, ranking: RankingMode, depth: int
     ) -> CandidateList:
@@ -248,10 +244,6 @@ class Fts5Engine:
     store: MessageStore
     weights: Weights
     table: str = MESSAGES
-
-    @property
-    def name(self) -> str:
-        return "fts5"
 
     def search(
         self, text: str, filters: Filters, ranking: RankingMode, depth: int

@@ -229,10 +229,6 @@ class TantivyMailEngine:
     def __post_init__(self) -> None:
         self._compiler = Compiler(schema(), analyzer("none"), self.weights)
 
-    @property
-    def name(self) -> str:
-        return NAME
-
     def search(
         self, text: str, filters: Filters, ranking: RankingMode, depth: int
     ) -> CandidateList:
