@@ -12,17 +12,8 @@ from numpy.typing import NDArray
 
 from harness_engines.lexical.grammar import FTS5, Selected, exact_clauses, parse, refuses
 from harness_engines.lexical.terms import Clause, Occur, clause_terms, coded, normalise, terms
-from harness_engines.stacks.agent_mail.contract import (
-    LEAST,
-    MOST,
-    CandidateList,
-    Filters,
-    MessageCandidate,
-    RankingMode,
-    Weights,
-    conditions,
-    names,
-)
+from harness_engines.stacks.agent_mail import contract
+from harness_engines.stacks.agent_mail.contract import CandidateList, Filters, RankingMode
 from harness_engines.stacks.agent_mail.sqlite.schema import MESSAGES, whole
 from harness_engines.stacks.agent_mail.sqlite.store import MessageStore, Param, search_error
 
@@ -55,7 +46,7 @@ def where(filters: Filters) -> Where:
     """AND all that is requested; ``EVERYTHING`` where nothing is."""
     parts: list[str] = []
     params: list[Param] = []
-    for columns, values in conditions(filters):
+    for columns, values in contract.conditions(filters):
         held = [json.dumps(values)] if columns == ("project_id",) else [*map(_bound, values)]
         any_of = [_HOLDS[one].format(many=", ".join("?" * len(held))) for one in columns]
         parts.append(any_of[0] if len(any_of) == 1 else f"({' OR '.join(any_of)})")
@@ -63,7 +54,7 @@ def where(filters: Filters) -> Where:
     for sign, bound in zip((">=", "<="), astuple(filters.time_range), strict=True):
         if bound is not None:
             parts.append(f"m.created_ts {sign} ?")
-            params.append(max(LEAST, min(MOST, bound)))
+            params.append(max(contract.LEAST, min(contract.MOST, bound)))
     return Where(" AND ".join(parts), tuple(params)) if parts else EVERYTHING
 
 
@@ -105,7 +96,7 @@ def _one(clause: Clause) -> str:
     """Write a clause; empty where nothing of it could be indexed."""
     if clause.text.isascii() and clause.text.isalnum():
         return quoted(clause.text)
-    tokens = () if clause.quoted else dict.fromkeys(names(clause.text))
+    tokens = () if clause.quoted else dict.fromkeys(contract.names(clause.text))
     whole_names = [f"identifiers : {quoted(whole([token]))}" for token in tokens]
     if clause.sign_name and clause.occur is not Occur.SHOULD:
         return whole_names[0]
@@ -202,7 +193,7 @@ class LikeEngine:
         )
         most = within(depth)
         rows = self.store.read(sql, (*(param for one in asked for param in one.params), most + 1))
-        shown = tuple(MessageCandidate(row[0], 0.0) for row in rows[:most])
+        shown = tuple(contract.MessageCandidate(row[0], 0.0) for row in rows[:most])
         return CandidateList(shown, len(rows) <= most, "filter_only", "", sql)
 
 
@@ -214,7 +205,7 @@ def pattern(term: str) -> str:
 
 def within(depth: int) -> int:
     """Clamp a depth to what SQLite counts; a negative LIMIT means no limit."""
-    return max(0, min(depth, MOST - 1))
+    return max(0, min(depth, contract.MOST - 1))
 
 
 def matching_ids(store: MessageStore, filters: Filters) -> NDArray[np.int64]:
@@ -242,7 +233,7 @@ class Fts5Engine:
     """
 
     store: MessageStore
-    weights: Weights
+    weights: contract.Weights
     table: str = MESSAGES
 
     def search(
@@ -289,7 +280,7 @@ class Fts5Engine:
         wanted = within(depth)
         rows = self.store.ask(sql, (*how, wanted + 1))
         return CandidateList(
-            tuple(MessageCandidate(row[0], -row[1]) for row in rows[:wanted]),
+            tuple(contract.MessageCandidate(row[0], -row[1]) for row in rows[:wanted]),
             exhausted=len(rows) <= wanted,
             method="fts5",
             normalized_query=asked,

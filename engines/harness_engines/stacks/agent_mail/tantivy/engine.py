@@ -20,26 +20,8 @@ from harness_engines.lexical.tantivy import (
     compiled,
 )
 from harness_engines.lexical.terms import Clause, Occur, clause_terms, normalise, terms
-from harness_engines.stacks.agent_mail import faults
-from harness_engines.stacks.agent_mail.contract import (
-    LEAST,
-    MOST,
-    CandidateList,
-    Changes,
-    DocumentSource,
-    Emit,
-    Event,
-    Filters,
-    IndexHealth,
-    IndexStats,
-    Message,
-    MessageCandidate,
-    RankingMode,
-    TimeRange,
-    Weights,
-    conditions,
-    names,
-)
+from harness_engines.stacks.agent_mail import contract, faults
+from harness_engines.stacks.agent_mail.contract import CandidateList, Filters, RankingMode
 from harness_engines.stacks.agent_mail.tantivy import index
 from harness_engines.stacks.agent_mail.tantivy.index import WHOLE, OpenIndex, schema
 
@@ -50,7 +32,8 @@ MUST, SHOULD = tantivy.Occur.Must, tantivy.Occur.Should
 def restricted(query: tantivy.Query, filters: Filters, schema: tantivy.Schema) -> tantivy.Query:
     """Keep of ``query`` what passes all of ``filters``; its scores stay as they are."""
     parts = [
-        _any([_holds(schema, one, values) for one in of]) for of, values in conditions(filters)
+        _any([_holds(schema, one, values) for one in of])
+        for of, values in contract.conditions(filters)
     ]
     if not filters.time_range.is_open:
         parts.append(_within(schema, filters.time_range))
@@ -69,7 +52,7 @@ def _holds(schema: tantivy.Schema, column: str, values: Sequence[str | int]) -> 
         value
         for value in values
         if (
-            LEAST <= value <= MOST
+            contract.LEAST <= value <= contract.MOST
             if isinstance(value, int)
             else not any("\ud800" <= c <= "\udfff" for c in value)
         )
@@ -77,10 +60,10 @@ def _holds(schema: tantivy.Schema, column: str, values: Sequence[str | int]) -> 
     return tantivy.Query.term_set_query(schema, column, held)
 
 
-def _within(schema: tantivy.Schema, asked: TimeRange) -> tantivy.Query:
+def _within(schema: tantivy.Schema, asked: contract.TimeRange) -> tantivy.Query:
     """Match times between the bounds, both included, read from the fast field."""
-    low = LEAST if asked.min_ts is None else max(asked.min_ts, LEAST)
-    high = MOST if asked.max_ts is None else min(asked.max_ts, MOST)
+    low = contract.LEAST if asked.min_ts is None else max(asked.min_ts, contract.LEAST)
+    high = contract.MOST if asked.max_ts is None else min(asked.max_ts, contract.MOST)
     if low > high:
         return tantivy.Query.empty_query()
     kind = tantivy.FieldType.Integer
@@ -89,7 +72,7 @@ def _within(schema: tantivy.Schema, asked: TimeRange) -> tantivy.Query:
 
 def matching(
     now: OpenIndex, query: tantivy.Query, ranking: RankingMode, depth: int
-) -> list[MessageCandidate]:
+) -> list[contract.MessageCandidate]:
     """Return the ``depth`` best of what ``query`` finds, or the newest, with their scores."""
     if ranking is RankingMode.RELEVANCE:
         return candidates(ranked(now, query, depth))
@@ -97,18 +80,18 @@ def matching(
     these = tantivy.Query.const_score_query(_holds(now.folder.schema, ID, sorted(ids)), 0.0)
     both = tantivy.Query.boolean_query([(MUST, query), (MUST, these)])
     score = dict(zip(*ranked(now, both, len(ids)), strict=True))
-    return [MessageCandidate(message_id, score[message_id]) for message_id in ids]
+    return [contract.MessageCandidate(message_id, score[message_id]) for message_id in ids]
 
 
-def candidates(found: Columns) -> list[MessageCandidate]:
+def candidates(found: Columns) -> list[contract.MessageCandidate]:
     """Return hits as candidates, in their order."""
-    made = partial(tuple.__new__, MessageCandidate)  # half of the time of ``_make``
+    made = partial(tuple.__new__, contract.MessageCandidate)  # half of the time of ``_make``
     return list(map(made, zip(found.documents, found.keys, strict=True)))
 
 
 def listed(
     now: OpenIndex, query: tantivy.Query, ranking: RankingMode, depth: int
-) -> list[MessageCandidate]:
+) -> list[contract.MessageCandidate]:
     """Return ``depth`` messages that ``query`` finds, with score 0, by time or by id."""
     if ranking is RankingMode.RECENCY:
         ids = ranked(now, query, depth, by=SENT).documents
@@ -117,7 +100,7 @@ def listed(
         order = tantivy.Order.Asc
         hits = now.searcher.search(query, limit, count=False, order_by_field=ID, order=order).hits
         ids = [int(message_id) for message_id, _ in hits]
-    return [MessageCandidate(message_id, 0.0) for message_id in ids]
+    return [contract.MessageCandidate(message_id, 0.0) for message_id in ids]
 
 
 def ranked(now: OpenIndex, query: tantivy.Query, k: int, by: str | None = None) -> Columns:
@@ -132,7 +115,7 @@ class Compiler:
 
     schema: tantivy.Schema
     analyzer: tantivy.TextAnalyzer
-    weights: Weights
+    weights: contract.Weights
 
     def query(self, text: str) -> tantivy.Query | None:
         """Compile ``text``; None where it has no word that could be in a message."""
@@ -155,7 +138,7 @@ class Compiler:
         parts = terms(clause.words[0]) if clause.begun else ()
         found = self._prefix(parts) if parts else self._sought(clause)
         if found and not clause.quoted and not clause.text.isalpha():
-            for token in dict.fromkeys(names(clause.text)):
+            for token in dict.fromkeys(contract.names(clause.text)):
                 found.append(term(self.schema, "identifiers", token, "freq"))
         return _any(found)
 
@@ -202,9 +185,9 @@ BATCH = 1_000
 """Messages read at once while an index is built."""
 
 
-def every(source: DocumentSource) -> Iterator[Message]:
+def every(source: contract.DocumentSource) -> Iterator[contract.Message]:
     """Read all messages of a source, by id."""
-    since = LEAST
+    since = contract.LEAST
     while batch := source.fetch_batch(since, BATCH):
         yield from batch
         since = batch[-1].message_id
@@ -219,9 +202,9 @@ class TantivyMailEngine:
     """
 
     root: Path
-    source: DocumentSource
-    emit: Emit
-    weights: Weights
+    source: contract.DocumentSource
+    emit: contract.Emit
+    weights: contract.Weights
     _opened: OpenIndex | None = field(default=None, init=False)
     _compiler: Compiler = field(init=False)
     _writes: Lock = field(default_factory=Lock, init=False)
@@ -257,7 +240,9 @@ class TantivyMailEngine:
                 best=best,
             )
 
-    def typeahead(self, prefix: str, filters: Filters, k: int) -> Sequence[MessageCandidate]:
+    def typeahead(
+        self, prefix: str, filters: Filters, k: int
+    ) -> Sequence[contract.MessageCandidate]:
         """Return at most ``k`` messages in whose subject a word begins with what is being typed."""
         now = self._ready()
         with faults.known():
@@ -267,12 +252,12 @@ class TantivyMailEngine:
             asked = restricted(begun, filters, now.folder.schema)
             return candidates(ranked(now, asked, k))
 
-    def rebuild(self) -> IndexStats:
+    def rebuild(self) -> contract.IndexStats:
         """Build anew from the document source; the old index answers until the new one is whole."""
         with self._writes:
             return self._rebuild()
 
-    def update_incremental(self, changes: Changes) -> int:
+    def update_incremental(self, changes: contract.Changes) -> int:
         """Apply changes in one commit and count them."""
         if not changes:
             return 0
@@ -292,28 +277,30 @@ class TantivyMailEngine:
             after = self._open().searcher.num_docs
             if after != now.searcher.num_docs - replaced + len(kept):
                 raise EngineError(f"{self.root}: {after} messages after an update. Rebuild it")
-        self.emit(Event.INCREMENTAL_BATCH, {"batch_size": len(changes), "engine": NAME})
+        self.emit(contract.Event.INCREMENTAL_BATCH, {"batch_size": len(changes), "engine": NAME})
         return len(changes)
 
-    def health(self) -> IndexHealth:
+    def health(self) -> contract.IndexHealth:
         """Compare the index with the source, by count and by the highest id; nothing is rebuilt."""
         try:
             index.stamp(self.root)
             if index.recorded_hash(self.root) != index.schema_hash(self.weights):
-                return IndexHealth(ready=False, documents=0, reason="built with another schema")
+                return contract.IndexHealth(
+                    ready=False, documents=0, reason="built with another schema"
+                )
             now = self._open()
         except IndexUnavailable as exc:
-            return IndexHealth(ready=False, documents=0, reason=str(exc))
+            return contract.IndexHealth(ready=False, documents=0, reason=str(exc))
         documents, total = now.searcher.num_docs, self.source.total_count()
         last = ranked(now, tantivy.Query.all_query(), 1, by=ID).documents
-        mark = last[0] if last else LEAST
+        mark = last[0] if last else contract.LEAST
         if documents != total:
             reason = f"{documents} messages are indexed, the source has {total}"
         elif self.source.fetch_batch(mark, 1):
             reason = f"the source has messages of a higher id than {mark}, the highest indexed"
         else:
             reason = ""
-        return IndexHealth(ready=not reason, documents=documents, reason=reason)
+        return contract.IndexHealth(ready=not reason, documents=documents, reason=reason)
 
     def _ready(self) -> OpenIndex:
         """Open the index, first rebuilt where its schema is another one."""
@@ -334,17 +321,17 @@ class TantivyMailEngine:
         index.stamp(self.root)
         expected, actual = index.schema_hash(self.weights), index.recorded_hash(self.root)
         if actual != expected:
-            self.emit(Event.SCHEMA_MISMATCH, {"expected": expected, "actual": actual})
+            self.emit(contract.Event.SCHEMA_MISMATCH, {"expected": expected, "actual": actual})
             self._rebuild()
 
-    def _rebuild(self) -> IndexStats:
+    def _rebuild(self) -> contract.IndexStats:
         start = perf_counter_ns()
         total = self.source.total_count()
-        self.emit(Event.REBUILD_START, {"doc_count": total, "engine": NAME})
+        self.emit(contract.Event.REBUILD_START, {"doc_count": total, "engine": NAME})
         count = index.built(self.root, every(self.source), self.weights)
-        stats = IndexStats(count, (perf_counter_ns() - start) / 1e6)
+        stats = contract.IndexStats(count, (perf_counter_ns() - start) / 1e6)
         self.emit(
-            Event.REBUILD_COMPLETE,
+            contract.Event.REBUILD_COMPLETE,
             {"doc_count": count, "duration_ms": stats.duration_ms, "engine": NAME},
         )
         return stats
