@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -16,7 +15,6 @@ from pydantic import Field
 
 from harness.core.engine import Answer, Engine, Manifest
 from harness.core.errors import InvalidArm, ModelNotReady
-from harness.core.files import write_text
 from harness.core.printable import one_line
 from harness.core.records import Document
 from harness_engines import contract
@@ -99,7 +97,7 @@ class Lucene(FileEngine["LuceneSearcher"]):
     def fill(self, documents: Iterable[Document], index: Path) -> None:
         """Index with one thread; merges keep the order, so a document's number is its place."""
         found = sorted((one.doc_id, one.title, one.text) for one in documents)
-        write_text(index / IDS, json.dumps([doc_id for doc_id, _, _ in found]))
+        contract.write_ids(index / IDS, [doc_id for doc_id, _, _ in found])
         config = self.classes("index.IndexWriterConfig")(self._analyzer())
         config.setSimilarity(self._similarity())
         config.setMergePolicy(self.classes("index.LogDocMergePolicy")())

@@ -19,7 +19,6 @@ from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError,
 from harness.core.digest import of_json
 from harness.core.engine import Answer, Engine, Hit, Manifest, Searcher
 from harness.core.errors import IndexNotReady, first_of
-from harness.core.files import write_text
 from harness.core.records import Document, Scalar
 from harness_engines import contract
 from harness_engines.contract import StackSettings
@@ -311,7 +310,7 @@ class Remote:
         """Note the documents' ids, and which server holds them; nothing is sent to it."""
 
         def fill(passing: Iterable[Document]) -> None:
-            write_text(index / IDS, json.dumps(sorted(one.doc_id for one in passing)))
+            contract.write_ids(index / IDS, sorted(one.doc_id for one in passing))
 
         with connected(*self.settings.server) as to:
             made = contract.record(index, documents, fill, **self._made_by(to))

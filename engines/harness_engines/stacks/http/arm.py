@@ -1,6 +1,5 @@
 """An engine behind HTTP as an arm: it holds its documents already, and its TOML file maps it."""
 
-import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -11,7 +10,6 @@ from typing import Any, NamedTuple
 from harness.core.digest import of_json
 from harness.core.engine import Answer, Engine, Hit, Manifest, Searcher, surplus
 from harness.core.errors import IndexNotReady
-from harness.core.files import write_text
 from harness.core.records import Document, Scalar
 from harness_engines import contract
 from harness_engines.stacks.http import connection, settings
@@ -136,7 +134,7 @@ class HttpEngine:
         """Note the documents' ids and who answers; no document is sent."""
 
         def fill(passing: Iterable[Document]) -> None:
-            write_text(index / IDS, json.dumps(sorted(one.doc_id for one in passing)))
+            contract.write_ids(index / IDS, sorted(one.doc_id for one in passing))
 
         with connection.connected(self.settings) as to:
             who = connection.asked(to)
