@@ -44,6 +44,7 @@ class Answers(BaseHTTPRequestHandler):
     """Answers one request."""
 
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True  # or a body waits until its head was acknowledged: 40 ms
     index: ClassVar[Index]
 
     def do_GET(self) -> None:

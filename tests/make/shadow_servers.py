@@ -126,6 +126,7 @@ def listening(control: Callable[[httpx.Request], httpx.Response]) -> Iterator[st
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+        disable_nagle_algorithm = True
 
         def handle_one_request(self) -> None:
             self.raw_requestline = self.rfile.readline(65537)

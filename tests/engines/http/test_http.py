@@ -350,6 +350,7 @@ def answering(answers: dict[str, Any]) -> Iterator[tuple[str, list[dict[str, Any
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+        disable_nagle_algorithm = True
 
         def do_GET(self) -> None:
             asked = urlsplit(self.path)
