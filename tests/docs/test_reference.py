@@ -73,29 +73,21 @@ def test_every_decision_is_in_the_list() -> None:
         assert page(f"docs/decisions/{name}").text.startswith(f"# {int(name[:4])}. ")
 
 
-EXAMPLES = [
-    line for _, command in reference.commands() for line in reference.examples(command.help)
-]
-
-
 def test_the_page_is_up_to_date() -> None:
     """Where it is not: ``python3 run.py python -m tests.docs.reference``."""
     assert reference.PAGE.read_text(encoding="utf-8") == reference.page(), reference.MAKE
 
 
-@pytest.mark.parametrize("line", EXAMPLES)
-def test_an_example_of_a_help_text_can_be_typed(line: str) -> None:
-    _, *words = shlex.split(line)
-    parse(words)
+def test_examples_of_help_texts_can_be_typed() -> None:
+    for _, command in reference.commands():
+        for line in reference.examples(command.help):
+            _, *words = shlex.split(line)
+            parse(words)
 
 
 def test_every_file_that_a_run_leaves_is_listed() -> None:
     listed = {name for files in reference.FILES.values() for name in files}
     assert set(RESULTS) <= listed
-
-
-LINES = [(page.name, line) for page in pages() for line in page.commands()]
-LINKS = [(page, target) for page in pages() for target in page.links()]
 
 
 @cache
@@ -144,20 +136,19 @@ def check(line: str) -> None:
             assert (ROOT / word).exists(), f"there is no {word}"
 
 
-@pytest.mark.parametrize(("page", "line"), LINES)
-def test_a_command_can_be_typed(page: str, line: str) -> None:
-    assert page
-    check(line)
+PAGES = {page.name: page for page in pages()}
 
 
-@pytest.mark.parametrize(("page", "target"), LINKS, ids=lambda value: getattr(value, "name", value))
-def test_a_link_leads_somewhere(page: Page, target: str) -> None:
-    name, _, anchor = target.partition("#")
-    path = (page.path.parent / name).resolve() if name else page.path
-    assert path.exists(), f"{page.name} links to {target}"
-    assert path.is_relative_to(ROOT)
-    if anchor:
-        assert anchor in Page(path).anchors()
+@pytest.mark.parametrize("name", PAGES)
+def test_commands_can_be_typed_and_links_lead_somewhere(name: str) -> None:
+    for line in PAGES[name].commands():
+        check(line)
+    for target in PAGES[name].links():
+        to, _, anchor = target.partition("#")
+        path = (PAGES[name].path.parent / to).resolve() if to else PAGES[name].path
+        assert path.exists(), f"a link leads to {target}"
+        assert path.is_relative_to(ROOT)
+        assert not anchor or anchor in Page(path).anchors(), target
 
 
 def test_every_command_of_the_program_is_on_a_page() -> None:
