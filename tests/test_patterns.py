@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from re import _parser  # type: ignore[attr-defined]  # what a pattern is made of
-from time import perf_counter
+from time import thread_time
 from types import FrameType
 from typing import Any
 
@@ -29,9 +29,10 @@ QUICK_S = 0.0001
 """Of the first length; what takes longer is tried at the two others"""
 MOST = 9.0
 """Times as long for four times the text; what is linear takes 4, and what is quadratic 16."""
-CONFIRMED = 5
+CONFIRMED = 3
 """Times in a row that a pattern is too slow; on a busy machine one measurement may be."""
-LATE_S = 0.5
+LATE_S = 0.25
+"""Of a processor, as all seconds here."""
 BOUNDED: Mapping[tuple[str, str], str] = {
     ("harness_engines.stacks.documents.texts", "_BREAKS"): "it looks into the overlap of a chunk",
     (
@@ -44,6 +45,8 @@ BOUNDED: Mapping[tuple[str, str], str] = {
     ("harness.shadow.http", "//.*@|[?#].*"): "it reads what the operator typed",
 }
 """Patterns that see no foreign text, or not more of it than a bound."""
+OFTEN = 50
+"""Times; what repeats less takes a bounded time at each place of a text"""
 METHODS = {"search", "match", "fullmatch", "split", "sub", "subn", "findall", "finditer"}
 
 
@@ -59,15 +62,15 @@ class Found:
     def took(self, text: str) -> float:
         """Return the seconds that it takes, or ``LATE_S`` where it takes longer."""
         said = text.encode() if isinstance(self.pattern.pattern, bytes) else text
-        begun = perf_counter()
-        signal.setitimer(signal.ITIMER_REAL, LATE_S)
+        begun = thread_time()
+        signal.setitimer(signal.ITIMER_VIRTUAL, LATE_S)
         try:
             getattr(self.pattern, self.how)(said)
         except TimeoutError:
             return LATE_S
         finally:
-            signal.setitimer(signal.ITIMER_REAL, 0)
-        return perf_counter() - begun
+            signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        return thread_time() - begun
 
     def least(self, text: str) -> float:
         """Return the seconds of the quickest of three times, or ``LATE_S`` where one is late."""
@@ -145,8 +148,20 @@ def literals(pattern: re.Pattern[Any]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(one for one in runs if one))[:24]
 
 
+def repeats(part: object) -> bool:
+    """Return whether a pattern holds something that may stand ``OFTEN`` times and more."""
+    match part:
+        case (_, (int(), int() as most, _)) if most >= OFTEN:
+            return True
+        case _parser.SubPattern() | tuple() | list():
+            return any(map(repeats, part))
+    return False
+
+
 def worst(found: Found) -> str:
     """Describe a text for which a pattern takes more than in proportion; empty for none."""
+    if not repeats(_parser.parse(found.pattern.pattern, found.pattern.flags)):
+        return ""
     named = literals(found.pattern)
     units = dict.fromkeys((*UNITS, *named, *(f"{one} " for one in named)))
     starts = dict.fromkeys(("", "a", *named[:4], "".join(named[:2])))
@@ -171,9 +186,9 @@ def stopped() -> Iterator[None]:
     def stop(_: int, __: FrameType | None) -> None:
         raise TimeoutError
 
-    before = signal.signal(signal.SIGALRM, stop)
+    before = signal.signal(signal.SIGVTALRM, stop)
     yield
-    signal.signal(signal.SIGALRM, before)
+    signal.signal(signal.SIGVTALRM, before)
 
 
 def slow(tried: Iterable[Found]) -> dict[tuple[str, str], str]:

@@ -288,7 +288,7 @@ def stands_elsewhere(name: str) -> bool:
 
 TUTORIAL = "docs/tutorial.md"
 """Typed at the end of this file, its changes made between the lines."""
-DRAWN = "README.md"
+DRAWN = "SECURITY.md"
 """On the pages that its commands write there are pictures; on those of others empty ones."""
 PAGES = [
     name

@@ -50,6 +50,7 @@ LAST_STEP = {"mail.toml": "tantivy", "writing.toml": "rarest"}
 """Of policies whose later steps read much with models."""
 LINKED = (".venv", "benchmarks", "docs")
 COPIED = ("policy", "examples")
+ARMS = ["fts5", "tantivy", "hybrid", "hash-hybrid"]
 PARAMS = {
     "score": {"resamples": 1_000},
     "race": {"processes": 2, "queries": 100, "warmup": 4, "repeated": 2},
@@ -133,6 +134,7 @@ def _settings(root: Path) -> None:
         (root / name).symlink_to(ROOT / name)
     (root / "run.py").write_text(STARTER)
     params = yaml.safe_load((ROOT / "params.yaml").read_text())
+    params["arms"] = ARMS
     for section, changed in PARAMS.items():
         params[section] |= changed
     (root / "params.yaml").write_text(yaml.safe_dump(params))

@@ -33,13 +33,18 @@ def settings(**changed: Any) -> PostgresSettings:  # noqa: ANN401  any value of 
     return PostgresSettings.model_validate({"mode": "words", "timeout_s": 5.0, **changed})
 
 
-@pytest.fixture
-def dsn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """Run a server as somebody else's, which arms reach by a variable."""
-    (tmp_path / "server").mkdir()
-    with arm.server(tmp_path / "server") as found:
-        monkeypatch.setenv(NAME, found)
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Run a server as somebody else's, once: each index has a schema of its own."""
+    with arm.server(tmp_path_factory.mktemp("server")) as found:
         yield found
+
+
+@pytest.fixture
+def dsn(running: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Let arms reach it by a variable."""
+    monkeypatch.setenv(NAME, running)
+    return running
 
 
 @contextmanager
@@ -56,6 +61,7 @@ def ids(searcher: PostgresSearcher, text: str, k: int = 10) -> list[str]:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("dsn")
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     "lines",
@@ -67,22 +73,23 @@ def ids(searcher: PostgresSearcher, text: str, k: int = 10) -> list[str]:
 )
 def test_it_keeps_the_contract(lines: str, tmp_path: Path) -> None:
     path = tmp_path / "mine.toml"
-    path.write_text(
-        f'summary = "x"\nstack = "postgres"\n[settings]\ntimeout_s = 20.0\n{lines}\n', "utf-8"
-    )
+    head = f'summary = "x"\nstack = "postgres"\n[settings]\ndsn_env = "{NAME}"\n'
+    path.write_text(f"{head}timeout_s = 20.0\n{lines}\n", "utf-8")
     found = check(str(path), tmp_path / "cache")
     assert found.holds, [str(one) for one in found.findings if one.broken]
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("dsn")
 def test_equal_scores_come_by_bytes_of_the_id(tmp_path: Path) -> None:
-    with opened(Postgres(settings(), tmp_path), tmp_path / "words") as searcher:
+    with opened(Postgres(settings(dsn_env=NAME), tmp_path), tmp_path / "words") as searcher:
         assert ids(searcher, "red cone") == ["B", "b"]
         assert ids(searcher, "cube -blue") == []
-    with opened(Postgres(settings(config="english"), tmp_path), tmp_path / "stems") as searcher:
+    stems = settings(config="english", dsn_env=NAME)
+    with opened(Postgres(stems, tmp_path), tmp_path / "stems") as searcher:
         assert searcher.search("to be", 9).note.startswith("only stop words")
         assert not searcher.search("pyramid", 9).note
-    hybrid = settings(mode="hybrid", vectors=VECTORS)
+    hybrid = settings(mode="hybrid", vectors=VECTORS, dsn_env=NAME)
     with opened(Postgres(hybrid, tmp_path), tmp_path / "hybrid") as searcher:
         assert ids(searcher, "red cone") == ["B", "b", "c"]
 
@@ -92,10 +99,8 @@ def test_a_server_by_dsn_refuses_another_generation(dsn: str, tmp_path: Path) ->
     engine = Postgres(settings(dsn_env=NAME), tmp_path)
     with opened(engine, tmp_path / "index") as searcher:
         assert ids(searcher, "cone") == ["B", "b"]
+        ((schema,),) = searcher.to.connection.execute("SELECT current_schema()").fetchall()
     with psycopg.connect(dsn, autocommit=True) as to:
-        ((schema,),) = to.execute(
-            "SELECT nspname FROM pg_namespace WHERE nspname LIKE 'harness_%'"
-        ).fetchall()
         to.execute(f"UPDATE {schema}.about SET generation = 'another'")  # noqa: S608  its own name
         with (
             pytest.raises(IndexNotReady, match="another generation"),

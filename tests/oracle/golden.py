@@ -96,7 +96,9 @@ def outputs(scenario: str) -> Iterator[tuple[str, str]]:
     from tests.oracle import golden_world
 
     golden_world.stand_still()
-    with tempfile.TemporaryDirectory() as folder:
+    from tests.once_a_process import pictures
+
+    with tempfile.TemporaryDirectory() as folder, pictures(painted=False):
         (root := Path(folder).resolve() / "project").mkdir()
         os.chdir(root)
         if scenario in {"mail", "folders"}:
