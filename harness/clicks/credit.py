@@ -23,15 +23,8 @@ from harness.stats.bounded import ValueRange
 from harness.stats.sequential import evalues_each
 
 
-class Mixed(NamedTuple):
-    """A list, and for each document the number of the ranking that added it."""
-
-    documents: tuple[str, ...]
-    teams: tuple[int, ...]
-
-
-def team_draft(rankings: Sequence[Sequence[str]], length: int, coins: Random) -> Mixed:
-    """Mix rankings into a list of at most ``length`` documents; none comes twice."""
+def team_draft(rankings: Sequence[Sequence[str]], length: int, coins: Random) -> dict[str, int]:
+    """Mix rankings into at most ``length`` documents, each with the number of its ranking."""
     documents: dict[str, int] = {}
     rest = [iter(ranking) for ranking in rankings]
     playing = [*range(len(rankings))]
@@ -43,15 +36,7 @@ def team_draft(rankings: Sequence[Sequence[str]], length: int, coins: Random) ->
                 playing.remove(team)
             elif len(documents) < length:
                 documents[fresh] = team
-    return Mixed(tuple(documents), tuple(documents.values()))
-
-
-def credits_of(mixed: Mixed, clicked: Collection[str], teams: int) -> tuple[int, ...]:
-    """Count the clicked documents of each team; a document that is clicked twice counts once."""
-    by_team = [0] * teams
-    for document, team in zip(mixed.documents, mixed.teams, strict=True):
-        by_team[team] += document in clicked
-    return tuple(by_team)
+    return documents
 
 
 FILE = "clicks.jsonl"
@@ -73,11 +58,6 @@ class ShownList:
     """What an arm raised, so that the control's list was shown as it is."""
     user: str = ""
     """Who saw it, in all sessions and as no one else; empty where that is unknown."""
-
-    @property
-    def mixed(self) -> Mixed:
-        """The documents with their teams."""
-        return Mixed(self.documents, self.teams)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,15 +118,11 @@ def read(folder: Path) -> Clicks:
             raise BadFile(path, problem, "Restore the line, or remove it.", number)
         else:
             shown[one.id] = one
-    clicked: dict[str, set[str]] = {}
-    strays = 0
-    for click in clicks:
-        if click.id in shown and click.document in shown[click.id].documents:
-            clicked.setdefault(click.id, set()).add(click.document)
-        else:
-            strays += 1
-    by_list = {one: frozenset(on) for one, on in clicked.items()}
-    return Clicks(tuple(shown.values()), by_list, strays)
+    kept = [one for one in clicks if one.id in shown and one.document in shown[one.id].documents]
+    clicked: dict[str, frozenset[str]] = {}
+    for click in kept:
+        clicked[click.id] = clicked.get(click.id, frozenset()) | {click.document}
+    return Clicks(tuple(shown.values()), clicked, len(clicks) - len(kept))
 
 
 def drawn(
@@ -163,11 +139,11 @@ def drawn(
 
     It is the first ranking's own for a single arm, and where an arm failed.
     """
-    key = token_hex(8)
-    mixed = Mixed(tuple(rankings[0][:k]), (0,) * len(rankings[0][:k]))
+    key, mixed = token_hex(8), dict.fromkeys(rankings[0][:k], 0)
     if len(arms) > 1 and not failed:
         mixed = team_draft(rankings, k, Random(f"{seed} {key}"))
-    return ShownList(key, datetime.now(UTC), query, arms, *mixed, failed=failed, user=user)
+    documents, teams = tuple(mixed), tuple(mixed.values())
+    return ShownList(key, datetime.now(UTC), query, arms, documents, teams, failed, user)
 
 
 HOURLY = 60
@@ -228,7 +204,6 @@ def preferences(found: Clicks, *, confidence: float) -> Preferences:
         if why := _robot(lists, found):
             robots[why] += 1
             del users[user]
-    known = sum(map(len, users.values()))
     if len(users) < MIN_USERS:
         raise EvidenceError(
             f"{len(users)} users are known, and lists of one user are not independent;"
@@ -245,7 +220,7 @@ def preferences(found: Clicks, *, confidence: float) -> Preferences:
             for arm, of, one in zip(arms[1:], signs.T, estimates, strict=True)
         },
         users=len(users),
-        lists=known,
+        lists=sum(map(len, users.values())),
         clicks=sum(len(_clicked(one, found)) for lists in users.values() for one in lists),
         failed=sum(bool(one.failed) for one in found.shown),
         unmixed=sum(len(one.arms) == 1 for one in found.shown),
@@ -288,10 +263,18 @@ def sentences(found: Preferences) -> Iterator[str]:
             yield f"{counted(count, counts)} {why}"
 
 
+def credits_of(shown: ShownList, clicked: Collection[str]) -> Counter[int]:
+    """Count the clicked documents of each arm; a document that is clicked twice counts once."""
+    by = zip(shown.documents, shown.teams, strict=True)
+    return Counter(team for document, team in by if document in clicked)
+
+
 def _signs(lists: Sequence[ShownList], found: Clicks) -> list[float]:
-    each = [credits_of(one.mixed, _clicked(one, found), len(one.arms)) for one in lists]
-    apart = (sum(one[at] - one[0] for one in each) for at in range(1, len(each[0])))
-    return [float((by > 0) - (by < 0)) for by in apart]
+    """Return for each candidate whether the user clicked more on it than on the control."""
+    each = Counter[int]()
+    for one in lists:
+        each += credits_of(one, _clicked(one, found))
+    return [float(np.sign(each[at] - each[0])) for at in range(1, len(lists[0].arms))]
 
 
 def _robot(lists: Sequence[ShownList], found: Clicks) -> str:

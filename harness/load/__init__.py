@@ -1,1 +1,25 @@
-"""Open-loop load on an engine: trials, rates, files, page and command."""
+"""Open-loop load tests, and where one leaves its files."""
+
+from pathlib import Path
+
+from harness.pipeline.layout import Layout
+
+
+def history_of(layout: Layout) -> Path:
+    """Return where every trial under load is, a line each. It only grows."""
+    return layout.today / "load.jsonl"
+
+
+def page_of(layout: Layout) -> Path:
+    """Return where the last load is, for people."""
+    return layout.today / "load.html"
+
+
+def trials_of(layout: Layout) -> Path:
+    """Return where the trials of the last load are by themselves, a line each."""
+    return layout.today / "load_trials.jsonl"
+
+
+def receipt_of(layout: Layout) -> Path:
+    """Return where it is told what was loaded, without the times: the same from day to day."""
+    return layout.root / "load.json"

@@ -53,7 +53,7 @@ def load(
     input, 3 inconclusive: the machine is too noisy.
     """
     from harness.load import page as tables
-    from harness.load.paths import page_of
+    from harness.load import page_of
     from harness.load.stage import LoadRequest, verdict
     from harness.load.stage import load as stage
     from harness.report.doc import Text

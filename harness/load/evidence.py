@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from harness.core.evidence import ArmResult, Load
 from harness.core.files import seen_from
 from harness.core.parts import EvidenceKind
-from harness.load.paths import history_of, page_of, receipt_of, trials_of
+from harness.load import page_of, receipt_of, trials_of
 from harness.pipeline.layout import Layout
 from harness.report.doc import Block, Figure, Items, Link, Section, TableBlock, Text
 
@@ -20,19 +20,22 @@ if TYPE_CHECKING:
 
 
 def artifacts(layout: Layout) -> Iterable[Path]:
-    """Yield receipt and trials of the last load, where one was run."""
-    if trials_of(layout).is_file():
-        yield from (receipt_of(layout), trials_of(layout))
+    """List receipt and trials of the last load, where one was run."""
+    return (receipt_of(layout), trials_of(layout)) if trials_of(layout).is_file() else ()
 
 
 def collect(layout: Layout, control: ArmResult, candidate: ArmResult) -> Load | None:
     """Read the last load; None where none was run, or an arm was indexed or replayed since."""
     del control, candidate
-    if not (receipt_of(layout).is_file() and trials_of(layout).is_file()):
+    if not _was_run(layout):
         return None
     from harness.load.results import read_load
 
     return read_load(layout)
+
+
+def _was_run(layout: Layout) -> bool:
+    return receipt_of(layout).is_file() and trials_of(layout).is_file()
 
 
 def section(
@@ -40,7 +43,7 @@ def section(
 ) -> Callable[..., Section] | None:
     """Describe the last load; None where none was run."""
     load, page = None, seen_from(folder, page_of(layout))
-    if receipt_of(layout).is_file() and history_of(layout).is_file():
+    if _was_run(layout):
         from harness.load.results import last_load
 
         load = last_load(layout, fingerprints)
@@ -49,26 +52,22 @@ def section(
 
 def shown(load: LoadReport | None, page: str, prefix: str, *, now: bool = True) -> Section:
     """Describe a load beside its page; ids of figures begin with ``prefix``."""
-    load = load if now else None
-    return Section("Under load", tuple(_shown(load, page, prefix)), f"{prefix}-load", "load")
-
-
-def _shown(load: LoadReport | None, page: str, prefix: str) -> Iterator[Block]:
     from harness.load.page import load_curve, notes
 
+    load = load if now else None
     at = f" Loaded {load.loaded_at}." if load else ""
     said = "Queries arrive at fixed rates, whatever the engine does, so queueing delay counts."
-    yield Text(said + at, "lead")
+    blocks: list[Block] = [Text(said + at, "lead")]
     if page:
-        yield Link("The page of the load", page)
+        blocks.append(Link("The page of the load", page))
     if load is None:
-        yield Text("The load is not of these arms as they are now.", "instead")
-        return
-    if (shared := highest_shared(load)).rows:
-        yield shared
-    if drawn := load_curve(f"{prefix}-load-curve", load):
-        yield Figure(drawn, "Response time against the rate.")
-    yield Items(notes(load))
+        blocks.append(Text("The load is not of these arms as they are now.", "instead"))
+    else:
+        shared, drawn = highest_shared(load), load_curve(f"{prefix}-load-curve", load)
+        blocks += [shared] if shared.rows else []
+        blocks += [Figure(drawn, "Response time against the rate.")] if drawn else []
+        blocks.append(Items(notes(load)))
+    return Section("Under load", tuple(blocks), f"{prefix}-load", "load")
 
 
 def highest_shared(report: LoadReport) -> TableBlock:

@@ -1,19 +1,15 @@
 """``load.html``: one load on one page, with its tables and figures."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from statistics import median
 
-import numpy as np
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Drawing
-from matplotlib.ticker import FixedLocator, FuncFormatter
 
 from harness.core.gate import Verdict
 from harness.core.printable import counted
-from harness.core.run import Status
 from harness.core.scores import Estimate
 from harness.load.results import P99, LoadReport, RatePoint
-from harness.load.trial import Histogram, Trial
+from harness.load.trial import Histogram
 from harness.report import html
 from harness.report.doc import (
     Card,
@@ -34,9 +30,6 @@ from harness.report.page.figures import WIDTH
 from harness.report.rounding import NS_PER_MS, milliseconds, minute, share, three_digits
 from harness.report.svg import ARMS, MARKS, MUTED, PAPER, draw, key, logarithmic, note, quiet
 
-NINES = (0.0, 0.9, 0.99, 0.999, 0.9999)
-CURVE = 160
-"""Points of a percentile curve."""
 DASHED, DOTTED = "--", ":"
 
 
@@ -50,7 +43,9 @@ def load_curve(name: str, report: LoadReport) -> str | None:
         return None
 
     def paint(figure: Drawing) -> None:
-        axes = _axes(figure)
+        axes = figure.add_axes((0.09, 0.15, 0.64, 0.79))
+        quiet(axes, grid="y")
+        logarithmic(axes, "y")
         for at, arm in enumerate(report.arms):
             of = [point for point in shown if point.arm == arm]
             colour, mark = ARMS[at % len(ARMS)], MARKS[at % len(MARKS)]
@@ -69,52 +64,10 @@ def load_curve(name: str, report: LoadReport) -> str | None:
             axes.axhline(report.budget_ns / NS_PER_MS, color=MUTED, linewidth=1, linestyle=DOTTED)
         note(axes, 0, "full: p99, hollow: p50")
         note(axes, 1, "bars: lowest to highest round")
-        axes.set(xlabel="arrivals a second", xlim=(0, None))
+        axes.set(xlabel="arrivals a second", xlim=(0, None), ylabel="milliseconds (log scale)")
 
     about = f"Response times of {', '.join(report.arms)} against the rate; numbers are in the table"
     return draw(name, about, (WIDTH, 3.4), paint)
-
-
-def percentile_curves(name: str, report: LoadReport) -> str | None:
-    """Draw the whole distribution of each arm at the highest rate that all have; None without one.
-
-    Solid is the response time from the intended start, dashed the time from the real start, which
-    is all that a generator sees that waits for answers. The gap is what it would leave out.
-    """
-    rate = report.highest_shared
-    if rate is None:
-        return None
-
-    def paint(figure: Drawing) -> None:
-        axes = _axes(figure)
-        for at, point in enumerate(report.point(arm, rate) for arm in report.arms):
-            if point is None:
-                continue
-            for of, style in ((point.overall, "-"), (point.service, DASHED)):
-                furthest = min(np.log10(of.count), len(NINES) - 1)
-                nines = np.linspace(0, furthest, CURVE)
-                times = of.curve(100 * (1 - 10.0**-nines))
-                axes.plot(nines, [_ms(time) for time in times], f"{MARKS[at % len(MARKS)]}{style}",
-                          color=ARMS[at % len(ARMS)], linewidth=1.6, markersize=4,
-                          markevery=CURVE // 6)  # fmt: skip
-            key(axes, at, point.arm)
-        note(axes, 0, "solid: from the intended start")
-        note(axes, 1, "dashed: from the real start")
-        axes.xaxis.set_major_locator(FixedLocator(list(range(len(NINES)))))
-        axes.xaxis.set_major_formatter(FuncFormatter(lambda at, _: f"{100 * NINES[round(at)]:g} %"))
-        axes.set(xlabel=f"share of answers within, at {rate:g} arrivals a second")
-        axes.set_xlim(0, len(NINES) - 1)
-
-    about = f"Percentiles of {', '.join(report.arms)} at {rate:g} arrivals a second"
-    return draw(name, about, (WIDTH, 3.4), paint)
-
-
-def _axes(figure: Drawing) -> Axes:
-    axes = figure.add_axes((0.09, 0.15, 0.64, 0.79))
-    quiet(axes, grid="y")
-    logarithmic(axes, "y")
-    axes.set_ylabel("milliseconds (log scale)")
-    return axes
 
 
 def _ms(time_ns: float | None) -> float:
@@ -160,29 +113,20 @@ def _in_order(report: LoadReport) -> Iterator[RatePoint]:
 
 
 def _response(report: LoadReport, point: RatePoint) -> tuple[Value | str, ...]:
-    overall = point.overall
-    name = Cell(name_of(point), _counting(point))
+    overall, out = point.overall, len(point.objections)
+    every = out + len(point.records)
+    why = f"{out} of {every} rounds do not count: {point.objections[0]}" if out else ""
+    name = Cell(name_of(point), why)
     if not overall.count:
         return (at(point.rate), name, *("not shown" for _ in range(8)))
     trials = [record.trial for record in point.records]
-    answered, arrivals = _answered(trials), sum(trial.arrivals for trial in trials)
+    arrivals = sum(trial.arrivals for trial in trials)
     return (
         at(point.rate), name, _time(overall, 50.0, point.p50), _time(overall, 95.0),
         _time(overall, P99, point.p99), _time(overall, 100.0), _time(point.service, P99),
-        _ratio(report, point), three_digits(answered / sum(trial.seconds for trial in trials)),
-        share(arrivals - answered, arrivals),
+        _ratio(report, point), three_digits(point.answered / sum(t.seconds for t in trials)),
+        share(arrivals - point.answered, arrivals),
     )  # fmt: skip
-
-
-def _answered(trials: Sequence[Trial]) -> int:
-    return sum(trial.ends[Status.ANSWERED] for trial in trials)
-
-
-def _counting(point: RatePoint) -> str:
-    """Return how many rounds do not count, and why the first does not."""
-    if not (out := len(point.objections)):
-        return ""
-    return f"{out} of {out + len(point.records)} rounds do not count: {point.objections[0]}"
 
 
 def _time(of: Histogram, percent: float, rounds: Estimate | None = None) -> Value:
@@ -241,7 +185,7 @@ def _cost(report: LoadReport, point: RatePoint) -> tuple[Value | str, ...]:
     trials = [record.trial for record in point.records]
     lag = max(trial.lag_ns for trial in trials)
     late = "no schedule" if point.rate is None else milliseconds(lag) if lag else "0"
-    spent = sum(trial.cpu_ns for trial in trials) / max(_answered(trials), 1)
+    spent = sum(trial.cpu_ns for trial in trials) / max(point.answered, 1)
     memory = (
         max(sizes) for sizes in zip(
             *((t.opened_bytes, t.resident_bytes, t.peak_bytes) for t in trials), strict=True
@@ -315,11 +259,8 @@ def headline(report: LoadReport) -> str:
 def document(report: LoadReport) -> Section:
     """Describe a load: what each arm bears first, then every rate and what it costs."""
     about = ", ".join(f"{name}: {value}" for name, value in report.about.items())
-    figures = (
-        (load_curve("curve", report), "Response time against the rate."),
-        (percentile_curves("percentiles", report), "The whole distribution, on an axis of nines."),
-    )
-    drawn = tuple(Figure(svg, caption) for svg, caption in figures if svg)
+    svg = load_curve("curve", report)
+    drawn = Figure(svg, "Response time against the rate.") if svg else None
     nothing = Text("No trial at a rate counts, so there is nothing to draw.", "instead")
     said = f"{report.workers}; {about}. Loaded {minute(report.loaded_at)}."
     return Section(
@@ -329,7 +270,7 @@ def document(report: LoadReport) -> Section:
             Cards(tuple(_card(report, arm) for arm in report.arms)),
             Text(said, "about"),
             Items(notes(report)),
-            *(drawn or (nothing,)),
+            drawn or nothing,
             *tables(report),
             Section("To reproduce it", (CodeBlock((report.command,)),)),
         ),

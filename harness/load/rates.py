@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import bdtr
 
 from harness.core.gate import Verdict
 from harness.core.printable import many
 from harness.core.scores import Estimate
+from harness.stats.times import order_ends
 
 
 class RepeatNoise(NamedTuple):
@@ -23,38 +23,23 @@ class RepeatNoise(NamedTuple):
     reason: str
 
 
-def noise(first_ns: Sequence[int], second_ns: Sequence[int], *, max_noise: float) -> RepeatNoise:
-    """Compare a percentile of two openings of one arm, round by round (A/A)."""
-    found = ratios(second_ns, first_ns)
-    most = max(max(one, 1 / one) for one in found)
+def noise(ratios: Sequence[float], *, max_noise: float) -> RepeatNoise:
+    """Judge two openings of one arm (A/A) by a percentile of the second over that of the first."""
+    most = max(max(one, 1 / one) for one in ratios)
     quiet = most <= max_noise
     return RepeatNoise(
         Verdict.PASS if quiet else Verdict.INCONCLUSIVE,
-        found,
+        tuple(ratios),
         f"the first arm's p99 is up to {most:.3g} times as long in one of its openings as in the"
-        f" other, over {len(found)} rounds, and {max_noise:g} times is allowed",
+        f" other, over {len(ratios)} rounds, and {max_noise:g} times is allowed",
     )
 
 
-def ratios(above_ns: Sequence[int], below_ns: Sequence[int]) -> tuple[float, ...]:
-    """Divide round by round."""
-    return tuple(above / below for above, below in zip(above_ns, below_ns, strict=True))
-
-
 def median_of(values: Sequence[float], *, confidence: float) -> Estimate | None:
-    """Median with its order-statistic interval; None where there are too few for one.
-
-    How many of n lie below the median is binomial with an even chance, which makes two of them
-    the ends (Conover, "Practical Nonparametric Statistics", 3rd ed., section 3.2).
-    """
-    count = len(values)
-    tail = (1 - confidence) / 2
-    chance = bdtr(np.arange(max(count, 1), dtype=np.float64), count, 0.5)
-    low = int((chance <= tail).sum()) - 1
-    if low < 0:
-        return None
-    ordered = sorted(values)
-    return Estimate(float(np.median(ordered)), ordered[low], ordered[count - 1 - low], count)
+    """Median with its order-statistic interval; None where there are too few for one."""
+    each = np.array([values], dtype=np.float64)
+    low, high = order_ends(each, 50, (1 - confidence) / 2)
+    return Estimate(float(np.median(each)), low, high, len(values)) if low else None
 
 
 def fewest_rounds(confidence: float) -> int:
@@ -85,11 +70,7 @@ class Highest:
 
 
 class _NoRateError(Exception):
-    """The search ends without a rate."""
-
-    def __init__(self, verdict: Verdict, reason: str) -> None:
-        super().__init__(reason)
-        self.verdict = verdict
+    """The search ends without a rate: by which verdict, and why."""
 
 
 def trials_an_end(confidence: float) -> int:
@@ -150,7 +131,8 @@ def highest_rate(
         below = confirmed(low, 1 / resolution, is_kept=True)
         above = confirmed(high, resolution, is_kept=False)
     except _NoRateError as exc:
-        return Highest(exc.verdict, str(exc), None, tuple(tried))
+        verdict, reason = exc.args
+        return Highest(verdict, reason, None, tuple(tried))
     reason = (
         f"{below:.4g} a second were kept by {agree} of {agree} trials,"
         f" {above:.4g} by none of {agree}"

@@ -1,9 +1,11 @@
 """The trials of one load combined: for its page, and as evidence."""
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
 from statistics import fmean
+from typing import Any
 
 import numpy as np
 
@@ -11,9 +13,10 @@ from harness.core import digest
 from harness.core.errors import BadFile
 from harness.core.evidence import AtRate, Load
 from harness.core.gate import Verdict
+from harness.core.run import Status
 from harness.core.scores import Estimate
-from harness.load.paths import history_of, receipt_of, trials_of
-from harness.load.rates import Highest, RepeatNoise, median_of, noise, ratios
+from harness.load import receipt_of, trials_of
+from harness.load.rates import Highest, RepeatNoise, median_of, noise
 from harness.load.trial import AGAIN, PERCENTS, RECEIPT, TRIALS, Histogram, Record, Trial
 from harness.pipeline.layout import Layout
 from harness.pipeline.params import LoadParams
@@ -53,6 +56,11 @@ class RatePoint:
         """Response times of all classes."""
         return Histogram.merged(self.response.values())
 
+    @property
+    def answered(self) -> int:
+        """Answers in all rounds that count."""
+        return sum(record.trial.ends[Status.ANSWERED] for record in self.records)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LoadReport:
@@ -66,16 +74,16 @@ class LoadReport:
     arms: tuple[str, ...]
     """The first is the reference of the others."""
     workers: str
-    about: Mapping[str, str]
-    """Settings, in words."""
     points: tuple[RatePoint, ...]
     noise: Mapping[float, RepeatNoise]
     """The first arm against itself, by rate."""
-    highest: Mapping[str, Highest]
-    """Highest rate of each arm; empty where it was not asked for."""
-    budget_ns: int | None
     index_bytes: Mapping[str, int]
-    command: str
+    about: Mapping[str, str] = field(default_factory=dict)
+    """Settings, in words."""
+    highest: Mapping[str, Highest] = field(default_factory=dict)
+    """Highest rate of each arm; empty where it was not asked for."""
+    budget_ns: int | None = None
+    command: str = ""
 
     def point(self, arm: str, rate: float | None, *, twin: bool = False) -> RatePoint | None:
         """Find the trials of an arm at a rate."""
@@ -102,19 +110,27 @@ class LoadReport:
         return found if found and found.verdict is not Verdict.PASS else None
 
 
+Place = tuple[str, bool, float | None]
+"""Arm, whether it is its second opening, and rate."""
+
+
+def by_place(records: Iterable[Record]) -> dict[Place, list[Record]]:
+    """Group trials by arm, opening and rate; arms and rates ascend."""
+    places: dict[Place, list[Record]] = {}
+    for record in records:
+        places.setdefault((record.arm, record.twin, record.rate), []).append(record)
+    return dict(sorted(places.items(), key=lambda each: (*each[0][:2], each[0][2] or 0.0)))
+
+
 def points(
     records: Sequence[Record], control: str, *, max_lag: float, confidence: float
 ) -> tuple[RatePoint, ...]:
     """Combine the rounds of each arm at each rate, in the order of arms and rates."""
-    places: dict[tuple[str, bool, float | None], list[Record]] = {}
-    for record in records:
-        places.setdefault((record.arm, record.twin, record.rate), []).append(record)
-    found = []
-    for arm, twin, rate in sorted(places, key=lambda place: (*place[:2], place[2] or 0.0)):
-        every = places[arm, twin, rate]
+    places, found = by_place(records), []
+    for (arm, twin, rate), every in places.items():
         good = tuple(record for record in every if not record.objection(max_lag))
-        overall = [record.trial.overall for record in good]
-        ours, theirs = _alike(good, places.get((control, False, rate), []), max_lag)
+        trials = [record.trial for record in good]
+        ratios = _ratios(every, places.get((control, False, rate), []), max_lag, _p99)
         found.append(
             RatePoint(
                 arm=arm,
@@ -124,53 +140,58 @@ def points(
                 objections=tuple(filter(None, (record.objection(max_lag) for record in every))),
                 response={
                     name: Histogram.merged(
-                        one.trial.response[name] for one in good if name in one.trial.response
+                        trial.response[name] for trial in trials if name in trial.response
                     )
-                    for name in sorted({name for one in good for name in one.trial.response})
+                    for name in sorted({name for trial in trials for name in trial.response})
                 },
-                service=Histogram.merged(h for one in good for h in one.trial.service.values()),
-                cold=Histogram.merged(h for one in good for h in one.trial.cold.values()),
-                p50=_median(overall, 50.0, confidence),
-                p99=_median(overall, P99, confidence),
-                ratio=median_of(ratios(ours, theirs), confidence=confidence) if ours else None,
+                service=Histogram.merged(h for trial in trials for h in trial.service.values()),
+                cold=Histogram.merged(h for trial in trials for h in trial.cold.values()),
+                p50=_median(trials, 50.0, confidence),
+                p99=_median(trials, P99, confidence),
+                ratio=median_of(ratios, confidence=confidence),
             )
         )
     return tuple(found)
 
 
-def _median(rounds: Sequence[Histogram], percent: float, confidence: float) -> Estimate | None:
-    found = (one.percentile(percent) for one in rounds)
+def _median(trials: Sequence[Trial], percent: float, confidence: float) -> Estimate | None:
+    found = (trial.overall.percentile(percent) for trial in trials)
     return median_of([float(one) for one in found if one is not None], confidence=confidence)
 
 
-def _alike(
-    records: Sequence[Record], control: Sequence[Record], max_lag: float
-) -> tuple[list[int], list[int]]:
-    """Return the p99 of both arms in the rounds in which both count."""
+def _p99(trial: Trial) -> float | None:
+    return trial.overall.percentile(P99)
+
+
+def _ratios(
+    above: Sequence[Record],
+    below: Sequence[Record],
+    max_lag: float,
+    time_of: Callable[[Trial], float | None],
+) -> list[float]:
+    """Divide the times of two openings in the rounds in which both count and have one."""
     ours, theirs = (
         {
-            record.number: p99
+            record.number: time_ns
             for record in of
-            if not record.objection(max_lag)
-            and (p99 := record.trial.overall.percentile(P99)) is not None
+            if not record.objection(max_lag) and (time_ns := time_of(record.trial)) is not None
         }
-        for of in (records, control)
+        for of in (above, below)
     )
-    both = sorted(ours.keys() & theirs.keys())
-    return [ours[number] for number in both], [theirs[number] for number in both]
+    return [ours[number] / theirs[number] for number in sorted(ours.keys() & theirs.keys())]
 
 
-def noises(
-    records: Sequence[Record], control: str, *, max_lag: float, max_noise: float
-) -> Mapping[float, RepeatNoise]:
-    """Compare the control with itself at each rate at which it was opened twice."""
-    found = {}
-    for rate in sorted({r.rate for r in records if r.arm == control and r.twin and r.rate}):
-        at = [r for r in records if r.arm == control and r.rate == rate]
-        second, first = _alike([r for r in at if r.twin], [r for r in at if not r.twin], max_lag)
-        if first:
-            found[rate] = noise(first, second, max_noise=max_noise)
-    return found
+def twin_ratios(
+    records: Sequence[Record], max_lag: float, time_of: Callable[[Trial], float | None]
+) -> dict[float, list[float]]:
+    """Compare the control's two openings, round by round, at each rate."""
+    places = by_place(records)
+    found = {
+        rate: _ratios(every, places.get((arm, False, rate), []), max_lag, time_of)
+        for (arm, twin, rate), every in places.items()
+        if twin and rate is not None
+    }
+    return {rate: ratios for rate, ratios in found.items() if ratios}
 
 
 def combine(trials: Sequence[Record], arms: tuple[str, ...], params: LoadParams) -> LoadReport:
@@ -184,13 +205,12 @@ def combine(trials: Sequence[Record], arms: tuple[str, ...], params: LoadParams)
         busy=fmean(float(one.about["busy"]) for one in trials),
         arms=arms,
         workers=f"processes: {last['processes']}, workers in each: {last['threads']}",
-        about={},
         points=points(curve, arms[0], max_lag=params.max_lag, confidence=params.confidence),
-        noise=noises(trials, arms[0], max_lag=params.max_lag, max_noise=params.max_noise),
-        highest={},
-        budget_ns=None,
+        noise={
+            rate: noise(ratios, max_noise=params.max_noise)
+            for rate, ratios in twin_ratios(curve, params.max_lag, _p99).items()
+        },
         index_bytes={one.arm: int(one.about["index_bytes"]) for one in trials},
-        command="",
     )
 
 
@@ -203,26 +223,16 @@ def last_load(layout: Layout, fingerprints: Mapping[str, str]) -> LoadReport | N
     receipt = RECEIPT.read(receipt_of(layout))
     if any(fingerprints.get(arm) != of for arm, of in receipt["arms"].items()):
         return None
-    key = digest.of_json(receipt)[:LOAD_KEY]
-    trials = {  # of the same load run again, the last
-        (one.arm, one.twin, one.rate, one.number): one
-        for one in TRIALS.read(history_of(layout))
-        if one.about["load"] == key and one.purpose == CURVE
-    }
-    if not trials:
-        return None
-    control = next(arm for arm, twin, *_ in trials if twin)
-    arms = tuple(dict.fromkeys((control, *sorted(arm for arm, *_ in trials))))
-    return combine(tuple(trials.values()), arms, LoadParams.model_validate(receipt["params"]))
+    trials = _last_trials(layout, receipt)
+    control = next(one.arm for one in trials if one.twin)
+    arms = tuple(dict.fromkeys((control, *sorted(one.arm for one in trials))))
+    return combine(trials, arms, LoadParams.model_validate(receipt["params"]))
 
 
 def read_load(layout: Layout) -> Load | None:
     """Read the last load; None where an arm was indexed or replayed since."""
     receipt = RECEIPT.read(receipt_of(layout))
-    trials = [one for one in TRIALS.read(trials_of(layout)) if one.purpose == CURVE]
-    key = digest.of_json(receipt)[:LOAD_KEY]
-    if not trials or any(one.about["load"] != key for one in trials):
-        raise BadFile(trials_of(layout), f"is not of the load in {receipt_of(layout)}", AGAIN)
+    trials = _last_trials(layout, receipt)
     for arm, run in receipt["runs"].items():
         own = layout.run(arm)
         if not own.is_file() or digest.of_file(own) != run:
@@ -232,28 +242,24 @@ def read_load(layout: Layout) -> Load | None:
     return load_of(trials, LoadParams.model_validate(receipt["params"]))
 
 
+def _last_trials(layout: Layout, receipt: Mapping[str, Any]) -> list[Record]:
+    trials = [one for one in TRIALS.read(trials_of(layout)) if one.purpose == CURVE]
+    key = digest.of_json(receipt)[:LOAD_KEY]
+    if not trials or any(one.about["load"] != key for one in trials):
+        raise BadFile(trials_of(layout), f"is not of the load in {receipt_of(layout)}", AGAIN)
+    return trials
+
+
 def load_of(trials: Sequence[Record], params: LoadParams) -> Load:
     """Combine the trials of one load as evidence."""
-    control = next((one.arm for one in trials if one.twin), "")
-    at: dict[str, dict[float, list[Record]]] = {}
-    openings: dict[bool, dict[tuple[float, int], float]] = {False: {}, True: {}}
-    for one in trials:
-        if one.rate is None:
-            continue
-        if not one.twin:
-            at.setdefault(one.arm, {}).setdefault(one.rate, []).append(one)
-        if one.arm == control and not one.objection(params.max_lag):
-            openings[one.twin][one.rate, one.number] = in_system_ns(one.trial, P99)
-    noise: dict[float, list[float]] = {}
-    for rate, number in sorted(openings[False].keys() & openings[True].keys()):
-        first, second = openings[False][rate, number], openings[True][rate, number]
-        noise.setdefault(rate, []).append(second / first)
+    at: dict[str, dict[float, AtRate]] = {}
+    for (arm, twin, rate), records in by_place(trials).items():
+        if rate is not None and not twin:
+            at.setdefault(arm, {})[rate] = _at_rate(records, params.max_lag)
+    noise = twin_ratios(trials, params.max_lag, partial(in_system_ns, percent=P99))
     return Load(
-        at={
-            arm: {rate: _at_rate(records, params.max_lag) for rate, records in rates.items()}
-            for arm, rates in at.items()
-        },
-        noise={rate: np.array(found) for rate, found in noise.items()},
+        at=at,
+        noise={rate: np.array(ratios) for rate, ratios in noise.items()},
         reference_ns=np.array([ns for one in trials for ns in one.about["reference_ns"]]),
         machine=trials[-1].about["machine"],
         loaded_at=min(one.about["at"] for one in trials),

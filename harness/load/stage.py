@@ -18,8 +18,8 @@ from harness.core.gate import Verdict
 from harness.core.progress import progress
 from harness.corpus.prepared import Prepared
 from harness.corpus.runs import read_run
+from harness.load import history_of, page_of, receipt_of, trials_of
 from harness.load.page import to_page
-from harness.load.paths import history_of, page_of, receipt_of, trials_of
 from harness.load.rates import Highest, highest_rate, trials_an_end
 from harness.load.results import CURVE, LOAD_KEY, LoadReport, combine
 from harness.load.trial import RECEIPT, TRIALS, Record, summed

@@ -4,11 +4,12 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 import numpy as np
 from hdrh.histogram import HdrHistogram
 from numpy.typing import NDArray
+from pydantic import BeforeValidator, PlainSerializer, PlainValidator, TypeAdapter
 
 from harness.core.errors import EvidenceError
 from harness.core.formats import json_of
@@ -74,25 +75,16 @@ class Histogram:
     def percentile(self, percent: float) -> int | None:
         """Time that ``percent`` of the times do not exceed, nanoseconds; None where there are none.
 
-        Exact to ``DIGITS`` significant digits.
-        """
-        return self.curve((percent,))[0] if self.count else None
-
-    def curve(self, percents: Iterable[float]) -> tuple[int, ...]:
-        """Time at each percentage, nanoseconds, in one pass; empty where nothing was counted.
-
-        The same as HdrHistogram's own, which adds the counts of all buckets one by one.
+        Exact to ``DIGITS`` significant digits. The same as HdrHistogram's own, which adds the
+        counts of all buckets one by one.
         """
         if not self.count:
-            return ()
-        of, wanted = self._counts, list(percents)
-        ranks = [of.get_target_count_at_percentile(percent) for percent in wanted]
-        places = np.searchsorted(np.ctypeslib.as_array(of.counts).cumsum(), ranks)
-        lowest = [of.get_value_from_index(int(place)) for place in places]
-        return tuple(
-            int(of.get_highest_equivalent_value(value) if percent else value)
-            for percent, value in zip(wanted, lowest, strict=True)
-        )
+            return None
+        of = self._counts
+        counted = np.ctypeslib.as_array(of.counts).cumsum()
+        place = np.searchsorted(counted, of.get_target_count_at_percentile(percent))
+        value = of.get_value_from_index(int(place))
+        return int(of.get_highest_equivalent_value(value) if percent else value)
 
 
 def _empty() -> HdrHistogram:
@@ -101,6 +93,16 @@ def _empty() -> HdrHistogram:
 
 PERCENTS = {"p50": 50.0, "p90": 90.0, "p95": 95.0, "p99": 99.0}
 LAG_PERCENT = 99.0
+End = Annotated[
+    Status,
+    BeforeValidator(lambda end: Status[end] if isinstance(end, str) else end),
+    PlainSerializer(lambda end: end.name, return_type=str),
+]
+"""A ``Status``, written by its name."""
+Times = Annotated[
+    Histogram, PlainValidator(Histogram.decoded), PlainSerializer(Histogram.encoded, str)
+]
+"""A histogram, written as text."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -111,14 +113,14 @@ class Trial:
     """Intended; of a closed loop, asked."""
     seconds: float
     """From the start to the last answer."""
-    ends: Mapping[Status, int]
+    ends: Mapping[End, int]
     """How many ended how; ``NOT_ASKED`` are those that the trial was given up before."""
     strays: int
-    response: Mapping[str, Histogram]
+    response: Mapping[str, Times]
     """Nanoseconds from the intended start, of what was answered, by query class."""
-    service: Mapping[str, Histogram]
+    service: Mapping[str, Times]
     """Nanoseconds from the real start, by query class."""
-    cold: Mapping[str, Histogram]
+    cold: Mapping[str, Times]
     """Nanoseconds of the first queries right after opening, in a closed loop, by class."""
     lag_ns: int
     """p99 of how late the generator itself was."""
@@ -141,15 +143,6 @@ class Trial:
     def overall(self) -> Histogram:
         """Response times of all classes."""
         return Histogram.merged(self.response.values())
-
-    def lags(self, max_lag: float) -> bool:
-        """Return whether the generator was later than ``max_lag`` of the p99 that it measured.
-
-        Its times are then its own and not the engine's. A trial without an answer has no p99, so
-        its generator cannot be compared with one.
-        """
-        p99_ns = self.overall.percentile(LAG_PERCENT)
-        return p99_ns is not None and self.lag_ns > max_lag * p99_ns
 
     def keeps(self, budget_ns: int, percent: float) -> bool:
         """Return whether ``percent`` of all arrivals were answered within the budget.
@@ -203,9 +196,8 @@ def _by_class(times: Iterable[tuple[str, int]]) -> Mapping[str, Histogram]:
 
 
 FORMAT = 1
-HISTOGRAMS = ("response", "service", "cold")
-NAMED = ("arm", "twin", "rate", "number", "purpose")
-COUNTS = ("arrivals", "strays", "lag_ns", "cpu_ns", "opened_bytes", "resident_bytes", "peak_bytes")
+NAMED = ("arm", "twin", "rate", "number", "purpose", "about")
+_TRIAL = TypeAdapter(Trial)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -226,53 +218,36 @@ class Record:
     """Machine, its load before the trial, time, fingerprints and settings."""
 
     def objection(self, max_lag: float) -> str:
-        """Describe why the times count for nothing; empty where they count."""
-        if self.trial.strays:
-            return f"{many(self.trial.strays, 'answer was')} not those of the arm's run"
-        if self.rate is not None and self.trial.lags(max_lag):
+        """Describe why the times count for nothing; empty where they count.
+
+        Times of a generator that was later than ``max_lag`` of the p99 are its own and not the
+        engine's. A trial without an answer has no p99 to compare it with.
+        """
+        trial = self.trial
+        if trial.strays:
+            return f"{many(trial.strays, 'answer was')} not those of the arm's run"
+        p99_ns = None if self.rate is None else trial.overall.percentile(LAG_PERCENT)
+        if p99_ns is not None and trial.lag_ns > max_lag * p99_ns:
             return (
-                f"the generator was {self.trial.lag_ns / 1e6:.2f} ms late (p99), more than"
+                f"the generator was {trial.lag_ns / 1e6:.2f} ms late (p99), more than"
                 f" {max_lag:g} of what it measured"
             )
         return ""
 
     def line(self) -> str:
         """Write it as one line of JSON."""
-        trial = self.trial
-        told = {
-            "format": FORMAT,
-            **{name: getattr(self, name) for name in NAMED},
-            "about": dict(self.about),
-            "seconds": trial.seconds,
-            "ends": {status.name: count for status, count in trial.ends.items()},
-            "within": {str(budget): share for budget, share in trial.within.items()},
-            **{name: getattr(trial, name) for name in COUNTS},
-            **{
-                name: {of: each.encoded() for of, each in getattr(trial, name).items()}
-                for name in HISTOGRAMS
-            },
-        }
+        told = {"format": FORMAT, **{name: getattr(self, name) for name in NAMED}}
+        told |= _TRIAL.dump_python(self.trial, mode="json")
         return json.dumps(told, sort_keys=True, allow_nan=False)
 
     @classmethod
     def of_line(cls, line: str) -> Self:
         """Read what ``line`` wrote; the ``Journal`` names a line that is not one."""
         told = json_of(line)
-        if told["format"] != FORMAT:
-            raise Malformed(f"a trial of format {told['format']}, where {FORMAT} is read")
-        counts: dict[str, Any] = {name: int(told[name]) for name in COUNTS}
-        histograms: dict[str, Any] = {
-            name: {of: Histogram.decoded(text) for of, text in told[name].items()}
-            for name in HISTOGRAMS
-        }
-        trial = Trial(
-            seconds=float(told["seconds"]),
-            ends={Status[name]: int(count) for name, count in told["ends"].items()},
-            within={int(budget): float(share) for budget, share in told["within"].items()},
-            **counts,
-            **histograms,
-        )
-        return cls(**{name: told[name] for name in NAMED}, trial=trial, about=told["about"])
+        if told.pop("format") != FORMAT:
+            raise Malformed(f"a trial of another format than {FORMAT}")
+        named = {name: told.pop(name) for name in NAMED}
+        return cls(**named, trial=_TRIAL.validate_python(told))
 
 
 AGAIN = "Run: harness load --arm ARM"

@@ -72,7 +72,7 @@ def from_log(
     check_apart(to, project.sources)
     seed = project.params.score.seed if seed is None else seed
     made = make(log, to, kind=form.kind, fields=form.fields, size=size, seed=seed)
-    return said(*_sampled(made.card), f"wrote {many(made.queries, 'query')} to {to}")
+    return said(*_sampled(made), f"wrote {many(made.sampled, 'query')} to {to}")
 
 
 @command(queries)
@@ -121,7 +121,7 @@ def pool(
     check_apart(to, (queries, corpus, *project.sources))
     with scratch() as work:
         layout = Layout(work / "build" / "sample", work / "perf", work / "cache")
-        found = first_pool(
+        made = first_pool(
             layout,
             tuple(beir.documents(corpus)),
             tuple(beir.queries(queries)),
@@ -132,8 +132,9 @@ def pool(
             largest=grades,
             path=to,
         )
+    asked = len({pair.query_id for pair in made.pairs})
     return said(
-        f"wrote {counted(found.pairs, 'pair')} of {found.queries:,} queries to {to}; judge them:"
+        f"wrote {counted(len(made.pairs), 'pair')} of {asked:,} queries to {to}; judge them:"
         f" harness judge {to}"
     )
 

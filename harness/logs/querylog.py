@@ -144,7 +144,7 @@ def format_of(path: Path, given: str) -> str:
 
 def lines(path: Path, kind: str, fields: Fields) -> Iterator[LogLine]:
     """Read a log of a format of ``FORMATS``, a line at a time."""
-    read: Read | None = None if kind == "csv" else _reader(kind, fields)
+    read: Read | None = None
     for number, raw in raw_lines(path):
         if number == 1 and (problem := not_text(raw)):
             raise BadFile(path, problem, "Convert or unpack it first.", 1)
@@ -153,8 +153,9 @@ def lines(path: Path, kind: str, fields: Fields) -> Iterator[LogLine]:
         if not text.strip():
             continue
         if read is None:
-            read = _table(path, text, fields)
-            continue
+            read = _table(path, text, fields) if kind == "csv" else partial(_entry, kind, fields)
+            if kind == "csv":
+                continue
         try:
             entry, broken = (None, True) if "\0" in text else (read(text), False)
         except ValueError:
@@ -170,13 +171,14 @@ def decoded(raw: bytes) -> tuple[str, bool]:
         return raw.decode("cp1252", errors="replace"), True
 
 
-def _reader(kind: str, fields: Fields) -> Read:
-    if kind == "jsonl":
-        return lambda text: _of_object(json_of(text), fields)
-    if kind == "mcp":
-        return lambda text: _of_call(json_of(text), fields)
-    pattern = ACCESS[kind]
-    return lambda text: _of_request(pattern, text, fields)
+def _entry(kind: str, fields: Fields, text: str) -> LogEntry | None:
+    if kind in ACCESS:
+        return _of_request(ACCESS[kind], text, fields)
+    found = json_of(text)
+    if kind == "mcp" and isinstance(found, dict):  # only calls of tools have a query
+        called = found.get("method") == "tools/call" and isinstance(found.get("params"), dict)
+        found = (found["params"].get("arguments") or {}) if called else {}
+    return _of_object(found, fields)
 
 
 def _table(path: Path, head: str, fields: Fields) -> Read:
@@ -184,7 +186,15 @@ def _table(path: Path, head: str, fields: Fields) -> Read:
     stem = Path(path.name.removesuffix(".gz"))
     comma = DELIMITERS.get(stem.suffix) or max(",;\t", key=head.count)
     comma = ";" if comma == "," and "," not in head and ";" in head else comma
-    names = [name.strip() for name in _head(path, head, comma)]
+    if "\r" in head:
+        hint = "Convert it: tr '\\r' '\\n' < OLD > NEW"
+        raise BadFile(path, "its lines end by a carriage return alone", hint, 1)
+    if "\0" in head:
+        raise BadFile(path, "it holds a NUL byte, so it is UTF-16 or no text", "Convert it.", 1)
+    try:
+        names = [name.strip() for name in csv_row(head, comma)]
+    except Malformed as exc:
+        raise BadFile(path, f"its head is not CSV ({exc})", "Close the quote.", 1) from exc
     wanted = (fields.text,) if fields.text else TEXT
     used = {*wanted, fields.session, fields.results, *SESSION, *RESULTS, *AGENT, *STATUS} - {""}
     if twice := [name for name in dict.fromkeys(names) if name in used and names.count(name) > 1]:
@@ -206,18 +216,6 @@ def _table(path: Path, head: str, fields: Fields) -> Read:
     return row
 
 
-def _head(path: Path, line: str, comma: str) -> list[str]:
-    if "\r" in line:
-        hint = "Convert it: tr '\\r' '\\n' < OLD > NEW"
-        raise BadFile(path, "its lines end by a carriage return alone", hint, 1)
-    if "\0" in line:
-        raise BadFile(path, "it holds a NUL byte, so it is UTF-16 or no text", "Convert it.", 1)
-    try:
-        return csv_row(line, comma)
-    except Malformed as exc:
-        raise BadFile(path, f"its head is not CSV ({exc})", "Close the quote.", 1) from exc
-
-
 def _of_object(found: Any, fields: Fields) -> LogEntry | None:  # noqa: ANN401  what JSON holds
     if not isinstance(found, dict):
         raise ValueError("not an object")  # noqa: TRY004  a fault of the line
@@ -231,16 +229,6 @@ def _of_object(found: Any, fields: Fields) -> LogEntry | None:  # noqa: ANN401  
     status, agent = _number(_first(found, "", STATUS)), _first(found, "", AGENT)
     who = "" if session is None else str(session)
     return LogEntry(text, results, who, OK if status is None else status, str(agent or ""))
-
-
-def _of_call(found: Any, fields: Fields) -> LogEntry | None:  # noqa: ANN401  what JSON holds
-    """Read a call of a tool; other messages have no query."""
-    if not isinstance(found, dict):
-        raise ValueError("not an object")  # noqa: TRY004  a fault of the line
-    params = found.get("params")
-    if found.get("method") != "tools/call" or not isinstance(params, dict):
-        return None
-    return _of_object(params.get("arguments") or {}, fields)
 
 
 def _of_request(pattern: re.Pattern[str], line: str, fields: Fields) -> LogEntry | None:
@@ -297,31 +285,15 @@ PHONE_DIGITS = range(9, 16)
 IBAN_REST = 97
 
 
-class Mask(NamedTuple):
-    """One kind of personal data."""
-
-    kind: str
-    pattern: re.Pattern[str]
-    check: Callable[[str], bool]
-
-
 def masked(text: str) -> tuple[str, tuple[str, ...]]:
-    """Replace what the rules find; give the text and the kinds that were found."""
-    found: list[str] = []
-    for mask in MASKS:
-        text = mask.pattern.sub(partial(_replaced, mask, found), text)
-    return text, tuple(dict.fromkeys(found))
-
-
-def _replaced(mask: Mask, found: list[str], hit: re.Match[str]) -> str:
-    if not mask.check(hit[0]):
-        return hit[0]
-    found.append(mask.kind)
-    return f"<{mask.kind}>"
-
-
-def _always(_: str) -> bool:
-    return True
+    """Replace personal data that the rules find; return the text and the kinds that were found."""
+    kinds: dict[str, None] = {}
+    for kind, pattern, check in MASKS:
+        for hit in reversed([*pattern.finditer(text)]):
+            if check(hit[0]):
+                kinds[kind] = None
+                text = f"{text[: hit.start()]}<{kind}>{text[hit.end() :]}"
+    return text, tuple(kinds)
 
 
 def _digits(text: str) -> list[int]:
@@ -363,14 +335,14 @@ NAMES_OF_SECRETS = (
     r"|passw(?:or)?d|pwd|signature|session[_-]?id)"
 )
 RULES = (
-    ("secret", rf"(?i)\b\w*{NAMES_OF_SECRETS}\s*[=:]\s*[^\s&;,]+|\bbearer\s+\S{{8,}}", _always),
-    ("secret", r"(?<=://)[^\s/@:]+:[^\s/@]+(?=@)", _always),
-    ("secret", r"\b(?:ghp_|gho_|xox[abp]-|sk[-_]|pk[-_]|AKIA|eyJ)[\w.-]{12,}", _always),
-    ("email", r"(?<![\w.+%-])[\w.+%-]++@[\w-]++(?:\.[\w-]++)++", _always),
+    ("secret", rf"(?i)\b\w*{NAMES_OF_SECRETS}\s*[=:]\s*[^\s&;,]+|\bbearer\s+\S{{8,}}", bool),
+    ("secret", r"(?<=://)[^\s/@:]+:[^\s/@]+(?=@)", bool),
+    ("secret", r"\b(?:ghp_|gho_|xox[abp]-|sk[-_]|pk[-_]|AKIA|eyJ)[\w.-]{12,}", bool),
+    ("email", r"(?<![\w.+%-])[\w.+%-]++@[\w-]++(?:\.[\w-]++)++", bool),
     ("account", r"\b[A-Za-z]{2}\d\d(?: ?[A-Za-z0-9]{4}){2,7}(?: ?[A-Za-z0-9]{1,3})?\b", is_iban),
     ("card", r"\b\d(?:[ -]?\d){12,18}\b", is_card),
     ("address", r"(?<![\w.])\d{1,3}(?:\.\d{1,3}){3}(?![\w.])", is_address),
-    ("address", r"(?i)(?<![\w:])(?:[\da-f]{1,4}:){3,7}(?::?[\da-f]{1,4}){1,4}(?![\w:])", _always),
+    ("address", r"(?i)(?<![\w:])(?:[\da-f]{1,4}:){3,7}(?::?[\da-f]{1,4}){1,4}(?![\w:])", bool),
     ("phone", r"(?<![\w.])(?:\+|00)\d(?:[ ./()-]{0,2}\d){7,14}(?!\w)", is_phone),
     (
         "phone",
@@ -380,7 +352,7 @@ RULES = (
     ("token", r"(?<![\w-])[A-Za-z\d][\w-]{18,}[A-Za-z\d](?![\w-])", is_mixed),
 )
 """In their order: what an earlier rule has masked, a later one does not see."""
-MASKS = tuple(Mask(kind, re.compile(pattern), check) for kind, pattern, check in RULES)
+MASKS = tuple((kind, re.compile(pattern), check) for kind, pattern, check in RULES)
 
 
 class QueryRequests(NamedTuple):
@@ -390,10 +362,10 @@ class QueryRequests(NamedTuple):
     """Its words, caseless: queries of one key are the same."""
     text: str
     masked: bool
-    requests: int
-    known: int
+    requests: int = 0
+    known: int = 0
     """Requests whose number of results the log tells."""
-    empty: int
+    empty: int = 0
     """Requests of these without any result."""
 
     @property
@@ -401,23 +373,7 @@ class QueryRequests(NamedTuple):
         """Whether most of its requests had no result."""
         return 2 * self.empty > self.known
 
-
-class QueryTally:
-    """Counts of queries by key."""
-
-    def __init__(self) -> None:
-        self._queries: dict[str, QueryRequests] = {}
-
-    def add(self, key: str, text: str, *, masked: bool, results: int | None) -> None:
-        """Count one request."""
-        was = self._queries.get(key) or QueryRequests(key, text, masked, 0, 0, 0)
-        known, empty = was.known + (results is not None), was.empty + (results == 0)
-        self._queries[key] = was._replace(requests=was.requests + 1, known=known, empty=empty)
-
-    def by_frequency(self) -> list[QueryRequests]:
-        """Return every query, the most frequent first, equals by key."""
-        return sorted(self._queries.values(), key=lambda one: (-one.requests, one.key))
-
-    def count_of(self, key: str) -> int:
-        """Count the requests of one query."""
-        return self._queries[key].requests if key in self._queries else 0
+    def more(self, results: int | None) -> "QueryRequests":
+        """Return the same with one request more."""
+        known, empty = self.known + (results is not None), self.empty + (results == 0)
+        return self._replace(requests=self.requests + 1, known=known, empty=empty)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
-from typing import Annotated, NamedTuple
+from typing import Annotated
 
 from pydantic import Field
 
@@ -31,7 +31,6 @@ from harness.logs.querylog import (
     LogEntry,
     LogLine,
     QueryRequests,
-    QueryTally,
     format_of,
     lines,
     masked,
@@ -53,6 +52,8 @@ class LogCounts:
     """What a log held."""
 
     format: str
+    queries: dict[str, QueryRequests] = field(default_factory=dict)
+    """By key."""
     lines: int = 0
     requests: int = 0
     foreign: int = 0
@@ -64,7 +65,7 @@ class LogCounts:
     """Requests of a shadow log whose text it does not keep, because both arms agreed."""
 
 
-def count(path: Path, tally: QueryTally, kind: str, fields: Fields) -> LogCounts:
+def count(path: Path, kind: str, fields: Fields) -> LogCounts:
     """Clean, mask and count every line of a log."""
     counts = LogCounts(SHADOW if path.is_dir() else format_of(path, kind))
     cleaner, first_broken = Cleaner(), 0
@@ -74,16 +75,14 @@ def count(path: Path, tally: QueryTally, kind: str, fields: Fields) -> LogCounts
         if line.broken:
             counts.left[Left.BROKEN] += 1
             first_broken = first_broken or line.number
-        elif why := _taken(line.entry, cleaner, tally, counts):
+        elif why := _taken(line.entry, cleaner, counts):
             counts.left[why] += 1
     counts.sessions = cleaner.sessions
     _check(path, counts, first_broken)
     return counts
 
 
-def _taken(
-    entry: LogEntry | None, cleaner: Cleaner, tally: QueryTally, counts: LogCounts
-) -> Left | None:
+def _taken(entry: LogEntry | None, cleaner: Cleaner, counts: LogCounts) -> Left | None:
     """Count one entry; say why where it does not count."""
     if entry is None:
         return Left.NO_QUERY
@@ -93,7 +92,9 @@ def _taken(
     text, kinds = masked(entry.text)
     counts.requests += 1
     counts.masked.update(kinds)
-    tally.add(normalised(text), text, masked=bool(kinds), results=entry.results)
+    key = normalised(text)
+    known = counts.queries.get(key) or QueryRequests(key, text, masked=bool(kinds))
+    counts.queries[key] = known.more(entry.results)
     return None
 
 
@@ -128,14 +129,6 @@ def _check(path: Path, counts: LogCounts, first_broken: int) -> None:
         )
 
 
-class FirstPool(NamedTuple):
-    """What was written."""
-
-    pairs: int
-    queries: int
-    """Queries for which an engine shows anything."""
-
-
 def first_pool(
     layout: Layout,
     documents: Sequence[Document],
@@ -147,7 +140,7 @@ def first_pool(
     depth: int,
     largest: int,
     path: Path,
-) -> FirstPool:
+) -> Pool:
     """Write the first ``depth`` documents of each arm for each query into ``path``."""
     completed(path, within=(path.parent,))
     for file in (path, judgements.texts_path(path)):
@@ -165,8 +158,9 @@ def first_pool(
         for query in queries
         for doc_id in drawn_order(shown[query.query_id], params.seed, query.query_id)
     ]
-    judgements.begin(path, Pool(tuple(pairs), (None,) * len(pairs)))
-    return FirstPool(len(pairs), sum(map(bool, shown.values())))
+    pool = Pool(tuple(pairs), (None,) * len(pairs))
+    judgements.begin(path, pool)
+    return pool
 
 
 def drawn_order(doc_ids: set[str], seed: int, query_id: str) -> list[str]:
@@ -196,13 +190,6 @@ FEWEST = 2
 """Of a stratum: the variance of one is unknown."""
 
 
-class Classified(NamedTuple):
-    """A query and its stratum."""
-
-    found: QueryRequests
-    stratum: str
-
-
 @dataclass(frozen=True, slots=True)
 class Stratum:
     """One part of the log."""
@@ -217,79 +204,65 @@ class Stratum:
         return self.sampled / self.queries
 
 
-def classified(tally: QueryTally) -> list[Classified]:
-    """Return every query with its stratum, the most frequent first.
+Strata = Mapping[str, Sequence[QueryRequests]]
+"""Queries by the name of their stratum, the most frequent first."""
+
+
+def classified(every: Iterable[QueryRequests]) -> Strata:
+    """Place queries by frequency, form, and whether results were found where the log tells.
 
     Near duplicates stand together, where their requests together place them.
     """
-    every = tally.by_frequency()
-    total, told = sum(one.requests for one in every), any(one.known for one in every)
+    ranked = sorted(every, key=lambda one: (-one.requests, one.key))
+    total, told = sum(one.requests for one in ranked), any(one.known for one in ranked)
     near: dict[int, list[QueryRequests]] = {}
-    frequent = every[:CLUSTERED]
+    frequent = ranked[:CLUSTERED]
     for one, first in zip(frequent, stars([one.key for one in frequent]).tolist(), strict=True):
         near.setdefault(first, []).append(one)
     groups = [(sum(one.requests for one in group), group) for group in near.values()]
     groups.sort(key=lambda each: (-each[0], each[1][0].key))
-    groups += [(one.requests, [one]) for one in every[CLUSTERED:]]
-    found, passed = [], 0
+    groups += [(one.requests, [one]) for one in ranked[CLUSTERED:]]
+    found: dict[str, list[QueryRequests]] = {}
+    passed = 0
     for requests, group in groups:
         place = CLASSES[min(2, 3 * passed // total)]
-        found += [Classified(one, _stratum(one, place, told=told)) for one in group]
+        for one in group:
+            shape = (form(one.text) or "form-none").removeprefix("form-")
+            zero = ["zero-result" if one.finds_nothing else "results"] if told else []
+            found.setdefault("/".join([place, shape, *zero]), []).append(one)
         passed += requests
     return found
 
 
-def _stratum(counted: QueryRequests, place: str, *, told: bool) -> str:
-    shape = (form(counted.text) or "form-none").removeprefix("form-")
-    zero = ["zero-result" if counted.finds_nothing else "results"] if told else []
-    return "/".join([place, shape, *zero])
+def strata(every: Strata, size: int) -> Mapping[str, Stratum]:
+    """Count each stratum, and share ``size`` queries among them by their requests.
 
-
-def strata(every: Sequence[Classified], size: int) -> Mapping[str, Stratum]:
-    """Count each stratum, and share ``size`` queries among them by their requests."""
-    queries, requests = Counter[str](), Counter[str]()
-    for found, name in every:
-        queries[name] += 1
-        requests[name] += found.requests
-    least = {name: min(FEWEST, queries[name]) for name in sorted(queries)}
-    if size < sum(least.values()):
+    The next query goes to the stratum with the most requests per sampled query.
+    """
+    queries = {name: len(every[name]) for name in sorted(every)}
+    requests = {name: sum(one.requests for one in every[name]) for name in queries}
+    shares = {name: min(FEWEST, count) for name, count in queries.items()}
+    if size < (least := sum(shares.values())):
         raise HarnessError(
-            f"{len(least)} strata need {many(sum(least.values()), 'query')} at least, {size} were"
+            f"{len(shares)} strata need {many(least, 'query')} at least, {size} were"
             " wanted; raise --size"
         )
-    shares = _allocated(least, queries, requests, size)
-    return {name: Stratum(queries[name], requests[name], shares[name]) for name in least}
+    for _ in range(min(size, sum(queries.values())) - least):
+        open_ = [name for name in queries if shares[name] < queries[name]]
+        shares[min(open_, key=lambda name: (-requests[name] / shares[name], name))] += 1
+    return {name: Stratum(queries[name], requests[name], shares[name]) for name in queries}
 
 
-def _allocated(
-    least: Mapping[str, int], queries: Mapping[str, int], requests: Mapping[str, int], size: int
-) -> dict[str, int]:
-    """Return one more query at a time to the stratum with the most requests per sampled query."""
-    shares = dict(least)
-
-    def wants() -> Iterator[tuple[float, str]]:
-        for name, share in shares.items():
-            if share < queries[name]:
-                yield -requests[name] / share, name
-
-    for _ in range(min(size, sum(queries.values())) - sum(shares.values())):
-        shares[min(wants())[1]] += 1
-    return shares
-
-
-def drawn(every: Sequence[Classified], of: Mapping[str, Stratum], seed: int) -> tuple[Query, ...]:
+def drawn(every: Strata, of: Mapping[str, Stratum], seed: int) -> tuple[Query, ...]:
     """Draw the sample: of each stratum the queries whose keyed digests are smallest."""
 
     def mark(found: QueryRequests) -> bytes:
         return hashlib.blake2b(found.key.encode(), digest_size=8, key=str(seed).encode()).digest()
 
-    kept: dict[str, list[QueryRequests]] = {name: [] for name in of}
-    for found, name in every:
-        kept[name].append(found)
     sample = [
         (found, name)
         for name, stratum in of.items()
-        for found in heapq.nsmallest(stratum.sampled, kept[name], key=mark)
+        for found in heapq.nsmallest(stratum.sampled, every[name], key=mark)
     ]
     sample.sort(key=lambda one: (-one[0].requests, one[0].key))
     return tuple(_query(found, name, of[name]) for found, name in sample)
@@ -338,12 +311,10 @@ class SampleCard(StrictModel):
     """Sampled queries with nearly the words of another."""
     queries_sha256: str
 
-
-class WrittenSet(NamedTuple):
-    """What was written."""
-
-    card: SampleCard
-    queries: int
+    @property
+    def sampled(self) -> int:
+        """Queries of the sample."""
+        return sum(stratum.sampled for stratum in self.strata.values())
 
 
 def beside(path: Path) -> Path:
@@ -353,14 +324,13 @@ def beside(path: Path) -> Path:
 
 def from_log(
     path: Path, to: Path, *, kind: str, fields: Fields, size: int, seed: int
-) -> WrittenSet:
+) -> SampleCard:
     """Write a sample of at most ``size`` queries into ``to``, and its card beside it."""
     completed(to, within=(to.parent,))
     for file in (to, beside(to)):
         check_new(file, reads=[path])
-    tally = QueryTally()
-    counts = count(path, tally, kind, fields)
-    every = classified(tally)
+    counts = count(path, kind, fields)
+    every = classified(counts.queries.values())
     parts = strata(every, size)
     queries = drawn(every, parts, seed)
     sample_card = _card(path, counts, parts, queries, seed)
@@ -369,7 +339,7 @@ def from_log(
             check_new(file)
         change.write(beside(to), json_text(sample_card.model_dump(mode="json")))
         change.write(to, beir.queries_text(queries))
-    return WrittenSet(sample_card, len(queries))
+    return sample_card
 
 
 CARDS: Artifact[SampleCard] = Json("the card of a sample", SampleCard, remedy=REMEDY)
@@ -434,18 +404,18 @@ def drift(sample: Path, later: Path, *, kind: str, fields: Fields) -> Drift:
     """
     card = read_card(sample)
     then = {name: row.requests for name, row in card.strata.items()}
-    now, tally = Counter[str](), QueryTally()
-    requests = count(later, tally, kind, fields).requests
-    for found, stratum in classified(tally):
-        now[stratum] += found.requests
+    counts = count(later, kind, fields)
+    every = classified(counts.queries.values())
+    now = {name: sum(one.requests for one in each) for name, each in every.items()}
     carried = sum(
-        tally.count_of(normalised(query.text)) / query.drawn.inclusion
+        counts.queries[key].requests / query.drawn.inclusion
         for query in beir.queries(sample)
-        if query.drawn
+        if query.drawn and (key := normalised(query.text)) in counts.queries
     )
     told = all(name.count("/") == 2 for name in (*then, *now))  # noqa: PLR2004  the third part
+    total = counts.requests
     return Drift(
-        _shares(then, told=told), _shares(now, told=told), requests, min(1.0, carried / requests)
+        _shares(then, told=told), _shares(now, told=told), total, min(1.0, carried / total)
     )
 
 

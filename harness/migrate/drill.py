@@ -82,17 +82,21 @@ def drill(
         raise EvidenceError("no step is in force, so there is nothing to take back")
     if not questions:
         raise EvidenceError("the query set is empty; name a data set with queries")
-    walk = _Walk(folder, known.head, service, questions, clock, patience_ns, [])
+    times_ns: list[int] = []
+    way = state.before, state.switch
     passed, said = False, "it was interrupted"
     try:
-        said = walk.back_and_forth(state.before, state.switch)
+        for taken_ns in _walk(folder, known.head, service, questions, way, clock, patience_ns):
+            times_ns.append(taken_ns)  # noqa: PERF402  those before a failure are kept
+        by_whom = " and ".join(f"{value} by {service.who(value).shown}" for value in way)
+        said = f"{many(len(questions), 'query was')} answered under {by_whom}"
         passed = True
     except _NotProvenError as exc:
         said = str(exc)
     except Exception as exc:  # noqa: BLE001  whatever the service raises fails the drill
         said = f"{type(exc).__name__}: {exc}"
     finally:
-        back_ns, forth_ns, *_ = *walk.times_ns, 0, 0
+        back_ns, forth_ns, *_ = *times_ns, 0, 0
         event = Drilled(
             at=clock.today(),
             by=by,
@@ -110,55 +114,46 @@ def drill(
     return event
 
 
-class _Walk(NamedTuple):
-    """The steps of a drill."""
+def _walk(  # noqa: PLR0917  all of it is the drill
+    folder: Path,
+    head: str,
+    service: Service,
+    questions: Sequence[str],
+    way: tuple[str, str],
+    clock: DrillClock,
+    patience_ns: int,
+) -> Iterator[int]:
+    """Set the switch back and forth; yield the time to the first own answer under each value.
 
-    folder: Path
-    head: str
-    """Of the ledger when the drill began: who moves meanwhile has the switch to himself."""
-    service: Service
-    questions: Sequence[str]
-    clock: DrillClock
-    patience_ns: int
-    times_ns: list[int]
-    """From setting the switch to the first own answer, back and then forth."""
+    ``head`` is of the ledger when the drill began: who moves meanwhile has the switch to himself.
+    """
 
-    def back_and_forth(self, old: str, new: str) -> str:
-        """Walk the way back and forth; return what was proven."""
-        sides = {value: self.service.who(value) for value in (old, new)}
-        if sides[old].fingerprint == sides[new].fingerprint:
-            raise _NotProvenError(f"{old} and {new} sign alike, so no answer can tell them apart")
-        self._prove(new, "before the drill")
-        for value in (old, new):
-            self.times_ns.append(self._switch_to(value))
-        by = " and ".join(f"{value} by {side.shown}" for value, side in sides.items())
-        return f"{many(len(self.questions), 'query was')} answered under {by}"
-
-    def _switch_to(self, value: str) -> int:
-        """Set the switch, wait for the service to follow, ask it everything, and time its first."""
-        with held(self.folder / ledger.LEDGER_FILE):
-            if ledger.read(self.folder).head != self.head:
-                raise _NotProvenError("somebody else wrote to the ledger meanwhile")
-            ledger.write(self.folder, value, why=f"a drill under way, set to {value}")
-        start, when = self.clock.elapsed_ns(), f"after the switch to {value}"
-        while (found := self.service.ask(self.questions[0])) != self.service.who(value):
-            if self.clock.elapsed_ns() - start > self.patience_ns:
-                self._check(found, value, when)
-            self.clock.rest()
-        taken_ns = self.clock.elapsed_ns() - start
-        self._prove(value, when)
-        return taken_ns
-
-    def _prove(self, value: str, when: str) -> None:
-        """Ask every question; each answer must be signed by the engine of ``value``."""
-        for question in self.questions:
-            self._check(self.service.ask(question), value, when)
-
-    def _check(self, found: Answerer, value: str, when: str) -> None:
-        meant = self.service.who(value)
-        if found != meant:
+    def check(found: Answerer, value: str, when: str) -> None:
+        if found != (meant := service.who(value)):
             problem = f"{when}, {found.shown} answered, and {meant.shown} is meant to"
             raise _NotProvenError(problem)
+
+    def prove(value: str, when: str) -> None:
+        for question in questions:
+            check(service.ask(question), value, when)
+
+    old, new = way
+    if service.who(old).fingerprint == service.who(new).fingerprint:
+        raise _NotProvenError(f"{old} and {new} sign alike, so no answer can tell them apart")
+    prove(new, "before the drill")
+    for value in way:
+        with held(folder / ledger.LEDGER_FILE):
+            if ledger.read(folder).head != head:
+                raise _NotProvenError("somebody else wrote to the ledger meanwhile")
+            ledger.write(folder, value, why=f"a drill under way, set to {value}")
+        start, when = clock.elapsed_ns(), f"after the switch to {value}"
+        while (found := service.ask(questions[0])) != service.who(value):
+            if clock.elapsed_ns() - start > patience_ns:
+                check(found, value, when)
+            clock.rest()
+        taken_ns = clock.elapsed_ns() - start
+        prove(value, when)
+        yield taken_ns
 
 
 SHOWN = 10

@@ -318,8 +318,13 @@ class Move:
 
 
 @contextmanager
-def moving(folder: Path, what: str) -> Iterator[Move]:
-    """Hold the ledger alone, complete a move that was cut off, and make one."""
+def moving(folder: Path, what: str, *, begins: bool = False) -> Iterator[Move]:
+    """Hold the ledger alone, complete a move that was cut off, and make one.
+
+    Where no migration has begun, no folder is made, if the move does not begin one.
+    """
+    if not (begins or folder.is_dir()):
+        _ = read(folder).state
     with changing(folder / LEDGER_FILE, within=[folder], what=what) as change:
         yield Move(folder, change)
 
@@ -328,7 +333,7 @@ def add(
     folder: Path, event: standing.Event, *, after: str, value: str = "", why: str = ""
 ) -> Ledger:
     """Add an event to the ledger whose head was ``after`` when it was read."""
-    with moving(folder, event.kind) as move:
+    with moving(folder, event.kind, begins=True) as move:
         if move.ledger.head != after:
             raise EvidenceError(
                 f"{folder / LEDGER_FILE}: somebody else wrote to it since it was read. Look at"
@@ -367,19 +372,10 @@ class Switch:
 BEGIN, OBSERVE, ADVANCE, ROLLBACK, MEND = "begin", "observe", "advance", "rollback", "mend"
 
 
-@contextmanager
-def _under_way(folder: Path, what: str) -> Iterator[Move]:
-    """Make a move of a migration that has begun; where it has not, no folder is made."""
-    if not folder.is_dir():
-        _ = read(folder).state
-    with moving(folder, what) as move:
-        yield move
-
-
 def begin(folder: Path, policy: Policy, value: str, *, now: datetime, by: str) -> Move:
     """Begin a migration in ``folder``; ``value`` of the switch leaves the old engine in place."""
     check_switches(policy)
-    with moving(folder, BEGIN) as move:
+    with moving(folder, BEGIN, begins=True) as move:
         if move.resumed != BEGIN:
             event = standing.Begun(at=now, by=by, policy=policy.name, switch=value)
             move.add(event, value, "before the first step")
@@ -423,7 +419,7 @@ def observe(
     """Note the decision at hand, and the days given; None where all of it was known."""
     if evidence.refused:
         raise EvidenceError(evidence.refused)
-    with _under_way(folder, OBSERVE) as move:
+    with moving(folder, OBSERVE) as move:
         state = move.state
         decision = None if evidence.decision in state.decisions else evidence.decision
         seen = (*(replayed(decision) if decision else ()), *days)
@@ -451,7 +447,7 @@ def advance(
 
     With a ``reason``, the step is taken all the same; what stood in its way is kept for ever.
     """
-    with _under_way(folder, ADVANCE) as move:
+    with moving(folder, ADVANCE) as move:
         if move.resumed == ADVANCE:
             return move
         found = standing.standing(move.state, policy, evidence, now=now)
@@ -479,7 +475,7 @@ def rollback(folder: Path, *, to: str, reason: str, now: datetime, by: str) -> M
 
     ``to`` names the step to go back to, ``start`` the state before the first; empty goes one back.
     """
-    with _under_way(folder, ROLLBACK) as move:
+    with moving(folder, ROLLBACK) as move:
         if move.resumed != ROLLBACK:
             target, value = _back(move.state, to)
             event = standing.RolledBack(at=now, by=by, to=target, switch=value, reason=reason)
@@ -518,7 +514,7 @@ def _is_switch(folder: Path) -> bool:
 
 def set_again(folder: Path) -> str:
     """Write what the ledger says into the switch file, and return it."""
-    with _under_way(folder, MEND) as move:
+    with moving(folder, MEND) as move:
         write(folder, move.state.switch, why=move.ledger.why)
         return move.state.switch
 
@@ -529,6 +525,6 @@ def interleave(
     """Note in the ledger that lists are mixed from these arms, or from none."""
     if len(arms) == 1 or len({*arms}) != len(arms):
         raise EvidenceError("name two arms or more, each once, the one that serves first")
-    with _under_way(folder, "interleave") as move:
+    with moving(folder, "interleave") as move:
         move.add(standing.Interleaved(at=now, by=by, arms=arms, reason=reason))
         return move.state

@@ -112,7 +112,7 @@ def compare(
     """Sample the log, ask both services, write what is needed for a verdict, and plan it."""
     with scratch() as work:
         file = work / "queries.jsonl"
-        made = logs.from_log(log, file, kind=kind, fields=fields, size=size, seed=seed)
+        sampled = logs.from_log(log, file, kind=kind, fields=fields, size=size, seed=seed)
         queries, card = tuple(beir.queries(file)), text_of(logs.beside(file))
         named = [
             SearchService.of(address, arm, addresses[0], out, work)
@@ -138,7 +138,7 @@ def compare(
     write_text(out / PAGE, to_explorer([report]))
     count = len(pool.pairs)
     found = ServicesFound(
-        log.name, made.card, services, answers, evidence, data, policy, count,
+        log.name, sampled, services, answers, evidence, data, policy, count,
         judged=count - len(pool.open),
     )  # fmt: skip
     return _planned(found, seed) if found.differs.any() else found

@@ -42,7 +42,7 @@ class Sides(Shown):
     queries: tuple[Both, ...]
 
     def __repr__(self) -> str:
-        said = (f"{one.text}, {one.standing}, {one.about}" for one in self.queries)
+        said = (f"{one.text}, {one.trace.register}, {one.about}" for one in self.queries)
         return "\n".join(said) or "nothing"
 
     def blocks(self) -> Iterable[Block]:
@@ -114,7 +114,7 @@ class Watched(Shown):
 
     def worst(self, count: int) -> Sides:
         """Return the first ``count`` diverging queries, those not accepted first."""
-        return Sides(side_by_side(self.found.standing[:count], self.kept.divergences))
+        return Sides(side_by_side(self.found.traces[:count], self.kept.divergences))
 
     def frame(self) -> pd.DataFrame:
         """Return a pandas frame with a row for each attempt, by time, unrounded.
@@ -183,7 +183,7 @@ def load_shadow_log(
     suppressions = read_suppressions(Path(accepted)) if accepted else Suppressions()
     kept.read(Follower([Path(one) for one in (folder, *more)]))
     day = today or datetime.now(UTC).date()
-    return Watched(kept, LogState.of(kept, suppressions, today=day))
+    return Watched(kept, LogState(kept, suppressions, kept.traces(suppressions, day)))
 
 
 def draw_sequences(log: Watched) -> Drawing:

@@ -247,28 +247,25 @@ class Recorder(Thread):
         """Judge a batch, or, where that fails, each of it, so that one spoils no other."""
         try:
             return self._as_records(attempts, self._slices)
-        except Exception:  # noqa: BLE001  found out below, one by one
-            alone = zip(*map(self._alone, attempts), strict=True)
+        except Exception as exc:  # noqa: BLE001  found out one by one
+            if len(attempts) == 1:
+                return self._skipped(attempts[0], told(exc))
+            alone = zip(*(self._judged([one]) for one in attempts), strict=True)
             return RecordBatch(*(list(chain.from_iterable(kind)) for kind in alone))
 
-    def _alone(self, attempt: Attempt) -> RecordBatch:
-        try:
-            return self._as_records([attempt], self._slices)
-        except Exception as exc:  # noqa: BLE001  becomes a skipped comparison that says why
-            why, served = told(exc), attempt.served
-            error = "could not be written down"
-            bare = ServedQuery(served.text, 1, {}, None, error, served.elapsed_ns, "")
-            skipped = pair.unanswered(Status.NOT_ASKED, why)
-            kept = replace(attempt, served=bare, candidate=skipped, after="", shed="")
-            found = self._as_records([kept], None)
-            found.degradations.append(trouble(ProblemKind.FAULT, why, attempt))
-            return found
+    def _skipped(self, attempt: Attempt, why: str) -> RecordBatch:
+        """Make a pair that cannot be written down a skipped comparison that says why."""
+        error, served = "could not be written down", attempt.served
+        bare = ServedQuery(served.text, 1, {}, None, error, served.elapsed_ns, "")
+        skipped = pair.unanswered(Status.NOT_ASKED, why)
+        kept = replace(attempt, served=bare, candidate=skipped, after="", shed="")
+        found = self._as_records([kept], None)
+        found.degradations.append(trouble(ProblemKind.FAULT, why, attempt))
+        return found
 
     def _as_records(self, attempts: Sequence[Attempt], slices: Slices | None) -> RecordBatch:
-        persistence = self._recording.persistence
-        found = pair.judged(
-            attempts, writer=self._log.writer, persistence=persistence, slices=slices
-        )
+        persistence, writer = self._recording.persistence, self._log.writer
+        found = pair.judged(attempts, writer=writer, persistence=persistence, slices=slices)
         for records in found:
             for record in records:
                 dumped(record)

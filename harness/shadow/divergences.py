@@ -17,7 +17,7 @@ from harness.core.errors import EvidenceError
 from harness.core.records import Query
 from harness.core.run import Row, Run
 from harness.replay.drive import observe
-from harness.shadow.record import AGREED, DIVERGING, KEY_DIGITS, Divergence, Observation, query_key
+from harness.shadow.record import AGREED, KEY_DIGITS, Divergence, Observation
 
 ACCEPTABLE = frozenset(Class) - UNCOMPARED - AGREED
 """Classes that can be accepted. A failure can be for one query only, never as a class."""
@@ -129,7 +129,6 @@ class Suppressions(BaseModel):
         return SuppressionStatus.ACCEPTED if today <= max(until) else SuppressionStatus.EXPIRED
 
 
-TEXT = 300
 WORST = (
     Class.SHADOW_EMPTY,
     Class.DISJOINT,
@@ -160,55 +159,32 @@ class Trace:
     number: int
     """Of the latest observation of this class; its divergence has the whole."""
     text: str = ""
+    """What was typed; empty where the log has no divergence of it."""
+    register: SuppressionStatus = SuppressionStatus.OPEN
 
     @property
-    def severity(self) -> tuple[int, float, int, str]:
-        """Sorts the worst first."""
-        return WORST.index(self.outcome), self.jaccard or 0.0, -self.times, self.query
+    def severity(self) -> tuple[bool, int, float, int, str]:
+        """Sorts what blocks a step first, then the worst."""
+        bad = WORST.index(self.outcome), self.jaccard or 0.0, -self.times, self.query
+        return self.register not in BLOCKING, *bad
 
-    def standing(self, suppressions: Suppressions, today: date) -> SuppressionStatus:
-        """Return what the suppression list says of it on the day ``today`` (UTC)."""
-        said = suppressions.standing(self.outcome, self.slices, self.query, today=today)
-        failed = said in BLOCKING and self.outcome not in ACCEPTABLE
-        return SuppressionStatus.FAILED if failed else said
-
-
-class Diverging:
-    """Folds observations and divergences, in any order, into traces."""
-
-    def __init__(self) -> None:
-        self._traces: dict[tuple[str, Class], Trace] = {}
-        self._texts: dict[str, str] = {}
-
-    def see(self, seen: Observation) -> None:
-        """Take one attempt."""
-        if seen.outcome not in DIVERGING:
-            return
-        known = self._traces.get((seen.query, seen.outcome))
-        values = (known.jaccard if known else None, seen.jaccard)
-        shared = [value for value in values if value is not None]
-        self._traces[seen.query, seen.outcome] = Trace(
-            query=seen.query,
-            outcome=seen.outcome,
+    def again(self, seen: Observation) -> "Trace":
+        """Return the same, seen once more."""
+        values = [value for value in (self.jaccard, seen.jaccard) if value is not None]
+        return replace(
+            self,
             slices=seen.slices,
-            times=known.times + 1 if known else 1,
-            jaccard=min(shared, default=None),
+            times=self.times + 1,
+            jaccard=min(values, default=None),
             writer=seen.writer,
             number=seen.number,
         )
 
-    def tell(self, divergence: Divergence) -> None:
-        """Take what was typed."""
-        self._texts.setdefault(
-            query_key(divergence.text, divergence.params), divergence.text[:TEXT]
-        )
-
-    def traces(self) -> tuple[Trace, ...]:
-        """All traces, the worst first."""
-        told = (
-            replace(trace, text=self._texts.get(trace.query, "")) for trace in self._traces.values()
-        )
-        return tuple(sorted(told, key=lambda trace: trace.severity))
+    def told(self, text: str, suppressions: Suppressions, today: date) -> "Trace":
+        """Add the text, and what the suppression list says of it on the day ``today`` (UTC)."""
+        said = suppressions.standing(self.outcome, self.slices, self.query, today=today)
+        failed = said in BLOCKING and self.outcome not in ACCEPTABLE
+        return replace(self, text=text, register=SuppressionStatus.FAILED if failed else said)
 
 
 class Now(StrEnum):

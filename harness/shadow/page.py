@@ -20,7 +20,7 @@ from harness.report.page.tables import QUERY as PAGE_QUERY
 from harness.report.rounding import milliseconds, number, watched
 from harness.report.svg import ARMS, INK, MUTED, draw, logarithmic, quiet
 from harness.shadow import words
-from harness.shadow.divergences import SuppressionStatus, Trace
+from harness.shadow.divergences import Trace
 from harness.shadow.record import Divergence, LoggedAnswer
 from harness.shadow.summary import LogState, TrackPoint
 
@@ -99,7 +99,6 @@ class Both:
     """One query that diverged in one class, with both rankings where the log has them."""
 
     trace: Trace
-    standing: SuppressionStatus
     divergence: Divergence | None
 
     @property
@@ -125,19 +124,15 @@ class Both:
         if one := self.divergence:
             both = one.control, one.candidate
             rankings = [_ranking("control", *both), _ranking("candidate", *both[::-1])]
-        meta = doc.Text(f"{self.standing} · {self.about}", "meta")
+        meta = doc.Text(f"{self.trace.register} · {self.about}", "meta")
         return doc.Section(self.text, (meta, *rankings), kind="moved", fold="closed")
 
 
 def side_by_side(
-    shown: Sequence[tuple[Trace, SuppressionStatus]],
-    divergences: Mapping[tuple[str, int], Divergence],
+    shown: Sequence[Trace], divergences: Mapping[tuple[str, int], Divergence]
 ) -> tuple[Both, ...]:
     """Join traces with their divergences, by writer and number."""
-    return tuple(
-        Both(trace, standing, divergences.get((trace.writer, trace.number)))
-        for trace, standing in shown
-    )
+    return tuple(Both(trace, divergences.get((trace.writer, trace.number))) for trace in shown)
 
 
 def _ranking(arm: str, side: LoggedAnswer, other: LoggedAnswer) -> doc.Block:

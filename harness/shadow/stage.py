@@ -130,7 +130,8 @@ class LogWatch:
         """Return how things stand on the day ``today`` (UTC)."""
         suppressions = read_suppressions(self._suppressions)
         self._summary.read(self._follower)
-        return LogState.of(self._summary, suppressions, today=today, between=self._between)
+        traces = self._summary.traces(suppressions, today)
+        return LogState(self._summary, suppressions, traces, self._between)
 
 
 def shadow_replay(
@@ -195,8 +196,8 @@ def shadow_report(
 ) -> LogState:
     """Write ``index.html`` and ``shadow.json`` into ``out``; ``top`` queries are side by side."""
     found = LogWatch(folders, bounds, suppressions).now(today)
-    shown = found.standing[:top]
-    wanted = {(trace.writer, trace.number) for trace, _ in shown}
+    shown = found.traces[:top]
+    wanted = {(trace.writer, trace.number) for trace in shown}
     kept = {
         (one.writer, one.number): one
         for folder in folders

@@ -17,7 +17,7 @@ from harness.core.run import Status
 from harness.core.scores import Estimate
 from harness.core.store import StrictModel
 from harness.shadow import record
-from harness.shadow.divergences import BLOCKING, Diverging, Suppressions, SuppressionStatus, Trace
+from harness.shadow.divergences import BLOCKING, Suppressions, Trace
 from harness.shadow.log import Between, Follower, Once
 from harness.stats.inference import MOST_CONFIDENCE
 from harness.stats.sequential import BettingSequence, Stakes, gains
@@ -301,6 +301,8 @@ STEP = 1.01
 """From one ratio of the grid to the next; an end lies at most one step outside the exact one."""
 HALF = np.array([0.5])
 FAILED = frozenset({Status.FAILED, Status.TIMED_OUT})
+TEXT = 300
+"""Characters of a query that are kept."""
 POINTS = 400
 """Points kept of one sequence; when there are more, every second one is dropped."""
 
@@ -366,12 +368,18 @@ class Summary:
         """Answers of each arm by the fingerprint of who gave them."""
         self.first: record.Observation | None = None
         self.last: record.Observation | None = None
-        self.diverging = Diverging()
+        self._traces: dict[tuple[str, Class], Trace] = {}
+        self._texts: dict[str, str] = {}
+        """What was typed, by the key of the query."""
         self._once = Once()
-        self._overlap, self._failed, self._slow, self._noise = (
-            Track(BettingSequence(confidence=confidence, least=0, most=1)) for _ in range(4)
-        )
-        self._ratio = Track(MedianRatio(confidence=confidence))
+        self._tracks = {
+            name: Track(
+                MedianRatio(confidence=confidence)
+                if name == "ratio"
+                else BettingSequence(confidence=confidence, least=0, most=1)
+            )
+            for name in ("overlap", "failures", "slow", "ratio", "noise")
+        }
         self.beyond_noise = 0
         """Pairs that differ although the control, asked twice, agreed with itself."""
         self._times = {arm: array("q") for arm in ARMS}
@@ -397,9 +405,9 @@ class Summary:
         if not seen.compared:
             self.reasons[seen.outcome, seen.reason] += 1
         if seen.jaccard is not None:
-            self._overlap.take(seen.at, seen.jaccard)
+            self._tracks["overlap"].take(seen.at, seen.jaccard)
         if seen.again is not None and seen.again not in UNCOMPARED:
-            self._noise.take(seen.at, float(seen.again not in record.AGREED))
+            self._tracks["noise"].take(seen.at, float(seen.again not in record.AGREED))
             self.beyond_noise += seen.outcome in record.DIVERGING and seen.again in record.AGREED
         for arm, side in zip(ARMS, (seen.control, seen.candidate), strict=True):
             if side is not None and side.status in FAILED:
@@ -408,9 +416,9 @@ class Summary:
                 self.served_by[arm][side.served_by] += 1
         candidate = seen.candidate
         if candidate is not None and candidate.status is not Status.NOT_ASKED:
-            self._failed.take(seen.at, float(candidate.status in FAILED))
+            self._tracks["failures"].take(seen.at, float(candidate.status in FAILED))
         self._timed(seen)
-        self.diverging.see(seen)
+        self._traced(seen)
         for monitor in self._monitors:
             monitor.see(seen)
         self.first = self.first or seen
@@ -419,7 +427,16 @@ class Summary:
     def tell(self, divergence: record.Divergence) -> None:
         """Take a pair that differs."""
         self._once.number(divergence)
-        self.diverging.tell(divergence)
+        key = record.query_key(divergence.text, divergence.params)
+        self._texts.setdefault(key, divergence.text[:TEXT])
+
+    def traces(self, suppressions: Suppressions, today: date) -> tuple[Trace, ...]:
+        """Return what diverges: first what blocks a step, each part the worst first."""
+        told = (
+            trace.told(self._texts.get(trace.query, ""), suppressions, today)
+            for trace in self._traces.values()
+        )
+        return tuple(sorted(told, key=lambda trace: trace.severity))
 
     def note(self, degradation: record.Degradation) -> None:
         """Take a degradation."""
@@ -428,6 +445,13 @@ class Summary:
             self.not_taken[degradation.cause] += degradation.times
         else:
             self.degradations[degradation.arm, degradation.kind] += 1
+
+    def _traced(self, seen: record.Observation) -> None:
+        """Take one of a query and a class that diverge."""
+        if seen.outcome in record.DIVERGING:
+            place = seen.query, seen.outcome
+            fresh = Trace(*place, seen.slices, 0, None, seen.writer, seen.number)
+            self._traces[place] = self._traces.get(place, fresh).again(seen)
 
     def _timed(self, seen: record.Observation) -> None:
         """Take the times of both arms, each of its own clock."""
@@ -442,8 +466,8 @@ class Summary:
         ours, theirs = max(1, control.elapsed_ns), max(1, candidate.elapsed_ns)
         self._times["control"].append(ours)
         self._times["candidate"].append(theirs)
-        self._slow.take(seen.at, float(theirs > self.bounds.watch.slow_ratio * ours))
-        self._ratio.take(seen.at, ours, theirs)
+        self._tracks["slow"].take(seen.at, float(theirs > self.bounds.watch.slow_ratio * ours))
+        self._tracks["ratio"].take(seen.at, ours, theirs)
 
     @property
     def tally(self) -> ComparisonTally:
@@ -457,14 +481,8 @@ class Summary:
 
     @property
     def tracks(self) -> dict[str, Track]:
-        """Each estimate by its name, in the order of reading."""
-        tracks: dict[str, Track] = {
-            "overlap": self._overlap,
-            "failures": self._failed,
-            "slow": self._slow,
-            "ratio": self._ratio,
-        }
-        return {**tracks, "noise": self._noise} if self._noise.now else tracks
+        """Each estimate by its name, in the order of reading; noise where it was measured."""
+        return {name: one for name, one in self._tracks.items() if one.now or name != "noise"}
 
     @property
     def alarms(self) -> tuple[Alarm, ...]:
@@ -482,28 +500,14 @@ class LogState:
 
     summary: Summary
     suppressions: Suppressions
-    standing: tuple[tuple[Trace, SuppressionStatus], ...] = ()
+    traces: tuple[Trace, ...] = ()
     """What diverges: first what blocks a step, each part the worst first."""
     between: Between = field(default_factory=Between)
-
-    @classmethod
-    def of(
-        cls,
-        summary: Summary,
-        suppressions: Suppressions,
-        *,
-        today: date,
-        between: Between | None = None,
-    ) -> "LogState":
-        """Look up each divergence in the suppression list on the day ``today`` (UTC)."""
-        said = [(one, one.standing(suppressions, today)) for one in summary.diverging.traces()]
-        said.sort(key=lambda pair: pair[1] not in BLOCKING)
-        return cls(summary, suppressions, tuple(said), between or Between())
 
     @property
     def blocking(self) -> tuple[Trace, ...]:
         """Divergences that no one has accepted, or not until today; the worst first."""
-        return tuple(trace for trace, standing in self.standing if standing in BLOCKING)
+        return tuple(trace for trace in self.traces if trace.register in BLOCKING)
 
     @property
     def raised(self) -> tuple[Alarm, ...]:

@@ -196,7 +196,7 @@ def _measured(one: Alarm) -> Value:
 
 def divergences(shadowed: LogState, limit: int, *, text: int) -> TableBlock:
     """Show the worst queries, blocking ones first; ``text`` characters of each."""
-    shown, whole = shadowed.standing[:limit], len(shadowed.standing)
+    shown, whole = shadowed.traces[:limit], len(shadowed.traces)
     return table(
         f"Queries that diverge, the worst {len(shown):,} of {whole:,}",
         ("query", "class", "slices", "times", "lowest Jaccard", "register"),
@@ -204,9 +204,9 @@ def divergences(shadowed: LogState, limit: int, *, text: int) -> TableBlock:
             (
                 Cell(what_was_typed(trace, text), trace.query), trace.outcome,
                 ", ".join(trace.slices), trace.times,
-                "" if trace.jaccard is None else Num(trace.jaccard), standing,
+                "" if trace.jaccard is None else Num(trace.jaccard), trace.register,
             )
-            for trace, standing in shown
+            for trace in shown
         ),
     )  # fmt: skip
 
@@ -247,8 +247,8 @@ def who(summary: Summary) -> TableBlock:
 def standing_counts(shadowed: LogState) -> str:
     """Return how many diverging attempts the suppression list accepts, and how many it does not."""
     counts: Counter[SuppressionStatus] = Counter()
-    for trace, standing in shadowed.standing:
-        counts[standing] += trace.times
+    for trace in shadowed.traces:
+        counts[trace.register] += trace.times
     parts = [f"{counts[name]:,} {name}" for name in SuppressionStatus if counts[name]]
     blocking = sum(counts[name] for name in BLOCKING)
     said = ", ".join(parts) or "none"
@@ -294,9 +294,9 @@ def to_json(shadowed: LogState, *, today: date, percentiles: Mapping[str, Any]) 
                 "slices": list(trace.slices),
                 "times": trace.times,
                 "jaccard": for_json(trace.jaccard),
-                "register": str(standing),
+                "register": str(trace.register),
             }
-            for trace, standing in shadowed.standing
+            for trace in shadowed.traces
         ],
         "blocking": len(shadowed.blocking),
         "register": [

@@ -1,18 +1,13 @@
 """Live comparisons of engines from the command line."""
 
-import json
 import re
-from io import StringIO
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
 from harness.cli.project import Project
 from harness.clicks.credit import Click, ClickLog, ShownList
-from harness.report.doc import Printed
-from harness.shadow.commands import FOLDER, log_folder, screen, today
-from harness.shadow.summary import LogState
+from harness.shadow.commands import FOLDER, log_folder
 from harness_engines import registry as arms
 from harness_engines.stacks.agent_mail.pipeline.plan import KillSwitch
 from tests.cli.conftest import Harness
@@ -60,17 +55,6 @@ def test_questions_are_run_and_then_watched(harness: Harness, tmp_path: Path) ->
     assert "54" in harness("shadow", "watch", tmp_path / "log").out
 
 
-def test_what_is_watched_is_printed_once_where_nobody_looks(harness: Harness, log: Path) -> None:
-    said = harness("shadow", "watch", log)
-    assert said.code == 0
-    assert "diverged without being accepted" in said.out.splitlines()[0]
-    counts = next(line for line in said.out.splitlines() if line.startswith("83 "))
-    assert counts.split()[:2] == ["83", "83"]
-    for part in ("overlap: mean Jaccard", "median of candidate / control", "churn candidate",
-                 "shadow_empty", live_log.MENDED):  # fmt: skip
-        assert part in said.out
-
-
 def test_the_exit_code_of_watch(harness: Harness, log: Path, project: Toy) -> None:
     assert harness("shadow", "watch", log, "--once", "--exit-code").code == 1
     for kind in ("reorder", "tie_order", "overlap", "expansion", "truncation", "disjoint",
@@ -94,21 +78,6 @@ def test_what_diverged_is_asked_again(harness: Harness, log: Path) -> None:
     assert live_log.MENDED not in said.out
 
 
-def test_the_report_is_a_page_and_json(harness: Harness, log: Path, project: Toy) -> None:
-    out = project.root / "out" / "page"
-    said = harness("shadow", "report", log, "--out", out)
-    assert said.code == 0
-    page = (out / "index.html").read_text(encoding="utf-8")
-    assert "Side by side" in page
-    assert live_log.MENDED in page
-    found = json.loads((out / "shadow.json").read_text(encoding="utf-8"))
-    assert found["tally"]["attempted"] == found["tally"]["compared"] == 83
-    assert found["as_of"] == today().isoformat()
-    before = (out / "index.html").read_bytes()
-    assert harness("shadow", "report", log, "--out", out).code == 0
-    assert (out / "index.html").read_bytes() == before
-
-
 @pytest.mark.parametrize(
     ("words", "says"),
     [
@@ -128,12 +97,6 @@ def test_what_is_wrong_is_one_line(
         typed += ["--reason", "r", "--by", "b"]
         typed += [] if "--until" in words else ["--until", LATER]
     assert re.search(says, harness("shadow", *typed).error)
-
-
-def printed(shown: LogState, width: int, *, top: int = 10) -> str:
-    said = StringIO()
-    Console(file=said, width=width, highlight=False).print(Printed(screen(shown, top=top)))
-    return said.getvalue()
 
 
 OWN = FOLDER / "mail-tantivy"

@@ -91,7 +91,7 @@ LUCENE = "tests/engines/test_lucene.py"
 NODES = "tests/engines/test_typesense.py"
 SUITE = "tests"
 CI = "tests/cli/test_ci.py"
-LOADS = "tests/load/test_stage.py"
+LOADS = "tests/load/test_loads.py"
 ELSEWHERE = {
     "": "tests/test_run.py",
     "python -m tests.oracle.golden check": "tests/oracle/test_golden.py",

@@ -6,7 +6,6 @@ import random
 from collections import Counter
 from collections.abc import Callable
 from itertools import count
-from pickle import PicklingError
 from typing import Any
 
 import numpy as np
@@ -86,17 +85,6 @@ def test_waits_of_a_busy_queue_are_those_of_the_theory() -> None:
     served = serve(plan, steady(10 * MS))
     waits = np.array([one.started_ns - one.intended_ns for one in served]) / MS
     assert waits.mean() == pytest.approx(0.5 * 10 / (2 * 0.5), rel=0.05)
-
-
-@pytest.mark.parametrize("workers", [2, 3])
-def test_arrivals_wait_for_the_first_free_worker(workers: int) -> None:
-    arrivals = poisson(MIX, 90.0 * workers, 60.0, (3,))
-    served = serve(plan_of(QUERIES, arrivals, 60.0), steady(10 * MS), workers=workers)
-    free = [0] * workers
-    for one, offset in zip(served, arrivals.offsets_ns.tolist(), strict=True):
-        at = free.index(min(free))
-        free[at] = max(free[at], offset) + 10 * MS
-        assert (one.intended_ns, one.ended_ns) == (offset, free[at])
 
 
 def test_every_arrival_is_asked_what_was_drawn_for_it() -> None:
@@ -251,14 +239,6 @@ def test_an_arm_that_cannot_be_opened_is_named() -> None:
         run_pool(Opens("no index"), plan(), 2, 2)
 
 
-def test_a_worker_that_cannot_be_started_is_named() -> None:
-    class Local(Opens):
-        """Is not found by a process that is spawned."""
-
-    with pytest.raises((AttributeError, PicklingError), match="Local"):
-        run_pool(Local(), plan(), 1, 1)
-
-
 def test_a_worker_that_dies_is_not_waited_for() -> None:
     with pytest.raises(InvalidArm, match="died with exit code 9"):
         run_pool(Opens("killed"), plan(), 2, 1)
@@ -390,7 +370,6 @@ def test_percentiles_are_those_of_hdr_histogram(times: list[int], percents: list
         counted.record_value(time)
     found = Histogram.of(times)
     theirs = [counted.get_value_at_percentile(percent) for percent in percents] if times else []
-    assert list(found.curve(percents)) == theirs
     assert [found.percentile(percent) for percent in percents if times] == theirs
 
 
@@ -403,7 +382,7 @@ def test_percentiles_are_those_of_hdr_histogram(times: list[int], percents: list
     ],
 )
 def test_one_loud_round_is_noise(second: list[int], verdict: Verdict, factor: str) -> None:
-    found = noise([100, 100, 100], second, max_noise=1.5)
+    found = noise([one / 100 for one in second], max_noise=1.5)
     assert found.verdict is verdict
     assert factor in found.reason
     assert found.ratios == tuple(one / 100 for one in second)

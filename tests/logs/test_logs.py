@@ -12,10 +12,10 @@ from harness.core.errors import BadFile, HarnessError
 from harness.core.folders import NotOurs
 from harness.core.records import Document, Query
 from harness.corpus import beir, judgements
-from harness.logs.querylog import Fields, QueryTally
+from harness.corpus.judgements import Pool
+from harness.logs.querylog import Fields
 from harness.logs.stage import (
-    FirstPool,
-    WrittenSet,
+    SampleCard,
     beside,
     classified,
     count,
@@ -49,7 +49,7 @@ def write(path: Path, queries: list[str]) -> Path:
     return path
 
 
-def make(log: Path, name: str = "out.jsonl", *, size: int = 80, seed: int = 1) -> WrittenSet:
+def make(log: Path, name: str = "out.jsonl", *, size: int = 80, seed: int = 1) -> SampleCard:
     return from_log(log, log.parent / name, kind="", fields=Fields(), size=size, seed=seed)
 
 
@@ -57,14 +57,14 @@ def test_a_sample_stands_for_the_requests_of_its_log(tmp_path: Path) -> None:
     log = requests()
     made = make(write(tmp_path / "log.jsonl", log))
     queries = [*beir.queries(tmp_path / "out.jsonl")]
-    assert made.queries == len(queries) == 80
+    assert made.sampled == len(queries) == 80
     true = Counter(log)
     for query in queries:
         assert query.drawn
         assert query.drawn.requests == true[query.text]
-        row = made.card.strata[query.drawn.stratum]
+        row = made.strata[query.drawn.stratum]
         assert query.drawn.inclusion == row.sampled / row.queries
-    assert sum(row.requests for row in made.card.strata.values()) == made.card.requests == 2_000
+    assert sum(row.requests for row in made.strata.values()) == made.requests == 2_000
     classes = {q.drawn.stratum.split("/")[0] for q in queries if q.drawn}
     assert classes == {"head", "torso", "tail"}
     assert all(("zero-result" in q.slices) == q.text.endswith("x1") for q in queries)
@@ -76,9 +76,7 @@ def test_over_many_samples_the_weights_are_unbiased(tmp_path: Path) -> None:
     totals: list[float] = []
     rate: dict[str, float] = {}
     seen = Counter[str]()
-    tally = QueryTally()
-    count(path, tally, "", Fields())
-    every = classified(tally)
+    every = classified(count(path, "", Fields()).queries.values())
     parts = strata(every, 40)
     for seed in range(100):
         sample = drawn(every, parts, seed)
@@ -94,9 +92,9 @@ def test_near_duplicates_are_as_frequent_as_all_of_them_together(tmp_path: Path)
     words = "install", "wheel", "packages", "offline", "linux"
     alike = [" ".join(words) for words, _ in zip(permutations(words), range(40), strict=False)]
     many = [*alike, *["zebra"] * 12, *["yak"] * 9]
-    tally = QueryTally()
-    count(write(tmp_path / "log.jsonl", many * 2), tally, "", Fields())
-    places = {one.found.key: one.stratum.split("/")[0] for one in classified(tally)}
+    counts = count(write(tmp_path / "log.jsonl", many * 2), "", Fields())
+    every = classified(counts.queries.values())
+    places = {one.key: name.split("/")[0] for name, of in every.items() for one in of}
     assert {places[text] for text in alike} == {"head"}
     assert places["yak"] == "tail"
 
@@ -105,8 +103,7 @@ def test_what_was_left_out_and_masked_is_on_the_card_and_secrets_nowhere(tmp_pat
     queries = [*requests(size=300), "of jane@example.org", "of jane@example.org", "  "]
     path = write(tmp_path / "log.jsonl", queries)
     path.write_bytes(path.read_bytes() + b'{"q": "na\xefve"}\n{"q": "cut o')
-    made = make(path, size=200)
-    card = made.card
+    card = make(path, size=200)
     assert card.left_out == {
         "it has no query": 1, "the line is cut off or malformed": 1,
     }  # fmt: skip
@@ -131,8 +128,8 @@ def test_each_stratum_needs_two_and_a_small_log_is_taken_whole(tmp_path: Path) -
     with pytest.raises(HarnessError, match=r"strata need \d+ queries at least, 3 were wanted"):
         make(path, size=3)
     made = make(path, size=10_000)
-    assert made.queries == len(set(requests()))
-    assert all(row.sampled == row.queries for row in made.card.strata.values())
+    assert made.sampled == len(set(requests()))
+    assert all(row.sampled == row.queries for row in made.strata.values())
 
 
 @pytest.mark.parametrize(
@@ -182,7 +179,7 @@ def test_drift_is_none_of_the_same_log_and_all_of_another(tmp_path: Path) -> Non
     assert moved(half)[1] == pytest.approx(0.5, abs=0.02)
     few = make(tmp_path / "log.jsonl", "few.jsonl", size=60)
     found = drift(tmp_path / "few.jsonl", tmp_path / "log.jsonl", kind="", fields=Fields())
-    assert few.queries == 60
+    assert few.sampled == 60
     assert found.carried == pytest.approx(1, abs=0.1), "each query stands for those not drawn"
 
 
@@ -193,9 +190,9 @@ def test_a_shadow_log_tells_the_texts_of_divergences(measured: Toy, tmp_path: Pa
         part.read_text().count("\n") for part in (tmp_path / "log").glob("observations.*.jsonl")
     )
     assert part_of(tmp_path / "log", Observation, 1).is_file()
-    assert made.card.log_format == "shadow"
-    assert made.card.requests + made.card.untold_requests == observed
-    assert made.card.untold_requests > 0
+    assert made.log_format == "shadow"
+    assert made.requests + made.untold_requests == observed
+    assert made.untold_requests > 0
 
 
 WORDS = ("red", "blue", "green")
@@ -203,7 +200,7 @@ DOCUMENTS = [Document(f"d{at}", "", f"{WORDS[at % 3]} cone number{at}") for at i
 QUERIES = [Query("q1", "red cone"), Query("q2", "number5"), Query("q3", "nothing")]
 
 
-def make_first_pool(tmp_path: Path, name: str, depth: int, seed: int = 1) -> FirstPool:
+def make_first_pool(tmp_path: Path, name: str, depth: int, seed: int = 1) -> Pool:
     layout = Layout(tmp_path / f"build{name}" / "sample", tmp_path / "perf", tmp_path / "cache")
     return first_pool(
         layout, DOCUMENTS, QUERIES, arms=["fts5", "fts5-porter"], cache=tmp_path / "models",
@@ -213,8 +210,9 @@ def make_first_pool(tmp_path: Path, name: str, depth: int, seed: int = 1) -> Fir
 
 
 def test_what_each_engine_shows_first_is_to_be_judged(tmp_path: Path) -> None:
-    assert make_first_pool(tmp_path, "p", 3) == FirstPool(4, 2)
+    made = make_first_pool(tmp_path, "p", 3)
     found = judgements.read_pool(tmp_path / "p")
+    assert found.pairs == made.pairs
     assert found.grades == (None,) * 4
     assert {(pair.query_id, pair.doc_id) for pair in found.pairs} == {
         *(("q1", f"d{at}") for at in (0, 3, 6)),

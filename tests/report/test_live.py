@@ -43,7 +43,8 @@ def found(suppressions: tuple[AcceptedDivergence, ...] = (TIES,), twice: int = 1
     for one in divergences().values():
         summary.tell(one)
     summary.note(Degradation(0, "w1", START, "candidate", ProblemKind.CRASH, HOSTILE))
-    return LogState.of(summary, Suppressions(accepted=suppressions), today=TODAY)
+    register = Suppressions(accepted=suppressions)
+    return LogState(summary, register, summary.traces(register, TODAY))
 
 
 def divergences() -> dict[tuple[str, int], Divergence]:
@@ -55,7 +56,7 @@ def divergences() -> dict[tuple[str, int], Divergence]:
 
 def page(shown: LogState) -> str:
     times = {"control": {"p50": Estimate(1e6, 0.9e6, 1.1e6, 102), "p99": None}}
-    sides = side_by_side(shown.standing, divergences())
+    sides = side_by_side(shown.traces, divergences())
     return html.to_page(document(shown, sides, times, TODAY, (HOSTILE,)))
 
 
@@ -67,7 +68,7 @@ def test_an_alarm_is_told_before_answers_that_differ() -> None:
     quiet = found(twice=0)
     assert quiet.blocking
     assert shadow_words.headline(quiet).startswith("Mean Jaccard of the first hits")
-    calm = replace(quiet, standing=())
+    calm = replace(quiet, traces=())
     assert shadow_words.headline(calm).endswith("; every divergence is accepted.")
     assert shadow_words.headline(empty()).startswith("Not yet decided: alarms have too little")
 

@@ -13,7 +13,7 @@ from starlette.testclient import TestClient
 from harness.core.files import write_json, write_text
 from harness.corpus import judgements
 from harness.corpus.judgements import JudgingPair, Pool
-from harness.load.paths import page_of
+from harness.load import page_of
 from harness.pipeline.layout import Layout
 from harness.pipeline.report import linked
 from harness.report.decision import to_json

@@ -6,12 +6,11 @@ from pathlib import Path
 from threading import Event, Thread
 
 import hypothesis
-import numpy as np
 import pytest
 from hypothesis import strategies as st
 
 from harness.agreement import Class, agree
-from harness.core.engine import Answer, Hit
+from harness.core.engine import Answer
 from harness.core.errors import HarnessError
 from harness.core.reading import MAX_LINE_BYTES
 from harness.core.records import Scalar
@@ -31,7 +30,7 @@ from harness.shadow.record import DIVERGING, LoggedAnswer, ProblemKind, query_ke
 from harness.shadow.settings import MILLION
 from tests.make.arms import Hand
 from tests.make.shadow_log import LIMITS, MS, RECORDING, changed, comparison, drained, here
-from tests.shadow.arms import MANIFEST, OTHER, Arm, Plain, arm, broken, given, hits
+from tests.shadow.arms import MANIFEST, OTHER, Arm, Plain, arm, given, hits
 
 SLOW = changed(RECORDING, linger_ms=100.0)
 """All that is asked in one test is written in one batch."""
@@ -140,19 +139,6 @@ def test_a_candidate_that_is_down_is_skipped_and_comes_back_after_a_pause(
     skipped = [Class.ERROR, Class.SKIPPED, Class.SKIPPED, Class.EXACT, Class.ERROR, Class.EXACT]
     assert outcomes == skipped
     assert "is down" in found.observations[1].reason
-
-
-def test_the_pause_doubles_until_a_question_is_answered(tmp_path: Path, hand: Hand) -> None:
-    """A query every 10 ms; starts after 0, 20, 40, 80 and 160 ms of pause."""
-    limits = changed(LIMITS, backoff_ms=20.0, backoff_most_ms=60_000.0)
-    with comparison(tmp_path, here(broken), limits=limits) as made:
-        for _ in range(50):
-            ask(made, 1)
-            assert made.drain(60)
-            hand.at_ns += 10 * MS
-        found = drained(made)
-    starts = [one.number for one in found.degradations if one.kind is ProblemKind.CRASH]
-    assert starts == [1, 3, 7, 15, 31]
 
 
 def test_many_threads_may_serve_at_once(tmp_path: Path) -> None:
@@ -383,10 +369,3 @@ def test_what_was_not_compared_says_why_and_has_no_number(
     assert record.jaccard is None
     assert record.rbo is None
     assert len(records.divergences) == (outcome in DIVERGING)
-
-
-def test_numbers_of_any_type_and_half_of_a_character_can_be_written() -> None:
-    shown = Answer((Hit("\ud800", np.float32(0.5), 3),), PRINT)  # type: ignore[arg-type]
-    (record,) = judge(pair(shown, "b", text="\udfff")).divergences
-    assert [type(value) for value in record.control.hits[0][1:]] == [float, float]
-    assert (record.text, record.control.hits[0].doc_id) == ("\\udfff", "\\ud800")

@@ -1,20 +1,27 @@
-"""What a log says while it grows; what is accepted does not block; what diverged is asked again."""
+"""What a log says while it grows, to the page that people see; what diverged is asked again."""
 
+import json
 import random
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
-from harness.agreement import Class, ComparisonTally
+from harness.agreement import Class, ComparisonTally, RankPair, classify
 from harness.core.engine import Answer
-from harness.core.errors import BadPolicy
+from harness.core.errors import BadFile, BadPolicy, EvidenceError
+from harness.core.records import Query
 from harness.core.run import Status
+from harness.corpus.prepared import Prepared
+from harness.corpus.runs import read_run
+from harness.pipeline.receipts import read_manifest
 from harness.shadow import log as shadow_log
+from harness.shadow.comparison import ShadowLog, ShedReason
 from harness.shadow.divergences import (
     AcceptedDivergence,
     Now,
@@ -25,10 +32,19 @@ from harness.shadow.divergences import (
 )
 from harness.shadow.log import Follower, LogWriter, Tail
 from harness.shadow.record import Degradation, Observation, ProblemKind, query_key
-from harness.shadow.settings import accept, read_bounds, read_settings, read_suppressions
+from harness.shadow.settings import (
+    ComparisonSettings,
+    accept,
+    read_bounds,
+    read_settings,
+    read_suppressions,
+)
+from harness.shadow.stage import Ran, shadow_replay, shadow_report, shadow_run
 from harness.shadow.summary import LogState, MedianRatio, Summary
 from harness.shadow.words import standing_counts
-from tests.make.shadow_records import START, attempt, bounds, divergence, seen, shed
+from tests.make import shadow_log as live_log
+from tests.make.shadow_records import START, WATCH, attempt, bounds, divergence, seen, shed
+from tests.make.toy import CANDIDATE, CONTROL, Toy
 from tests.shadow.arms import OTHER, Arm, hits
 from tests.source import ROOT
 
@@ -139,7 +155,8 @@ def test_a_follower_sees_what_the_reader_of_the_whole_sees(tmp_path: Path) -> No
     assert summary.tally == whole.tally
     assert summary.missing == whole.missing
     assert summary.degradations == {("candidate", ProblemKind.CRASH): 9}
-    assert [(t.times, t.text) for t in summary.diverging.traces()] == [(9, "a query")]
+    traces = summary.traces(Suppressions(), TODAY)
+    assert [(t.times, t.text) for t in traces] == [(9, "a query")]
 
 
 def test_a_torn_line_waits_until_it_is_whole(tmp_path: Path) -> None:
@@ -193,22 +210,6 @@ def test_an_entry_covers_what_it_names_until_its_day(
     said: SuppressionStatus,
 ) -> None:
     assert Suppressions(accepted=entries).standing(kind, slices, query, today=TODAY) is said
-
-
-def test_a_long_list_is_not_read_for_each_query(monkeypatch: pytest.MonkeyPatch) -> None:
-    fits, looked = AcceptedDivergence.fits, []
-
-    def counted(one: AcceptedDivergence, *about: Any) -> bool:  # noqa: ANN401  as of fits
-        looked.append(one)
-        return fits(one, *about)
-
-    monkeypatch.setattr(AcceptedDivergence, "fits", counted)
-    own = entry(query=KEY)
-    known = Suppressions(accepted=(own, *(entry(query=f"{of:032x}") for of in range(50)), TIES))
-    for _ in range(3):
-        standing = known.standing(Class.DISJOINT, (), KEY, today=TODAY)
-        assert standing is SuppressionStatus.ACCEPTED
-    assert sorted(map(id, looked)) == sorted(map(id, 3 * [own, TIES]))
 
 
 POLICY = ROOT / "policy"
@@ -276,8 +277,7 @@ def test_an_entry_is_added_once_and_nothing_else_changes(tmp_path: Path) -> None
 
 
 def test_traces_are_held_against_the_register_the_worst_first() -> None:
-    summary = Summary(bounds())
-    found = summary.diverging
+    found = Summary(bounds())
     for number in range(1, 4):
         found.see(attempt(number, text="ties", outcome=Class.TIE_ORDER))
     found.see(attempt(4, text="other", outcome=Class.DISJOINT, jaccard=0.0))
@@ -286,8 +286,9 @@ def test_traces_are_held_against_the_register_the_worst_first() -> None:
     found.see(attempt(7, text="same"))
     found.see(attempt(8, text="late", outcome=Class.TIMEOUT, jaccard=None))
     found.tell(divergence(4, Class.DISJOINT, ["a"], ["b"], text="other"))
-    state = LogState.of(summary, Suppressions(accepted=(TIES,)), today=TODAY)
-    assert [(trace.outcome, standing) for trace, standing in state.standing] == [
+    register = Suppressions(accepted=(TIES,))
+    state = LogState(found, register, found.traces(register, TODAY))
+    assert [(trace.outcome, trace.register) for trace in state.traces] == [
         ("disjoint", SuppressionStatus.OPEN),
         ("overlap", SuppressionStatus.OPEN),
         ("tie_order", SuppressionStatus.ACCEPTED),
@@ -296,8 +297,8 @@ def test_traces_are_held_against_the_register_the_worst_first() -> None:
     assert [trace.text for trace in state.blocking] == ["other", ""]
     assert (state.blocking[1].jaccard, state.blocking[1].times) == (0.2, 2)
     known = Suppressions(accepted=(entry(kind="disjoint"),))
-    first, *_ = LogState.of(summary, known, today=TODAY).standing
-    assert first[0].outcome is Class.OVERLAP, "what blocks a step stands before what is accepted"
+    first, *_ = found.traces(known, TODAY)
+    assert first.outcome is Class.OVERLAP, "what blocks a step stands before what is accepted"
     assert standing_counts(state) == (
         "7 diverging attempts: 3 accepted, 3 open, 1 failed. 3 block the next step."
     )
@@ -354,3 +355,195 @@ def test_what_asks_the_same_is_asked_once_by_its_latest_record() -> None:
     deep = divergence(4, Class.REORDER, "ab", "ba", text="twice", k=50)
     found = questions([new, other, deep, old])
     assert [(one.times, one.latest.number) for one in found] == [(2, 2), (1, 3), (1, 4)]
+
+
+NONE = Suppressions()
+
+
+@pytest.fixture
+def suppressions(tmp_path: Path) -> Path:
+    path = tmp_path / "accepted.toml"
+    path.write_text("")
+    return path
+
+
+def reported(tmp_path: Path, suppressions: Path) -> tuple[str, dict[str, Any]]:
+    """Write the report of the log; return its page and its JSON."""
+    shadow_report(
+        [tmp_path / "log"], tmp_path / "out", bounds=WATCH, suppressions=suppressions, today=TODAY,
+        top=1, commands=("typed",),
+    )  # fmt: skip
+    page, found = (tmp_path / "out" / name for name in ("index.html", "shadow.json"))
+    return page.read_text("utf-8"), json.loads(found.read_text("utf-8"))
+
+
+@pytest.mark.slow
+def test_the_report_has_both_rankings_and_percentiles_with_their_intervals(
+    tmp_path: Path, suppressions: Path
+) -> None:
+    slow = seen(elapsed_ns=3_000_000)
+    with log(tmp_path / "log") as writer:
+        writer.append([attempt(1)], [], [])
+        _, said = reported(tmp_path, suppressions)
+        assert set(said["latency_ns"]["control"].values()) == {None}, "too few for a percentile"
+        writer.append([attempt(n, candidate=slow) for n in range(2, 301)], [], [])
+        wrong = divergence(301, Class.DISJOINT, ["lost-one"], ["found-one"], text="worst")
+        writer.append(
+            [attempt(301, text="worst", outcome=Class.DISJOINT, jaccard=0.0)], [wrong], []
+        )
+    page, said = reported(tmp_path, suppressions)
+    assert page.count("lost-one") == page.count("found-one") == 1
+    assert "typed" in page
+    assert said["latency_ns"]["candidate"]["p50"] == {
+        "value": 3e6, "low": 3e6, "high": 3e6, "n": 301,
+    }  # fmt: skip
+    assert said["latency_ns"]["control"]["p95"]["value"] == 1e6
+    assert said["headline"] == (
+        "Mean Jaccard of the first hits 0.9967;"
+        " 1 attempt of 1 query diverged without being accepted."
+    )
+
+
+def replayed(
+    project: Toy,
+    log: Path,
+    known: Suppressions = NONE,
+    limit: int | None = None,
+    control: str = CONTROL,
+) -> list[tuple[Class, Now, SuppressionStatus | None]]:
+    found = shadow_replay(
+        [log], project.layout, control, CANDIDATE, project.cache, suppressions=known, today=TODAY,
+        time_limit_s=10, limit=limit,
+    )  # fmt: skip
+    return [(one.outcome, one.now, standing) for one, standing in found]
+
+
+@pytest.mark.slow
+def test_a_replay_asks_the_most_frequent_first_and_says_what_the_register_says(
+    project: Toy, tmp_path: Path
+) -> None:
+    log = tmp_path / "log"
+    live_log.write(project, log)
+    every = replayed(project, log)
+    assert every[-1][1:] == (Now.FIXED, None)
+    assert {standing for _, now, standing in every if now is Now.STILL} == {SuppressionStatus.OPEN}
+    some = Class(every[0][0])
+    known = Suppressions(accepted=(AcceptedDivergence.of("r", "b", TODAY, kind=some),))
+    assert replayed(project, log, known, 1) == [(some, Now.STILL, SuppressionStatus.ACCEPTED)]
+    with pytest.raises(EvidenceError, match="compared with itself"):
+        replayed(project, log, control=CANDIDATE)
+    with pytest.raises(BadFile, match="its log is missing"):
+        replayed(project, tmp_path / "none")
+
+
+SETTINGS = read_settings(ROOT / "policy" / "shadow.toml")
+PAIR = CONTROL, CANDIDATE
+K = 50
+
+
+def run(
+    toy: Toy,
+    folder: Path,
+    count: int,
+    settings: ComparisonSettings = SETTINGS,
+    *,
+    per_second: float = 0.0,
+    queries: Sequence[Query] | None = None,
+    pair: tuple[str, str] = PAIR,
+) -> Ran:
+    return shadow_run(
+        toy.layout,
+        pair,
+        toy.cache,
+        ShadowLog(folder, settings),
+        Prepared.open(toy.layout.data).queries() if queries is None else queries,
+        count=count,
+        k=K,
+        per_second=per_second,
+    )
+
+
+def narrow(**limits: float) -> ComparisonSettings:
+    """Change some limits."""
+    return SETTINGS.model_copy(update={"limits": SETTINGS.limits.model_copy(update=limits)})
+
+
+@pytest.mark.slow
+def test_each_pair_is_in_the_class_that_a_replay_of_it_has(project: Toy, tmp_path: Path) -> None:
+    queries = Prepared.open(project.layout.data).queries()
+    ran = run(project, tmp_path / "log", len(queries))
+    found = shadow_log.read_logs(tmp_path / "log")
+    control, candidate = (read_run(project.layout.run(arm)) for arm in PAIR)
+    pair = RankPair.of(control, candidate)
+    classes = classify(control, candidate, pair, depth=K, shed=(), stale=())
+    replayed = dict(zip(pair.query_ids, classes, strict=True))
+    by_key = {query_key(query.text, query.params): query for query in queries}
+    assert len(found.observations) == ran.counts.served == len(queries)
+    for one in found.observations:
+        query = by_key[one.query]
+        assert one.outcome is replayed[query.query_id]
+        assert one.slices == query.slices
+        assert one.control is not None
+        assert one.candidate is not None
+        served_by = (one.control.served_by, one.candidate.served_by)
+        assert served_by == tuple(read_manifest(project.layout, arm).fingerprint for arm in PAIR)
+
+
+@pytest.mark.slow
+def test_without_a_rate_nothing_is_shed(project: Toy, tmp_path: Path) -> None:
+    """However narrow the queue, and however little of a minute the candidate may have."""
+    ran = run(project, tmp_path / "log", 60, narrow(queue=0, budget_s=0.000001))
+    tally = shadow_log.read_logs(tmp_path / "log").tally
+    assert (tally.attempted, tally.compared, tally.shed) == (60, 60, 0)
+    assert ran.written
+    assert ran.control_ns.shape == (60,)
+    assert (ran.control_ns > 0).all()
+    assert ran.elapsed_ns > int(np.sum(ran.control_ns))
+    assert ran.per_second == 60 * 1e9 / ran.elapsed_ns
+
+
+@pytest.mark.slow
+def test_with_a_rate_the_limits_hold(project: Toy, tmp_path: Path) -> None:
+    """The candidate's process takes longer to start than all the questions take to come."""
+    ran = run(project, tmp_path / "log", 60, narrow(queue=0), per_second=100_000)
+    tally = shadow_log.read_logs(tmp_path / "log").tally
+    assert tally.attempted == 60
+    assert 0 < tally.shed == ran.counts.shed[ShedReason.IN_FLIGHT] < 60
+
+
+@pytest.mark.slow
+def test_questions_do_not_come_before_their_time_and_a_log_goes_on(
+    project: Toy, tmp_path: Path
+) -> None:
+    assert run(project, tmp_path / "log", 11, per_second=50).elapsed_ns >= 200_000_000
+    assert run(project, tmp_path / "log", 5).counts.served == 5
+    found = shadow_log.read_logs(tmp_path / "log")
+    assert [one.number for one in found.observations] == list(range(1, 17))
+
+
+EARLIER = Path(__file__).parent / "earlier"
+LOG, THEN = EARLIER / "log", date(2026, 11, 27)
+SAYS_OTHERWISE = {"headline", "alarms"}
+"""The first begins with failures now; the second say what each is about."""
+
+
+def reported_now(folder: Path) -> dict[str, Any]:
+    shadow_report(
+        [LOG], folder, bounds=WATCH, suppressions=EARLIER / "accepted.toml", today=THEN, top=3,
+        commands=(),
+    )  # fmt: skip
+    found: dict[str, Any] = json.loads((folder / "shadow.json").read_text("utf-8"))
+    return found
+
+
+@pytest.mark.slow
+def test_a_log_is_reported_with_the_figures_of_then(tmp_path: Path) -> None:
+    then, now = json.loads((EARLIER / "shadow.json").read_text("utf-8")), reported_now(tmp_path)
+    assert set(then) == set(now)
+    for key in set(then) - SAYS_OTHERWISE:
+        assert now[key] == then[key], key
+    for old, new in zip(then["alarms"][:-1], now["alarms"], strict=True):  # of the mix: none now
+        assert {key: new[key] for key in old} == old
+    assert then["untimed"] == 1, "the proxy did not know all times"
+    known = {Class.TIE_ORDER, Class.ERROR, Class.TIMEOUT, Class.STALE, Class.SKIPPED, Class.SHED}
+    assert known < set(map(Class, now["classes"]))

@@ -1,10 +1,11 @@
-"""Evidence of load: queueing and the summary."""
+"""A load from end to end on a small project: history, resuming, evidence and its gate."""
 
 import math
 import shutil
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -14,23 +15,201 @@ import pytest
 from harness.core.errors import BadFile, EvidenceError
 from harness.core.evidence import AtRate, Load
 from harness.core.gate import Finding, Verdict
-from harness.core.run import Status
+from harness.core.run import Row, Run, Status
+from harness.corpus.runs import read_run, write_run
+from harness.load import history_of, page_of, receipt_of, trials_of
 from harness.load import stage as loading
-from harness.load.paths import receipt_of, trials_of
-from harness.load.results import LoadReport, in_system_ns, load_of, noises, points, read_load
-from harness.load.stage import LoadRequest, load
+from harness.load.results import (
+    LoadReport,
+    in_system_ns,
+    load_of,
+    points,
+    read_load,
+    twin_ratios,
+)
+from harness.load.stage import LoadRequest, load, verdict
 from harness.load.trial import TRIALS, Histogram, Record
+from harness.load.workers import TrialPlan, WallClock, WorkerResult, work
 from harness.pipeline import experiments
 from harness.pipeline.experiments import note_timed
+from harness.pipeline.index import Opener
+from harness.pipeline.receipts import note_run, read_manifest
 from harness.pipeline.report import report
 from harness.pipeline.verify import verify, verify_pages
 from harness.policy.looks import looks
-from tests.load.test_stage import in_here, loaded
 from tests.make import gate_inputs
 from tests.make.toy import GATES, HEAD, STEP, Toy
 from tests.report.test_live import MS, trial
 
+slow = pytest.mark.slow
 WANTED = LoadRequest(("fts5", "tantivy"), (40.0,), None, {}, "harness load")
+"""Two arms and the first one's twin, in a closed loop and at one rate: six trials."""
+
+
+def loaded(project: Toy, wanted: LoadRequest = WANTED, **changed: Any) -> LoadReport:  # noqa: ANN401
+    params = project.params.load.model_copy(update=changed)
+    return load(project.layout, wanted, project.cache, params, 10.0)
+
+
+class Alone:
+    """What a crew shares that is one process: this one, for a process takes long to start."""
+
+    def __init__(self) -> None:
+        self._numbers = count()
+
+    def take(self) -> int:
+        return next(self._numbers)
+
+    def begin(self) -> int:
+        return WallClock().now_ns()
+
+
+RAN: list[str] = []
+"""Arms of the trials that were run."""
+
+
+def in_here(
+    opener: Opener, plan: TrialPlan, processes: int, threads: int
+) -> tuple[WorkerResult, ...]:
+    del processes
+    RAN.append(opener.arm)
+    return (work(opener, plan, threads, 0, Alone()),)  # type: ignore[arg-type]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _quick() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(loading, "run_pool", in_here)
+        patched.setattr(loading, "LOOK_S", 0.01)
+        patched.setattr("gc.get_freeze_count", lambda: 1)  # the tests are frozen: a long count
+        yield
+
+
+@pytest.fixture
+def counted() -> list[str]:
+    RAN.clear()
+    return RAN
+
+
+@pytest.fixture(scope="module")
+def done(measured: Toy, tmp_path_factory: pytest.TempPathFactory) -> tuple[Toy, LoadReport]:
+    project = measured.copied(tmp_path_factory.mktemp("loaded") / "project")
+    return project, loaded(project)
+
+
+@slow
+def test_each_arm_is_tried_at_each_rate_and_the_first_one_twice(
+    done: tuple[Toy, LoadReport],
+) -> None:
+    project, report = done
+    places = {(p.arm, p.twin, p.rate) for p in report.points}
+    assert places == {
+        (arm, twin, rate)
+        for arm, twin in (("fts5", False), ("fts5", True), ("tantivy", False))
+        for rate in (None, 40.0)
+    }
+    assert all(point.overall.count for point in report.points)
+    assert set(report.noise) == {40.0}
+    counts = {p.records[0].trial.arrivals for p in report.points if p.rate == 40.0}
+    assert len(counts) == 1, "arms get the same arrivals in a round"
+    assert page_of(project.layout).read_text().startswith("<!doctype html>")
+
+
+@slow
+def test_the_history_holds_every_trial_and_says_where_it_ran(
+    done: tuple[Toy, LoadReport],
+) -> None:
+    project, report = done
+    records = TRIALS.read(history_of(project.layout))
+    assert len(records) == 6
+    for record in records:
+        assert record.about["machine"] == report.machine
+        assert record.about["fingerprint"] == read_manifest(project.layout, record.arm).fingerprint
+        assert 0 <= record.about["busy"] <= 1
+        assert record.trial.cpu_ns > 0
+        point = report.point(record.arm, record.rate, twin=record.twin)
+        assert point is not None
+        assert point.overall.encoded() == record.trial.overall.encoded()
+
+
+@slow
+def test_an_interrupted_load_goes_on(project: Toy, counted: list[str]) -> None:
+    def four(opener: Opener, plan: TrialPlan, *workers: int) -> tuple[WorkerResult, ...]:
+        if len(counted) == 4:
+            raise KeyboardInterrupt
+        return in_here(opener, plan, *workers)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(loading, "run_pool", four)
+        with pytest.raises(KeyboardInterrupt):
+            loaded(project)
+    assert len(counted) == 4
+    assert not history_of(project.layout).exists()
+    loaded(project)
+    assert len(counted) == 6
+    assert len(TRIALS.read(history_of(project.layout))) == 6
+
+
+@slow
+def test_an_answer_that_is_not_the_runs_stops_it(project: Toy) -> None:
+    path = project.layout.run("tantivy")
+    rows = [Row(row.query_id, Status.ANSWERED, (), row.served_by) for row in read_run(path).rows()]
+    write_run(Run.of("tantivy", rows), path)
+    note_run(project.layout, "tantivy")
+    with pytest.raises(EvidenceError, match=r"tantivy: \d+ of \d+ answers were not those of"):
+        loaded(project)
+
+
+@slow
+def test_a_search_finds_a_rate_or_says_why_not(
+    project: Toy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loading, "FEWEST_ARRIVALS", 8)
+    one = replace(WANTED, arms=("tantivy",), budget_ns=40 * MS)
+    report = loaded(project, one, resolution=4.0)
+    found = report.highest["tantivy"]
+    assert len(found.tried) > 1
+    assert found.verdict in {Verdict.PASS, Verdict.INCONCLUSIVE}
+    purposes = {record.purpose for record in TRIALS.read(history_of(project.layout))}
+    assert purposes == {"curve", "search"}
+    hopeless = loaded(project, replace(one, budget_ns=1), resolution=4.0)
+    assert hopeless.highest["tantivy"].verdict is Verdict.FAIL
+    assert verdict(hopeless) is Verdict.FAIL
+
+
+@slow
+def test_a_miss_of_a_late_generator_is_no_miss(
+    project: Toy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loading, "FEWEST_ARRIVALS", 8)
+    monkeypatch.setattr(Record, "objection", lambda one, _: "late" * (one.purpose == "search"))
+    report = loaded(project, replace(WANTED, arms=("tantivy",), budget_ns=1))
+    assert "3 trials in a row" in report.highest["tantivy"].reason
+
+
+@slow
+def test_a_noisy_machine_is_not_searched(project: Toy, counted: list[str]) -> None:
+    one = replace(WANTED, arms=("tantivy",), budget_ns=40 * MS)
+    report = loaded(project, one, max_noise=1.0000001)
+    found = report.highest["tantivy"]
+    assert found.verdict is Verdict.INCONCLUSIVE
+    assert "too noisy" in found.reason
+    assert found.tried == ()
+    assert len(counted) == 4
+    assert verdict(report) is Verdict.INCONCLUSIVE
+
+
+@slow
+def test_a_trial_that_does_not_count_is_no_pass(done: tuple[Toy, LoadReport]) -> None:
+    _, report = done
+    assert verdict(replace(report, noise={})) is Verdict.INCONCLUSIVE
+    spoilt = replace(report.points[0], objections=("late",))
+    assert verdict(replace(report, points=(spoilt,))) is Verdict.INCONCLUSIVE
+    quiet = {40.0: report.noise[40.0]._replace(verdict=Verdict.PASS)}
+    assert verdict(replace(report, noise=quiet)) is Verdict.PASS
+    assert loading.PERCENT == 99.0
+
+
 NARROW = HEAD.replace("attempts = 10", "attempts = 1")
 """Of two rounds a median has an interval of 50 %, the whole of one attempt."""
 QUEUEING = """
@@ -49,7 +228,7 @@ min_arrivals = 2
 
 
 @pytest.fixture(scope="module")
-def done(measured: Toy, tmp_path_factory: pytest.TempPathFactory) -> Toy:
+def judged_once(measured: Toy, tmp_path_factory: pytest.TempPathFactory) -> Toy:
     """Load both arms in two rounds, on a machine that looks quiet."""
     project = measured.copied(tmp_path_factory.mktemp("loaded") / "project")
     project.layout.race_receipt.unlink(missing_ok=True)
@@ -65,8 +244,8 @@ def done(measured: Toy, tmp_path_factory: pytest.TempPathFactory) -> Toy:
 
 
 @pytest.fixture
-def project(done: Toy, tmp_path: Path) -> Toy:
-    return done.copied(tmp_path / "project")
+def kept(judged_once: Toy, tmp_path: Path) -> Toy:
+    return judged_once.copied(tmp_path / "project")
 
 
 def queueing(project: Toy) -> Finding:
@@ -80,37 +259,37 @@ def changed(project: Toy, old: str, new: str) -> None:
     path.write_text(path.read_text().replace(old, new))
 
 
-@pytest.mark.slow
-def test_a_load_test_is_judged_and_derived_again(project: Toy) -> None:
-    said = queueing(project)
+@slow
+def test_a_load_test_is_judged_and_derived_again(kept: Toy) -> None:
+    said = queueing(kept)
     assert said.verdict is Verdict.PASS, said.reason
-    verify(project.layout)
-    changed(project, '"arrivals": ', '"arrivals": 1')
+    verify(kept.layout)
+    changed(kept, '"arrivals": ', '"arrivals": 1')
     with pytest.raises(EvidenceError, match=r"load_trials\.jsonl"):
-        verify(project.layout)
-    assert queueing(project).verdict is not Verdict.PASS
-    trials_of(project.layout).unlink()
-    assert queueing(project).remedy == "run: harness load --arm fts5 --arm tantivy --rate 40"
+        verify(kept.layout)
+    assert queueing(kept).verdict is not Verdict.PASS
+    trials_of(kept.layout).unlink()
+    assert queueing(kept).remedy == "run: harness load --arm fts5 --arm tantivy --rate 40"
 
 
-@pytest.mark.slow
-def test_each_load_is_a_look(project: Toy) -> None:
-    assert queueing(project).verdict is Verdict.PASS
-    changed(project, '"busy": 0.0', '"busy": 0.01')
-    note_timed(project.layout, "load", ("fts5", "tantivy"), datetime.now(UTC))
-    changed(project, '"busy": 0.01', '"busy": 0.02')
-    project.decide()
-    log = experiments.read(project.layout).experiments
+@slow
+def test_each_load_is_a_look(kept: Toy) -> None:
+    assert queueing(kept).verdict is Verdict.PASS
+    changed(kept, '"busy": 0.0', '"busy": 0.01')
+    note_timed(kept.layout, "load", ("fts5", "tantivy"), datetime.now(UTC))
+    changed(kept, '"busy": 0.01', '"busy": 0.02')
+    kept.decide()
+    log = experiments.read(kept.layout).experiments
     assert [one.kind for one in log] == ["load", "gate", "load", "gate"]
-    policy = project.project.policy()
+    policy = kept.project.policy()
     seen = looks(log, policy, policy.steps[0], log[-1].inputs)
     assert (seen.untimed, seen.timed, seen.unjudged) == (1, 3, 1)
     assert seen.since == ("another load test",)
 
 
-@pytest.mark.slow
-def test_a_load_is_of_the_runs_and_indexes_at_hand(project: Toy) -> None:
-    found = read_load(project.layout)
+@slow
+def test_a_load_is_of_the_runs_and_indexes_at_hand(kept: Toy) -> None:
+    found = read_load(kept.layout)
     assert found is not None
     assert set(found.at) == {"fts5", "tantivy"}
     for arm in ("fts5", "tantivy"):
@@ -119,25 +298,25 @@ def test_a_load_is_of_the_runs_and_indexes_at_hand(project: Toy) -> None:
     assert (at.system_ns["p50"] <= at.system_ns["p99"]).all()
     assert found.noise[40.0].shape == (2,)
     assert found.reference_ns.min() > MS / 100
-    changed(project, '"load": "', '"load": "x')
+    changed(kept, '"load": "', '"load": "x')
     with pytest.raises(BadFile, match="is not of the load"):
-        read_load(project.layout)
-    changed(project, '"load": "x', '"load": "')
-    run = project.layout.run("tantivy")
+        read_load(kept.layout)
+    changed(kept, '"load": "x', '"load": "')
+    run = kept.layout.run("tantivy")
     run.write_bytes(run.read_bytes() + b"x")
-    assert read_load(project.layout) is None
+    assert read_load(kept.layout) is None
 
 
-@pytest.mark.slow
-def test_a_load_expires_as_other_evidence_does(project: Toy) -> None:
-    changed(project, f'"at": "{datetime.now(UTC).year}', '"at": "2020')
+@slow
+def test_a_load_expires_as_other_evidence_does(kept: Toy) -> None:
+    changed(kept, f'"at": "{datetime.now(UTC).year}', '"at": "2020')
     with pytest.raises(EvidenceError, match="older than"):
-        project.decide()
+        kept.decide()
 
 
-@pytest.mark.slow
-def test_what_was_not_answered_took_longer_than_any_budget(project: Toy) -> None:
-    trial = next(one.trial for one in TRIALS.read(trials_of(project.layout)) if one.rate)
+@slow
+def test_what_was_not_answered_took_longer_than_any_budget(kept: Toy) -> None:
+    trial = next(one.trial for one in TRIALS.read(trials_of(kept.layout)) if one.rate)
     assert trial.ends[Status.ANSWERED] == trial.overall.count
     assert in_system_ns(trial, 95) == trial.overall.percentile(95)
     missing = replace(trial, arrivals=2 * trial.arrivals)
@@ -275,7 +454,8 @@ def test_a_round_that_does_not_count_is_in_no_number() -> None:
     assert point.overall.percentile(100) == pytest.approx(30 * MS, rel=0.01)
 
 
-def test_a_round_that_does_not_count_is_in_no_evidence(done: Toy) -> None:
+@slow
+def test_a_round_that_does_not_count_is_in_no_evidence(done: tuple[Toy, LoadReport]) -> None:
     told = {"reference_ns": [1], "machine": "m", "at": "2026-01-01", "busy": 0.1}
     trials = [
         replace(record("old", number, time_ms, twin=twin, strays=strays), about=told)
@@ -283,7 +463,7 @@ def test_a_round_that_does_not_count_is_in_no_evidence(done: Toy) -> None:
             (1, 10, False, 0), (1, 20, True, 0), (2, 10, False, 0), (2, 90, True, 1)
         )
     ]  # fmt: skip
-    found = load_of(trials, done.params.load)
+    found = load_of(trials, done[0].params.load)
     assert found.noise[50.0].tolist() == [pytest.approx(2, rel=0.01)]
 
 
@@ -291,29 +471,17 @@ def test_noise_is_that_of_the_first_arm_against_itself() -> None:
     first = [record("old", number, 10) for number in SIX]
     second = [record("old", number, 10 + number, twin=True) for number in SIX]
     other = [record("new", number, 99) for number in SIX]
-    found = noises([*first, *second, *other], "old", max_lag=0.5, max_noise=1.5)
+    found = twin_ratios([*first, *second, *other], 0.5, lambda one: one.overall.percentile(99))
     assert set(found) == {50.0}
-    assert found[50.0].verdict is Verdict.INCONCLUSIVE
-    assert max(found[50.0].ratios) == pytest.approx(1.6, rel=0.01)
-    assert noises([*first, *other], "old", max_lag=0.5, max_noise=1.5) == {}
+    assert max(found[50.0]) == pytest.approx(1.6, rel=0.01)
+    assert twin_ratios([*first, *other], 0.5, lambda one: one.overall.percentile(99)) == {}
 
 
-@pytest.fixture(scope="module")
-def beside(
-    measured: Toy, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[tuple[Toy, LoadReport]]:
-    project = measured.copied(tmp_path_factory.mktemp("linked") / "project")
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(loading, "run_pool", in_here)
-        patched.setattr(loading, "LOOK_S", 0.01)
-        yield project, loaded(project)
-
-
-@pytest.mark.slow
+@slow
 def test_a_load_beside_a_page_is_part_of_it_and_one_after_it_is_not(
-    beside: tuple[Toy, LoadReport], tmp_path: Path
+    done: tuple[Toy, LoadReport], tmp_path: Path
 ) -> None:
-    project = beside[0].copied(tmp_path / "project")
+    project = done[0].copied(tmp_path / "project")
     out = project.root / "reports"
     project.decide()
     report({project.layout: project.project.subject("toy")}, out, out / "receipt.json")
