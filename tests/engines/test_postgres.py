@@ -48,9 +48,11 @@ def dsn(running: str, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 @contextmanager
-def opened(engine: Postgres, index: Path) -> Iterator[PostgresSearcher]:
+def opened(
+    engine: Postgres, index: Path, documents: tuple[Document, ...] = DOCUMENTS
+) -> Iterator[PostgresSearcher]:
     index.mkdir()
-    engine.build(DOCUMENTS, index)
+    engine.build(documents, index)
     with engine.open(index) as searcher:
         assert isinstance(searcher, PostgresSearcher)
         yield searcher
@@ -81,12 +83,14 @@ def test_it_keeps_the_contract(lines: str, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("dsn")
-def test_equal_scores_come_by_bytes_of_the_id(tmp_path: Path) -> None:
+def test_titles_weigh_more_and_equal_scores_come_by_bytes_of_the_id(tmp_path: Path) -> None:
     with opened(Postgres(settings(dsn_env=NAME), tmp_path), tmp_path / "words") as searcher:
         assert ids(searcher, "red cone") == ["B", "b"]
         assert ids(searcher, "cube -blue") == []
     stems = settings(config="english", dsn_env=NAME)
-    with opened(Postgres(stems, tmp_path), tmp_path / "stems") as searcher:
+    more = (*DOCUMENTS, Document("A", "", "a cone"))
+    with opened(Postgres(stems, tmp_path), tmp_path / "stems", more) as searcher:
+        assert ids(searcher, "cones") == ["B", "b", "A"]
         assert searcher.search("to be", 9).note.startswith("only stop words")
         assert not searcher.search("pyramid", 9).note
     hybrid = settings(mode="hybrid", vectors=VECTORS, dsn_env=NAME)

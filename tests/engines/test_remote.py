@@ -69,11 +69,14 @@ ASKING = McpSettings.model_validate(
         ),
         ({"min_ts": 0}, {"project_key": "*", "date_start": "1970-01-01T00:00:00Z"}),
         ({"max_ts": 10}, {"project_key": "*", "date_end": "1970-01-01T00:00:00.000010Z"}),
+        ({"product_id": 5}, {"product_key": "product-5"}),
+        ({"project_id": 7, "product_id": 5}, {"project_key": "project-7"}),
     ],
 )
 def test_a_param_is_an_argument(params: dict[str, Any], arguments: dict[str, Any]) -> None:
     expected = {"query": "plan", "explain": True, **arguments}
-    assert ASKING.call("plan", params) == ("find", expected)
+    tool = "find_in_product" if "product_key" in arguments else "find"
+    assert ASKING.call("plan", params) == (tool, expected)
 
 
 OWN = {"engine": "tantivy", "actual_mode": "lexical"}

@@ -348,6 +348,7 @@ def test_a_viewer_is_told_no_subject_that_is_hidden(tools: Tools) -> None:
     assert ids(ann) == [6, 2, 3, 1]
     stranger = seen_by(tools, viewer("Eve", frozenset(), frozenset()))
     assert completed(stranger) == {"subjects": []}
+    assert stranger.found()["served_by"]["documents"] == 0
     scope, service = viewer("Zoe", frozenset({1}), frozenset()), tools.surface.service
     assert [one.message_id for one in service.seen_by(scope).beginning("re", None, 1)] == [2]
     through = service.seen_by(replace(scope, audited=True))

@@ -146,6 +146,11 @@ def test_attempts_are_counted(arm: Write, served: Served, index: Path, code: int
     assert len(served.sent) == 3
 
 
+def test_a_lost_connection_is_tried_again(arm: Write, served: Served, index: Path) -> None:
+    served.faults = [half]
+    assert seen(arm(), index).retries == 1
+
+
 def test_a_rate_is_kept(arm: Write, index: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     waits: list[float] = []
     monkeypatch.setattr("harness_engines.stacks.http.connection.sleep", waits.append)

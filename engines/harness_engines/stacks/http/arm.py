@@ -19,11 +19,6 @@ from harness_engines.stacks.http.settings import HttpSettings, MalformedAnswer, 
 KEYS = 8
 """Members of an answer that a message lists."""
 EXPRESSIONS = ("hits", "id", "score", "total", "incomplete", "generation")
-PARAM = "params."
-
-
-class NotExpressible(NoAnswer):
-    """A param that the request has no place for; leaving it out would ask something else."""
 
 
 class ServerHit(NamedTuple):
@@ -50,11 +45,11 @@ class HttpMapping:
         self._found = {name: settings.compiled(text) for name, text in texts.items() if text}
 
     def request(self, text: str, k: int, params: Mapping[str, Scalar] | None = None) -> Request:
-        """Write the request for ``k`` hits."""
+        """Write the request for ``k`` hits; a param without a place would ask something else."""
         given = self.settings
-        extra = {f"{PARAM}{name}": one for name, one in (params or {}).items() if one is not None}
+        extra = {f"params.{name}": one for name, one in (params or {}).items() if one is not None}
         if strange := sorted(extra.keys() - self._places):
-            raise NotExpressible(
+            raise NoAnswer(
                 f"query and body have no place ${{{strange[0]}}}. Add it, or leave out the param"
             )
         whole = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
