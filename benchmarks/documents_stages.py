@@ -29,8 +29,7 @@ from harness.stats.times import percentile
 from harness_engines.kept.cached import Vectors
 from harness_engines.stacks.documents.collection import DocumentCollection
 from harness_engines.stacks.documents.formats import DocumentText, of_document
-from harness_engines.stacks.documents.models import Late, Sparse
-from harness_engines.stacks.documents.ranking import Pipeline
+from harness_engines.stacks.documents.ranking import Late, Pipeline, Sparse
 from harness_engines.stacks.documents.recall import Bm25
 from harness_engines.stacks.documents.texts import Cutting, chunks
 

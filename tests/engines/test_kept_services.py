@@ -16,10 +16,10 @@ from harness.core.errors import HarnessError, ModelNotReady, UnknownName
 from harness_engines.kept.kit import CODE, DOCUMENTS, NOTES
 from harness_engines.stacks.code.arm import Code
 from harness_engines.stacks.code.ranking import CodeSettings
-from harness_engines.stacks.documents import models
+from harness_engines.stacks.documents import ranking
 from harness_engines.stacks.documents.arm import Documents
 from harness_engines.stacks.documents.library import DocumentSettings
-from harness_engines.stacks.documents.models import Loaded
+from harness_engines.stacks.documents.ranking import Loaded
 from tests.engines.test_kept_index import BY_WORDS, FORMULA, STACKS, ask, live, write
 from tests.make.code import SETTINGS as CODE_SETTINGS
 from tests.make.code import write_shop
@@ -142,13 +142,13 @@ def test_a_missing_model_answers_by_words_and_says_so(papers: Path, tmp_path: Pa
     def absent(_: DocumentSettings) -> None:
         raise ModelNotReady("the file is absent")
 
-    with mock.patch("harness_engines.stacks.documents.models.embedder_of", absent):
+    with mock.patch("harness_engines.stacks.documents.ranking.embedder_of", absent):
         followed = DOCUMENTS.follow(arm(tmp_path / "cache"), papers, tmp_path / "kept")
         with followed.now() as (now, _):
             found = found_in(now, "customer retention")
         followed.close()
     assert found["missing"] == [
-        {"part": "E1", "why": "the file is absent", "reason": models.MODEL_NOT_READY}
+        {"part": "E1", "why": "the file is absent", "reason": ranking.MODEL_NOT_READY}
     ]
     assert found["results"]
     assert (

@@ -21,22 +21,20 @@ from harness.core.records import Document
 from harness_engines.kept.index import built
 from harness_engines.kept.kit import NOTES as NOTES_KIT
 from harness_engines.stacks.writing.arm import WritingSearcher
-from harness_engines.stacks.writing.planner import (
-    MOST_QUERIES,
-    PlannedKind,
-    plan,
-    quoted,
-    typed_query,
-)
 from harness_engines.stacks.writing.retrieval import (
     CHARACTERS_A_TOKEN,
+    MOST_QUERIES,
     LocalRerank,
+    PlannedKind,
     RerankOutcome,
     Retriever,
     UnrankedReason,
     VectorCache,
     WritingSettings,
+    plan,
+    quoted,
     scores,
+    typed_query,
 )
 from harness_engines.stacks.writing.store import (
     TABLES,

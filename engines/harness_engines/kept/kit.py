@@ -46,12 +46,11 @@ class Argument(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Kit:
-    """A stack and the ways to it; ``module`` has ``reader``, which makes what answers."""
+    """A stack and the ways to it; its module has ``reader``, which makes what answers."""
 
     group: str
     """Of commands."""
     stack: str
-    module: str
     arm: str
     """The one that needs no name."""
     tool: str
@@ -68,7 +67,8 @@ class Kit:
         """Follow a folder with the settings of an arm of this stack."""
         from harness_engines.kept.index import LiveFolder
 
-        return LiveFolder(folder, place, import_module(self.module).reader(arm, folder, place))
+        module = import_module(f"harness_engines.stacks.{self.stack}.arm")
+        return LiveFolder(folder, place, module.reader(arm, folder, place))
 
     def answer(self, opened: Any, given: Mapping[str, Any]) -> Answer:  # noqa: ANN401  as above
         """Answer from an open index; what is not given has its default."""
@@ -117,7 +117,6 @@ EXPLAIN = "Show what every leg says of each hit."
 NOTES = Kit(
     "notes",
     "writing",
-    "harness_engines.stacks.writing.arm",
     "writing-notes",
     "rag_retrieve",
     "Retrieve snippets of notes for a writer, with diagnostics.",
@@ -134,7 +133,6 @@ NOTES = Kit(
 DOCUMENTS = Kit(
     "docs",
     "documents",
-    "harness_engines.stacks.documents.arm",
     "documents-free-words",
     "search_collection",
     "Search the documents of a folder; each result cites its place.",
@@ -176,7 +174,6 @@ FILTERS = (
 CODE = Kit(
     "code",
     "code",
-    "harness_engines.stacks.code.arm",
     "code-mixed",
     "search_code",
     "Search code, prose and records of a folder; filters hold before ranking.",

@@ -181,57 +181,40 @@ def header_of(path: Path) -> str:
 
 def write_amvi(path: Path, embedder_id: str, message_ids: Ids, vectors: Half) -> None:
     """Write vectors of length 1 (or 0, which are like nothing), shape (messages, dimension)."""
-    order = np.argsort(message_ids)
-    chunks = (vectors[rows] for rows in _pieces(order))
-    _write(path, embedder_id, message_ids[order], vectors.shape[1], chunks)
+    nothing = AmviIndex(embedder_id, np.zeros(0, dtype=np.int64), vectors[:0])
+    updated(nothing, path, message_ids, vectors, ())
 
 
 def updated(
     index: AmviIndex, path: Path, message_ids: Ids, vectors: Half, deleted: Iterable[int]
 ) -> None:
-    """Write ``index`` with some messages put in or replaced and some left out."""
-    dimension = index.vectors.shape[1]
+    """Write ``index`` with some messages put in or replaced and some left out, then rename."""
     out = np.fromiter(deleted, dtype=np.int64)
     kept = np.flatnonzero(~np.isin(index.message_ids, np.concatenate([message_ids, out])))
     both = np.concatenate([index.message_ids[kept], message_ids])
     order = np.argsort(both)
 
-    def chunk(rows: Rows) -> Half:
-        old = rows < len(kept)
-        found = np.empty((len(rows), dimension), dtype=np.float16)
-        found[old] = index.vectors[kept[rows[old]]]
-        found[~old] = vectors[rows[~old] - len(kept)]
-        return found
+    def slab() -> Iterator[bytes]:
+        for low in range(0, len(order), CHUNK_ROWS):
+            rows = order[low : low + CHUNK_ROWS]
+            old = rows < len(kept)
+            found = np.empty((len(rows), index.vectors.shape[1]), dtype="<f2")
+            found[old] = index.vectors[kept[rows[old]]]
+            found[~old] = vectors[rows[~old] - len(kept)]
+            if not np.isfinite(found).all():
+                raise ValueError("a vector is not finite")
+            yield found.tobytes()
 
-    _write(path, index.embedder_id, both[order], dimension, map(chunk, _pieces(order)))
-
-
-def _pieces(order: Rows) -> Iterator[Rows]:
-    for low in range(0, len(order), CHUNK_ROWS):
-        yield order[low : low + CHUNK_ROWS]
-
-
-def _write(
-    path: Path, embedder_id: str, message_ids: Ids, dimension: int, chunks: Iterable[Half]
-) -> None:
-    """Write ascending ids and their vectors beside ``path``, then rename."""
-    embedder = embedder_id.encode()
-    records = np.empty(len(message_ids), dtype=RECORD)
-    records["message_id"], records["vec_offset"] = message_ids, np.arange(len(message_ids))
-    crc = 0
+    embedder, crc = index.embedder_id.encode(), 0
+    records = np.empty(len(order), dtype=RECORD)
+    records["message_id"], records["vec_offset"] = both[order], np.arange(len(order))
     with replacing(path) as beside, beside.open("wb") as file:
         file.seek(AMVI.header.size)
-        for part in chain([AMVI.front(embedder, records.tobytes())], map(_halves, chunks)):
+        for part in chain([AMVI.front(embedder, records.tobytes())], slab()):
             file.write(part)
             crc = zlib.crc32(part, crc)
         file.seek(0)
-        file.write(AMVI.head(dimension, len(message_ids), len(embedder), crc))
-
-
-def _halves(vectors: Half) -> bytes:
-    if not np.isfinite(vectors).all():
-        raise ValueError("a vector is not finite")
-    return vectors.astype("<f2").tobytes()
+        file.write(AMVI.head(index.vectors.shape[1], len(order), len(embedder), crc))
 
 
 VECTORS = "vectors.amvi"

@@ -257,15 +257,9 @@ class RecordedEmbedder:
     """An embedder that gives what is recorded of a text, if its own vector says the same."""
 
     embedder: Embedder
+    identity: str
+    dimension: int
     known: Mapping[bytes, Half]
-
-    @property
-    def identity(self) -> str:
-        return self.embedder.identity
-
-    @property
-    def dimension(self) -> int:
-        return self.embedder.dimension
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
         fresh = self.embedder.embed(texts)
@@ -284,7 +278,9 @@ def largest_difference(fresh: NDArray[np.float32], told: Half) -> float:
 def recorded(embedder: Embedder, cache: Path) -> Embedder:
     """Return the embedder with the cached vectors of a record; itself where there are none."""
     known = read_recorded(folder_of(cache, VECTORS, embedder) / RECORDED)
-    return RecordedEmbedder(embedder, known) if known else embedder
+    if not known:
+        return embedder
+    return RecordedEmbedder(embedder, embedder.identity, embedder.dimension, known)
 
 
 def write(folder: Path, embedder: Embedder, cache: Path, texts: Sequence[str]) -> Path:

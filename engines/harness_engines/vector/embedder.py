@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from importlib.metadata import version
@@ -237,19 +237,22 @@ class OnnxEmbedder:
         return identity_of_model(self.model, self.max_tokens)
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        if self.model.eight_bits:
-            return np.concatenate([_mean(*self._states([text])) for text in texts])
-        return _mean(*self._states(texts))
+        return np.concatenate([_mean(*one) for one in self._passes(texts)])
 
     def read(self, texts: Sequence[str]) -> ModelPass:
-        if self.model.eight_bits and len(texts) > 1:
-            alone = [self.read([text]) for text in texts]
-            pooled = np.concatenate([one.pooled for one in alone])
-            return ModelPass(pooled, tuple(one.tokens[0] for one in alone))
-        states, mask = self._states(texts)
-        lengths = mask.sum(axis=1)
-        tokens = [unit(row[:length]) for row, length in zip(states, lengths, strict=True)]
-        return ModelPass(_mean(states, mask), tuple(tokens))
+        pooled, tokens = [], []
+        for states, mask in self._passes(texts):
+            pooled.append(_mean(states, mask))
+            lengths = mask.sum(axis=1)
+            tokens += [unit(row[:length]) for row, length in zip(states, lengths, strict=True)]
+        return ModelPass(np.concatenate(pooled), tuple(tokens))
+
+    def _passes(
+        self, texts: Sequence[str]
+    ) -> Iterator[tuple[NDArray[np.float32], NDArray[np.int64]]]:
+        """Yield hidden states and masks; in eight bits a text never depends on its neighbours."""
+        for part in [[text] for text in texts] if self.model.eight_bits else [texts]:
+            yield self._states(part)
 
     def _states(self, texts: Sequence[str]) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
         """Return the last hidden states, shape (texts, tokens, dimension), and which are real."""

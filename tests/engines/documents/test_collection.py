@@ -12,10 +12,9 @@ import pytest
 from harness.core.errors import HarnessError, IndexNotReady, ModelNotReady
 from harness_engines.kept import index
 from harness_engines.kept.kit import DOCUMENTS
-from harness_engines.stacks.documents import collection, models, ranking
+from harness_engines.stacks.documents import collection, ranking
 from harness_engines.stacks.documents.collection import DocumentCollection
-from harness_engines.stacks.documents.models import MissingModel
-from harness_engines.stacks.documents.ranking import Leg, Pipeline, by_rank
+from harness_engines.stacks.documents.ranking import Leg, MissingModel, Pipeline, by_rank
 from tests.engines.documents.small import NOON, built, settings
 
 OF_AN_ANSWER = (
@@ -124,7 +123,7 @@ def by_hand(
     assert found.dense
     assert found.sparse
     assert found.late
-    texts = [models.read_by_models(pro.library.chunks[row].text) for row in rows]
+    texts = [ranking.read_by_models(pro.library.chunks[row].text) for row in rows]
     query, chunks = found.dense.embedder.embed([QUERY])[0], found.dense.embedder.embed(texts)
     cosines = (chunks @ query).tolist()
     asked = dict(zip(*(part.tolist() for part in found.sparse.encoder.encode(QUERY)), strict=True))
@@ -134,7 +133,7 @@ def by_hand(
         held = zip(terms.tolist(), weights.tolist(), strict=True)
         dots.append(sum(asked.get(term, 0.0) * weight for term, weight in held))
         tokens = [
-            models.projected(
+            ranking.projected(
                 found.late.embedder.read([one]).tokens[0].astype(np.float16), found.late.projection
             )
             for one in (QUERY, text)
@@ -180,7 +179,7 @@ def test_the_stages_used_are_those_that_ran(pro: DocumentCollection) -> None:
     assert pro.pipeline.rank(QUERY).stages_used == ("bm25", "semantic", "colbert")
     assert pipeline(pro, late=False).rank(QUERY).stages_used == ("bm25", "semantic")
     assert pro.pipeline.rank("zzz the a").stages_used == ("bm25",)
-    alone = replace(pro.pipeline, models=models.Models(None, None, None, ()))
+    alone = replace(pro.pipeline, models=ranking.Models(None, None, None, ()))
     ranked = alone.rank(QUERY)
     assert ranked.stages_used == ("bm25",)
     assert ranked.rows.tolist() == alone.recall.search(QUERY, 500).tolist()
@@ -223,7 +222,7 @@ def test_a_model_that_is_missing_is_named_and_its_stages_are_left_out(  # noqa: 
         raise ModelNotReady("the package is not installed")
 
     for name in gone:
-        monkeypatch.setattr(models, name, absent)
+        monkeypatch.setattr(ranking, name, absent)
     with collection.opened(cache / "pro", settings(), "Small") as opened:
         left = opened.pipeline.models
     assert sorted(one.part for one in left.missing) == missing
@@ -231,7 +230,7 @@ def test_a_model_that_is_missing_is_named_and_its_stages_are_left_out(  # noqa: 
     assert replace(pro.pipeline, models=left).rank(QUERY).stages_used == stages_used
 
 
-@pytest.mark.parametrize("name", [index.FILE, models.TOKENS])
+@pytest.mark.parametrize("name", [index.FILE, ranking.TOKENS])
 def test_a_broken_file_of_an_index_is_not_ready(name: str, cache: Path, tmp_path: Path) -> None:
     for path in (cache / "pro").iterdir():
         if path.is_file():

@@ -17,12 +17,14 @@ from harness_engines.stacks.documents.graph import (
     Entities,
     named,
 )
-from harness_engines.stacks.documents.models import DIMENSION, fit_projection, projected
 from harness_engines.stacks.documents.ranking import (
+    DIMENSION,
     Leg,
     as_specified,
     blend_as_specified,
     by_rank,
+    fit_projection,
+    projected,
     ranks,
 )
 from harness_engines.stacks.documents.recall import words

@@ -17,7 +17,7 @@ from harness.core.records import Document
 from harness_engines import registry as arms
 from harness_engines.ranking import combine, fuse
 from harness_engines.stacks.documents import arm as documents
-from harness_engines.stacks.documents import models
+from harness_engines.stacks.documents import ranking
 from harness_engines.stacks.text import dense
 from harness_engines.stacks.text.blend import Blend, BlendSearcher, BlendSettings
 from harness_engines.stacks.text.dense import DenseSearcher
@@ -275,7 +275,7 @@ def test_no_model_no_sign(tmp_path: Path, index: Path, monkeypatch: pytest.Monke
     def absent(_: object) -> None:
         raise ModelNotReady("gone")
 
-    monkeypatch.setattr(models, "encoder_of", absent)
+    monkeypatch.setattr(ranking, "encoder_of", absent)
     with engine.open(index) as searcher:
         answer = searcher.search("honey bees hive", 3)
     assert answer.hits[0].doc_id == "bees"

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.core.records import Scalar
+from harness_engines.kept.kit import FILTERS
 from harness_engines.lexical.tantivy import Language, analyzer
 from harness_engines.lexical.terms import folded as folded_terms
 from harness_engines.lexical.terms import sign_names, sign_term, terms, word
@@ -164,11 +165,7 @@ class InvalidFilter(ValueError):
 
 Filters = Mapping[str, str]
 """What a unit must have, by the filter's name; one that is absent asks for nothing."""
-NAMES = (
-    *("lang", "ext", "file", "path", "type", "signature", "risk", "risk_tag", "risk_source"),
-    *("risk_sink", "risk_category", "risk_flow", "inferred_type", "return_type", "param"),
-    *("uses", "calls"),
-)
+NAMES = tuple(one.name for one in FILTERS)
 PATTERNS: Mapping[str, Callable[[Unit], str]] = {
     "file": lambda unit: unit.file,
     "path": lambda unit: unit.path,

@@ -20,8 +20,7 @@ from harness_engines.stacks.documents import collection, library, texts
 from harness_engines.stacks.documents.collection import DocumentCollection
 from harness_engines.stacks.documents.formats import of_document
 from harness_engines.stacks.documents.library import DocumentSettings
-from harness_engines.stacks.documents.models import TOKENS, Loaded
-from harness_engines.stacks.documents.ranking import RankedChunks
+from harness_engines.stacks.documents.ranking import TOKENS, Loaded, RankedChunks
 from harness_engines.stacks.documents.recall import words
 from harness_engines.stacks.documents.texts import DocumentChunk
 

@@ -20,16 +20,15 @@ from harness_engines.lexical.grammar import held, mask, positive
 from harness_engines.lexical.query import LIKE, Like
 from harness_engines.lexical.terms import Clause, holds, spelled
 from harness_engines.stacks.documents import library as documents_library
-from harness_engines.stacks.documents import models
+from harness_engines.stacks.documents import ranking
 from harness_engines.stacks.documents.formats import DocumentText
 from harness_engines.stacks.documents.graph import ChunkGraph, Entities
 from harness_engines.stacks.documents.library import DocumentSettings, Library
-from harness_engines.stacks.documents.models import Loaded
-from harness_engines.stacks.documents.ranking import Pipeline, RankedChunks
+from harness_engines.stacks.documents.ranking import Loaded, Pipeline, RankedChunks
 from harness_engines.stacks.documents.recall import unbroken
 
 Mask = NDArray[np.bool_]
-TABLES = documents_library.TABLES + models.TABLES
+TABLES = documents_library.TABLES + ranking.TABLES
 EXTRACTION = "Native"
 """How a text came out of its file: nothing here reads pictures of text."""
 NEAREST = "no document contains a word of the query; these are the nearest by meaning"
