@@ -37,7 +37,7 @@ PANELS = {
     },
     "Inspect": {
         "table": "tables.commands", "ask": "cli.inspect", "decompose": "cli.inspect",
-        "measure": "cli.export", "export": "cli.export", "history": "cli.inspect",
+        "export": "cli.export", "history": "cli.inspect",
     },
     "Speed": {"race": "cli.pipeline", "load": "load.commands"},
     "Live": {

@@ -1,4 +1,4 @@
-"""``harness export``, ``harness ci`` and ``harness measure``."""
+"""``harness export`` and ``harness ci``."""
 
 import os
 from pathlib import Path
@@ -129,59 +129,3 @@ def ci(
     warned = code == CODES["inconclusive"] and inconclusive == "warn"
     blocks = (*said(*lines).doc.blocks, document(checked, top), Text(f"The comment: {comment}"))
     return shown(*blocks, code=0 if warned else code)
-
-
-@command(app)
-def measure(
-    run: Annotated[
-        list[Path],
-        typer.Argument(help="Parquet files of one run, or folders of them; a query in one file."),
-    ],
-    qrels: Annotated[Path, typer.Option(help="TREC judgements.")],
-    *,
-    measures: options.Measures = "nDCG@10,RR@10",
-    to: options.MayWrite = None,
-    shares: options.WorkerOptions,
-) -> Result:
-    """Score a run that does not fit in memory, file by file.
-
-    Memory holds the judgements, the values by query and 10,000 queries of a run at a time. Values
-    are those of `harness stage score`. Each query counts alone in the intervals, since no texts are
-    read that would show near-duplicates. --out, a .parquet, takes every value. A killed command
-    goes on with the files that are left.
-
-    Example: harness measure out/runs/fts5.parquet --qrels qrels.trec --measures nDCG@10,RR@10
-    """
-    from harness.core.digest import of_json
-    from harness.core.folders import check_new
-    from harness.measures.name import parse, span_of
-    from harness.measures.quality import summarise
-    from harness.pipeline.score import files_of, write_partitioned
-    from harness.pipeline.score import measure as stage
-
-    project = Project.here()
-    names = tuple(dict.fromkeys(options.listed(measures)))
-    for name in names:
-        parse(name)
-    if to:
-        check_new(to, reads=(*run, qrels, *project.sources))
-    files = files_of(run)
-    given = of_json([str(file.absolute()) for file in files])[:32]
-    lines = []
-    with shares.used(project.cache):
-        found = stage(files, qrels, names, project.cache.absolute() / "measured" / given)
-        inference = project.params.score.inference()
-        for name, scores in found.items():
-            lost = ", ".join(f"{len(ids)} {why}" for why, ids in scores.undefined.items())
-            rest = f"; without a value: {lost}" if lost else ""
-            if len(scores.values) > 1:
-                mean = summarise(scores, span=span_of(name), inference=inference, clusters={})
-                value = f"{mean.value:.4f} [{mean.low:.4f}, {mean.high:.4f}]"
-            else:
-                one = "no value" if scores.mean is None else f"{scores.mean:.4f}"
-                value = f"{one} (no interval from fewer than two queries)"
-            lines.append(f"{name}: {value}, n = {len(scores.values):,}{rest}")
-    if to:
-        write_partitioned(to, found)
-        lines.append(f"wrote {to}")
-    return said(*lines)

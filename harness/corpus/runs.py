@@ -42,14 +42,6 @@ def table_of(
     return table.unify_dictionaries() if coded else table
 
 
-def row_groups(path: Path, wanted: pa.Schema) -> Iterator[pa.Table]:
-    """Yield the columns of ``wanted`` of a file of any length, a row group at a time."""
-    with _opened(path, wanted) as file:
-        for at in range(file.num_row_groups):
-            _check_size(path, file.metadata, [at])
-            yield _checked(path, file, file.read_row_group(at, columns=wanted.names))
-
-
 @contextmanager
 def _opened(path: Path, wanted: pa.Schema) -> Iterator[pq.ParquetFile]:
     """Open a file that has the wanted columns, each once and of its type."""

@@ -215,21 +215,6 @@ class EncodedQrels:
         """Position of each judged query."""
         return {query_id: at for at, query_id in enumerate(self.query_ids)}
 
-    def part(self, queries: Rows) -> EncodedQrels:
-        """Keep some queries, by their rising positions; the vocabulary stays."""
-        low = np.searchsorted(self.rows, queries)
-        each = np.searchsorted(self.rows, queries, side="right") - low
-        rows = np.repeat(np.arange(len(queries), dtype=np.int64), each)
-        at = np.arange(len(rows)) - np.repeat(np.cumsum(each) - each, each) + np.repeat(low, each)
-        return EncodedQrels(
-            tuple(self.query_ids[query] for query in queries.tolist()),
-            self.vocabulary,
-            rows,
-            self.docs[at],
-            self.grades[at],
-            self.place[at],
-        )
-
     def translation(self, vocabulary: Sequence[str]) -> Codes:
         """Our code of each document of another vocabulary, shape (that vocabulary,)."""
         ours = map(self.code.get, vocabulary, repeat(UNKNOWN))

@@ -110,15 +110,16 @@ def score_by(
     rows = np.fromiter(map(coded.position.get, asked, repeat(-1)), np.int64, len(asked))
     shown = (status == Status.ANSWERED) & has_hits & (rows >= 0)
     values = compute(coded, kept(asked, shown), tuple(exact.values()))
-    return {
-        name: with_reasons(
-            name,
-            asked,
-            reasons(measure, coded, rows, WHY[status]),
-            np.where(shown, np.append(values[repr(measure)], 0.0)[rows], 0.0),
-        )
-        for name, measure in exact.items()
-    }
+    found = {}
+    for name, measure in exact.items():
+        why = _reasons(measure, coded, rows, WHY[status])
+        own = np.where(shown, np.append(values[repr(measure)], 0.0)[rows], 0.0)
+        undefined: dict[str, list[str]] = {}
+        for place in np.flatnonzero(why >= 0).tolist():
+            undefined.setdefault(REASONS[why[place]], []).append(asked[place])
+        reasons = {reason: tuple(ids) for reason, ids in undefined.items()}
+        found[name] = Scores(name, kept(asked, why < 0), own[why < 0], reasons)
+    return found
 
 
 def _ended(run: Run, asked: Sequence[str]) -> tuple[NDArray[np.uint8], NDArray[np.bool_]]:
@@ -156,7 +157,7 @@ def _by_kernel(
     return values
 
 
-def reasons(
+def _reasons(
     measure: Measure, coded: EncodedQrels, rows: NDArray[np.int64], why: NDArray[np.int8]
 ) -> NDArray[np.int8]:
     """Return why each query without a value has none, by its place in ``REASONS``; else -1."""
@@ -165,22 +166,6 @@ def reasons(
     answerable = np.append(_answerable(measure, coded), True)
     found[~answerable[rows]] = REASONS.index("negative_query")
     return found
-
-
-def with_reasons(
-    name: str, asked: Sequence[str], why: NDArray[np.int8], values: kernels.Values
-) -> Scores:
-    """Return the values of queries that have one, and the others by their reason."""
-    valued = why < 0
-    undefined: dict[str, list[str]] = {}
-    for place in np.flatnonzero(~valued).tolist():
-        undefined.setdefault(REASONS[why[place]], []).append(asked[place])
-    return Scores(
-        name,
-        kept(asked, valued),
-        values[valued],
-        {why: tuple(ids) for why, ids in undefined.items()},
-    )
 
 
 def _answerable(measure: Measure, coded: EncodedQrels) -> NDArray[np.bool_]:

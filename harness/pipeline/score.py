@@ -3,28 +3,18 @@
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
-
-import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 from harness.core.batches import Batch, code_sha256, map_batches
 from harness.core.digest import of_file, of_json
-from harness.core.errors import HarnessError, InvalidArm
-from harness.core.files import held, replacing, write_text
+from harness.core.files import held, write_text
 from harness.core.formats import to_csv
-from harness.core.progress import progress
 from harness.core.records import Query
 from harness.core.scores import Estimate, Scores, independent
-from harness.corpus import trec
 from harness.corpus.clusters import CLUSTERS
 from harness.corpus.prepared import QRELS, QUERIES, Prepared
-from harness.corpus.runs import Key, Means, read_run, score_columns, score_file
-from harness.measures.columns import EncodedQrels
+from harness.corpus.runs import Key, Means, read_run, score_file
 from harness.measures.name import span_of
-from harness.measures.partitions import FileValues, joined, partial_scores
 from harness.measures.quality import score as score_run
 from harness.measures.quality import summarise_each
 from harness.pipeline import receipts
@@ -38,84 +28,6 @@ def as_csv(means: Means, measures: Sequence[str]) -> str:
     """Write a row an arm and a column a measure; empty where nothing was measured."""
     rows = ({"arm": arm} | {m: found[m].value for m in found} for arm, found in means.items())
     return to_csv(["arm", *measures], rows)
-
-
-ENDING = "*.parquet"
-
-
-@dataclass(frozen=True, slots=True)
-class Measuring:
-    """Scores one file of a run."""
-
-    qrels: Path
-    sha256: str
-    measures: tuple[str, ...]
-
-    def __call__(self, run: Path, beside: Path) -> Iterator[int]:
-        partial = partial_scores(run, _judgements(self.qrels, self.sha256), self.measures)
-        with beside.open("wb") as file:
-            np.savez(file, allow_pickle=False, **partial._asdict())
-        yield 1
-
-
-def files_of(given: Sequence[Path]) -> list[Path]:
-    """Name the files of a run, where a folder stands for the Parquet files in it."""
-    found = [
-        file for path in given for file in (sorted(path.glob(ENDING)) if path.is_dir() else [path])
-    ]
-    if not found:
-        raise HarnessError(
-            f"{', '.join(map(str, given))}: no Parquet file. Give the files of a run, such as those"
-            " in the folder runs of a harness run"
-        )
-    return found
-
-
-def measure(
-    runs: Sequence[Path], qrels: Path, measures: tuple[str, ...], folder: Path
-) -> Mapping[str, Scores]:
-    """Score every judged query with the files of one run; parts lie in ``folder`` meanwhile."""
-    sha256, absolute = of_file(qrels), qrels.absolute()
-    own = [code_sha256(), sha256, measures]
-    batches = [
-        Batch(run.absolute(), folder / f"{of_json([*own, of_file(run)])[:32]}.npz") for run in runs
-    ]
-    with held(folder):
-        with progress("scoring", len(batches)) as advance:
-            map_batches(Measuring(absolute, sha256, measures), batches, advance=advance)
-        parts = ((batch.given, _read(batch.part)) for batch in batches)
-        found = joined(parts, _judgements(absolute, sha256), measures)
-        if not any(len(scores.values) for scores in found.values()):
-            raise InvalidArm(f"{qrels}: the run answers none of the judged queries")
-        shutil.rmtree(folder, ignore_errors=True)
-        return found
-
-
-def write_partitioned(path: Path, found: Mapping[str, Scores]) -> None:
-    """Write every value as a table of scores, a measure at a time."""
-    schema = score_columns([])
-    with replacing(path) as beside, pq.ParquetWriter(beside, schema, compression="zstd") as file:
-        for name, scores in found.items():
-            lost = [(query_id, why) for why, ids in scores.undefined.items() for query_id in ids]
-            ids = [*scores.query_ids, *(query_id for query_id, _ in lost)]
-            empty = [None] * len(lost)
-            columns = [
-                pa.array([name] * len(ids), pa.string()),
-                pa.array(ids, pa.string()),
-                pa.array([*scores.values.tolist(), *empty], pa.float64()),
-                pa.array([*[None] * len(scores.values), *(why for _, why in lost)], pa.string()),
-            ]
-            file.write_table(pa.table(columns, schema=schema))
-
-
-@lru_cache(maxsize=1)
-def _judgements(path: Path, sha256: str) -> EncodedQrels:  # noqa: ARG001  other contents, other key
-    return EncodedQrels.of(trec.qrels(path))
-
-
-def _read(path: Path) -> FileValues:
-    with path.open("rb") as file, np.load(file) as part:
-        return FileValues(part["rows"], part["status"], part["values"])
 
 
 FEWEST = 2

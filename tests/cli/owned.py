@@ -99,7 +99,6 @@ NEW = {
     "queries from-log": ("beir/queries.jsonl", "--size", "20"),
     "queries pool": (*ASKED, "--arms", "fts5", "--depth", "2"),
     "tune": ("fts5", "--dataset", "beir", "--split", "test", "--search", "space.toml"),
-    "measure": ("build/toy/runs/fts5.parquet", "--qrels", "build/toy/data/qrels.trec"),
     "table": ("build/toy/runs/fts5.parquet", "--qrels", "build/toy/data/qrels.trec"),
 }
 """Commands that write a file, ``--out``."""

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from harness.core.errors import EvidenceError
-from harness.corpus.runs import ARM_SCORES, read_run, score_file
+from harness.corpus.runs import read_run
 from harness.pipeline.layout import Layout
 from harness.pipeline.report import report
 from harness.policy.pins import read
@@ -310,21 +310,6 @@ def test_a_control_whose_scores_are_constant_is_not_beaten_by_the_order_of_its_i
     found = quality(project)
     assert found["estimate"]["value"] > 0
     assert found["estimate"]["low"] < 0, found["reason"]
-
-
-def test_it_says_what_score_says(project: Toy, harness: Harness) -> None:
-    layout = project.layout
-    words = ("measure", str(layout.run("fts5")), "--qrels", str(layout.data / "qrels.trec"))
-    said = harness(*words, "--measures", "nDCG@10, RR@10", "--out", "values.parquet")
-    assert said.code == 0, said
-    mean = json.loads(layout.scores.read_text())["fts5"]["nDCG@10"]
-    assert f"nDCG@10: {mean['mean']:.4f} [" in said.out
-    assert "n = 41" in said.out
-    found = score_file(()).read(project.root / "values.parquet")[()]
-    wanted = ARM_SCORES.read(layout.per_query)["fts5",]
-    assert found["RR@10"].by_query == wanted["RR@10"].by_query
-    assert "already exists" in harness(*words, "--out", "values.parquet").error
-    assert "absent.parquet" in harness("measure", "absent.parquet", *words[2:]).error
 
 
 READ_BY = {

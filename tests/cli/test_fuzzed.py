@@ -86,7 +86,6 @@ WORKS: dict[str, tuple[str, ...]] = {
     ),
     "load": (*DATA, "--arm", "fts5", "--rate", "50"),
     "mail-server": (*DATA, "--arm", "fts5"),
-    "measure": ("build/toy/runs/fts5.parquet", "--qrels", "build/toy/data/qrels.trec"),
     "table": ("build/toy/runs/fts5.parquet", "--qrels", "build/toy/data/qrels.trec"),
     "migrate advance": AT,
     "migrate begin": ("--serving", "fts5", "--at", "{new}", "--policy", "mail.toml"),

@@ -5,19 +5,17 @@ from itertools import chain, groupby, permutations, product
 from pathlib import Path
 
 import numpy as np
-import pyarrow.parquet as pq
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from harness.core.records import Qrels
-from harness.core.run import Row, Run, Status
-from harness.corpus import runs, trec
+from harness.core.run import Run, Status
+from harness.corpus import trec
 from harness.measures import kernels
 from harness.measures.columns import EncodedQrels
 from harness.measures.kernels import Graded, MeasureSpec
-from harness.measures.name import COMMON, parse
-from harness.measures.partitions import joined, partial_scores
+from harness.measures.name import parse
 from harness.measures.quality import oracle, score
 from harness.measures.ties import Tied, count_ties, expected, tie_sensitivity
 from tests.make.runs import qrels_of, random_case, run_of
@@ -122,40 +120,6 @@ def test_who_was_not_answered_or_not_asked_shows_nothing() -> None:
     found = Graded.of(run, EncodedQrels.of(qrels))
     assert triples(found) == {("good", 1, 2)}
     assert found.lengths.tolist() == [0, 0, 2]
-
-
-EVERY = (*COMMON, "NumRet", "R(rel=2)@10", "nDCG(gains={1: 0, 2: 5})@10")
-
-
-@pytest.mark.parametrize("size", [1, 7])
-def test_parts_say_what_the_whole_says(
-    size: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(runs, "PARTITION", size)
-    whole, qrels = random_case(5)
-    rows = [
-        row._replace(status=Status.FAILED, hits=()) if row.query_id == "q3" else row
-        for row in whole.rows()
-        if row.query_id != "q4"
-    ]
-    slow = Row("slow", Status.TIMED_OUT)
-    run = Run.of("arm", [*reversed(rows), slow, Row("free", Status.ANSWERED, rows[0].hits)])
-    grades = {q: dict(docs) for q, docs in qrels.grades.items()}
-    qrels = qrels_of({**grades, "slow": {"d1": 1}, "q7": {"d1": 0}})
-    runs.write_run(run, tmp_path / "run.parquet")
-    assert pq.ParquetFile(tmp_path / "run.parquet").num_row_groups == -(-len(run) // size)
-    coded, path = EncodedQrels.of(qrels), tmp_path / "run.parquet"
-    found = joined([(path, partial_scores(path, coded, EVERY))], coded, EVERY)
-    wanted = score(run, qrels, EVERY, qrels.query_ids)
-    for name in EVERY:
-        assert found[name].by_query == wanted[name].by_query
-        assert found[name].undefined == wanted[name].undefined
-    assert set(wanted["nDCG@10"].undefined) == {
-        "failed",
-        "timed_out",
-        "not_asked",
-        "negative_query",
-    }
 
 
 NAMES_TIES = (*(f"{name}@{k}" for name, k in product((*CUT, *EITHER), (1, 2, 4))), *EITHER, *WHOLE)

@@ -14,11 +14,9 @@ from harness.core.errors import (
     UnknownName,
 )
 from harness.core.records import Query
-from harness.core.run import Run
 from harness.corpus import trec
 from harness.corpus.prepared import QRELS
-from harness.corpus.runs import ARM_SCORES, read_run, score_file, write_run
-from harness.measures.quality import score as score_partitioned
+from harness.corpus.runs import ARM_SCORES, read_run, write_run
 from harness.pipeline.compare import check_compared, read_agreement
 from harness.pipeline.evidence import slice_differences
 from harness.pipeline.layout import Layout
@@ -29,15 +27,12 @@ from harness.pipeline.score import (
     as_csv,
     check_scores,
     estimates,
-    files_of,
-    measure,
     score,
     slices,
-    write_partitioned,
 )
 from harness.stats.inference import Inference
 from tests.make import gate_inputs
-from tests.make.runs import random_case, scores_of
+from tests.make.runs import scores_of
 from tests.make.toy import ARMS, CANDIDATE, CONTROL, NOTHING, Toy
 from tests.source import ROOT
 
@@ -133,35 +128,6 @@ def test_what_a_policy_reads_is_measured_too() -> None:
         measuring(params, ["R@9999"])
     with pytest.raises(UnknownName, match="no measure named 'nDGC@8'"):
         measuring(params, ["nDGC@8"])
-
-
-NAMES = ("nDCG@10", "RR@10", "AP@100")
-
-
-@pytest.fixture
-def parts(tmp_path: Path) -> Path:
-    """Write a run in three files, beside the judgements."""
-    whole, qrels = random_case(5)
-    rows = [row for row in whole.rows() if row.query_id != "q4"]
-    for number in range(3):
-        write_run(Run.of("arm", rows[number::3]), tmp_path / "run" / f"{number}.parquet")
-    trec.write_qrels(tmp_path / "qrels", qrels)
-    return tmp_path
-
-
-def test_files_together_say_what_the_whole_says(parts: Path) -> None:
-    whole, qrels = random_case(5)
-    run = Run.of("arm", [row for row in whole.rows() if row.query_id != "q4"])
-    wanted = score_partitioned(run, qrels, NAMES, qrels.query_ids)
-    found = measure(files_of([parts / "run"]), parts / "qrels", NAMES, parts / "cache")
-    assert not (parts / "cache").exists()
-    for name in NAMES:
-        assert found[name].by_query == wanted[name].by_query
-        assert found[name].undefined == wanted[name].undefined
-    write_partitioned(parts / "values.parquet", found)
-    again = score_file(()).read(parts / "values.parquet")[()]
-    assert again["RR@10"].by_query == wanted["RR@10"].by_query
-    assert again["RR@10"].undefined == wanted["RR@10"].undefined
 
 
 PAIR = (CONTROL, CANDIDATE)
