@@ -8,7 +8,6 @@ a run does not import matplotlib.
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -26,50 +25,41 @@ if TYPE_CHECKING:
     from harness.api.data import Collection, load_collection, load_qrels, load_run, save_collection
     from harness.api.decision import Decided, decide, log_to_mlflow
     from harness.api.drawing import Drawing, draw_differences, draw_forest
-    from harness.api.search import EngineComparison, compare_engines
     from harness.clicks.api import Interleaver, Interleaving, load_clicks
     from harness.shadow.api import Sides, Watched, draw_sequences, load_shadow_log
     from harness.tables.stage import Table, table
 
 __all__ = [
-    "Collection", "Decided", "Difference", "Drawing", "EngineCheck", "EngineComparison",
-    "Inference", "Interleaver", "Interleaving", "Leaderboard", "Scored", "Sides", "Table",
-    "Watched", "compare", "compare_engines", "decide", "draw_differences", "draw_forest",
-    "draw_sequences", "engine_contract", "leaderboard", "load_clicks", "load_collection",
-    "load_qrels", "load_run", "load_shadow_log", "log_to_mlflow", "near_duplicates",
-    "save_collection", "score", "table",
+    "Collection", "Decided", "Difference", "Drawing", "EngineCheck", "Inference", "Interleaver",
+    "Interleaving", "Leaderboard", "Scored", "Sides", "Table", "Watched", "compare", "decide",
+    "draw_differences", "draw_forest", "draw_sequences", "engine_contract", "leaderboard",
+    "load_clicks", "load_collection", "load_qrels", "load_run", "load_shadow_log", "log_to_mlflow",
+    "near_duplicates", "save_collection", "score", "table",
 ]  # fmt: skip
 HOMES = {
-    "comparison": (
+    "api.comparison": (
         "Difference", "Inference", "Leaderboard", "Scored", "compare", "leaderboard",
         "near_duplicates", "score",
     ),
-    "contract": ("EngineCheck", "engine_contract"),
-    "data": ("Collection", "load_collection", "load_qrels", "load_run", "save_collection"),
-    "decision": ("Decided", "decide", "log_to_mlflow"),
-    "drawing": ("Drawing", "draw_differences", "draw_forest"),
-    "search": ("EngineComparison", "compare_engines"),
-}  # fmt: skip
-"""Names by the module of this package that has them."""
-SLICES = {
+    "api.contract": ("EngineCheck", "engine_contract"),
+    "api.data": ("Collection", "load_collection", "load_qrels", "load_run", "save_collection"),
+    "api.decision": ("Decided", "decide", "log_to_mlflow"),
+    "api.drawing": ("Drawing", "draw_differences", "draw_forest"),
     "clicks.api": ("Interleaver", "Interleaving", "load_clicks"),
     "shadow.api": ("Sides", "Watched", "draw_sequences", "load_shadow_log"),
     "tables.stage": ("Table", "table"),
-}
-"""Names by the module of a slice that has them."""
+}  # fmt: skip
+"""Names by the module that has them; of this package, or of a slice that may be absent."""
 _HOME_OF = {name: home for home, names in HOMES.items() for name in names}
-_SLICE_OF = {name: home for home, names in SLICES.items() for name in names}
 
 
 def __getattr__(name: str) -> object:
     """Return a public name, from the module that has it."""
-    if name in _HOME_OF:
-        return getattr(import_module(f"{__name__}.{_HOME_OF[name]}"), name)
-    if name in _SLICE_OF:
-        from harness.core.parts import part
+    if name not in _HOME_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from harness.core.parts import part
 
-        return getattr(part(*_SLICE_OF[name].split(".")), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(part(*_HOME_OF[name].split(".")), name)
 
 
 def __dir__() -> list[str]:

@@ -21,7 +21,7 @@ from harness.corpus.cells import written_otherwise
 from harness.measures import quality
 from harness.measures.name import span_of_difference
 from harness.measures.quality import summarise
-from harness.report.doc import Block, Num, TableBlock, Text, table
+from harness.report.doc import Block, Num, Text, table
 from harness.report.html import fragment
 from harness.report.rounding import MINUS, interval, markdown, number, p_value, signed
 from harness.stats.bootstrap import FEWEST
@@ -181,30 +181,25 @@ class Difference(Shown):
 
     def blocks(self) -> Iterable[Block]:
         """Return a table of one row, and how many queries were lost."""
-        yield differences(self.control, self.candidate, {self.measure: self})
+        yield table(
+            f"{self.candidate} compared with {self.control}",
+            (
+                "measure", self.control, self.candidate, "difference", "p", "queries", "better",
+                "worse",
+            ),
+            [(
+                self.measure,
+                Num(float(self.paired.control.mean())),
+                Num(float(self.paired.candidate.mean())),
+                Num.of(self.estimate, signed=True),
+                Num(self.p_value, "p"),
+                self.estimate.n,
+                len(self.better),
+                len(self.worse),
+            )],
+        )  # fmt: skip
         if lost := len(self.paired.unpaired):
             yield Text(f"{lost:,} lost: only one of the two has a value")
-
-
-def differences(control: str, candidate: str, found: Mapping[str, Difference]) -> TableBlock:
-    """Show differences by measure, as ``compare`` and ``compare_engines`` do."""
-    return table(
-        f"{candidate} compared with {control}",
-        ("measure", control, candidate, "difference", "p", "queries", "better", "worse"),
-        (
-            (
-                measure,
-                Num(float(one.paired.control.mean())),
-                Num(float(one.paired.candidate.mean())),
-                Num.of(one.estimate, signed=True),
-                Num(one.p_value, "p"),
-                one.estimate.n,
-                len(one.better),
-                len(one.worse),
-            )
-            for measure, one in found.items()
-        ),
-    )
 
 
 def compare(
@@ -249,8 +244,6 @@ def difference(
     )
     p = sign_flip(
         paired.difference,
-        shift=0.0,
-        alternative="two-sided",
         resamples=sure.resamples,
         seed=sure.seed,
         clusters=codes(paired.query_ids, intents),

@@ -71,39 +71,48 @@ class Value(NamedTuple):
     place: str
 
 
+Found = tuple[object, object, Any, str]
+"""Query, document, value, and their place in the input."""
+
+
 def values(given: object, kind: DataKind) -> tuple[Iterator[Value], tuple[str, ...]]:
     """Read values, and the queries without any."""
     pandas = sys.modules.get("pandas")
+    empty: tuple[str, ...] = ()
     if pandas is not None and isinstance(given, pandas.DataFrame):
-        return _of_frame(given, kind), ()
-    if not isinstance(given, Mapping) and hasattr(given, "to_dict"):
-        given = given.to_dict()
-    if isinstance(given, Mapping):
+        rows = _of_frame(given, kind)
+    elif isinstance(given, Mapping) or hasattr(given, "to_dict"):
+        whole = given if isinstance(given, Mapping) else given.to_dict()
+        rows = _of_mapping(whole, kind)
         empty = tuple(
             _foreign_id(query, "query", f"[{query!r}]", kind)
-            for query, of in given.items()
+            for query, of in whole.items()
             if isinstance(of, Mapping) and not of
         )
-        return _of_mapping(given, kind), empty
-    if isinstance(given, Iterable) and not isinstance(given, str | bytes):
-        return _of_items(given, kind), ()
-    raise _shape(kind, type(given).__name__)
+    elif isinstance(given, Iterable) and not isinstance(given, str | bytes):
+        rows = _of_items(given, kind)
+    else:
+        raise _shape(kind, type(given).__name__)
+    return (
+        Value(
+            _foreign_id(query, "query", place, kind),
+            _foreign_id(doc, "document", place, kind), value, place,
+        )
+        for query, doc, value, place in rows
+    ), empty  # fmt: skip
 
 
-def _of_mapping(given: Mapping[Any, Any], kind: DataKind) -> Iterator[Value]:
+def _of_mapping(given: Mapping[Any, Any], kind: DataKind) -> Iterator[Found]:
     for query, of in given.items():
         if not isinstance(of, Mapping):
             raise kind.error(
                 f"{kind.name}[{query!r}] is a {type(of).__name__}, not a mapping of document to"
                 f" {kind.value}. {kind.shapes}"
             )
-        query_id = _foreign_id(query, "query", f"[{query!r}]", kind)
-        for doc, value in of.items():
-            place = f"[{query!r}][{doc!r}]"
-            yield Value(query_id, _foreign_id(doc, "document", place, kind), value, place)
+        yield from ((query, doc, value, f"[{query!r}][{doc!r}]") for doc, value in of.items())
 
 
-def _of_frame(frame: pd.DataFrame, kind: DataKind) -> Iterator[Value]:
+def _of_frame(frame: pd.DataFrame, kind: DataKind) -> Iterator[Found]:
     columns, named = list(frame.columns), []
     for names in (QUERY, DOCUMENT, kind.columns):
         found = next((name for name in names if columns.count(name) == 1), None)
@@ -114,13 +123,10 @@ def _of_frame(frame: pd.DataFrame, kind: DataKind) -> Iterator[Value]:
             )
         named.append(found)
     rows = zip(*(frame[name].tolist() for name in named), strict=True)
-    for number, (query, doc, value) in enumerate(rows):
-        place = f" row {number}"
-        query_id = _foreign_id(query, "query", place, kind)
-        yield Value(query_id, _foreign_id(doc, "document", place, kind), value, place)
+    yield from ((*row, f" row {number}") for number, row in enumerate(rows))
 
 
-def _of_items(items: Iterable[Any], kind: DataKind) -> Iterator[Value]:
+def _of_items(items: Iterable[Any], kind: DataKind) -> Iterator[Found]:
     attributes = QUERY[0], DOCUMENT[0], kind.columns[0]
     for number, item in enumerate(items):
         place = f" item {number}"
@@ -130,8 +136,7 @@ def _of_items(items: Iterable[Any], kind: DataKind) -> Iterator[Value]:
             query, doc, value = item
         else:
             raise _shape(kind, f"list whose{place} is a {type(item).__name__}")
-        query_id = _foreign_id(query, "query", place, kind)
-        yield Value(query_id, _foreign_id(doc, "document", place, kind), value, place)
+        yield query, doc, value, place
 
 
 def _foreign_id(found: object, what: str, place: str, kind: DataKind) -> str:

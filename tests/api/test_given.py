@@ -184,8 +184,7 @@ def test_what_is_promised_what_is_found_and_what_is_typed_are_the_same() -> None
         for alias in node.names
         if alias.name != "part"
     }
-    homes = {(f"harness.api.{home}", n) for home, names in api.HOMES.items() for n in names}
-    homes |= {(f"harness.{home}", n) for home, names in api.SLICES.items() for n in names}
+    homes = {(f"harness.{home}", n) for home, names in api.HOMES.items() for n in names}
     assert typed == homes
     assert sorted(name for _, name in homes) == api.__all__
     stub = parsed(ROOT / "harness" / "__init__.pyi").body

@@ -1,19 +1,17 @@
-"""Search functions compared and interleaved, engines checked, and logs of a live comparison."""
+"""Search functions interleaved, engines checked, and logs of a live comparison."""
 
 import re
 from dataclasses import replace
 from datetime import UTC, date, datetime
 from pathlib import Path
 from random import Random
-from typing import Any
 
 import pytest
 
 from harness import Interleaver, load_clicks, load_shadow_log
 from harness.agreement import Class, ComparisonTally
-from harness.api.comparison import Inference, compare, near_duplicates
 from harness.api.contract import EngineCheck, engine_contract
-from harness.api.search import EngineComparison, compare_engines, shown_by
+from harness.api.search import shown_by
 from harness.clicks.credit import read, team_draft
 from harness.core.engine import Answer
 from harness.core.errors import EvidenceError, RunError
@@ -28,60 +26,11 @@ from tests.docs.pages import ROOT
 from tests.make.arms import Toy, ToySearcher, keeps
 from tests.make.shadow_records import START, WATCH, attempt, seen, shed
 
-WORDS = ["ships", "cars", "trees", "birds", "stones", "rivers", "clouds", "sand", "bread", "glass"]
-QUERIES = {f"q{at}": " ".join([word] * 3) for at, word in enumerate(WORDS)}
-QRELS = {query_id: {"d1": 1, "d2": 0} for query_id in QUERIES}
-MEASURES = ["nDCG@10", "RR"]
-
-
-def late(_: str) -> list[str]:
-    return ["d2", "d1"]
-
-
-def early(text: str) -> list[tuple[str, float]]:
-    return [("d2", 7.0), ("d1", 3.0)] if "cars" in text else [("d1", 7.0), ("d2", 3.0)]
-
-
-def compared(control: Any, candidate: Any, sure: Inference, **more: Any) -> EngineComparison:  # noqa: ANN401
-    return compare_engines(control, candidate, QUERIES, QRELS, MEASURES, sure=sure, **more)
-
-
-def test_it_is_what_compare_says_of_the_two_runs(sure: Inference) -> None:
-    engine_comparison = compared(late, early, sure, names=("old", "new"))
-    together = near_duplicates(QUERIES)
-    runs = shown_by(late, QUERIES, "old"), shown_by(early, QUERIES, "new")
-    for measure in MEASURES:
-        same = compare(*runs, QRELS, measure, sure=sure, intents=together)
-        assert engine_comparison.differences[measure].estimate == same.estimate
-        assert engine_comparison.differences[measure].p_value == same.p_value
-    assert (engine_comparison.control.arm, engine_comparison.candidate.arm) == ("old", "new")
-    assert engine_comparison.differences["RR"].estimate.value == pytest.approx(0.45)
-
-
-def test_a_query_that_raises_has_no_value_and_is_named(sure: Inference) -> None:
-    def fails(text: str) -> list[str]:
-        if "birds" in text:
-            raise ConnectionError("refused")
-        return ["d1"]
-
-    engine_comparison = compared(late, fails, sure)
-    (said,) = engine_comparison.failures["candidate"].values()
-    assert re.fullmatch(r"ConnectionError: refused \(test_searching\.py:\d+\)", said)
-    assert (
-        list(engine_comparison.failures["candidate"]),
-        engine_comparison.failures["control"],
-    ) == (["q3"], {})
-    assert engine_comparison.differences["RR"].estimate.n == 9
-    assert engine_comparison.differences["RR"].paired.unpaired == ("q3",)
-    assert "candidate failed on 1" in repr(engine_comparison)
-    assert "candidate failed on 1" in engine_comparison._repr_html_()
-    assert engine_comparison.candidate.count(Status.FAILED) == 1
-
 
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ("d1", "candidate: query q0: gives a str. Return document ids"),
+        ("d1", "candidate: query q: gives a str. Return document ids"),
         (None, "gives a NoneType. Return"),
         ([3], "rank 1 is a int"),
         ([("d1", 1.0, "x")], "rank 1 is a tuple"),
@@ -92,9 +41,15 @@ def test_a_query_that_raises_has_no_value_and_is_named(sure: Inference) -> None:
         ({"d1": float("inf")}, "the score inf of d1 is not a finite number"),
     ],
 )
-def test_what_is_no_ranking_is_named(given: object, said: str, sure: Inference) -> None:
+def test_what_is_no_ranking_is_named(given: object, said: str) -> None:
     with pytest.raises(RunError, match=said):
-        compared(late, lambda _: given, sure)
+        shown_by(lambda _: given, {"q": "x"}, "candidate")  # type: ignore[arg-type,return-value]
+
+
+def test_a_query_that_raises_is_a_failure_with_its_place() -> None:
+    (row,) = shown_by(broken, {"q": "x"}, "new").rows()
+    assert row.status is Status.FAILED
+    assert re.fullmatch(r"TimeoutError: the new one hangs \(test_searching\.py:\d+\)", row.error)
 
 
 BEFORE = datetime(2026, 1, 2, tzinfo=UTC)
