@@ -131,9 +131,7 @@ def _cohen(
     shared = {pair: of for pair, of in both.items() if one in of and other in of}
     grades = [np.array([of[name] for of in shared.values()]) for name in (one, other)]
     clusters = _codes([query_id for query_id, _ in shared])
-    return _enough(
-        lambda: kappa(grades[0], grades[1], clusters, confidence=confidence, weights="quadratic")
-    )
+    return _enough(lambda: kappa(grades[0], grades[1], clusters, confidence=confidence))
 
 
 def _codes(names: Sequence[str]) -> Codes:

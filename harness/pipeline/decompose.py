@@ -251,8 +251,6 @@ def _moved(
         if inside.any():
             found[name] = sign_flip_each(
                 totals[inside],
-                shift=0.0,
-                alternative="two-sided",
                 resamples=rules.resamples,
                 seed=rules.seed,
                 clusters=codes([q for q, own in zip(ids, inside, strict=True) if own], clusters),

@@ -204,11 +204,7 @@ def bca_each(
     if not np.isfinite(values).all():
         raise EvidenceError("a value is NaN or infinite; nothing may be said of its mean")
     sums, sizes = by_cluster(values, clusters)
-    units = len(sums)
-    if units < FEWEST:
-        raise EvidenceError(
-            f"{many(units, 'independent query has')} no spread to learn from; ask at least {FEWEST}"
-        )
+    check_units(len(sums))
     totals = np.array([column.sum() for column in _rows(sums)])
     means = _resampled(sums, sizes, totals, resamples=resamples, seed=seed)
     left_out = (totals - sums) / (sizes.sum() - sizes)[:, None]
@@ -216,6 +212,14 @@ def bca_each(
         _interval(*column, confidence)
         for column in zip(_rows(values), _rows(means), _rows(left_out), strict=True)
     )
+
+
+def check_units(units: int) -> None:
+    """Refuse so few independent queries that nothing says how they spread."""
+    if units < FEWEST:
+        raise EvidenceError(
+            f"{many(units, 'independent query has')} no spread to learn from; ask at least {FEWEST}"
+        )
 
 
 def by_cluster(values: Floats, clusters: Codes | None) -> tuple[Floats, Floats]:

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,26 +15,21 @@ from harness.stats.bootstrap import by_cluster
 Floats = NDArray[np.float64]
 Codes = NDArray[np.int64]
 Grades = NDArray[np.float64] | NDArray[np.int64]
-Weights = Literal["none", "linear", "quadratic"]
-POWERS = {"none": 0, "linear": 1, "quadratic": 2}
 FEWEST = 3
 
 
-def kappa(
-    one: Grades, other: Grades, clusters: Codes, *, confidence: float, weights: Weights = "none"
-) -> Estimate:
+def kappa(one: Grades, other: Grades, clusters: Codes, *, confidence: float) -> Estimate:
     """Return Cohen's kappa of two assessors; all arrays have shape (judgements,).
 
-    A disagreement weighs by the distance of the grades, or by its square, or 1 without ``weights``.
-    ``n`` counts judgements. Where both give one and the same grade to all, it is 0 with an interval
-    of 0 to 1: nothing was told apart.
+    A disagreement weighs by the square of the distance of the grades. ``n`` counts judgements.
+    Where both give one and the same grade to all, it is 0 with an interval of 0 to 1: nothing was
+    told apart.
     """
     grades, code = np.unique(np.concatenate([one, other]), return_inverse=True)
     names, of = np.unique(clusters, return_inverse=True)
     tables = np.zeros((len(names), len(grades), len(grades)))
     np.add.at(tables, (of, code[: len(one)], code[len(one) :]), 1.0)
-    apart = np.abs(grades[:, None] - grades[None, :]).astype(np.float64)
-    cost = np.where(apart > 0, apart ** POWERS[weights], 0.0)
+    cost = (grades[:, None] - grades[None, :]).astype(np.float64) ** 2
 
     def value(table: Floats) -> float:
         expected = table.sum(axis=1)[:, None] * table.sum(axis=0)[None, :] / table.sum()
@@ -47,17 +41,12 @@ def kappa(
 
 
 def jackknifed(
-    tables: Floats,
-    value: Callable[[Floats], float],
-    *,
-    confidence: float,
-    n: int,
-    within: tuple[float, float] = (-1.0, 1.0),
+    tables: Floats, value: Callable[[Floats], float], *, confidence: float, n: int
 ) -> Estimate | None:
-    """Return ``value`` of the sum of all tables, shape (clusters, ...), and an interval ``within``.
+    """Return ``value`` of the sum of all tables, shape (clusters, ...), with its interval.
 
-    None where it is not defined. Where it is not defined without a cluster, the value of all stands
-    for it.
+    Both lie between -1 and 1. None where it is not defined. Where it is not defined without a
+    cluster, the value of all stands for it.
     """
     count = len(tables)
     if count < FEWEST:
@@ -72,8 +61,7 @@ def jackknifed(
     left_out = np.where(np.isnan(left_out), found, left_out)
     spread = math.sqrt((count - 1) / count * float(((left_out - left_out.mean()) ** 2).sum()))
     reach = float(stdtrit(count - 1, 1 - (1 - confidence) / 2)) * spread
-    low, high = max(within[0], found - reach), min(within[1], found + reach)
-    return Estimate(found, low, high, n)
+    return Estimate(found, max(-1.0, found - reach), min(1.0, found + reach), n)
 
 
 def alpha(units: Sequence[Sequence[int]], clusters: Codes, *, confidence: float) -> Estimate | None:

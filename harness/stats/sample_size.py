@@ -9,9 +9,8 @@ from numpy.typing import NDArray
 from scipy.special import bdtr, betaincinv, chdtri, ndtr, stdtr, stdtrit
 
 from harness.core.errors import EvidenceError
-from harness.core.printable import many
 from harness.core.scores import Dependence
-from harness.stats.bootstrap import FEWEST, by_cluster
+from harness.stats.bootstrap import FEWEST, by_cluster, check_units
 from harness.stats.bounded import ValueRange, bounded_each, low_ends
 from harness.stats.interval import size_for
 from harness.stats.sequential import times_needed
@@ -130,18 +129,14 @@ class Pilot(NamedTuple):
         """Measure mean and spread."""
         sums, sizes = by_cluster(values, clusters)
         units = len(sums)
-        if units < FEWEST:
-            raise EvidenceError(
-                f"{many(units, 'independent query has')} no spread; ask at least {FEWEST}"
-            )
+        check_units(units)
         mean = float(values.mean())
         residuals = sums - sizes * mean
         squares = residuals**2
         total = float(squares.sum())
         excess = units * float((squares**2).sum()) - total**2
-        df = (
-            min(units - 1.0, max(2.0, 2 * units * total**2 / excess)) if excess > 0 else units - 1.0
-        )
+        few = 2 * units * total**2 / excess if excess > 0 else math.inf
+        df = min(units - 1.0, max(2.0, few))
         spread = math.sqrt(total * units / (units - 1) / len(values))
         return cls(values, clusters, span, mean, spread, units, df, largest)
 

@@ -119,8 +119,6 @@ class Selection:
     """Values of the choice, shape (rows,)."""
     held_out: Floats
     """Values of the choice that was made without the row's fold, shape (rows,)."""
-    by_fold: tuple[int, ...]
-    """The choice without each fold."""
     elsewhere: tuple[int, ...]
     """The choice without each collection, in the order of codes; empty for a single one."""
     apparent: float
@@ -145,20 +143,13 @@ def select(values: Values, over: Rows, search: Search, folds: int) -> Selection:
     rows, fold = over.everything, over.order % folds
     best = search.best(values, over, rows)
     seen = values(best, rows)
-    held_out, by_fold = np.full(len(rows), np.nan), []
+    held_out = np.full(len(rows), np.nan)
     for at in range(folds):
-        by_fold.append(search.best(values, over, rows[fold != at]))
-        held_out[fold == at] = values(by_fold[-1], rows[fold == at])
+        without = search.best(values, over, rows[fold != at])
+        held_out[fold == at] = values(without, rows[fold == at])
     codes = np.unique(over.collection).tolist()
     elsewhere = tuple(
         search.best(values, over, rows[over.collection != at]) for at in codes if len(codes) > 1
     )
-    return Selection(
-        best,
-        seen,
-        held_out,
-        tuple(by_fold),
-        elsewhere,
-        over.mean(rows, seen),
-        over.mean(rows, held_out),
-    )
+    means = over.mean(rows, seen), over.mean(rows, held_out)
+    return Selection(best, seen, held_out, elsewhere, *means)

@@ -8,9 +8,8 @@ from numpy.typing import NDArray
 
 from harness.core.elementary import exp, log, log1p
 from harness.core.errors import EvidenceError
-from harness.core.printable import many
 from harness.core.scores import Estimate
-from harness.stats.bootstrap import FEWEST, by_cluster
+from harness.stats.bootstrap import by_cluster, check_units
 from harness.stats.bounded import ValueRange
 
 MOST = 0.75
@@ -338,11 +337,7 @@ def _units(
 ) -> tuple[Floats, Floats]:
     """Return means of the clusters as shares of the span, (columns, clusters), and their stakes."""
     sums, sizes = by_cluster(values, clusters)
-    if len(sums) < FEWEST:
-        raise EvidenceError(
-            f"{many(len(sums), 'independent query has')} no spread to learn from; ask at least"
-            f" {FEWEST}"
-        )
+    check_units(len(sums))
     if not (span.least <= values.min() and values.max() <= span.most):
         raise EvidenceError(
             f"values from {values.min():g} to {values.max():g} are not all within {span.least:g}"

@@ -1,7 +1,5 @@
 """The sign-flip test, and several tests of one family."""
 
-from typing import Literal
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -11,93 +9,56 @@ from harness.stats.bootstrap import by_cluster, flipped_sums
 EXACT_UP_TO = 20
 ROUNDING = 1e-12
 
-Alternative = Literal["greater", "less", "two-sided"]
 Floats = NDArray[np.float64]
 Codes = NDArray[np.int64]
 
 
-def sign_flip(
-    differences: Floats,
-    *,
-    shift: float,
-    alternative: Alternative,
-    resamples: int,
-    seed: int,
-    clusters: Codes | None,
-) -> float:
-    """p-value of "the mean of ``differences``, shape (queries,), is ``shift``".
-
-    See ``sign_flip_each``.
-    """
-    (found,) = sign_flip_each(
-        differences.reshape(-1, 1),
-        shift=shift,
-        alternative=alternative,
-        resamples=resamples,
-        seed=seed,
-        clusters=clusters,
-    )
-    return found
+def sign_flip(differences: Floats, *, resamples: int, seed: int, clusters: Codes | None) -> float:
+    """p-value of one column, shape (queries,); see ``sign_flip_each``."""
+    column = differences.reshape(-1, 1)
+    return sign_flip_each(column, resamples=resamples, seed=seed, clusters=clusters)[0]
 
 
 def sign_flip_each(
-    differences: Floats,
-    *,
-    shift: float,
-    alternative: Alternative,
-    resamples: int,
-    seed: int,
-    clusters: Codes | None,
+    differences: Floats, *, resamples: int, seed: int, clusters: Codes | None
 ) -> tuple[float, ...]:
-    """p-value of each column of the paired sign-flip randomization test of "the mean is ``shift``".
+    """Two-sided p-value of "the mean is 0" of each column, by the paired sign-flip test.
 
     Fisher, "The Design of Experiments" (1935), section 21; for retrieval see Smucker, Allan and
-    Carterette, CIKM 2007. ``differences`` has shape (queries, columns); ``shift`` is taken off
-    each, and the sum is compared with the sums under every choice of signs. Queries of one code
-    in ``clusters`` flip together.
+    Carterette, CIKM 2007. ``differences`` has shape (queries, columns); the sum of each is compared
+    with the sums under every choice of signs. Queries of one code in ``clusters`` flip together.
 
-    What is 0 after the shift (a query, or the sum of a cluster) adds 0 to the sum whatever its
-    sign. A column with up to 20 others is enumerated. For the rest signs are drawn ``resamples``
-    times, with one added to both counts (Phipson and Smyth, 2010), so that no p-value is 0. Nothing
-    but zeros: p is 1. All columns share the signs, and a column's p-value is the same beside any
-    others.
+    What is 0 (a query, or the sum of a cluster) adds 0 to the sum whatever its sign. A column with
+    up to 20 others is enumerated. For the rest signs are drawn ``resamples`` times, with one added
+    to both counts (Phipson and Smyth, 2010), so that no p-value is 0. Nothing but zeros: p is 1.
+    All columns share the signs, and a column's p-value is the same beside any others.
     """
     if not len(differences) or not np.isfinite(differences).all():
         raise EvidenceError("a randomization test needs differences, all of them finite")
-    sums, _ = by_cluster(differences - shift, clusters)
-    ties = ROUNDING * (np.abs(differences) + abs(shift)).sum(axis=0)
+    sums, _ = by_cluster(differences, clusters)
+    ties = ROUNDING * np.abs(differences).sum(axis=0)
     found = np.empty(sums.shape[1])
     drawn = []
     for at, tie in enumerate(ties):
         column = sums[:, at][np.abs(sums[:, at]) > tie]
         if len(column) <= EXACT_UP_TO:
-            every = _every_sum(column)
-            found[at] = _beyond(every, float(column.sum()), tie, alternative) / len(every)
+            every = np.zeros(1)
+            for value in column:
+                every = np.concatenate([every + value, every - value])
+            found[at] = _beyond(every, float(column.sum()), tie) / len(every)
         else:
             drawn.append(at)
     if drawn:
         columns = sums[:, drawn]
         flipped = flipped_sums(columns, resamples=resamples, seed=seed)
         for at, column, every in zip(drawn, columns.T, flipped.T, strict=True):
-            count = _beyond(every, float(column.sum()), ties[at], alternative)
+            count = _beyond(every, float(column.sum()), ties[at])
             found[at] = (count + 1) / (resamples + 1)
     return tuple(found.tolist())
 
 
-def _every_sum(values: Floats) -> Floats:
-    """Sum ``values`` under each of the 2**n choices of signs."""
-    sums = np.zeros(1)
-    for value in values:
-        sums = np.concatenate([sums + value, sums - value])
-    return sums
-
-
-def _beyond(sums: Floats, observed: float, tie: float, alternative: Alternative) -> int:
+def _beyond(sums: Floats, observed: float, tie: float) -> int:
     """How many ``sums`` are at least as extreme as ``observed``."""
-    if alternative == "greater":
-        return int((sums >= observed - tie).sum())
-    if alternative == "less":
-        return int((sums <= observed + tie).sum())
     return int((np.abs(sums) >= abs(observed) - tie).sum())
 
 

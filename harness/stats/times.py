@@ -57,33 +57,20 @@ def checked(elapsed_ns: Nanoseconds) -> Floats:
     return elapsed_ns.astype(np.float64)
 
 
-def repeat_ratio(
-    first_ns: Nanoseconds, repeated_ns: Nanoseconds, *, confidence: float
+def text_ratio(
+    above_ns: Nanoseconds, below_ns: Nanoseconds, *, confidence: float
 ) -> Estimate | None:
-    """Time of a text repeated in a process over that of its first time there.
+    """Time of texts over that of others, text by text: of their first times, or of variants.
 
-    Shapes (processes, queries) and (processes, repeated), whose texts are the first of the
-    queries. None where fewer than two texts came again.
+    Both have shape (processes, texts); the texts of the shorter one go with the first ones of the
+    other. Repeated over first times far below 1 are a cache in the process. First times far below
+    those of variants that no process ran are stored answers. None with fewer than two texts.
     """
-    again = np.log(checked(repeated_ns))
-    first = np.log(checked(first_ns[:, : again.shape[1]]))
-    return _geometric((again - first).mean(axis=0), confidence)
-
-
-def seen_ratio(
-    first_ns: Nanoseconds, unseen_ns: Nanoseconds, *, confidence: float
-) -> Estimate | None:
-    """Time of a text that the replay ran over that of a variant that no process ran.
-
-    Shapes (processes, queries) and (processes, unseen), whose texts are variants of the first of
-    the queries; each process has variants of its own. Far below 1, the arm stored answers. None
-    with fewer than two variants.
-    """
-    if not unseen_ns.size:
+    count = min(above_ns.shape[1], below_ns.shape[1])
+    if not count:
         return None
-    unseen = np.log(checked(unseen_ns))
-    first = np.log(checked(first_ns[:, : unseen.shape[1]]))
-    return _geometric((first - unseen).mean(axis=0), confidence)
+    above, below = (np.log(checked(one[:, :count])) for one in (above_ns, below_ns))
+    return _geometric((above - below).mean(axis=0), confidence)
 
 
 def shared_ratio(

@@ -49,8 +49,6 @@ def p_values(values: Floats, pairs: Pairs, test: Test, sure: Inference) -> Float
     if test == "permutation":
         found = sign_flip_each(
             differences,
-            shift=0.0,
-            alternative="two-sided",
             resamples=sure.resamples,
             seed=sure.seed,
             clusters=None,

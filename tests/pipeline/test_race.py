@@ -28,7 +28,7 @@ from harness.pipeline.race import (
 )
 from harness.pipeline.replay import replay
 from harness.replay.machine import Advance, Work
-from harness.stats.times import seen_ratio
+from harness.stats.times import text_ratio
 from harness_engines.stacks.text.fts5 import Fts5Searcher
 from tests.make import toy
 from tests.make.arms import Table
@@ -176,7 +176,7 @@ THINKS_NS = 20_000_000
 def ratios(found: Race) -> tuple[float, float]:
     """Give the ratio of known over new texts of the one arm, and the highest of the honest one."""
     seen = [
-        seen_ratio(found.elapsed_ns[arm], found.unseen_ns[arm], confidence=0.95)
+        text_ratio(found.elapsed_ns[arm], found.unseen_ns[arm], confidence=0.95)
         for arm in ("kept", "fts5")
     ]
     assert seen[0] is not None

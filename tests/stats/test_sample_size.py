@@ -30,7 +30,7 @@ from harness.stats.sample_size import (
     unseen_loss,
     upper_spread,
 )
-from harness.stats.significance import Alternative, adjusted, fdr_adjusted, sign_flip
+from harness.stats.significance import adjusted, fdr_adjusted, sign_flip
 from tests.source import ROOT
 
 DIFFERENCES = ValueRange(-1.0, 1.0)
@@ -247,16 +247,9 @@ def test_copies_count_once() -> None:
     assert found.effective == pytest.approx(2_000, rel=1e-3)
 
 
-ALTERNATIVES: tuple[Alternative, ...] = ("greater", "less", "two-sided")
-
-
-def brute_force(values: list[float], alternative: Alternative) -> float:
+def brute_force(values: list[float]) -> float:
     observed = sum(values)
     sums = [sum(s * v for s, v in zip(signs, values, strict=True)) for signs in _signs(values)]
-    if alternative == "greater":
-        return float(np.mean([s >= observed - 1e-9 for s in sums]))
-    if alternative == "less":
-        return float(np.mean([s <= observed + 1e-9 for s in sums]))
     return float(np.mean([abs(s) >= abs(observed) - 1e-9 for s in sums]))
 
 
@@ -269,15 +262,11 @@ def _signs(values: list[float]) -> list[tuple[int, ...]]:
     st.lists(st.sampled_from([-1.0, -0.5, -0.25, 0.0, 0.0, 0.25, 0.5, 1.0]), min_size=1, max_size=9)
 )
 def test_few_pairs_are_enumerated_exactly(values: list[float]) -> None:
-    for alternative in ALTERNATIVES:
-        ours = sign_flip(
-            np.array(values), shift=0, alternative=alternative, resamples=1, seed=0, clusters=None
-        )
-        assert ours == pytest.approx(brute_force(values, alternative), abs=1e-12)
+    ours = sign_flip(np.array(values), resamples=1, seed=0, clusters=None)
+    assert ours == pytest.approx(brute_force(values), abs=1e-12)
 
 
-@pytest.mark.parametrize("alternative", ALTERNATIVES)
-def test_agrees_with_scipy_exactly_and_by_draws(alternative: Alternative) -> None:
+def test_agrees_with_scipy_exactly_and_by_draws() -> None:
     for count, near in ((12, 1e-12), (60, 0.02)):
         values = np.random.default_rng(count).normal(0.12, 0.5, count)
         theirs = stats.permutation_test(
@@ -285,53 +274,31 @@ def test_agrees_with_scipy_exactly_and_by_draws(alternative: Alternative) -> Non
             np.mean,
             permutation_type="samples",
             n_resamples=9_999,
-            alternative=alternative,
             rng=np.random.default_rng(3),
         ).pvalue
-        ours = sign_flip(
-            values, shift=0, alternative=alternative, resamples=9_999, seed=8, clusters=None
-        )
+        ours = sign_flip(values, resamples=9_999, seed=8, clusters=None)
         assert ours == pytest.approx(theirs, abs=near)
 
 
-def test_shift_tests_the_margin() -> None:
-    values = np.random.default_rng(6).normal(0.0, 0.05, 80)
-    worse_than_margin = sign_flip(
-        values, shift=-0.05, alternative="greater", resamples=2_000, seed=1, clusters=None
-    )
-    better_than_margin = sign_flip(
-        values, shift=0.05, alternative="greater", resamples=2_000, seed=1, clusters=None
-    )
-    assert worse_than_margin == pytest.approx(1 / 2_001)
-    assert better_than_margin > 0.99
-
-
-def test_differences_equal_to_the_shift_leave_nothing_to_test() -> None:
-    values = np.full(30, 0.1) + 0.2
-    found = sign_flip(
-        values, shift=0.3, alternative="two-sided", resamples=10, seed=1, clusters=None
-    )
-    assert found == 1.0
+def test_differences_of_0_leave_nothing_to_test() -> None:
+    assert sign_flip(np.zeros(30), resamples=10, seed=1, clusters=None) == 1.0
 
 
 def test_a_drawn_p_value_is_never_zero() -> None:
-    found = sign_flip(
-        np.ones(50), shift=0, alternative="greater", resamples=99, seed=1, clusters=None
-    )
+    found = sign_flip(np.ones(50), resamples=99, seed=1, clusters=None)
     assert found == pytest.approx(0.01)
 
 
 def test_clusters_flip_together() -> None:
     values = np.array([0.3, 0.2, 0.4, 0.1, 0.5, 0.6])
     intents = np.array([0, 0, 1, 1, 2, 2])
-    found = sign_flip(values, shift=0, alternative="greater", resamples=1, seed=1, clusters=intents)
-    assert found == 1 / 8
+    assert sign_flip(values, resamples=1, seed=1, clusters=intents) == 2 / 8
 
 
 @pytest.mark.parametrize("values", [[], [0.1, float("nan")]])
 def test_nothing_and_nan_have_no_p_value(values: list[float]) -> None:
     with pytest.raises(EvidenceError, match="finite"):
-        sign_flip(np.array(values), shift=0, alternative="less", resamples=9, seed=1, clusters=None)
+        sign_flip(np.array(values), resamples=9, seed=1, clusters=None)
 
 
 def test_worked_example_of_holm() -> None:

@@ -15,9 +15,8 @@ from harness.stats.times import (
     aa_ratio,
     fewest_for,
     percentile,
-    repeat_ratio,
-    seen_ratio,
     shared_ratio,
+    text_ratio,
 )
 
 
@@ -209,14 +208,14 @@ TURNS = (np.arange(60) + np.arange(4)[:, None]) % 3
 def test_the_ratio_of_two_texts_has_students_interval() -> None:
     first, again = np.array([[100, 200, 400]]), np.array([[50, 150, 400]])
     logs = np.log([0.5, 0.75, 1.0])
-    found = repeat_ratio(first, again, confidence=0.9)
+    found = text_ratio(again, first, confidence=0.9)
     assert found is not None
     ends = stats.t.interval(0.9, 2, loc=logs.mean(), scale=stats.sem(logs))
     assert np.log([found.value, found.low, found.high]) == pytest.approx([logs.mean(), *ends])
 
 
 def test_without_a_cache_a_text_takes_as_long_again() -> None:
-    estimate = repeat_ratio(cached(1), cached(2)[:, :20], confidence=0.95)
+    estimate = text_ratio(cached(2)[:, :20], cached(1), confidence=0.95)
     assert estimate is not None
     assert estimate.low < 1 < estimate.high
     assert estimate.n == 20
@@ -230,7 +229,7 @@ def test_a_memo_is_seen_text_by_text() -> None:
     """Each text is compared with itself: the first twenty are ten cached as hard here."""
     first = cached(1)
     first[:, :20] *= 10
-    estimate = repeat_ratio(first, first[:, :20] // 100, confidence=0.95)
+    estimate = text_ratio(first[:, :20] // 100, first, confidence=0.95)
     assert estimate is not None
     assert estimate.value == pytest.approx(0.01, rel=0.01)
 
@@ -249,12 +248,12 @@ def test_what_was_kept_is_seen_in_every_process(of: slice) -> None:
     count = len(first[of])
     unseen = first[:, :20].copy()
     unseen[of] = unseen[of] * round(50 ** (len(first) / count))
-    estimate = seen_ratio(first, unseen, confidence=0.95)
+    estimate = text_ratio(first, unseen, confidence=0.95)
     assert estimate is not None
     assert estimate.value == pytest.approx(0.02, rel=0.01)
     assert estimate.n == 20
-    honest = seen_ratio(first, cached(2)[:, :20], confidence=0.95)
+    honest = text_ratio(first, cached(2)[:, :20], confidence=0.95)
     assert honest is not None
     assert honest.low < 1 < honest.high
-    assert seen_ratio(first, unseen[:, :0], confidence=0.95) is None
-    assert seen_ratio(first, unseen[:, :1], confidence=0.95) is None
+    assert text_ratio(first, unseen[:, :0], confidence=0.95) is None
+    assert text_ratio(first, unseen[:, :1], confidence=0.95) is None
