@@ -48,7 +48,7 @@ DIFFERENCES = ValueRange(-1.0, 1.0)
 def shipped(policy: str, rule: str, **keys: object) -> tuple[Gate, Rules]:
     """Return the first gate of a shipped policy with such settings, and the policy's inference."""
     loaded = load_policy(Path("policy") / f"{policy}.toml")
-    gates = (gate for step in loaded.steps for gate in step.gates if gate.rule.name == rule)
+    gates = (gate for step in loaded.steps for gate in step.gates if gate.rule == rule)
     return next(
         gate for gate in gates if all(getattr(gate.settings, k) == v for k, v in keys.items())
     ), loaded.rules

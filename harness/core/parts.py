@@ -47,8 +47,7 @@ class EvidenceKind(Generic[Place, Value]):
     gives its ``harness.report.doc.Section`` by the prefix of ids; None where nothing is to be
     shown. With ``now=False`` it describes what was there before this was measured."""
     rules: Mapping[str, str] = field(default_factory=dict)
-    """Modules of its gates by the rule, with ``judge`` and one class of settings; or
-    ``MODULE:CLASS``."""
+    """Modules of its gates by the rule, each with one class; or ``MODULE:CLASS``."""
     commands: str = ""
     """Module of its commands; a folder below ``harness`` has ``commands.py``."""
     always: bool = True

@@ -21,16 +21,18 @@ from harness.gates.base.queries import (
     ShareSettings,
     checked,
     in_slice,
-    judge_shares,
     other,
     too_few,
 )
-from harness.gates.base.rules import GateSettings, Rules, Share, Where, above, plain, some
+from harness.gates.base.rules import Fewest, GateSettings, Rules, Share, Where, above, plain, some
 from harness.stats.interval import interval
 
 
 class FailureRateSettings(ShareSettings):
-    """The share of queries that were not answered must lie below ``max_share``."""
+    """The share of queries that were not answered must lie below ``max_share``.
+
+    An empty answer is an answer.
+    """
 
     rule: ClassVar[str] = "failure_rate"
 
@@ -38,42 +40,24 @@ class FailureRateSettings(ShareSettings):
     def bound(self) -> str:
         return f"fewer than {self.max_share:.2%} of the queries go unanswered, in each arm"
 
-
-def judge_failure_rate(
-    name: str, settings: FailureRateSettings, evidence: Evidence, rules: Rules
-) -> Finding:
-    """PASS where the intervals of both arms lie below the bound; an empty answer is an answer."""
-    found = [(side, *_unanswered(side)) for side in (evidence.control, evidence.candidate)]
-    return judge_shares(name, settings, found, evidence.clusters, rules)
-
-
-def _unanswered(side: ArmResult) -> tuple[NDArray[np.bool_], str]:
-    """Return which queries have no answer, shape (queries,), and how they ended."""
-    run = side.run
-    answered = run.status == Status.ANSWERED
-    wrong = tuple(
-        query_id
-        for query_id, fine, error, hits in zip(
-            run.query_ids, answered, run.errors, run.lengths, strict=True
-        )
-        if (error if fine else hits)
-    )
-    if wrong:
-        raise EvidenceError(
-            f"{run.arm}: {many(len(wrong), 'query')} ({some(wrong)}) got an answer with an error,"
-            " or failed with hits; an error is not an empty answer: replay the arm"
-        )
-    ways = [
-        (run.count(status), word)
-        for status, word in (
-            (Status.FAILED, "failed"),
-            (Status.TIMED_OUT, "timed out"),
-            (Status.NOT_ASKED, "were not asked"),
-        )
-    ]
-    said = ", ".join(f"{count} {word}" for count, word in ways if count)
-    unanswered = f"went unanswered ({said})" if said else "went unanswered"
-    return ~answered, ", ".join(filter(None, (unanswered, run.repeated)))
+    def bad(self, side: ArmResult) -> tuple[NDArray[np.bool_], str]:
+        run = side.run
+        answered = run.status == Status.ANSWERED
+        ended = zip(run.query_ids, answered, run.errors, run.lengths, strict=True)
+        if wrong := tuple(q for q, fine, error, hits in ended if (error if fine else hits)):
+            raise EvidenceError(
+                f"{run.arm}: {many(len(wrong), 'query')} ({some(wrong)}) got an answer with an"
+                " error, or failed with hits; an error is not an empty answer: replay the arm"
+            )
+        words = {
+            Status.FAILED: "failed",
+            Status.TIMED_OUT: "timed out",
+            Status.NOT_ASKED: "were not asked",
+        }
+        ways = ((run.count(status), word) for status, word in words.items())
+        said = ", ".join(f"{count} {word}" for count, word in ways if count)
+        unanswered = f"went unanswered ({said})" if said else "went unanswered"
+        return ~answered, ", ".join(filter(None, (unanswered, run.repeated)))
 
 
 class DuplicatesSettings(ShareSettings):
@@ -85,20 +69,9 @@ class DuplicatesSettings(ShareSettings):
     def bound(self) -> str:
         return f"fewer than {self.max_share:.2%} of the queries are shown a document twice"
 
-
-def judge_duplicates(
-    name: str, settings: DuplicatesSettings, evidence: Evidence, rules: Rules
-) -> Finding:
-    """PASS where the share of repeated hits lies below the bound in both arms."""
-    found = [
-        (
-            side,
-            side.run.duplicates > 0,
-            f"were shown a document twice ({many(int(side.run.duplicates.sum()), 'hit')})",
-        )
-        for side in (evidence.control, evidence.candidate)
-    ]
-    return judge_shares(name, settings, found, evidence.clusters, rules)
+    def bad(self, side: ArmResult) -> tuple[NDArray[np.bool_], str]:
+        twice = side.run.duplicates
+        return twice > 0, f"were shown a document twice ({many(int(twice.sum()), 'hit')})"
 
 
 PREFIX = 12
@@ -125,38 +98,30 @@ class IdentitySettings(GateSettings):
     def bound(self) -> str:
         return "every answer comes from the arm's own index"
 
+    def planned(self, confidence: float) -> Fewest:  # noqa: ARG002  it counts
+        return Fewest("the whole query set", 0, "it counts all queries and samples none")
 
-def judge_identity(
-    name: str,
-    settings: IdentitySettings,
-    evidence: Evidence,
-    rules: Rules,  # noqa: ARG001  every rule is called alike
-) -> Finding:
-    """FAIL where another engine answered, or an arm searched other documents.
+    def judge(self, gate: str, evidence: Evidence, rules: Rules) -> Finding:  # noqa: ARG002
+        """FAIL where another engine answered, or an arm searched other documents.
 
-    INCONCLUSIVE where an arm answered nothing, or no index of it was counted: its fingerprint is
-    then its own word. Whether two arms are one is checked in every decision
-    (``harness.policy.decision``). The same applies to the arms in ``also``.
-    """
-    further = (other(evidence, arm) for arm in settings.also)
-    sides = (evidence.control, evidence.candidate, *further)
-    wrong = [*_impostors(sides), *_other_documents(sides)]
-    if wrong:
-        return settings.finding(name, Verdict.FAIL, "; ".join(wrong))
-    silent = [side.arm for side in sides if not side.run.count(Status.ANSWERED)]
-    if silent:
-        return settings.undecided(
-            name,
-            Cause.UNANSWERED,
-            f"{', '.join(silent)} answered nothing, so its identity is unknown",
-            "replay an arm that answers",
-        )
-    if unprobed := [side.arm for side in sides if side.index_sha256 is None]:
-        said = f"the index of {', '.join(unprobed)} was not verified; its identity is self-reported"
-        return settings.undecided(name, Cause.IDENTITY, said, COUNTED)
-    said = ", ".join(f"{side.arm} {side.manifest.fingerprint[:PREFIX]}" for side in sides)
-    reason = f"every answer names its own arm's fingerprint: {said}; the files of every index were"
-    return settings.finding(name, Verdict.PASS, f"{reason} counted before it answered")
+        INCONCLUSIVE where an arm answered nothing, or no index of it was counted: its fingerprint
+        is then its own word. Whether two arms are one is checked in every decision
+        (``harness.policy.decision``). The same applies to the arms in ``also``.
+        """
+        further = (other(evidence, arm) for arm in self.also)
+        sides = (evidence.control, evidence.candidate, *further)
+        if wrong := [*_impostors(sides), *_other_documents(sides)]:
+            return self.finding(gate, Verdict.FAIL, "; ".join(wrong))
+        if silent := [side.arm for side in sides if not side.run.count(Status.ANSWERED)]:
+            said = f"{', '.join(silent)} answered nothing, so its identity is unknown"
+            return self.undecided(gate, Cause.UNANSWERED, said, "replay an arm that answers")
+        if unprobed := [side.arm for side in sides if side.index_sha256 is None]:
+            of = ", ".join(unprobed)
+            said = f"the index of {of} was not verified; its identity is self-reported"
+            return self.undecided(gate, Cause.IDENTITY, said, COUNTED)
+        said = ", ".join(f"{side.arm} {side.manifest.fingerprint[:PREFIX]}" for side in sides)
+        reason = f"every answer names its own arm's fingerprint: {said}; the files of every index"
+        return self.finding(gate, Verdict.PASS, f"{reason} were counted before it answered")
 
 
 def _impostors(sides: tuple[ArmResult, ...]) -> Iterator[str]:
@@ -194,43 +159,34 @@ class AgreementFloorSettings(SampleSettings):
     def bound(self) -> str:
         return f"mean {self.where} above {self.floor:g}"
 
+    def judge(self, gate: str, evidence: Evidence, rules: Rules) -> Finding:
+        """PASS where the interval of the mean lies above the floor.
 
-def judge_agreement_floor(
-    name: str, settings: AgreementFloorSettings, evidence: Evidence, rules: Rules
-) -> Finding:
-    """PASS where the interval of the mean lies above the floor.
-
-    The control's A/A agreement is shown with it. If that is below the floor too, the candidate is
-    not to blame, and a FAIL becomes INCONCLUSIVE.
-    """
-    scores, noise = (
-        in_slice(checked(agreement.scores, settings.measure, owner), evidence, settings.slice)
-        for agreement, owner in ((evidence.agreement, "agreement"), (evidence.noise, "noise"))
-    )
-    left_out = "".join(
-        f"; {len(ids)} undefined ({why})" for why, ids in sorted(scores.undefined.items()) if ids
-    )
-    if thin := too_few(name, settings, scores.query_ids, evidence, left_out):
-        return thin
-    groups = codes(scores.query_ids, evidence.clusters)
-    span = known_span(settings.measure)
-    estimate = interval(scores.values, span=span, inference=rules, clusters=groups)
-    verdict = above(estimate, settings.floor)
-    remedy = needed(
-        scores.values, settings.floor, best=span.most, span=span, clusters=groups, rules=rules
-    )
-    itself = "unknown" if noise.mean is None else f"{noise.mean:.4f}"
-    cause = Cause.OPEN
-    if verdict is Verdict.FAIL and (noise.mean is None or noise.mean < settings.floor):
-        verdict = Verdict.INCONCLUSIVE
-        remedy = "a control that agrees with itself: find out why two replays of it differ"
-        cause = Cause.CONTROL
-    return settings.finding(
-        name,
-        verdict,
-        f"mean {settings.where} {plain(estimate)} over {many(estimate.n, 'query')},"
-        f" control against itself {itself}{left_out}",
-        estimate=estimate,
-        remedy=remedy,
-        cause=cause,
-    )
+        The control's A/A agreement is shown with it. If that is below the floor too, the candidate
+        is not to blame, and a FAIL becomes INCONCLUSIVE.
+        """
+        scores, noise = (
+            in_slice(checked(agreement.scores, self.measure, owner), evidence, self.slice)
+            for agreement, owner in ((evidence.agreement, "agreement"), (evidence.noise, "noise"))
+        )
+        left_out = "".join(
+            f"; {len(ids)} undefined ({why})"
+            for why, ids in sorted(scores.undefined.items())
+            if ids
+        )
+        if thin := too_few(gate, self, scores.query_ids, evidence, left_out):
+            return thin
+        values, groups = scores.values, codes(scores.query_ids, evidence.clusters)
+        span = known_span(self.measure)
+        estimate = interval(values, span=span, inference=rules, clusters=groups)
+        verdict, cause = above(estimate, self.floor), Cause.OPEN
+        remedy = needed(values, self.floor, best=span.most, span=span, clusters=groups, rules=rules)
+        itself = "unknown" if noise.mean is None else f"{noise.mean:.4f}"
+        if verdict is Verdict.FAIL and (noise.mean is None or noise.mean < self.floor):
+            verdict, cause = Verdict.INCONCLUSIVE, Cause.CONTROL
+            remedy = "a control that agrees with itself: find out why two replays of it differ"
+        reason = (
+            f"mean {self.where} {plain(estimate)} over {many(estimate.n, 'query')},"
+            f" control against itself {itself}{left_out}"
+        )
+        return self.finding(gate, verdict, reason, estimate=estimate, remedy=remedy, cause=cause)

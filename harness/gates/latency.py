@@ -79,41 +79,36 @@ class TimedSettings(GateSettings):
         """Return a hindrance of this gate's own; None without one."""
         return None
 
+    def judge(self, gate: str, evidence: Evidence, rules: Rules) -> Finding:
+        """PASS where the whole interval of what is measured lies below the limit.
 
-def judge_times(name: str, settings: TimedSettings, evidence: Evidence, rules: Rules) -> Finding:
-    """PASS where the whole interval of what is measured lies below the limit.
+        Of queries of one cluster the first counts, for they take much the same time.
+        """
+        race = evidence.of(Race)
+        names = [evidence.clusters.get(query_id, query_id) for query_id in race.query_ids]
+        first = sorted({one: at for at, one in reversed([*enumerate(names)])}.values())
+        arms = (evidence.control.arm, evidence.candidate.arm)
+        hindrances = chain(
+            _too_little(race, arms, len(first), self.fewest(rules.confidence)),
+            *(_disturbances(race, self, arm, rules) for arm in arms),
+        )
+        if hindrance := next(hindrances, None) or self.hindered(race):
+            return self.undecided(gate, *hindrance)
 
-    Of queries of one cluster the first counts, for they take much the same time.
-    """
-    race = evidence.of(Race)
-    names = [evidence.clusters.get(query_id, query_id) for query_id in race.query_ids]
-    first = sorted({one: at for at, one in reversed([*enumerate(names)])}.values())
-    arms = (evidence.control.arm, evidence.candidate.arm)
-    hindrances = chain(
-        _too_little(race, arms, len(first), settings.fewest(rules.confidence)),
-        *(_disturbances(race, settings, arm, rules) for arm in arms),
-    )
-    if hindrance := next(hindrances, None) or settings.hindered(race):
-        return settings.undecided(name, *hindrance)
+        def judged(times: Times) -> tuple[Verdict, Estimate]:
+            distinct = {arm: times[arm][:, first] for arm in arms}
+            found = self.measured(race, distinct, evidence, rules.confidence)
+            return below(found, self.limit), found
 
-    def judged(times: Times) -> tuple[Verdict, Estimate]:
-        distinct = {arm: times[arm][:, first] for arm in arms}
-        found = settings.measured(race, distinct, evidence, rules.confidence)
-        return below(found, settings.limit), found
-
-    verdict, found, doubt, cause = _steadfast(race, judged)
-    candidate = evidence.candidate.arm
-    return settings.finding(
-        name,
-        verdict,
-        f"{settings.said(race, found, evidence)}, {many(found.n, 'query')} in"
-        f" {many(len(race.elapsed_ns[candidate]), 'process')}, which stand for every start,"
-        f" on {race.machine}"
-        f"{_repeats(race, settings, candidate, rules)}{doubt}",
-        estimate=found,
-        remedy=f"more than {found.n} queries or a quieter machine in: harness race",
-        cause=cause,
-    )
+        verdict, found, doubt, cause = _steadfast(race, judged)
+        candidate = arms[1]
+        reason = (
+            f"{self.said(race, found, evidence)}, {many(found.n, 'query')} in"
+            f" {many(len(race.elapsed_ns[candidate]), 'process')}, which stand for every start,"
+            f" on {race.machine}{_repeats(race, self, candidate, rules)}{doubt}"
+        )
+        remedy = f"more than {found.n} queries or a quieter machine in: harness race"
+        return self.finding(gate, verdict, reason, estimate=found, remedy=remedy, cause=cause)
 
 
 def _steadfast(
@@ -140,8 +135,8 @@ def _steadfast(
 
 def _repeats(race: Race, settings: TimedSettings, arm: str, rules: Rules) -> str:
     """Report a cache: how fast an arm is when a text is repeated; empty if equally fast."""
-    again = clock.repeat_ratio(
-        race.elapsed_ns[arm], race.repeated_ns[arm], confidence=rules.confidence
+    again = clock.text_ratio(
+        race.repeated_ns[arm], race.elapsed_ns[arm], confidence=rules.confidence
     )
     if again is None or again.high >= 1 / settings.max_noise:
         return ""
@@ -212,7 +207,7 @@ def _disturbances(
             f"it is unknown whether {arm} keeps answers: not every text was raced with other words",
             AGAIN,
         )
-    kept = clock.seen_ratio(times, unseen, confidence=rules.confidence)
+    kept = clock.text_ratio(times, unseen, confidence=rules.confidence)
     if kept is not None and kept.high < faster:
         yield Hindrance(
             Cause.CACHE,
@@ -332,6 +327,3 @@ class LatencyRatioSettings(TimedSettings):
         if self.per_query:
             return f"{self.percent} over queries of {candidate} over {control} {plain(found)}"
         return f"{self.percent} latency of {candidate} over {control} {plain(found)}"
-
-
-judge_latency_ceiling = judge_latency_ratio = judge_times

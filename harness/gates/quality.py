@@ -1,6 +1,6 @@
 """Gates on what the judgements say: means of differences, slices, and collapsed queries."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, ClassVar, Self
 
@@ -15,6 +15,8 @@ from harness.core.scores import Estimate, Scores
 from harness.gates.base.completions import Bound
 from harness.gates.base.differences import (
     LESS,
+    AskedMean,
+    DifferenceSettings,
     LookSettings,
     PairedComparison,
     compare,
@@ -24,6 +26,7 @@ from harness.gates.base.queries import SampleSettings, checked, other, too_few
 from harness.gates.base.rules import (
     TOUCH,
     Depth,
+    Fewest,
     GateSettings,
     Margin,
     Rules,
@@ -51,15 +54,9 @@ class NonInferiorSettings(LookSettings):
     def limit(self) -> float:
         return -self.margin
 
-
-def judge_non_inferior(
-    name: str, settings: NonInferiorSettings, evidence: Evidence, rules: Rules
-) -> Finding:
-    """PASS where even the low end of the interval loses less than the margin.
-
-    The p-value tests "the loss is the margin" against "it is smaller".
-    """
-    return judge_mean(name, settings, evidence, rules, bound=Bound(settings.limit))
+    def asked(self, slices: Iterable[str]) -> Iterator[AskedMean]:  # noqa: ARG002
+        """Yield it; the p-value tests "the loss is the margin" against "it is smaller"."""
+        yield AskedMean(self, self.limit)
 
 
 class SuperiorSettings(LookSettings):
@@ -84,31 +81,22 @@ class SuperiorSettings(LookSettings):
     def limit(self) -> float:
         return self.margin
 
+    def asked(self, slices: Iterable[str]) -> Iterator[AskedMean]:  # noqa: ARG002
+        """Yield it; the p-value tests "the gain is the margin" against "it is greater"."""
+        yield AskedMean(self, self.limit, versus=self.versus)
 
-def judge_superior(
-    name: str, settings: SuperiorSettings, evidence: Evidence, rules: Rules
-) -> Finding:
-    """PASS where even the low end of the interval gains more than the margin.
-
-    FAIL too where both arms show the same list for every query: no query can have a gain. The
-    p-value tests "the gain is the margin" against "it is greater".
-    """
-    bound, versus = Bound(settings.limit), settings.versus
-    found = judge_mean(name, settings, evidence, rules, bound=bound, versus=versus)
-    base = evidence.control if versus is None else other(evidence, versus)
-    if found.estimate is None or not base.run.shows_the_same(evidence.candidate.run):
-        return found
-    said = "both arms show the same list for every query, so nothing is gained"
-    return replace(
-        found,
-        verdict=Verdict.FAIL,
-        cause=OF_VERDICT[Verdict.FAIL],
-        reason=f"{found.reason}; {said}",
-        remedy="",
-    )
+    def judge(self, gate: str, evidence: Evidence, rules: Rules) -> Finding:
+        """FAIL too where both arms show the same list for every query: none can have a gain."""
+        found = super().judge(gate, evidence, rules)
+        base = evidence.control if self.versus is None else other(evidence, self.versus)
+        if found.estimate is None or not base.run.shows_the_same(evidence.candidate.run):
+            return found
+        said = "both arms show the same list for every query, so nothing is gained"
+        cause, reason = OF_VERDICT[Verdict.FAIL], f"{found.reason}; {said}"
+        return replace(found, verdict=Verdict.FAIL, cause=cause, reason=reason, remedy="")
 
 
-class EquivalentSettings(SampleSettings):
+class EquivalentSettings(DifferenceSettings):
     """The mean of candidate - control must lie between -``margin`` and ``margin``."""
 
     rule: ClassVar[str] = "equivalent"
@@ -120,23 +108,15 @@ class EquivalentSettings(SampleSettings):
     def bound(self) -> str:
         return f"differs by less than {self.margin:g} of {self.where}"
 
-
-def judge_equivalent(
-    name: str, settings: EquivalentSettings, evidence: Evidence, rules: Rules
-) -> Finding:
-    """PASS where the whole interval lies within the margin on both sides.
-
-    These are Schuirmann's two one-sided tests (1987); the p-value is the larger of the two. A
-    PASS must also hold with each lost query counted as -1, and with each counted as +1.
-    """
-    return judge_mean(name, settings, evidence, rules, bound=Bound(settings.margin, both=True))
+    def asked(self, slices: Iterable[str]) -> Iterator[AskedMean]:  # noqa: ARG002
+        yield AskedMean(self, -self.margin, both_sides=True)
 
 
 NAMED = 3
 """Slices that the reason lists, in addition to those that did not pass."""
 
 
-class NoSliceHarmedSettings(SampleSettings):
+class NoSliceHarmedSettings(DifferenceSettings):
     """Each slice must lose less than its margin; ``min_queries`` applies to each slice."""
 
     rule: ClassVar[str] = "no_slice_harmed"
@@ -154,10 +134,6 @@ class NoSliceHarmedSettings(SampleSettings):
             raise ValueError(f"margins names {', '.join(unknown)}, and slices does not")
         return self
 
-    def margin_of(self, name: str) -> float:
-        """Return the margin of a slice."""
-        return self.margins.get(name, self.margin)
-
     @property
     def bound(self) -> str:
         own = "".join(f", {name} less than {margin:g}" for name, margin in self.margins.items())
@@ -170,6 +146,63 @@ class NoSliceHarmedSettings(SampleSettings):
     @property
     def passes(self) -> Where | None:
         return None if self.margins else "above"
+
+    def asked(self, slices: Iterable[str]) -> Iterator[AskedMean]:
+        for name in sorted(self.slices or slices):
+            own = self.model_copy(update={"slice": name})
+            yield AskedMean(own, -self.margins.get(name, self.margin))
+
+    def planned(self, confidence: float) -> Fewest:  # noqa: ARG002  only of no slice
+        return Fewest("queries of each slice", 0, "it asks for slices, and none is at hand")
+
+    def judge(self, gate: str, evidence: Evidence, rules: Rules) -> Finding:
+        """PASS where the interval of each slice shows a loss below its margin.
+
+        A slice passes as in ``non_inferior``, with each lost query counted as -1. FAIL where the
+        interval of one lies below its margin, and its p-value does so too after Holm's correction
+        for the number of slices. A slice that is too small, or whose control has at most its margin
+        to lose, is INCONCLUSIVE and named.
+        """
+        found: list[_Slice] = []
+        small: list[str] = []
+        for one in self.asked(evidence.slices):
+            own, compared = one.settings, compare(evidence, one.settings, versus=None)
+            ids = compared.paired.query_ids
+            if too_few(gate, own, ids, evidence):
+                small.append(f"{own.slice} ({len(ids)} of {self.required_queries} queries)")
+            else:
+                found.append(_Slice.of(str(own.slice), compared, one.limit, rules))
+        if not found:
+            needed = many(self.required_queries, "independent query")
+            return self.undecided(
+                gate,
+                Cause.TOO_FEW,
+                f"{many(len(small), 'slice')}, none with {needed}",
+                "name slices in the query set, and judge enough queries of each",
+            )
+        p_values = adjusted(np.array([one.p_harmed for one in found]))
+        harmed = {
+            one.name
+            for one, p_value in zip(found, p_values, strict=True)
+            if above(one.estimate, one.limit) is Verdict.FAIL and p_value <= rules.level / 2
+        }
+        verdict = Verdict.FAIL if harmed else Verdict.INCONCLUSIVE
+        if verdict is not Verdict.FAIL and not small and all(one.passes for one in found):
+            verdict = Verdict.PASS
+        open_ = [one for one in found if not (one.passes or one.name in harmed)]
+        remedies = [one.settled(rules) for one in open_]
+        causes = {cause for _, cause in remedies}
+        cause = causes.pop() if len(causes) == 1 else None
+        too_small = f"; too small: {', '.join(small)}" if small else ""
+        return self.finding(
+            gate,
+            verdict,
+            f"{self.measure} by slice, worst first: {_said(found, harmed, rules)}{too_small}",
+            estimate=min(found, key=lambda one: one.estimate.low - one.limit).estimate,
+            remedy="; ".join([*small, *(remedy for remedy, _ in remedies)]),
+            p_value=float(p_values.min()),
+            cause=Cause.TOO_FEW if small and not open_ else cause,
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -184,6 +217,17 @@ class _Slice:
     empty: str
     """Why a PASS would mean nothing; empty where it would mean something."""
 
+    @classmethod
+    def of(cls, name: str, compared: PairedComparison, limit: float, rules: Rules) -> "_Slice":
+        """Measure a slice."""
+        estimate = compared.estimate(rules)
+        worst = compared.with_unpaired(-1.0, rules) if compared.paired.unpaired else estimate
+        kept = above(worst, limit)
+        empty = compared.empty_pass(kept, estimate, -limit)
+        p_harmed = compared.p_below(limit, rules)
+        passes = kept is Verdict.PASS and not empty
+        return cls(name, limit, compared, estimate, p_harmed, passes, empty)
+
     def settled(self, rules: Rules) -> tuple[str, Cause]:
         """Describe what would settle it, and why it is open."""
         if self.empty:
@@ -194,91 +238,18 @@ class _Slice:
         remedy, cause = self.compared.settled(Bound(self.limit), rules)
         return f"{self.name}: {remedy}", cause
 
-    def unjudged(self, rules: Rules) -> str:
-        """Describe what the unjudged hits do to its verdict; empty where all are judged."""
-        return self.compared.unjudged(Bound(self.limit), rules)
 
-
-def judge_no_slice_harmed(
-    name: str, settings: NoSliceHarmedSettings, evidence: Evidence, rules: Rules
-) -> Finding:
-    """PASS where the interval of each slice shows a loss below its margin.
-
-    A slice passes as in ``non_inferior``, with each lost query counted as -1. FAIL where the
-    interval of one lies below its margin, and its p-value does so too after Holm's correction for
-    the number of slices. A slice that is too small, or whose control has at most its margin to
-    lose, is INCONCLUSIVE and named.
-    """
-    found: list[_Slice] = []
-    small: list[str] = []
-    for label in sorted(settings.slices or evidence.slices):
-        own = settings.model_copy(update={"slice": label})
-        compared = compare(evidence, own, versus=None)
-        if too_few(name, own, compared.paired.query_ids, evidence):
-            small.append(
-                f"{label} ({len(compared.paired.query_ids)} of {settings.required_queries} queries)"
-            )
-        else:
-            found.append(_measured(label, compared, -settings.margin_of(label), rules))
-    if not found:
-        return settings.undecided(
-            name,
-            Cause.TOO_FEW,
-            f"{many(len(small), 'slice')}, none with"
-            f" {many(settings.required_queries, 'independent query')}",
-            "name slices in the query set, and judge enough queries of each",
-        )
-    p_values = adjusted(np.array([one.p_harmed for one in found]))
-    level = (1 - rules.confidence) / 2
-    harmed = [
-        above(one.estimate, one.limit) is Verdict.FAIL and p_value <= level
-        for one, p_value in zip(found, p_values, strict=True)
-    ]
-    verdict = Verdict.FAIL if any(harmed) else Verdict.INCONCLUSIVE
-    if verdict is not Verdict.FAIL and not small and all(one.passes for one in found):
-        verdict = Verdict.PASS
-    open_ = [one for one, bad in zip(found, harmed, strict=True) if not (one.passes or bad)]
-    remedies = [one.settled(rules) for one in open_]
-    causes = {cause for _, cause in remedies}
-    return settings.finding(
-        name,
-        verdict,
-        f"{settings.measure} by slice, worst first: {_said(found, harmed, rules)}"
-        + (f"; too small: {', '.join(small)}" if small else ""),
-        estimate=min(found, key=lambda one: one.estimate.low - one.limit).estimate,
-        remedy="; ".join([*small, *(remedy for remedy, _ in remedies)]),
-        p_value=float(p_values.min()),
-        cause=Cause.TOO_FEW if small and not open_ else causes.pop() if len(causes) == 1 else None,
-    )
-
-
-def _measured(label: str, compared: PairedComparison, limit: float, rules: Rules) -> _Slice:
-    estimate = compared.estimate(rules)
-    worst = compared.with_unpaired(-1.0, rules) if compared.paired.unpaired else estimate
-    kept = above(worst, limit)
-    empty = compared.empty_pass(kept, estimate, -limit)
-    return _Slice(
-        label,
-        limit,
-        compared,
-        estimate,
-        compared.p_below(limit, rules),
-        kept is Verdict.PASS and not empty,
-        empty,
-    )
-
-
-def _said(found: Sequence[_Slice], harmed: Sequence[bool], rules: Rules) -> str:
+def _said(found: Sequence[_Slice], harmed: Collection[str], rules: Rules) -> str:
     """Name the worst slices, and all that did not pass."""
-    order = sorted(range(len(found)), key=lambda at: found[at].estimate.value)
-    named = [at for rank, at in enumerate(order) if rank < NAMED or not found[at].passes]
+    ordered = sorted(found, key=lambda one: one.estimate.value)
+    named = [one for rank, one in enumerate(ordered) if rank < NAMED or not one.passes]
     said = ", ".join(
-        f"{found[at].name} {signed(found[at].estimate)}"
-        + (" (harmed)" if harmed[at] else "" if found[at].passes else " (open)")
-        + found[at].compared.losses
-        + found[at].unjudged(rules)
-        + (f"; {found[at].empty}" if found[at].empty else "")
-        for at in named
+        f"{one.name} {signed(one.estimate)}"
+        + (" (harmed)" if one.name in harmed else "" if one.passes else " (open)")
+        + one.compared.losses
+        + one.compared.unjudged(Bound(one.limit), rules)
+        + (f"; {one.empty}" if one.empty else "")
+        for one in named
     )
     return said + (f", and {len(found) - len(named)} more" if len(found) > len(named) else "")
 
@@ -314,18 +285,14 @@ class NegativesSettings(SampleSettings):
     def limit(self) -> float:
         return -self.max_more
 
+    def judge(self, gate: str, evidence: Evidence, rules: Rules) -> Finding:
+        """Judge the queries that no document answers, and no others (method, section 2).
 
-def judge_negatives(
-    name: str, settings: NegativesSettings, evidence: Evidence, rules: Rules
-) -> Finding:
-    """Judge the queries that no document answers, and no others (method, section 2).
-
-    A query that fails is lost, not silent: a PASS must also hold with each counted as -1. If the
-    control fills every page, any candidate passes.
-    """
-    empty, silent = emptiness(settings, evidence)
-    bound = Bound(settings.limit)
-    return judge_mean(name, empty, silent, rules, bound=bound, from_nothing=True)
+        A query that fails is lost, not silent: a PASS must also hold with each counted as -1. If
+        the control fills every page, any candidate passes.
+        """
+        empty, silent = emptiness(self, evidence)
+        return judge_mean(gate, AskedMean(empty, self.limit), silent, rules, from_nothing=True)
 
 
 def emptiness(
@@ -381,6 +348,31 @@ class CollapseSettings(GateSettings):
         of = f"over {self.drop:.0%} of their {self.measure}"
         return f"at most {self.max_share:.2%} of the queries lose {of}"
 
+    def judge(self, gate: str, evidence: Evidence, rules: Rules) -> Finding:  # noqa: ARG002
+        """PASS or FAIL by a count over these very queries, as they are judged, without an interval.
+
+        A query that the candidate gives no value for, and the control does, has lost all of it. An
+        unjudged hit counts as it does in the measure: as not relevant.
+        """
+        before, now = (
+            checked(side.scores, self.measure, side.arm)
+            for side in (evidence.control, evidence.candidate)
+        )
+        queries = len(before.values)
+        if not queries:
+            why = f"{evidence.control.arm} has no {self.measure} of any query"
+            return self.undecided(gate, Cause.NO_EVIDENCE, why, "judge some queries")
+        fallen = collapsed(before, now, self.drop)
+        share = len(fallen) / queries
+        verdict = Verdict.PASS if share <= self.max_share + TOUCH else Verdict.FAIL
+        which = f": {some(fallen)}" if fallen else ""
+        reason = (
+            f"{len(fallen)} of {many(queries, 'query')} lost over {self.drop:.0%} of"
+            f" {self.measure}, as judged{which}"
+        )
+        estimate = Estimate(share, share, share, queries)
+        return self.finding(gate, verdict, reason, estimate=estimate)
+
 
 def collapsed(before: Scores, now: Scores, drop: float) -> tuple[str, ...]:
     """Return the queries that lost more than ``drop`` of their own value, the greatest loss first.
@@ -394,32 +386,3 @@ def collapsed(before: Scores, now: Scores, drop: float) -> tuple[str, ...]:
         if old > 0 and values.get(query_id, 0.0) < old * (1 - drop) - TOUCH
     ]
     return tuple(query_id for _, query_id in sorted(fell))
-
-
-def judge_collapse(
-    name: str, settings: CollapseSettings, evidence: Evidence, rules: object
-) -> Finding:
-    """PASS or FAIL by a count over these very queries, as they are judged; no interval is drawn.
-
-    A query that the candidate gives no value for, and the control does, has lost all of it. An
-    unjudged hit counts as it does in the measure: as not relevant.
-    """
-    del rules
-    before, now = (
-        checked(side.scores, settings.measure, side.arm)
-        for side in (evidence.control, evidence.candidate)
-    )
-    if not len(before.values):
-        why = f"{evidence.control.arm} has no {settings.measure} of any query"
-        return settings.undecided(name, Cause.NO_EVIDENCE, why, "judge some queries")
-    fallen = collapsed(before, now, settings.drop)
-    share = len(fallen) / len(before.values)
-    verdict = Verdict.PASS if share <= settings.max_share + TOUCH else Verdict.FAIL
-    which = f": {some(fallen)}" if fallen else ""
-    return settings.finding(
-        name,
-        verdict,
-        f"{len(fallen)} of {many(len(before.values), 'query')} lost over {settings.drop:.0%} of"
-        f" {settings.measure}, as judged{which}",
-        estimate=Estimate(share, share, share, len(before.values)),
-    )

@@ -42,6 +42,9 @@ class QueueingSettings(BudgetSettings):
         note = "how far rounds differ is known after a load test, so its power is not planned"
         return Fewest(of, fewest_rounds(confidence), note)
 
+    def judge(self, gate: str, evidence: Evidence, rules: Rules) -> Finding:
+        return judge(gate, self, evidence, rules)
+
 
 def judge(name: str, settings: QueueingSettings, evidence: Evidence, rules: Rules) -> Finding:
     """PASS where the interval of the median over rounds lies below the budget."""

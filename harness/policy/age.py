@@ -11,10 +11,7 @@ SLACK = timedelta(minutes=5)
 
 
 def check_past(at: str | datetime, *, now: datetime | None = None) -> None:
-    """Refuse a stored time in the future; clocks may be ``SLACK`` apart.
-
-    ``at`` is aware of its zone, or ISO 8601 of such a time; ``now`` is the clock's unless given.
-    """
+    """Refuse a stored time in the future; clocks may be ``SLACK`` apart."""
     made, today = _time(at) if isinstance(at, str) else at, now or datetime.now(UTC)
     if made > today + SLACK:
         raise EvidenceError(
@@ -24,10 +21,7 @@ def check_past(at: str | datetime, *, now: datetime | None = None) -> None:
 
 
 def check_age(made_at: str, *, now: datetime, evidence_days: int) -> None:
-    """Refuse evidence that is too old.
-
-    ``made_at`` is ISO 8601 with its offset from UTC; ``now`` is aware of its zone.
-    """
+    """Refuse evidence that is too old, or from the future; times have their zone."""
     made = _time(made_at)
     if made > now:
         raise EvidenceError(

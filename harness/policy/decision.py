@@ -2,9 +2,9 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
-from itertools import combinations
+from itertools import chain, combinations
 from operator import attrgetter
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -19,8 +19,7 @@ from harness.core.printable import counted, many
 from harness.core.run import Run, Status
 from harness.core.scores import BY_TEXT, Estimate
 from harness.corpus.tuning import Leak
-from harness.gates import quality
-from harness.gates.base.queries import SampleSettings, check_compared
+from harness.gates.base.queries import check_compared
 from harness.gates.base.rules import GateSettings, Rules, signed
 from harness.gates.latency import TimedSettings
 from harness.policy.age import check_age
@@ -29,38 +28,6 @@ from harness.policy.model import Demands, Gate, Policy, Premises, Step
 from harness.stats.bounded import ValueRange
 from harness.stats.interval import share
 from harness.stats.sample_size import min_queries
-
-
-@dataclass(frozen=True, slots=True)
-class AskedMean:
-    """One mean of differences."""
-
-    settings: SampleSettings
-    """With the measure and the slice."""
-    limit: float
-    """The bound; negative for an allowed loss."""
-    both_sides: bool = False
-    """Whether it must lie within the limit on both sides of 0."""
-    versus: str | None = None
-    """The arm that takes the control's place."""
-
-
-def asked_means(settings: object, slices: Iterable[str]) -> Iterator[AskedMean]:
-    """Yield the mean differences of a gate; none for other rules.
-
-    ``slices`` are those of the query set, for a gate that looks at all of them.
-    """
-    if isinstance(settings, quality.SuperiorSettings):
-        yield AskedMean(settings, settings.limit, versus=settings.versus)
-    elif isinstance(settings, quality.NonInferiorSettings):
-        yield AskedMean(settings, settings.limit)
-    elif isinstance(settings, quality.EquivalentSettings):
-        yield AskedMean(settings, -settings.margin, both_sides=True)
-    elif isinstance(settings, quality.NoSliceHarmedSettings):
-        for name in sorted(settings.slices or slices):
-            own = settings.model_copy(update={"slice": name})
-            yield AskedMean(own, -settings.margin_of(name))
-
 
 CUT_SHARE = 0.05
 """Lists of which so many end at the longest one's length were cut there, not ended there."""
@@ -75,10 +42,7 @@ class Unmet(NamedTuple):
 
 
 def unmet(settings: GateSettings, evidence: Evidence, demands: Demands) -> Unmet | None:
-    """Return the first condition that is not met; None if all are met.
-
-    Gates on times and on live traffic have other conditions and are not checked here.
-    """
+    """Return the first condition of the replays that is not met; None if all are met."""
     if settings.timed:
         return None
     others = [evidence.others[arm] for arm in settings.arms if arm in evidence.others]
@@ -91,39 +55,35 @@ def unmet(settings: GateSettings, evidence: Evidence, demands: Demands) -> Unmet
         )
         return Unmet(f"the arms were not asked alike ({said})", REPLAY)
     checks = (
-        _too_shallow(sides, settings.deepest, demands.k),
-        _too_patient(sides, demands.time_limit_s),
+        _other_replay(sides, settings.deepest, demands),
         _cut(sides, settings.deepest),
         _other_depth(evidence, demands.depth),
     )
-    return next((found for check in checks for found in check), None)
+    return next(chain.from_iterable(checks), None)
 
 
-def _too_shallow(sides: tuple[ArmResult, ...], deepest: int, wanted: int | None) -> Iterator[Unmet]:
+def _other_replay(sides: tuple[ArmResult, ...], deepest: int, demands: Demands) -> Iterator[Unmet]:
+    """Yield arms that were asked for too few hits, and then those that had too much time."""
+    k, limit = demands.k, demands.time_limit_s
     for side in sides:
         found = side.run.conditions
-        if wanted is not None and (found is None or found.k < wanted):
-            said = (
-                f"asked for {many(found.k, 'hit')}" if found else "imported and does not say its k"
-            )
-            yield Unmet(
-                f"{side.arm} was {said}; the policy demands {wanted} (policy.evidence.k)", REPLAY
-            )
+        hits = many(found.k, "hit") if found else ""
+        if k is not None and (found is None or found.k < k):
+            said = f"asked for {hits}" if found else "imported and does not say its k"
+            why = f"{side.arm} was {said}; the policy demands {k} (policy.evidence.k)"
+            yield Unmet(why, REPLAY)
         if found is not None and found.k < deepest:
             yield Unmet(
-                f"{side.arm} returned {many(found.k, 'hit')} a query, and the gate looks at"
-                f" {deepest}: the end of its lists is not a miss",
+                f"{side.arm} returned {hits} a query, and the gate looks at {deepest}: the end of"
+                " its lists is not a miss",
                 f"raise replay.k to {deepest}, and {REPLAY}",
             )
-
-
-def _too_patient(sides: tuple[ArmResult, ...], wanted: float | None) -> Iterator[Unmet]:
     for side in sides:
         found = side.run.conditions
-        if wanted is not None and (found is None or found.time_limit_s > wanted):
+        if limit is not None and (found is None or found.time_limit_s > limit):
             said = f"of {found.time_limit_s:g} s" if found else "that was not recorded"
             yield Unmet(
-                f"{side.arm} was replayed with a time limit {said}; the policy demands {wanted:g} s"
+                f"{side.arm} was replayed with a time limit {said}; the policy demands {limit:g} s"
                 " (policy.evidence.time_limit_s)",
                 REPLAY,
             )
@@ -223,10 +183,7 @@ def over_budget(policy: Policy, looks: Mapping[str, Looks]) -> dict[str, Finding
 
 
 def tuned_on(policy: Policy, leaks: Sequence[Leak]) -> tuple[Finding, ...]:
-    """State that arms were tuned on their own queries; nothing where the policy allows it.
-
-    The means of such an arm are those of the best of many: too good by what the search flattered.
-    """
+    """State that arms were tuned on their own queries; nothing where the policy allows it."""
     seen = [leak for leak in leaks if leak.seen]
     if not seen or policy.tuned_reason:
         return ()

@@ -4,7 +4,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn, TypeVar
 
@@ -19,7 +19,6 @@ from harness.gates.base import rules
 from harness.gates.base.rules import Rules
 from harness.policy.model import (
     FORMAT,
-    NOTHING,
     AcceptedDecision,
     Gate,
     GateHead,
@@ -36,11 +35,7 @@ KEY = re.compile(r"\s*[\"']?([\w-]+)[\"']?\s*=")
 
 
 def find(text: str) -> Mapping[KeyPath, int]:
-    """Line, from 1, of each table and key, e.g. of ``("step", 0, "gate", 2, "margin")``.
-
-    For plain tables, arrays of tables and bare keys, one a line, as a policy has; text that
-    spans lines is not understood.
-    """
+    """Return the line, from 1, of each table and of each bare key that begins one."""
     found: dict[KeyPath, int] = {}
     count: Counter[KeyPath] = Counter()
     table: KeyPath = ()
@@ -103,26 +98,14 @@ class _Reader:
         head = file.policy
         steps = tuple(self._step(at, table) for at, table in enumerate(file.step))
         self._once([step.name for step in steps], ("step",), "steps")
-        policy = Policy(
-            name=head.name,
-            version=head.version,
-            evidence_days=head.evidence_days,
-            rules=Rules(
-                confidence=1 - (1 - head.confidence) / head.attempts,
-                resamples=head.resamples,
-                seed=head.seed,
-                power=head.power,
-                largest_cluster=head.largest_cluster or 0.0,
-            ),
-            steps=steps,
-            chained=head.chained,
-            attempts=head.attempts,
-            declared=head.declared or "",
-            clusters=head.clusters,
-            demands=head.evidence or NOTHING,
-            premises=head.premises,
-            tuned_reason=head.tuned_reason or "",
+        rules = Rules(
+            confidence=1 - (1 - head.confidence) / head.attempts,
+            resamples=head.resamples,
+            seed=head.seed,
+            power=head.power,
+            largest_cluster=head.largest_cluster,
         )
+        policy = Policy(rules=rules, steps=steps, demands=head.evidence, **_same(head, Policy))
         self._with_room(policy)
         return policy
 
@@ -175,18 +158,7 @@ class _Reader:
             )
         gates = tuple(self._gate(at, number, raw) for number, raw in enumerate(table.gate))
         self._once([gate.name for gate in gates], ("step", at, "gate"), f"gates of {table.name}")
-        return Step(
-            table.name,
-            table.control,
-            table.candidate,
-            table.taken,
-            gates,
-            table.baseline,
-            table.switch,
-            table.shadow_days or 0,
-            self._accepted(at, table),
-            table.same_engine or "",
-        )
+        return Step(gates=gates, **_same(table, Step) | {"accepted": self._accepted(at, table)})
 
     def _accepted(self, at: int, table: StepTable) -> AcceptedDecision | None:
         """Return the decision that a step was taken by; its path is relative to the policy."""
@@ -211,8 +183,8 @@ class _Reader:
         except UnknownName as error:
             self._wrong((*at, "rule"), str(error).removesuffix("?"), "Write one of these rules")
         settings = {key: value for key, value in raw.items() if key not in GateHead.model_fields}
-        said = f"gate {head.name!r} (rule {rule.name})"
-        return Gate(head.name, rule, self._table(rule.settings, settings, at, said), settings)
+        said = f"gate {head.name!r} (rule {head.rule})"
+        return Gate(head.name, head.rule, self._table(rule, settings, at, said), settings)
 
     def _table(self, model: type[Model], raw: Mapping[str, Any], at: KeyPath, owner: str) -> Model:
         try:
@@ -258,11 +230,14 @@ class _Reader:
         raise BadPolicy(self._path, problem, hint, nearest(self._lines, at))
 
 
-def for_candidates(template: Policy, control: str, candidates: Sequence[str]) -> Policy:
-    """Judge each candidate by the gates of the template's one step.
+def _same(table: BaseModel, kind: type) -> dict[str, Any]:
+    """Return the keys of a table that are fields of what is made of it."""
+    names = [field.name for field in fields(kind) if field.name in type(table).model_fields]
+    return {name: getattr(table, name) for name in names}
 
-    The steps are named after the candidates and none waits for another.
-    """
+
+def for_candidates(template: Policy, control: str, candidates: Sequence[str]) -> Policy:
+    """Judge each candidate by the gates of the template's one step, which is named after it."""
     if len(template.steps) != 1:
         raise EvidenceError(
             f"the policy {template.name} has {many(len(template.steps), 'step')}, which name their"

@@ -87,7 +87,7 @@ def looked(
     ]
     same = [one for one in policy.steps if (one.control, one.candidate) == arms]
     for gate in (gate for one in same for gate in one.gates):
-        by[gate.settings.timed].append([gate.rule.name, gate.settings.model_dump(mode="json")])
+        by[gate.settings.timed].append([gate.rule, gate.settings.model_dump(mode="json")])
     return Looked(
         step=step.name,
         control=step.control,
@@ -107,10 +107,7 @@ def _clocked(step: Step, inputs: ExperimentInputs) -> object:
 
 
 def looks(log: Iterable[Experiment], policy: Policy, step: Step, inputs: ExperimentInputs) -> Looks:
-    """Count the attempts at the control of ``step`` in ``log``, and those being made on ``inputs``.
-
-    The candidates of other steps that this control meets in the same decision are attempts too.
-    """
+    """Count the attempts at the control of ``step``: those in ``log``, and those on ``inputs``."""
     now, known = looked(policy, step, inputs), tuple(log)
     earlier = list(_at_control(known, step, inputs))
     today = [looked(policy, one, inputs) for one in policy.steps if one.control == step.control]

@@ -13,7 +13,7 @@ from harness.core.gate import Finding
 from harness.core.names import Label, Name
 from harness.core.parts import kinds
 from harness.core.scores import BY_TEXT, Clustering
-from harness.gates.base.rules import GateSettings, Rule, Rules, missing
+from harness.gates.base.rules import GateSettings, Rules, missing
 from harness.stats.inference import MOST_CONFIDENCE
 
 AtLeastOne = Annotated[int, Field(ge=1, le=1_000_000)]
@@ -82,13 +82,13 @@ class Header(_Table):
     power: Probability
     evidence_days: Days
     attempts: Annotated[int, Field(ge=1, le=MOST_ATTEMPTS)]
-    declared: Text | None = None
+    declared: Text = ""
     chained: bool = True
     clusters: Clustering = BY_TEXT
-    largest_cluster: Probability | None = None
-    evidence: Demands | None = None
+    largest_cluster: Probability = 0.0
+    evidence: Demands = NOTHING
     premises: Premises = UNDECLARED
-    tuned_reason: Text | None = None
+    tuned_reason: Text = ""
     format: int = FORMAT
 
 
@@ -103,8 +103,8 @@ class StepTable(_Table):
     accepted: Text | None = None
     accepted_sha256: Annotated[str, Field(pattern="^[0-9a-f]{64}$")] | None = None
     switch: Annotated[str, Field(pattern="^[a-z0-9_-]+$")] | None = None
-    shadow_days: Days | None = None
-    same_engine: Text | None = None
+    shadow_days: Days = 0
+    same_engine: Text = ""
     gate: Annotated[list[Mapping[str, Any]], Field(min_length=1)]
 
 
@@ -128,16 +128,15 @@ class Gate:
     """One condition of a step."""
 
     name: str
-    rule: Rule
+    rule: str
     settings: GateSettings
     written: Mapping[str, Any] = field(default_factory=dict, hash=False)
     """The table as the file has it; empty where the gate is not from a file."""
 
     def judge(self, evidence: Evidence, rules: Rules) -> Finding:
-        """Judge ``evidence`` by this gate's rule and settings."""
-        return missing(self.name, self.settings, evidence) or self.rule.judge(
-            self.name, self.settings, evidence, rules
-        )
+        """Judge ``evidence``, or name the kind that is missing."""
+        found = missing(self.name, self.settings, evidence)
+        return found or self.settings.judge(self.name, evidence, rules)
 
 
 class AcceptedDecision(NamedTuple):

@@ -10,12 +10,17 @@ from harness.core.printable import counted
 from harness.core.records import Qrels
 from harness.core.scores import codes, independent
 from harness.gates import answers, quality
-from harness.gates.base.differences import PairedComparison, compare, known_span
+from harness.gates.base.differences import (
+    AskedMean,
+    PairedComparison,
+    asked_means,
+    compare,
+    known_span,
+)
 from harness.gates.base.queries import SampleSettings, ShareSettings, checked, in_slice
 from harness.gates.base.rules import Rules
 from harness.gates.latency import TimedSettings
 from harness.measures.name import floor_in_words, gain_in_words, loss_in_words, share_in_words
-from harness.policy.decision import AskedMean, asked_means
 from harness.policy.model import Gate, Policy, Step
 from harness.stats.bounded import ValueRange
 from harness.stats.interval import size_for
@@ -108,10 +113,7 @@ class MeanForecast:
         return cls(values, compared.known, compared.span, wanted, spread_known=False, said=said)
 
     def decides(self, rules: Rules, queries: int) -> tuple[float, float] | None:
-        """Return the measured means from which so many queries pass, and below which they fail.
-
-        None where the mean has a bound on both sides.
-        """
+        """Return the means from which so many queries pass, and below which they fail; or None."""
         if self.wanted.both_sides or not queries:
             return None
         pilot = Pilot.of(
@@ -196,10 +198,7 @@ class Need:
     """Queries with which all gates of the step pass with that power, if each has so many."""
 
     def decides(self, rules: Rules) -> tuple[float, float] | None:
-        """Return the measured means from which the queries at hand pass, and below which they fail.
-
-        None without a pilot of a mean, or without queries.
-        """
+        """Return the means from which so many queries pass, and below which they fail; or None."""
         if not isinstance(self.forecast, MeanForecast) or self.have is None:
             return None
         return self.forecast.decides(rules, self.have.queries)
@@ -234,11 +233,7 @@ TIMES_MARGIN = 2
 def needs(
     gate: Gate, rules: Rules, at_hand: AtHand | None, pilot: Evidence | None, assume: Assumed
 ) -> tuple[Need, ...]:
-    """Return what a gate needs, one for each mean or share that it judges.
-
-    ``pilot`` is evidence of the same two arms, where there is any. A rule that is not planned
-    gives a need with a note that says so.
-    """
+    """Return what a gate needs, for each mean or share; ``pilot`` is of the same two arms."""
     planner = _Planner(gate, rules, at_hand, pilot, assume)
     means = asked_means(gate.settings, at_hand.slices if at_hand else ())
     return tuple(map(planner.mean, means)) or (planner.other(),)
@@ -266,13 +261,8 @@ class _Planner:
                 return self.share(settings)
             case TimedSettings():
                 return self.timed(settings)
-            case quality.NoSliceHarmedSettings():
-                of, note = "queries of each slice", "it asks for slices, and none is at hand"
-            case answers.IdentitySettings():
-                of, note = "the whole query set", "it counts all queries and samples none"
-            case _:
-                of, note = "not known", f"rule {self.gate.rule.name} cannot be planned"
-        return Need(self.gate, of, note=note)
+        note = f"rule {self.gate.rule} cannot be planned"
+        return Need(self.gate, "not known", note=note)
 
     def mean(self, asked: AskedMean) -> Need:
         settings, bound = asked.settings, asked.limit

@@ -16,9 +16,8 @@ from numpy.typing import NDArray
 from harness.core.errors import EvidenceError
 from harness.core.evidence import Evidence
 from harness.core.scores import Estimate, independent
-from harness.gates.base.differences import PairedComparison, compare
+from harness.gates.base.differences import AskedMean, PairedComparison, asked_means, compare
 from harness.gates.base.rules import TOUCH, Rules
-from harness.policy.decision import AskedMean, asked_means
 from harness.policy.model import Gate, Policy, Step
 from harness.stats.bounded import chance_above
 from harness.stats.interval import share
@@ -148,10 +147,7 @@ def _tried(
 
 
 def passed(asked: AskedMean, compared: PairedComparison, drawn: Trials, rules: Rules) -> Bools:
-    """Describe which columns pass, shape (trials,), as the gate itself judges each.
-
-    A query with a value in one arm alone counts as the worst, as in the gate.
-    """
+    """Return which columns pass, shape (trials,); lost queries count as the worst."""
     groups = compared.known if drawn.clusters is None else drawn.clusters
     found = _clears(drawn.differences, groups, asked, compared, rules)
     unpaired = len(compared.paired.unpaired)
@@ -193,10 +189,7 @@ def _clears(
 def draw(
     pattern: Pattern, values: Values, truth: float, *, trials: int, seed: int
 ) -> Trials | None:
-    """Draw trials whose true mean difference is ``truth``; None where so much cannot be lost.
-
-    Nor can whole clusters be lost where all queries would be one cluster.
-    """
+    """Draw trials of this true mean difference; None where so much cannot be lost."""
     if trials < 1 or values.units < 2:  # noqa: PLR2004  one has no spread
         raise EvidenceError("a selftest needs two independent queries and one trial, or more")
     rng = np.random.default_rng((seed, list(Pattern).index(pattern)))

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from harness.core.printable import counted, many, one_line
 from harness.core.run import Run, Status
 from harness.core.scores import Estimate, codes
-from harness.policy.decision import asked_means
+from harness.gates.base.differences import asked_means
 from harness.report.doc import (
     Block,
     Card,

@@ -21,13 +21,13 @@ from harness.core.records import Document, Judgement, Qrels
 from harness.corpus import beir, judgements
 from harness.corpus.judgements import JudgingPair, Pool
 from harness.corpus.prepared import Prepared
+from harness.gates.base.differences import asked_means
 from harness.logs import stage as logs
 from harness.logs.querylog import Fields
 from harness.measures.quality import score
 from harness.pipeline.evidence import provenance
 from harness.pipeline.imports import NOT_STATED, load_folder
 from harness.pipeline.score import slices
-from harness.policy.decision import asked_means
 from harness.policy.load import for_candidates, load_policy
 from harness.policy.model import Policy
 from harness.policy.plan import AtHand, plan
@@ -214,6 +214,7 @@ def _report(answers: PairedAnswers, evidence: Evidence, data: Prepared, seed: in
     """Assemble what the explorer shows; nothing is judged, so no measure has a value."""
     arms = {one.arm: one for one in (evidence.control, evidence.candidate)}
     return ReportInput(
+        dataset=data.manifest.name,
         provenance=provenance(
             data, arms, licence=NOT_STATED, source="answers of two services", seed=seed,
             commands=(), decided_at=datetime.now(UTC), evidence_days=None, replayed_at={},

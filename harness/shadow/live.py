@@ -82,6 +82,9 @@ class LiveSettings(GateSettings):
         room = 1 - self.limit if self.passes == "above" else self.limit
         return Fewest("live blocks", blocks_needed(room, confidence), note)
 
+    def judge(self, gate: str, evidence: Evidence, rules: Rules) -> Finding:
+        return judge(gate, self, evidence, rules)
+
     def allow(self, mean: float) -> bool:
         """Return whether a mean lies on the side of the limit that passes."""
         return mean > self.limit if self.passes == "above" else mean <= self.limit

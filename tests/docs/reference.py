@@ -149,7 +149,7 @@ def _keys() -> Iterator[str]:
         rows += [(file, *cells) for cells in keys(model, table)]
     for name in base_rules.names():
         where = f"`[[step.gate]]` [`{name}`](params.md#{name})"
-        rows += [("a policy", where, *cells) for _, *cells in keys(base_rules.load(name).settings)]
+        rows += [("a policy", where, *cells) for _, *cells in keys(base_rules.load(name))]
     for name, module in sorted(arms.STACKS.items()):
         settings = settings_of(pkgutil.resolve_name(f"{stacks.__name__}.{module}"))
         where = f"`[settings]` [`{name}`](engines.md#{name.replace('/', '')})"

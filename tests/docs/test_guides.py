@@ -84,7 +84,7 @@ def test_a_policy_may_name_the_gate_of_the_guide(own_gate: Path) -> None:
     path = own_gate / "mine.toml"
     path.write_text(f"{text}\n{block('docs/how-to/own-gate.md', 'toml')}", "utf-8")
     assert GATE in rules.names()
-    assert load_policy(path).steps[0].gates[-1].rule.name == GATE
+    assert load_policy(path).steps[0].gates[-1].rule == GATE
 
 
 @pytest.fixture

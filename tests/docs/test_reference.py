@@ -49,7 +49,7 @@ DESCRIBED: list[tuple[Page, str, type[BaseModel]]] = [
     (PARAMS, "`[[step]]`", StepTable),
     (PARAMS, "`[[step.gate]]`", GateHead),
     *((PARAMS, f"`{name}`", model) for name, model in SECTIONS.items()),
-    *((PARAMS, f"`{name}`", rules.load(name).settings) for name in rules.names()),
+    *((PARAMS, f"`{name}`", rules.load(name)) for name in rules.names()),
     *((ENGINES, f"`{name}`", stack_of(name)) for name in STACKS),
 ]
 

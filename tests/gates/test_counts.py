@@ -368,7 +368,7 @@ def test_a_slice_may_have_a_margin_of_its_own() -> None:
     assert wide.verdict is Verdict.PASS
     assert "kind1 less than 0.1" in wide.bound
     assert (tight.limit, wide.limit) == (-0.05, None)
-    settings = rules.load("no_slice_harmed").settings
+    settings = rules.load("no_slice_harmed")
     assert settings.model_validate(SETTINGS).passes == "above"
     assert settings.model_validate(SETTINGS | {"margins": {"kind0": 0.2}}).passes is None
 

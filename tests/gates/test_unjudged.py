@@ -298,7 +298,7 @@ def test_sample_and_queries_share_one_error() -> None:
 
 @pytest.mark.parametrize("name", rules.names())
 def test_no_number_has_a_default(name: str) -> None:
-    for key, field in rules.load(name).settings.model_fields.items():
+    for key, field in rules.load(name).model_fields.items():
         assert field.is_required() or field.annotation in {
             str,
             bool,

@@ -166,6 +166,5 @@ def judge(
     **settings: Any,  # noqa: ANN401  keys of the rule
 ) -> Finding:
     """Judge as a policy would: settings are checked, the rule is found by name."""
-    found = rules.load(rule)
-    gate = Gate("the gate", found, found.settings.model_validate(settings))
+    gate = Gate("the gate", rule, rules.load(rule).model_validate(settings))
     return gate.judge(evidence, RULES)

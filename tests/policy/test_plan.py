@@ -10,6 +10,7 @@ import pytest
 
 from harness.core.records import Qrels
 from harness.core.scores import Scores
+from harness.gates.base.differences import asked_means
 from harness.load.rates import fewest_rounds, median_of
 from harness.migrate.standing import (
     START,
@@ -21,7 +22,6 @@ from harness.migrate.standing import (
     StepInForce,
     standing,
 )
-from harness.policy.decision import asked_means
 from harness.policy.load import load_policy
 from harness.policy.model import Gate, Policy
 from harness.policy.plan import (
@@ -183,7 +183,7 @@ def test_every_rule_is_planned_or_says_that_it_is_not() -> None:
         for one in plan(policy, SET, {}):
             assert {each.gate.name for each in one.needs} == {g.name for g in one.step.gates}
             for each in one.needs:
-                seen.add(each.gate.rule.name)
+                seen.add(each.gate.rule)
                 assert each.least or each.note, (path, each.gate.name)
                 assert "cannot be planned" not in each.note, (path, each.gate.name)
     assert len(seen) > 8

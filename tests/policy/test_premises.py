@@ -16,8 +16,8 @@ from harness.core.gate import Cause, Finding, Outcome, StepDecision
 from harness.core.names import Experiment, ExperimentInputs, Kind
 from harness.core.records import Qrels, Query
 from harness.corpus.prepared import Inventory
-from harness.gates.base.differences import compare
-from harness.policy.decision import asked_means, decide, open_premises, over_budget
+from harness.gates.base.differences import asked_means, compare
+from harness.policy.decision import decide, open_premises, over_budget
 from harness.policy.load import load_policy
 from harness.policy.looks import Looks, looked, looks, told
 from harness.policy.model import UNDECLARED, Policy

@@ -17,10 +17,10 @@ MARGIN = 0.1
 
 def gate(rule: str, name: str = "", **settings: Any) -> Gate:  # noqa: ANN401  settings of a rule
     loaded = rules.load(rule)
-    known = loaded.settings.model_fields
+    known = loaded.model_fields
     asked = {"measure": "nDCG@10", "margin": MARGIN, "max_gap": MARGIN} | settings
     kept = {key: value for key, value in asked.items() if key in known}
-    return Gate(name or rule, loaded, loaded.settings.model_validate(kept))
+    return Gate(name or rule, rule, loaded.model_validate(kept))
 
 
 def step(*gates: Gate) -> Step:

@@ -46,10 +46,7 @@ class Bound(NamedTuple):
         return within(estimate, self.limit) if self.both else above(estimate, self.limit)
 
     def room(self, estimate: Estimate) -> tuple[float, float]:
-        """Return how far the low end may fall and the high end may rise until the verdict turns.
-
-        Both are negative or infinite where the interval holds the bound.
-        """
+        """Return how far both ends may move until the verdict turns; negative where it is open."""
         low, high, free = estimate.low, estimate.high, float("inf")
         match self.verdict(estimate), self.both:
             case Verdict.PASS, True:
@@ -90,10 +87,7 @@ class Completions:
         return self.measured if self.judged is None else self.measured + self.judged.certain
 
     def over(self, lost: Floats, interval: Interval, rules: Rules) -> Estimate:
-        """Return the mean difference with an interval over all that may be relevant.
-
-        ``lost`` are the differences of queries that an arm did not answer, in addition.
-        """
+        """Return the mean difference over all completions; ``lost`` are further differences."""
         measured = np.append(self.measured, lost)
         if self.judged is None:
             worst, best = (
@@ -156,10 +150,7 @@ class Completions:
         return f"{100 * min(share, 1.0):.1f} %"
 
     def remedy(self, bound: Bound, interval: Interval, rules: Rules) -> str:
-        """Name the command that draws a sample, and how many hits would settle it; or be empty.
-
-        It is empty where no judgement settles it, for more queries are needed.
-        """
+        """Name the command that draws a sample to settle it; empty where no judgement does."""
         if bound.verdict(interval(self.known, None, rules)) is Verdict.INCONCLUSIVE:
             return ""
         if self.judged and not self._is_nearly(self.judged, bound, interval, rules):
@@ -215,11 +206,7 @@ def half(rules: Rules) -> Rules:
 def completions(
     evidence: Evidence, control: ArmResult, candidate: ArmResult, paired: Paired
 ) -> Completions | None:
-    """Find what missing judgements leave open; None where they leave nothing.
-
-    Nothing is left open for measures that need no judgements, where every hit is judged, and where
-    the data set says why its judgements are complete.
-    """
+    """Find what missing judgements leave open; None where they leave nothing."""
     if evidence.complete or not paired.query_ids or not judged_by_relevance(paired.measure):
         return None
     if evidence.qrels is None:

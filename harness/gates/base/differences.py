@@ -1,7 +1,8 @@
 """The verdict on the mean difference of two arms, paired by query."""
 
 import math
-from collections.abc import Callable
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -25,7 +26,44 @@ from harness.stats.sample_size import min_queries, queries_needed
 Looks = Literal["planned", "anytime"]
 
 
-class LookSettings(SampleSettings):
+@dataclass(frozen=True, slots=True)
+class AskedMean:
+    """One mean of differences."""
+
+    settings: SampleSettings
+    """With the measure and the slice."""
+    limit: float
+    """The bound; negative for an allowed loss."""
+    both_sides: bool = False
+    """Whether it must lie within the limit on both sides of 0."""
+    versus: str | None = None
+    """The arm that takes the control's place."""
+
+    @property
+    def bound(self) -> Bound:
+        """Where the mean must lie."""
+        return Bound(-self.limit if self.both_sides else self.limit, self.both_sides)
+
+
+class DifferenceSettings(SampleSettings):
+    """A gate on mean differences of the arms, paired by query."""
+
+    @abstractmethod
+    def asked(self, slices: Iterable[str]) -> Iterator[AskedMean]:
+        """Yield the means; ``slices`` are those of the query set, for a gate on all of them."""
+
+    def judge(self, gate: str, evidence: Evidence, rules: Rules) -> Finding:
+        """Judge the one mean of most gates."""
+        (one,) = self.asked(evidence.slices)
+        return judge_mean(gate, one, evidence, rules)
+
+
+def asked_means(settings: object, slices: Iterable[str]) -> Iterator[AskedMean]:
+    """Yield the mean differences of a gate; none for other rules."""
+    return settings.asked(slices) if isinstance(settings, DifferenceSettings) else iter(())
+
+
+class LookSettings(DifferenceSettings):
     """A gate on a mean difference that says how often it may be judged."""
 
     looks: Looks = "planned"
@@ -173,10 +211,7 @@ class PairedComparison:
         return self.open.said(bound, self._interval, rules) if self.open else ""
 
     def settled(self, bound: Bound, rules: Rules) -> tuple[str, Cause]:
-        """Return what would settle an INCONCLUSIVE, in words, and its cause.
-
-        It is more queries where the judgements leave the verdict open too, else more judgements.
-        """
+        """Return what would settle an INCONCLUSIVE, judgements or queries, and its cause."""
         remedy = self.open.remedy(bound, self._interval, rules) if self.open else ""
         if remedy:
             return remedy, Cause.UNJUDGED
@@ -200,10 +235,7 @@ class PairedComparison:
         return f"{said}; they may be added in any number of steps"
 
     def empty_pass(self, verdict: Verdict, estimate: Estimate, margin: float) -> str:
-        """Describe why a PASS is meaningless; empty if it is not, as with a significant gain.
-
-        It is where a candidate without any hits would keep the margin too.
-        """
+        """Return why a candidate without any hits would pass too; empty where it would not."""
         mean, least = float(self.paired.control.mean()), known_span(self.paired.measure).least
         if verdict is not Verdict.PASS or estimate.low > TOUCH or mean - least > margin + TOUCH:
             return ""
@@ -264,10 +296,7 @@ class PairedComparison:
     def _interval(
         self, values: NDArray[np.float64], span: ValueRange | None, rules: Rules
     ) -> Estimate:
-        """Mean with its interval of values of the paired queries, and of the lost ones after them.
-
-        Their span is that of the differences where none is given.
-        """
+        """Mean of values of the paired queries, and of the lost ones after them."""
         span = span or self.span
         groups = None if self.groups is None else self.groups[: len(values)]
         if self.every_look:
@@ -306,14 +335,7 @@ def _smallest_error(decides: Callable[[Rules], bool], rules: Rules) -> float:
 
 
 def judge_mean(
-    gate: str,
-    settings: SampleSettings,
-    evidence: Evidence,
-    rules: Rules,
-    *,
-    bound: Bound,
-    versus: str | None = None,
-    from_nothing: bool = False,
+    gate: str, asked: AskedMean, evidence: Evidence, rules: Rules, *, from_nothing: bool = False
 ) -> Finding:
     """Judge on which side of a bound the mean difference lies (method, section 4).
 
@@ -322,7 +344,8 @@ def judge_mean(
     worst difference, -1, and within a margin as +1 too. A PASS that a candidate without any hits
     would get too becomes INCONCLUSIVE, unless ``from_nothing`` is set.
     """
-    found, limit = compare(evidence, settings, versus), bound.limit
+    settings, bound = asked.settings, asked.bound
+    found = compare(evidence, settings, asked.versus)
     if thin := too_few(gate, settings, found.paired.query_ids, evidence, found.losses):
         return thin
     estimate = found.estimate(rules)
@@ -332,22 +355,20 @@ def judge_mean(
     if verdict is Verdict.INCONCLUSIVE:
         remedy, cause = found.settled(bound, rules)
     if verdict is Verdict.PASS and found.paired.unpaired:
-        ends = {
-            said: found.with_unpaired(each, rules)
-            for said, each in (("-1", -1.0), ("+1", 1.0))[: 1 + bound.both]
-        }
+        worst = {"-1": -1.0, "+1": 1.0} if asked.both_sides else {"-1": -1.0}
+        ends = {said: found.with_unpaired(each, rules) for said, each in worst.items()}
         if any(bound.verdict(end) is not Verdict.PASS for end in ends.values()):
             verdict = Verdict.INCONCLUSIVE
         remedy, cause = found.answers, Cause.UNANSWERED
         counted_as = ", ".join(f"as {said} each {signed(end)}" for said, end in ends.items())
         reason += f"; with these counted {counted_as}"
-    margin = limit if bound.both else -limit
+    margin = -asked.limit
     if margin > 0 and not from_nothing and (empty := found.empty_pass(verdict, estimate, margin)):
         verdict, reason, remedy = Verdict.INCONCLUSIVE, f"{reason}; {empty}", LESS
         cause = Cause.EMPTY
-    p_value = found.p_above(-limit if bound.both else limit, rules)
-    if bound.both:
-        p_value = max(p_value, found.p_below(limit, rules))
+    p_value = found.p_above(asked.limit, rules)
+    if asked.both_sides:
+        p_value = max(p_value, found.p_below(margin, rules))
     return settings.finding(
         gate, verdict, reason, estimate=estimate, remedy=remedy, p_value=p_value, cause=cause
     )

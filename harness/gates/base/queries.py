@@ -1,6 +1,7 @@
 """The queries of a gate, their classes, and the verdict on shares of them."""
 
 import math
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from itertools import compress
 from typing import ClassVar
@@ -12,7 +13,7 @@ from pydantic import field_validator
 from harness.agreement import UNCOMPARED, Class
 from harness.core.errors import EvidenceError, UnknownName
 from harness.core.evidence import ArmResult, Evidence
-from harness.core.gate import Cause, Finding, Verdict
+from harness.core.gate import Cause, Finding, together
 from harness.core.printable import many
 from harness.core.run import Status
 from harness.core.scores import Estimate, Scores, codes, independent
@@ -191,60 +192,49 @@ class ShareSettings(GateSettings):
     unit: ClassVar[str] = "share"
     max_share: Share
 
+    @abstractmethod
+    def bad(self, side: ArmResult) -> tuple[NDArray[np.bool_], str]:
+        """Return which queries of an arm count, shape (queries,), and what befell them."""
 
-def judge_shares(
-    gate: str,
-    settings: ShareSettings,
-    found: Sequence[tuple[ArmResult, NDArray[np.bool_], str]],
-    clusters: Mapping[str, str],
-    rules: Rules,
-) -> Finding:
-    """Judge both arms by the interval of their shares; the candidate's is the estimate.
+    def judge(self, gate: str, evidence: Evidence, rules: Rules) -> Finding:
+        """Judge both arms by the interval of their shares; the candidate's is the estimate.
 
-    ``found`` has control and candidate, which of their queries are bad, shape (queries,), and a
-    description. One arm above the bound fails the gate; to pass, both intervals must lie below it.
-    """
-    if any(not len(side.run) for side, _, _ in found):
-        return settings.undecided(
-            gate, Cause.NO_EVIDENCE, "no query was run", "replay both arms on a query set"
+        One arm above the bound fails the gate; to pass, both intervals must lie below it.
+        """
+        clusters, sides = evidence.clusters, (evidence.control, evidence.candidate)
+        if any(not len(side.run) for side in sides):
+            remedy = "replay both arms on a query set"
+            return self.undecided(gate, Cause.NO_EVIDENCE, "no query was run", remedy)
+        estimates: list[Estimate] = []
+        said: list[str] = []
+        worst = 0
+        for side in sides:
+            bad, what = self.bad(side)
+            worst = max(worst, int(bad.sum()))
+            groups = codes(side.run.query_ids, clusters)
+            estimates.append(share_of(bad, groups, rules))
+            within = "" if groups is None else f" in {many(int(groups.max()) + 1, 'cluster')}"
+            shown = f"{bad.sum()} of {len(bad)}{within} {what}, share {plain(estimates[-1])}"
+            said.append(f"{side.arm}: {shown}")
+        needed = f"{self._needed(evidence, worst, estimates, rules)}, if no more of them go wrong"
+        return self.finding(
+            gate,
+            together(below(one, self.max_share) for one in estimates),
+            "; ".join(reversed(said)),
+            estimate=estimates[-1],
+            remedy=f"{needed} than the {worst} seen",
         )
-    estimates: list[Estimate] = []
-    said: list[str] = []
-    for side, bad, what in found:
-        groups = codes(side.run.query_ids, clusters)
-        estimates.append(share_of(bad, groups, rules))
-        in_clusters = "" if groups is None else f" in {many(int(groups.max()) + 1, 'cluster')}"
-        said.append(
-            f"{side.arm}: {bad.sum()} of {len(bad)}{in_clusters} {what},"
-            f" share {plain(estimates[-1])}"
-        )
-    verdicts = {below(one, settings.max_share) for one in estimates}
-    verdict = next((v for v in (Verdict.FAIL, Verdict.INCONCLUSIVE) if v in verdicts), Verdict.PASS)
-    return settings.finding(
-        gate,
-        verdict,
-        "; ".join(reversed(said)),
-        estimate=estimates[-1],
-        remedy=_needed(found, estimates, settings, clusters, rules),
-    )
 
-
-def _needed(
-    found: Sequence[tuple[ArmResult, NDArray[np.bool_], str]],
-    estimates: Sequence[Estimate],
-    settings: ShareSettings,
-    clusters: Mapping[str, str],
-    rules: Rules,
-) -> str:
-    """Return how many queries would show the bound, if no more of them go wrong."""
-    worst = max(int(bad.sum()) for _, bad, _ in found)
-    last = f", if no more of them go wrong than the {worst} seen"
-    if clusters:
+    def _needed(
+        self, evidence: Evidence, worst: int, estimates: Sequence[Estimate], rules: Rules
+    ) -> str:
+        """Count the queries that would show the bound."""
+        if not evidence.clusters:
+            needed = size_for(worst, ceiling=self.max_share, confidence=rules.confidence)
+            return many(needed, "independent query")
         high = max(one.high for one in estimates)
-        queries = math.ceil(len(found[0][1]) * high / settings.max_share)
-        return f"about {many(queries, 'query')} in clusters like these{last}"
-    needed = size_for(worst, ceiling=settings.max_share, confidence=rules.confidence)
-    return f"{many(needed, 'independent query')}{last}"
+        queries = math.ceil(len(evidence.control.run) * high / self.max_share)
+        return f"about {many(queries, 'query')} in clusters like these"
 
 
 def share_of(bad: NDArray[np.bool_], groups: NDArray[np.int64] | None, rules: Rules) -> Estimate:

@@ -2,16 +2,15 @@
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
-from functools import partial
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from importlib import import_module
 from inspect import isabstract
 from pkgutil import iter_modules
 from types import ModuleType
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, create_model
 
 import harness.gates
 from harness.core.errors import DISTRIBUTION, UnknownName
@@ -81,11 +80,11 @@ class Fewest(NamedTuple):
 
 
 class GateSettings(BaseModel, ABC):
-    """Keys of one gate in a policy; every key is explicit, and an unknown key is an error."""
+    """A rule: the keys of one gate in a policy, and its judgement; unknown keys are errors."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
     rule: ClassVar[str] = ""
-    """The rule's name; empty for that of its module."""
+    """The rule's name; that of its module where a class names none."""
     timed: ClassVar[bool] = False
     needs: ClassVar[tuple[type, ...]] = ()
     """Kinds of evidence without which the gate is INCONCLUSIVE, as their ``absent`` says."""
@@ -93,6 +92,14 @@ class GateSettings(BaseModel, ABC):
     """Premises of a PASS (``harness.policy.decision``)."""
     bounded_by: ClassVar[str] = ""
     """The key that is the bound, where it is one as it stands."""
+
+    def __init_subclass__(cls, **how: Any) -> None:  # noqa: ANN401  of pydantic
+        cls.rule = vars(cls).get("rule", cls.__module__.rpartition(".")[2])
+        super().__init_subclass__(**how)
+
+    @abstractmethod
+    def judge(self, gate: str, evidence: Evidence, rules: Rules) -> Finding:
+        """Judge evidence; ``gate`` is the name in the policy."""
 
     @property
     @abstractmethod
@@ -158,14 +165,11 @@ class GateSettings(BaseModel, ABC):
         p_value: float | None = None,
         cause: Cause | None = None,
     ) -> Finding:
-        """Return a finding with this gate's bound and rule.
-
-        ``cause`` explains an INCONCLUSIVE that is not the interval's own.
-        """
+        """Return a finding with this gate's bound and rule; ``cause`` is of an INCONCLUSIVE."""
         own = OF_VERDICT[verdict]
         return Finding(
             gate=gate,
-            rule=self.rule or type(self).__module__.rpartition(".")[2],
+            rule=self.rule,
             verdict=verdict,
             cause=cause or own if verdict is Verdict.INCONCLUSIVE else own,
             reason=reason,
@@ -242,81 +246,60 @@ def some(ids: tuple[str, ...]) -> str:
     return ", ".join(ids[:first]) + (", ..." if len(ids) > first else "")
 
 
-Judge = Callable[[str, Any, Evidence, Rules], Finding]
-"""Takes the gate's name, the rule's own settings, the evidence and the rules."""
-
-
-@dataclass(frozen=True, slots=True)
-class Rule:
-    """A class of settings, and the function that judges by them."""
-
-    name: str
-    settings: type[GateSettings]
-    judge: Judge
-
-
 class Unknown(GateSettings):
     """A gate whose rule is of a slice that is not installed; its keys are taken as they are."""
 
     model_config = ConfigDict(extra="allow")
+    bound: ClassVar[str] = "not known without its rule"
+    unit: ClassVar[str] = ""
 
-    @property
-    def bound(self) -> str:
-        return "not known without its rule"
-
-    @property
-    def unit(self) -> str:
-        return ""
+    def judge(self, gate: str, evidence: Evidence, rules: Rules) -> Finding:  # noqa: ARG002
+        return self.undecided(
+            gate,
+            Cause.NO_EVIDENCE,
+            f"the rule {self.rule} is of the part {RULES[self.rule]}, which is not installed",
+            f"run: pip install --force-reinstall {DISTRIBUTION}",
+        )
 
 
 def names() -> tuple[str, ...]:
     """Name every rule, in alphabetical order: of this package, then of the slices."""
-    return tuple(sorted({*(rule.name for rule in _own()), *RULES, *_added()}))
+    return tuple(sorted({*_own(), *RULES, *_added()}))
 
 
-def _own() -> Iterator[Rule]:
-    """Find the rules of this package."""
-    for found in iter_modules(harness.gates.__path__):
-        if not found.ispkg:
-            yield from _rules_of(import_module(f"harness.gates.{found.name}"))
+def _own() -> Mapping[str, type[GateSettings]]:
+    """Find the rules of this package, by name."""
+    found = (one.name for one in iter_modules(harness.gates.__path__) if not one.ispkg)
+    modules = (import_module(f"harness.gates.{name}") for name in found)
+    return {one.rule: one for module in modules for one in _rules_of(module)}
 
 
-def _rules_of(module: ModuleType) -> Iterator[Rule]:
-    """Find the classes of settings that a module defines, each with ``judge_RULE`` or ``judge``."""
+def _rules_of(module: ModuleType) -> Iterator[type[GateSettings]]:
+    """Find the rules that a module defines."""
     for one in vars(module).values():
         is_own = isinstance(one, type) and one.__module__ == module.__name__
         if is_own and issubclass(one, GateSettings) and not isabstract(one):
-            name = one.rule or module.__name__.rpartition(".")[2]
-            yield Rule(name, one, getattr(module, f"judge_{name}", None) or module.judge)
+            yield one
 
 
 def _added() -> Mapping[str, str]:
     return {name: module for kind in kinds() for name, module in kind.rules.items()}
 
 
-def load(name: str) -> Rule:
+def load(name: str) -> type[GateSettings]:
     """Import the rule called ``name``; one of a slice that is absent judges nothing."""
-    own, added = {rule.name: rule for rule in _own()}, _added()
+    own, added = _own(), _added()
     if name in own:
         return own[name]
     if at := added.get(name):
         path, _, settings = at.partition(":")
         module = import_module(path)
-        one = getattr(module, settings) if settings else next(_rules_of(module)).settings
-        return Rule(name, one, module.judge)
+        found: type[GateSettings] = (
+            getattr(module, settings) if settings else next(_rules_of(module))
+        )
+        return found
     if name in RULES:
-        return Rule(name, Unknown, partial(_unknown, name))
+        unknown = create_model("Unknown", __base__=Unknown, __module__="")
+        unknown.rule = name
+        return unknown
     raise UnknownName("rule", name, names())
-
-
-def _unknown(
-    rule: str, gate: str, settings: GateSettings, evidence: Evidence, rules: Rules
-) -> Finding:
-    del evidence, rules
-    found = settings.undecided(
-        gate,
-        Cause.NO_EVIDENCE,
-        f"the rule {rule} is of the part {RULES[rule]}, which is not installed",
-        f"run: pip install --force-reinstall {DISTRIBUTION}",
-    )
-    return replace(found, rule=rule)
