@@ -204,10 +204,7 @@ def _among_ties(control: Run, candidate: Run, pair: RankPair, depth: int, same: 
     for row in np.flatnonzero(same & (pair.control_length > 0)):
         length = min(int(pair.control_length[row]), depth)
         to = pair.rank[row, :length]
-        ties = (
-            _ties(control, int(row), length),
-            _ties(candidate, int(pair.candidate_rows[row]), length),
-        )
+        ties = _ties(control, candidate, pair, int(row), length)
         found[row] = all((tie == tie[to]).all() for tie in ties)
     return found
 
@@ -217,10 +214,7 @@ def _cut_in_a_tie(control: Run, candidate: Run, pair: RankPair, depth: int) -> B
     full = (pair.control_length >= depth) & (pair.candidate_length >= depth)
     found = full & (pair.shared(depth) < depth)
     for row in np.flatnonzero(found):
-        ties = (
-            _ties(control, int(row), depth),
-            _ties(candidate, int(pair.candidate_rows[row]), depth),
-        )
+        ties = _ties(control, candidate, pair, int(row), depth)
         ends = [int((tie < tie[-1]).sum()) for tie in ties]
         to = pair.rank[row, : ends[0]]
         found[row] = (
@@ -231,11 +225,14 @@ def _cut_in_a_tie(control: Run, candidate: Run, pair: RankPair, depth: int) -> B
     return found
 
 
-def _ties(run: Run, row: int, length: int) -> Ints:
-    """Return the number of each rank's stretch of equal raw score, shape (length,)."""
-    low = int(run.offsets[row])
-    raw = run.raw_score[low : low + length]
-    return np.concatenate([[0], np.cumsum(np.diff(raw) != 0)]).astype(np.int64)
+def _ties(control: Run, candidate: Run, pair: RankPair, row: int, length: int) -> list[Ints]:
+    """Count the stretches of equal raw score of both lists, by rank, shape (length,) each."""
+    found = []
+    for run, at in ((control, row), (candidate, int(pair.candidate_rows[row]))):
+        low = int(run.offsets[at])
+        new = np.diff(run.raw_score[low : low + length]) != 0
+        found.append(np.concatenate([[0], np.cumsum(new)]).astype(np.int64))
+    return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,7 @@ from harness.check.subject import (
     NotChecked,
     QueryOutcome,
     ShownHits,
+    Violations,
     ask,
     promise_in,
     quoted,
@@ -159,39 +160,30 @@ def _by_id(hits: Iterable[Hit]) -> Iterator[str]:
             yield f"{before.doc_id!r} stands before {after.doc_id!r}, with equal scores"
 
 
-def _each(subject: CheckSubject, wrong: Callable[[Sequence[Hit]], Iterator[str]]) -> Iterator[str]:
+def _each(wrong: Callable[[Sequence[Hit], frozenset[str]], Iterator[str]]) -> Violations:
     """Yield what is wrong with the hits of each answer that can be read, with its query."""
-    for one in subject.answered():
-        for said in wrong(one.hits):
-            yield f"{one}: {said}"
+
+    def violations(subject: CheckSubject) -> Iterator[str]:
+        for one in subject.answered():
+            yield from (f"{one}: {said}" for said in wrong(one.hits, subject.known))
+
+    return violations
 
 
-@promise(
+promise(
     "ids",
     "Each hit is a document of the corpus and is shown once.",
     "Give the doc_id of the document, and keep its best part where it has several",
-)
-def _each_id(subject: CheckSubject) -> Iterator[str]:
-    yield from _each(subject, lambda hits: _ids(hits, subject.known))
-
-
-@promise(
+)(_each(_ids))
+promise(
     "scores",
     "Scores are finite and between 0 and 1.",
     "Divide by the best score of the query: harness_engines.ranking.by_best does it",
+)(_each(lambda hits, _: _scores(hits)))
+promise("order", "The highest score comes first.", BY_BEST)(_each(lambda hits, _: _order(hits)))
+promise("ties", "Equal scores are ordered by document id.", BY_BEST)(
+    _each(lambda hits, _: _by_id(hits))
 )
-def _each_score(subject: CheckSubject) -> Iterator[str]:
-    yield from _each(subject, _scores)
-
-
-@promise("order", "The highest score comes first.", BY_BEST)
-def _each_order(subject: CheckSubject) -> Iterator[str]:
-    yield from _each(subject, _order)
-
-
-@promise("ties", "Equal scores are ordered by document id.", BY_BEST)
-def _each_tie(subject: CheckSubject) -> Iterator[str]:
-    yield from _each(subject, _by_id)
 
 
 @promise(

@@ -120,7 +120,8 @@ def _read_only(subject: CheckSubject) -> Iterator[str]:
     after = _files(subject.index)
     for path in sorted(before.keys() | after.keys()):
         if before.get(path) != after.get(path):
-            yield f"{path} was {_change(path in before, path in after)}"
+            was = "added" if path not in before else "changed" if path in after else "removed"
+            yield f"{path} was {was}"
 
 
 def _files(index: Path) -> dict[str, tuple[int, str]]:
@@ -134,16 +135,7 @@ def _files(index: Path) -> dict[str, tuple[int, str]]:
     }
 
 
-def _change(before: bool, after: bool) -> str:  # noqa: FBT001  two states of one file
-    return "changed" if before and after else "removed" if before else "added"
-
-
-@promise(
-    "fingerprint",
-    "Other documents give another fingerprint.",
-    RECORD,
-    own_documents=True,
-)
+@promise("fingerprint", "Other documents give another fingerprint.", RECORD, own_documents=True)
 def _documents(subject: CheckSubject) -> Iterator[str]:
     """Yield nothing where another text of one document gives another fingerprint."""
     first, *rest = subject.documents
@@ -452,12 +444,11 @@ class Bench:
         opened = ExitStack()
         weakref.finalize(self, opened.close)
         beside = opened.enter_context(scratch())
-        given, sample = self._engine, self._sample
-        arm = None
+        given, arm = self._engine, None
         if isinstance(given, str | Path):
             arm = Named(str(given), beside / "cache")
             given = registry.load(*arm)
-        return opened.enter_context(_stood(given, arm, beside, sample))
+        return opened.enter_context(_stood(given, arm, beside, self._sample))
 
 
 def is_served_elsewhere(engine: str | Path | Engine) -> bool:

@@ -23,11 +23,7 @@ DOCUMENTS = tuple(
         ("bees", "Keeping bees", "A hive of honey bees needs flowers within three kilometres."),
         ("tides", "Tides", "The moon pulls the sea, so the water rises twice a day."),
         ("volcano", "Volcanoes", "Molten rock erupts from deep below the crust of the earth."),
-        (
-            "bicycle",
-            "Patching a puncture",
-            "Take the tyre off the wheel, find the hole, patch it.",
-        ),
+        ("bicycle", "Patching a puncture", "Take the tyre off the wheel, find the hole, patch it."),
         (
             "chess",
             "Chess openings",
@@ -203,6 +199,9 @@ class CheckOutcome(StrEnum):
     NOT_CHECKED = "not checked"
 
 
+Violations = Callable[["CheckSubject"], Iterator[str]]
+
+
 @dataclass(frozen=True, slots=True)
 class Check:
     """A promise, and the function that yields each violation of it."""
@@ -211,7 +210,7 @@ class Check:
     promise: str
     hint: str
     """What to do where it is broken."""
-    violations: Callable[[CheckSubject], Iterator[str]]
+    violations: Violations
     own_documents: bool = False
     """Whether it needs the documents of ``harness.check.subject``."""
     by_name: bool = False
@@ -221,22 +220,13 @@ class Check:
         return self.name
 
 
-Violations = Callable[[CheckSubject], Iterator[str]]
-
-
 def promise_in(
-    checks: list[Check],
-    name: str,
-    promise: str,
-    hint: str,
-    *,
-    own_documents: bool = False,
-    by_name: bool = False,
+    checks: list[Check], name: str, promise: str, hint: str, **needs: bool
 ) -> Callable[[Violations], Violations]:
     """Add a check to ``checks``, by the function that yields each violation."""
 
     def added(violations: Violations) -> Violations:
-        checks.append(Check(name, promise, hint, violations, own_documents, by_name))
+        checks.append(Check(name, promise, hint, violations, **needs))
         return violations
 
     return added

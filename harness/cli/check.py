@@ -71,20 +71,14 @@ def check(
 def _sample(project: Project, dataset: str, split: str) -> Iterator[CheckSample | None]:
     """Prepare the data set in a temporary folder; None where none is named."""
     from harness.check.checks import CheckSample
-    from harness.pipeline.imports import load_folder
-    from harness.pipeline.prepare import prepare
+    from harness.core.records import FIELDS
 
     if not dataset:
         yield None
         return
     with scratch() as beside:
-        data = beside / "data"
-        if Path(dataset).is_dir():
-            load_folder(Path(dataset), split, data)
-        else:
-            project.layout(dataset)
-            prepare(project.root / "datasets" / dataset, project.root / "qrels" / dataset, data)
-        yield CheckSample.of(data)
+        options.prepare(project, dataset, beside / "data", split, ",".join(FIELDS), forms=False)
+        yield CheckSample.of(beside / "data")
 
 
 def _checked(found: CheckResult) -> Iterator[Block]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -175,18 +175,15 @@ class WorkerOptions(Options):
 
         if self.cluster and self.workers > 1:
             raise HarnessError("--workers and --cluster are two ways; give one of them")
-        folder = cache.absolute() / "batches"
-
-        def noted(what: str) -> None:
-            tell(f"note: {what}")
-
-        with ExitStack() as until_done:
-            if self.cluster:
-                enter = batches.cluster(self.cluster, folder, noted)
-                until_done.enter_context(batches.using(until_done.enter_context(enter)))
-            elif self.workers > 1:
-                begin = batches.processes(self.workers, folder, noted)
-                until_done.enter_context(batches.using(until_done.enter_context(begin)))
+        if not self.cluster and self.workers == 1:
+            yield
+            return
+        where = cache.absolute() / "batches", lambda what: tell(f"note: {what}")
+        if self.cluster:
+            begun = batches.cluster(self.cluster, *where)
+        else:
+            begun = batches.processes(self.workers, *where)
+        with begun as shared, batches.using(shared):
             yield
 
 

@@ -35,7 +35,16 @@ from harness.pipeline.receipts import Replayed, read_manifest, replayed, version
 from harness.pipeline.score import check_scores, slices
 from harness.policy.model import Policy
 from harness.replay.machine import machine
-from harness.report.inputs import Custody, Latency, PolicyName, Provenance, ReportInput
+from harness.report.inputs import (
+    ArmPart,
+    CountsPart,
+    Custody,
+    DigestsPart,
+    Latency,
+    PolicyPart,
+    ProvenancePart,
+    ReportInput,
+)
 from harness.stats import times as clock
 from harness.stats.bootstrap import FEWEST
 from harness.stats.interval import TrafficMean, traffic_mean_each
@@ -239,32 +248,29 @@ def provenance(
     evidence_days: int | None,
     replayed_at: Mapping[str, str],
     settings: Mapping[str, Mapping[str, Any]],
-) -> Provenance:
+) -> ProvenancePart:
     """Collect what a stranger needs to make the numbers again."""
     about = data.manifest
     expires = None if evidence_days is None else decided_at + timedelta(days=evidence_days)
-    return Provenance(
-        dataset=about.name,
+    return ProvenancePart(
         licence=licence,
         source=source,
-        corpus_sha256=about.corpus_sha256,
-        queries_sha256=about.queries_sha256,
-        qrels_sha256=about.qrels_sha256,
-        documents=about.documents,
+        sha256=DigestsPart(
+            corpus=about.corpus_sha256, queries=about.queries_sha256, qrels=about.qrels_sha256
+        ),
+        counts=CountsPart.model_validate(about),
         fields=about.fields,
-        queries=about.queries,
-        judgements=about.judgements,
-        manifests={arm: side.manifest for arm, side in arms.items()},
+        arms={arm: ArmPart.model_validate(side.manifest) for arm, side in arms.items()},
         packages=versions(),
         python=platform.python_version(),
         code_version=code_sha256(),
         seed=seed,
+        settings=settings,
         commands=tuple(commands),
         machine=machine(),
         decided_at=decided_at.isoformat(timespec="seconds"),
         expires_at=expires.isoformat(timespec="seconds") if expires else None,
         replayed_at=replayed_at,
-        settings=settings,
     )
 
 
@@ -277,11 +283,11 @@ def latency(race: Race, pairs: Mapping[str, Pair], rules: Rules) -> Latency:
     first, sure = race.elapsed_ns, rules.confidence
     several = min(map(len, first.values()), default=0) > 1
     again = {
-        arm: clock.repeat_ratio(ns, race.repeated_ns[arm], confidence=sure)
+        arm: clock.text_ratio(race.repeated_ns[arm], ns, confidence=sure)
         for arm, ns in first.items()
     }
     seen = {
-        arm: clock.seen_ratio(ns, race.unseen_ns[arm], confidence=sure) for arm, ns in first.items()
+        arm: clock.text_ratio(ns, race.unseen_ns[arm], confidence=sure) for arm, ns in first.items()
     }
     return Latency(
         race=race,
@@ -325,8 +331,12 @@ def assemble(
     """Assemble what the report of one data set shows."""
     policy, file = subject.policy, subject.policy_file
     data, evidence, measures = found.data, found.evidence, subject.measures
-    named = policy and file and PolicyName(policy.name, str(policy.version), digest.of_file(file))
+    named = None
+    if policy and file:
+        sha256 = digest.of_file(file)
+        named = PolicyPart(name=policy.name, version=str(policy.version), sha256=sha256)
     return ReportInput(
+        dataset=data.manifest.name,
         provenance=provenance(
             data,
             found.arms,
@@ -339,7 +349,7 @@ def assemble(
             replayed_at={arm: one.at for arm, one in found.replayed.items() if one.at},
             settings=subject.settings,
         ),
-        policy=named or None,
+        policy=named,
         decisions=tuple(decisions),
         evidence=evidence,
         arms=found.arms,

@@ -39,7 +39,7 @@ from harness.policy.model import AcceptedDecision, Policy, Step
 from harness.policy.pins import Pin, path_of, read
 from harness.report.ci import to_junit
 from harness.report.decision import from_json, steps_json, to_json, without_times
-from harness.report.inputs import Custody, JudgementCoverage, Pinned, ReportInput, Since
+from harness.report.inputs import Custody, JudgementCoverage, PinPart, ReportInput, SincePart
 
 
 def decide(
@@ -55,7 +55,7 @@ def decide(
         found.evidence,
         now=now,
         ends=tie_ends(found.data, policy, found.evidence),
-        reservations=(*drifted(kept.pinned, kept.command), *tuned_on(policy, kept.tuned)),
+        reservations=(*drifted(kept.pin), *tuned_on(policy, kept.tuned)),
         looks=kept.looks,
     )
 
@@ -190,7 +190,7 @@ def stored(layout: Layout, subject: ReportSubject) -> StoredDecision:
 def as_stated(report: ReportInput, stated: Mapping[str, Any]) -> ReportInput:
     """Replace today's facts of day and place by those of a decision."""
     facts = {fact: stated[fact] for fact in STATED}
-    return replace(report, provenance=replace(report.provenance, **facts))
+    return replace(report, provenance=report.provenance.model_copy(update=facts))
 
 
 def check_decision(layout: Layout, subject: ReportSubject, *, now: datetime) -> StoredDecision:
@@ -290,8 +290,7 @@ def custody(found: Measured, wanted: DecisionSubject, log: ExperimentLog) -> Cus
     pinned = read(file).datasets
     return Custody(
         coverage=_coverage(found),
-        pinned=_pinned(pinned.get(found.dataset), found),
-        command=wanted.pin,
+        pin=_pinned(pinned.get(found.dataset), found, wanted.pin),
         number=len(log.lines) + 1,
         previous=log.head,
         since=_since(log, inventory),
@@ -307,19 +306,22 @@ def custody(found: Measured, wanted: DecisionSubject, log: ExperimentLog) -> Cus
     )
 
 
-def drifted(pinned: Pinned | None, again: str) -> tuple[Finding, ...]:
-    """State that evidence is not as pinned; nothing where it is. ``again`` is what pins it anew."""
-    if pinned is None or not pinned.differences:
+def drifted(pin: PinPart) -> tuple[Finding, ...]:
+    """State that evidence is not as pinned; nothing where it is."""
+    if not pin.differences:
         return ()
-    return (not_as_pinned(pinned.differences, pinned_at=pinned.at, again=again),)
+    at = pin.pinned_at or ""
+    return (not_as_pinned(pin.differences, pinned_at=at, again=pin.command),)
 
 
-def _pinned(pin: Pin | None, found: Measured) -> Pinned | None:
+def _pinned(pin: Pin | None, found: Measured, command: str) -> PinPart:
     """Compare the evidence with what it is pinned to, if it is."""
     if pin is None:
-        return None
-    at = pin.made[-1].at.date().isoformat()
-    return Pinned(at, len(pin.made), pin.differences(found.inventory, found.race_settings))
+        return PinPart(command=command, pinned_at=None, times=0, differences=())
+    at, said = pin.made[-1].at, pin.differences(found.inventory, found.race_settings)
+    return PinPart(
+        command=command, pinned_at=at.date().isoformat(), times=len(pin.made), differences=said
+    )
 
 
 def _coverage(found: Measured) -> JudgementCoverage:
@@ -340,13 +342,13 @@ def _coverage(found: Measured) -> JudgementCoverage:
     )
 
 
-def _since(log: ExperimentLog, inventory: Inventory) -> Since | None:
+def _since(log: ExperimentLog, inventory: Inventory) -> SincePart | None:
     """Compare with the last decision that was made on other queries or judgements."""
     for one in reversed(log.experiments):
         if one.decision and one.inputs.inventory != inventory.sha256:
             before = log.inventory_of(one)
             said = changes(before, inventory) if before else ("not known, it was not kept",)
-            return Since(one.at.isoformat(timespec="seconds"), said)
+            return SincePart(at=one.at.isoformat(timespec="seconds"), changes=said)
     return None
 
 

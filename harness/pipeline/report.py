@@ -16,8 +16,8 @@ from harness.pipeline.evidence import ReportSubject
 from harness.pipeline.gate import check_decision, read_decision
 from harness.pipeline.layout import Layout
 from harness.pipeline.receipts import git
-from harness.report.files import ReportFiles, write_reports
 from harness.report.inputs import ReportInput
+from harness.report.page.view import ReportFiles, write_reports
 
 SUFFIX = ".jsonl"
 
@@ -84,7 +84,7 @@ def report(subjects: Mapping[Layout, ReportSubject], out: Path, receipt: Path) -
 
 def linked(report: ReportInput, layout: Layout, out: Path) -> ReportInput:
     """Add what was left to a report: evidence of slices, differences taken apart, a history."""
-    prints = {arm: one.fingerprint for arm, one in report.provenance.manifests.items()}
+    prints = {arm: one.fingerprint for arm, one in report.provenance.arms.items()}
     described = (one.section(layout, prints, out) for one in kinds() if one.section)
     return replace(
         report,

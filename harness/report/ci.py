@@ -100,10 +100,7 @@ class Loss:
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """An arm and its reference, with the queries that lost.
-
-    Those without an answer come first, then the largest loss.
-    """
+    """An arm and its reference, with the queries that lost: unanswered first, then by loss."""
 
     arm: str
     against: str
@@ -179,10 +176,7 @@ class CiResult:
 
 
 def notes(checked: CiResult, most: int) -> tuple[Annotation, ...]:
-    """Return the ``most`` largest losses of every comparison as notes on their queries' lines.
-
-    A note is an error if a gate of its comparison fails, because the loss then blocks the change.
-    """
+    """Note the ``most`` largest losses of each comparison; errors where one of its gates fails."""
     found = []
     for held in checked.held:
         level: Level = "error" if held.verdict is Verdict.FAIL else "warning"
@@ -342,7 +336,7 @@ def _case(suite: ET.Element, name: str, verdict: Verdict, reason: str, remedy: s
 
 def _suite(report: ReportInput, decision: StepDecision) -> ET.Element:
     suite = ET.Element("testsuite")
-    suite.set("name", one_line(f"{report.provenance.dataset}/{decision.step}"))
+    suite.set("name", one_line(f"{report.dataset}/{decision.step}"))
     for finding in decision.findings:
         case = _case(suite, finding.gate, finding.verdict, finding.reason, finding.remedy)
         shown = measured(finding)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from operator import attrgetter
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
@@ -13,9 +13,6 @@ from typing import Annotated, Any, Literal, NamedTuple
 import numpy as np
 from pydantic import (
     AliasChoices,
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
     Field,
     ValidationError,
     model_serializer,
@@ -24,36 +21,28 @@ from pydantic import (
 
 from harness.core.errors import BadFile
 from harness.core.gate import Cause, Finding, Outcome, StepDecision, Verdict, together
-from harness.core.printable import printable
 from harness.core.scores import BY_TEXT, Clustering, Estimate
-from harness.report.inputs import Custody, Latency, ReportInput
-from harness.report.rounding import for_json
+from harness.report.inputs import (
+    Chance,
+    Count,
+    Custody,
+    DecisionPart,
+    Exact,
+    Latency,
+    Number,
+    PinPart,
+    PolicyPart,
+    ProvenancePart,
+    ReportInput,
+    Sha256,
+    SincePart,
+    Sized,
+    Some,
+    Text,
+    made,
+)
 
 Json = dict[str, Any]
-
-
-def _made(kind: type, make: Callable[[Any], object]) -> BeforeValidator:
-    """Convert what has this type, as reports give it; what was read from JSON stays."""
-    return BeforeValidator(lambda value: make(value) if isinstance(value, kind) else value)
-
-
-_ROUNDED = _made(float, for_json)
-Number = Annotated[float | None, _ROUNDED]
-"""Ten significant digits; null where it is not finite."""
-Exact = Annotated[float, _ROUNDED]
-Chance = Annotated[Annotated[float, Field(ge=0, le=1)] | None, _ROUNDED]
-Text = Annotated[str, _made(str, printable)]
-Count = Annotated[int, Field(ge=0)]
-Some = Annotated[int, Field(ge=1)]
-Sized = Annotated[Count, _made(tuple, len)]
-Named = Annotated[str, Field(min_length=1)]
-Sha256 = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
-
-
-class DecisionPart(BaseModel):
-    """A part of a decision; unknown keys are refused."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", from_attributes=True)
 
 
 class IntervalPart(DecisionPart):
@@ -119,7 +108,7 @@ class StepPart(DecisionPart):
     untimed_verdict: Verdict
     outcome: Outcome
     waits_for: str = Field(validation_alias=AliasChoices("waits_for", "blocked_by"))
-    blocking: tuple[Annotated[str, _made(Finding, attrgetter("gate"))], ...]
+    blocking: tuple[Annotated[str, made(Finding, attrgetter("gate"))], ...]
     findings: tuple[FindingPart, ...]
     accepted_by: Annotated[str, Field(pattern="^([0-9a-f]{64})?$")]
     """Digest of the decision that put the control in its place; empty where none is named."""
@@ -154,7 +143,7 @@ class AlikePart(DecisionPart):
 class AgreementPart(DecisionPart):
     """Agreement of two runs."""
 
-    classes: Annotated[dict[str, Count], _made(tuple, Counter)]
+    classes: Annotated[dict[str, Count], made(tuple, Counter)]
     scores: dict[str, AlikePart]
 
 
@@ -176,7 +165,7 @@ class ComparisonPart(DecisionPart):
     control: str
     candidate: str
     differences: Intervals
-    dependence: dict[str, DependencePart] = {}
+    dependence: dict[str, DependencePart] = Field(default={})
     agreement: AgreementPart
     noise: AgreementPart
 
@@ -233,15 +222,6 @@ class AlphaPart(DecisionPart):
     """Why attempts are not counted from a log."""
 
 
-class PinPart(DecisionPart):
-    """What the policy was pinned to, and what is other now."""
-
-    command: str
-    pinned_at: str | None
-    times: Count
-    differences: tuple[str, ...]
-
-
 class LeakPart(DecisionPart):
     """An arm with a tuning record, and how many of the judged queries it has seen."""
 
@@ -278,22 +258,9 @@ class EvidencePart(DecisionPart):
     @classmethod
     def of(cls, kept: Custody) -> EvidencePart:
         """Take what is the same from day to day."""
-        pin = kept.pinned
-        return cls.model_validate({
-            **{name: getattr(kept.coverage, name) for name in COVERED},
-            "unprobed": kept.unprobed, "tuned": kept.tuned,
-            "pin": {
-                "command": kept.command, "pinned_at": pin.at if pin else None,
-                "times": pin.times if pin else 0, "differences": pin.differences if pin else (),
-            },
-        })  # fmt: skip
-
-
-class SincePart(DecisionPart):
-    """What changed since the last decision on other evidence."""
-
-    at: str
-    changes: tuple[str, ...]
+        names = {name: getattr(kept.coverage, name) for name in COVERED}
+        own = {"unprobed": kept.unprobed, "tuned": kept.tuned, "pin": kept.pin}
+        return cls.model_validate(names | own)
 
 
 class LooksPart(DecisionPart):
@@ -318,71 +285,6 @@ class RecordPart(DecisionPart):
     """What the lines before it were, in words."""
     since: SincePart | None
     steps: dict[str, LooksPart] = Field(validation_alias=AliasChoices("steps", "looks"))
-
-
-class DigestsPart(DecisionPart):
-    """Digests of the data."""
-
-    corpus: Named
-    queries: Named
-    qrels: Named
-
-
-class CountsPart(DecisionPart):
-    """Sizes of the data."""
-
-    documents: Count
-    queries: Count
-    judgements: Count
-
-
-class ArmPart(DecisionPart):
-    """What an arm's index was made from."""
-
-    engine: str
-    version: str
-    documents: Count
-    corpus_sha256: Named
-    settings_sha256: Named
-    fingerprint: Named
-
-
-class ProvenancePart(DecisionPart):
-    """Where the numbers come from."""
-
-    licence: str
-    source: str
-    sha256: DigestsPart
-    counts: CountsPart
-    fields: Annotated[tuple[Literal["title", "text"], ...], Field(min_length=1)] = ("title", "text")
-    arms: dict[str, ArmPart]
-    packages: dict[str, str]
-    python: str
-    code_version: str
-    seed: int
-    settings: dict[str, dict[str, Any]]
-    """How arms were scored, compared and judged: what verification needs."""
-    commands: tuple[str, ...]
-    machine: str
-    decided_at: str
-    expires_at: str | None
-    replayed_at: dict[str, str]
-
-    @classmethod
-    def of(cls, report: ReportInput) -> ProvenancePart:
-        """Take it from a report."""
-        of = report.provenance
-        same = {name: getattr(of, name) for name in cls.model_fields if hasattr(of, name)}
-        digests = {name: getattr(of, f"{name}_sha256") for name in DigestsPart.model_fields}
-        return cls.model_validate({**same, "sha256": digests, "counts": of, "arms": of.manifests})
-
-
-class PolicyPart(DecisionPart):
-    """Which policy decided."""
-
-    name: str
-    version: str
-    sha256: Named
 
 
 class ClustersPart(DecisionPart):
@@ -416,7 +318,7 @@ class DatasetPart(DecisionPart):
         policy, kept = report.judged_by, report.custody
         parted = (len(found.parted) for found in report.evidence.values())
         return cls.model_validate({
-            "dataset": report.provenance.dataset,
+            "dataset": report.dataset,
             "policy": report.policy,
             "clusters": {
                 "how": policy.clusters if policy else BY_TEXT,
@@ -440,7 +342,7 @@ class DatasetPart(DecisionPart):
             "trust": {"alpha": policy} if policy else None,
             "evidence": EvidencePart.of(kept) if kept else None,
             "record": kept,
-            "provenance": ProvenancePart.of(report),
+            "provenance": report.provenance,
         })  # fmt: skip
 
 
@@ -473,7 +375,7 @@ class Decision(DecisionPart):
     @classmethod
     def of(cls, reports: Sequence[ReportInput]) -> Decision:
         """Assemble everything that was decided."""
-        every = [(of.provenance.dataset, one) for of in reports for one in of.decisions]
+        every = [(of.dataset, one) for of in reports for one in of.decisions]
         outcomes = Counter(one.outcome for _, one in every)
         return cls(
             schema_version="1.5",

@@ -304,10 +304,7 @@ def _marked(block: Block, level: int) -> Iterator[str]:
 
 @dataclass(frozen=True)
 class Printed:
-    """A document as wide as the terminal, drawn by rich on a console that does not crop.
-
-    Where the output is piped, no line is cut or folded.
-    """
+    """A document as wide as the terminal, drawn by rich; where it is piped, no line is cut."""
 
     doc: Section
     say: Callable[[str], str] = printable

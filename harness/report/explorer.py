@@ -105,7 +105,7 @@ def values(report: ReportInput) -> Columns:
     order = measures_of(report.means, report.measure) if report.means else ()
     measures = list(dict.fromkeys((report.measure, *order)))
     return Columns(
-        dataset=named(report.provenance.dataset),
+        dataset=named(report.dataset),
         place=report.place,  # command-line options that name the data; empty if unknown
         measures=measures,
         arms=list(map(named, arms)),
@@ -212,7 +212,7 @@ def to_explorer(reports: Sequence[ReportInput]) -> str:
             datasets=[
                 Columns(
                     number=at,
-                    dataset=named(report.provenance.dataset),
+                    dataset=named(report.dataset),
                     values=pack(values(merged(report))),
                     hits=pack(hits(report)),
                 )

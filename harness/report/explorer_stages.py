@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace as Columns
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -73,7 +73,7 @@ def holds(report: ReportInput, apart: Apart) -> bool:
 
 
 Floats = NDArray[np.float64]
-Part = Literal["shown", "order"]
+PARTS = ("shown", "order")
 DIGITS = 12
 """After which a part of a difference is rounding."""
 
@@ -117,6 +117,12 @@ class Decomposed:
         """Candidate - control."""
         return self.candidate - self.control
 
+    @property
+    def columns(self) -> Mapping[tuple[str, str], Floats]:
+        """Both parts of each step, by step and part."""
+        steps = self.steps.items()
+        return {(name, part): getattr(one, part) for name, one in steps for part in PARTS}
+
 
 class StepMean(NamedTuple):
     """One step, as means over the queries."""
@@ -131,7 +137,7 @@ class Blame(NamedTuple):
     """The part that took most from a query."""
 
     step: str
-    part: Part
+    part: str
     value: float
 
 
@@ -156,11 +162,9 @@ def losers(decomposed: Decomposed, limit: int) -> tuple[int, ...]:
 
 def blamed(decomposed: Decomposed, at: int) -> Blame:
     """Return which part took most from the query in row ``at``; the first of equals."""
-    every = [
-        Blame(name, part, float(column[at].round(DIGITS)))
-        for name, one in decomposed.steps.items()
-        for part, column in _columns(one)
-    ]
+    every = (
+        Blame(*key, float(column[at].round(DIGITS))) for key, column in decomposed.columns.items()
+    )
     return min(every, key=lambda blame: blame.value)
 
 
@@ -192,10 +196,6 @@ def to_json(decomposed: Decomposed) -> Mapping[str, Any]:
     }  # fmt: skip
 
 
-def _columns(parts: DifferenceParts) -> tuple[tuple[Part, Floats], ...]:
-    return ("shown", parts.shown), ("order", parts.order)
-
-
 def _rows(decomposed: Decomposed) -> list[dict[str, Any]]:
     rows = []
     for at, query in enumerate(decomposed.queries):
@@ -208,9 +208,8 @@ def _rows(decomposed: Decomposed) -> list[dict[str, Any]]:
             "difference": for_json(float(decomposed.difference[at].round(DIGITS))),
             "lost_most_by": f"{blame.step} {blame.part}" if blame.value < 0 else "",
         }
-        for name, one in decomposed.steps.items():
-            for part, column in _columns(one):
-                row[f"{name}_{part}"] = for_json(float(column[at].round(DIGITS)))
+        for (name, part), column in decomposed.columns.items():
+            row[f"{name}_{part}"] = for_json(float(column[at].round(DIGITS)))
         for name, values in decomposed.beside.items():
             row[f"{name}_alone"] = for_json(float(values[at]))
         rows.append(row)

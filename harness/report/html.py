@@ -63,10 +63,7 @@ def environment() -> Environment:
 
 
 def to_page(doc: Section, *, scripted: bool = False, generator: str = "") -> str:
-    """Write a document as a page that needs nothing beside it; figures are drawings of ours.
-
-    A scripted page opens what an address behind it names, and all of it on paper.
-    """
+    """Write a document as one file; a scripted page opens what an address behind it names."""
     style, script = ((TEMPLATES / f"page.{kind}").read_text("utf-8") for kind in ("css", "js"))
     script = script if scripted else ""
     text = (

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from harness.core.engine import Manifest
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+
 from harness.core.evidence import ArmResult, Evidence, Race
 from harness.core.gate import StepDecision
+from harness.core.printable import printable
 from harness.core.records import Document, Qrels, Query
 from harness.core.scores import Dependence, Estimate
 from harness.corpus.tuning import Leak
 from harness.policy.looks import Looks
 from harness.policy.model import Policy
+from harness.report.rounding import for_json
 from harness.stats.interval import TrafficMean
 
 if TYPE_CHECKING:
@@ -42,52 +45,85 @@ Lookup = Callable[[frozenset[str]], Mapping[str, Document]]
 """Fetch the documents of these ids, called once; ids that the corpus lacks may be left out."""
 
 
-@dataclass(frozen=True, slots=True)
-class PolicyName:
+def made(kind: type, make: Callable[[Any], object]) -> BeforeValidator:
+    """Convert what has this type, as reports give it; what was read from JSON stays."""
+    return BeforeValidator(lambda value: make(value) if isinstance(value, kind) else value)
+
+
+_ROUNDED = made(float, for_json)
+Number = Annotated[float | None, _ROUNDED]
+"""Ten significant digits; null where it is not finite."""
+Exact = Annotated[float, _ROUNDED]
+Chance = Annotated[Annotated[float, Field(ge=0, le=1)] | None, _ROUNDED]
+Text = Annotated[str, made(str, printable)]
+Count = Annotated[int, Field(ge=0)]
+Some = Annotated[int, Field(ge=1)]
+Sized = Annotated[Count, made(tuple, len)]
+Named = Annotated[str, Field(min_length=1)]
+Sha256 = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
+
+
+class DecisionPart(BaseModel):
+    """A part of a decision; unknown keys are refused."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", from_attributes=True)
+
+
+class PolicyPart(DecisionPart):
     """Which policy decided."""
 
     name: str
     version: str
-    sha256: str
-    """Of the policy's file."""
+    sha256: Named
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Provenance:
-    """Provenance of the numbers, enough to reproduce them."""
+class DigestsPart(DecisionPart):
+    """Digests of the data."""
 
-    dataset: str
+    corpus: Named
+    queries: Named
+    qrels: Named
+
+
+class CountsPart(DecisionPart):
+    """Sizes of the data."""
+
+    documents: Count
+    queries: Count
+    judgements: Count
+
+
+class ArmPart(DecisionPart):
+    """What an arm's index was made from."""
+
+    engine: str
+    version: str
+    documents: Count
+    corpus_sha256: Named
+    settings_sha256: Named
+    fingerprint: Named
+
+
+class ProvenancePart(DecisionPart):
+    """Where the numbers come from."""
+
     licence: str
     source: str
-    """Where the data come from, in words or as an address; it is shown and never loaded."""
-    corpus_sha256: str
-    queries_sha256: str
-    qrels_sha256: str
-    documents: int
-    fields: tuple[str, ...]
-    """Parts of a document that were searched."""
-    queries: int
-    judgements: int
-    manifests: Mapping[str, Manifest]
-    """By arm."""
-    packages: Mapping[str, str]
-    """Version by package name."""
+    sha256: DigestsPart
+    counts: CountsPart
+    fields: Annotated[tuple[Literal["title", "text"], ...], Field(min_length=1)] = ("title", "text")
+    arms: dict[str, ArmPart]
+    packages: dict[str, str]
     python: str
     code_version: str
-    """A git commit or the digest of the code."""
     seed: int
+    settings: dict[str, dict[str, Any]]
+    """How arms were scored, compared and judged: what verification needs."""
     commands: tuple[str, ...]
-    """What to type to make this report again, in order."""
     machine: str
-    """One line that names the processor, cores and system."""
     decided_at: str
-    """UTC, ISO 8601."""
     expires_at: str | None
-    """UTC, ISO 8601: when the decision stops counting; None where no policy says so."""
-    replayed_at: Mapping[str, str] = field(default_factory=dict)
-    """UTC, ISO 8601: when each arm's run was made, by arm; only the known ones."""
-    settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """By stage, as JSON: how arms were scored, compared and judged, to derive the numbers again."""
+    replayed_at: dict[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,23 +150,19 @@ class JudgementCoverage:
         return self.queries - self.judged
 
 
-@dataclass(frozen=True, slots=True)
-class Pinned:
-    """The pin of these data, and what is other now."""
+class PinPart(DecisionPart):
+    """What the policy was pinned to, and what is other now."""
 
-    at: str
-    """Day of the pin."""
-    times: int
-    """How often these data were pinned, this one included."""
+    command: str
+    pinned_at: str | None
+    times: Count
     differences: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Since:
-    """What changed in queries and judgements since the last decision on others."""
+class SincePart(DecisionPart):
+    """What changed since the last decision on other evidence."""
 
     at: str
-    """When that was decided."""
     changes: tuple[str, ...]
 
 
@@ -139,15 +171,12 @@ class Custody:
     """All of it, of one data set and one decision."""
 
     coverage: JudgementCoverage
-    pinned: Pinned | None
-    """None without a pin of these data."""
-    command: str
-    """What to type to pin them."""
+    pin: PinPart
     number: int
     """Of the decision's line in the log of experiments."""
     previous: str
     """Digest of the line before it."""
-    since: Since | None
+    since: SincePart | None
     """None where no decision on other queries or judgements is in the log."""
     looks: Mapping[str, Looks]
     """By step."""
@@ -195,8 +224,9 @@ class ReportInput:
     step may lack evidence (then its gates say so), a comparison may not lack arms.
     """
 
-    provenance: Provenance
-    policy: PolicyName | None
+    dataset: str
+    provenance: ProvenancePart
+    policy: PolicyPart | None
     decisions: tuple[StepDecision, ...]
     """In the order of the migration."""
     evidence: Mapping[str, Evidence]

@@ -78,10 +78,7 @@ def watched(estimate: Estimate) -> str:
 
 
 def moved(estimate: Estimate) -> bool:
-    """Return whether the metric drifted: its mean lies outside its own confidence sequence.
-
-    A sequence keeps each end that it ever had, which holds for a value that does not change.
-    """
+    """Return whether a mean lies outside its own confidence sequence, because it drifted."""
     return not estimate.low <= estimate.value <= estimate.high
 
 

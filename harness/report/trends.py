@@ -249,40 +249,28 @@ Points = Mapping[int, Interval]
 def measures(name: str, entries: Sequence[TrendEntry]) -> str:
     """Draw the mean of the first measure of each arm with its interval."""
     measure = entries[-1].measure
-    arms = dict.fromkeys(arm for entry in entries for arm in entry.means)
-    lines = {
-        arm: {
-            at: entry.means[arm][measure]
-            for at, entry in enumerate(entries)
-            if measure in entry.means.get(arm, {})
-        }
-        for arm in arms
-    }
-    about = f"Mean {measure} of {len(arms)} arms at {len(entries)} decisions"
+    lines: dict[str, dict[int, Interval]] = {}
+    for at, entry in enumerate(entries):
+        for arm, means in entry.means.items():
+            points = lines.setdefault(arm, {})
+            if measure in means:
+                points[at] = means[measure]
+    about = f"Mean {measure} of {len(lines)} arms at {len(entries)} decisions"
     return draw(name, about, (WIDTH, HEIGHT), partial(_paint, entries, lines, measure, ratio=False))
 
 
 def ratios(name: str, entries: Sequence[TrendEntry], percent: str) -> str:
-    """Draw candidate over control of each step's times; the line at 1 is as fast as the control.
-
-    Empty where no decision has such a ratio.
-    """
-    steps = dict.fromkeys(step.step for entry in entries for step in entry.steps)
-    lines = {
-        name_of: {
-            at: step.ratios[percent]
-            for at, entry in enumerate(entries)
-            for step in entry.steps
-            if step.step == name_of and percent in step.ratios
-        }
-        for name_of in steps
-    }
-    kept = {step: points for step, points in lines.items() if points}
-    if not kept:
+    """Draw candidate over control of each step's times; empty where no decision has one."""
+    lines: dict[str, dict[int, Interval]] = {}
+    for step in dict.fromkeys(step.step for entry in entries for step in entry.steps):
+        for at, entry in enumerate(entries):
+            if (found := entry.step(step)) and percent in found.ratios:
+                lines.setdefault(step, {})[at] = found.ratios[percent]
+    if not lines:
         return ""
-    about = f"Ratio of {percent} times, candidate over control, of {len(kept)} steps"
+    about = f"Ratio of {percent} times, candidate over control, of {len(lines)} steps"
     what = f"{percent} time, candidate / control"
-    return draw(name, about, (WIDTH, HEIGHT), partial(_paint, entries, kept, what, ratio=True))
+    return draw(name, about, (WIDTH, HEIGHT), partial(_paint, entries, lines, what, ratio=True))
 
 
 def _paint(
@@ -305,16 +293,10 @@ def _paint(
             high = [one.value if one.high is None else one.high for one in found]
             beside = [at + aside for at in run]
             axes.plot(
-                beside,
-                [one.value for one in found],
-                mark,
-                linestyle="-",
-                color=colour,
-                linewidth=1.6,
-                markersize=4.5,
-                label="_" if first else label(named),
-            )
-            axes.vlines(beside, low, high, color=colour, linewidth=1.2, alpha=0.7)  # fmt: skip
+                beside, [one.value for one in found], mark, linestyle="-", color=colour,
+                linewidth=1.6, markersize=4.5, label="_" if first else label(named),
+            )  # fmt: skip
+            axes.vlines(beside, low, high, color=colour, linewidth=1.2, alpha=0.7)
     if ratio:
         logarithmic(axes, "y")
         axes.axhline(1, color=MUTED, linewidth=1, linestyle=(0, (4, 3)))

@@ -18,7 +18,15 @@ from harness.core.records import Document, Judgement, Qrels, Query
 from harness.core.run import Row, Run, Status
 from harness.core.scores import Estimate, Paired, Scores
 from harness.report import html
-from harness.report.inputs import Latency, PolicyName, Provenance, ReportInput
+from harness.report.inputs import (
+    ArmPart,
+    CountsPart,
+    DigestsPart,
+    Latency,
+    PolicyPart,
+    ProvenancePart,
+    ReportInput,
+)
 from harness.report.page.view import document
 
 SHA = "3f0c" * 16
@@ -206,17 +214,18 @@ def latency(arms: tuple[str, ...], comparisons: tuple[str, ...]) -> Latency:
     )
 
 
-def provenance(dataset: str, arms: tuple[str, ...]) -> Provenance:
+def provenance(arms: tuple[str, ...]) -> ProvenancePart:
     """Where the imaginary numbers come from."""
-    return Provenance(
-        dataset=dataset, licence="CC BY 4.0", source="https://example.org/mail <archive>",
-        corpus_sha256=SHA, queries_sha256=SHA[::-1], qrels_sha256=SHA[2:] + SHA[:2],
-        documents=200, fields=("title", "text"), queries=QUERIES, judgements=1171,
-        manifests={arm: manifest(arm) for arm in arms},
+    return ProvenancePart(
+        licence="CC BY 4.0", source="https://example.org/mail <archive>",
+        sha256=DigestsPart(corpus=SHA, queries=SHA[::-1], qrels=SHA[2:] + SHA[:2]),
+        counts=CountsPart(documents=200, queries=QUERIES, judgements=1171),
+        arms={arm: ArmPart.model_validate(manifest(arm)) for arm in arms},
         packages={"ir-measures": "0.4.3", "numpy": "2.4.6"}, python="3.11.7",
-        code_version="44886dd", seed=SEED, commands=("git checkout 44886dd", "python3 run.py demo"),
+        code_version="44886dd", seed=SEED, settings={},
+        commands=("git checkout 44886dd", "python3 run.py demo"),
         machine="Imaginary CPU 3000, 4 cores, Linux 6.1", decided_at="2026-11-21T21:00:00Z",
-        expires_at="2026-12-21T21:00:00Z",
+        expires_at="2026-12-21T21:00:00Z", replayed_at={},
     )  # fmt: skip
 
 
@@ -303,8 +312,9 @@ def report(dataset: str = "mail") -> ReportInput:
         for name, (control, candidate) in pairs.items()
     )  # fmt: skip
     return ReportInput(
-        provenance=provenance(dataset, tuple(sides)),
-        policy=PolicyName("mail-migration", "2026-11", SHA),
+        dataset=dataset,
+        provenance=provenance(tuple(sides)),
+        policy=PolicyPart(name="mail-migration", version="2026-11", sha256=SHA),
         decisions=decisions,
         evidence=evidence,
         arms=sides,

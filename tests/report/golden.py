@@ -13,7 +13,7 @@ from harness.report import ci, trends
 from harness.report import decision as decision_json
 from harness.report.doc import Section, to_json, to_markdown
 from harness.report.explorer import to_explorer
-from harness.report.inputs import Pinned, ReportInput, Since
+from harness.report.inputs import ReportInput, SincePart
 from harness.report.page import view
 from harness.shadow import page as shadow_page
 from tests.make import report_inputs
@@ -30,9 +30,9 @@ FOLDER = Path(__file__).with_name("golden")
 
 def decided() -> ReportInput:
     """Three steps, with the policy that is shipped, a pin, a log and dependent queries."""
-    pinned = Pinned("2026-03-01", 2, ("1 query added (b)", "race k is 20, pinned 50"))
-    since = Since("2026-02-01T00:00:00+00:00", ("1 query removed (a)",))
-    kept = replace(cards.KEPT, pinned=pinned, since=since, number=5, raced=True, earlier=("race",))
+    pin = cards.pinned("2026-03-01", 2, "1 query added (b)", "race k is 20, pinned 50")
+    since = SincePart(at="2026-02-01T00:00:00+00:00", changes=("1 query removed (a)",))
+    kept = replace(cards.KEPT, pin=pin, since=since, number=5, raced=True, earlier=("race",))
     return replace(
         report_inputs.report("mail"),
         judged_by=load_policy(ROOT / "policy" / "migration.toml"),

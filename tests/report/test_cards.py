@@ -10,7 +10,7 @@ from harness.core.scores import Dependence, Estimate
 from harness.gates.base.rules import Where
 from harness.policy.looks import Looks
 from harness.report.doc import Bar
-from harness.report.inputs import Custody, JudgementCoverage, Pinned
+from harness.report.inputs import Custody, JudgementCoverage, PinPart
 from harness.report.page.cards import (
     BEYOND,
     EDGE,
@@ -258,29 +258,36 @@ WORTH = Dependence(40, 25, 6, 1.6)
 
 
 FIRST = Looks(1, 1, 0, 0.025, (), ())
+
+
+def pinned(at: str | None, times: int, *differences: str) -> PinPart:
+    command = "harness policy pin p.toml"
+    return PinPart(command=command, pinned_at=at, times=times, differences=differences)
+
+
 KEPT = Custody(
-    JudgementCoverage(1600, 1440, 12, 0, {}), None, "harness policy pin p.toml", 1, "0" * 64, None,
+    JudgementCoverage(1600, 1440, 12, 0, {}), pinned(None, 0), 1, "0" * 64, None,
     {"tantivy": FIRST},
 )  # fmt: skip
 
 
 @pytest.mark.parametrize(
-    ("pinned", "says"),
+    ("pin", "says"),
     [
         (
-            None,
+            pinned(None, 0),
             "Query set not pinned: removed queries would go unnoticed. Pin it: harness policy pin",
         ),
-        (Pinned("2026-03-01", 1, ()), "As pinned on 2026-03-01: queries, judgements and race"),
-        (Pinned("2026-03-01", 2, ()), "As pinned on 2026-03-01 (second pin): queries"),
+        (pinned("2026-03-01", 1), "As pinned on 2026-03-01: queries, judgements and race"),
+        (pinned("2026-03-01", 2), "As pinned on 2026-03-01 (second pin): queries"),
         (
-            Pinned("2026-03-01", 4, ("1 query added (b)", "race k is 20, pinned 50")),
+            pinned("2026-03-01", 4, "1 query added (b)", "race k is 20, pinned 50"),
             "NOT AS PINNED on 2026-03-01: 1 query added (b); race k is 20, pinned 50.",
         ),
     ],
 )
-def test_the_pin_is_the_second(pinned: Pinned | None, says: str) -> None:
-    assert [*kept_lines(replace(KEPT, pinned=pinned))][1].startswith(says)
+def test_the_pin_is_the_second(pin: PinPart, says: str) -> None:
+    assert [*kept_lines(replace(KEPT, pin=pin))][1].startswith(says)
 
 
 def test_looks_are_the_last() -> None:

@@ -29,9 +29,8 @@ from harness.report.ci import (
 from harness.report.ci import to_markdown as to_markdown_ci
 from harness.report.decision import from_json, schema, to_json, without_times
 from harness.report.doc import to_markdown
-from harness.report.files import write_reports
 from harness.report.inputs import ReportInput
-from harness.report.page.view import document
+from harness.report.page.view import document, write_reports
 from tests.make import report_inputs
 
 PATH = Path("decision.json")
@@ -91,9 +90,8 @@ def later(report: ReportInput) -> ReportInput:
         )
         return replace(decision, findings=findings, blocked_by="")
 
-    of = replace(
-        report.provenance, machine="other", decided_at="2027-01-01T00:00:00Z", expires_at=None
-    )
+    facts = {"machine": "other", "decided_at": "2027-01-01T00:00:00Z", "expires_at": None}
+    of = report.provenance.model_copy(update=facts)
     assert report.latency is not None
     latency = replace(report.latency, percentiles={}, ratios={}, aa={})
     return replace(report_inputs.rejudged(report, change), provenance=of, latency=latency)

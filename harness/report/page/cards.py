@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from enum import StrEnum
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -34,29 +34,26 @@ from harness.report.html import explore_link
 from harness.report.inputs import ReportInput
 from harness.report.rounding import interval, milliseconds, number, percent, signed
 
+Row = TypeVar("Row")
+
 
 def merged(report: ReportInput) -> ReportInput:
-    """Join comparisons of one control with one candidate under both names.
-
-    Their measurements are the same. Only their bounds differ, and those stay in the decisions, by
-    step.
-    """
+    """Join comparisons of one control with one candidate under both names."""
     names: dict[tuple[str, str], list[str]] = {}
     for name, evidence in report.evidence.items():
         names.setdefault((evidence.control.arm, evidence.candidate.arm), []).append(name)
     title = {same[0]: ", ".join(same) for same in names.values()}
-    latency = report.latency and replace(
-        report.latency,
-        ratios={title.get(n, n): r for n, r in report.latency.ratios.items() if n in title},
-    )
+
+    def joined(rows: Mapping[str, Row]) -> dict[str, Row]:
+        return {title[name]: row for name, row in rows.items() if name in title}
+
+    latency = report.latency
     return replace(
         report,
-        evidence={title[name]: found for name, found in report.evidence.items() if name in title},
-        differences={title[name]: row for name, row in report.differences.items() if name in title},
-        slice_differences={
-            title[name]: row for name, row in report.slice_differences.items() if name in title
-        },
-        latency=latency,
+        evidence=joined(report.evidence),
+        differences=joined(report.differences),
+        slice_differences=joined(report.slice_differences),
+        latency=latency and replace(latency, ratios=joined(latency.ratios)),
     )
 
 
@@ -81,10 +78,7 @@ def bar(finding: Finding) -> Bar | None:
 
 
 def allowed(finding: Finding, passes: Where | None) -> tuple[float, float] | None:
-    """Place the side of the bound on which an interval passes, on the scale of ``bar``.
-
-    It ends at the edges of the drawing. None where no bar is drawn, or no side alone passes.
-    """
+    """Place the side of the bound that passes, on the scale of ``bar``; None where none does."""
     placed, limit = bar(finding), finding.limit
     if placed is None or limit is None or passes is None or finding.estimate is None:
         return None
@@ -287,7 +281,7 @@ def card(report: ReportInput, decision: StepDecision, target: str) -> Card:
     beside = {Tone.UNSURE: " inconclusive", Tone.WAITS: " waits"}.get(look, "")
     arms = f"{decision.control} → {decision.candidate}"
     taken = ", already taken" if decision.taken else ""
-    needs = remains(decision, report.provenance.queries)
+    needs = remains(decision, report.provenance.counts.queries)
     commands = tuple(dict.fromkeys(line for need in needs for line in need.commands))
     draws = f"The {counted(len(commands), 'command')}" if commands[1:] else "The command"
     blocks: Iterable[Block | None] = (
@@ -302,7 +296,7 @@ def card(report: ReportInput, decision: StepDecision, target: str) -> Card:
         _strip(report, decision, target),
         *_because(decision),
         Link("query by query", explore_link(
-            report.provenance.dataset, decision.control, decision.candidate)),
+            report.dataset, decision.control, decision.candidate)),
     )  # fmt: skip
     outcome = decision.outcome.value.upper() + beside
     return Card(decision.step, outcome, tuple(filter(None, blocks)), look.value)
@@ -384,10 +378,7 @@ BLOCKED = frozenset({Tone.ROLLBACK, Tone.HOLD, Tone.UNSURE})
 
 
 def headline(decisions: Sequence[StepDecision], seen: Mapping[str, str]) -> str:
-    """Return the answer in one sentence; empty without steps.
-
-    ``seen`` is what was measured for a step; a yes shows it, and one blocked step has its reason.
-    """
+    """Return the answer in one sentence; ``seen`` is what was measured, by step."""
     named = {}
     for one in decisions:
         shown = seen.get(one.step, "") if tone(one) is Tone.PROMOTE else ""
@@ -454,16 +445,9 @@ class _Queries(NamedTuple):
 
 
 def remains(decision: StepDecision, queries: int) -> tuple[RemainingWork, ...]:
-    """Return all that a step needs; ``queries`` is the size of the query set.
-
-    It is the largest need for queries of all open gates, each sample to be judged, and each other
-    remedy. No number of queries stands beside a gate that more queries hardly help.
-    """
-    needs = tuple(_remains(decision, queries))
-    before = (
-        (RemainingWork(f"the step {decision.blocked_by} first"),) if decision.blocked_by else ()
-    )
-    return (*needs, *before)
+    """Return all that a step needs; ``queries`` is the size of the query set."""
+    before = [f"the step {decision.blocked_by} first"] if decision.blocked_by else []
+    return (*_remains(decision, queries), *map(RemainingWork, before))
 
 
 def hardest(blocking: Sequence[Finding]) -> Finding:
@@ -503,7 +487,12 @@ def _remains(decision: StepDecision, queries: int) -> Iterator[RemainingWork]:
             what = f"a judged sample of {counted(samples[0][0], 'unjudged hit')}"
         commands = tuple(command for _, command in samples)
         yield RemainingWork(f"{what} (enough if none is relevant)", commands)
-    yield from map(RemainingWork, dict.fromkeys(_others(open_)))
+    others = [
+        one.remedy.removesuffix(".")
+        for one in open_
+        if one.remedy and not POOL.search(one.remedy) and _queries(one, 1) is None
+    ]
+    yield from map(RemainingWork, dict.fromkeys(others))
 
 
 def _queries(finding: Finding, queries: int) -> _Queries | None:
@@ -527,13 +516,6 @@ def _times(found: _Queries | None) -> float:
 
 def _whole(digits: str) -> int:
     return int(digits.replace(",", "") or 0)
-
-
-def _others(open_: Sequence[Finding]) -> Iterator[str]:
-    """Yield remedies that ask for neither queries nor a sample."""
-    for one in open_:
-        if one.remedy and not POOL.search(one.remedy) and _queries(one, 1) is None:
-            yield one.remedy.removesuffix(".")
 
 
 def listed(names: Iterable[str]) -> str:

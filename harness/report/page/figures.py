@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from harness.core.evidence import Evidence
 from harness.core.scores import Estimate, Paired
+from harness.gates.base.differences import asked_means
 from harness.gates.latency import LatencyRatioSettings
-from harness.policy.decision import asked_means
 from harness.report.doc import Cell, Num, TableBlock, Value, measured, table, time_cell
 from harness.report.inputs import Latency, ReportInput
 from harness.report.page.cards import movement
@@ -167,10 +167,7 @@ def paired_differences(name: str, pairs: Paired, estimate: Estimate | None) -> s
 def paint_differences(
     values: NDArray[np.float64], estimate: Estimate | None, labels: tuple[str, str], figure: Figure
 ) -> None:
-    """Paint one bar a query, sorted; ``labels`` stand below and beside the axes.
-
-    Of more than ``STEPS`` queries, neighbours share a step, which is the mean of theirs.
-    """
+    """Paint one bar a query, sorted; of more than ``STEPS``, the means of neighbours."""
     ordered = np.sort(values)
     edges = np.linspace(0, len(ordered), min(len(ordered), STEPS) + 1).astype(np.int64)
     steps = np.add.reduceat(ordered, edges[:-1]) / np.diff(edges)
@@ -342,11 +339,7 @@ class ForestGroup(NamedTuple):
 
 
 def forest(name: str, about: str, groups: Iterable[ForestGroup], *, ratio: bool) -> str | None:
-    """Draw estimates with their intervals against the line of "no difference".
-
-    They are candidate - control, where more is better, or candidate / control of times, on a log
-    axis, where less is better. None where no row can be drawn.
-    """
+    """Draw estimates against the line of "no difference"; None where no row can be drawn."""
     shown = [
         group._replace(rows=rows)
         for group in groups
@@ -463,11 +456,7 @@ def draw_ratios(report: ReportInput, figure: str) -> str | None:
 
 
 def bounds(report: ReportInput, comparison: str) -> tuple[Bounds, Bounds, Bounds]:
-    """Return the bounds of gates on a comparison.
-
-    They are those on differences by measure and, in the first measure, by slice, and those on
-    ratios of times by percentile.
-    """
+    """Return bounds of gates on differences by measure, by slice, and on ratios of times."""
     means, parts, times = (defaultdict[str, set[float]](set) for _ in range(3))
     evidence, policy = report.evidence.get(comparison), report.judged_by
     steps = [step for step in (policy.steps if policy else ()) if step.name == comparison]

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import groupby
 from operator import itemgetter
@@ -14,6 +15,7 @@ from harness.core.evidence import ArmResult, Evidence
 from harness.core.printable import counted, one_line
 from harness.core.run import Status
 from harness.core.scores import Estimate, Paired, Scores
+from harness.corpus.runs import Means
 from harness.corpus.tuning import Leak
 from harness.measures.decompose import decompose
 from harness.measures.missing_judgements import condense, judged_by_relevance, missing
@@ -93,19 +95,27 @@ def answered(side: ArmResult | None) -> str:
 
 
 def leaderboard(report: ReportInput) -> TableBlock:
-    """Show all arms with the mean of every measure, best first."""
+    """Show all arms with the mean of every measure, best first, and how their queries ended."""
     measures = measures_of(report.means, report.measure)
     means = {arm: report.means.get(arm, {}) for arm in {**report.arms, **report.means}}
+    found = means_of(means, measures)
+    header, rows = (*found.header, "queries"), []
+    for name, *cells in found.rows:
+        rows.append((name, *cells, Cell(answered(report.arms.get(name.text)))))
+    return replace(found, header=header, rows=tuple(rows))
+
+
+def means_of(means: Means, measures: Sequence[str]) -> TableBlock:
+    """Show the mean of each measure for each arm, best first by the first measure."""
     usual = usual_n(means.values())
     return table(
         f"Quality of every arm{_over(usual)}",
-        ("arm", *measures, "queries"),
+        ("arm", *measures),
         (
-            (arm, *(_mean(means[arm].get(measure), usual) for measure in measures),
-             answered(report.arms.get(arm)))
-            for arm in best_first(means, report.measure)
+            (arm, *(_mean(means[arm].get(measure), usual) for measure in measures))
+            for arm in best_first(means, measures[0] if measures else "")
         ),
-    )  # fmt: skip
+    )
 
 
 def differences(report: ReportInput) -> TableBlock:
@@ -161,19 +171,20 @@ def classes(evidence: Evidence) -> TableBlock:
 def provenance(report: ReportInput) -> tuple[tuple[str, str], ...]:
     """Return pairs of what and value, in the order of reading."""
     of = report.provenance
+    counts, sha256 = of.counts, of.sha256
     judged = f"{len(report.qrels.answerable):,} with a relevant document"
     negative = f"{len(report.qrels.negative):,} negative"
     policy = report.policy
     known = sorted({*of.replayed_at.values()})
     replayed = " to ".join(dict.fromkeys((known[0], known[-1]))) if known else "not known"
     return (
-        ("dataset", of.dataset),
+        ("dataset", report.dataset),
         ("source", of.source),
         ("licence", of.licence),
-        ("documents", f"{of.documents:,} (sha256 {of.corpus_sha256})"),
+        ("documents", f"{counts.documents:,} (sha256 {sha256.corpus})"),
         ("searched in", " and ".join(of.fields)),
-        ("queries", f"{of.queries:,}: {judged}, {negative} (sha256 {of.queries_sha256})"),
-        ("judgements", f"{of.judgements:,} (sha256 {of.qrels_sha256})"),
+        ("queries", f"{counts.queries:,}: {judged}, {negative} (sha256 {sha256.queries})"),
+        ("judgements", f"{counts.judgements:,} (sha256 {sha256.qrels})"),
         (
             "policy",
             f"{policy.name} {policy.version} (sha256 {policy.sha256})" if policy else "none",
@@ -194,7 +205,7 @@ def manifests(report: ReportInput) -> TableBlock:
     header = ("arm", "engine", "documents", "settings sha256", "fingerprint")
     rows = (
         row(arm, f"{of.engine} {of.version}", of.documents, of.settings_sha256, of.fingerprint)
-        for arm, of in sorted(report.provenance.manifests.items())
+        for arm, of in sorted(report.provenance.arms.items())
     )
     return TableBlock("What each arm is made from", header, tuple(rows), "facts")
 
@@ -250,10 +261,7 @@ JUDGED, ALIKE = "Judged@10", "Jaccard@10"
 
 
 def unjudged(report: ReportInput) -> TableBlock:
-    """Show each difference beside what it would be on judged documents alone, and its bounds.
-
-    A comparison without a query that both arms have a value for has no row.
-    """
+    """Show each difference beside that on judged documents alone, and its bounds."""
     found = {name: (each, paired(each, report.measure)) for name, each in report.evidence.items()}
     return table(
         "What unjudged documents leave open, candidate minus control",
@@ -346,10 +354,7 @@ def instead_of(status: Status, error: str) -> str:
 
 
 def movers(report: ReportInput, name: str, limit: int) -> Iterator[Block]:
-    """Yield the queries of a comparison that lost most and that gained most, or why there are none.
-
-    At most ``limit`` are shown in each direction, the largest loss or gain first.
-    """
+    """Yield the queries that lost most and gained most, at most ``limit`` each, or why none."""
     evidence = report.evidence[name]
     pairs = paired(evidence, report.measure)
     if pairs is None or not len(pairs.difference):
@@ -370,7 +375,7 @@ def _moved(
     """Show queries with their parts: of documents that entered or left, and of the order."""
     arms = evidence.control, evidence.candidate
     parts = decompose(arms[0].run, arms[1].run, report.qrels, report.measure, tuple(ids))
-    link = partial(explore_link, report.provenance.dataset, arms[0].arm, arms[1].arm)
+    link = partial(explore_link, report.dataset, arms[0].arm, arms[1].arm)
     at = {query_id: row for row, query_id in enumerate(pairs.query_ids)}
     rows: list[tuple[Value, ...]] = []
     for number, query_id in enumerate(ids):
@@ -421,19 +426,19 @@ def kept_lines(found: Custody) -> Iterator[str]:
 
 
 def _pin(found: Custody) -> str:
-    pin = found.pinned
-    if pin and pin.differences:
-        return f"NOT AS PINNED on {pin.at}: {'; '.join(pin.differences)}."
-    if pin:
+    pin = found.pin
+    if pin.differences:
+        return f"NOT AS PINNED on {pin.pinned_at}: {'; '.join(pin.differences)}."
+    if pin.pinned_at:
         again = f" ({_ordinal(pin.times)} pin)" if pin.times > 1 else ""
-        return f"As pinned on {pin.at}{again}: queries, judgements and race settings."
+        return f"As pinned on {pin.pinned_at}{again}: queries, judgements and race settings."
     if found.pinned_names:
         return (
             "Query set not pinned under this name: the policy has pins of"
             f" {', '.join(found.pinned_names)}. Pins go by the data's name: rename the folder,"
-            f" or pin it: {found.command}"
+            f" or pin it: {pin.command}"
         )
-    return f"Query set not pinned: removed queries would go unnoticed. Pin it: {found.command}"
+    return f"Query set not pinned: removed queries would go unnoticed. Pin it: {pin.command}"
 
 
 def _tuned(leak: Leak, reason: str) -> str:
