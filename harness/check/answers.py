@@ -170,18 +170,20 @@ def _each(wrong: Callable[[Sequence[Hit], frozenset[str]], Iterator[str]]) -> Vi
     return violations
 
 
-promise(
+_each_id = promise(
     "ids",
     "Each hit is a document of the corpus and is shown once.",
     "Give the doc_id of the document, and keep its best part where it has several",
 )(_each(_ids))
-promise(
+_each_score = promise(
     "scores",
     "Scores are finite and between 0 and 1.",
     "Divide by the best score of the query: harness_engines.ranking.by_best does it",
 )(_each(lambda hits, _: _scores(hits)))
-promise("order", "The highest score comes first.", BY_BEST)(_each(lambda hits, _: _order(hits)))
-promise("ties", "Equal scores are ordered by document id.", BY_BEST)(
+_each_order = promise("order", "The highest score comes first.", BY_BEST)(
+    _each(lambda hits, _: _order(hits))
+)
+_each_tie = promise("ties", "Equal scores are ordered by document id.", BY_BEST)(
     _each(lambda hits, _: _by_id(hits))
 )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -179,10 +179,9 @@ class WorkerOptions(Options):
             yield
             return
         where = cache.absolute() / "batches", lambda what: tell(f"note: {what}")
+        begun: AbstractContextManager[batches.Executor] = batches.processes(self.workers, *where)
         if self.cluster:
             begun = batches.cluster(self.cluster, *where)
-        else:
-            begun = batches.processes(self.workers, *where)
         with begun as shared, batches.using(shared):
             yield
 

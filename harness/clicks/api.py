@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness.api.comparison import Shown
-from harness.api.search import Search, shown_by
+from harness.api.data import Search, shown_by
 from harness.clicks import credit
 from harness.core.errors import EvidenceError, InvalidArm, RunError
 from harness.core.folders import CLICKS, claim
@@ -69,7 +69,7 @@ class Interleaver:
     def _ranking(self, name: str, text: str) -> tuple[tuple[str, ...], str]:
         """Return the ranking of a function, or what is wrong with it."""
         try:
-            (row,) = shown_by(self._arms[name], {"shown": text}, name).rows()
+            row = shown_by(self._arms[name], text, name)
         except RunError as exc:
             return (), str(exc)
         ranking = tuple(dict.fromkeys(hit.doc_id for hit in row.hits))

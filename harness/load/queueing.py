@@ -4,7 +4,6 @@ from typing import ClassVar, Literal
 
 from harness.core.evidence import AtRate, Evidence, Load
 from harness.core.gate import Cause, Finding
-from harness.core.scores import Estimate
 from harness.gates.base.rules import Fewest, MinQueries, Noise, Ratio, Rules, Share, below, plain
 from harness.gates.latency import NS_PER_MS, BudgetSettings, Hindrance
 from harness.load.rates import fewest_rounds, median_of
@@ -61,10 +60,8 @@ def judge(name: str, settings: QueueingSettings, evidence: Evidence, rules: Rule
             f" {tried}",
             again,
         )
-    if (hindrance := _hindered(settings, load, rounds)) is not None:
-        return settings.undecided(
-            name, hindrance.cause, hindrance.reason, hindrance.remedy or again
-        )
+    if hindrance := _hindered(settings, load, rounds):
+        return settings.undecided(name, *hindrance[:2], hindrance.remedy or again)
     scale = settings.scale(load.reference_ns)
     in_ms = rounds.system_ns[settings.percent] / (NS_PER_MS * scale)
     over = median_of(in_ms.tolist(), confidence=rules.confidence)
@@ -83,7 +80,7 @@ def judge(name: str, settings: QueueingSettings, evidence: Evidence, rules: Rule
         f" {plain(over)} ms, median of {over.n} rounds of {rounds.arrivals} arrivals or more,"
         f" {load.machine}. The budget there is {settings.max_ms * scale:.3g} ms, for the reference"
         f" work took {scale:.3g} times as long{_left_out(rounds)}",
-        estimate=Estimate(over.value, over.low, over.high, over.n),
+        estimate=over,
         remedy=f"more rounds: {again} --rounds N",
     )
 
@@ -121,5 +118,5 @@ def _hindered(settings: QueueingSettings, load: Load, rounds: AtRate) -> Hindran
 
 
 def _left_out(rounds: AtRate) -> str:
-    count = len(rounds.objections)
-    return f"; {count} rounds do not count: {rounds.objections[0]}" if count else ""
+    out = rounds.objections
+    return f"; {len(out)} rounds do not count: {out[0]}" if out else ""

@@ -36,8 +36,6 @@ from harness.pipeline.score import check_scores, slices
 from harness.policy.model import Policy
 from harness.replay.machine import machine
 from harness.report.inputs import (
-    ArmPart,
-    CountsPart,
     Custody,
     DigestsPart,
     Latency,
@@ -252,26 +250,25 @@ def provenance(
     """Collect what a stranger needs to make the numbers again."""
     about = data.manifest
     expires = None if evidence_days is None else decided_at + timedelta(days=evidence_days)
-    return ProvenancePart(
-        licence=licence,
-        source=source,
-        sha256=DigestsPart(
-            corpus=about.corpus_sha256, queries=about.queries_sha256, qrels=about.qrels_sha256
-        ),
-        counts=CountsPart.model_validate(about),
-        fields=about.fields,
-        arms={arm: ArmPart.model_validate(side.manifest) for arm, side in arms.items()},
-        packages=versions(),
-        python=platform.python_version(),
-        code_version=code_sha256(),
-        seed=seed,
-        settings=settings,
-        commands=tuple(commands),
-        machine=machine(),
-        decided_at=decided_at.isoformat(timespec="seconds"),
-        expires_at=expires.isoformat(timespec="seconds") if expires else None,
-        replayed_at=replayed_at,
-    )
+    digests = {name: getattr(about, f"{name}_sha256") for name in DigestsPart.model_fields}
+    return ProvenancePart.model_validate({
+        "licence": licence,
+        "source": source,
+        "sha256": digests,
+        "counts": about,
+        "fields": about.fields,
+        "arms": {arm: side.manifest for arm, side in arms.items()},
+        "packages": versions(),
+        "python": platform.python_version(),
+        "code_version": code_sha256(),
+        "seed": seed,
+        "settings": settings,
+        "commands": tuple(commands),
+        "machine": machine(),
+        "decided_at": decided_at.isoformat(timespec="seconds"),
+        "expires_at": expires.isoformat(timespec="seconds") if expires else None,
+        "replayed_at": replayed_at,
+    })
 
 
 PERCENTILES = {"p50": 50.0, "p90": 90.0, "p95": 95.0, "p99": 99.0}

@@ -36,7 +36,7 @@ from harness.pipeline.report import linked
 from harness.pipeline.score import score
 from harness.policy.load import for_candidates, load_policy
 from harness.policy.model import Policy
-from harness.report.page.view import write_reports
+from harness.report.files import write_reports
 from harness_engines import contract, registry
 from harness_engines.registry import Arm
 

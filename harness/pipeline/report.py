@@ -16,8 +16,8 @@ from harness.pipeline.evidence import ReportSubject
 from harness.pipeline.gate import check_decision, read_decision
 from harness.pipeline.layout import Layout
 from harness.pipeline.receipts import git
+from harness.report.files import ReportFiles, write_reports
 from harness.report.inputs import ReportInput
-from harness.report.page.view import ReportFiles, write_reports
 
 SUFFIX = ".jsonl"
 

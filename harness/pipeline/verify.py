@@ -45,8 +45,8 @@ from harness.policy.load import NamedStep, as_applied, load_policy
 from harness.policy.model import Policy
 from harness.policy.pins import read as read_pins
 from harness.policy.selftest import Tried, selftest
+from harness.report import files as pages
 from harness.report.inputs import ReportInput
-from harness.report.page import view as pages
 
 DECISION = "decision.json"
 OWN = (".", mark(Path(), RUN).name)

@@ -22,7 +22,6 @@ from harness.core.scores import Estimate
 from harness.core.store import Journal, JsonLines
 from harness.policy.age import check_past
 from harness.report import html
-from harness.report.decision import PolicyPart
 from harness.report.doc import (
     Block,
     Card,
@@ -36,6 +35,7 @@ from harness.report.doc import (
     Text,
     row,
 )
+from harness.report.inputs import PolicyPart
 from harness.report.page.cards import listed
 from harness.report.rounding import interval, number, signed
 from harness.report.svg import ARMS, LINE, MARKS, MUTED, draw, label, logarithmic, quiet

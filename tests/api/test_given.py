@@ -114,7 +114,10 @@ def test_a_query_that_was_answered_with_nothing() -> None:
 WRONG_RUNS: list[tuple[Any, str]] = [
     ({"q1": {"d1": float("nan")}}, r"run\['q1'\]\['d1'\]: the score nan of d1 is not a finite"),
     ({"q1": ["d1", "d2"]}, r"run\['q1'\] is a list, not a mapping of document to score\. Give"),
-    ({"q 1": {"d1": 1.0}}, r"run\['q 1'\]: the query id 'q 1' is not a text without white space"),
+    (
+        {"q 1": {"d1": 1.0}},
+        r"run\['q 1'\]\['d1'\]: the query id 'q 1' is not a text",
+    ),
     ([], r"run: it is empty"),
     ([("q1", "d1", 1.0), ("q1", "d2")], r"list whose item 1 is a tuple\. Give"),
     (3, r"run: cannot be read from a int\. Give"),

@@ -11,7 +11,7 @@ import pytest
 from harness import Interleaver, load_clicks, load_shadow_log
 from harness.agreement import Class, ComparisonTally
 from harness.api.contract import EngineCheck, engine_contract
-from harness.api.search import shown_by
+from harness.api.data import shown_by
 from harness.clicks.credit import read, team_draft
 from harness.core.engine import Answer
 from harness.core.errors import EvidenceError, RunError
@@ -30,7 +30,7 @@ from tests.make.shadow_records import START, WATCH, attempt, seen, shed
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ("d1", "candidate: query q: gives a str. Return document ids"),
+        ("d1", "candidate: gives a str. Return document ids"),
         (None, "gives a NoneType. Return"),
         ([3], "rank 1 is a int"),
         ([("d1", 1.0, "x")], "rank 1 is a tuple"),
@@ -43,11 +43,11 @@ from tests.make.shadow_records import START, WATCH, attempt, seen, shed
 )
 def test_what_is_no_ranking_is_named(given: object, said: str) -> None:
     with pytest.raises(RunError, match=said):
-        shown_by(lambda _: given, {"q": "x"}, "candidate")  # type: ignore[arg-type,return-value]
+        shown_by(lambda _: given, "x", "candidate")  # type: ignore[arg-type,return-value]
 
 
 def test_a_query_that_raises_is_a_failure_with_its_place() -> None:
-    (row,) = shown_by(broken, {"q": "x"}, "new").rows()
+    row = shown_by(broken, "x", "new")
     assert row.status is Status.FAILED
     assert re.fullmatch(r"TimeoutError: the new one hangs \(test_searching\.py:\d+\)", row.error)
 

@@ -9,7 +9,7 @@ import pytest
 from harness.core.errors import EvidenceError
 from harness.pipeline.report import report
 from harness.report import trends
-from harness.report.page.view import ReportFiles
+from harness.report.files import ReportFiles
 from tests.cli.conftest import Harness, harness
 from tests.make.toy import NAME, Toy
 

@@ -29,8 +29,9 @@ from harness.report.ci import (
 from harness.report.ci import to_markdown as to_markdown_ci
 from harness.report.decision import from_json, schema, to_json, without_times
 from harness.report.doc import to_markdown
+from harness.report.files import write_reports
 from harness.report.inputs import ReportInput
-from harness.report.page.view import document, write_reports
+from harness.report.page.view import document
 from tests.make import report_inputs
 
 PATH = Path("decision.json")

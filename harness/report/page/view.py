@@ -1,16 +1,11 @@
-"""Decisions as one document, all that they rest on, and the files of a report."""
+"""Decisions as one document: the answer of each data set, and all that it rests on."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Literal
 
-from harness.core import files
 from harness.core.evidence import Evidence
 from harness.core.gate import StepDecision
-from harness.report import html
-from harness.report.ci import to_junit
-from harness.report.decision import to_json
 from harness.report.doc import (
     Block,
     Cards,
@@ -24,10 +19,8 @@ from harness.report.doc import (
     TableBlock,
     Text,
     Value,
-    to_markdown,
 )
-from harness.report.explorer import to_explorer
-from harness.report.html import PAGE, explore_link
+from harness.report.html import explore_link
 from harness.report.inputs import ReportInput
 from harness.report.page import figures, tables
 from harness.report.page.cards import (
@@ -44,7 +37,6 @@ from harness.report.page.cards import (
     sure,
 )
 from harness.report.page.tables import ALIKE
-from harness.report.printed import located
 from harness.report.rounding import minute
 
 LISTED = 10
@@ -280,36 +272,3 @@ def _provenance(report: ReportInput) -> Iterator[Block]:
         yield Section("To reproduce it", (CodeBlock(report.provenance.commands),))
     else:
         yield Text("No commands were recorded.", "instead")
-
-
-class ReportFiles(NamedTuple):
-    """Where the files of a report are."""
-
-    page: Path
-    explorer: Path
-    markdown: Path
-    decision: Path
-    junit: Path
-
-
-def write_reports(reports: Sequence[ReportInput], out: Path) -> ReportFiles:
-    """Write the two pages, ``report.md``, ``decision.json`` and ``junit.xml`` into ``out``."""
-    written = texts(reports)
-    for name, text in written.items():
-        files.write_text(out / name, text)
-    return ReportFiles(*(out / name for name in written))
-
-
-def texts(reports: Sequence[ReportInput]) -> dict[str, str]:
-    """Return the text of each report file by its name; the same input gives the same bytes."""
-    typed = [
-        replace(one, decisions=located(one.decisions, one.dataset, one.place)) for one in reports
-    ]
-    shown = document(typed)
-    return {
-        "index.html": html.to_page(shown, scripted=True),
-        PAGE: to_explorer(reports),
-        "report.md": to_markdown(shown),
-        "decision.json": files.json_text(to_json(reports)),
-        "junit.xml": to_junit(typed),
-    }
