@@ -33,7 +33,7 @@ from harness.measures.kernels import KERNELS
 from harness.measures.name import parse
 from harness.pipeline.layout import Declared, Layout
 from harness.pipeline.params import Params
-from harness.policy.model import Demands, GateHead, Header, StepTable
+from harness.policy.model import GateHead, Header, StepTable
 from harness.shadow.divergences import AcceptedDivergence
 from harness.shadow.settings import ComparisonSettings, TrafficReading
 from harness.shadow.summary import AlarmBounds
@@ -60,7 +60,6 @@ EXAMPLE = re.compile(r": (harness (?:[^.]|\.(?! [A-Z]))+)")
 MODELS: tuple[tuple[str, str, type[BaseModel]], ...] = (
     ("`params.yaml`", "", Params),
     ("a policy", "policy", Header),
-    ("a policy", "policy.evidence", Demands),
     ("a policy", "[[step]]", StepTable),
     ("a policy", "[[step.gate]]", GateHead),
     ("an arm", "", Arm),
