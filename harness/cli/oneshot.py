@@ -84,8 +84,7 @@ def run(
     from harness.pipeline.experiments import shared as with_log
     from harness.pipeline.layout import Layout
     from harness.pipeline.oneshot import RunRequest, oneshot
-    from harness.report.page.tables import means_of
-    from harness.report.printed import located
+    from harness.report.printed import leaderboard, located
 
     project = Project.here()
     runs = _named(trec_run or [])
@@ -124,7 +123,7 @@ def run(
                 layout, wanted, project.params, out=to, cache=project.cache,
                 tell=lambda doing: tell(f"{doing} ..."),
             )  # fmt: skip
-    means = means_of(layout.read(Layout.scores), project.params.score.measures)
+    means = leaderboard(layout.read(Layout.scores), project.params.score.measures)
     name, place = Path(dataset).name, shlex.join(["--from", str(to)])
     found = {name: located(decisions, name, place)} if decisions else {}
     return decided(found, [means], [f"\nThe page: {to / 'index.html'}"], exits=exit_code)

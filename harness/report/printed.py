@@ -1,11 +1,14 @@
 """Verdicts, and what each gate measured, as printed."""
 
-from collections.abc import Iterable, Iterator
+import math
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
 
 from harness.core.gate import Finding, Outcome, StepDecision, Verdict
-from harness.report.doc import Section, Text
+from harness.core.scores import Estimate
+from harness.corpus.runs import Means
+from harness.report.doc import Cell, Section, TableBlock, Text, table
 from harness.report.page.cards import outcome_word, remains
 from harness.report.rounding import in_unit, interval
 
@@ -76,3 +79,24 @@ def located(
         return replace(one, remedy=remedy)
 
     return tuple(replace(one, findings=tuple(map(here, one.findings))) for one in found)
+
+
+def leaderboard(means: Means, measures: Sequence[str]) -> TableBlock:
+    """Show the mean of each measure for each arm, best first by the first measure.
+
+    The number of queries stands beside a mean that is of fewer than another's.
+    """
+    first = measures[0]
+    ordered = sorted(
+        means.items(),
+        key=lambda row: (-row[1][first].value if first in row[1] else math.inf, row[0]),
+    )
+    most = {m: max((row[m].n for row in means.values() if m in row), default=0) for m in measures}
+
+    def mean(found: Estimate | None, most: int) -> Cell:
+        if found is None:
+            return Cell("-")
+        return Cell(f"{found.value:.4f}", f"(n {found.n:,} of {most:,})" if found.n < most else "")
+
+    rows = ([Cell(arm), *(mean(of.get(m), most[m]) for m in measures)] for arm, of in ordered)
+    return table("", ("arm", *measures), rows)

@@ -129,7 +129,6 @@ ELSEWHERE = {
     "harness run --dataset PATH/SET --arms tantivy,examples/typesense/typesense.toml": NODES,
     "harness arm check examples/typesense/typesense.toml": NODES,
     "harness run --dataset python-docs --arms tantivy,examples/typesense/typesense.toml": NODES,
-    "harness measure FOLDER": "tests/pipeline/test_score.py",
     "mypy": SUITE,
     "pytest": SUITE,
     "ruff": SUITE,

@@ -294,7 +294,6 @@ CHECKED: Sequence[Line] = (
     "plan --from a --policy thorns.toml",
     "export --from a --control ctl --out exported",
     f"run --dataset thorns {TREC} --missing empty --control ctl --policy one.toml --out e",
-    "measure a/runs/near.parquet --qrels e/work/build/thorns/data/qrels.trec --measures AP@5,RR@10",
 )
 TRAFFIC: Sequence[Line] = (
     "run --dataset thorns --arms foreign.toml --policy one.toml --control foreign --out f",

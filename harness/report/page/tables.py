@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from itertools import groupby
 from operator import itemgetter
@@ -15,7 +14,6 @@ from harness.core.evidence import ArmResult, Evidence
 from harness.core.printable import counted, one_line
 from harness.core.run import Status
 from harness.core.scores import Estimate, Paired, Scores
-from harness.corpus.runs import Means
 from harness.corpus.tuning import Leak
 from harness.measures.decompose import decompose
 from harness.measures.missing_judgements import condense, judged_by_relevance, missing
@@ -95,27 +93,19 @@ def answered(side: ArmResult | None) -> str:
 
 
 def leaderboard(report: ReportInput) -> TableBlock:
-    """Show all arms with the mean of every measure, best first, and how their queries ended."""
+    """Show all arms with the mean of every measure, best first."""
     measures = measures_of(report.means, report.measure)
     means = {arm: report.means.get(arm, {}) for arm in {**report.arms, **report.means}}
-    found = means_of(means, measures)
-    header, rows = (*found.header, "queries"), []
-    for name, *cells in found.rows:
-        rows.append((name, *cells, Cell(answered(report.arms.get(name.text)))))
-    return replace(found, header=header, rows=tuple(rows))
-
-
-def means_of(means: Means, measures: Sequence[str]) -> TableBlock:
-    """Show the mean of each measure for each arm, best first by the first measure."""
     usual = usual_n(means.values())
     return table(
         f"Quality of every arm{_over(usual)}",
-        ("arm", *measures),
+        ("arm", *measures, "queries"),
         (
-            (arm, *(_mean(means[arm].get(measure), usual) for measure in measures))
-            for arm in best_first(means, measures[0] if measures else "")
+            (arm, *(_mean(means[arm].get(measure), usual) for measure in measures),
+             answered(report.arms.get(arm)))
+            for arm in best_first(means, report.measure)
         ),
-    )
+    )  # fmt: skip
 
 
 def differences(report: ReportInput) -> TableBlock:
