@@ -73,9 +73,7 @@ def raced() -> Iterator[str]:
 
 
 SLICES = tuple(f"harness/{kind.name}" for kind in kinds())
-RULES = tuple(
-    rule for name in rules.names() if (rule := known().get(rules.load(name).__module__))
-)
+RULES = tuple(rule for name in rules.names() if (rule := known().get(rules.load(name).__module__)))
 """Modules of the gates that are there."""
 ONE_ARM = f"engines/harness_engines/arms/{ARM}.toml"
 STAGES = {
