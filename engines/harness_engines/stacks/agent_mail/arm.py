@@ -16,26 +16,11 @@ from harness.core.digest import of_json
 from harness.core.engine import Answer, Engine, Explained, Hit, Manifest, Stage
 from harness.core.errors import ModelNotReady
 from harness.core.records import Document, Scalar
+from harness_engines import contract as kit
 from harness_engines import rerank
-from harness_engines.contract import (
-    FileEngine,
-    InvalidQuery,
-    SearchError,
-    StackSettings,
-    check_count,
-    read_ids,
-    reading,
-    write_ids,
-)
 from harness_engines.lexical.terms import FORM
 from harness_engines.stacks.agent_mail import contract, live
-from harness_engines.stacks.agent_mail.contract import (
-    Importance,
-    Message,
-    SearchMode,
-    SearchQuery,
-    SearchResponse,
-)
+from harness_engines.stacks.agent_mail.contract import Importance, Message, SearchMode, SearchQuery
 from harness_engines.stacks.agent_mail.pipeline import pages
 from harness_engines.stacks.agent_mail.pipeline.pages import text_of
 from harness_engines.stacks.agent_mail.pipeline.plan import FallbackTier, KillSwitch
@@ -111,7 +96,7 @@ def question(text: str, mode: SearchMode, limit: int, params: Mapping[str, Scala
     """Write a query with its filters."""
     strange = sorted(set(params) - set(KNOWN))
     if strange:
-        raise InvalidQuery(f"no parameter {strange[0]}; there is {', '.join(sorted(KNOWN))}")
+        raise kit.InvalidQuery(f"no parameter {strange[0]}; there is {', '.join(sorted(KNOWN))}")
     given = {name: said for name, said in params.items() if said is not None}
     for name in ("direction", "ranking"):
         if given.get(name) == "":
@@ -119,7 +104,7 @@ def question(text: str, mode: SearchMode, limit: int, params: Mapping[str, Scala
     try:
         read = {name: KNOWN[name](said) for name, said in given.items()}
     except ValueError as exc:
-        raise InvalidQuery(str(exc)) from exc
+        raise kit.InvalidQuery(str(exc)) from exc
     times = contract.TimeRange(*(read.pop(name, None) for name in TIMES))
     return SearchQuery(text, mode=mode, limit=limit, time_range=times, **read)
 
@@ -172,7 +157,7 @@ class MailSearcher:
         """How often the messages have changed since the index was built."""
         try:
             return self.watched.generation()
-        except SearchError:
+        except kit.SearchError:
             return ""
 
     def search(self, text: str, k: int) -> Answer:
@@ -204,10 +189,10 @@ class MailSearcher:
 
     def _asked(
         self, text: str, k: int, params: Mapping[str, Scalar], mode: SearchMode
-    ) -> SearchResponse:
+    ) -> contract.SearchResponse:
         return self.service.search(question(text, mode, k, params))
 
-    def hits_of(self, search_response: SearchResponse) -> tuple[Hit, ...]:
+    def hits_of(self, search_response: contract.SearchResponse) -> tuple[Hit, ...]:
         """Name the documents of the messages of a page."""
         known = self.doc_ids
 
@@ -219,7 +204,7 @@ class MailSearcher:
             Hit(named(hit.message_id), hit.score, hit.raw_score) for hit in search_response.hits
         )
 
-    def _who(self, search_response: SearchResponse) -> str:
+    def _who(self, search_response: contract.SearchResponse) -> str:
         """Return the arm's fingerprint only where the first tier of its chain answered."""
         if not search_response.degraded:
             return self.manifest.fingerprint
@@ -234,7 +219,7 @@ STORE, TANTIVY, VECTORS, IDS = "messages.db", "tantivy", "vectors.amvi", "ids.js
 LATE_INTERACTION, TOKENS = "late-interaction", "tokens.bin"
 
 
-class MailSettings(StackSettings):
+class MailSettings(kit.StackSettings):
     """How the service is queried, and what it has to answer with."""
 
     mode: Literal["lexical", "semantic", "hybrid", "hybrid_rerank"]
@@ -270,7 +255,7 @@ class MailSettings(StackSettings):
 
 
 @dataclass(frozen=True)
-class Mail(FileEngine[MailSearcher]):
+class Mail(kit.FileEngine[MailSearcher]):
     ENGINE = "agent-mail"
     settings: MailSettings
     cache: Path
@@ -309,7 +294,7 @@ class Mail(FileEngine[MailSearcher]):
             elif reranks_by:
                 by.append(self._cross_encoder().identity)
             return ", ".join(by)
-        except (ModelNotReady, SearchError) as exc:
+        except (ModelNotReady, kit.SearchError) as exc:
             if made is None:
                 raise ModelNotReady(str(exc)) from exc
             return made.version
@@ -330,22 +315,22 @@ class Mail(FileEngine[MailSearcher]):
             rerank.write_tokens(index / TOKENS, ids, texts, self._tokens_of(), self.cache)
         if (embedder := self.embedder()) is not None:
             live.LiveVectors(index / VECTORS, embedder, self.cache, made).write(messages, 0)
-        write_ids(index / IDS, [document.doc_id for document in in_order])
+        kit.write_ids(index / IDS, [document.doc_id for document in in_order])
 
     @contextmanager
     def load(self, index: Path, made: Manifest) -> Iterator[MailSearcher]:
         with ExitStack() as until_closed:
-            with reading(index, SearchError, OSError, ValueError):
-                doc_ids = read_ids(index / IDS)
+            with kit.reading(index, kit.SearchError, OSError, ValueError):
+                doc_ids = kit.read_ids(index / IDS)
                 watched, opened = (
                     until_closed.enter_context(store.opened(index / STORE)) for _ in range(2)
                 )
-                check_count(index, made, len(doc_ids))
+                kit.check_count(index, made, len(doc_ids))
                 generation, total = opened.generation(), opened.total_count()
                 if generation:  # what the table holds is what was indexed until it changes
                     moved = of_json([made.corpus_sha256, generation])
                     made = replace(made, documents=total, corpus_sha256=moved)
-                check_count(index, made, total)
+                kit.check_count(index, made, total)
                 service = self._service(index, opened, watched)
             mode = SearchMode(self.settings.mode)
             yield MailSearcher(service, doc_ids, made, mode, watched)

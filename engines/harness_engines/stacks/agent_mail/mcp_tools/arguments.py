@@ -12,15 +12,8 @@ from pydantic import BaseModel, ConfigDict, Field, PlainValidator
 from pydantic_core import PydanticKnownError
 
 from harness_engines.mcp_server import ToolArguments
-from harness_engines.stacks.agent_mail.contract import (
-    Direction,
-    DocKind,
-    Importance,
-    QueryExplain,
-    RankingMode,
-    SearchMode,
-    SearchResponse,
-)
+from harness_engines.stacks.agent_mail import contract
+from harness_engines.stacks.agent_mail.contract import Importance
 
 _PATH = re.compile(r"(?<![\w.:/-])/(?:[^\s/:;,'\"()]+/)+([^\s/:;,'\"()]*)")
 
@@ -30,7 +23,7 @@ def pathless(said: str) -> str:
     return _PATH.sub(r"\1", said)
 
 
-def without_paths(explain: QueryExplain) -> QueryExplain:
+def without_paths(explain: contract.QueryExplain) -> contract.QueryExplain:
     """Return the same of a query without absolute paths."""
     reason = explain.downgrade_reason
     return replace(
@@ -181,7 +174,7 @@ class SearchResult(ResultModel):
     )
     assistance: QueryAssistance | None = None
     guidance: ZeroResultGuidance | None = None
-    explain: QueryExplain | None = None
+    explain: contract.QueryExplain | None = None
     next_cursor: str | None = None
     diagnostics: SearchDiagnostics | None = None
     served_by: ServedBy
@@ -215,7 +208,7 @@ HINTS = {
 }
 
 
-def diagnose(search_response: SearchResponse) -> SearchDiagnostics | None:
+def diagnose(search_response: contract.SearchResponse) -> SearchDiagnostics | None:
     """Return what is degraded; None where the tier that is meant to answer did, and fully."""
     explain = search_response.explain
     fell = search_response.fell_back
@@ -443,14 +436,14 @@ class Arguments(ToolArguments):
         description="What to search for. May hold hints: from:, thread:, project:, before:,"
         " after:, importance:."
     )
-    doc_kind: Annotated[DocKind | None, _if_any(_one_of(DocKind))] = Field(
+    doc_kind: Annotated[contract.DocKind | None, _if_any(_one_of(contract.DocKind))] = Field(
         BLANK, description="message (default), agent or project."
     )
     limit: int = Field(LIMIT_DEFAULT, description="Hits on a page, held within 1..1000.")
     offset: int = Field(
         0, ge=0, le=MAX_OFFSET, description="Messages to skip; not together with cursor."
     )
-    ranking: Annotated[RankingMode | None, _if_any(_one_of(RankingMode))] = Field(
+    ranking: Annotated[contract.RankingMode | None, _if_any(_one_of(contract.RankingMode))] = Field(
         BLANK, description="relevance (default) or recency."
     )
     sender: str = Field("", description="Exact name of the agent that wrote it.")
@@ -466,12 +459,12 @@ class Arguments(ToolArguments):
     )
     explain: bool = Field(default=False, description="Say how the query was served.")
     cursor: str = Field("", description="next_cursor of the page before.")
-    mode: Annotated[SearchMode | None, _if_any(_one_of(SearchMode))] = Field(
+    mode: Annotated[contract.SearchMode | None, _if_any(_one_of(contract.SearchMode))] = Field(
         BLANK, description="lexical (default), semantic, hybrid or hybrid_rerank."
     )
     recipient: str = Field("", description="Exact name of an agent in to, cc or bcc.")
     agent_name: str = Field("", description="Exact name of an agent that wrote or received it.")
-    direction: Annotated[Direction | None, _if_any(_one_of(Direction))] = Field(
+    direction: Annotated[contract.Direction | None, _if_any(_one_of(contract.Direction))] = Field(
         BLANK, description="inbox or outbox, of agent_name."
     )
     ack_required: bool | None = Field(None, description="Whether an acknowledgement is required.")
