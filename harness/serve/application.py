@@ -1,7 +1,7 @@
 """The server of reports and pools: its routes, who may use them, and its pages."""
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -32,7 +32,7 @@ from harness.judge.judge import BACK, QUIT, SKIP
 from harness.judge.pool import following, standing
 from harness.report.html import TEMPLATES, environment, script_source
 from harness.report.page import cards
-from harness.serve.shelf import HTML, PAGES, ServedFolder, Sheet, Shelf, entries, look, progress
+from harness.serve.shelf import HTML, PAGES, Sheet, Shelf, entries, look, progress
 
 LOOPBACK = {"127.0.0.1": "127.0.0.1", "::1": "::1", "localhost": "127.0.0.1"}
 NAMES = ("127.0.0.1", "localhost", "[::1]")
@@ -295,12 +295,12 @@ def _number(text: str) -> int | None:
 SEE_OTHER, BAD_REQUEST, NOT_FOUND, CONFLICT, TOO_LARGE, BROKEN = 303, 400, 404, 409, 413, 500
 
 
-def application(served: Sequence[ServedFolder], url: str, harness: str = "harness") -> Guard:
+def application(served: Mapping[str, Path], url: str, harness: str = "harness") -> Guard:
     """Serve folders at ``url``, which names scheme, host and port; to those with the token.
 
     ``harness`` is the program in commands that a page gives, as the reader calls it.
     """
-    desk = Desk(tuple(served), harness)
+    desk = Desk(served, harness)
     routes = [
         Route("/", desk.front),
         Route("/state", desk.state),
@@ -323,7 +323,8 @@ def application(served: Sequence[ServedFolder], url: str, harness: str = "harnes
 class Desk:
     """Answers; every time it looks anew what is there."""
 
-    served: tuple[ServedFolder, ...]
+    served: Mapping[str, Path]
+    """Folders by their labels."""
     harness: str
 
     def front(self, _: Request) -> Response:

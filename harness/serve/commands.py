@@ -67,7 +67,7 @@ def _usual() -> list[Path]:
     root, found = Project.here().place, []
     for name in USUAL:
         with suppress(BadFile):
-            found += [one.root for one in served_from([root / name])]
+            found += served_from([root / name]).values()
     if not found:
         hint = "Make some (harness demo, or harness run --out out/mine), or name a folder"
         raise BadFile(root, f"no page lies in {', '.join(USUAL)}", hint)

@@ -48,15 +48,6 @@ HINT = (
 )
 
 
-class ServedFolder(NamedTuple):
-    """A folder that is served."""
-
-    label: str
-    """How requests name it."""
-    root: Path
-    """Absolute, without links."""
-
-
 @dataclass(frozen=True, slots=True)
 class Sheet:
     """One file that may be requested."""
@@ -97,27 +88,27 @@ class Shelf:
     pools: Mapping[str, Sheet]
 
 
-def folders(paths: Sequence[Path]) -> tuple[ServedFolder, ...]:
-    """Label every folder by its name, with a number where two have one name."""
-    found: dict[str, ServedFolder] = {}
+def folders(paths: Sequence[Path]) -> Mapping[str, Path]:
+    """Label every folder by its name, with a number where two have one name; without links."""
+    found: dict[str, Path] = {}
     for path in paths:
         root = path.resolve()
         if not root.is_dir():
             raise BadFile(path, "is not a folder", HINT)
         names = (root.name if at == 1 else f"{root.name}-{at}" for at in count(1))
         label = next(name for name in names if name not in found)
-        found[label] = ServedFolder(label, root)
-        held = look((found[label],))
+        found[label] = root
+        held = look({label: root})
         if not held.pools and not any(sheet.name in PAGES for sheet in held.sheets.values()):
             raise BadFile(path, "holds no page and no pool", HINT)
-    return tuple(found.values())
+    return found
 
 
-def look(served: Sequence[ServedFolder]) -> Shelf:
+def look(served: Mapping[str, Path]) -> Shelf:
     """Look what is there now. Links are left out, and so is all whose name begins with a dot."""
     sheets, pools = {}, {}
-    for folder in served:
-        found = {sheet.key: sheet for sheet in _files(folder, folder.root, DEPTH)}
+    for label, root in served.items():
+        found = {sheet.key: sheet for sheet in _files(root, label)}
         for key, sheet in found.items():
             if sheet.name in PAGES or sheet.name in BESIDE:
                 sheets[key] = sheet
@@ -126,7 +117,7 @@ def look(served: Sequence[ServedFolder]) -> Shelf:
     return Shelf(sheets, pools)
 
 
-def _files(folder: ServedFolder, within: Path, depth: int) -> Iterator[Sheet]:
+def _files(within: Path, key: str, depth: int = DEPTH) -> Iterator[Sheet]:
     """Yield the files below a folder; what vanishes meanwhile is not there."""
     try:
         listed = sorted(os.scandir(within), key=lambda one: one.name)
@@ -137,15 +128,15 @@ def _files(folder: ServedFolder, within: Path, depth: int) -> Iterator[Sheet]:
             continue
         if one.is_dir(follow_symlinks=False):
             if depth and one.name not in INSIDE:
-                yield from _files(folder, Path(one.path), depth - 1)
-        elif sheet := _sheet(folder, Path(one.path)):
+                yield from _files(Path(one.path), f"{key}/{one.name}", depth - 1)
+        elif sheet := _sheet(Path(one.path), f"{key}/{one.name}"):
             yield sheet
     load = within / LOADED / LOAD
-    if load.parent.resolve() == load.parent and (sheet := _sheet(folder, load)):
+    if load.parent.resolve() == load.parent and (sheet := _sheet(load, f"{key}/{LOADED}/{LOAD}")):
         yield sheet
 
 
-def _sheet(folder: ServedFolder, path: Path) -> Sheet | None:
+def _sheet(path: Path, key: str) -> Sheet | None:
     """Return a file; None where there is none, or a link, a pipe or a folder."""
     try:
         about = path.lstat()
@@ -153,7 +144,6 @@ def _sheet(folder: ServedFolder, path: Path) -> Sheet | None:
         return None
     if not stat.S_ISREG(about.st_mode):
         return None
-    key = f"{folder.label}/{path.relative_to(folder.root).as_posix()}"
     signature = f"{about.st_mtime_ns}-{about.st_size}-{about.st_ino}"
     return Sheet(key, path, about.st_mtime_ns, signature)
 

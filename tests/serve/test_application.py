@@ -21,7 +21,6 @@ import pytest
 from starlette.testclient import TestClient
 from starlette.types import Message
 
-from harness.cli import main
 from harness.core.errors import HarnessError
 from harness.core.files import write_text
 from harness.corpus import judgements
@@ -270,17 +269,6 @@ def test_it_serves_and_ends_at_a_ctrl_c(site: Path) -> None:
             _, rest = process.communicate(timeout=60)
         assert process.returncode == 0
         assert rest == "stopped\n"
-
-
-def said(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *words: str) -> str:
-    """Give the one line of an error with exit code 2."""
-    monkeypatch.setattr(sys, "argv", ["harness", "serve", *words])
-    with pytest.raises(SystemExit) as left:
-        main()
-    assert left.value.code == 2
-    (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith("error: ")
-    return line
 
 
 AT = "/judge/out/pool.qrels"
