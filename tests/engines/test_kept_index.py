@@ -7,6 +7,7 @@ import stat
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -102,6 +103,20 @@ def test_after_any_changes_it_answers_as_if_made_anew(tmp_path: Path, stack: str
                 assert ask(stack, now, text) == ask(stack, anew, text), text
         fresh.close()
     followed.close()
+
+
+def test_vectors_count_once_every_text_has_one(tmp_path: Path) -> None:
+    root, place = tmp_path / "root", tmp_path / "kept"
+    write(root, "one.md", "# One\n\nsalt\n")
+    whole = live("code", root, place)
+    said = []
+    for complete in (whole.reader.complete, None, whole.reader.complete):
+        followed = LiveFolder(root, place, replace(whole.reader, complete=complete))
+        with followed.now() as (now, _):
+            said.append(ask("code", now, "salt").get("missing", ""))
+        followed.close()
+        write(root, "two.md", "# Two\n\nwater\n")
+    assert said == ["", "vectors are not made yet; index the folder to the end", ""]
 
 
 @pytest.fixture

@@ -48,8 +48,9 @@ def headings(suffix: str, text: str) -> list[Heading]:
     front = _FRONT.match(text)
     named = _TITLE.search(text, 0, front.end()) if front else _FIELDS.match(text)
     found = [Heading(named.start(), named.end(), 0, named[1].strip().strip("\"'"))] if named else []
-    rest = _blank(text, front) if front else text
-    return [*found, *(_org(rest) if suffix == ".org" else _markdown(suffix, rest))]
+    if front:  # its lines stay
+        text = re.sub(r"[^\n]", " ", front[0]) + text[front.end() :]
+    return [*found, *(_org(text) if suffix == ".org" else _markdown(suffix, text))]
 
 
 def _markdown(suffix: str, text: str) -> Iterator[Heading]:
@@ -85,8 +86,3 @@ def _titles(text: str) -> Iterator[Heading]:
         if len(under) >= len(title) and (not over or over.split()[0] == under):
             start = found.start("over") if over else found.start("title")
             yield Heading(start, found.end(), 1, title)
-
-
-def _blank(text: str, found: re.Match[str]) -> str:
-    """Replace a stretch by spaces; its lines stay."""
-    return text[: found.start()] + re.sub(r"[^\n]", " ", found[0]) + text[found.end() :]

@@ -9,7 +9,7 @@ import pytest
 from harness.core.records import Document
 from harness_engines.lexical.terms import terms
 from harness_engines.stacks.code.ranking import UnitGraph, UnitRelation
-from harness_engines.stacks.code.reading import python, risk
+from harness_engines.stacks.code.reading import python
 from harness_engines.stacks.code.reading.documents import (
     READ,
     embedded,
@@ -105,17 +105,17 @@ def risks(code: str) -> tuple[Risk, ...]:
     [
         ("return a", 0),
         ("eval('1 + 1')", 0),
-        ("eval(a)", risk.MEDIUM),
-        ("a.execute(a)", risk.MEDIUM),
-        ("return input()", risk.LOW),
-        ("import os\nos.system(os.environ['X'])", risk.HIGH),
-        ("from os import environ as e, system as s\ns(e['X'])", risk.HIGH),
-        ("for x in input():\n    exec(x)", risk.HIGH),
-        ("with input() as x:\n    exec(x)", risk.HIGH),
-        ("exec(y := input())", risk.HIGH),
-        ("x = input()\nx = 'safe'\neval(x)", risk.HIGH),
-        ("while a:\n    exec(z)\n    z = y\n    y = x\n    x = input()", risk.HIGH),
-        ("a.x = input()\neval(a.x)", risk.MEDIUM),
+        ("eval(a)", python.MEDIUM),
+        ("a.execute(a)", python.MEDIUM),
+        ("return input()", python.LOW),
+        ("import os\nos.system(os.environ['X'])", python.HIGH),
+        ("from os import environ as e, system as s\ns(e['X'])", python.HIGH),
+        ("for x in input():\n    exec(x)", python.HIGH),
+        ("with input() as x:\n    exec(x)", python.HIGH),
+        ("exec(y := input())", python.HIGH),
+        ("x = input()\nx = 'safe'\neval(x)", python.HIGH),
+        ("while a:\n    exec(z)\n    z = y\n    y = x\n    x = input()", python.HIGH),
+        ("a.x = input()\neval(a.x)", python.MEDIUM),
     ],
 )
 def test_severity_and_its_plain_limits(code: str, severity: int) -> None:
@@ -126,10 +126,10 @@ def test_a_source_that_reaches_a_sink_is_high() -> None:
     _, facts = read(SHOP["shop/prices.py"])
     assert "os.environ->os.system" in {one.flow for one in facts.risks}
     found = risks("b = input()\nc = b + 'x'\neval(c)")
-    high = [one for one in found if one.severity == risk.HIGH]
-    assert high == [Risk("code-execution", "injection", risk.HIGH, "input", "eval")]
+    high = [one for one in found if one.severity == python.HIGH]
+    assert high == [Risk("code-execution", "injection", python.HIGH, "input", "eval")]
     assert high[0].flow == "input->eval"
-    assert {one.severity for one in found} == {risk.LOW, risk.MEDIUM, risk.HIGH}
+    assert {one.severity for one in found} == {python.LOW, python.MEDIUM, python.HIGH}
 
 
 NUMPYDOC = """merge(left, right, how)

@@ -44,7 +44,7 @@ FIELDS = UnitTexts._fields
 
 
 class Risk(NamedTuple):
-    """What a rule of ``harness_engines.stacks.code.reading.risk`` found."""
+    """What a rule of ``harness_engines.stacks.code.reading.python`` found."""
 
     tag: str
     category: str

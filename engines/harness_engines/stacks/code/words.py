@@ -88,14 +88,11 @@ def match_expression(wanted: Sequence[TermClause]) -> str:
     What must match is written twice where something else may match, and counts twice in bm25; so
     the latter is written twice as well.
     """
-    groups = {
-        occur: [
-            "(" + " OR ".join(map(_quoted, one.phrases)) + ")"
-            for one in wanted
-            if one.occur is occur
-        ]
-        for occur in Occur
-    }
+    groups: dict[Occur, list[str]] = {occur: [] for occur in Occur}
+    for one in wanted:
+        phrases = [" ".join(phrase) for phrase in one.phrases]
+        quoted = [f'"{of.removesuffix(BEGUN)}"{BEGUN * of.endswith(BEGUN)}' for of in phrases]
+        groups[one.occur].append(f"({' OR '.join(quoted)})")
     should, must = groups[Occur.SHOULD], groups[Occur.MUST]
     asked = " OR ".join(should)
     if must:
@@ -104,11 +101,6 @@ def match_expression(wanted: Sequence[TermClause]) -> str:
     if groups[Occur.NOT] and asked:
         asked = f"({asked}) NOT ({' OR '.join(groups[Occur.NOT])})"
     return asked
-
-
-def _quoted(phrase: Phrase) -> str:
-    starts = phrase[-1].endswith(BEGUN)
-    return '"' + " ".join(phrase).removesuffix(BEGUN) + '"' + BEGUN * starts
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Files of Python as documents: symbols, signatures and documentation."""
+"""Files of Python as documents: symbols, signatures, documentation and risks."""
 
 import ast
 import codecs
@@ -15,13 +15,14 @@ from typing import NamedTuple
 from harness.core.markup import NO_CHARSETS
 from harness.core.records import Document, Scalar
 from harness_engines.lexical.terms import mended
-from harness_engines.stacks.code.reading.risk import risks
-from harness_engines.stacks.code.units import Facts, Mode, UnitTexts
+from harness_engines.stacks.code.units import Facts, Mode, Risk, UnitTexts
 
 Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 Nodes = Sequence[ast.AST]
 """All nodes of a piece, the one around first; they are walked once."""
 Read = tuple[UnitTexts, Facts]
+Dotted = Callable[[ast.AST], str]
+"""Names a node with dots, or gives an empty text."""
 LONGEST = 2 << 20
 """Characters; longer files are generated, and parsing them takes seconds."""
 LITERALS: Mapping[type[ast.AST], str] = {
@@ -80,7 +81,7 @@ def read(
         params=tuple(arg.arg for arg in _arguments(defined)),
         inferred_types=tuple(dict.fromkeys(_types(nodes, defined))),
         return_type=_returns(nodes, defined),
-        uses=tuple(sorted({*map(dotted, filter(_is_loaded, nodes))} - {""})),
+        uses=tuple(sorted({dotted(node) for node in nodes if _is_loaded(node)} - {""})),
         calls=tuple(sorted({dotted(n.func) for n in nodes if isinstance(n, ast.Call)} - {""})),
         imports=tuple(sorted(set(known.values()))),
         risks=risks(nodes, dotted),
@@ -95,9 +96,6 @@ def read(
         body="\n".join(ast.unparse(node) for node in body),
     )
     return texts, facts
-
-
-Dotted = Callable[[ast.AST], str]
 
 
 def _namer(known: Mapping[str, str]) -> Dotted:
@@ -341,10 +339,13 @@ def documents(path: str, module: str, text: str) -> Iterator[Document]:
         parts = [FileStretch("", "module", text, 1, text.count("\n") + 1)]
     inside = path.rpartition("/")[2].startswith("__init__.")
     package = module if inside else module.rpartition(".")[0]
-    imports = pairs(_imports(whole, package))
+    top = whole.body if whole is not None else []
+    guarded = [inner for node in top for body in _guarded(node) for inner in body]
+    # those of a relative import with their package
+    bound = imported((node for node in (*top, *guarded) if _is_import(node)), package)
     own = {part.name: f"{module}.{part.name}" for part in parts if part.name.isidentifier()}
     about: dict[str, Scalar] = {
-        "path": path, "language": "python", "imports": imports, "package": package,
+        "path": path, "language": "python", "imports": pairs(bound), "package": package,
     }  # fmt: skip
     doc = ast.get_docstring(whole) if whole is not None else None
     if doc:
@@ -462,9 +463,111 @@ def _broken(text: str) -> Iterator[FileStretch]:
             yield FileStretch(named[2], kind, piece, first, last)
 
 
-def _imports(tree: ast.Module | None, package: str) -> Mapping[str, str]:
-    """Describe what imported names stand for; those of a relative import with their package."""
-    if tree is None:
-        return {}
-    guarded = [inner for node in tree.body for body in _guarded(node) for inner in body]
-    return imported((node for node in (*tree.body, *guarded) if _is_import(node)), package)
+ROUNDS = 8
+"""Assignments are followed so many times over; longer chains of names are not."""
+LOW, MEDIUM, HIGH = 1, 2, 3
+Rules = Mapping[str, tuple[str, str]]
+"""Tag and category of names."""
+
+
+def _rules(said: Mapping[tuple[str, str], str]) -> Rules:
+    return {name: rule for rule, names in said.items() for name in names.split()}
+
+
+SOURCES = _rules({
+    ("user-input", "input"): "input sys.argv sys.stdin",
+    ("environment", "input"): "os.environ os.getenv",
+    ("web-input", "input"): "request.args request.form request.json",
+    ("download", "network"): "urllib.request.urlopen requests.get",
+})
+SINKS = _rules({
+    ("code-execution", "injection"): "eval exec",
+    ("command-execution", "injection"): (
+        "os.system os.popen subprocess.run subprocess.call subprocess.Popen subprocess.check_output"
+    ),
+    ("sql", "injection"): "*.execute *.executescript",
+    ("deserialization", "injection"): "pickle.load pickle.loads yaml.load",
+    ("file-access", "files"): "open",
+    ("file-removal", "files"): "os.remove shutil.rmtree",
+    ("weak-hash", "cryptography"): "hashlib.md5 hashlib.sha1",
+})
+
+
+def risks(nodes: Sequence[ast.AST], dotted: Dotted) -> tuple[Risk, ...]:
+    """Apply the rules to the nodes of a piece; ``dotted`` names one, or gives an empty text.
+
+    The limits, plainly. Names are compared as they are written, with the imports that stand in the
+    same text resolved. A method of an object (``cursor.execute``) is known by its last part alone,
+    so any object with such a method is meant. A flow is seen inside one function only, through
+    assignments of plain names and without their order. What passes through a call's result is taken
+    to stay tainted. What passes through an attribute, a container or another function is not seen,
+    and nothing is ever taken for cleaned. It points at lines worth reading. It is not a proof that
+    something is safe.
+
+    A source alone is low, a sink that is handed more than constants medium, a sink that a source
+    reaches high. Ordered, and without repetition.
+    """
+    found: set[Risk] = set()
+    tainted: Mapping[str, frozenset[str]] | None = None
+    for node in nodes:
+        for source in _sources_in(node, dotted, deep=False):
+            found.add(Risk(*SOURCES[source], LOW, source=source))
+        if not isinstance(node, ast.Call):
+            continue
+        sink = dotted(node.func)
+        if sink not in SINKS:
+            sink = f"*.{sink.rpartition('.')[2]}" if "." in sink else ""
+        handed = [*node.args, *(keyword.value for keyword in node.keywords)]
+        if sink not in SINKS or all(isinstance(one, ast.Constant) for one in handed):
+            continue
+        found.add(Risk(*SINKS[sink], MEDIUM, sink=sink))
+        tainted = _tainted(nodes, dotted) if tainted is None else tainted
+        for value in handed:
+            for source in _reaching(value, tainted, dotted):
+                found.add(Risk(*SINKS[sink], HIGH, source=source, sink=sink))
+    return tuple(sorted(found))
+
+
+def _sources_in(node: ast.AST, dotted: Dotted, *, deep: bool) -> Iterator[str]:
+    for one in ast.walk(node) if deep else [node]:
+        if isinstance(one, ast.Name | ast.Attribute) and (name := dotted(one)) in SOURCES:
+            yield name
+
+
+def _reaching(value: ast.AST, tainted: Mapping[str, frozenset[str]], dotted: Dotted) -> set[str]:
+    found = set(_sources_in(value, dotted, deep=True))
+    for node in ast.walk(value):
+        if isinstance(node, ast.Name):
+            found |= tainted.get(node.id, frozenset())
+    return found
+
+
+def _tainted(nodes: Sequence[ast.AST], dotted: Dotted) -> Mapping[str, frozenset[str]]:
+    """Return which sources may have reached each plain name."""
+    assigned = [
+        (target.id, value)
+        for node in nodes
+        for targets, value in _assignments(node)
+        for target in targets
+        if isinstance(target, ast.Name)
+    ]
+    known: dict[str, frozenset[str]] = {}
+    for _ in range(ROUNDS):
+        before = dict(known)
+        for name, value in assigned:
+            reached = known.get(name, frozenset()) | _reaching(value, known, dotted)
+            known[name] = frozenset(reached)
+        if known == before:
+            break
+    return known
+
+
+def _assignments(node: ast.AST) -> Iterator[tuple[list[ast.expr], ast.expr]]:
+    if isinstance(node, ast.Assign):
+        yield node.targets, node.value
+    elif isinstance(node, ast.AnnAssign | ast.AugAssign | ast.NamedExpr) and node.value:
+        yield [node.target], node.value
+    elif isinstance(node, ast.For | ast.AsyncFor):
+        yield [node.target], node.iter
+    elif isinstance(node, ast.withitem) and node.optional_vars:
+        yield [node.optional_vars], node.context_expr
