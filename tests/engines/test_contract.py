@@ -1,7 +1,9 @@
-"""Contracts of engines, and every arm against them."""
+"""Contracts of engines, the folder of arms, and every arm against the contract."""
 
 import re
+import sys
 import tomllib
+import tracemalloc
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -24,15 +26,221 @@ from harness.check.subject import (
     examine,
 )
 from harness.check.subject import standing as standing_of
-from harness.core.engine import Engine, Manifest, Searcher
-from harness.core.errors import IndexNotReady, InvalidArm, ModelNotReady, NotInstalled
+from harness.core.engine import Answer, Engine, Manifest, Searcher
+from harness.core.errors import (
+    BadPolicy,
+    HarnessError,
+    IndexNotReady,
+    InvalidArm,
+    ModelNotReady,
+    NotInstalled,
+    UnknownName,
+)
 from harness.core.records import Document
 from harness_engines import contract
 from harness_engines import registry as arms
 from harness_engines.contract import opened_whole
-from tests.docs.pages import ROOT
 from tests.engines.conftest import Standing
+from tests.source import ROOT
 from tests.thinned import examples
+
+FTS5 = """\
+summary = "An arm of one's own"
+stack = "fts5"
+
+[settings]
+tokenize = "unicode61"
+title_weight = 2.0
+text_weight = 1.0
+joined = "both"
+"""
+
+
+def written(tmp_path: Path, text: str | bytes) -> str:
+    path = tmp_path / "mine.toml"
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return str(path)
+
+
+def test_an_unknown_arm_is_told_what_there_is(tmp_path: Path) -> None:
+    with pytest.raises(UnknownName) as told:
+        arms.load("lucene", tmp_path)
+    assert "lucene" in str(told.value)
+    assert all(name in str(told.value) for name in arms.names())
+    with pytest.raises(InvalidArm, match=r"nowhere\.toml: no such file"):
+        arms.load(str(tmp_path / "nowhere.toml"), tmp_path)
+    with pytest.raises(InvalidArm, match=r"own\.py: an arm is a \.toml file"):
+        arms.load(str(tmp_path / "own.py"), tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "line", "key"),
+    [
+        ("text_weight = 1.0", "text_wait = 1.0", 7, "settings.text_wait"),
+        ("title_weight = 2.0", 'title_weight = "2"', 6, "settings.title_weight"),
+        ("title_weight = 2.0", "title_weight = inf", 6, "settings.title_weight"),
+        ('tokenize = "unicode61"', "", 4, "settings.tokenize"),
+        ('stack = "fts5"', 'stack = "fts5"\nk = 3', 3, "k: no such key"),
+        ('summary = "An arm of one\'s own"', "summary = []", 1, "summary: is"),
+        ("[settings]", "[settings", 4, "not TOML"),
+        ('stack = "fts5"', "", None, "stack: is missing"),
+    ],
+)
+def test_a_wrong_file_is_named_with_its_line_and_key(
+    tmp_path: Path, before: str, after: str, line: int | None, key: str
+) -> None:
+    name = written(tmp_path, FTS5.replace(before, after))
+    with pytest.raises(BadPolicy) as told:
+        arms.load(name, tmp_path)
+    assert told.value.path == Path(name)
+    assert told.value.line == line
+    assert key in told.value.problem
+    assert told.value.hint
+
+
+def test_a_wrong_setting_of_a_leg_is_found_in_its_own_table(tmp_path: Path) -> None:
+    text = (arms.FOLDER / "hybrid-rrf.toml").read_text()
+    head, tail = text.split("[settings.legs.semantic]")
+    wrong = head + "[settings.legs.semantic]" + tail.replace("weight = 1.0", 'weight = "1.0"')
+    line = wrong.splitlines().index('weight = "1.0"') + 1
+    with pytest.raises(BadPolicy) as told:
+        arms.load(written(tmp_path, wrong), tmp_path)
+    assert told.value.line == line
+    assert "settings.legs.semantic.weight" in told.value.problem
+    text = (arms.FOLDER / "hybrid-rrf.toml").read_text().replace("legs.semantic", 'legs."../other"')
+    with pytest.raises(BadPolicy, match=r"settings\.legs"):
+        arms.load(written(tmp_path, text), tmp_path)
+    text = (arms.FOLDER / "hybrid-rrf.toml").read_text().split("[settings.legs.semantic]")[0]
+    with pytest.raises(BadPolicy, match="at least 2"):
+        arms.load(written(tmp_path, text), tmp_path)
+
+
+@pytest.mark.parametrize("arm", ["dense", "documents-free"])
+def test_an_unknown_model_is_named_with_file_and_line(tmp_path: Path, arm: str) -> None:
+    """Whether it is looked up when the arm is made, built or opened."""
+    text = (arms.FOLDER / f"{arm}.toml").read_text()
+    one = written(tmp_path, text.replace('"all-MiniLM-L6-v2"', '"all-MiniLM-L6"'))
+    (tmp_path / "index").mkdir()
+    with pytest.raises(BadPolicy, match=r"no model named 'all-MiniLM-L6'; there is") as told:
+        arms.load(one, tmp_path).build([Document("d", "", "words")], tmp_path / "index")
+    assert "all-MiniLM-L6" in text.splitlines()[(told.value.line or 0) - 1]
+    assert told.value.hint == "Write all-MiniLM-L6-v2"
+
+
+OWN = (ROOT / "examples" / "own_engine" / "own.py").read_text("utf-8")
+MINE = (ROOT / "examples" / "own_engine" / "own.toml").read_text("utf-8")
+
+
+def test_a_stack_file_that_is_not_there_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(BadPolicy, match=r"no file .*own\.py"):
+        arms.load(written(tmp_path, MINE), tmp_path)
+    (tmp_path / "own.py").write_text("")
+    with pytest.raises(BadPolicy, match="no function engine"):
+        arms.load(written(tmp_path, MINE), tmp_path)
+    (tmp_path / "own.py").write_text(OWN)
+    with pytest.raises(BadPolicy) as told:
+        arms.load(written(tmp_path, MINE.replace("k1 = 1.2", "k1 = -1")), tmp_path)
+    assert told.value.line == 4
+    assert "settings.k1" in told.value.problem
+
+
+COUNTED = (Document("a", "", "x"), Document("b", "", "y"), Document("7", "", "z"))
+
+
+def answer(folder: Path, body: str, *, text: str = "", written: str = "") -> Answer:
+    file = folder / "ours.py"
+    file.write_text(f"{text}\ndef search(text, k):\n    return {body}\n")
+    arm = arms.load(written or f"{file}:search", folder)
+    (folder / "index").mkdir(exist_ok=True)
+    arm.build(COUNTED, folder / "index")
+    with arm.open(folder / "index") as searcher:
+        return searcher.search("x", 10)
+
+
+@pytest.mark.parametrize(
+    ("body", "hits"),
+    [
+        ("['b', 'a']", [("b", 1.0, 1.0), ("a", 0.5, 0.5)]),
+        ("[('b', 4.0), ('a', 1)]", [("b", 1.0, 4.0), ("a", 0.25, 1.0)]),
+        ("[('b', 2.0), ('a', 2.0), (7, -1.0)]", [("a", 1.0, 2.0), ("b", 1.0, 2.0), ("7", 0, -1)]),
+        ("[]", []),
+    ],
+)
+def test_ids_or_pairs_become_hits(tmp_path: Path, body: str, hits: list[tuple[object]]) -> None:
+    assert [tuple(hit) for hit in answer(tmp_path, body).hits] == hits
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ("[('a', 1.0), ('b', 2.0)]", "higher than the one before"),
+        ("[('a', float('nan'))]", "which is not finite"),
+        ("[None]", "give an id, or a pair"),
+    ],
+)
+def test_what_is_no_ranking_is_refused(tmp_path: Path, body: str, said: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=said):
+        answer(tmp_path, body)
+
+
+def test_documents_are_counted_one_at_a_time(tmp_path: Path) -> None:
+    (tmp_path / "ours.py").write_text("def search(text, k):\n    return []\n")
+    arm = arms.load(f"{tmp_path / 'ours.py'}:search", tmp_path)
+    (tmp_path / "index").mkdir()
+    tracemalloc.start()
+    made = arm.build(
+        (Document(str(at), "", f"{at} " * 10_000) for at in range(400)), tmp_path / "index"
+    )
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert made.documents == 400
+    assert peak < 2_000_000
+
+
+def test_another_text_is_another_engine_and_its_index_is_refused(tmp_path: Path) -> None:
+    before = answer(tmp_path, "['a']").served_by
+    (tmp_path / "words.py").write_text("")
+    beside = arms.load(f"{tmp_path / 'ours.py'}:search", tmp_path)
+    with (
+        pytest.raises(IndexNotReady, match="was built by another arm"),
+        beside.open(tmp_path / "index"),
+    ):
+        pass
+    assert answer(tmp_path, "['a']").served_by != before
+
+
+def test_modules_of_the_repository_are_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = tmp_path / "src" / "shop_of_a_test"
+    package.mkdir(parents=True)
+    (tmp_path / ".git").mkdir()
+    (package / "__init__.py").write_text("")
+    (package / "rank.py").write_text("def best(text, k):\n    return ['a'][:k]\n")
+    (tmp_path / "search-eval").mkdir()
+    monkeypatch.chdir(tmp_path / "search-eval")
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    arm = arms.load("shop_of_a_test.rank:best", tmp_path)
+    assert arm.name == arms.name_of("shop_of_a_test.rank:best") == "rank.best"
+    assert arm.path == package / "rank.py"
+    (package / "deeper").mkdir()
+    (package / "deeper" / "words.py").write_text("")
+    again = arms.load("shop_of_a_test.rank:best", tmp_path)
+    assert again.engine != arm.engine, "a file of the package is part of the engine"
+
+
+@pytest.mark.parametrize(
+    ("written", "said"),
+    [
+        ("no.such:search", "such: no.such cannot be imported"),
+        ("absent.py:search", "no file absent.py"),
+        ("json:search", "no such function. Define search"),
+    ],
+)
+def test_a_function_that_is_not_there_is_named(tmp_path: Path, written: str, said: str) -> None:
+    with pytest.raises(HarnessError, match=said):
+        arms.load(written, tmp_path)
+
 
 TWO = (Document("a", "A", "x"), Document("b", "B", "y"))
 
