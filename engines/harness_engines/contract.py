@@ -189,10 +189,7 @@ def record(
     version: str,
     settings: Any,  # noqa: ANN401  whatever json can write
 ) -> Manifest:
-    """Index ``documents`` by ``fill``, and write what was indexed with which settings.
-
-    The manifest is written last: an index whose building was interrupted has none.
-    """
+    """Index ``documents`` by ``fill``; then write the manifest that an interrupted build lacks."""
     digest = DocumentsDigest()
     fill(digest.watch(documents))
     made = Manifest(engine, version, digest.count, digest.sha256, of_json(settings))

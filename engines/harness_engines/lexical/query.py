@@ -73,10 +73,7 @@ def title_names(titles: Iterable[str]) -> frozenset[str]:
 
 
 def joined(wanted: Sequence[Clause], known: frozenset[str]) -> str:
-    """Write several words that are a name of ``known`` as one name; empty for other words.
-
-    A sign, an operator or a quotation mark says that words are meant.
-    """
+    """Write words that are a name of ``known``, without signs, as one name; empty for others."""
     if len(wanted) < 2 or any(c.quoted or c.occur is not Occur.SHOULD for c in wanted):  # noqa: PLR2004  one word is a name anyway
         return ""
     words = [word for clause in wanted for word in clause.words]

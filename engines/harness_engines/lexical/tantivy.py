@@ -18,10 +18,7 @@ LONGEST_TERM_BYTES = 256
 
 @cache
 def analyzer(language: Language) -> tantivy.TextAnalyzer:
-    """Split on everything but letters and digits, lower-case, drop terms of 256 bytes and more.
-
-    ``english`` adds Tantivy's English stop words and the Snowball stemmer.
-    """
+    """Split on all but letters and digits, lower-case, drop terms of 256 bytes and more."""
     builder = (
         tantivy
         .TextAnalyzerBuilder(tantivy.Tokenizer.simple())

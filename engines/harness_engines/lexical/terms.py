@@ -99,10 +99,7 @@ class Normal:
         return cls("".join([*made, text[end:]]), tuple(places), tuple(spans))
 
     def span(self, start: int, end: int) -> tuple[int, int]:
-        """Return the stretch of the text that characters ``start`` up to ``end`` stand for.
-
-        What is read together stands there whole.
-        """
+        """Return what characters ``start`` up to ``end`` stand for, clusters of the text whole."""
         first, last = self._at(start), self._at(max(start, end - 1))
         return first[0], last[1]
 

@@ -154,7 +154,6 @@ class BlendSearcher:
     def found(self, text: str, k: int) -> LegScores:
         """Return the candidates of both legs, and the cosine of what words found.
 
-        Words that are a name of a title are looked up as that name.
         Words that must or must not be there hold for every candidate, so then words alone find.
         """
         wanted = exact_clauses(text)
@@ -184,10 +183,7 @@ class BlendSearcher:
 
 
 def is_name(wanted: Sequence[Clause]) -> bool:
-    """Return whether clauses are one word, or nothing but phrases.
-
-    A phrase within other words does not make a name: a whole abstract may quote a word.
-    """
+    """Return whether clauses are one word, or nothing but phrases; an abstract may quote a word."""
     looked_for = [clause for clause in wanted if clause.occur is not Occur.NOT]
     return len(wanted) == 1 or (bool(looked_for) and all(c.quoted for c in looked_for))
 

@@ -81,10 +81,7 @@ STEPS = 4_096
 
 
 class Connections:
-    """Lends connections to a store, each to one thread at a time.
-
-    All but the first are made when they are needed, and only where the store is only read.
-    """
+    """Lends connections to a store, each to one thread at a time; to write there is but one."""
 
     def __init__(
         self, db: sqlite3.Connection, more: Callable[[], sqlite3.Connection] | None = None

@@ -114,10 +114,7 @@ def ends_of(searcher: tantivy.Searcher, segments: Sequence[Segment], known: Ends
 
 
 def ascend(ends: Ends) -> bool:
-    """Return whether ids ascend within each segment and from one to the next.
-
-    The last id of one may be the first of the next: then one of the two is deleted.
-    """
+    """Return whether ids ascend within each segment and from one to the next, or are the same."""
     in_order = list(chain.from_iterable(ends.values()))
     return (
         bool(ends) and all(ends.values()) and all(one <= then for one, then in pairwise(in_order))
