@@ -108,6 +108,8 @@ def test_what_is_meant(text: str, meant: list[str]) -> None:
         ("-salt water", [], "-salt"),
         ("(a OR b) AND c", [], "+(a b) +c"),
         ("a OR b AND c", [], "+(a (+b +c))"),
+        ("a OR +x b AND c", [], "+x"),
+        ("-x a OR b AND c", [], "-x +(a (+b +c))"),
         ("a OR NOT b", [], "+(a (-b))"),
         ("a NOT (b AND NOT c)", [], "-(+b -c)"),
         ('a AND b +"c d" e -br-2tnl', [], '+a +b +"c d" -br-2tnl'),

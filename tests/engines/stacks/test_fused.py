@@ -2,6 +2,7 @@
 
 import json
 import random
+import shutil
 import tomllib
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -181,6 +182,15 @@ def test_it_shows_what_its_legs_show_fused(engine: Hybrid, built: Path) -> None:
             by_leg = {name: shown[text] for name, shown in rankings.items()}
             expected = fuse(by_leg, weights, rrf_k=60, k=10)
             assert searcher.search(text, 10).hits == expected
+
+
+def test_a_part_of_other_documents_is_refused(engine: Hybrid, built: Path) -> None:
+    shutil.rmtree(built / "lexical")
+    (built / "lexical").mkdir()
+    others = [Document(one.doc_id, one.title, "moss") for one in DOCUMENTS]
+    engine.engines()["lexical"].build(others, built / "lexical")
+    with pytest.raises(IndexNotReady, match="built by another arm"), engine.open(built):
+        pass
 
 
 def blended(**changed: object) -> dict[str, Any]:
