@@ -127,6 +127,20 @@ def test_an_unknown_model_is_named_with_file_and_line(tmp_path: Path, arm: str) 
     assert told.value.hint == "Write all-MiniLM-L6-v2"
 
 
+@pytest.mark.parametrize(
+    ("arm", "shared"),
+    [
+        ("fts5", True),
+        *((one, False) for one in ("http_engine/http", "remote_mcp/over-http", "own_engine/own")),
+    ],
+)
+def test_processes_share_what_lies_in_files_of_ours(
+    arm: str, tmp_path: Path, *, shared: bool
+) -> None:
+    name = str(ROOT / "examples" / f"{arm}.toml") if "/" in arm else arm
+    assert arms.load(name, tmp_path).shared is shared
+
+
 OWN = (ROOT / "examples" / "own_engine" / "own.py").read_text("utf-8")
 MINE = (ROOT / "examples" / "own_engine" / "own.toml").read_text("utf-8")
 
