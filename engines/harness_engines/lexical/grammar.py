@@ -113,6 +113,8 @@ def _clauses_read(pieces: Iterable[_Piece]) -> Iterator[tuple[_Piece, Clause | N
 
 def _clause(text: str, *, quoted: bool, before: int) -> Clause | None:
     """Read a piece behind so many words; None where it has no word."""
+    if text.isascii() and text.isalnum():
+        return Clause(Occur.SHOULD, (text,), quoted, text)
     spans = words_in(text)
     kept = spans[: MOST_WORDS - before]
     if not kept:
