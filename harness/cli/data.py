@@ -18,7 +18,7 @@ def convert(
     dataset: Annotated[str, typer.Argument(help="A folder of datasets/, or one in BEIR layout.")],
     kind: Annotated[
         str,
-        typer.Option("--format", help="beir, trec, ir-datasets, quepid, rank-eval or opensearch."),
+        typer.Option("--format", help="beir, trec, ir-datasets, quepid or rank-eval."),
     ],
     to: ToFolder,
     split: Split = "test",
@@ -51,15 +51,14 @@ def ratings(
     path: Annotated[Path, typer.Argument(help="Ratings, as another tool exports them.")],
     corpus: Corpus,
     to: Imported,
-    kind: Annotated[str, typer.Option("--format", help="quepid, rank-eval or opensearch.")],
+    kind: Annotated[str, typer.Option("--format", help="quepid or rank-eval.")],
     text: Annotated[
         str, typer.Option(help="Key of the query's text in rank-eval requests. [found]")
     ] = "",
 ) -> Result:
     """Import queries and ratings of Quepid, Elasticsearch or OpenSearch.
 
-    quepid is the CSV of a case, rank-eval a request of the ranking evaluation API, opensearch a
-    judgement list of the Search Relevance Workbench.
+    quepid is the CSV of a case, rank-eval a request of the ranking evaluation API.
     Where queries have no ids, their texts become ids. Pairs without a rating are left out, and
     counted.
 

@@ -119,11 +119,11 @@ def run(
             command=f"{called()} {shlex.join(sys.argv[1:])}",
         )
         with shares.used(project.cache):
-            decisions = oneshot(
+            decisions, scored = oneshot(
                 layout, wanted, project.params, out=to, cache=project.cache,
                 tell=lambda doing: tell(f"{doing} ..."),
             )  # fmt: skip
-    means = leaderboard(layout.read(Layout.scores), project.params.score.measures)
+    means = leaderboard(scored, project.params.score.measures)
     name, place = Path(dataset).name, shlex.join(["--from", str(to)])
     found = {name: located(decisions, name, place)} if decisions else {}
     return decided(found, [means], [f"\nThe page: {to / 'index.html'}"], exits=exit_code)

@@ -10,7 +10,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import harness
 from harness.cli.exit_codes import called
 from harness.core.errors import HarnessError, UnknownName
 
@@ -62,7 +61,7 @@ class Project:
     @classmethod
     def brought(cls) -> Project:
         """Find what this code brings: the clone that it is in, or what is in the package."""
-        code = Path(harness.__path__[0])
+        code = Path(__file__).parents[1]
         if (code.parent / PARAMS).is_file():
             return cls(code.parent)
         return cls(code / PACKAGED, packaged=True)

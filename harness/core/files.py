@@ -311,10 +311,7 @@ EXCHANGE = 2
 
 @contextmanager
 def replacing(path: Path, *, durable: bool = False) -> Iterator[Path]:
-    """Return a path to write to; it becomes ``path`` if the block ends well, else it is removed.
-
-    What is given is whole: of a path that begins with ``~`` pyarrow makes one in the home folder.
-    """
+    """Return a whole path to write to; it becomes ``path`` if the block ends well, else it goes."""
     check_leads(path)
     path = path.absolute()
     _make(path.parent, durable=durable)
@@ -332,12 +329,7 @@ def replacing(path: Path, *, durable: bool = False) -> Iterator[Path]:
 
 @contextmanager
 def replacing_folder(path: Path, *, durable: bool = False) -> Iterator[Path]:
-    """Return an empty folder to fill; it becomes ``path`` if the block ends well.
-
-    If ``path`` exists, the two change places in one step, so that a reader always finds one of
-    them. A file system without that operation needs two steps, and the next writer undoes half a
-    step.
-    """
+    """Return an empty folder to fill; it becomes ``path``, in one step where the system can."""
     check_leads(path)
     path = path.absolute()
     _make(path.parent, durable=durable)
@@ -371,11 +363,7 @@ def write_text(path: Path, text: str, *, durable: bool = False) -> None:
 
 
 def append_text(path: Path, text: str) -> None:
-    """Add ``text`` at the end of a file, on a line of its own, and see it on the disk.
-
-    Writers take turns. A reader finds all of the text or none, even after a kill or a full disk,
-    because the whole file is rewritten. So it is for logs of some megabytes at most.
-    """
+    """Add ``text`` on a line of its own, all or nothing; for logs of some megabytes at most."""
     with held(path):
         before = path.read_bytes() if path.exists() else b""
         gap = b"" if not before or before.endswith(b"\n") else b"\n"

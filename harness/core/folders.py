@@ -118,11 +118,7 @@ def check_new(
 
 
 def check_apart(to: Path, reads: Iterable[Path]) -> None:
-    """Check that a place is not, is not in and does not contain anything that is read.
-
-    Links are followed, and a folder that is mounted twice is one. A '..' below a missing folder
-    is refused: once the folder is made, the same path is another place.
-    """
+    """Check that a place is not, is not in and does not hold what is read; links are followed."""
     try:
         check_leads(to)
         place = to.resolve()
@@ -202,21 +198,13 @@ class FileChange:
         self._texts[whole] = text
 
     def commit(self) -> None:
-        """Write every file, in the order in which they were given, and see them on the disk.
-
-        After it the block may tell a person. A process that is killed before the end of the block
-        leaves its journal, and the next one finds in ``resumed`` what was done.
-        """
+        """Write every file in its order; a killed process leaves its journal to the next."""
         if self._texts:
             self._note({})
             self._apply()
 
     def prepare(self, proof: Path, sha256: str) -> None:
-        """Write the journal and no file: the change is made when ``proof`` has the digest.
-
-        For files that go with a folder that is replaced. A process that is killed before the folder
-        stands leaves a journal that the next one forgets; after it, one that it completes.
-        """
+        """Write the journal and no file: the change is made once ``proof`` has the digest."""
         self._proof = proof, sha256
         self._note({"proof": [os.path.relpath(proof.resolve(), self._journal.parent), sha256]})
 
@@ -270,12 +258,7 @@ class FileChange:
 
 @contextmanager
 def changing(thing: Path, *, within: Sequence[Path], what: str) -> Iterator[FileChange]:
-    """Hold ``thing`` alone, complete what an earlier change of it left, and change it.
-
-    ``within`` are the folders whose files may change, ``what`` names the change in words. An
-    exception before ``FileChange.commit`` changes nothing. A block that ends without it commits.
-    What dead writers left in these folders is swept, also where nothing is to be written there.
-    """
+    """Hold ``thing`` alone, complete an earlier change of it, and change files ``within``."""
     with held(thing):
         for folder in filter(Path.is_dir, within):
             sweep(folder)

@@ -87,11 +87,13 @@ Setting = str | int | float | bool
 Sha256 = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 
 
-class _Kept(BaseModel):
+class KeptModel(BaseModel):
+    """A record of a file that outlives its writer: no key is unknown."""
+
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
-class ExperimentInputs(_Kept):
+class ExperimentInputs(KeptModel):
     """The inputs of an experiment, by digest."""
 
     corpus: Sha256
@@ -115,7 +117,7 @@ class ExperimentInputs(_Kept):
     """By what was drawn: ``policy`` (gates), ``race``."""
 
 
-class Looked(_Kept):
+class Looked(KeptModel):
     """One step, as it was judged."""
 
     step: str
@@ -130,7 +132,7 @@ class Looked(_Kept):
     """The same of the gates on a race or a load test."""
 
 
-class Experiment(_Kept):
+class Experiment(KeptModel):
     """One line of the log."""
 
     format: Literal[2] = 2

@@ -30,11 +30,7 @@ class Status(IntEnum):
 
 
 class Row(NamedTuple):
-    """One query on its way into or out of a run.
-
-    ``served_by`` is the fingerprint of the engine that answered; ``duplicates`` counts repeated
-    documents that were taken out of ``hits`` already.
-    """
+    """One query on its way into or out of a run; ``duplicates`` were taken out of ``hits``."""
 
     query_id: str
     status: Status

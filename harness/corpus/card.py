@@ -14,7 +14,7 @@ from harness.core import digest
 from harness.core.errors import DatasetError
 from harness.core.files import write_text
 from harness.core.formats import toml_file
-from harness.core.names import Name
+from harness.core.names import Name, Sha256
 from harness.core.records import Qrels, Query
 from harness.core.store import Artifact, StrictModel
 from harness.corpus.cells import OwnDocuments
@@ -24,7 +24,6 @@ FILE = "card.toml"
 Count = Annotated[int, Field(ge=0)]
 Some = Annotated[int, Field(ge=1)]
 FieldName = Annotated[str, Field(pattern="^(title|text)$")]
-Sha256 = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 
 
 class Digests(StrictModel):

@@ -413,11 +413,7 @@ def read_clusters(path: Path, sha256: DataSha256) -> QueryClusters:
 def of_queries(
     queries: Iterable[Query], near: Groups, how: Clustering = BY_TEXT
 ) -> Mapping[str, str]:
-    """Name the cluster of each query that depends on another one, by its id.
-
-    An intent that the set names wins; ``near`` are the clusters among the others. The very same
-    text is one query, whatever intent it claims, unless a policy gives a reason for intents alone.
-    """
+    """Name the cluster of each query that depends on another one; equal texts are one query."""
     if how == "none":
         return {}
     known = list(queries)

@@ -1,4 +1,4 @@
-"""Formats of other tools: Quepid, rank_eval, OpenSearch, ir_datasets."""
+"""Formats of other tools: Quepid, rank_eval, ir_datasets, BEIR and TREC."""
 
 import csv
 import io
@@ -109,12 +109,7 @@ BREAK = re.compile(r"[\r\n]+")
 
 
 def read_quepid(path: Path) -> Ratings:
-    """Read a case's ratings; further columns are passed over.
-
-    A row that ends with its query, or has neither document nor rating, is a query without ratings.
-    A quoted cell may hold line breaks. The space before a cell that would be a formula is taken
-    away.
-    """
+    """Read a case's ratings; a query without document and rating is one without ratings."""
     collector = Collector(path)
     at: tuple[int, ...] | None = None
     for number, row in _rows(path):
@@ -179,13 +174,9 @@ MATCHES = ("match", "match_phrase", "match_bool_prefix", "match_phrase_prefix")
 
 
 def read_rank_eval(path: Path, text: str = "") -> Ratings:
-    """Read the rated documents of each request.
-
-    The text of a query is the value of the key ``text``, wherever it stands in the request; or
-    else the one text that is searched for in it.
-    """
+    """Read the rated documents of each request; ``text`` is the key of the query's text."""
     collector = Collector(path)
-    for at, request in enumerate(listed(path, "requests")):
+    for at, request in enumerate(_requests(path)):
         place = f"requests[{at}]"
         named = request.get("id")
         if not isinstance(named, str):
@@ -196,7 +187,10 @@ def read_rank_eval(path: Path, text: str = "") -> Ratings:
             hint = "Name the key that holds the text of the query: --text KEY."
             raise collector.wrong(place, problem, hint)
         query_id = collector.add_query(found[0], place, named)
-        for row, rated in enumerate(within(collector, place, request)):
+        ratings = request.get("ratings")
+        if not isinstance(ratings, list) or not all(isinstance(one, dict) for one in ratings):
+            raise collector.wrong(place, "has no list of ratings", 'Write "ratings": [{...}].')
+        for row, rated in enumerate(ratings):
             inside = f"{place}.ratings[{row}]"
             collector.add_grade(query_id, str(rated.get("_id", "")), rated.get("rating"), inside)
     return collector.done()
@@ -225,26 +219,18 @@ def text_rank_eval(queries: Sequence[Query], qrels: Qrels, index: str) -> str:
     })
 
 
-def listed(path: Path, key: str) -> list[dict[str, Any]]:
-    """Read a file that is one JSON object, and give the objects that it lists under a key."""
+def _requests(path: Path) -> list[dict[str, Any]]:
+    """Read the requests of a body."""
     try:
         found = json_file(path)
     except Malformed as exc:
         raise BadFile(path, f"it is not JSON ({exc})", "Export it again.", exc.line) from exc
     except FileNotFoundError as exc:
         raise BadFile(path, "missing file", "Check the path.") from exc
-    rows = found.get(key) if isinstance(found, dict) else None
+    rows = found.get("requests") if isinstance(found, dict) else None
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
-        raise BadFile(path, f"no list of objects {key!r}", "Give the body of the request.")
+        raise BadFile(path, "no list of objects 'requests'", "Give the body of the request.")
     return rows
-
-
-def within(collector: Collector, place: str, row: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the ratings of one query."""
-    rated = row.get("ratings")
-    if not isinstance(rated, list) or not all(isinstance(one, dict) for one in rated):
-        raise collector.wrong(place, "has no list of ratings", 'Write "ratings": [{...}].')
-    return rated
 
 
 def _texts(request: dict[str, Any], key: str) -> Iterator[str]:
@@ -274,38 +260,6 @@ def _strings(found: Iterable[object]) -> Iterator[str]:
     return (one for one in found if isinstance(one, str))
 
 
-KEY = "judgmentRatings"
-
-
-def read_opensearch(path: Path) -> Ratings:
-    """Read the ratings of each query; a rating may be a number or its text, such as ``3.000``."""
-    collector = Collector(path)
-    for at, row in enumerate(listed(path, KEY)):
-        place = f"{KEY}[{at}]"
-        query_id = collector.add_query(str(row.get("query", "")), place)
-        for number, rated in enumerate(within(collector, place, row)):
-            inside = f"{place}.ratings[{number}]"
-            collector.add_grade(query_id, str(rated.get("docId", "")), rated.get("rating"), inside)
-    return collector.done()
-
-
-def text_opensearch(queries: Sequence[Query], qrels: Qrels, name: str) -> str:
-    """Write the body of ``PUT _plugins/_search_relevance/judgments``."""
-    rows = [
-        {
-            "query": query.text,
-            "ratings": [{"docId": doc_id, "rating": str(grade)} for doc_id, grade in judged],
-        }
-        for query, judged in rows_of(qrels, queries)
-    ]
-    return json_text({
-        "name": name,
-        "description": f"Judgements of {name}",
-        "type": "IMPORT_JUDGMENT",
-        KEY: rows,
-    })
-
-
 BREAKS = re.compile(r"[\t\r\n]+")
 
 
@@ -320,17 +274,13 @@ class Data:
 
 
 def _quepid(to: Path, data: Data) -> None:
-    write_text(to / "ratings.csv", text_quepid(_distinct(data), data.qrels))
+    _check_distinct(data)
+    write_text(to / "ratings.csv", text_quepid(data.queries, data.qrels))
 
 
 def _rank_eval(to: Path, data: Data) -> None:
     text = text_rank_eval(data.queries, data.qrels, data.name.lower())
     write_text(to / "rank_eval.json", text)
-
-
-def _opensearch(to: Path, data: Data) -> None:
-    text = text_opensearch(_distinct(data), data.qrels, data.name)
-    write_text(to / "judgments.json", text)
 
 
 def _trec(to: Path, data: Data) -> None:
@@ -360,7 +310,6 @@ def _ir_datasets(to: Path, data: Data) -> None:
 READ: Mapping[str, Callable[[Path, str], Ratings]] = {
     "quepid": lambda path, _: read_quepid(path),
     "rank-eval": read_rank_eval,
-    "opensearch": lambda path, _: read_opensearch(path),
 }
 """By format; the text is the key of a query's text, where one is named."""
 WRITE: Mapping[str, Callable[[Path, Data], None]] = {
@@ -369,7 +318,6 @@ WRITE: Mapping[str, Callable[[Path, Data], None]] = {
     "ir-datasets": _ir_datasets,
     "quepid": _quepid,
     "rank-eval": _rank_eval,
-    "opensearch": _opensearch,
 }
 
 
@@ -396,8 +344,8 @@ def _table(rows: Iterable[tuple[str, ...]]) -> str:
     return "".join("\t".join(BREAKS.sub(" ", cell) for cell in row) + "\n" for row in rows)
 
 
-def _distinct(data: Data) -> tuple[Query, ...]:
-    """Return the queries of a format that names them by their text."""
+def _check_distinct(data: Data) -> None:
+    """Refuse two judged queries of one text in a format that knows queries by it."""
     seen: dict[str, str] = {}
     for query in data.queries:
         if query.query_id in data.qrels.grades:
@@ -405,6 +353,5 @@ def _distinct(data: Data) -> tuple[Query, ...]:
             if other != query.query_id:
                 raise DatasetError(
                     f"{data.name}: the queries {other} and {query.query_id} have the same text,"
-                    " and this format knows queries by it; use rank-eval, ltr, trec or beir"
+                    " and this format knows queries by it; use rank-eval, trec or beir"
                 )
-    return data.queries

@@ -166,15 +166,10 @@ def read_run(
 ) -> Run:
     """Read ``query Q0 document rank score tag`` lines, as trec_eval would.
 
-    The order is that of the scores as float64, highest first. Equal scores are ordered by document
-    id, in descending UTF-8 byte order. The rank column is not read. A
-    document that comes twice for a query stays where it is ranked highest. ``score`` becomes
-    the place between the lowest (0) and the highest (1) score of the query, ``raw_score`` is
-    the file's.
-
-    With ``asked``, the rows stand in that order. A run file cannot tell a query that found nothing
-    from one that was not asked, so ``missing`` says what a query without a line is. Queries of the
-    file that are not in ``asked`` follow, in the order of the file.
+    Documents are ordered by score as float64, equal ones by id in descending byte order. One that
+    comes twice stays where it is ranked highest. ``score`` becomes the place between the lowest (0)
+    and the highest (1) of the query. With ``asked``, rows stand in that order, ``missing`` says
+    what a query without a line is, and other queries follow in the order of the file.
     """
     shown = ScoredDocuments(asked or ())
     for number, line in numbered(path):

@@ -9,10 +9,11 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Literal, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from harness.core.digest import of_json
 from harness.core.errors import BadFile
+from harness.core.names import KeptModel, Sha256
 from harness.core.records import Query, Scalar
 from harness.core.store import Artifact, Json
 from harness.corpus.clusters import normalised
@@ -21,15 +22,10 @@ SUFFIX = ".tuning.json"
 DIGITS = 16
 """Of a digest: 64 bits tell the queries of one collection apart."""
 HINT = "Tune again (harness tune)"
-Sha256 = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 Short = Annotated[str, Field(pattern=f"^[0-9a-f]{{{DIGITS}}}$")]
 
 
-class _Kept(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
-
-
-class TuningDifference(_Kept):
+class TuningDifference(KeptModel):
     """A difference of means with its interval."""
 
     value: float
@@ -37,7 +33,7 @@ class TuningDifference(_Kept):
     high: float
 
 
-class Elsewhere(_Kept):
+class Elsewhere(KeptModel):
     """The choice that the other collections make, on this one."""
 
     settings: dict[str, Scalar]
@@ -45,7 +41,7 @@ class Elsewhere(_Kept):
     gain: TuningDifference
 
 
-class SeenJudgements(_Kept):
+class SeenJudgements(KeptModel):
     """The judgements of one collection that the search has seen."""
 
     dataset: str
@@ -58,7 +54,7 @@ class SeenJudgements(_Kept):
     left_out: Elsewhere | None
 
 
-class TuningRecord(_Kept):
+class TuningRecord(KeptModel):
     """All of it."""
 
     format: Literal[1] = 1

@@ -121,7 +121,7 @@ def judge(
 
 def _by_machine(file: Path, machine: Path, to: Path | None, *, dry_run: bool) -> Iterator[str]:
     from harness.core.folders import check_apart
-    from harness.judge.label import estimate, label, opened
+    from harness.judge.judge import estimate, label, opened
 
     if to is None and not dry_run:
         raise HarnessError("name the file of labels: --out FILE, or see the cost: --dry-run")

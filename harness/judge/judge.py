@@ -1,7 +1,8 @@
-"""Judge a pool pair by pair, and estimate a difference from people and a machine."""
+"""Judge a pool, by keys or by a machine; add it to a data set; estimate a difference by it."""
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -10,16 +11,18 @@ import numpy as np
 
 from harness.core import digest
 from harness.core.errors import DatasetError, EvidenceError, UnknownName
-from harness.core.folders import changing
+from harness.core.folders import changing, check_new
 from harness.core.gate import Verdict
 from harness.core.printable import many
+from harness.core.progress import progress
 from harness.core.reading import text_of
 from harness.core.records import Judgement, Qrels
 from harness.core.scores import Estimate, codes
 from harness.corpus import card, judgements, trec
 from harness.corpus.card import DatasetCard
-from harness.corpus.judgements import Overtaken, Pool
+from harness.corpus.judgements import Label, Overtaken, Pool
 from harness.gates.base.rules import TOUCH
+from harness.judge import machine
 from harness.judge.pool import Compared, following, read_runs
 from harness.measures.name import parse
 from harness.pipeline.layout import Layout
@@ -35,12 +38,10 @@ Show = Callable[[Pool, int, str], None]
 
 
 def judge(path: Path, keys: Iterable[str], show: Show) -> Pool:
-    """Ask for the grades of a pool, and write each into the pool before the next is requested.
+    """Ask for the grades of a pool, and write each before the next is requested.
 
-    A key is a grade of the scale, ``s`` to leave the pair open, ``u`` to take the last pair's
-    grade back, ``q`` to stop. The end of the keys stops too. It begins at the first open pair, so
-    whoever was interrupted goes on where they were. Others may judge the same pool meanwhile: what
-    they judged stays, and is told. A sample goes on until it is whole.
+    A key is a grade, ``s`` leaves the pair open, ``u`` takes the last grade back, ``q`` stops.
+    Others may judge the same pool meanwhile: what they judged stays, and is told.
     """
     pool, pressed = _with_more(path, judgements.read_pool(path)), iter(keys)
     if max(pool.pairs[0].scale) > HIGHEST_KEY:
@@ -81,6 +82,111 @@ def _regraded(path: Path, pool: Pool, at: int, grade: int | None) -> tuple[Pool,
         return judgements.read_pool(path), str(exc)
 
 
+IN_A_ROW = 3
+"""Pairs without a valid answer, one after the other, that end the command."""
+
+
+@dataclass(frozen=True, slots=True)
+class Labelled:
+    """What a machine said of a pool."""
+
+    labels: tuple[Label, ...]
+    sent: int
+    """Pairs that were judged now; the others were answered before."""
+    cost: float
+    retries: int
+    lacking: tuple[tuple[str, str, str], ...]
+    """Query, document and reason of each pair without a label."""
+
+
+@dataclass(frozen=True, slots=True)
+class Estimated:
+    """What judging a pool would cost; nothing was sent."""
+
+    pairs: int
+    known: int
+    tokens: float
+    likely: float
+    most: float
+
+
+@contextmanager
+def opened(path: Path, cache: Path) -> Iterator[machine.AnswerFolder]:
+    """Open the judge of a file, with its answers below ``cache``."""
+    settings = machine.read(path)
+    folder = cache / settings.name
+    if isinstance(settings, machine.WordOverlapSettings):
+        yield machine.AnswerFolder(folder, machine.Overlap(settings))
+        return
+    from harness.judge.endpoint import opened as endpoint
+
+    with endpoint(settings, path.parent, folder) as judge:
+        yield machine.AnswerFolder(folder, judge)
+
+
+def estimate(path: Path, answers: machine.AnswerFolder) -> Estimated:
+    """Return what judging a pool costs; nothing is sent."""
+    seen = [machine.PairToJudge.of(pair) for pair in judgements.read_pool(path).pairs]
+    fresh = {one: None for one in seen if answers.known(one) is None}
+    bounds = [answers.judge.bound(one) for one in fresh]
+    return Estimated(
+        pairs=len(seen),
+        known=sum(one not in fresh for one in seen),
+        tokens=sum(one.tokens for one in bounds),
+        likely=sum(one.likely for one in bounds),
+        most=sum(one.most for one in bounds),
+    )
+
+
+def label(path: Path, answers: machine.AnswerFolder, to: Path) -> Labelled:
+    """Judge every pair of a pool and write ``to``; each answer is kept before the next request."""
+    judge = answers.judge
+    check_new(
+        to,
+        reads=(path, judgements.texts_path(path)),
+        ours=lambda file: judgements.only_of(file, {judge.name}),
+    )
+    pool = judgements.read_pool(path)
+    labels: list[Label] = []
+    lacking: list[tuple[str, str, str]] = []
+    sent: list[machine.JudgeAnswer] = []
+    models: set[str] = set()
+    row = 0
+    with progress(f"judged by {judge.name}", len(pool.pairs)) as advance:
+        for pair in pool.pairs:
+            try:
+                answer, is_new = answers.ask(machine.PairToJudge.of(pair))
+            except machine.Unlabelled as exc:
+                lacking.append((pair.query_id, pair.doc_id, str(exc)))
+                row += 1
+                if row == min(IN_A_ROW, len(pool.pairs)):
+                    raise
+            else:
+                row = 0
+                if answer.model not in models:
+                    answers.check_model(answer.model)
+                    models.add(answer.model)
+                sent += [answer] * is_new
+                labels.append(
+                    Label(
+                        query_id=pair.query_id,
+                        doc_id=pair.doc_id,
+                        grade=answer.grade(tuple(sorted(pair.scale))),
+                        kind="machine",
+                        by=judge.name,
+                        model=answer.model,
+                        template=judge.template,
+                        probabilities=answer.probabilities,
+                        cost=answer.cost,
+                        note=answer.note,
+                    )
+                )
+            advance(1)
+    judgements.write_labels(to, labels)
+    cost, retries = sum(one.cost for one in sent), sum(one.retries for one in sent)
+    return Labelled(tuple(labels), len(sent), cost, retries, tuple(lacking))
+
+
 class Merged(NamedTuple):
     """Pairs of a pool that were added to a data set, were in there already, or are not judged."""
 
@@ -90,12 +196,10 @@ class Merged(NamedTuple):
 
 
 def merge(path: Path, dataset: Path, qrels: Path, *, by: str, at: str) -> Merged:
-    """Add what was judged to ``<split>.qrels`` in ``qrels``, and say on the card by whom and when.
+    """Add what was judged to ``<split>.qrels``, and say on the card by whom and when.
 
-    ``dataset`` is the folder with the card. What was added is also kept apart, in
-    ``<split>.judged.jsonl``, a line a pool. The three files change together, and one merge after
-    the other. A merge that was killed is completed by the next command that reads or changes the
-    data set, and adds nothing when it is run again.
+    It is also kept apart, in ``<split>.judged.jsonl``. The three files change together; a merge
+    that was killed is completed by the next command that reads or changes the data set.
     """
     with changing(dataset, within=(dataset, qrels), what="judge --merge") as change:
         about = card.read(dataset)
@@ -184,11 +288,7 @@ def difference(  # noqa: PLR0917  all of it is needed
     margin: float,
     inference: Inference,
 ) -> AssistedDifference:
-    """Estimate candidate - control over the queries that both arms answered.
-
-    A query counts as judged by people where they judged every document within the cutoff that one
-    arm shows and the other does not. Which queries people judge must be drawn at random.
-    """
+    """Estimate candidate - control over queries that both answered and people drew and judged."""
     measure = parse(compared.measure)
     if measure.NAME != MEASURE:
         measures = ("P@5", "P@10", "P(rel=2)@10")

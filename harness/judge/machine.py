@@ -1,5 +1,6 @@
-"""A machine that judges: its file, what it is given, its answers and its cost."""
+"""A machine that judges a pool: its file, answers and cost, and labels that say who judged."""
 
+import re
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
@@ -278,3 +279,22 @@ class RequestPace:
         """Wait as long as the server asks for, or twice as long each time; never over a minute."""
         own = FIRST_PAUSE_S * 2.0 ** min(failures - 1, 10)
         self.sleep(min(LONGEST_PAUSE_S, own if told_s is None else told_s))
+
+
+WORD = re.compile(r"\w+")
+
+
+class Overlap(Judge):
+    """Scores a pair by the share of the query's words that title and text have."""
+
+    def __init__(self, settings: WordOverlapSettings) -> None:
+        super().__init__(settings.name, settings.model_dump_json())
+        self._settings = settings
+
+    def judge(self, seen: PairToJudge) -> JudgeAnswer:
+        asked = set(WORD.findall(seen.query.casefold()))
+        has = set(WORD.findall(f"{seen.title} {seen.text}".casefold()))
+        shared = len(asked & has) / len(asked) if asked else 0.0
+        found = cumulative(shared, self._settings.cuts, self._settings.slope)
+        note = f"{len(asked & has)} of {len(asked)} words"
+        return JudgeAnswer(found, "word overlap", note=note)

@@ -260,10 +260,8 @@ def pool(  # noqa: PLR0917  all of it is needed
 ) -> Pooled:
     """Write ``size`` pairs into ``path``, and beside it their texts and how they were drawn.
 
-    The order bounds looks at queries that both arms answered and that have a value of the measure
-    as they are judged now (method, section 2). Pairs are ordered by how much they narrow the bounds
-    of the mean difference, each judged alone; equals by query and document. A sample has ``size``
-    pairs on average, in a drawn order.
+    By bounds (method, section 2), pairs are ordered by how much each alone narrows the bounds of
+    the mean difference. A sample has ``size`` pairs on average, in a drawn order.
     """
     completed(path, within=(path.parent,))
     for file in (path, judgements.texts_path(path), beside(path)):

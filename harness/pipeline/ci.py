@@ -60,7 +60,11 @@ def check(
     against = None
     if baseline:
         then = of_folder(baseline, layout.root.name)
-        changed, recorded = _changed(baseline)
+        changed: tuple[str, ...] = ()
+        recorded = "indexes alone, for the baseline has no record of packages"
+        if (baseline / FILE).is_file():
+            changed = RunInputs.here().since(INPUTS.read(baseline / FILE))
+            recorded = "packages, Python and indexes"
         try:
             found = regress(layout, then, policy, params, arms=())
         except Incomparable as exc:
@@ -68,7 +72,10 @@ def check(
             against = Against(open_, (), (), frozenset(), changed, recorded, str(exc))
         else:
             before = sides(then, [arm for arm in arms if arm not in found.new])
-            changed = (*changed, *_indexes(layout, then, before))
+            for arm in before:
+                was, here = read_manifest(then, arm), read_manifest(layout, arm)
+                if other := index_changes(was, here):
+                    changed = (*changed, f"index of {arm}: {other}")
             decisions_ = tuple(one for one in found.decisions if one.candidate not in found.same)
             against = Against(found.verdict, decisions_, found.moved, found.same, changed, recorded)
             held = [*_since(found, before, now, measure, texts), *held]
@@ -121,20 +128,6 @@ def _decided(path: Path, now: Mapping[str, ArmResult], measure: str) -> tuple[St
         if not same and (said, mean) != (None, None):
             raise EvidenceError(f"{path}: is not of the run beside it. {HINT}")
     return decisions
-
-
-def _changed(baseline: Path) -> tuple[tuple[str, ...], str]:
-    """Return what changed since the baseline, and what was looked at to find it."""
-    if not (baseline / FILE).is_file():
-        return (), "indexes alone, for the baseline has no record of packages"
-    return RunInputs.here().since(INPUTS.read(baseline / FILE)), "packages, Python and indexes"
-
-
-def _indexes(layout: Layout, then: Layout, arms: Mapping[str, ArmResult]) -> Iterator[str]:
-    for arm in arms:
-        before: Manifest = read_manifest(then, arm)
-        if other := index_changes(before, read_manifest(layout, arm)):
-            yield f"index of {arm}: {other}"
 
 
 def _lines(path: Path, asked: Mapping[str, Query]) -> Mapping[str, int]:

@@ -25,20 +25,13 @@ from harness.stats.inference import Inference
 
 
 def ties(
-    layout: Layout, arms: Sequence[str], measures: Sequence[str]
+    data: Prepared, runs: Mapping[str, Run], measures: Sequence[str]
 ) -> tuple[dict[str, Ties], dict[str, object]]:
-    """Count the tied hits of each arm; give them, and with the ends of each mean as JSON.
-
-    The mean that is reported lies between: equal scores stand in the order of trec_eval, the
-    greater document id first. A measure without a kernel, or without a value, is left out.
-    """
-    data = Prepared.open(layout.data)
-    asked = [query.query_id for query in data.queries()]
-    qrels = data.qrels()
+    """Count the tied hits of each arm, and compute the ends of each mean as JSON."""
+    asked, qrels = [query.query_id for query in data.queries()], data.qrels()
     counted: dict[str, Ties] = {}
     written: dict[str, object] = {}
-    for arm in arms:
-        run = read_run(layout.run(arm))
+    for arm, run in runs.items():
         counted[arm] = found = count_ties(run)
         spreads = tie_sensitivity(run, qrels, measures, asked)
         written[arm] = {
@@ -118,11 +111,7 @@ def compare(
     *,
     how: Clustering = BY_TEXT,
 ) -> None:
-    """Write agreement and paired differences for each pair, and of each control with itself.
-
-    ``how`` says which queries depend on each other. Those who judge by a policy give its word, and
-    its ``inference``: a difference then has one interval, in its gate and on every page.
-    """
+    """Write agreement and paired differences for each pair, and of each control with itself."""
     check_scores(layout, _arms(pairs))
     controls = dict.fromkeys((control, control) for control, _ in pairs)
     found: dict[Pair, Agreement] = {}

@@ -438,18 +438,14 @@ def slice_differences(
     evidence: Mapping[str, Evidence], measure: str, rules: Rules
 ) -> dict[str, dict[str, Estimate]]:
     """Mean of candidate - control with its interval, by comparison and slice."""
-    found: dict[tuple[str, str], dict[str, Estimate]] = {}
+    found: dict[str, dict[str, Estimate]] = {}
     for one in evidence.values():
-        pair = one.control.arm, one.candidate.arm
-        if pair not in found:
-            found[pair] = _by_slice(one, measure, rules)
-    return {name: found[one.control.arm, one.candidate.arm] for name, one in evidence.items()}
-
-
-def _by_slice(evidence: Evidence, measure: str, rules: Rules) -> dict[str, Estimate]:
-    control, candidate = evidence.control.scores[measure], evidence.candidate.scores[measure]
-    found = {
-        name: difference(control.only(ids), candidate.only(ids), rules, evidence.clusters)
-        for name, ids in evidence.slices.items()
-    }
-    return {name: one for name, one in found.items() if one}
+        if name(one) in found:
+            continue
+        control, candidate = one.control.scores[measure], one.candidate.scores[measure]
+        each = {
+            of: difference(control.only(ids), candidate.only(ids), rules, one.clusters)
+            for of, ids in one.slices.items()
+        }
+        found[name(one)] = {of: apart for of, apart in each.items() if apart}
+    return {comparison: found[name(one)] for comparison, one in evidence.items()}

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,7 @@ from harness.core import digest
 from harness.core.digest import DocumentsDigest, of_queries
 from harness.core.errors import BadFile, DatasetError, UnknownName
 from harness.core.files import replacing_folder, write_text
-from harness.core.folders import FileChange, changing, check_apart, is_stray
+from harness.core.folders import changing, check_apart, is_stray
 from harness.core.names import check_distinct, checked
 from harness.core.printable import between, many
 from harness.core.records import FIELDS, Document, Judgement, Qrels, Query
@@ -190,7 +191,9 @@ def import_trec(
     """Register TREC topics (``*.tsv``: a table) and judgements over a corpus of JSON lines."""
     read = trec.table if topics_file.suffix == ".tsv" else trec.tagged
     files = corpus_file, topics_file, qrels_file
-    given = ImportedFiles(_corpus(corpus_file), read(topics_file), trec.qrels(qrels_file), files)
+    given = ImportedFiles(
+        partial(beir.documents, corpus_file), read(topics_file), trec.qrels(qrels_file), files
+    )
     return register(given, to)
 
 
@@ -201,7 +204,7 @@ def import_jsonl(
     judged, about = judgements(qrels_file, to.about)
     asked = tuple(beir.queries(queries_file))
     files = corpus_file, queries_file, qrels_file
-    given = ImportedFiles(_corpus(corpus_file), asked, judged, files)
+    given = ImportedFiles(partial(beir.documents, corpus_file), asked, judged, files)
     return register(given, replace(to, about=about))
 
 
@@ -237,43 +240,33 @@ def _queries(read: beir.Beir, *, forms: bool) -> tuple[Query, ...]:
     return tuple(with_forms(read.queries())) if forms else read.queries()
 
 
-def _corpus(path: Path) -> Callable[[], Iterator[Document]]:
-    return lambda: beir.documents(path)
-
-
 def register(given: ImportedFiles, to: ImportTarget) -> ImportReport:
     """Write a data set, its judgements and its card, together or not at all."""
     checked("a split", to.split)
     folder, qrels = to.datasets / checked("a data set", to.name), to.qrels / to.name
     check_distinct("a data set", to.name, (path.name for path in to.datasets.glob("*")))
+    judged = qrels / f"{to.split}.qrels"
     with changing(folder, within=(folder, qrels), what="import") as change:
-        return _registered(given, to, folder, change)
-
-
-def _registered(
-    given: ImportedFiles, to: ImportTarget, folder: Path, change: FileChange
-) -> ImportReport:
-    judged = to.qrels / to.name / f"{to.split}.qrels"
-    check_apart(folder, given.reads)
-    check_free(folder, judged, force=to.force)
-    asked = _asked(given.queries, given.qrels)
-    corpus, others = PassingCorpus(OwnWatch(asked)), _others(given.queries, given.qrels)
-    with replacing_folder(folder, durable=True) as beside:
-        beir.write_documents(beside / CORPUS, corpus.watch(given.documents()))
-        beir.write_queries(beside / "queries.jsonl", asked)
-        if others:
-            write_text(beside / LEFT_OUT, "".join(f"{query_id}\n" for query_id in others))
-        found = report(
-            (to.name, to.split),
-            given.queries,
-            given.qrels,
-            corpus,
-            allow_dangling=to.allow_dangling,
-        )
-        card.write(beside, _card(given, to, found, asked, corpus.digest.sha256))
-        change.write(judged, trec.qrels_text(given.qrels))
-        change.prepare(folder / card.FILE, digest.of_file(beside / card.FILE))
-    return found
+        check_apart(folder, given.reads)
+        check_free(folder, judged, force=to.force)
+        asked = _asked(given.queries, given.qrels)
+        corpus, others = PassingCorpus(OwnWatch(asked)), _others(given.queries, given.qrels)
+        with replacing_folder(folder, durable=True) as beside:
+            beir.write_documents(beside / CORPUS, corpus.watch(given.documents()))
+            beir.write_queries(beside / "queries.jsonl", asked)
+            if others:
+                write_text(beside / LEFT_OUT, "".join(f"{query_id}\n" for query_id in others))
+            found = report(
+                (to.name, to.split),
+                given.queries,
+                given.qrels,
+                corpus,
+                allow_dangling=to.allow_dangling,
+            )
+            card.write(beside, _card(given, to, found, asked, corpus.digest.sha256))
+            change.write(judged, trec.qrels_text(given.qrels))
+            change.prepare(folder / card.FILE, digest.of_file(beside / card.FILE))
+        return found
 
 
 def _asked(queries: tuple[Query, ...], judged: Qrels) -> tuple[Query, ...]:
@@ -336,6 +329,8 @@ def import_mbox(
     from harness.corpus import mbox
 
     found = mbox.read(mbox_file)
+    for at, mail in enumerate(found.documents, start=1):
+        trec.checked_id(mbox_file, at, "mail's", mail.doc_id)
     odd = (*to.about.warnings, *mbox.problems_of(found))
     judged, about = judgements(qrels_file, replace(to.about, warnings=odd))
     asked = tuple(beir.queries(queries_file))
@@ -427,7 +422,10 @@ def import_ratings(
     if found.unrated:
         about = replace(about, warnings=(*about.warnings, odd))
     given = ImportedFiles(
-        lambda: beir.documents(corpus_file), found.queries, found.qrels, (ratings_file, corpus_file)
+        partial(beir.documents, corpus_file),
+        found.queries,
+        found.qrels,
+        (ratings_file, corpus_file),
     )
     return register(given, replace(to, about=about))
 

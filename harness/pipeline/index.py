@@ -57,11 +57,7 @@ def sources(arm: Arm) -> tuple[Path, ...]:
 
 
 def check_index(layout: Layout, arm: Arm) -> None:
-    """Compare the arm and the files of its index with what they were when it was built.
-
-    A file more is one that SQLite may take for the end of its own: a journal changes every answer.
-    The files of an engine that is not of this project may change: some write where they read.
-    """
+    """Compare the arm, and the files of an index of ours, with what they were when it was built."""
     check_settings(layout, arm)
     if type(arm.engine).__module__.split(".")[0] != OURS:
         return

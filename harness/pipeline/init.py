@@ -120,9 +120,8 @@ class NewProject:
 def begin_project(wanted: NewProject) -> tuple[str, ...]:
     """Write the project, and name its files from its folder.
 
-    A new folder appears whole or not at all. A folder of a git repository may hold files: none is
-    overwritten, ``.gitignore`` gets the lines that it lacks, and a README stays. Workflow files go
-    to the root of the repository.
+    A new folder appears whole or not at all. In a folder of a git repository nothing is
+    overwritten; workflow files go to the root of the repository.
     """
     folder = wanted.folder.resolve()
     root = next((one for one in (folder, *folder.parents) if (one / ".git").exists()), None)

@@ -38,11 +38,7 @@ ROOT, TODAY, CACHE = "root", "today", "cache"
 
 @dataclass(frozen=True)
 class Declared(Generic[T]):
-    """A file or folder of a data set: where it lies, what it holds, and the command that makes it.
-
-    ``path`` may hold ``{arm}``. In ``root`` is what is the same from day to day, and tracked; in
-    ``today`` what rests on a clock; in ``cache`` what is rebuilt at will.
-    """
+    """A file or folder: its path (``{arm}``) in root, today or cache, its kind and maker."""
 
     path: str
     about: str

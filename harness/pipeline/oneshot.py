@@ -4,7 +4,7 @@ import platform
 import shlex
 import shutil
 import sqlite3
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
@@ -19,9 +19,10 @@ from harness.core.files import replacing, sweep, write_json
 from harness.core.formats import json_file
 from harness.core.gate import StepDecision
 from harness.core.names import check_distinct
+from harness.core.run import Run
 from harness.corpus import trec
 from harness.corpus.prepared import QUERIES, Prepared
-from harness.corpus.runs import read_run
+from harness.corpus.runs import Means
 from harness.measures.name import parse
 from harness.pipeline.compare import compare, ties
 from harness.pipeline.evidence import ReportSubject, assemble, measured, pairs_of
@@ -139,8 +140,8 @@ def oneshot(
     out: Path,
     cache: Path,
     tell: Callable[[str], object],
-) -> tuple[StepDecision, ...]:
-    """Run the stages on prepared data in ``layout`` and write what came out into ``out``."""
+) -> tuple[tuple[StepDecision, ...], Means]:
+    """Run the stages on prepared data in ``layout``, write what came out; return the means too."""
     template = load_policy(wanted.policy_file)
     template = template.until(wanted.until) if wanted.until else template
     given = _given(wanted, template, cache)
@@ -154,13 +155,13 @@ def oneshot(
     for old in (*(out / name for name in RESULTS), layout.race_receipt, layout.times):
         old.unlink(missing_ok=True)
     built = Built(layout)
-    for arm in given.values():
-        _run_arm(built, arm, cache, asking, tell)
-    _take_in(layout, wanted, tell)
+    runs = [_run_arm(built, arm, cache, asking, tell) for arm in given.values()]
+    imported = {run.arm: run for run in _taken_in(layout, wanted, tell)}
     tell("scoring and comparing")
-    score(layout, names, params.score)
-    if wanted.runs:
-        tied, ends = ties(layout, [*wanted.runs], params.score.measures)
+    means = score(layout, names, params.score)
+    if imported:
+        data = Prepared.open(layout.data)
+        tied, ends = ties(data, imported, params.score.measures)
         write_json(out / TIES, ends)
         for name, of in tied.items():
             tell(f"{name}: {of.said}")
@@ -194,16 +195,16 @@ def oneshot(
     if not policy:
         written.decision.unlink()
         written.junit.unlink()
-    _export(layout, names, out)
+    _export(layout, (*runs, *imported.values()), out)
     for name in names:
         shutil.rmtree(layout.parts(name), ignore_errors=True)
     built.forget()
-    return found.decisions
+    return found.decisions, means
 
 
 def _run_arm(
     built: Built, arm: str, cache: Path, params: ReplayParams, tell: Callable[[str], object]
-) -> None:
+) -> Run:
     """Build the arm's index, unless a run that was killed has, and ask it every query."""
     loaded = registry.load(arm, cache)
     if built.has(loaded):
@@ -213,16 +214,20 @@ def _run_arm(
         index(built.layout, arm, cache)
         built.note(loaded)
     tell(f"replaying {arm}")
-    for said in remarks(replay(built.layout, arm, cache, params, keep_parts=True)):
+    run = replay(built.layout, arm, cache, params, keep_parts=True)
+    for said in remarks(run):
         tell(said)
+    return run
 
 
-def _take_in(layout: Layout, wanted: RunRequest, tell: Callable[[str], object]) -> None:
+def _taken_in(layout: Layout, wanted: RunRequest, tell: Callable[[str], object]) -> Iterator[Run]:
     """Make arms of the TREC runs, and say what they leave out."""
     for name, file in wanted.runs.items():
         tell(f"taking in {name}")
-        for said in import_run(layout, name, file, missing=wanted.missing)[1]:
+        run, odd = import_run(layout, name, file, missing=wanted.missing)
+        for said in odd:
             tell(f"{name}: {said}")
+        yield run
 
 
 def _given(wanted: RunRequest, template: Policy, cache: Path) -> dict[str, str]:
@@ -252,15 +257,14 @@ def _judged_by(wanted: RunRequest, template: Policy, names: Sequence[str]) -> Po
     return template if wanted.by_steps else None
 
 
-def _export(layout: Layout, names: Sequence[str], out: Path) -> None:
+def _export(layout: Layout, runs: Sequence[Run], out: Path) -> None:
     """Write the means and the runs where a person or another tool looks for them."""
     _copied(layout.scores, out / "scores.json")
     _copied(layout.per_query, out / "per_query.parquet")
     _copied(layout.data / QUERIES, out / QUERIES)
-    for name in names:
-        run = read_run(layout.run(name))
-        _copied(layout.run(name), out / "runs" / f"{name}.parquet")
-        trec.write_run(out / "runs" / f"{name}.trec", run)
+    for run in runs:
+        _copied(layout.run(run.arm), out / "runs" / f"{run.arm}.parquet")
+        trec.write_run(out / "runs" / f"{run.arm}.trec", run)
 
 
 def _copied(source: Path, to: Path) -> None:

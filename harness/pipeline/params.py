@@ -5,12 +5,13 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Literal, Self, get_args
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import AfterValidator, Field, ValidationError, model_validator
 
 from harness.core.errors import BadPolicy, UnknownName
 from harness.core.formats import MAX_YAML_BYTES, yaml_of
 from harness.core.names import Name, Place, fault
 from harness.core.reading import Malformed, naming, text_of
+from harness.core.store import StrictModel
 from harness.stats.inference import MOST_CONFIDENCE, Inference
 
 ARM_FILE = ".toml"
@@ -34,11 +35,7 @@ AskedAgain = Literal["all", "sample"]
 ArmName = Annotated[str, AfterValidator(_arm)]
 
 
-class _Section(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
-
-
-class ReplayParams(_Section):
+class ReplayParams(StrictModel):
     """How arms are queried."""
 
     k: int = Field(ge=1, le=MOST_HITS)
@@ -53,7 +50,7 @@ class ReplayParams(_Section):
         return self.model_validate({**self.model_dump(), "aa": aa or self.aa})
 
 
-class ScoreParams(_Section):
+class ScoreParams(StrictModel):
     """What is measured, and how intervals of means are drawn."""
 
     measures: tuple[str, ...] = Field(min_length=1, strict=False)
@@ -66,14 +63,14 @@ class ScoreParams(_Section):
         return Inference(confidence=self.confidence, resamples=self.resamples, seed=self.seed)
 
 
-class CompareParams(_Section):
+class CompareParams(StrictModel):
     """How deep two rankings are compared."""
 
     depths: tuple[Annotated[int, Field(le=MOST_HITS)], ...] = Field(min_length=1, strict=False)
     rbo_p: float = Field(gt=0, lt=1)
 
 
-class RaceParams(_Section):
+class RaceParams(StrictModel):
     """How arms are timed."""
 
     processes: int = Field(ge=1, le=MOST_WORKERS)
@@ -85,7 +82,7 @@ class RaceParams(_Section):
     seed: int
 
 
-class LoadParams(_Section):
+class LoadParams(StrictModel):
     """How arms are queried by many at once."""
 
     k: int = Field(ge=1, le=MOST_HITS)
@@ -104,7 +101,7 @@ class LoadParams(_Section):
     seed: int
 
 
-class Params(_Section):
+class Params(StrictModel):
     """The whole file."""
 
     datasets: tuple[Name, ...] = Field(min_length=1, strict=False)

@@ -194,13 +194,10 @@ def race(
     *,
     run: Run = in_fresh_process,
 ) -> None:
-    """Time every arm in ``params.processes`` processes, one after the other.
+    """Time every arm in ``params.processes`` processes, one after the other, with new variants.
 
-    Each opens the indexes anew, which makes a process the A/A control of the others. Its times are
-    kept when it is done, so an interrupted race goes on with the next one. The log of experiments
-    notes that a race begins, or that it goes on, before it does: one that is dropped was still one.
-    Each process asks variants of its own, drawn anew: no race before has asked them either.
-    Two races take turns: they would remove each other's parts, and time each other's work.
+    A process is the A/A control of the others. An interrupted race goes on with the next one; the
+    log notes that a race begins or goes on before it does. Two races take turns.
     """
     loaded = {arm.name: arm for arm in (registry.load(name, cache) for name in arm_names)}
     for name, arm in loaded.items():
@@ -245,7 +242,11 @@ def race(
                 with progress(doing, part.turns) as advance:
                     run(part, advance)
             done.append(read_part(part.to))
-        receipt["strays"] = _strays(done)
+        astray = [part.about["strays"] for part in done]
+        arms = dict.fromkeys(arm for one in astray for arm in one)
+        receipt["strays"] = {
+            arm: sorted({q for one in astray for q in one.get(arm, ())}) for arm in arms
+        }
         write_times(
             layout.times, done, [query.query_id for query in texts.timed], digest.of_json(receipt)
         )
@@ -277,12 +278,6 @@ def _expected(layout: Layout, arm: str, texts: RaceTexts, k: int) -> dict[str, E
     if missing := asked - found.keys():
         raise MismatchedQueries(missing, ())
     return found
-
-
-def _strays(parts: Sequence[ProcessPart]) -> dict[str, list[str]]:
-    astray = [part.about["strays"] for part in parts]
-    arms = dict.fromkeys(arm for one in astray for arm in one)
-    return {arm: sorted({q for one in astray for q in one.get(arm, ())}) for arm in arms}
 
 
 def read_race(layout: Layout) -> Race | None:

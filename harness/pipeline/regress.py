@@ -69,7 +69,11 @@ def of_revision(root: Path, revision: str, dataset: str, to: Path) -> Layout:
         if Path(path).name in TIMED:
             continue
         for name, digest in _files(root, path, md5):
-            _bring(root, digest, to / name, f"{name} of {revision}")
+            place, what = to / name, f"{name} of {revision}"
+            if ".." in place.parts:
+                raise EvidenceError(f"{what} would lie elsewhere. Name another revision")
+            place.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(_cached(root, digest, what), place)
     return Layout(to / prefix, to / prefix, to / prefix)
 
 
@@ -95,13 +99,6 @@ def _files(root: Path, path: str, md5: str) -> Iterator[tuple[str, str]]:
         return
     for row in json_file(_cached(root, md5, path)):
         yield f"{path}/{row['relpath']}", row["md5"]
-
-
-def _bring(root: Path, md5: str, to: Path, what: str) -> None:
-    if ".." in to.parts:
-        raise EvidenceError(f"{what} would lie elsewhere. Name another revision")
-    to.parent.mkdir(parents=True, exist_ok=True)
-    shutil.copyfile(_cached(root, md5, what), to)
 
 
 def _cached(root: Path, md5: str, what: str) -> Path:

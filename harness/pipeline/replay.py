@@ -67,12 +67,7 @@ AGAIN_SEED_STEP = 1
 def replay(
     layout: Layout, arm_name: str, cache: Path, params: ReplayParams, *, keep_parts: bool = False
 ) -> Run:
-    """Write the arm's run and its second run, which tells how steady the arm is by itself.
-
-    With ``keep_parts`` a second call asks nothing again that was answered before; for a caller
-    that has more to do and may be killed meanwhile. Two replays of one arm take turns: they would
-    remove each other's parts, and mix what they write.
-    """
+    """Write an arm's two runs; with ``keep_parts`` a second call asks only what is not answered."""
     arm = registry.load(arm_name, cache)
     with held(layout.parts(arm.name)):
         first = _replayed(layout, arm, cache, params)
@@ -177,11 +172,7 @@ def ahead(arm: Arm, queries: int, work: Work) -> Iterator[Callable[[], bool]]:
 
 
 def check_served(run: Run, searcher: Searcher, queries: Sequence[Query]) -> None:
-    """Check the fingerprint of each answer against that of the open index.
-
-    An engine that falls back is not a crash, and its answers look like any other; so one that says
-    that it fell back has not run (stacks, decision 18). It is called once more to learn why.
-    """
+    """Check the fingerprint of each answer: an engine that fell back has not run (stacks, 18)."""
     own = searcher.manifest.fingerprint
     strange = [
         (query_id, who)

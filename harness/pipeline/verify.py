@@ -64,10 +64,8 @@ class Verified(NamedTuple):
 def verify(layout: Layout, *, deep: bool = True) -> tuple[Verified, ...]:
     """Compute the decision in ``layout`` again from its raw evidence, and compare.
 
-    Receipts tell of bytes; the data's manifest and the decision itself tell of content. Whoever
-    edits a decision can write all of these anew. So everything that follows from runs, judgements,
-    raw times and policy is computed again (``derive``), and if ``deep`` every measure by
-    ir-measures. Nothing is written.
+    Whoever edits a decision can write every receipt anew. So all that follows from runs,
+    judgements, raw times and policy is computed again, and if ``deep`` each measure by ir-measures.
     """
     hint = f"Bring the file back, or decide anew: harness gate --dataset {layout.root.name}"
     gate.read_decision(layout)
@@ -200,9 +198,9 @@ def _ties(layout: Layout, arms: Sequence[str]) -> str:
     """Count the ties of imported runs again."""
     imported = [arm for arm in arms if read_manifest(layout, arm).engine == IMPORTED]
     (about,) = json_file(layout.decision)["datasets"]
-    return json_text(
-        ties(layout, imported, about["provenance"]["settings"]["score"]["measures"])[1]
-    )
+    measures = about["provenance"]["settings"]["score"]["measures"]
+    runs = {arm: read_run(layout.run(arm)) for arm in imported}
+    return json_text(ties(Prepared.open(layout.data), runs, measures)[1])
 
 
 def verify_pages(out: Path, layout: Layout) -> tuple[Verified, ...]:

@@ -33,11 +33,7 @@ class TimedOutcome:
 
 
 def observe(searcher: Searcher, query: Query, k: int, time_limit_ns: int) -> TimedOutcome:
-    """Ask once. An exception is an observation, not a crash.
-
-    An answer that came after its time limit is a timeout, whatever it says: a person had left.
-    An arm that takes no params gets the text alone, and is judged as one that ignores filters.
-    """
+    """Ask once; an exception is an observation, and an answer after its time limit a timeout."""
     answer: Answer | None = None
     error = ""
     with_params = searcher if query.params and isinstance(searcher, TakesParams) else None
@@ -92,11 +88,7 @@ class BrokenAnswer(ValueError):
 
 
 def copied(answer: object, k: int) -> Answer:
-    """Copy an answer into plain values, none of which runs code of the engine when it is read.
-
-    A type of the engine's own may work when it is iterated over or read, so the copy is made while
-    the clock runs. Hits that come as a generator are refused; those of a tuple are read once.
-    """
+    """Copy an answer into plain values while the clock runs; hits of a generator are refused."""
     if not isinstance(answer, Answer) or not isinstance(answer.served_by, str):
         raise BrokenAnswer(
             f"answered {type(answer).__name__} instead of an Answer with its fingerprint"

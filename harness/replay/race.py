@@ -55,15 +55,10 @@ def draw(
     repeated: int,
     seed: int,
 ) -> RaceTexts:
-    """Draw texts from a query set, seeded, and of each cluster one.
+    """Draw texts from a query set, seeded, and of each cluster one (docs/decisions/0045).
 
-    Two queries that differ in case or space are one text. Queries of one cluster take much the same
-    time, so a second one would count as evidence that it is not (docs/decisions/0045).
-    ``clusters`` names the cluster of a query by its id; a query that is not in there stands alone.
-    No variant is drawn here.
-
-    Where there are fewer texts than asked for, a fifth at most is held back for the warm-up, which
-    then goes through them again and again.
+    Two queries that differ in case or space are one text. Where there are fewer texts than asked
+    for, a fifth at most is held back for the warm-up, which goes through them again and again.
     """
     distinct = {_text(query): query for query in reversed(queries)}
     drawn = random.Random(seed).sample(
@@ -198,15 +193,11 @@ def race(
     time_limit_s: float,
     advance: Callable[[int], object],
 ) -> Lap:
-    """Warm every arm up on texts of its own, then ask all texts once, and a few a second time.
+    """Warm every arm up, then ask all texts once, a few a second time, and a variant of each.
 
-    Last comes a variant of each, which no process has asked before.
-
-    Texts come in an order of this process. All arms have a text before the next one comes, in
-    seeded order, so that a slow moment of the machine falls on all of them. From process to process
-    that order moves on by one, so that each arm is first equally often. Each answer is
-    compared with ``expected``, by arm and query; that to a variant must end alike and be given by
-    the same engine.
+    All arms have a text before the next one comes, in a seeded order that moves on by one from
+    process to process. Each answer is compared with ``expected``; that to a variant must end alike
+    and be given by the same engine.
     """
     rng = random.Random(f"{seed} {process}")
     names = sorted(searchers)

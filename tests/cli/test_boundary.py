@@ -16,7 +16,6 @@ from unittest import mock
 import pytest
 import typer
 
-import harness
 from harness.cli import application, exit_codes
 from harness.cli.command import Plain, out
 from harness.cli.exit_codes import CALLED, FAILED, PIPED, as_called, ended, failed
@@ -292,7 +291,7 @@ def test_a_closed_output_is_a_failure_and_no_verdict(
 def installed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """Let the code lie in a folder that is no clone, and stand in an empty one."""
     code = tmp_path / "site" / "harness"
-    monkeypatch.setattr(harness, "__path__", [str(code)])
+    monkeypatch.setattr("harness.cli.project.__file__", str(code / "cli" / "project.py"))
     here = tmp_path / "here"
     here.mkdir()
     monkeypatch.chdir(here)
@@ -305,7 +304,8 @@ def test_a_folder_above_is_the_project(installed: Path, monkeypatch: pytest.Monk
     assert Project.here() == Project.own() == Project(above)
     (Path.cwd() / "params.yaml").write_text("")
     assert Project.here().root == Path.cwd()
-    monkeypatch.setattr(harness, "__path__", [str(ROOT_OF_PROJECT / "harness")])
+    real = ROOT_OF_PROJECT / "harness" / "cli" / "project.py"
+    monkeypatch.setattr("harness.cli.project.__file__", str(real))
     assert Project.own().place == Path.cwd()
 
 

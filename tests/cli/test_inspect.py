@@ -218,7 +218,6 @@ def test_an_arm_whose_record_is_gone_is_not_indexed(split: Toy, harness: Harness
 FILES = {
     "quepid": "ratings.csv",
     "rank-eval": "rank_eval.json",
-    "opensearch": "judgments.json",
 }
 
 

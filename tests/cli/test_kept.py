@@ -12,7 +12,6 @@ import pytest
 from mcp import Client
 from mcp.server.lowlevel import Server
 
-from harness.cli.folders import AFTER, BEFORE, around
 from harness.core.errors import IndexNotReady
 from harness_engines import registry as arms
 from harness_engines.kept.kit import CODE, DOCUMENTS, KITS, NOTES
@@ -58,17 +57,6 @@ def test_a_folder_is_indexed_asked_and_followed(harness: Harness, root: Path, st
     assert "net.md" in said.out
     assert "contain the text as it was typed" in harness(stack, "ask", "mine", "arbou", *arm).out
     assert "nothing is found" in harness(stack, "ask", "mine", "nowhere", *arm).out
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("stack", ARMS)
-def test_json_is_what_the_service_answers(harness: Harness, root: Path, stack: str) -> None:
-    arm = ("--arm", ARMS[stack])
-    (root / "bad.md").write_bytes(b"\xff\xfe\xff")
-    told = json.loads(harness(stack, "index", "mine", *arm, "--json").out)
-    assert (told["read"], [one["path"] for one in told["faults"]]) == (2, ["bad.md"])
-    answer = json.loads(harness(stack, "ask", "mine", "tide", *arm, "--json", "--explain").out)
-    assert "harbour.md" in json.dumps(answer)
 
 
 @pytest.mark.slow
@@ -129,28 +117,7 @@ def test_over_stdio_a_client_sees_the_folder_as_it_is(
         check(to, stack, root)
 
 
-REST = "Nothing of it matters here. " * 40
 FOUND = "Lanterns were lit along the harbour walls at nine."
-
-
-@pytest.mark.parametrize(
-    ("text", "query"),
-    [
-        (REST + FOUND + REST, "harbour"),
-        (REST + FOUND + REST, "the lantern on a wall"),
-        ("A lantern. " + REST + FOUND + REST, "lanterns of the harbour"),
-        (REST + FOUND, '+harbour -matters "at nine"'),
-    ],
-)
-def test_the_words_that_were_looked_for_are_shown(text: str, query: str) -> None:
-    shown = around(text, query, 200)
-    assert FOUND in shown
-    assert shown.startswith("… ")
-    assert len(shown) <= 200
-    part = shown.removeprefix(BEFORE).removesuffix(AFTER)
-    assert part in text
-    assert text[text.index(part) - 1].isspace()
-    assert shown.endswith(AFTER) != text.endswith(part)
 
 
 WAYS = {way for row in rows() for way in row.reached_by}

@@ -45,15 +45,6 @@ def killed(path: Path) -> None:
     raise KeyboardInterrupt
 
 
-def test_an_exception_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
-    path = tmp_path / "file"
-    path.write_text("old")
-    with pytest.raises(KeyboardInterrupt), replacing(path) as beside:
-        killed(beside)
-    assert path.read_text() == "old"
-    assert names(tmp_path) == {"file"}
-
-
 @pytest.mark.parametrize("writing", [replacing, replacing_folder])
 def test_a_full_disk_names_the_file_that_was_written(
     tmp_path: Path, writing: Callable[[Path], AbstractContextManager[Path]]
@@ -212,14 +203,6 @@ def test_what_is_durable_is_on_the_disk_before_its_name_and_the_name_too(
     synced.names.clear()
     write_text(tmp_path / "cache", "whole")
     assert synced.names == []
-
-
-def test_a_log_grows_by_whole_lines_also_after_one_that_has_no_end(tmp_path: Path) -> None:
-    path = tmp_path / "new" / "log"
-    append_text(path, "one\n")
-    append_text(path, "two")
-    append_text(path, "three\n")
-    assert path.read_text() == "one\ntwo\nthree\n"
 
 
 def test_a_new_cache_is_closed_to_others(tmp_path: Path) -> None:

@@ -17,8 +17,6 @@ from harness.core.errors import (
     PROBLEM,
     BadFile,
     BadName,
-    DatasetError,
-    EvidenceError,
     HarnessError,
     MismatchedQueries,
     RunError,
@@ -111,11 +109,6 @@ def test_a_score_that_is_no_number_is_refused(score: float, place: str) -> None:
         Run.of("arm", [Row("q", Status.ANSWERED, (Hit("b", 1.0, 1.0), hit))])
 
 
-def test_a_query_twice_is_refused() -> None:
-    with pytest.raises(RunError, match="query q1 is in the run twice"):
-        Run.of("arm", [*FEW, FEW[0]])
-
-
 @given(rows())
 def test_rows_go_in_and_out(given_rows: Sequence[Row]) -> None:
     run = Run.of("arm", given_rows)
@@ -145,11 +138,6 @@ def test_a_query_of_grades_of_zero_and_below_is_negative() -> None:
     ])
     assert qrels.answerable == ("a",)
     assert qrels.negative == ("b", "c")
-
-
-def test_a_document_judged_twice_is_refused_even_if_both_agree() -> None:
-    with pytest.raises(DatasetError, match="d is judged twice for query q"):
-        Qrels.of([Judgement("q", "d", 1), Judgement("q", "d", 1)])
 
 
 # Scores of queries, and pairs of them by id
@@ -208,11 +196,6 @@ def test_other_queries_are_refused_on_either_side() -> None:
         Paired.of(more, fewer)
     with pytest.raises(MismatchedQueries, match="0 queries only on the left, 1 only on the right"):
         Paired.of(fewer, more)
-
-
-def test_other_measures_are_refused() -> None:
-    with pytest.raises(EvidenceError, match=r"RR@10 .* nDCG@10"):
-        Paired.of(scores({"a": 1.0}, measure="RR@10"), scores({"a": 1.0}))
 
 
 # Codes of clusters, and what clusters cost

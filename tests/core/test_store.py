@@ -1,6 +1,5 @@
 """Kinds of files: read once, written whole, refused by name."""
 
-import hashlib
 import json
 import os
 import time
@@ -17,7 +16,6 @@ from harness.core.folders import changing, cut_off, journal_of
 from harness.core.records import Document, Query
 from harness.core.store import Artifact, Journal, Json, JsonLines
 from tests.make.damage import killed
-from tests.programs import HANDING_ON
 
 # Kinds of files: read once, written whole, refused by name
 
@@ -65,16 +63,6 @@ def test_a_file_is_parsed_again_where_its_bytes_changed_and_nothing_else(tmp_pat
     assert parsed == ["old", "new"]
 
 
-def test_what_was_written_and_edited_since_is_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(Artifact, "write", HANDING_ON)
-    kind, path = means(), tmp_path / "means.json"
-    kind.write(path, [Mean("fts5", 0.5)])
-    path.write_text('[{"arm": "fts5", "value": 0.25}]')
-    assert kind.read(path) == [Mean("fts5", 0.25)]
-
-
 @pytest.mark.parametrize(
     ("text", "said"),
     [
@@ -93,14 +81,6 @@ def test_what_is_not_of_the_kind_is_named_with_key_and_remedy(
         means().read(path)
     assert said in str(refused.value)
     assert str(refused.value).endswith(REMEDY)
-
-
-def test_a_journal_grows_by_records_a_line(tmp_path: Path) -> None:
-    path = tmp_path / "notes.jsonl"
-    NOTES.append(path, [Note(by="me", counts=(1, 2))])
-    NOTES.append(path, [Note(by="you"), Note(by="é")])
-    assert path.read_text().splitlines()[0] == '{"by":"me","counts":[1,2]}'
-    assert [note.by for note in NOTES.read(path)] == ["me", "you", "é"]
 
 
 @pytest.mark.parametrize(
@@ -176,14 +156,6 @@ def test_what_took_the_place_of_a_written_file_is_read(
     monkeypatch.setattr(Path, "replace", overtaken)
     files.write_bytes(path, b"old")
     assert digest.of_file(path) == digest.of_bytes(b"new")
-
-
-def test_values_are_the_same_from_day_to_day() -> None:
-    as_json = '["d1","Title","Text é",{"kind":null,"year":1999}]'
-    each = hashlib.sha256(as_json.encode()).hexdigest()
-    assert digest.of_documents([DOCUMENT]) == hashlib.sha256(each.encode()).hexdigest()
-    as_json = '[["q1","what?",["natural"],"i1"]]'
-    assert digest.of_queries([QUERY]) == hashlib.sha256(as_json.encode()).hexdigest()
 
 
 @pytest.mark.parametrize(

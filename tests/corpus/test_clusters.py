@@ -26,7 +26,6 @@ from harness.corpus.clusters import (
     Similar,
     Wording,
     near_duplicates,
-    normalised,
     of_queries,
     parted,
     stars,
@@ -57,11 +56,6 @@ def test_queries_without_an_intent_are_clustered_by_their_words(data: Prepared) 
     assert data.clusters() == {
         "a": "like a", "c": "like a", "f": "like a", "d": "intent axes", "e": "intent axes",
     }  # fmt: skip
-
-
-def test_a_policy_may_ask_for_intents_alone_or_for_nothing(data: Prepared) -> None:
-    assert data.clusters("given") == {"d": "intent axes", "e": "intent axes"}
-    assert data.clusters("none") == {}
 
 
 @pytest.mark.parametrize(
@@ -326,8 +320,3 @@ def test_a_stem_loses_the_inflection_alone() -> None:
     for one, other in (*forms, ("string", "strings"), ("plan", "planning"), ("plan", "planned")):
         assert stem(one) == stem(other)
     assert stem("expression") != stem("express")
-
-
-def test_a_text_without_words_is_itself() -> None:
-    assert normalised("  *** ") == "***"
-    assert normalised("ÜBER, uns") == "über uns"

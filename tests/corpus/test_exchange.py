@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from harness.core.errors import BadFile, DatasetError
 from harness.core.evidence import Sample
-from harness.core.records import Document, Judgement, Qrels, Query
+from harness.core.records import Document, Qrels, Query
 from harness.corpus import judgements
 from harness.corpus.beir import Beir
 from harness.corpus.exchange import (
@@ -18,7 +18,6 @@ from harness.corpus.exchange import (
     Collector,
     Data,
     id_of,
-    read_opensearch,
     read_quepid,
     read_rank_eval,
     reader,
@@ -109,16 +108,13 @@ def test_beir_comes_back_whole(tmp_path: Path) -> None:
     assert '{"_id": "d1"' in (tmp_path / "corpus.jsonl").read_text()
 
 
-@pytest.mark.parametrize("kind", ["quepid", "opensearch"])
-def test_two_queries_of_one_text_are_no_two_in_a_format_without_ids(
-    tmp_path: Path, kind: str
-) -> None:
+def test_two_queries_of_one_text_are_no_two_in_a_format_without_ids(tmp_path: Path) -> None:
     twice = (*QUERIES, Query("q4", "red shoes"))
     judged = Qrels({**GRADES, "q4": {"d1": 1}})
     with pytest.raises(DatasetError, match=r"q1 and q4 have the same text.* use rank-eval"):
-        writer(kind)(tmp_path, Data("Mine", DATA.documents, twice, judged))
+        writer("quepid")(tmp_path, Data("Mine", DATA.documents, twice, judged))
     assert not [*tmp_path.iterdir()]
-    writer(kind)(tmp_path, Data("Mine", DATA.documents, twice, DATA.qrels))
+    writer("quepid")(tmp_path, Data("Mine", DATA.documents, twice, DATA.qrels))
 
 
 # Requests of the ranking evaluation API
@@ -149,19 +145,6 @@ def test_the_one_text_that_is_searched_for_is_the_query(tmp_path: Path, query: o
         ("JFK%20query", "red shoes")
     ]
     assert found.qrels.grades == {"JFK%20query": {"d": 1}}
-
-
-# Judgement lists of OpenSearch
-def written_opensearch(tmp_path: Path, *rows: object) -> Path:
-    path = tmp_path / "j.json"
-    path.write_text(json.dumps({"name": "n", "judgmentRatings": list(rows)}))
-    return path
-
-
-def test_a_list_is_read_opensearch(tmp_path: Path) -> None:
-    rated = [{"docId": "B0", "rating": "3.000"}, {"docId": "B1", "rating": 0}]
-    found = read_opensearch(written_opensearch(tmp_path, {"query": "red dress", "ratings": rated}))
-    assert found.qrels.grades == {"red%20dress": {"B0": 3, "B1": 0}}
 
 
 # The CSV of a Quepid case
@@ -249,26 +232,6 @@ def written_judgements(path: Path) -> Pool:
     made = Pool((pair("a"), pair("b"), pair("a", "q2")), (None, None, None))
     judgements.begin(path, made)
     return made
-
-
-def test_what_was_written_is_read_again(tmp_path: Path) -> None:
-    made = written_judgements(tmp_path / "p.qrels")
-    assert judgements.read_pool(tmp_path / "p.qrels") == made
-    assert made.open == (0, 1, 2)
-    graded = made.graded(1, 2)
-    judgements.write_grades(tmp_path / "p.qrels", graded)
-    assert judgements.read_pool(tmp_path / "p.qrels") == graded
-    assert graded.open == (0, 2)
-    assert graded.judgements == (Judgement("q1", "b", 2),)
-    assert graded.graded(1, None) == made
-
-
-def test_a_pool_may_be_filled_in_by_hand_and_sorted(tmp_path: Path) -> None:
-    path = tmp_path / "p.qrels"
-    written_judgements(path)
-    path.write_text("q2\t0\ta\t1\nq1 0 b ?\n")
-    assert judgements.read_pool(path).judgements == (Judgement("q2", "a", 1),)
-    assert judgements.read_pool(path).open == (1,)
 
 
 def test_a_pair_that_somebody_else_judged_keeps_their_grade(tmp_path: Path) -> None:

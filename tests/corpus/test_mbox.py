@@ -7,7 +7,6 @@ from pathlib import Path
 from textwrap import dedent
 
 import pytest
-from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from harness.core.errors import BadFile
@@ -78,18 +77,6 @@ def test_a_mail_becomes_a_document(tmp_path: Path) -> None:
 
 
 HEAD = "From: a@example.org\nMessage-ID: <m@x>\nDate: Mon, 06 Jan 2025 12:00:00 +0000\n"
-
-
-def test_encoded_headers_and_quoted_printable_are_read(tmp_path: Path) -> None:
-    mail = HEAD + (
-        "Subject: =?iso-8859-1?Q?Pr=FCfung?= =?utf-8?b?IOKcgw==?=\n"
-        "Content-Type: text/plain; charset=iso-8859-15\n"
-        "Content-Transfer-Encoding: quoted-printable\n\n"
-        "10 =A4, wei=\nter\n"
-    )
-    found = read(tmp_path, mail)
-    assert (found.documents[0].title, found.documents[0].text) == ("Prüfung ✃", "10 €, weiter")
-    assert found.notes == ()
 
 
 MULTI = HEAD + dedent("""\
@@ -326,18 +313,6 @@ WORDS = st.sampled_from(
     '?=|(|<|>|"|\\|@|,|;|<![|<!--|&#x|-0000|+9999|\xff|\0|\r|Content-Transfer-Encoding: base64|'
     "message/rfc822|a|9".encode("latin-1").split(b"|")
 )
-
-
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(st.lists(WORDS | st.binary(max_size=6), max_size=40).map(b"".join))
-def test_whatever_it_is_it_ends_no_import(tmp_path: Path, mail: bytes) -> None:
-    path = tmp_path / "box"
-    path.write_bytes(FIRST + GOOD % 1 + FIRST + mail + b"\n\n" + FIRST + GOOD % 2)
-    found = mbox.read(path)
-    assert [found.documents[at].doc_id.partition("#")[0] for at in (0, -1)] == ["1@x", "2@x"]
-    for document in found.documents:
-        document.text.encode()
-        document.title.encode()
 
 
 # Counts are the same in memory and on disk

@@ -23,8 +23,6 @@ from harness.corpus.cells import (
     FILE,
     Ids,
     OwnDocuments,
-    examples,
-    normal,
     whole,
     without_own,
 )
@@ -237,14 +235,12 @@ def test_every_reader_takes_a_grade_that_a_tool_wrote_as_a_float(tmp_path: Path)
     requests = {
         "requests": [{"id": "q", "params": {"s": "q"}, "ratings": [{"_id": "d", "rating": 2.0}]}]
     }
-    ratings = {"judgmentRatings": [{"query": "q", "ratings": [{"docId": "d", "rating": "2.000"}]}]}
     found = {
         "trec": trec.qrels(file("q 0 d 2.0\n")).grades,
         "beir": beir.qrels(file("q\td\t2.0\n")).grades,
         "labels": judgements.judgements(file(json.dumps(label)), "person").grades,
         "quepid": exchange.read_quepid(file("query,docid,rating\nq,d,2.0\n")).qrels.grades,
         "rank-eval": exchange.read_rank_eval(file(json.dumps(requests))).qrels.grades,
-        "opensearch": exchange.read_opensearch(file(json.dumps(ratings))).qrels.grades,
         "api": load_qrels({"q": {"d": 2.0}}).grades,
     }
     assert {name: grades for name, grades in found.items() if grades != {"q": {"d": 2}}} == {}
@@ -264,25 +260,6 @@ QUERIES = (
     Query("1", "what laws hold"),
     Query("q", "x"),
 )
-
-
-@pytest.mark.parametrize("one", ["12", "0012", "12.0", "00012.00", " 12", "\uff11\uff12"])
-def test_a_number_has_one_form(one: str) -> None:
-    assert normal(one) == "12"
-
-
-@pytest.mark.parametrize(("one", "other"), [("Q07", "q7"), ("doc-001", "doc-1"), ("MED-0", "med-")])
-def test_zeros_before_the_last_number_do_not_count(one: str, other: str) -> None:
-    assert normal(one) == normal(other)
-
-
-@pytest.mark.parametrize(("one", "other"), [("12", "120"), ("1.5", "1"), ("a1b", "a01b")])
-def test_other_ids_have_other_forms(one: str, other: str) -> None:
-    assert normal(one) != normal(other)
-
-
-def test_what_may_be_meant_is_named_first() -> None:
-    assert examples({"aa", "b", "c", "0171"}, ["171"]) == "0171 (perhaps 171), aa, b"
 
 
 @pytest.mark.parametrize(

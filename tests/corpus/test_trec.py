@@ -1,7 +1,5 @@
 """Judgements and runs as TREC wrote them."""
 
-import gzip
-import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -183,12 +181,6 @@ def test_only_a_line_feed_ends_a_line(written: Written) -> None:
     assert list(numbered(written(odd + "\nf"))) == [(1, odd), (2, "f")]
 
 
-def test_gz_is_unpacked(tmp_path: Path) -> None:
-    path = tmp_path / "a.gz"
-    path.write_bytes(gzip.compress(b"one\ntwo\n"))
-    assert [line for _, line in numbered(path)] == ["one", "two"]
-
-
 def test_a_missing_file_and_a_folder_are_named(tmp_path: Path) -> None:
     with pytest.raises(BadFile, match="absent: missing file"):
         list(numbered(tmp_path / "absent"))
@@ -197,13 +189,6 @@ def test_a_missing_file_and_a_folder_are_named(tmp_path: Path) -> None:
 
 
 # Folders as BEIR lays them out
-
-
-def test_judgements_with_and_without_a_heading_are_the_same(written: Written) -> None:
-    rows = "q\td\t1\nq\te\t0\n"
-    plain = beir.qrels(written(rows))
-    assert beir.qrels(written("query-id\tcorpus-id\tscore\n" + rows)) == plain
-    assert plain.grades == {"q": {"d": 1, "e": 0}}
 
 
 @pytest.mark.parametrize(
@@ -274,17 +259,6 @@ def test_beir_names_and_other_keys(written: Written) -> None:
     path = written('{"_id": "1", "text": "t", "year": 1958, "metadata": {"by": ["a", "b"]}}')
     (found,) = beir.documents(path)
     assert found == Document("1", "", "t", {"year": 1958, "by": '["a", "b"]'})
-
-
-def test_what_stands_around_topics_is_not_kept(tmp_path: Path) -> None:
-    path = tmp_path / "topics"
-    path.write_text("<top><num> 1 <title> a</top>\n" + f"{'x' * 99}\n" * 50_000)
-    tracemalloc.start()
-    try:
-        assert [query.query_id for query in trec.tagged(path)] == ["1"]
-        assert tracemalloc.get_traced_memory()[1] < 1_000_000
-    finally:
-        tracemalloc.stop()
 
 
 # One Parquet file as a table

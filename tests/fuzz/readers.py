@@ -129,10 +129,6 @@ _SEEDS: dict[str, tuple[Read, str]] = {
         exchange.read_rank_eval,
         '{"requests": [{"id": "q", "params": {"q": "a"}, "ratings": [{"_id": "d", "rating": 1}]}]}',
     ),
-    "judgement list": (
-        exchange.read_opensearch,
-        '{"judgmentRatings": [{"query": "a", "ratings": [{"docId": "d", "rating": "1.0"}]}]}',
-    ),
     "card": (_within(card.FILE, card.read), _text("datasets/python-docs/card.toml")),
     "policy": (load_policy, _text("policy/pairwise.toml")),
     "accepted": (

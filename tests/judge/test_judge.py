@@ -14,8 +14,8 @@ from harness.core.records import Qrels
 from harness.corpus import judgements, trec
 from harness.corpus.judgements import Pool
 from harness.judge import endpoint, machine
-from harness.judge.judge import judged_queries
-from harness.judge.label import Overlap, estimate, opened
+from harness.judge.judge import estimate, judged_queries, opened
+from harness.judge.machine import Overlap
 from harness.judge.panel import Settled, agreement, own_file, read, second_look, settle
 from tests.make.desk import (
     ENDPOINT,
@@ -109,14 +109,6 @@ def test_what_the_endpoint_refuses_is_not_tried_again(at: Desk, status: int) -> 
     with pytest.raises(HarnessError, match=f"HTTP {status} .* Check OPENAI_BASE_URL"):
         at.label()
     assert len(at.server.seen) == 1
-
-
-def test_other_instructions_are_another_judge(at: Desk) -> None:
-    first = at.label().labels[0]
-    (at.folder / "instructions.txt").write_text("Judge otherwise.")
-    again = at.label()
-    assert again.sent == 4
-    assert again.labels[0].template != first.template
 
 
 def test_requests_are_spaced_and_pauses_grow() -> None:
@@ -276,22 +268,6 @@ def test_pairs_without_an_answer_end_it_where_they_come_in_a_row(at: Desk) -> No
     at.pool = write_pool(at.folder / "others", 3, title="another")
     with pytest.raises(HarnessError, match="the answer is not JSON"):
         at.label(once)
-
-
-def test_what_failed_is_paid_too(at: Desk) -> None:
-    at.answers(completion("prose"), graded(1, 0, 0))
-    done = at.label()
-    spent = json.loads((at.kept / "grader" / "spent.json").read_text())["spent"]
-    assert done.retries == 1
-    assert done.cost == pytest.approx(5 * PAID) == pytest.approx(spent)
-    assert done.labels[0].cost == pytest.approx(2 * PAID)
-
-
-def test_a_request_that_was_cut_off_counts_with_its_most(tmp_path: Path) -> None:
-    machine.Purse(tmp_path / "spent.json", 1.0).reserve(0.7)
-    after = machine.Purse(tmp_path / "spent.json", 1.0)
-    with pytest.raises(HarnessError):
-        after.reserve(0.4)
 
 
 def test_the_key_is_sent_and_written_nowhere(at: Desk) -> None:

@@ -12,7 +12,7 @@ import pytest
 from harness.corpus import judgements
 from harness.corpus.judgements import JudgingPair, Pool
 from harness.judge import machine
-from harness.judge.label import Labelled, label, opened
+from harness.judge.judge import Labelled, label, opened
 from harness.judge.panel import own_file
 from tests.make.search_server import listening
 

@@ -14,7 +14,6 @@ from harness.corpus import beir, card, prepared, trec
 from harness.corpus import judgements as corpus_judgements
 from harness.corpus.cells import Ids, write
 from harness.corpus.judgements import JudgingPair, Pool
-from harness.corpus.prepared import Prepared
 from harness.corpus.runs import read_run
 from harness.corpus.trec import MissingQuery
 from harness.pipeline.compare import ties
@@ -25,13 +24,11 @@ from harness.pipeline.imports import (
     import_ir_datasets,
     import_jsonl,
     import_mbox,
-    import_ratings,
     import_trec,
     judgements,
     load_folder,
 )
 from harness.pipeline.layout import Layout
-from harness.pipeline.prepare import prepare
 from harness.pipeline.receipts import check_run, read_manifest
 from harness.pipeline.replay import import_run
 
@@ -52,20 +49,6 @@ def folder(tmp_path: Path) -> Path:
 def judge(folder: Path, line: str) -> None:
     with (folder / "qrels" / "test.tsv").open("a") as out:
         out.write(line + "\n")
-
-
-def test_the_report_counts_what_is_left_out_and_empty(folder: Path, tmp_path: Path) -> None:
-    report = import_beir(
-        folder, ImportTarget("toy", tmp_path / "datasets", tmp_path / "qrels", split="test")
-    )
-    assert (report.documents, report.queries, report.judgements) == (2, 2, 2)
-    assert report.left_out == 1
-    left_out = "Without a judgement, and so left out: 1 of 3 queries."
-    assert report.warnings == (left_out, "1 document is empty: 2.", "1 query is empty: b.")
-    prepare(tmp_path / "datasets" / "toy", tmp_path / "qrels" / "toy", tmp_path / "data")
-    assert Prepared.open(tmp_path / "data").manifest.left_out == 1
-    load_folder(folder, "test", tmp_path / "loaded")
-    assert Prepared.open(tmp_path / "loaded").manifest.left_out == 1
 
 
 @pytest.mark.parametrize(
@@ -241,29 +224,6 @@ def test_a_pool_is_taken_as_far_as_it_is_judged(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def target_ratings(tmp_path: Path) -> ImportTarget:
-    (tmp_path / "corpus.jsonl").write_text('{"doc_id": "d1", "text": "red shoes"}\n')
-    to = tmp_path / "datasets", tmp_path / "qrels"
-    return ImportTarget("mine", *to, split="test")
-
-
-def test_what_was_not_rated_is_on_the_card(tmp_path: Path, target_ratings: ImportTarget) -> None:
-    case = tmp_path / "case.csv"
-    case.write_text("query,docid,rating\nred shoes,d1,2\nboots,d1,\n")
-    import_report = import_ratings(
-        target_ratings, kind="quepid", ratings_file=case, corpus_file=tmp_path / "corpus.jsonl"
-    )
-    assert (import_report.queries, import_report.judgements, import_report.left_out) == (
-        1,
-        1,
-        1,
-    )
-    warnings = card.read(target_ratings.datasets / "mine").warnings
-    assert warnings[0] == "1 pair was listed without a rating and left out."
-    assert (target_ratings.qrels / "mine" / "test.qrels").read_text() == "red%20shoes 0 d1 2\n"
-
-
-@pytest.fixture
 def layout(tmp_path: Path) -> Layout:
     made = Layout(tmp_path / "build", tmp_path / "perf", tmp_path / "cache")
     prepared.write(
@@ -363,8 +323,9 @@ def test_a_hit_that_is_the_query_itself_is_taken_out(layout: Layout, tmp_path: P
 
 def test_what_ties_could_do_stands_beside_the_scores(layout: Layout, tmp_path: Path) -> None:
     lines = "q1 Q0 a 1 1.0 x\nq1 Q0 b 2 1.0 x\nq2 Q0 b 1 2.0 x\nq2 Q0 a 2 1.0 x\n"
-    import_run(layout, "other", written(tmp_path, lines))
-    counted, written_out = ties(layout, ("other",), ("RR@10", "ERR@10"))
+    run, _ = import_run(layout, "other", written(tmp_path, lines))
+    data = prepared.Prepared.open(layout.data)
+    counted, written_out = ties(data, {"other": run}, ("RR@10", "ERR@10"))
     assert (counted["other"].hits, counted["other"].tied) == (4, 2)
     assert written_out == {
         "other": {

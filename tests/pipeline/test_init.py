@@ -17,7 +17,6 @@ from harness.pipeline.init import (
     NewProject,
     begin_packaged,
     begin_project,
-    other_versions,
 )
 from harness.pipeline.params import read
 from harness.policy.load import load_policy
@@ -114,18 +113,6 @@ def test_no_stage_depends_on_code_that_is_not_there(brought: Path, tmp_path: Pat
         assert set(stage["deps"]) == {*kept, INSTALLED}
         assert stage["cmd"] == clone[name]["cmd"]
     assert "no_scm = true" in (tmp_path / "demo" / ".dvc" / "config").read_text()
-
-
-def test_versions_that_the_data_are_not_read_from_are_named(
-    brought: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert other_versions(brought, ["python-docs", "a folder of one's own"]) == ()
-    versions = {"matplotlib": "3.11.2", "pandas": "3.1.1", "scipy": "1.99"}
-    monkeypatch.setattr("harness.corpus.card.installed", lambda _: versions)
-    assert other_versions(brought, ["python-docs"]) == (
-        "numpy none (not 2.4.6)",
-        "scipy 1.99 (not 1.17.1)",
-    )
 
 
 def changed(folder: Path, old: str, new: str) -> Path:

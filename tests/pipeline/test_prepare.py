@@ -2,7 +2,6 @@
 
 import re
 import shutil
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,7 +11,7 @@ from harness.corpus import card
 from harness.corpus.card import DatasetCard, Digests
 from harness.corpus.prepared import Prepared
 from harness.pipeline.index import check_index, check_settings, index
-from harness.pipeline.layout import FILES, NOTES, Layout
+from harness.pipeline.layout import NOTES, Layout
 from harness.pipeline.oneshot import Built
 from harness.pipeline.prepare import MAKE, prepare
 from harness_engines import registry
@@ -142,19 +141,6 @@ def test_changed_files_are_refused_and_the_old_data_stays(
     assert (files.out / "manifest.json").read_bytes() == before
 
 
-def test_another_version_of_a_package_is_named_with_the_hint(zoo: Folders) -> None:
-    site = zoo.root / "site"
-    (site / "zoo" / "__init__.py").write_text(ZOO.replace("Slowly", "Quietly"))
-    (site / "zoo-1.0.dist-info" / "METADATA").write_text("Name: zoo\nVersion: 1.1\n")
-    with pytest.raises(DatasetError) as caught:
-        zoo.prepare()
-    assert str(caught.value) == (
-        "toy: not what its card says: content of corpus. Installed: zoo 1.1 (card 1.0)."
-        " Run: pip install zoo==1.0; if the change is meant,"
-        " run: harness stage prepare --dataset toy --update"
-    )
-
-
 def test_a_build_that_fails_leaves_the_old_index(
     project: Toy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -212,19 +198,6 @@ def test_a_file_that_came_later_is_named(project: Toy, name: str) -> None:
     path.symlink_to("nowhere")
     with pytest.raises(IndexNotReady, match="came into the index after"):
         check_index(project.layout, of)
-
-
-def test_an_engine_of_ones_own_may_write_where_it_reads(project: Toy) -> None:
-    of = arms.load("fts5", project.cache)
-    (project.layout.index("fts5") / FILES).unlink()
-    with pytest.raises(IndexNotReady, match=r"files\.json: is not there"):
-        check_index(project.layout, of)
-    assert isinstance(of.engine, Fts5)
-    check_index(project.layout, replace(of, engine=Foreign(of.engine.settings)))
-
-
-class Foreign(Fts5):
-    """An engine whose module is not of this project."""
 
 
 def test_a_run_that_is_done_leaves_nothing_of_one_that_was_killed(tmp_path: Path) -> None:

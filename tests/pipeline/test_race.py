@@ -64,14 +64,6 @@ def test_a_run_made_since_the_race_spoils_it(project: Toy) -> None:
 
 
 @pytest.mark.slow
-def test_an_index_made_since_the_race_spoils_it(project: Toy) -> None:
-    path = project.layout.manifest(CANDIDATE)
-    path.write_bytes(project.layout.manifest("hash-hybrid").read_bytes())
-    with pytest.raises(EvidenceError, match="tantivy was indexed anew since the race"):
-        read_race(project.layout)
-
-
-@pytest.mark.slow
 def test_times_of_another_race_are_refused(project: Toy) -> None:
     receipt = json.loads(project.layout.race_receipt.read_text())
     project.layout.race_receipt.write_text(json.dumps({**receipt, "seed": 6}))
@@ -124,32 +116,6 @@ def test_an_interrupted_race_goes_on_with_the_process_that_failed(project: Toy) 
     assert not project.layout.race_parts.exists()
     race(project.layout, arms, project.cache, params, 10, run=failing)
     assert ran == [0, 1, 1, 2, 0, 1, 2]
-
-
-@pytest.mark.slow
-@pytest.mark.sampled(1)
-@pytest.mark.parametrize("old", ["hours", "seed"])
-def test_parts_of_long_ago_or_of_another_race_are_not_gone_on_with(project: Toy, old: str) -> None:
-    ran: list[int] = []
-
-    def dying(work: Work, advance: Advance) -> None:
-        assert isinstance(work, RacePart)
-        ran.append(work.process)
-        if len(ran) == 2:
-            raise InvalidArm("its process died")
-        work(advance)
-
-    params, arms = project.params.race, (CONTROL, CANDIDATE)
-    with pytest.raises(InvalidArm):
-        race(project.layout, arms, project.cache, params, 10, run=dying)
-    (part,) = project.layout.race_parts.rglob("*.parquet")
-    if old == "hours":
-        long_ago = part.stat().st_mtime - 3_700
-        os.utime(part, (long_ago, long_ago))
-    else:
-        params = params.model_copy(update={"seed": 6})
-    race(project.layout, arms, project.cache, params, 10, run=dying)
-    assert ran == [0, 1, 0, 1, 2]
 
 
 @pytest.mark.slow

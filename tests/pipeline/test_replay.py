@@ -1,8 +1,6 @@
 """The stage replay: answers, tallies and whose fault a failure is."""
 
 import os
-import sqlite3
-from contextlib import closing
 from dataclasses import replace
 
 import pytest
@@ -16,12 +14,11 @@ from harness.corpus.runs import read_run
 from harness.pipeline import receipts
 from harness.pipeline import replay as replay_ahead
 from harness.pipeline.decompose import ask
-from harness.pipeline.index import note_files
 from harness.pipeline.receipts import read_manifest
 from harness.pipeline.replay import check_served, replay
 from harness.replay import drive
 from harness.replay.machine import Advance
-from harness_engines.stacks.text.fts5 import FILE, Fts5Searcher
+from harness_engines.stacks.text.fts5 import Fts5Searcher
 from tests.make.arms import Table, hits
 from tests.make.toy import ARMS, Toy
 
@@ -39,18 +36,6 @@ def test_a_run_has_a_row_for_each_query_in_their_order(measured: Toy, arm: str) 
         assert run.count(Status.ANSWERED) == len(asked)
         assert set(run.served_by) == {read_manifest(measured.layout, arm).fingerprint}
         assert run.lengths.max() <= measured.params.replay.k
-
-
-def test_a_dropped_table_is_no_run(project: Toy) -> None:
-    before = project.layout.run("fts5").read_bytes()
-    with closing(sqlite3.connect(project.layout.index("fts5") / FILE)) as db, db:
-        db.execute("DROP TABLE search")
-    with pytest.raises(IndexNotReady, match=r"fts5\.db: was changed since"):
-        again(project)
-    note_files(project.layout.index("fts5"))
-    with pytest.raises(IndexNotReady, match=r"fts5\.db: no such table"):
-        again(project)
-    assert project.layout.run("fts5").read_bytes() == before
 
 
 def test_an_index_built_anew_between_both_replays_is_refused(

@@ -13,7 +13,6 @@ from harness.core.errors import (
     HarnessError,
     UnknownName,
 )
-from harness.core.records import Query
 from harness.corpus import trec
 from harness.corpus.prepared import QRELS
 from harness.corpus.runs import ARM_SCORES, read_run, write_run
@@ -27,8 +26,6 @@ from harness.pipeline.score import (
     as_csv,
     check_scores,
     estimates,
-    score,
-    slices,
 )
 from harness.stats.inference import Inference
 from tests.make import gate_inputs
@@ -66,11 +63,6 @@ def test_the_means_are_means_with_their_interval(measured: Toy) -> None:
             assert row["queries"] == 41
 
 
-def test_an_empty_answer_scores_nothing_and_counts(measured: Toy) -> None:
-    found = ARM_SCORES.read(measured.layout.per_query)["fts5",]["nDCG@10"]
-    assert found.by_query[NOTHING] == 0
-
-
 def test_slices_have_means_of_their_own(measured: Toy) -> None:
     by_slice = measured.layout.read(Layout.slices)
     assert by_slice["identifier"]["fts5"]["RR@10"].n == 11
@@ -78,20 +70,6 @@ def test_slices_have_means_of_their_own(measured: Toy) -> None:
     whole = measured.layout.read(Layout.scores)["fts5"]["RR@10"]
     parts = [by_slice[name]["fts5"]["RR@10"] for name in by_slice]
     assert sum(part.value * part.n for part in parts) == pytest.approx(whole.value * whole.n)
-
-
-def test_a_query_is_in_each_of_its_slices() -> None:
-    queries = [Query("1", "a", ("b", "a")), Query("2", "b", ("b",)), Query("3", "c")]
-    assert slices(queries) == {"a": {"1"}, "b": {"1", "2"}}
-
-
-def test_a_run_of_other_queries_is_refused(project: Toy) -> None:
-    path = project.layout.data / "queries.jsonl"
-    path.write_text(path.read_text().replace("xyzzy", "xyzzyx"))
-    with pytest.raises(
-        EvidenceError, match=r"queries\.jsonl: was changed since .*harness stage replay"
-    ):
-        score(project.layout, ARMS, project.params.score)
 
 
 def test_scores_know_the_runs_and_judgements_that_they_are_of(project: Toy) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from harness.core.engine import Answer, Manifest
+from harness.core.engine import Manifest
 from harness.core.records import Query
 from harness.core.run import Conditions, Run
 from harness.replay import drive as module
@@ -108,26 +108,3 @@ def test_another_build_of_the_same_arm_asks_again(tmp_path: Path) -> None:
 
 def test_a_run_says_under_which_conditions_it_was_asked(tmp_path: Path) -> None:
     assert replay(Table(), tmp_path, k=2, time_limit_s=3.0).conditions == Conditions(2, 3.0)
-
-
-def test_retries_are_counted_also_where_a_part_is_read_again(tmp_path: Path) -> None:
-    class Retrying(Table):
-        def search(self, text: str, k: int) -> Answer:
-            return replace(super().search(text, k), retries=2)
-
-    assert replay(Retrying(), tmp_path).retries == 20
-    again = Retrying()
-    assert replay(again, tmp_path).retries == 20
-    assert again.diary == []
-
-
-@pytest.mark.parametrize("damage", [b"", b"cut"])
-def test_a_part_that_cannot_be_read_is_asked_again(tmp_path: Path, damage: bytes) -> None:
-    first = replay(Table(), tmp_path)
-    min(tmp_path.iterdir()).write_bytes(damage)
-    again = Table()
-    assert rows(replay(again, tmp_path)) == rows(first)
-    assert len(again.diary) in {2, 4}
-    third = Table()
-    replay(third, tmp_path)
-    assert third.diary == []

@@ -1,6 +1,5 @@
 """One line names the machine, and stays the same on it."""
 
-import mmap
 import os
 import signal
 from collections.abc import Callable
@@ -8,11 +7,9 @@ from dataclasses import dataclass
 from itertools import accumulate, chain
 from pathlib import Path
 
-import psutil
 import pytest
 
 from harness.core.errors import EvidenceError, HarnessError, InvalidArm
-from harness.replay import machine as machine_memory
 from harness.replay.machine import (
     Advance,
     MachineCounters,
@@ -73,19 +70,6 @@ def test_a_quota_is_told_in_both_versions(tmp_path: Path, text: str, seconds: fl
 
 
 # Memory is what the system says it is, and a folder is the sum of its files
-
-FAT = 60_000_000
-
-
-def test_what_is_held_is_resident_and_what_was_held_is_the_peak() -> None:
-    before = machine_memory.resident_bytes()
-    ballast = mmap.mmap(-1, FAT)  # pages of its own: an allocator may give what is resident already
-    ballast.write(b"x" * FAT)
-    held = machine_memory.resident_bytes()
-    assert held > before + FAT // 2
-    assert held == pytest.approx(psutil.Process().memory_info().rss, rel=0.2)
-    ballast.close()
-    assert machine_memory.peak_bytes() > held - FAT // 10
 
 
 # Work in a process of its own: how far it is, how it fails, and how it dies

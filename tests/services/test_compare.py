@@ -98,15 +98,6 @@ def test_ids_are_those_that_both_services_show() -> None:
 
 
 @pytest.mark.parametrize(
-    "tree", [{"error": "no"}, {"hits": []}, [], {"hits": [{"a": 1}]}, "text", 7]
-)
-def test_a_shape_that_is_not_known_is_refused_with_what_to_name(tree: object) -> None:
-    good = SHAPES["plain"](ranked("lamp", 5))
-    with pytest.raises(Exception, match=r"candidate: .* Name the members: --map candidate\.list="):
-        learn([[good], [tree]], [EMPTY, EMPTY])
-
-
-@pytest.mark.parametrize(
     ("address", "said"),
     [
         ("http://h/search", r"no parameter is \{query\}"),

@@ -12,8 +12,7 @@ from scipy import stats
 
 from harness.cli import main
 from harness.core.errors import EvidenceError, UnknownName
-from harness.tables.significance import correct, effect_size, p_values, tukey
-from harness.tables.stage import USUAL, Table, table
+from harness.tables.stage import USUAL, Table, correct, effect_size, p_values, table, tukey
 
 Floats = NDArray[np.float64]
 QRELS = {f"q{n}": {"a": 2, "b": 1, "c": 0} for n in range(12)}

@@ -3,29 +3,24 @@
 import json
 from dataclasses import replace
 from datetime import UTC, datetime
-from pathlib import Path
 
-import pyarrow.parquet as pq
 import pytest
 import yaml
 
-from harness.core import digest
 from harness.core.errors import EvidenceError
-from harness.core.files import write_json
-from harness.core.gate import Outcome
-from harness.core.run import Run, Status
+from harness.core.run import Status
 from harness.corpus.runs import read_run, write_run
 from harness.pipeline.index import note_files
 from harness.pipeline.receipts import _md5 as md5
 from harness.pipeline.receipts import note_replayed, note_run
-from harness.pipeline.report import report
 from harness.pipeline.verify import verify
 from harness.replay.machine import vector_flags
 from harness.trust import reproduce as stage
 from harness.trust.reproduce import Requeried, record, reproduce, requery
-from tests.make.forging import restamp
-from tests.make.toy import ARMS, CANDIDATE, CONTROL, GATES, HEAD, NAME, QUERIES, RACED, STEP, Toy
+from tests.make.toy import ARMS, CANDIDATE, CONTROL, NAME, QUERIES, Toy
+from tests.pipeline.test_attacks import decided, held, stale_score, swapped
 
+__all__ = ["decided", "held"]
 pytestmark = pytest.mark.slow
 
 
@@ -40,13 +35,6 @@ def recorded(project: Toy) -> Toy:
     (project.root / "dvc.lock").write_text(yaml.safe_dump(lock))
     record(project.root, project.layout)
     return project
-
-
-def test_the_same_bytes_are_reproduced(recorded: Toy) -> None:
-    found = reproduce(recorded.root, recorded.layout)
-    assert found.exact
-    assert found.compared == len(ARMS) + 1
-    assert (found.decisions, found.environment) == ((), ())
 
 
 def test_an_output_that_differs_is_named(recorded: Toy) -> None:
@@ -125,64 +113,6 @@ def test_an_index_that_was_changed_since_is_not_asked_again(project: Toy) -> Non
     note_files(project.layout.index(CANDIDATE))
     with pytest.raises(EvidenceError, match="its files are not those that the run of tantivy"):
         requery(project.layout, {CANDIDATE: CANDIDATE}, project.cache, count=3, seed=1)
-
-
-HARD = HEAD + STEP + GATES.replace("floor = 0.6", "floor = 0.995") + RACED
-
-
-@pytest.fixture(scope="module")
-def decided(measured: Toy, tmp_path_factory: pytest.TempPathFactory) -> Toy:
-    """Hold a candidate that misses one bound, and write the pages."""
-    made = measured.copied(tmp_path_factory.mktemp("attacked") / "project")
-    made.policy(HARD)
-    assert made.decide().outcome is Outcome.HOLD
-    out = made.root / "reports"
-    report({made.layout: made.project.subject(NAME)}, out, out / "receipt.json")
-    return made
-
-
-@pytest.fixture
-def held(decided: Toy, tmp_path: Path) -> Toy:
-    return decided.copied(tmp_path / "held")
-
-
-def swapped(run: Run) -> Run:
-    """Swap the first two hits of every query that has two."""
-    docs = run.docs.copy()
-    for at in run.offsets[:-1][run.lengths > 1]:
-        docs[at], docs[at + 1] = docs[at + 1], docs[at]
-    return replace(run, docs=docs)
-
-
-def raced_again(project: Toy) -> None:
-    """Write into the receipt of the race, and into its times, the runs that are there now."""
-    layout = project.layout
-    receipt = json.loads(layout.race_receipt.read_text())
-    receipt["runs"] = {arm: digest.of_file(layout.run(arm)) for arm in receipt["runs"]}
-    write_json(layout.race_receipt, receipt)
-    times(project, receipt_sha256=digest.of_json(receipt))
-    for arm in ARMS:
-        noted = json.loads(layout.replayed(arm).read_text())
-        write_json(layout.replayed(arm), {**noted, "run": digest.of_file(layout.run(arm))})
-
-
-def stale_score(project: Toy) -> None:
-    """Replay the candidate, and keep scores and decision of the earlier run."""
-    layout = project.layout
-    run = swapped(read_run(layout.run(CANDIDATE)))
-    write_run(run, layout.run(CANDIDATE))
-    write_run(run, layout.again(CANDIDATE))
-    note_run(layout, CANDIDATE)
-    note_replayed(layout, CANDIDATE, datetime.now(UTC))
-    raced_again(project)
-    restamp(layout)
-
-
-def times(project: Toy, **facts: str) -> None:
-    """Write facts beside the times of the race."""
-    table = pq.read_table(project.layout.times)
-    about = {**(table.schema.metadata or {}), **{k.encode(): v.encode() for k, v in facts.items()}}
-    pq.write_table(table.replace_schema_metadata(about), project.layout.times)
 
 
 def test_an_edited_run_with_all_that_follows_is_what_no_engine_shows(held: Toy) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness.core.errors import BadFile, InvalidArm
+from harness.core.errors import InvalidArm
 from harness.core.formats import toml_of
 from harness.core.records import Scalar
 from harness.corpus.prepared import Prepared
@@ -207,9 +207,3 @@ def test_a_tuned_arm_is_tuned_again(arm_written: Path) -> None:
     again = arm_text(arm_written, {"k1": 0.5}, "s.json")
     assert again.count(MARK) == again.count("tuning =") == 1
     assert toml_of(again)["tuning"] == "s.json"
-
-
-def test_a_value_that_has_no_line_of_its_own_is_refused(arm_written: Path) -> None:
-    arm_written.write_text('summary = "x"\nstack = "own.py"\n[settings]\ndeep = {k1 = 1}\n')
-    with pytest.raises(BadFile, match="on a line of its own"):
-        arm_text(arm_written, {"deep.k1": 2}, "r.json")
