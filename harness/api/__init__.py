@@ -21,10 +21,10 @@ if TYPE_CHECKING:
         near_duplicates,
         score,
     )
-    from harness.api.contract import EngineCheck, engine_contract
     from harness.api.data import Collection, load_collection, load_qrels, load_run, save_collection
     from harness.api.decision import Decided, decide, log_to_mlflow
     from harness.api.drawing import Drawing, draw_differences, draw_forest
+    from harness.check.checks import EngineCheck, engine_contract
     from harness.clicks.api import Interleaver, Interleaving, load_clicks
     from harness.shadow.api import Sides, Watched, draw_sequences, load_shadow_log
     from harness.tables.stage import Table, table
@@ -41,7 +41,7 @@ HOMES = {
         "Difference", "Inference", "Leaderboard", "Scored", "compare", "leaderboard",
         "near_duplicates", "score",
     ),
-    "api.contract": ("EngineCheck", "engine_contract"),
+    "check.checks": ("EngineCheck", "engine_contract"),
     "api.data": ("Collection", "load_collection", "load_qrels", "load_run", "save_collection"),
     "api.decision": ("Decided", "decide", "log_to_mlflow"),
     "api.drawing": ("Drawing", "draw_differences", "draw_forest"),

@@ -10,8 +10,8 @@ import pytest
 
 from harness import Interleaver, load_clicks, load_shadow_log
 from harness.agreement import Class, ComparisonTally
-from harness.api.contract import EngineCheck, engine_contract
 from harness.api.data import shown_by
+from harness.check.checks import EngineCheck, engine_contract
 from harness.clicks.credit import read, team_draft
 from harness.core.engine import Answer
 from harness.core.errors import EvidenceError, RunError
