@@ -64,7 +64,8 @@ def _usual() -> list[Path]:
     from harness.core.errors import BadFile
     from harness.serve.shelf import folders as served_from
 
-    root, found = Project.here().place, []
+    root = Project.here().place
+    found: list[Path] = []
     for name in USUAL:
         with suppress(BadFile):
             found += served_from([root / name]).values()

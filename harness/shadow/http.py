@@ -141,9 +141,8 @@ class MirroredRequest(NamedTuple):
 
     def read(self, reading: TrafficReading) -> tuple[str, int, Mapping[str, Scalar]]:
         """Read the query's text, its number of hits, and the params that send it again."""
-        media_type, encoding = (
-            self.headers.get(f"content-{name}", "") for name in ("type", "encoding")
-        )
+        media_type = self.headers.get("content-type", "")
+        encoding = self.headers.get("content-encoding", "")
         body = unpacked(self.body, encoding, reading.bounds.request_bytes)
         parts: dict[str, Any] = {"query": _parameters(self.target.partition("?")[2])}
         if body and media_type.partition(";")[0].strip().lower() == FORM_TYPE:

@@ -154,22 +154,20 @@ class Tail(Generic[record.Record]):
     def new(self) -> Iterator[record.Record]:
         """Yield what was written since; take all of it before asking again."""
         for part in parts(self._folder, self._kind):
+            if part < self._part:
+                continue
             if part > self._part:
                 self._part, self._offset, self._line = part, 0, 0
-            if part == self._part:
-                yield from self._lines(path(self._folder, self._kind, part))
-
-    def _lines(self, file: Path) -> Iterator[record.Record]:
-        size = file.stat().st_size
-        if size < self._offset:
-            raise EvidenceError(
-                f"{file} was {self._offset} bytes long and has {size}; it was replaced while it was"
-                " followed, so start again"
-            )
-        for line in whole_lines(file, self._offset):
-            self._offset += len(line)
-            self._line += 1
-            yield record.parsed(self._kind, line, file, self._line)
+            file = path(self._folder, self._kind, part)
+            if (size := file.stat().st_size) < self._offset:
+                raise EvidenceError(
+                    f"{file} was {self._offset} bytes long and has {size}; it was replaced while it"
+                    " was followed, so start again"
+                )
+            for line in whole_lines(file, self._offset):
+                self._offset += len(line)
+                self._line += 1
+                yield record.parsed(self._kind, line, file, self._line)
 
 
 def records(folder: Path, kind: type[record.Record]) -> Iterator[record.Record]:

@@ -126,6 +126,16 @@ def test_the_second_request_of_a_connection_has_no_more_time_than_the_first(port
         assert one.recv(1_000) == b""
 
 
+def test_an_answer_may_take_longer_than_a_request() -> None:
+    async def slow(scope: Scope, receive: Receive, send: Send) -> None:
+        await anyio.sleep(0.4)
+        await echo(scope, receive, send)
+
+    quick = mock.patch.object(connections, "REQUEST_S", 0.05)
+    with quick, serving(served(slow)) as port, connected(port) as one:
+        assert answered(one).startswith(b"HTTP/1.1 200")
+
+
 HOSTILE = [
     b"GET / HTTP/1.1\r\nHost: here\r\nX:" + b" " * 60_000 + b"\0\r\n\r\n",
     b"GET /" + b"a" * 2_000_000,

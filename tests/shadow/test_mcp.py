@@ -18,7 +18,6 @@ from mcp.types import (
 )
 
 from harness.core.engine import Searcher
-from harness.core.run import Status
 from harness.shadow.log import LogContents
 from harness.shadow.mcp import McpControl, McpProxy
 from harness.shadow.settings import Backend, read_reading
@@ -83,15 +82,6 @@ def test_a_call_of_another_tool_reaches_the_control_alone(tmp_path: Path) -> Non
     assert found.structured_content == FOUND
     assert read.tally.attempted == 0
     assert not read.degradations
-
-
-def test_a_tool_that_fails_is_passed_on_and_says_why_in_the_log(tmp_path: Path) -> None:
-    found, read = called(tmp_path, FAILED, "search_messages")
-    assert found.is_error
-    assert found.content == FAILED.content
-    (one,) = read.divergences
-    assert one.control.status is Status.FAILED
-    assert "no such box" in one.control.error
 
 
 class Line:
