@@ -38,8 +38,6 @@ class Arrivals:
     """Row in the list of queries of each arrival, shape (arrivals,)."""
     classes: tuple[str, ...]
     """Query class of each arrival."""
-    rate: float
-    """Arrivals a second that were intended."""
 
     def __len__(self) -> int:
         return len(self.offsets_ns)
@@ -100,7 +98,7 @@ def poisson(mix: Mix, rate: float, seconds: float, seed: Sequence[int]) -> Arriv
     if not len(starts):
         raise HarnessError(f"nothing arrives in {seconds:g} s at {rate:g} a second; try longer")
     picks, classes = mix.draw(len(starts), rng)
-    return Arrivals((starts * NS_PER_S).astype(np.int64), picks, classes, rate)
+    return Arrivals((starts * NS_PER_S).astype(np.int64), picks, classes)
 
 
 COARSE_NS = 200_000

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from datetime import date, datetime
 
     from harness.migrate.ledger import Move
-    from harness.migrate.standing import CurrentDecision, Drilled, MigrationDay, Observed
+    from harness.migrate.standing import CurrentDecision, MigrationDay, Observed
     from harness.policy.model import Policy
 
 
@@ -239,7 +239,12 @@ def drill(
             clock=clock,
             patience_ns=int(patience_s * 1e9),
         )
-    return Result(said(*_drilled(event)).doc, 0 if event.passed else REFUSED)
+    back, forth = event.back_ns / NS_PER_MS, event.forth_ns / NS_PER_MS
+    proven = f"  back in {back:.1f} ms, forth in {forth:.1f} ms, to the first own answer"
+    failed = f"  SEARCH_ENGINE={event.old}: {event.step} is taken back"
+    if event.passed:
+        return said(f"PROVEN {event.said}", proven)
+    return Result(said(f"FAILED {event.said}", failed).doc, REFUSED)
 
 
 @command(migrate)
@@ -314,15 +319,6 @@ def _noted(event: Observed) -> Iterator[str]:
     for pair, on in days.items():
         shown = ", ".join(str(day) for day in sorted(on))
         yield _row("", f"{pair}: {len(on)} day{'s' if len(on) > 1 else ''} of comparison ({shown})")
-
-
-def _drilled(event: Drilled) -> Iterator[str]:
-    yield f"{'PROVEN' if event.passed else 'FAILED'} {event.said}"
-    if event.passed:
-        back, forth = event.back_ns / NS_PER_MS, event.forth_ns / NS_PER_MS
-        yield f"  back in {back:.1f} ms, forth in {forth:.1f} ms, to the first own answer"
-    else:
-        yield f"  SEARCH_ENGINE={event.old}: {event.step} is taken back"
 
 
 def status_json(standing: MigrationDay) -> dict[str, Any]:

@@ -497,19 +497,14 @@ def _back(state: standing.MigrationState, to: str) -> tuple[str, str]:
 
 def rollback_without_ledger(folder: Path, value: str) -> None:
     """Set the switch where the ledger cannot be read; it must be brought back before all else."""
-    if not (mark(folder, MIGRATION).is_file() or _is_switch(folder) or is_ledger(folder)):
-        problem = f"holds neither a switch nor a ledger, nor the mark of {MIGRATION}"
-        raise EvidenceError(f"{folder}: {problem}. Name the folder of the migration with --at")
-    write(folder, value, why="rolled back without the ledger, which must be fixed")
-
-
-def _is_switch(folder: Path) -> bool:
-    """Return whether a switch lies in a folder, and no file of somebody's own with its name."""
     try:
-        value_in(folder / SWITCH_FILE)
-    except BadFile:
-        return False
-    return True
+        if not (mark(folder, MIGRATION).is_file() or is_ledger(folder)):
+            value_in(folder / SWITCH_FILE)
+    except BadFile as exc:
+        problem = f"holds neither a switch nor a ledger, nor the mark of {MIGRATION}"
+        hint = "Name the folder of the migration with --at"
+        raise EvidenceError(f"{folder}: {problem}. {hint}") from exc
+    write(folder, value, why="rolled back without the ledger, which must be fixed")
 
 
 def set_again(folder: Path) -> str:

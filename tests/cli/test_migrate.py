@@ -15,11 +15,10 @@ from harness_engines.stacks.agent_mail.pipeline.plan import KillSwitch, value_in
 from tests.cli.conftest import Harness
 from tests.docs.pages import Shell
 from tests.make.forging import forge, promoted
-from tests.make.toy import GATES, HEAD, NAME, STEP, Toy
+from tests.make.toy import GATES, HEAD, STEP, Toy
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("derived_once")]
 SWITCHED = STEP + 'switch = "tantivy"\n'
-DATA = ("--dataset", NAME)
 
 
 @pytest.fixture(scope="module")

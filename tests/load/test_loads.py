@@ -465,6 +465,7 @@ def test_a_round_that_does_not_count_is_in_no_evidence(done: tuple[Toy, LoadRepo
     ]  # fmt: skip
     found = load_of(trials, done[0].params.load)
     assert found.noise[50.0].tolist() == [pytest.approx(2, rel=0.01)]
+    assert found.at["old"][50.0].system_ns["p50"] == pytest.approx([10 * MS] * 2, rel=0.01)
 
 
 def test_noise_is_that_of_the_first_arm_against_itself() -> None:

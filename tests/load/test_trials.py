@@ -163,14 +163,6 @@ def served() -> list[ServedArrival]:
     return serve(PLAN, steady(4 * MS))
 
 
-def test_percentiles_are_those_of_the_response_times(served: list[ServedArrival]) -> None:
-    trial = summary(part(served))
-    times = [one.response_ns for one in served]
-    assert trial.overall.percentile(99) == pytest.approx(np.percentile(times, 99), rel=0.01)
-    assert trial.arrivals == len(served) == trial.overall.count
-    assert trial.rate == pytest.approx(100, rel=0.05)
-
-
 def test_classes_are_kept_apart(served: list[ServedArrival]) -> None:
     trial = summary(part(served))
     assert set(trial.response) == {"short", "long"}
@@ -346,19 +338,6 @@ def test_a_trial_that_says_nothing_is_tried_again() -> None:
 
 
 TIMES = st.lists(st.integers(1, HIGHEST_NS) | st.integers(1, 10_000_000), max_size=40)
-
-
-@pytest.mark.slow
-@settings(max_examples=60, deadline=None)
-@given(st.lists(TIMES, max_size=5))
-def test_shards_merge_to_the_histogram_of_all(shards: list[list[int]]) -> None:
-    everything = Histogram.of([time for shard in shards for time in shard])
-    merged = Histogram.merged(Histogram.of(shard) for shard in shards)
-    assert merged.encoded() == everything.encoded()
-    assert merged.count == everything.count == sum(map(len, shards))
-    read = Histogram.decoded(merged.encoded())
-    for percent in (0, 50, 99, 100):
-        assert read.percentile(percent) == everything.percentile(percent)
 
 
 @pytest.mark.slow

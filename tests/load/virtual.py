@@ -144,10 +144,4 @@ class Opens:
             raise IndexNotReady("toy: no index here. Run: harness stage index")
         if self.trouble == "killed":
             os._exit(9)
-        if self.trouble == "fat":
-            ballast = bytearray(120_000_000)
-            ballast[::4096] = b"x" * len(ballast[::4096])
-            yield Echo()
-            del ballast
-        else:
-            yield Echo()
+        yield Echo()

@@ -65,6 +65,9 @@ def test_a_sample_stands_for_the_requests_of_its_log(tmp_path: Path) -> None:
         row = made.strata[query.drawn.stratum]
         assert query.drawn.inclusion == row.sampled / row.queries
     assert sum(row.requests for row in made.strata.values()) == made.requests == 2_000
+    rows = made.strata.values()
+    most = max(row.requests / row.sampled for row in rows if row.sampled < row.queries)
+    assert all(row.requests / (row.sampled - 1) >= most for row in rows if row.sampled > 2)
     classes = {q.drawn.stratum.split("/")[0] for q in queries if q.drawn}
     assert classes == {"head", "torso", "tail"}
     assert all(("zero-result" in q.slices) == q.text.endswith("x1") for q in queries)

@@ -299,6 +299,9 @@ def test_traces_are_held_against_the_register_the_worst_first() -> None:
     known = Suppressions(accepted=(entry(kind="disjoint"),))
     first, *_ = found.traces(known, TODAY)
     assert first.outcome is Class.OVERLAP, "what blocks a step stands before what is accepted"
+    late = Suppressions(accepted=(entry(query=query_key("late", {})),))
+    said = {one.outcome: one.register for one in found.traces(late, TODAY)}
+    assert said[Class.TIMEOUT] is SuppressionStatus.ACCEPTED, "a failure, for one query"
     assert standing_counts(state) == (
         "7 diverging attempts: 3 accepted, 3 open, 1 failed. 3 block the next step."
     )
