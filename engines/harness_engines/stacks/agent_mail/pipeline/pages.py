@@ -17,23 +17,8 @@ from harness_engines.contract import EngineError, FeatureUnavailable, SearchErro
 from harness_engines.lexical.grammar import positive, signed
 from harness_engines.ranking import fuse
 from harness_engines.rerank import Reranker, joined
-from harness_engines.stacks.agent_mail import faults
-from harness_engines.stacks.agent_mail.contract import (
-    CandidateList,
-    DocKind,
-    Entity,
-    EntityHit,
-    ExplainTiming,
-    Filters,
-    MailEngine,
-    Message,
-    MessageCandidate,
-    RankingMode,
-    SearchHit,
-    SearchQuery,
-    Weights,
-    values_of,
-)
+from harness_engines.stacks.agent_mail import contract, faults
+from harness_engines.stacks.agent_mail.contract import CandidateList, ExplainTiming, SearchHit
 from harness_engines.stacks.agent_mail.faults import Deadline, ServiceParts
 from harness_engines.stacks.agent_mail.pipeline.plan import (
     QUERY_DIGITS,
@@ -50,7 +35,7 @@ from harness_engines.vector.embedder import Embedder
 Doc = TypeVar("Doc")
 Part = TypeVar("Part")
 Result = TypeVar("Result")
-AnyHit = SearchHit | EntityHit
+AnyHit = SearchHit | contract.EntityHit
 
 
 class ScoredMessage(NamedTuple):
@@ -103,7 +88,7 @@ def of_lexical(found: CandidateList, clock: ExplainTiming) -> RankedMessages:
     return RankedMessages(in_order(map(partial(tuple.__new__, ScoredMessage), rows)), found, clock)
 
 
-def check_numbers(candidates: Sequence[MessageCandidate]) -> None:
+def check_numbers(candidates: Sequence[contract.MessageCandidate]) -> None:
     """Refuse scores that are not numbers."""
     if all(map(math.isfinite, map(itemgetter(1), candidates))):
         return
@@ -122,19 +107,21 @@ class Semantic:
     embedder: Embedder
     index: Callable[[NDArray[np.float32], int, Ids | None], Sequence[tuple[int, float]]]
     """Finds at most so many pairs of message id and cosine, best first; no ids allow all."""
-    matching: Callable[[Filters], Ids]
+    matching: Callable[[contract.Filters], Ids]
     """Sorted ids of the messages that pass filters: they apply before ranking."""
     every: bool = True
     """Whether without a filter every vector competes; else those that ``matching`` gives."""
 
-    def search(self, text: str, filters: Filters, depth: int) -> CandidateList:
+    def search(self, text: str, filters: contract.Filters, depth: int) -> CandidateList:
         """Return at most ``depth`` messages, nearest first; none at a right angle or beyond."""
-        allowed = None if self.every and filters == Filters() else self.matching(filters)
+        allowed = None if self.every and filters == contract.Filters() else self.matching(filters)
         query = self.embedder.embed([text])[0]
         nearest = self.index(query, depth, allowed)
         return CandidateList(
             tuple(
-                MessageCandidate(message_id, cosine) for message_id, cosine in nearest if cosine > 0
+                contract.MessageCandidate(message_id, cosine)
+                for message_id, cosine in nearest
+                if cosine > 0
             ),
             exhausted=len(nearest) < depth,
             method="vector",
@@ -142,7 +129,7 @@ class Semantic:
         )
 
 
-def text_of(message: Message) -> str:
+def text_of(message: contract.Message) -> str:
     """Return what is read of a message: its subject, then its body."""
     return f"{message.subject} {message.body}".strip()
 
@@ -181,8 +168,8 @@ class TierQuery:
     """One query on its way through a chain."""
 
     text: str
-    filters: Filters
-    ranking: RankingMode
+    filters: contract.Filters
+    ranking: contract.RankingMode
     rrf_k: int
     rerank_top_k: int
     until: Deadline | None = None
@@ -194,10 +181,11 @@ class TierQuery:
         return positive(self.text) if signed(self.text) else self.text
 
 
-def digits_of(query: SearchQuery, asked: TierQuery) -> str:
+def digits_of(query: contract.SearchQuery, asked: TierQuery) -> str:
     """Return a digest of what decides which hits a query has, and in which order."""
     filters = [
-        sorted(one) if isinstance(one, frozenset) else one for one in values_of(asked.filters)
+        sorted(one) if isinstance(one, frozenset) else one
+        for one in contract.values_of(asked.filters)
     ]
     constants = asked.ranking, asked.rrf_k, asked.rerank_top_k, query.effective_min_score
     said = repr((query.doc_kind, asked.text, filters, constants))
@@ -208,7 +196,7 @@ def digits_of(query: SearchQuery, asked: TierQuery) -> str:
 class Tiers:
     """What there is to answer with; what is absent is a feature that is not available."""
 
-    lexical: Mapping[FallbackTier, MailEngine]
+    lexical: Mapping[FallbackTier, contract.MailEngine]
     semantic: Semantic | SearchError | None
     reranker: Reranker | SearchError | None
     sent: Callable[[Sequence[int]], Mapping[int, int]]
@@ -219,7 +207,7 @@ class Tiers:
         """Answer by one tier."""
         with faults.known():
             found = self._rank(tier, asked, depth)
-            if asked.ranking is not RankingMode.RECENCY:
+            if asked.ranking is not contract.RankingMode.RECENCY:
                 return found
             lost: dict[int, str] = {}
             when = faults.salvaged(self.sent, lost)([hit.message_id for hit in found.hits])
@@ -233,7 +221,7 @@ class Tiers:
                 found, took = _timed(lambda: self._words(tier, asked, depth))
                 return of_lexical(found, ExplainTiming(lexical_us=took))
             case FallbackTier.SEMANTIC:
-                newest = asked.ranking is RankingMode.RECENCY
+                newest = asked.ranking is contract.RankingMode.RECENCY
                 found, took = _timed(lambda: self._nearest(asked, NEAREST if newest else depth))
                 hits = (
                     ScoredMessage(at, min(1.0, max(0.0, raw)), raw) for at, raw in found.candidates
@@ -260,7 +248,7 @@ class Tiers:
         said = signed(asked.text)
         if not said:
             return found
-        alike = replace(asked, text=said, ranking=RankingMode.RELEVANCE)
+        alike = replace(asked, text=said, ranking=contract.RankingMode.RELEVANCE)
         words = self._words(FallbackTier.TANTIVY, alike, EVERY)
         allowed = {candidate.message_id for candidate in words.candidates}
         kept = tuple(one for one in found.candidates if one.message_id in allowed)
@@ -274,7 +262,7 @@ class Tiers:
             return replace(listed, found=replace(words, method="hybrid_rrf"))
         with faults.of_leg(FallbackTier.SEMANTIC):
             nearest, vector_us = _timed(lambda: self._nearest(asked, FUSED_DEPTH))
-        by_relevance = replace(asked, ranking=RankingMode.RELEVANCE)
+        by_relevance = replace(asked, ranking=contract.RankingMode.RELEVANCE)
         with faults.of_leg(FallbackTier.TANTIVY):
             words, lexical_us = _timed(
                 lambda: self._words(FallbackTier.TANTIVY, by_relevance, FUSED_DEPTH)
@@ -346,23 +334,27 @@ class PageSource(Generic[Doc]):
     """Whether some of those that are found may not be for this viewer."""
 
 
-def entities(store: MessageStore, weights: Weights) -> Mapping[DocKind, PageSource[Entity]]:
+def entities(
+    store: MessageStore, weights: contract.Weights
+) -> Mapping[contract.DocKind, PageSource[contract.Entity]]:
     """Return what agents and projects are searched with: FTS5, and LIKE where that fails."""
 
     def tiers(table: str) -> Tiers:
-        engines: Mapping[FallbackTier, MailEngine] = {
+        engines: Mapping[FallbackTier, contract.MailEngine] = {
             FallbackTier.FTS5: Fts5Engine(store, weights, table=table),
             FallbackTier.LIKE: LikeEngine(store, table),
         }
         return Tiers(engines, None, None, lambda _: {})
 
-    def show(hits: Sequence[ScoredMessage], found: Mapping[int, Entity]) -> Sequence[AnyHit]:
+    def show(
+        hits: Sequence[ScoredMessage], found: Mapping[int, contract.Entity]
+    ) -> Sequence[AnyHit]:
         there = ((hit, found[hit.message_id]) for hit in hits if hit.message_id in found)
-        return [EntityHit(entity, hit.score, hit.raw_score) for hit, entity in there]
+        return [contract.EntityHit(entity, hit.score, hit.raw_score) for hit, entity in there]
 
     return {
-        DocKind.AGENT: PageSource(tiers(schema.AGENTS), store.agents, show),
-        DocKind.PROJECT: PageSource(tiers(schema.PROJECTS), store.projects, show),
+        contract.DocKind.AGENT: PageSource(tiers(schema.AGENTS), store.agents, show),
+        contract.DocKind.PROJECT: PageSource(tiers(schema.PROJECTS), store.projects, show),
     }
 
 
@@ -371,7 +363,7 @@ _SHOWN = attrgetter(*SearchHit._fields[: SearchHit._fields.index("score")])
 
 
 def messages(
-    scope: Scope, hits: Sequence[ScoredMessage], known: Mapping[int, Message]
+    scope: Scope, hits: Sequence[ScoredMessage], known: Mapping[int, contract.Message]
 ) -> Sequence[SearchHit]:
     """Show messages as far as ``scope`` allows; redaction hides their subjects and bodies."""
     if scope.whole:
@@ -410,9 +402,9 @@ class HitPage:
         return tuple(hit for hit in self.hits if isinstance(hit, SearchHit))
 
     @property
-    def entities(self) -> tuple[EntityHit, ...]:
+    def entities(self) -> tuple[contract.EntityHit, ...]:
         """Hits of a page of agents or projects."""
-        return tuple(hit for hit in self.hits if isinstance(hit, EntityHit))
+        return tuple(hit for hit in self.hits if isinstance(hit, contract.EntityHit))
 
 
 NOTHING = HitPage(
@@ -424,7 +416,7 @@ NOTHING = HitPage(
 def fill(
     source: PageSource[Doc],
     tier: FallbackTier,
-    query: SearchQuery,
+    query: contract.SearchQuery,
     asked: TierQuery,
     cursor: SearchCursor | None,
 ) -> HitPage:

@@ -18,16 +18,8 @@ from pathlib import Path
 from harness.core.errors import BadFile, UnknownName
 from harness.core.reading import Malformed, text_of
 from harness_engines.lexical.terms import words_in
-from harness_engines.stacks.agent_mail.contract import (
-    FILTERS,
-    DocKind,
-    Filters,
-    RankingMode,
-    SearchMode,
-    SearchQuery,
-    TimeRange,
-    values_of,
-)
+from harness_engines.stacks.agent_mail import contract
+from harness_engines.stacks.agent_mail.contract import DocKind, Filters, SearchMode, SearchQuery
 from harness_engines.stacks.agent_mail.faults import Stamp, stamp
 
 MAX_WORDS = 200
@@ -297,13 +289,13 @@ def lacking(query: SearchQuery, switch: KillSwitch | None) -> Iterator[str]:
             yield f"{query.mode}: only messages have vectors"
         if switch is KillSwitch.TANTIVY:
             yield f"{FallbackTier.TANTIVY}: holds only messages"
-        if query.ranking is RankingMode.RECENCY:
+        if query.ranking is contract.RankingMode.RECENCY:
             yield "recency: only messages are sent at a time, so the order is by relevance"
     elif switch in {KillSwitch.FTS5, KillSwitch.SHADOW} and query.mode is not SearchMode.LEXICAL:
         yield f"SEARCH_ENGINE is {switch}"
 
 
-_AS_ASKED = sorted({*FILTERS} - {"product_projects", "importance", "direction"})
+_AS_ASKED = sorted({*contract.FILTERS} - {"product_projects", "importance", "direction"})
 """Filters that a query has under the same name."""
 
 
@@ -328,8 +320,8 @@ def plan(query: SearchQuery, projects_of: Callable[[int], frozenset[int]]) -> Ma
             direction=query.direction if query.agent_name is not None else None,
             **{name: getattr(query, name) for name in _AS_ASKED},
         )
-    asked = dict(zip(FILTERS, values_of(filters), strict=True))
+    asked = dict(zip(contract.FILTERS, contract.values_of(filters), strict=True))
     asked |= {"product_id": asked.pop("product_projects"), "min_score": query.effective_min_score}
-    off = ({"importance": frozenset(), "time_range": TimeRange()}).items()
+    off = ({"importance": frozenset(), "time_range": contract.TimeRange()}).items()
     on = [name for name, said in asked.items() if said is not None and (name, said) not in off]
     return MailPlan(filters, tuple(sorted(on, key=FACETS.index)))
