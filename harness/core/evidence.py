@@ -42,14 +42,12 @@ class Load:
     """Reason and remedy where it is missing, with the arms and the gate's keys."""
 
     at: Mapping[str, Mapping[float, AtRate]]
-    """By arm and rate, arrivals a second."""
     noise: Mapping[float, Floats]
     """By rate, shape (rounds,): p99 of the first arm's second opening over that of its first."""
     reference_ns: NDArray[np.int64]
     """The reference work of ``harness.replay.machine`` before each trial, shape (times,)."""
     machine: str
     loaded_at: str
-    """When its first trial began: UTC, ISO 8601."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -143,9 +141,7 @@ class Race:
     verified: Mapping[str, bool]
     """Whether every ranking in the race equals the one of the arm's run."""
     machine: str
-    """One line that names the processor, cores and system."""
     raced_at: str
-    """When its first process began: UTC, ISO 8601."""
 
 
 LOST = "lost by the log"
@@ -167,7 +163,6 @@ class Traffic:
     )
 
     attempted: int
-    """All attempts to compare, including those without a result."""
     passed_over: Mapping[str, int]
     """Attempts left out of the arrays, by reason: shed, stale, lost, ..."""
     asked: NDArray[np.int64]
@@ -175,7 +170,6 @@ class Traffic:
     largest_client: int
     """Counted attempts of the most frequent client; of several logs, the sum of each one's."""
     unnamed: int
-    """Counted attempts that name no client."""
     failed: NDArray[np.bool_]
     """Shape (asked,): whether it failed, was too slow, or another engine answered for it."""
     failed_at: NDArray[np.int64]
@@ -192,7 +186,6 @@ class Traffic:
     timed_at: NDArray[np.int64]
     """Shape (timed,): when each was attempted."""
     since: str
-    """When the first attempt was made: UTC, ISO 8601."""
     until: str
 
 

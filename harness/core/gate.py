@@ -89,21 +89,17 @@ class Finding:
     gate: str
     """Name of the gate as the policy writes it, unique within a step."""
     rule: str
-    """Module of ``harness.gates`` that judged."""
     verdict: Verdict
     cause: Cause
     reason: str
-    """One sentence that a person can check against the numbers."""
     bound: str
     """The bound in words and numbers, e.g. ``loses less than 0.02``."""
     estimate: Estimate | None
-    """What was measured; None where there was nothing to measure."""
     limit: float | None
     """The bound as a number on the estimate's scale, for drawing."""
     unit: str
     """Of estimate and limit, e.g. ``nDCG@10``, ``ratio``, ``share``."""
     remedy: str = ""
-    """What would settle an INCONCLUSIVE; empty otherwise."""
     p_value: float | None = None
     timed: bool = False
     """Rests on a clock, so it differs from one day to the next."""

@@ -107,11 +107,9 @@ class ExperimentInputs(KeptModel):
     manifests: dict[str, Sha256] = Field(default_factory=dict)
     """Digest of each arm's manifest, by arm: which engine and settings, on which documents."""
     times: Sha256 | None
-    """Of the race; None without one."""
     load: Sha256 | None = None
     """Of the load test; None without one, or if the policy does not use it."""
     policy: Sha256 | None
-    """Of the policy's file; None for a race or a load test."""
     code: Sha256
     seeds: dict[str, int]
     """By what was drawn: ``policy`` (gates), ``race``."""

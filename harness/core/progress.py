@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 LINE_S = 30.0
-"""Seconds between two lines without a terminal; short work prints none."""
 MINUTE_S = 60
 
 

@@ -25,7 +25,6 @@ from harness.core.printable import between
 
 MAX_LINE_BYTES = 16 << 20
 MAX_FILE_BYTES = 64 << 20
-"""Of a file that is read as a whole; ``most`` raises it for what we write ourselves."""
 MAX_UNPACKED = 200
 """Times its own size that a packed file may have; text has five to twenty."""
 UNPACKED_ANYWAY = 64 << 20

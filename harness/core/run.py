@@ -75,7 +75,6 @@ class Run:
     duplicates: NDArray[np.int32]
     """Shape (queries,): how many hits repeated a document; they were taken out."""
     conditions: Conditions | None = None
-    """None if unknown, as in an imported run."""
     retries: int = 0
     """Attempts that failed before the answers, as their engine counts them."""
     rate_limited: int = 0

@@ -185,7 +185,6 @@ class Beir:
     folder: Path
     split: str
     fields: tuple[str, ...] = FIELDS
-    """Parts of a document that are searched; the others are taken out."""
 
     def documents(self) -> Iterator[Document]:
         """Yield the corpus (``harness.corpus.beir.documents``)."""

@@ -45,7 +45,6 @@ class DatasetCard(StrictModel):
     source: str
     licence: str
     made_by: str
-    """The command that makes the data."""
     kind: Literal["made", "files"]
     """``made`` by ``make.py`` beside the card, or read from files beside it."""
     split: Name
@@ -53,7 +52,6 @@ class DatasetCard(StrictModel):
     queries: Some
     judgements: Some
     warnings: list[str]
-    """What a reader of the numbers must know."""
     sha256: Digests
     slices: dict[str, Some]
     """Queries of each slice; a query may be in several or in none."""

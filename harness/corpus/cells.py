@@ -112,7 +112,6 @@ class Ids:
     own: Sorted
     """Queries that are themselves documents, whose hit of their own id is taken out."""
     elsewhere: Sorted
-    """Queries that were given and are not asked here, as those of another split."""
 
 
 IDS: Artifact[Ids] = Json("ids of queries", Ids, remedy="Run: harness stage prepare.")

@@ -103,7 +103,6 @@ NAMES = {
     "docid": frozenset({"docid"}),
     "rating": frozenset({"rating", "grade"}),
 }
-"""Columns, and what a detailed export and older ones call them."""
 LONGEST = 1 << 17
 BREAK = re.compile(r"[\r\n]+")
 

@@ -42,13 +42,11 @@ class Label(StrictModel):
     kind: Kind
     by: Name
     model: str = ""
-    """Model that answered; empty for a person."""
     template: str = ""
     """SHA-256 of the instructions that the model had; empty where there are none."""
     probabilities: Annotated[tuple[Probability, ...], Field(strict=False)] = ()
     """Of each grade of the scale, from the lowest; empty where only a grade was given."""
     cost: Annotated[float, Field(ge=0)] = 0.0
-    """What it cost, in the currency of the prices."""
     note: str = ""
 
 

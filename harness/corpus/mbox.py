@@ -13,7 +13,6 @@ from harness.core.reading import MAX_LINE_BYTES, Malformed, opened
 from harness.core.records import Document
 
 MAX_MAIL_BYTES = 64 << 20
-"""Of one mail; what is longer is cut, and told."""
 
 
 class MailOddity(NamedTuple):

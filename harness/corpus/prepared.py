@@ -157,7 +157,6 @@ class DataManifest:
     fields: tuple[str, ...] = FIELDS
     """Parts of a document that were kept to be searched."""
     left_out: int = 0
-    """Unjudged queries that were given and not taken."""
     complete: str = ""
     """Why every relevant document is judged, as the card says; empty where one may not be."""
 

@@ -1,11 +1,11 @@
 """Parquet files as tables; runs and per-query values in them."""
 
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import cache, partial, wraps
+from functools import cache, partial
 from pathlib import Path
 from sys import intern
-from typing import Annotated, Any, NamedTuple, ParamSpec, TypeVar
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -22,8 +22,6 @@ MAX_UNPACKED = 1_000
 """Times its own size that the values of a file may take; of a column they are often equal."""
 UNPACKED_ANYWAY = 256 << 20
 VALUE_BYTES = 8
-P = ParamSpec("P")
-T = TypeVar("T")
 
 
 def table_of(
@@ -116,17 +114,13 @@ def parquet_of(table: pa.Table, *, compression: str = "zstd", **how: int) -> byt
     return content
 
 
-def releasing(load: Callable[P, T]) -> Callable[P, T]:
-    """Return to the system what pyarrow keeps of tables that are gone after ``load``."""
-
-    @wraps(load)
-    def loading(*given: P.args, **named: P.kwargs) -> T:
-        try:
-            return load(*given, **named)
-        finally:
-            pa.default_memory_pool().release_unused()
-
-    return loading
+@contextmanager
+def releasing() -> Iterator[None]:
+    """Return to the system what pyarrow keeps of tables that are gone after the block."""
+    try:
+        yield
+    finally:
+        pa.default_memory_pool().release_unused()
 
 
 def numbers(column: pa.ChunkedArray | pa.Array) -> NDArray[Any]:
@@ -189,7 +183,7 @@ def _run_bytes(run: Run) -> bytes:
     return parquet_of(table, row_group_size=PARTITION, dictionary_pagesize_limit=IDS_BYTES)
 
 
-@releasing
+@releasing()
 def _run_in(path: Path) -> Run:
     table = table_of(path, COLUMNS, coded=True)
     about = {key.decode(): value.decode() for key, value in (table.schema.metadata or {}).items()}
@@ -280,7 +274,7 @@ def _part(key: Key, found: Scores, schema: pa.Schema) -> pa.RecordBatch:
     return pa.record_batch(columns, schema=schema)
 
 
-@releasing
+@releasing()
 def _scores_in(key_names: Sequence[str], path: Path) -> ScoreTable:
     wanted = score_columns(key_names)
     table = table_of(path, wanted, ("value", "undefined"), coded=True)
@@ -377,7 +371,7 @@ def _classes_bytes(found: Classes) -> bytes:
     return parquet_of(pa.Table.from_batches(parts, schema).combine_chunks(), compression="snappy")
 
 
-@releasing
+@releasing()
 def _classes_in(path: Path) -> Classes:
     table = table_of(path, CLASS_COLUMNS, coded=True)
     *pair, (codes, ids), (kind, names) = (_coded(table, name) for name in CLASS_COLUMNS.names)

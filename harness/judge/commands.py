@@ -291,8 +291,8 @@ def report(files: Files) -> Result:
 
 
 def _agreed(found: RaterAgreement) -> Iterator[str]:
-    for one in found.assessors:
-        yield f"{one.name}: {one.judged} of {one.of} judged"
+    for name, judged, of in found.assessors:
+        yield f"{name}: {judged} of {of} judged"
     yield (
         f"{many(found.twice, 'pair was')} judged twice; {found.differ} differ, {found.far} of them"
         " by two grades or more"

@@ -143,7 +143,6 @@ URL, KEY = "OPENAI_BASE_URL", "OPENAI_API_KEY"
 LOCAL = {"127.0.0.1", "::1", "localhost"}
 MAX_BYTES = 4 << 20
 PASSING = frozenset({408, 409, 425, 429, 500, 502, 503, 504})
-"""Statuses after which the same request may succeed."""
 LETTERS_A_TOKEN = 4
 MILLION = 1_000_000
 

@@ -92,11 +92,9 @@ class Labelled:
 
     labels: tuple[Label, ...]
     sent: int
-    """Pairs that were judged now; the others were answered before."""
     cost: float
     retries: int
     lacking: tuple[tuple[str, str, str], ...]
-    """Query, document and reason of each pair without a label."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -114,7 +114,6 @@ class JudgeAnswer:
     probabilities: tuple[float, ...]
     """Of each grade, the lowest first; they add up to 1."""
     model: str
-    """Model that answered, as it calls itself."""
     cost: float = 0.0
     note: str = ""
     retries: int = 0

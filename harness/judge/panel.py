@@ -73,26 +73,17 @@ def read(files: Sequence[Path]) -> Panel:
 
 
 @dataclass(frozen=True, slots=True)
-class Assessor:
-    """How far one person is."""
-
-    name: str
-    judged: int
-    of: int
-
-
-@dataclass(frozen=True, slots=True)
 class RaterAgreement:
     """What they say together; None for a figure where too few queries were judged twice."""
 
-    assessors: tuple[Assessor, ...]
+    assessors: tuple[tuple[str, int, int], ...]
+    """Of each person the name, and how many pairs of how many are judged."""
     twice: int
     differ: int
     far: int
     """Of these, with grades two or more apart."""
     alpha: Estimate | None
     fleiss: Estimate | None
-    """Of the pairs that all judged."""
     cohen: tuple[tuple[str, str, Estimate | None], ...]
     """Quadratically weighted kappa of each two assessors who share pairs."""
 
@@ -105,8 +96,7 @@ def agreement(panel: Panel, confidence: float) -> RaterAgreement:
     apart = [max(unit) - min(unit) for unit in units]
     return RaterAgreement(
         assessors=tuple(
-            Assessor(name, len(part.judgements), len(part.pairs))
-            for name, part in panel.parts.items()
+            (name, len(part.judgements), len(part.pairs)) for name, part in panel.parts.items()
         ),
         twice=len(units),
         differ=sum(gap > 0 for gap in apart),

@@ -252,7 +252,6 @@ class Pooled(NamedTuple):
     queries: int
     worst: float
     best: float
-    """Bounds of the mean difference, candidate - control."""
 
 
 def pool(  # noqa: PLR0917  all of it is needed

@@ -60,7 +60,6 @@ class ImportReport:
     judgements: int
     left_out: int
     warnings: tuple[str, ...]
-    """One sentence for each thing that is not as it should be."""
 
 
 @dataclass(slots=True)

@@ -349,7 +349,6 @@ class RacePart:
 
     openers: Mapping[str, Opener]
     expected: Mapping[str, Mapping[str, Expected]]
-    """By arm and query: what the arm's run has."""
     texts: RaceTexts
     order: str
     k: int

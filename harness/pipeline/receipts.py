@@ -227,7 +227,6 @@ LOCK_HINT = "Bring it back (git, dvc checkout), or make and record it anew: harn
 READ = ("datasets/", "qrels/")
 """Of what a stage depends on, the data; the code is not evidence."""
 BESIDE = (".lock", ".journal")
-"""Of names that begin with a dot: what lies beside a thing while it is changed."""
 FOLDER = ".dir"
 SAVED = Path(".dvc") / "tmp" / f"{LOCK}.record"
 """The tracked record while DVC works; left behind only by a process that was killed."""

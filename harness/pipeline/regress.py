@@ -149,10 +149,8 @@ class Regression:
 
     dataset: str
     decisions: tuple[StepDecision, ...]
-    """One an arm, by the gates of the policy's one step."""
     moved: tuple[MeasureOutcome, ...]
     worse: tuple[Worse, ...]
-    """By the first measure, the greatest loss first."""
     verdicts: tuple[Verdicts, ...]
     """Steps of the migration's policy whose verdict is another one; empty where none was made."""
     same: frozenset[str]

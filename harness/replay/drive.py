@@ -29,7 +29,6 @@ class TimedOutcome:
     """From the text that a person typed to plain hits; also of a failure."""
     retries: int = 0
     rate_limited: int = 0
-    """Of these, attempts that a server refused to limit the rate."""
 
 
 def observe(searcher: Searcher, query: Query, k: int, time_limit_ns: int) -> TimedOutcome:

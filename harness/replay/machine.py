@@ -169,9 +169,7 @@ def _process(work: Work, theirs: Connection) -> None:
 
 
 NUMBERS = 4_000
-"""That are sorted and put into a table: about a millisecond."""
 CELLS, READS = 1 << 20, 1 << 16
-"""Of a table of 8 MiB, and how many of them are read, in no order."""
 
 
 @cache

@@ -31,7 +31,6 @@ LONGER = 2
 WORD = re.compile(r"\w+(?![\w:])")
 Bag = frozenset[str]
 Key = tuple[Bag, str]
-"""Words of a query in any order, and its params."""
 
 
 class RaceTexts(NamedTuple):

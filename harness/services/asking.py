@@ -59,7 +59,6 @@ class AnswerShape(NamedTuple):
     list: str = ""
     id: str = ""
     score: str = ""
-    """Empty where the order alone counts."""
 
 
 def given_shape(text: str, arm: str) -> AnswerShape:

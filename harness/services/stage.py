@@ -60,7 +60,6 @@ class Price(NamedTuple):
     measure: str
     margin: float
     queries: int | None
-    """Queries of the log; None where no number would do."""
     pairs: int
     decides: tuple[float, float] | None
     """Measured differences from which the queries at hand pass, and below which they fail."""

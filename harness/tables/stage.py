@@ -77,7 +77,6 @@ class Table:
     """By system, judged queries without a value by the first measure."""
     pairs: tuple[SystemPair, ...]
     baseline: str
-    """Empty where all pairs are tested."""
     test: Test
     correction: Correction
     sure: Inference

@@ -35,7 +35,6 @@ class Reproduced:
 
     dataset: str
     compared: int
-    """Outputs of the pipeline that the record knows."""
     differ: tuple[str, ...]
     """``stage: path`` of each output with other bytes, in the order of the pipeline."""
     decisions: tuple[str, ...]
@@ -128,7 +127,6 @@ class Requeried(NamedTuple):
 
     arm: str
     same: int
-    """Queries whose hits are those of the run."""
     unanswered: int
     """Queries that failed or timed out in the run, and were not compared."""
     imported: bool

@@ -278,7 +278,6 @@ class _Noting:
 
 
 AT_ONCE = 100
-"""Queries between two writes: a killed search loses no more."""
 
 
 class CandidateFailed(Exception):
@@ -360,7 +359,6 @@ class TuneRequest:
     data: Sequence[Prepared]
     replay: ReplayParams
     to: Path
-    """The TOML file to write; the record is written beside it."""
     folder: Path
     """Where indexes and values are kept; a killed search goes on from there."""
     cache: Path
