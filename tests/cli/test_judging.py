@@ -2,6 +2,7 @@
 
 import io
 import json
+from dataclasses import replace
 from pathlib import Path
 from zlib import crc32
 
@@ -9,11 +10,14 @@ import pytest
 
 from harness.core.errors import DatasetError
 from harness.core.formats import json_file
+from harness.core.run import Status
 from harness.corpus import card, judgements, trec
 from harness.corpus.judgements import SNIPPET, Pool
-from harness.corpus.runs import read_run
+from harness.corpus.runs import read_run, write_run
 from harness.judge.judge import judge, merge
 from harness.judge.panel import own_file
+from harness.judge.pool import read_runs
+from harness.pipeline.receipts import note_run
 from harness.serve import application as pages
 from harness.stats.inference import Inference
 from tests.cli.conftest import Harness, Said
@@ -54,6 +58,16 @@ def pooled(project: Toy, harness: Harness, judged: Judgements) -> Path:
 def piped(harness: Harness, monkeypatch: pytest.MonkeyPatch, keys: str, *words: str | Path) -> Said:
     monkeypatch.setattr("sys.stdin", io.StringIO(keys))
     return harness("judge", *words)
+
+
+def test_a_query_that_the_candidate_did_not_answer_is_not_compared(project: Toy) -> None:
+    layout = project.layout
+    run = read_run(layout.run(CANDIDATE))
+    status = run.status.copy()
+    status[:3] = Status.TIMED_OUT
+    write_run(replace(run, status=status), layout.run(CANDIDATE))
+    note_run(layout, CANDIDATE)
+    assert read_runs(layout, CONTROL, CANDIDATE).ids == run.query_ids[3:]
 
 
 def test_a_pool_names_the_most_decisive_pairs_first(

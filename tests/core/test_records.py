@@ -94,6 +94,17 @@ FEW = [
 ]
 
 
+def test_views_of_one_query() -> None:
+    run = Run.of("arm", FEW)
+    assert run.ranking("q1") == ("b", "a")
+    assert run.ranking("q1", 1) == ("b",)
+    assert run.ranking("q1", 9) == ("b", "a")
+    assert run.ranking("q2") == ()
+    assert run.hits("q1", 1) == (Hit("b", 1.0, 9.0),)
+    with pytest.raises(KeyError):
+        run.ranking("q9")
+
+
 def test_some_queries_keep_their_hits_and_scores() -> None:
     before = Row("p", Status.ANSWERED, (Hit("z", 3.0, 30.0), Hit("b", 2.0, 20.0)), "me")
     some = Run.of("arm", [before, *FEW]).only(["q3", "q1"])
