@@ -2,29 +2,32 @@
 
 Pictures are not drawn, and a decision is derived again once while its files are the same. All of it
 always says the same. What reads, derives, or draws has tests of its own, which use none of this.
+Models and the pipeline are imported where they are used: goldens draw nothing, and start often.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import cache
 from io import TextIOBase
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
+from unittest.mock import patch
 
-import pytest
 from matplotlib.figure import Figure
 
 from harness.core import digest
 from harness.core.parts import has, part
-from harness.pipeline import verify
-from harness.pipeline.evidence import ReportSubject
-from harness.pipeline.layout import Layout
-from harness.pipeline.verify import Derived, derive
 from harness.report import svg, trends
 from harness.report.page import figures as page_figures
-from harness_engines.sparse import Splade
-from harness_engines.vector.embedder import OnnxEmbedder, PackagedModel
+
+if TYPE_CHECKING:
+    from harness.pipeline.evidence import ReportSubject
+    from harness.pipeline.layout import Layout
+    from harness.pipeline.verify import Derived
+    from harness_engines.vector.embedder import PackagedModel
 
 EMPTY = '<svg viewBox="0 0 1 1"></svg>'
 DRAW = (
@@ -64,20 +67,26 @@ def loaded(load: Callable[[Any, int], Any]) -> Any:  # noqa: ANN401  as the enco
     return staticmethod(once)
 
 
-ONCE = (
-    (OnnxEmbedder, "load", loaded(OnnxEmbedder.load)),
-    (OnnxEmbedder, "_states", remembered(OnnxEmbedder._states)),  # noqa: SLF001  where it reads
-    (Splade, "load", loaded(Splade.load)),
-    (Splade, "encode", remembered(Splade.encode)),
-)
+@cache
+def _once() -> Sequence[tuple[type, str, Any]]:
+    """Return the methods that load and read, with what takes their place."""
+    from harness_engines.sparse import Splade
+    from harness_engines.vector.embedder import OnnxEmbedder
+
+    return (
+        (OnnxEmbedder, "load", loaded(OnnxEmbedder.load)),
+        (OnnxEmbedder, "_states", remembered(OnnxEmbedder._states)),  # noqa: SLF001  where it reads
+        (Splade, "load", loaded(Splade.load)),
+        (Splade, "encode", remembered(Splade.encode)),
+    )
 
 
 @contextmanager
 def models() -> Iterator[None]:
     """Load a model and let it read a text once in this process."""
-    with pytest.MonkeyPatch.context() as patched:
-        for kind, name, once in ONCE:
-            patched.setattr(kind, name, once)
+    with ExitStack() as patched:
+        for kind, name, once in _once():
+            patched.enter_context(patch.object(kind, name, once))
         yield
 
 
@@ -94,17 +103,20 @@ def unpainted(name: str, about: str, _: tuple[float, float], __: object) -> str:
 @contextmanager
 def pictures(*, painted: bool) -> Iterator[None]:
     """Write empty pictures on pages; what is ``painted`` is seen to be paintable."""
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(Figure, "savefig", _undrawn)
+    with ExitStack() as patched:
+        patched.enter_context(patch.object(Figure, "savefig", _undrawn))
         for module in () if painted else DRAW:
-            patched.setattr(module, "draw", unpainted)
+            patched.enter_context(patch.object(module, "draw", unpainted))
         yield
 
 
 @contextmanager
 def derivations() -> Iterator[None]:
     """Derive each decision again once in this process, wherever a copy of its files lies."""
+    from harness.pipeline import verify
+
     derived: dict[str, Derived] = {}
+    derive = verify.derive
 
     def once(layout: Layout, about: Any, subject: ReportSubject) -> Derived:  # noqa: ANN401  of JSON
         judged = replace(subject, policy_file=None)
@@ -113,8 +125,7 @@ def derivations() -> Iterator[None]:
             derived[key] = derive(layout, about, subject)
         return derived[key]
 
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(verify, "derive", once)
+    with patch.object(verify, "derive", once):
         yield
 
 

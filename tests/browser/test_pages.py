@@ -62,8 +62,8 @@ def open_on_all_sides() -> str:
 
 
 PAGES: Mapping[str, Callable[[], str]] = {
-    "several": several,
     "open": open_on_all_sides,
+    "several": several,
     "compared": lambda: report_inputs.page_of(report_inputs.compared_only("bare")),
     "trends": lambda: trends.to_page({
         "toy": [entry(number) for number in range(1, 13)], "another": [entry(1)],
@@ -104,13 +104,20 @@ def test_any_address_behind_a_page_opens_it(watched: Watched, files: dict[str, P
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_a_page_is_never_wider_than_its_window(
+def test_a_page_is_never_wider_than_its_window_and_on_paper_light(
     watched: Watched, files: dict[str, Path], name: str
 ) -> None:
     shown = watched.open(files[name])
     for size in (WIDE, NARROW):
         shown.set_viewport_size(size)  # type: ignore[arg-type]
         assert watched.overflow() == 0, size
+    shown.emulate_media(media="print", color_scheme="dark")
+    assert not shown.locator("nav, .skip, .filter").filter(visible=True).count()
+    colour = "name => getComputedStyle(document.documentElement).getPropertyValue(name)"
+    assert shown.evaluate(colour, "--paper") == "#fff"
+    assert shown.evaluate(colour, "--arm-1") == "#d55e00"
+    shown.set_viewport_size(A4)  # type: ignore[arg-type]
+    assert watched.overflow() <= 8, "a table is cut"
 
 
 @pytest.mark.parametrize("name", ["several", "trends", "load", "shadow"])
@@ -156,21 +163,6 @@ def test_on_paper_the_answer_is_whole(watched: Watched, files: dict[str, Path]) 
     text = " ".join(" ".join(each.extract_text() for each in read.pages).split())
     assert "Filter queries" not in text
     assert len(read.pages) < 40
-
-
-@pytest.mark.sampled(2)
-@pytest.mark.parametrize("name", PAGES)
-def test_on_paper_a_page_is_light_and_no_table_is_cut(
-    watched: Watched, files: dict[str, Path], name: str
-) -> None:
-    shown = watched.open(files[name])
-    shown.emulate_media(media="print", color_scheme="dark")
-    assert not shown.locator("nav, .skip, .filter").filter(visible=True).count()
-    colour = "name => getComputedStyle(document.documentElement).getPropertyValue(name)"
-    assert shown.evaluate(colour, "--paper") == "#fff"
-    assert shown.evaluate(colour, "--arm-1") == "#d55e00"
-    shown.set_viewport_size(A4)  # type: ignore[arg-type]
-    assert watched.overflow() <= 8
 
 
 MEGABYTE = "x" * 1_000_000

@@ -17,6 +17,7 @@ from harness.pipeline.layout import Layout
 from harness.shadow.http import check_address
 from tests.cli.conftest import Harness
 from tests.cli.offline import can_forbid
+from tests.make import search_server
 from tests.make.damage import NAMES as NAMES_OF_SECRETS
 from tests.make.damage import PLANTED, holding
 from tests.make.decisions import of_gate
@@ -318,7 +319,7 @@ def test_libraries_are_told_to_report_nothing() -> None:
 @pytest.mark.parametrize(
     "words",
     [
-        ("run", "--dataset", "toy", "--arms", "tantivy,hybrid-rerank", "--control", "tantivy",
+        ("run", "--dataset", "few", "--arms", "tantivy,hybrid-rerank", "--control", "tantivy",
          "--out", "out"),
         ("ask", "lo", "--dataset", "toy", "--arm", "fts5"),
         ("shadow", "run", "--dataset", "toy", "--control", "fts5", "--candidate", "tantivy",
@@ -328,6 +329,7 @@ def test_libraries_are_told_to_report_nothing() -> None:
     ids=lambda words: words[0],
 )  # fmt: skip
 def test_a_command_needs_no_network(project: Toy, words: tuple[str, ...]) -> None:
+    search_server.collection(project.root / "few")
     shutil.copy(ROOT / "policy" / "shadow.toml", project.root)
     done = offline(project, *words)
     assert done.returncode >= 0, done.stderr
