@@ -33,15 +33,17 @@ SELDOM = 20_000
 """Objects made after which garbage is looked for; Python's own number is 700."""
 LONGEST = (
     "docs/test_run_commands.py",
-    "test_house.py",
     "oracle/test_golden.py",
+    "test_house.py",
     "engines/test_contract.py",
+    "browser/test_pages.py",
+    "cli/test_fuzzed.py",
     "docs/test_notebooks.py",
-    "engines/test_kept_services.py",
+    "cli/test_ci.py",
+    "cli/test_boundary.py",
+    "load/test_stage.py",
+    "pipeline/test_oneshot.py",
     "crash/test_crash.py",
-    "test_slices.py",
-    "test_package.py",
-    "test_patterns.py",
 )
 """Files that take longest, dealt first, so that no process ends long after the others."""
 FEW, MANY = 40, 400

@@ -103,6 +103,7 @@ def test_what_is_no_regular_file_or_has_no_end_is_refused(name: str) -> None:
     assert faults(name, nowhere, refused=True) == []
 
 
+@pytest.mark.sampled(13)
 @pytest.mark.parametrize("name", TEXTS)
 def test_another_encoding_is_refused(name: str) -> None:
     data = READERS[name][1]
