@@ -41,7 +41,7 @@ LONGEST = (
     "docs/test_notebooks.py",
     "cli/test_ci.py",
     "cli/test_boundary.py",
-    "load/test_stage.py",
+    "load/test_loads.py",
     "pipeline/test_oneshot.py",
     "crash/test_crash.py",
 )

@@ -166,13 +166,13 @@ def test_a_search_finds_a_rate_or_says_why_not(
 ) -> None:
     monkeypatch.setattr(loading, "FEWEST_ARRIVALS", 8)
     one = replace(WANTED, arms=("tantivy",), budget_ns=40 * MS)
-    report = loaded(project, one, resolution=4.0)
+    report = loaded(project, one, seconds=0.1)
     found = report.highest["tantivy"]
     assert len(found.tried) > 1
     assert found.verdict in {Verdict.PASS, Verdict.INCONCLUSIVE}
     purposes = {record.purpose for record in TRIALS.read(history_of(project.layout))}
     assert purposes == {"curve", "search"}
-    hopeless = loaded(project, replace(one, budget_ns=1), resolution=4.0)
+    hopeless = loaded(project, replace(one, budget_ns=1), seconds=0.1)
     assert hopeless.highest["tantivy"].verdict is Verdict.FAIL
     assert verdict(hopeless) is Verdict.FAIL
 
@@ -183,7 +183,7 @@ def test_a_miss_of_a_late_generator_is_no_miss(
 ) -> None:
     monkeypatch.setattr(loading, "FEWEST_ARRIVALS", 8)
     monkeypatch.setattr(Record, "objection", lambda one, _: "late" * (one.purpose == "search"))
-    report = loaded(project, replace(WANTED, arms=("tantivy",), budget_ns=1))
+    report = loaded(project, replace(WANTED, arms=("tantivy",), budget_ns=1), seconds=0.1)
     assert "3 trials in a row" in report.highest["tantivy"].reason
 
 
