@@ -42,6 +42,7 @@ from tests.make.toy import GATES, HEAD, STEP, Toy
 from tests.report.test_live import MS, trial
 
 slow = pytest.mark.slow
+pytestmark = pytest.mark.usefixtures("none_drawn")
 WANTED = LoadRequest(("fts5", "tantivy"), (40.0,), None, {}, "harness load")
 """Two arms and the first one's twin, in a closed loop and at one rate: six trials."""
 

@@ -34,7 +34,7 @@ from harness_engines.stacks.text.tantivy import TantivySearcher
 from tests.make.forging import HONEST, Search, blocking, measure, replace_in, restamp
 from tests.make.toy import CANDIDATE, CONTROL, GATES, HEAD, NAME, STEP, Toy
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("none_drawn")]
 LOOSE = GATES.replace("max_share = 0.15", "max_share = 0.9")
 
 

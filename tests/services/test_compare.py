@@ -20,7 +20,7 @@ from harness.services.asking import (
 )
 from tests.services.made import SHAPES, Service, ranked, send, serving, write_log
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("none_drawn")]
 
 
 class Said(NamedTuple):
