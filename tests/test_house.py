@@ -123,6 +123,8 @@ GENERATED = {
     ".ruff_cache", ".hypothesis", "__pycache__",
 }  # fmt: skip
 LOCK = ROOT / "requirements.lock"
+ACCELERATED = re.compile(r"^(?:nvidia-|cupy|torch|triton|tensorflow|onnxruntime-)", re.MULTILINE)
+"""Packages of an accelerator; a processor is enough for all that is here."""
 ONE_VERSION = ("numpy", "scipy", "pandas", "matplotlib", "tantivy", "ir-measures")
 FORBIDDEN = {
     "a host of a package registry": r"py(?:pi)\.|python(?:hosted)|npm(?:js)\.|cra(?:tes)\.io",
@@ -174,9 +176,22 @@ def test_no_file_names(what: str) -> None:
     assert found == []
 
 
+def test_models_are_read_by_the_processor() -> None:
+    sessions = [
+        ast.unparse(node)
+        for module in known().values()
+        if "InferenceSession" in module.path.read_text("utf-8")
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("InferenceSession")
+    ]
+    assert sessions
+    assert all("providers=['CPUExecutionProvider']" in one for one in sessions)
+
+
 def test_the_lock_pins_one_version_with_hashes_and_names_no_address() -> None:
     text = LOCK.read_text()
     assert "://" not in text
+    assert not ACCELERATED.search(text)
     entries = re.split(r"\n(?=[A-Za-z0-9])", text)
     pinned = [entry for entry in entries if not entry.startswith("#")]
     assert len(pinned) > 100
