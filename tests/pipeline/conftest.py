@@ -8,7 +8,7 @@ from threading import Barrier, BrokenBarrierError, local
 
 import pytest
 
-A_MOMENT_S = 0.5
+A_MOMENT_S = 0.2
 AtOnce = Callable[[Sequence[Callable[[], object]]], list[object]]
 
 
