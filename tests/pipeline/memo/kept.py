@@ -10,7 +10,7 @@ from harness.core.engine import Answer, Engine, Manifest, Searcher
 from harness.core.records import Document
 from harness_engines.stacks.text import fts5
 
-THINKS_S = 0.02
+THINKS_S = 0.01
 
 
 class Kept(NamedTuple):
