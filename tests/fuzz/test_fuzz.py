@@ -41,7 +41,9 @@ BYTES = {"run", "scores", "times", "packed documents"}
 ANY_TEXT = {"mbox", "query log"}
 """Whatever a mail or a line of a log holds, it ends no import."""
 TEXTS = sorted(READERS.keys() - BYTES - ANY_TEXT)
-LINES = {"trec qrels", "trec run", "beir qrels", "topics", "topic table", "switch", "pool"}
+LINES = {
+    "trec qrels", "trec run", "beir qrels", "topics", "topic table", "switch", "pool", "quepid",
+}  # fmt: skip
 """Texts that are no JSON, TOML or YAML."""
 ADDED = {
     "json": [
