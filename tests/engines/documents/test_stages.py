@@ -14,7 +14,6 @@ from harness_engines.stacks.documents.graph import (
     MOST_CHUNKS,
     MOST_OF_A_CHUNK,
     ChunkGraph,
-    Entities,
     named,
 )
 from harness_engines.stacks.documents.ranking import (
@@ -137,7 +136,7 @@ CHUNKS = st.lists(st.lists(st.sampled_from(NAMES), max_size=5).map(", ".join), m
 def graph_of(texts: list[str], seed: int = 0) -> ChunkGraph:
     dice = np.random.default_rng(seed)
     drawn = unit(dice.normal(size=(len(texts), 3)).astype(np.float32))
-    return ChunkGraph(Entities.of([named(one) for one in texts]), drawn.astype(np.float16))
+    return ChunkGraph.of([named(one) for one in texts], drawn.astype(np.float16))
 
 
 @pytest.mark.parametrize(
@@ -174,7 +173,7 @@ def test_expansion_is_capped_and_new(texts: list[str], data: st.DataObject, most
 def test_reading_does_not_grow_with_the_collection(monkeypatch: pytest.MonkeyPatch) -> None:
     texts = [f"Ocean Tide and NAME{n % 40}" for n in range(3_000)]
     network = graph_of(texts)
-    assert "ocean tide" not in network.entities.chunks
+    assert "ocean tide" not in network.chunks
     held: list[int] = []
     ordered = sorted
 
@@ -192,7 +191,7 @@ def test_what_shares_an_entity_comes_before_what_only_reads_alike() -> None:
     texts = ["Ocean Tide and NASA and ESA", "nothing", "nothing", "NASA", "nothing"]
     vectors = np.tile(np.array([[1, 0]], dtype=np.float16), (5, 1))
     vectors[3] = [0, 1]
-    edges = ChunkGraph(Entities.of([named(one) for one in texts]), vectors).expand([0], 3)
+    edges = ChunkGraph.of([named(one) for one in texts], vectors).expand([0], 3)
     assert [(edge.row, edge.shared, edge.weight) for edge in edges] == [
         (3, ("nasa",), 1.0), (1, (), 0.5), (2, (), 0.5),
     ]  # fmt: skip

@@ -22,7 +22,7 @@ from harness_engines.lexical.terms import Clause, holds, spelled
 from harness_engines.stacks.documents import library as documents_library
 from harness_engines.stacks.documents import ranking
 from harness_engines.stacks.documents.formats import DocumentText
-from harness_engines.stacks.documents.graph import ChunkGraph, Entities
+from harness_engines.stacks.documents.graph import ChunkGraph
 from harness_engines.stacks.documents.library import DocumentSettings, Library
 from harness_engines.stacks.documents.ranking import Loaded, Pipeline, RankedChunks
 from harness_engines.stacks.documents.recall import unbroken
@@ -99,7 +99,7 @@ class DocumentCollection:
     def graph(self) -> ChunkGraph:
         """Edges between chunks, made when they are first followed."""
         dense = self.pipeline.models.dense
-        return ChunkGraph(Entities.of(self.library.named), dense.vectors if dense else None)
+        return ChunkGraph.of(self.library.named, dense.vectors if dense else None)
 
     def search(self, query: str, top_k: int, document_filter: str | None = None) -> Response:
         """Show at most ``top_k`` chunks, and never more than the 100 that stage 2 keeps."""

@@ -34,37 +34,6 @@ def named(text: str) -> frozenset[str]:
     return frozenset(entity for entity in found if len(entity) <= LONGEST)
 
 
-@dataclass(frozen=True, slots=True)
-class Entities:
-    """Which chunks name an entity; only entities that connect 2 to ``MOST_CHUNKS`` chunks."""
-
-    chunks: dict[str, tuple[int, ...]]
-    """Positions, ascending, of the chunks of each entity."""
-    of_chunk: dict[int, tuple[str, ...]]
-    """The entities of a chunk, the rarest first, at most ``MOST_OF_A_CHUNK``."""
-    total: int
-    """Chunks of the collection."""
-
-    @classmethod
-    def of(cls, of_chunks: Sequence[Collection[str]]) -> "Entities":
-        """Assemble what each chunk names, in the order of the chunks."""
-        found: dict[str, list[int]] = defaultdict(list)
-        for number, entities in enumerate(of_chunks):
-            for entity in entities:
-                found[entity].append(number)
-        connecting = {e: tuple(at) for e, at in found.items() if 1 < len(at) <= MOST_CHUNKS}
-        of_chunk: dict[int, list[str]] = defaultdict(list)
-        for entity in sorted(connecting, key=lambda e: (len(connecting[e]), e)):
-            for number in connecting[entity]:
-                if len(of_chunk[number]) < MOST_OF_A_CHUNK:
-                    of_chunk[number].append(entity)
-        return cls(connecting, {n: tuple(some) for n, some in of_chunk.items()}, len(of_chunks))
-
-    def weight(self, entity: str) -> float:
-        """How much an entity says: ln(chunks / chunks that name it), and 0 where all do."""
-        return math.log(self.total / len(self.chunks[entity]))
-
-
 LEAST_ALIKE = 0.5
 """Cosine below which two chunks are not neighbours."""
 EDGE_DIGITS = 6
@@ -84,9 +53,32 @@ class Edge(NamedTuple):
 class ChunkGraph:
     """Edges between the chunks of a collection; they are followed and not stored."""
 
-    entities: Entities
+    chunks: dict[str, tuple[int, ...]]
+    """Positions, ascending, of the chunks of each entity that connects 2 to ``MOST_CHUNKS``."""
+    of_chunk: dict[int, tuple[str, ...]]
+    """The entities of a chunk, the rarest first, at most ``MOST_OF_A_CHUNK``."""
+    total: int
+    """Chunks of the collection."""
     vectors: NDArray[np.float16] | None
     """Unit vectors, shape (chunks, dimension); None leaves edges by likeness out."""
+
+    @classmethod
+    def of(
+        cls, of_chunks: Sequence[Collection[str]], vectors: NDArray[np.float16] | None
+    ) -> "ChunkGraph":
+        """Assemble what each chunk names, in the order of the chunks."""
+        found: dict[str, list[int]] = defaultdict(list)
+        for number, entities in enumerate(of_chunks):
+            for entity in entities:
+                found[entity].append(number)
+        connecting = {e: tuple(at) for e, at in found.items() if 1 < len(at) <= MOST_CHUNKS}
+        of_chunk: dict[int, list[str]] = defaultdict(list)
+        for entity in sorted(connecting, key=lambda e: (len(connecting[e]), e)):
+            for number in connecting[entity]:
+                if len(of_chunk[number]) < MOST_OF_A_CHUNK:
+                    of_chunk[number].append(entity)
+        own = {number: tuple(some) for number, some in of_chunk.items()}
+        return cls(connecting, own, len(of_chunks), vectors)
 
     def expand(self, found: Sequence[int], most: int) -> list[Edge]:
         """Follow the edges of ``found`` to at most ``most`` chunks that are not among them."""
@@ -102,19 +94,23 @@ class ChunkGraph:
         return sorted(strongest.values(), key=_strongest_first)[:most]
 
     def _naming(self, row: int, primary: frozenset[int], most: int) -> list[Edge]:
-        """Edges by entities: the share of a chunk's entities, by weight, that another has."""
-        own = self.entities.of_chunk.get(row, ())
-        whole = sum(self.entities.weight(entity) for entity in own)
+        """Edges by entities: the share of a chunk's entities, by weight, that another has.
+
+        An entity weighs ln(chunks / chunks that name it), and 0 where all do.
+        """
+        own = self.of_chunk.get(row, ())
+        weights = {entity: math.log(self.total / len(self.chunks[entity])) for entity in own}
+        whole = sum(weights.values())
         if whole <= 0:
             return []
         shared: dict[int, list[str]] = {}
         for entity in own:
-            for other in self.entities.chunks[entity]:
+            for other in self.chunks[entity]:
                 if other not in primary:
                     shared.setdefault(other, []).append(entity)
         edges = []
         for other, some in shared.items():
-            share = sum(self.entities.weight(entity) for entity in some) / whole
+            share = sum(weights[entity] for entity in some) / whole
             if share > 0:
                 weight = min(1.0, round((1 + share) / 2, EDGE_DIGITS))
                 edges.append(Edge(other, weight, tuple(some)))
