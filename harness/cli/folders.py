@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from inspect import Parameter, Signature, signature
 from pathlib import Path, PurePosixPath
 from shlex import join
@@ -87,25 +86,14 @@ MAX_ALIKE = 3
 """Files with the same fault that are named one by one."""
 
 
-@dataclass(frozen=True, slots=True)
-class FolderCommands:
-    """The commands of a stack: how they help, and how an answer is shown to people."""
-
-    kit: Kit
-    about: str
-    index: str
-    """Help of the command that indexes."""
-    ask: str
-    """Help of the command that asks."""
-    show: Callable[[Mapping[str, Any], Mapping[str, Any], Any], None]
-    """Prints an answer, with what was given and the open index."""
+Show = Callable[[Mapping[str, Any], Mapping[str, Any], Any], None]
+"""Prints an answer for people, with what was given and the open index."""
 
 
-def _put(group: FolderCommands) -> FolderCommands:
-    """Register the three commands of a group."""
-    kit = group.kit
+def _put(kit: Kit, about: str, index_help: str, ask_help: str, show: Show) -> None:
+    """Register the three commands of a stack."""
     word = kit.query.option or kit.query.name
-    commands = typer.Typer(no_args_is_help=True, help=group.about)
+    commands = typer.Typer(no_args_is_help=True, help=about)
 
     def live(folder: Path, arm: str, settings: Sequence[str]) -> LiveFolder:
         return kit.follow(_engine(kit, arm, settings), folder, place_of(kit.group, folder))
@@ -147,7 +135,7 @@ def _put(group: FolderCommands) -> FolderCommands:
             raise IndexNotReady(
                 f"this folder is not indexed yet. Leave out --no-update, or run: {command}"
             )
-        _ask(group, followed, given, follow=follow, as_json=as_json)
+        _ask(kit, followed, given, None if as_json else show, follow=follow)
 
     def serve(
         folder: Folder,
@@ -161,7 +149,7 @@ def _put(group: FolderCommands) -> FolderCommands:
         app = kit.application(live(folder, arm, settings), folder.resolve().name)
         _serve(app, http, host, token=token)
 
-    index.__doc__, ask.__doc__ = group.index, group.ask
+    index.__doc__, ask.__doc__ = index_help, ask_help
     serve.__doc__ = f"""Serve {kit.tool} to MCP clients, over a folder as it is at each call.
 
     Speaks over standard input and output, or over HTTP with --http.
@@ -172,18 +160,12 @@ def _put(group: FolderCommands) -> FolderCommands:
         _typed(command, kit, word if command is ask else "")
         commands.command()(command)
     app.add_typer(commands, name=kit.group)
-    return group
 
 
 def _ask(
-    group: FolderCommands,
-    followed: LiveFolder,
-    given: Mapping[str, Any],
-    *,
-    follow: bool,
-    as_json: bool,
+    kit: Kit, followed: LiveFolder, given: Mapping[str, Any], show: Show | None, *, follow: bool
 ) -> None:
-    """Answer from a folder, and print what its update did; what engines print is kept apart."""
+    """Print an answer from a folder, as JSON without ``show``, and what its update did."""
     from harness.core.errors import HarnessError
     from harness_engines.kept.index import unread
 
@@ -196,13 +178,13 @@ def _ask(
                 err.print(_summary(done), markup=False)
             _tell(done._replace(left_out=()), followed.reader.suffixes)
         try:
-            answer = group.kit.answer(opened, given)
+            answer = kit.answer(opened, given)
         except ValueError as exc:
             raise HarnessError(f"--{exc}") from exc
-        if as_json:
+        if show is None:
             out.json({**answer, **unread(done, as_called)})
         else:
-            group.show(answer, given, opened)
+            show(answer, given, opened)
 
 
 def _typed(command: Callable[..., None], kit: Kit, word: str) -> None:
@@ -310,20 +292,16 @@ def _tell(done: Updated, kinds: Iterable[str]) -> None:
         err.print(f"the folder has no file that is read: {', '.join(sorted(kinds))}", markup=False)
 
 
-def grouped(faults: Sequence[UnreadFile]) -> list[str]:
-    """Return a line a file or folder; of more than three with the same reason, one line for all."""
+def grouped(faults: Sequence[UnreadFile]) -> Iterator[str]:
+    """Yield a line a file or folder; of more than three with the same reason, one line for all."""
     by_reason: dict[str, list[str]] = {}
     for fault in faults:
         by_reason.setdefault(fault.why, []).append(fault.path)
-    return [
-        f"{path}: {why}"
-        for why, paths in by_reason.items()
-        for path in (
-            [f"{counted(len(paths), 'file')}, such as {paths[0]}"]
-            if len(paths) > MAX_ALIKE
-            else paths
-        )
-    ]
+    for why, paths in by_reason.items():
+        if len(paths) > MAX_ALIKE:
+            yield f"{counted(len(paths), 'file')}, such as {paths[0]}: {why}"
+        else:
+            yield from (f"{path}: {why}" for path in paths)
 
 
 def _summary(done: Updated) -> str:
@@ -442,30 +420,29 @@ def _cited(citation: str, path: str) -> str:
     return f"{path}{citation.removeprefix(PurePosixPath(path).name)}"
 
 
-GROUPS = tuple(map(_put, (
-    FolderCommands(
-        NOTES,
-        "Keep a folder of notes searchable, and show snippets.",
-        """Index a folder of notes, or bring its index up to date.
+_put(
+    NOTES,
+    "Keep a folder of notes searchable, and show snippets.",
+    """Index a folder of notes, or bring its index up to date.
 
     Markdown, text, reStructuredText and Org files are read; one that did not change is not read
     again. The index is kept below the cache of the project.
 
     Example: harness notes index notes
     """,
-        """Ask a folder of notes for snippets, the best first; a note may give several.
+    """Ask a folder of notes for snippets, the best first; a note may give several.
 
     The index is brought up to date first. A text that no query finds is looked for in the notes
     as it is, and the answer says so.
 
     Example: harness notes ask notes "the retreat from Moscow"
     """,
-        _show_notes,
-    ),
-    FolderCommands(
-        CODE,
-        "Keep a folder of code searchable, and say why a hit is one.",
-        """Index a folder of code, or bring its index up to date.
+    _show_notes,
+)
+_put(
+    CODE,
+    "Keep a folder of code searchable, and say why a hit is one.",
+    """Index a folder of code, or bring its index up to date.
 
     Python, Markdown, reStructuredText, text, TOML, JSON, CSV, TSV, JSON Lines and YAML files
     are read; nothing is imported or run. With the extra "languages" JavaScript, TypeScript, Go,
@@ -474,18 +451,18 @@ GROUPS = tuple(map(_put, (
 
     Example: harness code index src
     """,
-        """Ask a folder of code; each hit has its file, its lines and its first line.
+    """Ask a folder of code; each hit has its file, its lines and its first line.
 
     Filters are ANDed, and hold before anything is ranked. The index is brought up to date first.
 
     Example: harness code ask src "read a table" --type function --calls open
     """,
-        _show_code,
-    ),
-    FolderCommands(
-        DOCUMENTS,
-        "Keep a folder of documents searchable, and cite what is found.",
-        """Index a folder of documents, or bring its index up to date.
+    _show_code,
+)
+_put(
+    DOCUMENTS,
+    "Keep a folder of documents searchable, and cite what is found.",
+    """Index a folder of documents, or bring its index up to date.
 
     Text, Markdown, HTML, PDF, Word and e-mail files are read.
 
@@ -494,14 +471,12 @@ GROUPS = tuple(map(_put, (
 
     Example: harness docs index papers
     """,
-        """Ask a folder of documents; each chunk that is shown has its citation.
+    """Ask a folder of documents; each chunk that is shown has its citation.
 
     The index is brought up to date first. A query that no index answers is looked for in the
     texts as it is, and the answer says so.
 
     Example: harness docs ask papers "customer retention"
     """,
-        _show_documents,
-    ),
-)))  # fmt: skip
-"""Commands of each stack, as they are registered."""
+    _show_documents,
+)

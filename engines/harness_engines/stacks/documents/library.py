@@ -147,7 +147,8 @@ def read(db: Connection) -> Library:
     pages: dict[str, list[TextPage]] = {}
     for path, number, text in db.execute("SELECT path, number, text FROM page ORDER BY path, at"):
         pages.setdefault(path, []).append(TextPage(number, text))
-    about = db.execute("SELECT * FROM source ORDER BY path").fetchall()
+    asked = "SELECT path, name, place, ingested_at FROM source ORDER BY path"
+    about = db.execute(asked).fetchall()
     sources = {
         path: DocumentText(path, name, place, tuple(pages.get(path, ())))
         for path, name, place, _ in about
