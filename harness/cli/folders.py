@@ -90,7 +90,7 @@ Show = Callable[[Mapping[str, Any], Mapping[str, Any], Any], None]
 """Prints an answer for people, with what was given and the open index."""
 
 
-def _put(kit: Kit, about: str, index_help: str, ask_help: str, show: Show) -> None:
+def _put(kit: Kit, about: str, index_help: str, ask_help: str, show: Show) -> Kit:
     """Register the three commands of a stack."""
     word = kit.query.option or kit.query.name
     commands = typer.Typer(no_args_is_help=True, help=about)
@@ -160,6 +160,7 @@ def _put(kit: Kit, about: str, index_help: str, ask_help: str, show: Show) -> No
         _typed(command, kit, word if command is ask else "")
         commands.command()(command)
     app.add_typer(commands, name=kit.group)
+    return kit
 
 
 def _ask(
@@ -420,29 +421,30 @@ def _cited(citation: str, path: str) -> str:
     return f"{path}{citation.removeprefix(PurePosixPath(path).name)}"
 
 
-_put(
-    NOTES,
-    "Keep a folder of notes searchable, and show snippets.",
-    """Index a folder of notes, or bring its index up to date.
+GROUPS = (
+    _put(
+        NOTES,
+        "Keep a folder of notes searchable, and show snippets.",
+        """Index a folder of notes, or bring its index up to date.
 
     Markdown, text, reStructuredText and Org files are read; one that did not change is not read
     again. The index is kept below the cache of the project.
 
     Example: harness notes index notes
     """,
-    """Ask a folder of notes for snippets, the best first; a note may give several.
+        """Ask a folder of notes for snippets, the best first; a note may give several.
 
     The index is brought up to date first. A text that no query finds is looked for in the notes
     as it is, and the answer says so.
 
     Example: harness notes ask notes "the retreat from Moscow"
     """,
-    _show_notes,
-)
-_put(
-    CODE,
-    "Keep a folder of code searchable, and say why a hit is one.",
-    """Index a folder of code, or bring its index up to date.
+        _show_notes,
+    ),
+    _put(
+        CODE,
+        "Keep a folder of code searchable, and say why a hit is one.",
+        """Index a folder of code, or bring its index up to date.
 
     Python, Markdown, reStructuredText, text, TOML, JSON, CSV, TSV, JSON Lines and YAML files
     are read; nothing is imported or run. With the extra "languages" JavaScript, TypeScript, Go,
@@ -451,18 +453,18 @@ _put(
 
     Example: harness code index src
     """,
-    """Ask a folder of code; each hit has its file, its lines and its first line.
+        """Ask a folder of code; each hit has its file, its lines and its first line.
 
     Filters are ANDed, and hold before anything is ranked. The index is brought up to date first.
 
     Example: harness code ask src "read a table" --type function --calls open
     """,
-    _show_code,
-)
-_put(
-    DOCUMENTS,
-    "Keep a folder of documents searchable, and cite what is found.",
-    """Index a folder of documents, or bring its index up to date.
+        _show_code,
+    ),
+    _put(
+        DOCUMENTS,
+        "Keep a folder of documents searchable, and cite what is found.",
+        """Index a folder of documents, or bring its index up to date.
 
     Text, Markdown, HTML, PDF, Word and e-mail files are read.
 
@@ -471,12 +473,14 @@ _put(
 
     Example: harness docs index papers
     """,
-    """Ask a folder of documents; each chunk that is shown has its citation.
+        """Ask a folder of documents; each chunk that is shown has its citation.
 
     The index is brought up to date first. A query that no index answers is looked for in the
     texts as it is, and the answer says so.
 
     Example: harness docs ask papers "customer retention"
     """,
-    _show_documents,
+        _show_documents,
+    ),
 )
+"""Stacks, as their commands are registered."""
