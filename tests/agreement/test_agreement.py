@@ -113,6 +113,10 @@ def test_tie_order_is_a_move_among_equals_of_both_arms(
     a = run_of({"q": "abcd"}, scores={"q": control})
     b = run_of({"q": "acbd"}, scores={"q": candidate})
     assert classes(a, b) == (wanted,)
+    beside = {"p": [4.0, 3.0, 2.0, 1.0]}
+    a = run_of({"q": "abcd", "p": "abcd"}, scores={"q": control, **beside})
+    b = run_of({"p": "abcd", "q": "acbd"}, scores={**beside, "q": candidate})
+    assert classes(a, b) == (wanted, Class.EXACT)
 
 
 @pytest.mark.parametrize(

@@ -95,6 +95,8 @@ def test_every_query_is_in_the_file_and_its_parts_sum_to_its_difference(
         total = sum(float(row[part]) for part in parts)
         assert total == pytest.approx(new[row["query_id"]] - old[row["query_id"]], abs=1e-9)
         assert float(row["difference"]) == pytest.approx(total, abs=1e-9)
+        took = min(parts, key=lambda part: float(row[part]))
+        assert row["lost_most_by"] == (took.replace("_", " ") if float(row[took]) < 0 else "")
     assert any(float(row["fused_shown"]) or float(row["fused_order"]) for row in found)
     assert any(row["semantic_alone"] != row["candidate"] for row in found)
     (for_the_explorer,) = kept(project.layout)

@@ -50,6 +50,8 @@ def test_failures_of_the_control_are_named_and_count() -> None:
     finding = gate_inputs.judge("failure_rate", failing(0, old=40), max_share=0.01)
     assert finding.verdict is Verdict.FAIL
     assert "old: 40 of 1000 went unanswered (40 failed)" in finding.reason
+    some = gate_inputs.judge("failure_rate", failing(0, old=9), max_share=0.01)
+    assert some.remedy.endswith("independent queries, if no more of them go wrong than the 9 seen")
 
 
 @pytest.mark.slow

@@ -448,6 +448,7 @@ def test_no_gate_looks_deeper_than_the_arms_were_asked() -> None:
 )
 def test_what_a_policy_demands_must_be_met(demands: Demands, words: str) -> None:
     assert words in said(QUALITY, measured(), demands)
+    assert not said(QUALITY, measured(), Demands(k=100, time_limit_s=10.0, depth=50))
 
 
 def listed(side: ArmResult, length: int, natural: int = 0) -> ArmResult:

@@ -282,6 +282,8 @@ def test_agrees_with_scipy_exactly_and_by_draws() -> None:
 
 def test_differences_of_0_leave_nothing_to_test() -> None:
     assert sign_flip(np.zeros(30), resamples=10, seed=1, clusters=None) == 1.0
+    two = np.append(np.zeros(30), [1.0, 1.0])
+    assert sign_flip(two, resamples=10, seed=1, clusters=None) == 0.5
 
 
 def test_a_drawn_p_value_is_never_zero() -> None:
