@@ -117,12 +117,9 @@ class Semantic:
         allowed = None if self.every and filters == contract.Filters() else self.matching(filters)
         query = self.embedder.embed([text])[0]
         nearest = self.index(query, depth, allowed)
+        made = partial(tuple.__new__, contract.MessageCandidate)
         return CandidateList(
-            tuple(
-                contract.MessageCandidate(message_id, cosine)
-                for message_id, cosine in nearest
-                if cosine > 0
-            ),
+            tuple(map(made, (pair for pair in nearest if pair[1] > 0))),
             exhausted=len(nearest) < depth,
             method="vector",
             normalized_query=text,
