@@ -22,7 +22,6 @@ from harness.cli.command import Result, app, command, group, said, tell
 from harness.cli.exit_codes import aside
 from harness.cli.project import Project, name_of, own
 from harness.core.errors import BadFile, HarnessError, UnknownName
-from harness.core.folders import MAIL, RUN, check_held
 from harness.core.parts import has, part
 from harness.core.printable import counted, many, one_line
 from harness.core.reading import text_of
@@ -93,6 +92,7 @@ def index(
 
     Example: harness mail index work.mbox lists.mbox --out mailbox
     """
+    from harness.core.folders import MAIL
     from harness.pipeline.mail import index_mailbox
 
     own(to, MAIL, *files)
@@ -287,6 +287,7 @@ def _switch(value: str, file: Path | None) -> Callable[[], KillSwitch | None]:
 
 
 def _layout(project: Project, dataset: str, out: Path | None, mailbox: Path | None) -> Layout:
+    from harness.core.folders import MAIL, RUN, check_held
     from harness.pipeline.layout import Layout
     from harness.pipeline.mail import in_mailbox
 

@@ -1,8 +1,12 @@
 """Open-loop load tests, and where one leaves its files."""
 
-from pathlib import Path
+from __future__ import annotations
 
-from harness.pipeline.layout import Layout
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from harness.pipeline.layout import Layout
 
 
 def history_of(layout: Layout) -> Path:
