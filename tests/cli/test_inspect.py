@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from harness.core.engine import Stage
 from harness.core.errors import BadFile
 from harness.corpus import beir, card, trec
 from harness.corpus.exchange import READ
@@ -20,7 +19,6 @@ from harness.pipeline.decompose import kept
 from harness.pipeline.receipts import read_manifest
 from harness.shadow.log import LogWriter
 from harness.shadow.record import Observation
-from harness_engines.stacks.text.blend import BlendSearcher
 from tests.cli.conftest import Harness, Said
 from tests.make.shadow_records import SEEN, observation
 from tests.make.toy import GATES, HEAD, NAME, STEP, Toy
@@ -101,14 +99,6 @@ def test_every_query_is_in_the_file_and_its_parts_sum_to_its_difference(
     assert any(row["semantic_alone"] != row["candidate"] for row in found)
     (for_the_explorer,) = kept(project.layout)
     assert list(for_the_explorer.steps) == [row["query_id"] for row in found]
-
-
-def test_stages_that_are_not_of_this_answer_are_refused(
-    project: Toy, harness: Harness, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert project
-    monkeypatch.setattr(BlendSearcher, "stages", lambda *_: (Stage("fused", ()),))
-    assert "is not what it showed" in harness(*WORDS_DECOMPOSE, "--dataset", NAME).error
 
 
 LOAD = ("load", "--dataset", "toy", "--arm", "tantivy")

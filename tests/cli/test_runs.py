@@ -57,16 +57,6 @@ def test_without_a_control_there_is_a_leaderboard(project: Toy, harness: Harness
     assert not (project.root / "out" / "decision.json").exists()
 
 
-@pytest.mark.slow
-def test_a_policy_of_steps_needs_neither_control_nor_arms(project: Toy, harness: Harness) -> None:
-    (project.root / "mine.toml").write_text(HEAD + STEP + GATES)
-    chosen = ("--dataset", "toy", "--policy", "mine.toml", "--out", "out")
-    said = harness("run", *chosen, "--until", "tantivy", "--exit-code")
-    assert said.code == 0
-    assert "\ntoy\n  tantivy    PROMOTE  fts5 -> tantivy\n" in said.out
-    assert (project.root / "out" / "runs" / "tantivy.trec").is_file()
-
-
 REPRO = ("repro", "--no-run-cache")
 
 

@@ -232,20 +232,6 @@ def test_an_engine_that_breaks_it_and_how_to_fix_it(own: Path, harness: Harness)
     assert said.err == ""
 
 
-def test_json_for_machines_whatever_an_engine_prints(own: Path, harness: Harness) -> None:
-    broken(own, "        k1, b = ", '        print("searching")\n        k1, b = ')
-    broken(own, "self.manifest.fingerprint)\n", '"somebody")\n')
-    said = harness("arm", "check", own, "--json")
-    assert said.code == 2
-    told = json.loads(said.out)
-    assert (told["arm"], told["holds"], told["documents"]) == ("own", False, 15)
-    wrong = {one["name"]: one for one in told["checks"] if one["outcome"] == "broken"}
-    assert "identity" in wrong
-    assert wrong["identity"]["violations"][0].endswith(f"the index is {told['fingerprint'][:12]!r}")
-    assert wrong["identity"]["hint"].startswith("Give self.manifest.fingerprint")
-    assert {one["outcome"] for one in told["checks"]} == {"holds", "broken"}
-
-
 PRINTED = re.compile(r"[Rr]un: harness (.+?)(?:\.$|, and|; |$)")
 MOST = 6
 """Steps to a command that works: one for each stage of the pipeline."""

@@ -63,21 +63,6 @@ def test_this_process_does_every_batch_and_tells_how_far_it_is(
     assert isinstance(current(), core_batches.Inline)
 
 
-def test_a_part_that_is_whole_is_not_made_again(tmp_path: Path) -> None:
-    parts = batches(tmp_path / "parts")
-    map_batches(Squares(tmp_path), parts[:4])
-    (tmp_path / "parts" / "2").write_text("kept")
-    (tmp_path / "parts" / "3").write_text("")
-    told: list[int] = []
-    map_batches(Squares(tmp_path), parts, advance=told.append, whole=_has_text)
-    assert contents(tmp_path / "parts") == WANTED | {"2": "kept"}
-    assert sum(told) == len(WANTED)
-
-
-def _has_text(path: Path) -> bool:
-    return path.exists() and bool(path.read_text())
-
-
 @pytest.mark.parametrize("threads", [1, 3])
 def test_after_an_error_what_is_done_stays_and_half_a_part_is_gone(
     tmp_path: Path, threads: int

@@ -246,16 +246,6 @@ def test_a_dry_run_sends_nothing_and_bounds_the_cost(at: Desk) -> None:
     assert (after.known, after.most, after.tokens) == (4, 0, 0)
 
 
-def test_a_pair_without_an_answer_has_no_label(at: Desk) -> None:
-    prose = completion("I would say it is quite relevant.")
-    at.answers(graded(1, 0, 0), prose, prose, prose, graded(0, 1, 0))
-    done = at.label()
-    assert [row.query_id for row in done.labels] == ["q0", "q2", "q3"]
-    ((query_id, doc_id, why),) = done.lacking
-    assert (query_id, doc_id) == ("q1", "d1")
-    assert "the answer is not JSON: I would say it is quite relevant. (attempts: 3)" in why
-
-
 def test_pairs_without_an_answer_end_it_where_they_come_in_a_row(at: Desk) -> None:
     prose, good = completion("prose"), graded(1, 0, 0)
     once = ENDPOINT.replace("retries = 2", "retries = 0")
@@ -355,15 +345,6 @@ def test_disagreements_get_a_second_look_before_anything_is_settled(tmp_path: Pa
     assert settled(files, to) == (3, 1, 0)
     assert sorted(judgements.read_pool(to).grades, key=str) == [0, 0, 2]
     assert judgements.read_pool(path).grades.count(2) == 1
-
-
-def test_the_farthest_apart_come_first(tmp_path: Path) -> None:
-    files, to = make_panel(tmp_path), tmp_path / "settled.qrels"
-    grade(files["a"], 0, 2, 2, 1)
-    grade(files["b"], 1, 1, 0, 1)
-    settled(files, to)
-    first = judgements.read_pool(second_look(to)).pairs[0]
-    assert first == judgements.read_pool(files["a"]).pairs[2]
 
 
 def first_lines(path: Path, count: int) -> None:
