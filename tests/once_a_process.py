@@ -21,7 +21,6 @@ from matplotlib.figure import Figure
 from harness.core import digest
 from harness.core.parts import has, part
 from harness.report import svg, trends
-from harness.report.page import figures as page_figures
 
 if TYPE_CHECKING:
     from harness.pipeline.evidence import ReportSubject
@@ -31,11 +30,11 @@ if TYPE_CHECKING:
 
 EMPTY = '<svg viewBox="0 0 1 1"></svg>'
 DRAW = (
-    page_figures,
+    svg,
     trends,
     *(part(name, "page") for name in ("load", "shadow") if has(name)),
 )
-"""Modules that draw; each has tests that look at what it draws."""
+"""Where what draws is looked up; each module that draws has tests of its own."""
 MOST_READ = 500
 """Texts whose reading is kept."""
 

@@ -16,19 +16,12 @@ from scipy.sparse import csr_array
 from scipy.special import erf
 from tokenizers import Tokenizer
 
-from harness_engines.vector import bulk
-from harness_engines.vector.embedder import (
-    CHARACTERS_A_TOKEN,
-    ModelFile,
-    PackagedModel,
-    called,
-    tokenizer_of,
-)
+from harness_engines.vector import bulk, embedder
 from harness_engines.vector.scan import COSINE_DIGITS
 
 
 @dataclass(frozen=True, slots=True)
-class SparseModel(PackagedModel):
+class SparseModel(embedder.PackagedModel):
     """A BERT that predicts masked words, trained so that its predictions are a text's terms."""
 
     terms: int
@@ -44,12 +37,12 @@ MODELS = (
         terms=30_522,
         layers=2,
         heads=2,
-        weights=ModelFile(
+        weights=embedder.ModelFile(
             "cognition",
             "model/model.safetensors",
             "96e1dd8dbbc82439cf50677a15bcb9141172b289d20b41c9c28b621a0451a02a",
         ),
-        tokenizer=ModelFile(
+        tokenizer=embedder.ModelFile(
             "cognition",
             "model/tokenizer.json",
             "91f1def9b9391fdabe028cd3f3fcc4efd34e5d1f08c3bf2de513ebb5911a1854",
@@ -60,7 +53,7 @@ MODELS = (
 
 def sparse_model(name: str) -> SparseModel:
     """Look a model up."""
-    return called(name, MODELS, "sparse model")
+    return embedder.called(name, MODELS, "sparse model")
 
 
 Single = NDArray[np.float32]
@@ -93,7 +86,7 @@ class Splade:
     @classmethod
     def load(cls, model: SparseModel, max_tokens: int) -> Splade:
         """Read the model's files; text beyond ``max_tokens`` is not read."""
-        tokenizer = tokenizer_of(model.tokenizer.path(), max_tokens)
+        tokenizer = embedder.tokenizer_of(model.tokenizer.path(), max_tokens)
         tensors = load_file(str(model.weights.path()))
         return cls(model, max_tokens, tokenizer, MaskedWords.of(tensors, model.layers, model.heads))
 
@@ -108,7 +101,7 @@ class Splade:
 
     def encode(self, text: str) -> Terms:
         """Weigh the terms of a text."""
-        encoded = self.tokenizer.encode(text[: self.max_tokens * CHARACTERS_A_TOKEN])
+        encoded = self.tokenizer.encode(text[: self.max_tokens * embedder.CHARACTERS_A_TOKEN])
         logits = self.network.strongest(np.array(encoded.ids, dtype=np.int64))
         terms = np.flatnonzero(logits > 0)
         return Terms(terms, np.log1p(logits[terms]))

@@ -15,20 +15,13 @@ from harness.core.gate import Cause, Finding, Verdict
 from harness.core.printable import many
 from harness.core.run import Status
 from harness.core.scores import codes
+from harness.gates.base import queries
 from harness.gates.base.differences import known_span, needed
-from harness.gates.base.queries import (
-    SampleSettings,
-    ShareSettings,
-    checked,
-    in_slice,
-    other,
-    too_few,
-)
 from harness.gates.base.rules import Fewest, GateSettings, Rules, Share, Where, above, plain, some
 from harness.stats.interval import interval
 
 
-class FailureRateSettings(ShareSettings):
+class FailureRateSettings(queries.ShareSettings):
     """The share of queries that were not answered must lie below ``max_share``.
 
     An empty answer is an answer.
@@ -60,7 +53,7 @@ class FailureRateSettings(ShareSettings):
         return ~answered, ", ".join(filter(None, (unanswered, run.repeated)))
 
 
-class DuplicatesSettings(ShareSettings):
+class DuplicatesSettings(queries.ShareSettings):
     """The share of queries with a repeated hit must lie below ``max_share``."""
 
     rule: ClassVar[str] = "duplicates"
@@ -108,7 +101,7 @@ class IdentitySettings(GateSettings):
         is then its own word. Whether two arms are one is checked in every decision
         (``harness.policy.decision``). The same applies to the arms in ``also``.
         """
-        further = (other(evidence, arm) for arm in self.also)
+        further = (queries.other(evidence, arm) for arm in self.also)
         sides = (evidence.control, evidence.candidate, *further)
         if wrong := [*_impostors(sides), *_other_documents(sides)]:
             return self.finding(gate, Verdict.FAIL, "; ".join(wrong))
@@ -146,7 +139,7 @@ def _other_documents(sides: tuple[ArmResult, ...]) -> Iterator[str]:
             )
 
 
-class AgreementFloorSettings(SampleSettings):
+class AgreementFloorSettings(queries.SampleSettings):
     """The mean of an agreement measure must lie above ``floor``."""
 
     rule: ClassVar[str] = "agreement_floor"
@@ -166,7 +159,9 @@ class AgreementFloorSettings(SampleSettings):
         is not to blame, and a FAIL becomes INCONCLUSIVE.
         """
         scores, noise = (
-            in_slice(checked(agreement.scores, self.measure, owner), evidence, self.slice)
+            queries.in_slice(
+                queries.checked(agreement.scores, self.measure, owner), evidence, self.slice
+            )
             for agreement, owner in ((evidence.agreement, "agreement"), (evidence.noise, "noise"))
         )
         left_out = "".join(
@@ -174,7 +169,7 @@ class AgreementFloorSettings(SampleSettings):
             for why, ids in sorted(scores.undefined.items())
             if ids
         )
-        if thin := too_few(gate, self, scores.query_ids, evidence, left_out):
+        if thin := queries.too_few(gate, self, scores.query_ids, evidence, left_out):
             return thin
         values, groups = scores.values, codes(scores.query_ids, evidence.clusters)
         span = known_span(self.measure)

@@ -12,16 +12,8 @@ from harness.core.gate import OF_VERDICT, Cause, Finding, Verdict
 from harness.core.printable import many
 from harness.core.run import Status
 from harness.core.scores import Estimate, Scores
+from harness.gates.base import differences
 from harness.gates.base.completions import Bound
-from harness.gates.base.differences import (
-    LESS,
-    AskedMean,
-    DifferenceSettings,
-    LookSettings,
-    PairedComparison,
-    compare,
-    judge_mean,
-)
 from harness.gates.base.queries import SampleSettings, checked, other, too_few
 from harness.gates.base.rules import (
     TOUCH,
@@ -39,7 +31,7 @@ from harness.gates.base.rules import (
 from harness.stats.significance import adjusted
 
 
-class NonInferiorSettings(LookSettings):
+class NonInferiorSettings(differences.LookSettings):
     """The mean of candidate - control must lie above -``margin``."""
 
     rule: ClassVar[str] = "non_inferior"
@@ -54,12 +46,12 @@ class NonInferiorSettings(LookSettings):
     def limit(self) -> float:
         return -self.margin
 
-    def asked(self, slices: Iterable[str]) -> Iterator[AskedMean]:  # noqa: ARG002
+    def asked(self, slices: Iterable[str]) -> Iterator[differences.AskedMean]:  # noqa: ARG002
         """Yield it; the p-value tests "the loss is the margin" against "it is smaller"."""
-        yield AskedMean(self, self.limit)
+        yield differences.AskedMean(self, self.limit)
 
 
-class SuperiorSettings(LookSettings):
+class SuperiorSettings(differences.LookSettings):
     """The mean of candidate - control must lie above ``margin``, which may be 0."""
 
     rule: ClassVar[str] = "superior"
@@ -81,9 +73,9 @@ class SuperiorSettings(LookSettings):
     def limit(self) -> float:
         return self.margin
 
-    def asked(self, slices: Iterable[str]) -> Iterator[AskedMean]:  # noqa: ARG002
+    def asked(self, slices: Iterable[str]) -> Iterator[differences.AskedMean]:  # noqa: ARG002
         """Yield it; the p-value tests "the gain is the margin" against "it is greater"."""
-        yield AskedMean(self, self.limit, versus=self.versus)
+        yield differences.AskedMean(self, self.limit, versus=self.versus)
 
     def judge(self, gate: str, evidence: Evidence, rules: Rules) -> Finding:
         """FAIL too where both arms show the same list for every query: none can have a gain."""
@@ -96,7 +88,7 @@ class SuperiorSettings(LookSettings):
         return replace(found, verdict=Verdict.FAIL, cause=cause, reason=reason, remedy="")
 
 
-class EquivalentSettings(DifferenceSettings):
+class EquivalentSettings(differences.DifferenceSettings):
     """The mean of candidate - control must lie between -``margin`` and ``margin``."""
 
     rule: ClassVar[str] = "equivalent"
@@ -108,15 +100,15 @@ class EquivalentSettings(DifferenceSettings):
     def bound(self) -> str:
         return f"differs by less than {self.margin:g} of {self.where}"
 
-    def asked(self, slices: Iterable[str]) -> Iterator[AskedMean]:  # noqa: ARG002
-        yield AskedMean(self, -self.margin, both_sides=True)
+    def asked(self, slices: Iterable[str]) -> Iterator[differences.AskedMean]:  # noqa: ARG002
+        yield differences.AskedMean(self, -self.margin, both_sides=True)
 
 
 NAMED = 3
 """Slices that the reason lists, in addition to those that did not pass."""
 
 
-class NoSliceHarmedSettings(DifferenceSettings):
+class NoSliceHarmedSettings(differences.DifferenceSettings):
     """Each slice must lose less than its margin; ``min_queries`` applies to each slice."""
 
     rule: ClassVar[str] = "no_slice_harmed"
@@ -147,10 +139,10 @@ class NoSliceHarmedSettings(DifferenceSettings):
     def passes(self) -> Where | None:
         return None if self.margins else "above"
 
-    def asked(self, slices: Iterable[str]) -> Iterator[AskedMean]:
+    def asked(self, slices: Iterable[str]) -> Iterator[differences.AskedMean]:
         for name in sorted(self.slices or slices):
             own = self.model_copy(update={"slice": name})
-            yield AskedMean(own, -self.margins.get(name, self.margin))
+            yield differences.AskedMean(own, -self.margins.get(name, self.margin))
 
     def planned(self, confidence: float) -> Fewest:  # noqa: ARG002  only of no slice
         return Fewest("queries of each slice", 0, "it asks for slices, and none is at hand")
@@ -166,7 +158,7 @@ class NoSliceHarmedSettings(DifferenceSettings):
         found: list[_Slice] = []
         small: list[str] = []
         for one in self.asked(evidence.slices):
-            own, compared = one.settings, compare(evidence, one.settings, versus=None)
+            own, compared = one.settings, differences.compare(evidence, one.settings, versus=None)
             ids = compared.paired.query_ids
             if too_few(gate, own, ids, evidence):
                 small.append(f"{own.slice} ({len(ids)} of {self.required_queries} queries)")
@@ -209,7 +201,7 @@ class NoSliceHarmedSettings(DifferenceSettings):
 class _Slice:
     name: str
     limit: float
-    compared: PairedComparison
+    compared: differences.PairedComparison
     estimate: Estimate
     p_harmed: float
     """Of "it loses no more than its margin"."""
@@ -218,7 +210,9 @@ class _Slice:
     """Why a PASS would mean nothing; empty where it would mean something."""
 
     @classmethod
-    def of(cls, name: str, compared: PairedComparison, limit: float, rules: Rules) -> "_Slice":
+    def of(
+        cls, name: str, compared: differences.PairedComparison, limit: float, rules: Rules
+    ) -> "_Slice":
         """Measure a slice."""
         estimate = compared.estimate(rules)
         worst = compared.with_unpaired(-1.0, rules) if compared.paired.unpaired else estimate
@@ -231,7 +225,7 @@ class _Slice:
     def settled(self, rules: Rules) -> tuple[str, Cause]:
         """Describe what would settle it, and why it is open."""
         if self.empty:
-            return f"{self.name}: {LESS}", Cause.EMPTY
+            return f"{self.name}: {differences.LESS}", Cause.EMPTY
         unpaired = self.compared.paired.unpaired
         if unpaired and above(self.estimate, self.limit) is Verdict.PASS:
             return f"{self.name}: {self.compared.answers}", Cause.UNANSWERED
@@ -292,7 +286,9 @@ class NegativesSettings(SampleSettings):
         the control fills every page, any candidate passes.
         """
         empty, silent = emptiness(self, evidence)
-        return judge_mean(gate, AskedMean(empty, self.limit), silent, rules, from_nothing=True)
+        return differences.judge_mean(
+            gate, differences.AskedMean(empty, self.limit), silent, rules, from_nothing=True
+        )
 
 
 def emptiness(

@@ -7,18 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from harness.cli import options
 from harness.cli.command import Result, command, group, said
-from harness.cli.options import (
-    ArmName,
-    Arms,
-    At,
-    EvidencePlace,
-    PolicyFile,
-    Reason,
-    Step,
-    listed,
-    policy_of,
-)
 from harness.cli.project import Project, by, now, own
 from harness.core.errors import HarnessError
 from harness.core.printable import many
@@ -40,7 +30,7 @@ def folder_of(at: Path | None) -> Path:
     return at or Project.own().root / FOLDER
 
 
-def evidence_of(file: Path, of: EvidencePlace) -> CurrentDecision:
+def evidence_of(file: Path, of: options.EvidencePlace) -> CurrentDecision:
     """Read the decision, and count every digest below it again."""
     from harness.migrate.ledger import evidence
     from harness.pipeline.verify import verify_with_files
@@ -61,8 +51,8 @@ migrate = group(
 @command(migrate)
 def begin(
     serving: Annotated[str, typer.Option(help="Value of SEARCH_ENGINE for the old engine.")],
-    at: At = None,
-    policy: PolicyFile = None,
+    at: options.At = None,
+    policy: options.PolicyFile = None,
 ) -> Result:
     """Begin a migration: write its ledger, and the switch that leaves the old engine in place.
 
@@ -72,7 +62,7 @@ def begin(
     from harness.migrate import ledger
     from harness.migrate.ledger import SWITCH_FILE
 
-    folder, (judged_by, file) = folder_of(at), policy_of(policy)
+    folder, (judged_by, file) = folder_of(at), options.policy_of(policy)
     ledger.check_switches(judged_by)
     own(folder, MIGRATION, file, known=ledger.is_ledger)
     done = ledger.begin(folder, judged_by, serving, now=now(), by=by())
@@ -81,9 +71,9 @@ def begin(
 
 @command(migrate)
 def observe(
-    of: EvidencePlace,
-    at: At = None,
-    policy: PolicyFile = None,
+    of: options.EvidencePlace,
+    at: options.At = None,
+    policy: options.PolicyFile = None,
     shadow: Annotated[
         list[Path] | None,
         typer.Option(help="A folder of shadow streams of the next step's arms. May come again."),
@@ -98,7 +88,7 @@ def observe(
     from harness.migrate import ledger
     from harness.migrate.ledger import live, read, streamed
 
-    folder, (judged_by, file) = folder_of(at), policy_of(policy)
+    folder, (judged_by, file) = folder_of(at), options.policy_of(policy)
     step = read(folder).state.next_of(judged_by)
     days = streamed(live(shadow or ()), step) if step else ()
     noted = ledger.observe(folder, evidence_of(file, of), days, now=now(), by=by())
@@ -107,9 +97,9 @@ def observe(
 
 @command(migrate)
 def status(
-    of: EvidencePlace,
-    at: At = None,
-    policy: PolicyFile = None,
+    of: options.EvidencePlace,
+    at: options.At = None,
+    policy: options.PolicyFile = None,
 ) -> Result:
     """Print which step is in force, since when, what it rests on, and what is to be done.
 
@@ -121,7 +111,7 @@ def status(
     from harness.migrate import ledger
     from harness.migrate.standing import Action
 
-    folder, (judged_by, file) = folder_of(at), policy_of(policy)
+    folder, (judged_by, file) = folder_of(at), options.policy_of(policy)
     found = ledger.look(folder, judged_by, evidence_of(file, of), now=now())
     actions = {ask.action for ask in found.asks}
     code = OPEN if actions & {Action.MEND, Action.MEASURE} else 0
@@ -131,14 +121,14 @@ def status(
 
 @command(migrate)
 def advance(
-    of: EvidencePlace,
-    at: At = None,
-    policy: PolicyFile = None,
+    of: options.EvidencePlace,
+    at: options.At = None,
+    policy: options.PolicyFile = None,
     *,
     override: Annotated[
         bool, typer.Option("--override", help="Take the step against the rules; for ever shown.")
     ] = False,
-    reason: Reason = "",
+    reason: options.Reason = "",
 ) -> Result:
     """Take the next step, if a decision that is fresh, right and whole says PROMOTE.
 
@@ -153,7 +143,7 @@ def advance(
 
     if override != bool(reason.strip()):
         raise HarnessError("--override asks for --reason, and --reason is only for --override")
-    folder, (judged_by, file) = folder_of(at), policy_of(policy)
+    folder, (judged_by, file) = folder_of(at), options.policy_of(policy)
     found = evidence_of(file, of)
     before = ledger.look(folder, judged_by, found, now=now())
     done = ledger.advance(folder, judged_by, found, now=now(), by=by(), reason=reason.strip())
@@ -167,9 +157,9 @@ def advance(
 
 @command(migrate)
 def rollback(
-    at: At = None,
-    step: Step = "",
-    reason: Reason = "by hand",
+    at: options.At = None,
+    step: options.Step = "",
+    reason: options.Reason = "by hand",
     without_ledger: Annotated[
         str, typer.Option(help="Only set the switch to this value: where the ledger is torn.")
     ] = "",
@@ -190,7 +180,7 @@ def rollback(
 
 
 @command(migrate)
-def mend(at: At = None) -> Result:
+def mend(at: options.At = None) -> Result:
     """Write into the switch what the ledger says, where the two differ."""
     from harness.migrate import ledger
 
@@ -199,9 +189,9 @@ def mend(at: At = None) -> Result:
 
 @command(migrate)
 def drill(
-    arm: ArmName,
-    of: EvidencePlace,
-    at: At = None,
+    arm: options.ArmName,
+    of: options.EvidencePlace,
+    at: options.At = None,
     url: Annotated[
         str, typer.Option(help="A running mail-server that reads the switch; else one in here.")
     ] = "",
@@ -249,9 +239,9 @@ def drill(
 
 @command(migrate)
 def interleave(
-    arms: Arms,
-    reason: Reason,
-    at: At = None,
+    arms: options.Arms,
+    reason: options.Reason,
+    at: options.At = None,
 ) -> Result:
     """Allow users to see lists mixed from several engines, or end it with --arms none.
 
@@ -263,7 +253,7 @@ def interleave(
     from harness.core.names import checked
     from harness.migrate.ledger import interleave as move
 
-    named = tuple(checked("an arm", one) for one in listed(arms))
+    named = tuple(checked("an arm", one) for one in options.listed(arms))
     chosen = () if named == ("none",) else named
     state = move(folder_of(at), chosen, reason=reason.strip() or "by hand", now=now(), by=by())
     if state.interleaved:

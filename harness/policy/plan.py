@@ -10,32 +10,15 @@ from harness.core.printable import counted
 from harness.core.records import Qrels
 from harness.core.scores import codes, independent
 from harness.gates import answers, quality
-from harness.gates.base.differences import (
-    AskedMean,
-    PairedComparison,
-    asked_means,
-    compare,
-    known_span,
-)
+from harness.gates.base import differences
 from harness.gates.base.queries import SampleSettings, ShareSettings, checked, in_slice
 from harness.gates.base.rules import Rules
 from harness.gates.latency import TimedSettings
 from harness.measures.name import floor_in_words, gain_in_words, loss_in_words, share_in_words
 from harness.policy.model import Gate, Policy, Step
+from harness.stats import sample_size
 from harness.stats.bounded import ValueRange
 from harness.stats.interval import size_for
-from harness.stats.sample_size import (
-    Codes,
-    Floats,
-    IntervalTarget,
-    Pilot,
-    assumed,
-    dependence,
-    min_queries,
-    min_queries_at_every_look,
-    planned_equal,
-    planned_share,
-)
 from harness.stats.sample_size import planned as planned_queries
 
 
@@ -91,21 +74,23 @@ class AtHand:
 class MeanForecast:
     """A mean whose values spread as those of a pilot, or as they are assumed to."""
 
-    values: Floats
+    values: sample_size.Floats
     """Shape (queries,)."""
-    clusters: Codes | None
+    clusters: sample_size.Codes | None
     span: ValueRange
-    wanted: IntervalTarget
+    wanted: sample_size.IntervalTarget
     spread_known: bool
     """Whether the spread is assumed, and not that of a pilot."""
     said: str
 
     @classmethod
-    def of_pilot(cls, compared: PairedComparison, wanted: IntervalTarget) -> "MeanForecast":
+    def of_pilot(
+        cls, compared: differences.PairedComparison, wanted: sample_size.IntervalTarget
+    ) -> "MeanForecast":
         """Take the spread and the clusters of differences that were seen."""
         values = compared.paired.difference
         spread = float(values.std(ddof=1)) if len(values) > 1 else 0.0
-        effect = dependence(values, compared.known).design_effect
+        effect = sample_size.dependence(values, compared.known).design_effect
         said = (
             f"{_truth(wanted)}, spread {spread:.3f} per query and design effect {effect:.2f} as in"
             f" {counted(len(values), 'query')} of the pilot"
@@ -116,7 +101,7 @@ class MeanForecast:
         """Return the means from which so many queries pass, and below which they fail; or None."""
         if self.wanted.both_sides or not queries:
             return None
-        pilot = Pilot.of(
+        pilot = sample_size.Pilot.of(
             self.values, span=self.span, clusters=self.clusters, largest=rules.largest_cluster
         )
         up, down = (pilot.bounded(queries, rules.level / 2, upwards=at) for at in (False, True))
@@ -150,12 +135,12 @@ class ShareForecast:
 
     def queries(self, rules: Rules, power: float) -> int | None:
         """Plan with the exact interval of a share."""
-        return planned_share(
+        return sample_size.planned_share(
             self.rate, ceiling=self.ceiling, confidence=rules.confidence, power=power
         )
 
 
-def _truth(wanted: IntervalTarget) -> str:
+def _truth(wanted: sample_size.IntervalTarget) -> str:
     return f"a true gain of {wanted.truth:g}" if wanted.truth else "no true difference"
 
 
@@ -235,7 +220,7 @@ def needs(
 ) -> tuple[Need, ...]:
     """Return what a gate needs, for each mean or share; ``pilot`` is of the same two arms."""
     planner = _Planner(gate, rules, at_hand, pilot, assume)
-    means = asked_means(gate.settings, at_hand.slices if at_hand else ())
+    means = differences.asked_means(gate.settings, at_hand.slices if at_hand else ())
     return tuple(map(planner.mean, means)) or (planner.other(),)
 
 
@@ -264,7 +249,7 @@ class _Planner:
         note = f"rule {self.gate.rule} cannot be planned"
         return Need(self.gate, "not known", note=note)
 
-    def mean(self, asked: AskedMean) -> Need:
+    def mean(self, asked: differences.AskedMean) -> Need:
         settings, bound = asked.settings, asked.limit
         truth = self._gain(bound) if bound >= 0 else 0.0
         at = self.at_hand
@@ -274,44 +259,48 @@ class _Planner:
         if truth <= bound:
             note = f"no true gain above {bound:g} is assumed: name one with --gain"
             return replace(need, note=note)
-        wanted = IntervalTarget(truth, abs(bound) if asked.both_sides else bound, asked.both_sides)
+        wanted = sample_size.IntervalTarget(
+            truth, abs(bound) if asked.both_sides else bound, asked.both_sides
+        )
         least = max(need.least, self._fewest(settings, truth, bound))
         need = replace(need, least=least, equal=tuple(self._equal(settings, wanted)))
         if settings.every_look:
             return replace(need, note="judged at every look: queries are added until it answers")
         return self.forecast(need, asked, wanted)
 
-    def forecast(self, need: Need, asked: AskedMean, wanted: IntervalTarget) -> Need:
+    def forecast(
+        self, need: Need, asked: differences.AskedMean, wanted: sample_size.IntervalTarget
+    ) -> Need:
         settings = asked.settings
         if self.pilot is not None:
             try:
-                compared = compare(self.pilot, settings, asked.versus)
+                compared = differences.compare(self.pilot, settings, asked.versus)
                 return replace(need, forecast=MeanForecast.of_pilot(compared, wanted))
             except EvidenceError as exc:
                 return replace(need, note=f"the pilot says nothing of it: {exc}")
         if self.assume.spread is None:
             note = "no pilot, so its power is not planned: --dataset, or --spread"
             return replace(need, note=note)
-        span, spread = known_span(settings.measure).differences, self.assume.spread
-        values = assumed(spread, truth=wanted.truth, span=span)
+        span, spread = differences.known_span(settings.measure).differences, self.assume.spread
+        values = sample_size.assumed(spread, truth=wanted.truth, span=span)
         said = f"{_truth(wanted)}, spread {spread:g} per query as assumed"
         forecast = MeanForecast(values, None, span, wanted, spread_known=True, said=said)
         return replace(need, forecast=forecast)
 
     def _fewest(self, settings: SampleSettings, truth: float, bound: float) -> int:
-        span, level = known_span(settings.measure).differences, self.rules.level / 2
+        span, level = differences.known_span(settings.measure).differences, self.rules.level / 2
         if settings.every_look:
-            return min_queries_at_every_look(truth, bound, span=span, level=level)
+            return sample_size.min_queries_at_every_look(truth, bound, span=span, level=level)
         largest = self.rules.largest_cluster
-        return min_queries(truth, bound, span=span, level=level, largest=largest)
+        return sample_size.min_queries(truth, bound, span=span, level=level, largest=largest)
 
     def _equal(
-        self, settings: SampleSettings, wanted: IntervalTarget
+        self, settings: SampleSettings, wanted: sample_size.IntervalTarget
     ) -> Iterator[tuple[float, int]]:
         """Plan for candidates that are equal, where a gate does not ask for more."""
-        span, rules = known_span(settings.measure).differences, self.rules
+        span, rules = differences.known_span(settings.measure).differences, self.rules
         for moved in () if wanted.truth or settings.every_look else MOVED:
-            found = planned_equal(
+            found = sample_size.planned_equal(
                 moved, wanted, span=span, confidence=rules.confidence, power=rules.power,
                 largest=rules.largest_cluster,
             )  # fmt: skip
@@ -332,12 +321,16 @@ class _Planner:
             return replace(need, note="no pilot, so its power is not planned: --dataset")
         empty, silent = quality.emptiness(settings, self.pilot)
         silently = replace(self, pilot=silent)
-        return silently.forecast(need, AskedMean(empty, bound), IntervalTarget(0.0, bound))
+        return silently.forecast(
+            need, differences.AskedMean(empty, bound), sample_size.IntervalTarget(0.0, bound)
+        )
 
     def agreement(self, settings: answers.AgreementFloorSettings) -> Need:
-        span = known_span(settings.measure)
+        span = differences.known_span(settings.measure)
         level, largest = self.rules.level / 2, self.rules.largest_cluster
-        least = min_queries(span.most, settings.floor, span=span, level=level, largest=largest)
+        least = sample_size.min_queries(
+            span.most, settings.floor, span=span, level=level, largest=largest
+        )
         at = self.at_hand
         have = at.count(at.queries, settings.slice) if at else None
         words = floor_in_words(settings.measure, settings.floor)
@@ -355,7 +348,7 @@ class _Planner:
             said = f"the pilot has no value of {settings.where}"
             return replace(need, note=f"the pilot says nothing of it: {said}")
         wanted, groups = (
-            IntervalTarget(scores.mean, settings.floor),
+            sample_size.IntervalTarget(scores.mean, settings.floor),
             codes(scores.query_ids, self.pilot.clusters),
         )
         said = f"mean {scores.mean:.4f} as in {counted(len(scores.values), 'query')} of the pilot"

@@ -22,36 +22,18 @@ from pydantic import (
 from harness.core.errors import BadFile
 from harness.core.gate import Cause, Finding, Outcome, StepDecision, Verdict, together
 from harness.core.scores import BY_TEXT, Clustering, Estimate
-from harness.report.inputs import (
-    Chance,
-    Count,
-    Custody,
-    DecisionPart,
-    Exact,
-    Latency,
-    Number,
-    PinPart,
-    PolicyPart,
-    ProvenancePart,
-    ReportInput,
-    Sha256,
-    SincePart,
-    Sized,
-    Some,
-    Text,
-    made,
-)
+from harness.report import inputs
 
 Json = dict[str, Any]
 
 
-class IntervalPart(DecisionPart):
+class IntervalPart(inputs.DecisionPart):
     """A number with its two-sided interval and the queries it rests on."""
 
-    value: Number
-    low: Number
-    high: Number
-    n: Count
+    value: inputs.Number
+    low: inputs.Number
+    high: inputs.Number
+    n: inputs.Count
 
     @property
     def estimate(self) -> Estimate | None:
@@ -66,7 +48,7 @@ class IntervalPart(DecisionPart):
 Intervals = dict[str, IntervalPart]
 
 
-class FindingPart(DecisionPart):
+class FindingPart(inputs.DecisionPart):
     """One gate. An inconclusive one says what would settle it. Timed: rests on a clock."""
 
     gate: str
@@ -74,13 +56,13 @@ class FindingPart(DecisionPart):
     verdict: Verdict
     cause: Cause
     """Why, for programs: kept goes with pass, broken with fail, the others with inconclusive."""
-    reason: Annotated[Text, Field(min_length=1)]
-    bound: Text
+    reason: Annotated[inputs.Text, Field(min_length=1)]
+    bound: inputs.Text
     estimate: IntervalPart | None
-    limit: Number
+    limit: inputs.Number
     unit: str
-    settle: Text = Field(validation_alias=AliasChoices("settle", "remedy"))
-    p_value: Chance
+    settle: inputs.Text = Field(validation_alias=AliasChoices("settle", "remedy"))
+    p_value: inputs.Chance
     timed: bool
 
     @model_validator(mode="after")
@@ -97,7 +79,7 @@ class FindingPart(DecisionPart):
         return Finding(**{**kept, "estimate": estimate, "remedy": self.settle})
 
 
-class StepPart(DecisionPart):
+class StepPart(inputs.DecisionPart):
     """What was decided of one step."""
 
     step: str
@@ -108,7 +90,7 @@ class StepPart(DecisionPart):
     untimed_verdict: Verdict
     outcome: Outcome
     waits_for: str = Field(validation_alias=AliasChoices("waits_for", "blocked_by"))
-    blocking: tuple[Annotated[str, made(Finding, attrgetter("gate"))], ...]
+    blocking: tuple[Annotated[str, inputs.made(Finding, attrgetter("gate"))], ...]
     findings: tuple[FindingPart, ...]
     accepted_by: Annotated[str, Field(pattern="^([0-9a-f]{64})?$")]
     """Digest of the decision that put the control in its place; empty where none is named."""
@@ -132,33 +114,33 @@ class StepPart(DecisionPart):
         return found
 
 
-class AlikePart(DecisionPart):
+class AlikePart(inputs.DecisionPart):
     """One measure of agreement."""
 
-    mean: Number
-    n: Sized = Field(validation_alias=AliasChoices("n", "query_ids"))
-    undefined: dict[str, Sized]
+    mean: inputs.Number
+    n: inputs.Sized = Field(validation_alias=AliasChoices("n", "query_ids"))
+    undefined: dict[str, inputs.Sized]
 
 
-class AgreementPart(DecisionPart):
+class AgreementPart(inputs.DecisionPart):
     """Agreement of two runs."""
 
-    classes: Annotated[dict[str, Count], made(tuple, Counter)]
+    classes: Annotated[dict[str, inputs.Count], inputs.made(tuple, Counter)]
     scores: dict[str, AlikePart]
 
 
-class DependencePart(DecisionPart):
+class DependencePart(inputs.DecisionPart):
     """Queries of one cluster depend on each other: how many independent queries they are worth."""
 
-    queries: Some
-    clusters: Some
-    largest: Some
-    design_effect: Number
+    queries: inputs.Some
+    clusters: inputs.Some
+    largest: inputs.Some
+    design_effect: inputs.Number
     """How much wider the clusters make the variance of a mean."""
-    effective: Number
+    effective: inputs.Number
 
 
-class ComparisonPart(DecisionPart):
+class ComparisonPart(inputs.DecisionPart):
     """Agreement of candidate and control beside noise: control against control."""
 
     name: str
@@ -170,7 +152,7 @@ class ComparisonPart(DecisionPart):
     noise: AgreementPart
 
 
-class QualityPart(DecisionPart):
+class QualityPart(inputs.DecisionPart):
     """Means of each arm, of all queries and of each slice."""
 
     measure: str
@@ -178,7 +160,7 @@ class QualityPart(DecisionPart):
     slices: dict[str, dict[str, Intervals]]
 
 
-class LatencyPart(DecisionPart):
+class LatencyPart(inputs.DecisionPart):
     """Percentiles of first answers, only of arms whose rankings were verified; ratios, shares."""
 
     timed: Literal[True]
@@ -191,13 +173,13 @@ class LatencyPart(DecisionPart):
     aa: dict[str, Intervals]
     repeats: Intervals
     seen: Intervals
-    processes: Count
+    processes: inputs.Count
     reference_ns: float
     stolen: dict[str, dict[str, float]]
     """Shares of time that answers lost to the system, by arm and name."""
 
     @classmethod
-    def of(cls, report: ReportInput, latency: Latency) -> LatencyPart:
+    def of(cls, report: inputs.ReportInput, latency: inputs.Latency) -> LatencyPart:
         """Leave out the times of arms that were not verified."""
         race, at = latency.race, latency.percentiles
         own = {name: getattr(latency, name) for name in ("aa", "repeats", "seen")}
@@ -212,43 +194,43 @@ class LatencyPart(DecisionPart):
         })  # fmt: skip
 
 
-class AlphaPart(DecisionPart):
+class AlphaPart(inputs.DecisionPart):
     """Chances of a wrong promotion at one control: in one attempt, and over all planned ones."""
 
-    level: Exact
-    allowed: Exact = Field(validation_alias=AliasChoices("allowed", "alpha"))
-    attempts: Some
+    level: inputs.Exact
+    allowed: inputs.Exact = Field(validation_alias=AliasChoices("allowed", "alpha"))
+    attempts: inputs.Some
     declared: str
     """Why attempts are not counted from a log."""
 
 
-class LeakPart(DecisionPart):
+class LeakPart(inputs.DecisionPart):
     """An arm with a tuning record, and how many of the judged queries it has seen."""
 
     arm: str
-    seen: Count
-    judged: Count
+    seen: inputs.Count
+    judged: inputs.Count
     collections: tuple[str, ...]
 
 
 COVERED = ("queries", "judged", "unjudged", "negative", "strangers", "unanswered")
 
 
-class EvidencePart(DecisionPart):
+class EvidencePart(inputs.DecisionPart):
     """How complete the evidence is, and whether it is what the policy was pinned to."""
 
-    queries: Count
-    judged: Count
-    unjudged: Count
-    negative: Count
-    strangers: Count
+    queries: inputs.Count
+    judged: inputs.Count
+    unjudged: inputs.Count
+    negative: inputs.Count
+    strangers: inputs.Count
     """Judged queries that are not in the query set."""
-    unanswered: dict[str, Some]
+    unanswered: dict[str, inputs.Some]
     unprobed: tuple[str, ...]
     """Arms whose index was not counted: their identity is what they state."""
     tuned: tuple[LeakPart, ...] = ()
     """Absent without a tuning record."""
-    pin: PinPart
+    pin: inputs.PinPart
 
     @model_serializer(mode="wrap")
     def _dumped(self, dump: Any) -> Json:  # noqa: ANN401  of pydantic
@@ -256,51 +238,53 @@ class EvidencePart(DecisionPart):
         return found if self.tuned else {key: found[key] for key in found if key != "tuned"}
 
     @classmethod
-    def of(cls, kept: Custody) -> EvidencePart:
+    def of(cls, kept: inputs.Custody) -> EvidencePart:
         """Take what is the same from day to day."""
         names = {name: getattr(kept.coverage, name) for name in COVERED}
         own = {"unprobed": kept.unprobed, "tuned": kept.tuned, "pin": kept.pin}
         return cls.model_validate(names | own)
 
 
-class LooksPart(DecisionPart):
+class LooksPart(inputs.DecisionPart):
     """How often a step was judged."""
 
-    looks: Some = Field(validation_alias=AliasChoices("looks", "attempts"))
-    spent: Exact
+    looks: inputs.Some = Field(validation_alias=AliasChoices("looks", "attempts"))
+    spent: inputs.Exact
     """Level of all attempts together, one-sided."""
-    untimed: Count
-    timed: Count
-    unjudged_races: Count = Field(validation_alias=AliasChoices("unjudged_races", "unjudged"))
+    untimed: inputs.Count
+    timed: inputs.Count
+    unjudged_races: inputs.Count = Field(
+        validation_alias=AliasChoices("unjudged_races", "unjudged")
+    )
     since: tuple[str, ...]
     before: tuple[tuple[str, str], ...]
 
 
-class RecordPart(DecisionPart):
+class RecordPart(inputs.DecisionPart):
     """Which line of the experiment log the decision is, and what came before."""
 
-    number: Some
-    previous: Sha256
+    number: inputs.Some
+    previous: inputs.Sha256
     earlier: tuple[str, ...]
     """What the lines before it were, in words."""
-    since: SincePart | None
+    since: inputs.SincePart | None
     steps: dict[str, LooksPart] = Field(validation_alias=AliasChoices("steps", "looks"))
 
 
-class ClustersPart(DecisionPart):
+class ClustersPart(inputs.DecisionPart):
     """Which queries were taken to depend on each other, and why not by their texts."""
 
     how: Clustering
-    reason: Text
-    parted: Count
+    reason: inputs.Text
+    parted: inputs.Count
     """Queries that are near duplicates by their words, and that declared intents part."""
 
 
-class DatasetPart(DecisionPart):
+class DatasetPart(inputs.DecisionPart):
     """What was measured and decided on one data set."""
 
     dataset: str
-    policy: PolicyPart | None
+    policy: inputs.PolicyPart | None
     clusters: ClustersPart | None = None
     steps: tuple[StepPart, ...]
     comparisons: tuple[ComparisonPart, ...]
@@ -310,10 +294,10 @@ class DatasetPart(DecisionPart):
     """What the policy may err by design."""
     evidence: EvidencePart | None
     record: RecordPart | None
-    provenance: ProvenancePart
+    provenance: inputs.ProvenancePart
 
     @classmethod
-    def of(cls, report: ReportInput) -> DatasetPart:
+    def of(cls, report: inputs.ReportInput) -> DatasetPart:
         """Take it from a report."""
         policy, kept = report.judged_by, report.custody
         parted = (len(found.parted) for found in report.evidence.values())
@@ -346,7 +330,7 @@ class DatasetPart(DecisionPart):
         })  # fmt: skip
 
 
-class OutcomePart(DecisionPart):
+class OutcomePart(inputs.DecisionPart):
     """The outcome of one step."""
 
     dataset: str
@@ -354,15 +338,15 @@ class OutcomePart(DecisionPart):
     outcome: Outcome
 
 
-class SummaryPart(DecisionPart):
+class SummaryPart(inputs.DecisionPart):
     """Over the steps of all data sets; verdict is null where nothing was to decide."""
 
     verdict: Verdict | None
-    outcomes: dict[Outcome, Count]
+    outcomes: dict[Outcome, inputs.Count]
     steps: tuple[OutcomePart, ...]
 
 
-class Decision(DecisionPart):
+class Decision(inputs.DecisionPart):
     """What the gates found for each step, what follows from it and where the numbers come from.
 
     A number that is not finite is null.
@@ -373,7 +357,7 @@ class Decision(DecisionPart):
     datasets: tuple[DatasetPart, ...]
 
     @classmethod
-    def of(cls, reports: Sequence[ReportInput]) -> Decision:
+    def of(cls, reports: Sequence[inputs.ReportInput]) -> Decision:
         """Assemble everything that was decided."""
         every = [(of.dataset, one) for of in reports for one in of.decisions]
         outcomes = Counter(one.outcome for _, one in every)
@@ -395,7 +379,7 @@ MACHINE_FACTS = ("machine", "decided_at", "expires_at", "replayed_at")
 HINT = "Write it again with the gate stage"
 
 
-def to_json(reports: Sequence[ReportInput]) -> Json:
+def to_json(reports: Sequence[inputs.ReportInput]) -> Json:
     """Return everything that was decided, as values that JSON can hold."""
     return Decision.of(reports).model_dump(mode="json")
 

@@ -26,17 +26,8 @@ from harness.report.doc import NOT_MEASURED
 from harness.report.explorer_stages import stages
 from harness.report.html import TEMPLATES, environment, named, script_source
 from harness.report.inputs import Latency, ReportInput
+from harness.report.page import tables
 from harness.report.page.cards import merged, paired
-from harness.report.page.tables import (
-    ALIKE,
-    DEPTH,
-    DIGITS,
-    QUERY,
-    SNIPPET,
-    TITLE,
-    instead_of,
-    measures_of,
-)
 from harness.report.rounding import for_json
 
 JACCARD = "Jaccard@"
@@ -102,7 +93,7 @@ def values(report: ReportInput) -> Columns:
     once = _Once({query.query_id: at for at, query in enumerate(queries)})
     arms = list(report.arms)
     slices = sorted({name for query in queries for name in query.slices})
-    order = measures_of(report.means, report.measure) if report.means else ()
+    order = tables.measures_of(report.means, report.measure) if report.means else ()
     measures = list(dict.fromkeys((report.measure, *order)))
     return Columns(
         dataset=named(report.dataset),
@@ -111,9 +102,11 @@ def values(report: ReportInput) -> Columns:
         arms=list(map(named, arms)),
         slices=list(map(named, slices)),
         ids=[named(query.query_id) for query in queries],
-        texts=[one_line(query.text, QUERY) for query in queries],
+        texts=[one_line(query.text, tables.QUERY) for query in queries],
         params=[
-            one_line(", ".join(f"{name} = {v}" for name, v in sorted(query.params.items())), QUERY)
+            one_line(
+                ", ".join(f"{name} = {v}" for name, v in sorted(query.params.items())), tables.QUERY
+            )
             for query in queries
         ],
         # the slices that a query is in
@@ -166,8 +159,8 @@ def _compared(
     if pairs and len(moved):
         ids = [pairs.query_ids[at] for at in moved]
         parts = decompose(found.control.run, found.candidate.run, report.qrels, report.measure, ids)
-        once.put(shown, ids, parts.shown.round(DIGITS))
-        once.put(order, ids, parts.order.round(DIGITS))
+        once.put(shown, ids, parts.shown.round(tables.DIGITS))
+        once.put(order, ids, parts.order.round(tables.DIGITS))
     arms = list(report.arms)
     cut = (n.removeprefix(JACCARD) for n in found.agreement.scores if n.startswith(JACCARD))
     return Columns(
@@ -178,7 +171,7 @@ def _compared(
         # places in the list of classes, of the candidate and of the A/A run; -1 for none
         classes=once.classified(found.agreement).tolist(),
         noise=once.classified(found.noise).tolist(),
-        alike=once.column(found.agreement.scores.get(ALIKE)).tolist(),
+        alike=once.column(found.agreement.scores.get(tables.ALIKE)).tolist(),
         shown=shown.tolist(),  # what moved a query: documents, and order
         order=order.tolist(),
         # by measure; of the first measure by slice
@@ -192,7 +185,7 @@ def _status(run: Run, queries: Sequence[Query]) -> list[int]:
     return [found.get(query.query_id, int(Status.NOT_ASKED)) for query in queries]
 
 
-EXCERPT = 2 * SNIPPET
+EXCERPT = 2 * tables.SNIPPET
 """Longest beginning of a document that is stored, in characters."""
 BEST = 9
 """Of gzip: the page is written once and sent to many."""
@@ -256,9 +249,9 @@ def hits(report: ReportInput) -> Columns:
     latency = report.latency
     arms = list(report.arms)
     return Columns(
-        snippet=SNIPPET,
-        ids=[one_line(doc_id, TITLE) for doc_id in ids],
-        titles=[one_line(one.title, TITLE) if one else "" for one in found],
+        snippet=tables.SNIPPET,
+        ids=[one_line(doc_id, tables.TITLE) for doc_id in ids],
+        titles=[one_line(one.title, tables.TITLE) if one else "" for one in found],
         texts=[one_line(one.text, EXCERPT) if one else None for one in found],
         # judgements of each query that are listed: of what an arm shows, or relevant
         lengths=listed.lengths(listed.judged, count),
@@ -309,7 +302,7 @@ class _Listed:
         words = tuple(sorted({*coded.vocabulary, *chain(*(run.vocabulary for run in runs))}))
         code = {doc_id: at for at, doc_id in enumerate(words)}
         arms = tuple(_ranked(run, query_ids, code) for run in runs)
-        firsts = (shown[rank <= DEPTH] for shown, rank in arms)
+        firsts = (shown[rank <= tables.DEPTH] for shown, rank in arms)
         first = np.concatenate([np.zeros(0, dtype=np.int64), *firsts])
         first = first[np.argsort(first // len(words), kind="stable")]
         seen = first[np.sort(np.unique(first, return_index=True)[1])]
@@ -357,10 +350,10 @@ def _shown(run: Run, query_ids: Sequence[str], listed: _Listed, shown: Rows, ran
     def instead(query_id: str) -> str:
         row = run.positions.get(query_id)
         if row is None:
-            return instead_of(Status.NOT_ASKED, "")
-        return instead_of(Status(run.status[row]), run.errors[row])
+            return tables.instead_of(Status.NOT_ASKED, "")
+        return tables.instead_of(Status(run.status[row]), run.errors[row])
 
-    first, seen = shown[rank <= DEPTH], ranks(listed.seen)
+    first, seen = shown[rank <= tables.DEPTH], ranks(listed.seen)
     found = listed.lengths(shown, len(query_ids))
     return Columns(
         lengths=listed.lengths(first, len(query_ids)),
@@ -368,7 +361,7 @@ def _shown(run: Run, query_ids: Sequence[str], listed: _Listed, shown: Rows, ran
         found=found,
         instead={at: instead(query_ids[at]) for at, hits in enumerate(found) if not hits},
         ranks=ranks(listed.judged).tolist(),
-        deeper=seen[(seen == 0) | (seen > DEPTH)].tolist(),
+        deeper=seen[(seen == 0) | (seen > tables.DEPTH)].tolist(),
     )
 
 

@@ -12,23 +12,7 @@ from harness.core.printable import counted, many, one_line
 from harness.core.run import Run, Status
 from harness.core.scores import Estimate, codes
 from harness.gates.base.differences import asked_means
-from harness.report.doc import (
-    Block,
-    Card,
-    Cards,
-    Cell,
-    CodeBlock,
-    Items,
-    Link,
-    Num,
-    Section,
-    TableBlock,
-    Text,
-    Value,
-    measured,
-    table,
-    time_cell,
-)
+from harness.report import doc
 from harness.report.html import explore_link
 from harness.report.page.tables import QUERY
 from harness.services.asking import ARMS, DEPTH
@@ -49,21 +33,21 @@ ALIKE = f"Jaccard@{DEPTH}"
 Floats = NDArray[np.float64]
 
 
-def document(found: ServicesFound, out: Path, inference: Inference) -> Section:
+def document(found: ServicesFound, out: Path, inference: Inference) -> doc.Section:
     """Describe a comparison: how alike the two are, the worst queries, and what a verdict takes."""
     queries = counted(len(found.answers.queries), "query")
     said, times = _headline(found), _times(found, inference)
-    return Section(
+    return doc.Section(
         f"Two services on {queries} of {found.log}",
         (
-            Text(said, "headline"),
-            Cards((_card(said, found, times),)),
-            Items(tuple(_about(found))),
+            doc.Text(said, "headline"),
+            doc.Cards((_card(said, found, times),)),
+            doc.Items(tuple(_about(found))),
             _alike(found, inference),
             times,
             *_failures(found),
             *_worst(found),
-            Section("What a verdict takes", tuple(_verdict(found, out))),
+            doc.Section("What a verdict takes", tuple(_verdict(found, out))),
         ),
     )
 
@@ -79,14 +63,16 @@ def _headline(found: ServicesFound) -> str:
     return f"The first ten differ for {differ:,} of {counted(compared, 'query')}.{lost}"
 
 
-def _card(said: str, found: ServicesFound, times: TableBlock) -> Card:
+def _card(said: str, found: ServicesFound, times: doc.TableBlock) -> doc.Card:
     """Show what is known without a judgement, and the least that a verdict takes."""
     word = said.partition(":")[0] if said.startswith(("PASS", "INCONCLUSIVE")) else ""
-    blocks: list[Block] = [
-        Text(f"{name.text} {' → '.join(one.text for one in arms)} ms; {ratio.text} {ratio.note}",
-             "measured")
+    blocks: list[doc.Block] = [
+        doc.Text(
+            f"{name.text} {' → '.join(one.text for one in arms)} ms; {ratio.text} {ratio.note}",
+            "measured",
+        )
         for name, *arms, ratio in times.rows
-        if isinstance(ratio, Num)
+        if isinstance(ratio, doc.Num)
     ]  # fmt: skip
     left = counted(found.pairs - found.judged, "pair")
     remains = [f"judge {left} of the pool" if found.pairs > found.judged else "decide, as below"]
@@ -95,9 +81,9 @@ def _card(said: str, found: ServicesFound, times: TableBlock) -> Card:
         pairs = counted(least.pairs, "judged pair")
         remains.append(f"a verdict on {least.measure} takes about {pairs}")
     if found.prices:
-        blocks.append(Items(tuple(remains), "What remains", "remains"))
+        blocks.append(doc.Items(tuple(remains), "What remains", "remains"))
     tone = "promote" if word == "PASS" else "unsure"
-    return Card(" → ".join(ARMS), word or "NO VERDICT YET", tuple(blocks), tone)
+    return doc.Card(" → ".join(ARMS), word or "NO VERDICT YET", tuple(blocks), tone)
 
 
 def _same(found: ServicesFound, compared: int) -> str:
@@ -164,7 +150,7 @@ def _columns(found: ServicesFound) -> Mapping[str, Floats]:
     return columns
 
 
-def _alike(found: ServicesFound, inference: Inference) -> TableBlock:
+def _alike(found: ServicesFound, inference: Inference) -> doc.TableBlock:
     """Show agreement, empty answers and failures, over the requests and over the queries."""
     columns = _columns(found)
     drawn = [query.drawn for query in found.answers.queries if query.drawn]
@@ -172,7 +158,7 @@ def _alike(found: ServicesFound, inference: Inference) -> TableBlock:
         np.array([*columns.values()]).T, drawn, spans=[UNIT] * len(columns), inference=inference
     )
     ids = found.evidence.agreement.query_ids
-    rows: list[tuple[Value | str, ...]] = []
+    rows: list[tuple[doc.Value | str, ...]] = []
     for (name, values), mean in zip(columns.items(), traffic, strict=True):
         known = ~np.isnan(values)
         clusters = codes(
@@ -187,30 +173,32 @@ def _alike(found: ServicesFound, inference: Inference) -> TableBlock:
         )
         unit = "" if "overlap" in name else "share"
         rows.append((
-            name, measured(mean.estimate if mean else None, unit), measured(each, unit, n=True),
+            name,
+            doc.measured(mean.estimate if mean else None, unit),
+            doc.measured(each, unit, n=True),
         ))  # fmt: skip
-    return table(
+    return doc.table(
         "Without a judgement", ("", "over the requests of the log", "over the queries"), rows
     )
 
 
-def _times(found: ServicesFound, inference: Inference) -> TableBlock:
+def _times(found: ServicesFound, inference: Inference) -> doc.TableBlock:
     """Show the times of both services over the queries that both answered."""
     sure, sides = inference.confidence, (found.evidence.control, found.evidence.candidate)
     both = np.logical_and(*(one.run.status == Status.ANSWERED for one in sides))
     times = [heard.elapsed_ns()[both] for heard in found.answers.heard]
-    rows: list[tuple[Value | str, ...]] = []
+    rows: list[tuple[doc.Value | str, ...]] = []
     if both.any():
         rows = [
             (
                 f"p{percent:g}",
-                *(time_cell(order_interval(one, percent, confidence=sure)) for one in times),
-                measured(_ratio(times, percent, sure), "ratio", instead="too few times"),
+                *(doc.time_cell(order_interval(one, percent, confidence=sure)) for one in times),
+                doc.measured(_ratio(times, percent, sure), "ratio", instead="too few times"),
             )
             for percent in (50.0, 95.0)
         ]
     caption = "Latency in milliseconds, one query at a time, from the request to the hits read"
-    return table(caption, ("", *ARMS, "candidate / control"), rows)
+    return doc.table(caption, ("", *ARMS, "candidate / control"), rows)
 
 
 def _ratio(times: Sequence[Nanoseconds], percent: float, confidence: float) -> Estimate | None:
@@ -224,7 +212,7 @@ def _ratio(times: Sequence[Nanoseconds], percent: float, confidence: float) -> E
     return Estimate(candidate.value / control.value, *ends, control.n)
 
 
-def _failures(found: ServicesFound) -> Iterator[Block]:
+def _failures(found: ServicesFound) -> Iterator[doc.Block]:
     """List why queries failed, the most frequent cause first."""
     runs: tuple[Run, ...] = (found.evidence.control.run, found.evidence.candidate.run)
     causes = Counter(
@@ -232,10 +220,10 @@ def _failures(found: ServicesFound) -> Iterator[Block]:
     )
     if causes:
         said = tuple(f"{count:,} times {why}" for why, count in causes.most_common(CAUSES))
-        yield Items(said, "Failed queries, by cause")
+        yield doc.Items(said, "Failed queries, by cause")
 
 
-def _worst(found: ServicesFound) -> Iterator[Block]:
+def _worst(found: ServicesFound) -> Iterator[doc.Block]:
     """List the compared queries whose lists are least alike, the most requested first."""
     alike = found.evidence.agreement.scores[ALIKE].by_query
     classes = dict(
@@ -248,45 +236,47 @@ def _worst(found: ServicesFound) -> Iterator[Block]:
     if not worst:
         return
     dataset = found.evidence.dataset
-    yield table(
+    yield doc.table(
         f"The {len(worst)} worst queries: those whose first {DEPTH} are least alike",
         ("query", "requests", f"overlap @{DEPTH}", "what differs"),
         (
             (
-                Cell(one_line(asked[q].text, QUERY), href=explore_link(dataset, *ARMS, q)),
+                doc.Cell(one_line(asked[q].text, QUERY), href=explore_link(dataset, *ARMS, q)),
                 f"{requests[q]:,}", f"{alike[q]:.2f}", classes[q].replace("_", " "),
             )
             for q in worst
         ),
     )  # fmt: skip
     state = f"{explore_link(dataset, *ARMS)}&sort=alike"
-    yield Link("Every query with both lists side by side, the least alike first", state)
+    yield doc.Link("Every query with both lists side by side, the least alike first", state)
 
 
-def _verdict(found: ServicesFound, out: Path) -> Iterator[Block]:
+def _verdict(found: ServicesFound, out: Path) -> Iterator[doc.Block]:
     """Describe what a verdict takes, and what to type."""
     if not found.prices:
-        yield Text("Nothing is left to be judged on these queries.")
+        yield doc.Text("Nothing is left to be judged on these queries.")
         return
-    yield from (Text(_price(one)) for one in found.prices)
+    yield from (doc.Text(_price(one)) for one in found.prices)
     have = len(found.answers.queries)
     done = f", {found.judged:,} are judged" if found.judged else ""
-    yield Text(f"The pool has {counted(found.pairs, 'pair')} of {counted(have, 'query')}{done}.")
+    yield doc.Text(
+        f"The pool has {counted(found.pairs, 'pair')} of {counted(have, 'query')}{done}."
+    )
     if found.needed > have:
         different = sum(one.queries for one in found.card.strata.values())
         more = f"run this command again with --size {found.needed}; grades are kept"
         if different < found.needed:
             more = f"this one has {counted(different, 'different query')}; take a longer one"
         queries = counted(found.needed, "query")
-        yield Text(f"All gates of {found.policy.name!r} take {queries} of the log: {more}.")
-    yield Text(
+        yield doc.Text(f"All gates of {found.policy.name!r} take {queries} of the log: {more}.")
+    yield doc.Text(
         f"The plan takes {RELEVANT:.0%} of the shown documents for relevant, whoever shows them,"
         " and each query to differ as its lists do. Judge some, and harness run plans by these."
     )
     arms = ",".join(shlex.quote(str(one.file)) for one in found.services)
     data, verdict = shlex.quote(str(found.data)), shlex.quote(str(out / "verdict"))
     control = found.services[0].file.stem
-    yield CodeBlock((
+    yield doc.CodeBlock((
         f"harness judge {shlex.quote(str(found.pool))}",
         f"harness run --dataset {data} --arms {arms} --control {control} --out {verdict}",
     ))  # fmt: skip

@@ -34,16 +34,7 @@ from harness.policy.plan import AtHand, plan
 from harness.report.explorer import to_explorer
 from harness.report.html import PAGE
 from harness.report.inputs import ReportInput
-from harness.services.asking import (
-    ARMS,
-    DEPTH,
-    PairedAnswers,
-    SearchService,
-    arm_file,
-    ask,
-    given_shape,
-    look,
-)
+from harness.services import asking
 
 TRAFFIC, SPLIT = "traffic", "test"
 """Folder of queries, documents and judgements, in BEIR layout, and its split."""
@@ -71,8 +62,8 @@ class ServicesFound:
 
     log: str
     card: logs.SampleCard
-    services: tuple[SearchService, ...]
-    answers: PairedAnswers
+    services: tuple[asking.SearchService, ...]
+    answers: asking.PairedAnswers
     evidence: Evidence
     data: Path
     """Queries, documents and the pool, as ``harness run --dataset`` takes them."""
@@ -114,21 +105,21 @@ def compare(
         sampled = logs.from_log(log, file, kind=kind, fields=fields, size=size, seed=seed)
         queries, card = tuple(beir.queries(file)), text_of(logs.beside(file))
         named = [
-            SearchService.of(address, arm, addresses[0], out, work)
-            for arm, address in zip(ARMS, addresses, strict=True)
+            asking.SearchService.of(address, arm, addresses[0], out, work)
+            for arm, address in zip(asking.ARMS, addresses, strict=True)
         ]
     if named[0].file == named[1].file:
         raise HarnessError(f"{named[0].file}: is both services. Name another file, or --out")
-    services = look(named, [given_shape(given, arm) for arm in ARMS], queries)
+    services = asking.look(named, [asking.given_shape(given, arm) for arm in asking.ARMS], queries)
     with progress("asking both services", len(queries)) as advance:
-        answers = ask(services, queries, seed=seed, advance=advance)
+        answers = asking.ask(services, queries, seed=seed, advance=advance)
     for one in services:
         if one.learned:
             summary = f"The {one.arm} of a comparison by log"
-            write_text(one.file, arm_file(one.settings, summary))
+            write_text(one.file, asking.arm_file(one.settings, summary))
     data = out / TRAFFIC
     pool = _written(data, answers, card, seed)
-    policy = for_candidates(load_policy(policy_file), ARMS[0], ARMS[1:])
+    policy = for_candidates(load_policy(policy_file), asking.ARMS[0], asking.ARMS[1:])
     with scratch() as work:
         load_folder(data, SPLIT, work / TRAFFIC)
         prepared = Prepared.open(work / TRAFFIC)
@@ -148,7 +139,7 @@ def pool_in(data: Path) -> Path:
     return data / "qrels" / f"{SPLIT}.qrels"
 
 
-def _written(data: Path, answers: PairedAnswers, card: str, seed: int) -> Pool:
+def _written(data: Path, answers: asking.PairedAnswers, card: str, seed: int) -> Pool:
     """Write queries in a drawn order, documents and the pool; earlier grades stay."""
     before = pool_in(data)
     old = judgements.read_pool(before) if before.is_file() else Pool((), ())
@@ -179,17 +170,17 @@ def _written(data: Path, answers: PairedAnswers, card: str, seed: int) -> Pool:
     return pool
 
 
-def _to_judge(answers: PairedAnswers) -> dict[str, set[str]]:
+def _to_judge(answers: asking.PairedAnswers) -> dict[str, set[str]]:
     """List what is to be judged: all of two lists that differ, the first hit of two that do not."""
     control, candidate = (heard.run() for heard in answers.heard)
     found = {}
     for query in answers.queries:
-        one, other = (run.ranking(query.query_id, DEPTH) for run in (control, candidate))
+        one, other = (run.ranking(query.query_id, asking.DEPTH) for run in (control, candidate))
         found[query.query_id] = {*one[:1]} if one == other else {*one, *other}
     return found
 
 
-def _evidence(answers: PairedAnswers, data: Prepared) -> Evidence:
+def _evidence(answers: asking.PairedAnswers, data: Prepared) -> Evidence:
     """Collect what a gate may look at without a judgement."""
     control, candidate = (
         ArmResult(one.service.arm, answers.manifests[one.service.arm], one.run(), {})
@@ -200,8 +191,8 @@ def _evidence(answers: PairedAnswers, data: Prepared) -> Evidence:
         dataset=data.manifest.name,
         control=control,
         candidate=candidate,
-        agreement=agree(control.run, candidate.run, depths=(DEPTH,), p=PERSISTENCE),
-        noise=agree(control.run.only(noise), answers.again, depths=(DEPTH,), p=PERSISTENCE),
+        agreement=agree(control.run, candidate.run, depths=(asking.DEPTH,), p=PERSISTENCE),
+        noise=agree(control.run.only(noise), answers.again, depths=(asking.DEPTH,), p=PERSISTENCE),
         others={},
         slices=slices(answers.queries),
         clusters=data.clusters(),
@@ -209,7 +200,9 @@ def _evidence(answers: PairedAnswers, data: Prepared) -> Evidence:
     )
 
 
-def _report(answers: PairedAnswers, evidence: Evidence, data: Prepared, seed: int) -> ReportInput:
+def _report(
+    answers: asking.PairedAnswers, evidence: Evidence, data: Prepared, seed: int
+) -> ReportInput:
     """Assemble what the explorer shows; nothing is judged, so no measure has a value."""
     arms = {one.arm: one for one in (evidence.control, evidence.candidate)}
     return ReportInput(
@@ -221,7 +214,7 @@ def _report(answers: PairedAnswers, evidence: Evidence, data: Prepared, seed: in
         ),
         policy=None,
         decisions=(),
-        evidence={ARMS[1]: evidence},
+        evidence={asking.ARMS[1]: evidence},
         arms=arms,
         means={},
         slice_means={},

@@ -8,31 +8,13 @@ from time import time_ns
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from harness.agreement import (
-    DEEPEST,
-    UNCOMPARED,
-    Class,
-    KernelResult,
-    RankPair,
-    classify,
-    jaccard,
-    rbo,
-)
+from harness import agreement
 from harness.core.digest import of_bytes
 from harness.core.engine import Answer, Manifest, Searcher
 from harness.core.records import Query, Scalar
 from harness.core.run import Row, Run, Status
 from harness.replay.drive import BrokenAnswer, Noted, copied, observe
-from harness.shadow.record import (
-    DIVERGING,
-    Degradation,
-    Divergence,
-    LoggedAnswer,
-    Observation,
-    ProblemKind,
-    SideObservation,
-    query_key,
-)
+from harness.shadow import record
 
 DIGITS = 16
 """Hexadecimal digits of a fingerprint that a generation starts with."""
@@ -110,7 +92,7 @@ class ServedQuery(NamedTuple):
                 raise TypeError(f"the param {name!r} is a {type(value).__name__}")
             if isinstance(value, int | float) and not abs(value) < LARGEST:
                 raise ValueError(f"the param {name!r} must be a number below {LARGEST:.0e}")
-        return self._replace(k=min(k, DEEPEST), params=params)
+        return self._replace(k=min(k, agreement.DEEPEST), params=params)
 
 
 @dataclass(frozen=True)
@@ -125,13 +107,13 @@ class Attempt:
     served: ServedQuery
     generation: Callable[[], str]
     """Reads the generation of the control's index again."""
-    candidate: LoggedAnswer | None = None
+    candidate: record.LoggedAnswer | None = None
     after: str = ""
     """Generation of the control's index after the candidate's answer."""
     shed: str = ""
 
     @cached_property
-    def sides(self) -> Mapping[str, LoggedAnswer]:
+    def sides(self) -> Mapping[str, record.LoggedAnswer]:
         """What each arm did."""
         candidate = self.candidate or unanswered(Status.NOT_ASKED, "")
         return {"control": of_control(self.served, self.after), "candidate": candidate}
@@ -146,12 +128,12 @@ class Attempt:
             if side.before != side.after or (side.status is Status.ANSWERED and not side.before)
         )
 
-    def reason(self, outcome: Class) -> str:
+    def reason(self, outcome: agreement.Class) -> str:
         """Return why the two were not compared; empty where they were."""
-        if outcome not in UNCOMPARED:
+        if outcome not in agreement.UNCOMPARED:
             return ""
         errors = "; ".join(f"{arm}: {side.error}" for arm, side in self.sides.items() if side.error)
-        own = {Class.SHED: self.shed, Class.STALE: self.stale}
+        own = {agreement.Class.SHED: self.shed, agreement.Class.STALE: self.stale}
         return own.get(outcome, errors)[:SHORT]
 
 
@@ -169,19 +151,19 @@ def told(exc: BaseException) -> str:
 
 
 def trouble(
-    kind: ProblemKind,
+    kind: record.ProblemKind,
     cause: str,
     about: Attempt | None = None,
     *,
     arm: str = "shadow",
     times: int = 1,
-) -> Degradation:
+) -> record.Degradation:
     """Describe what went wrong; the recorder adds whose log it is."""
     number, at = (about.number, about.at) if about else (0, time_ns())
-    return Degradation(number, "", at, arm, kind, clean(cause), times)
+    return record.Degradation(number, "", at, arm, kind, clean(cause), times)
 
 
-def asked(searcher: Searcher, question: Question, late_ns: int) -> LoggedAnswer:
+def asked(searcher: Searcher, question: Question, late_ns: int) -> record.LoggedAnswer:
     """Ask the candidate on its own clock; whatever it does is an answer to log."""
     text, k, params = question
     noted = Noted(searcher)
@@ -193,12 +175,12 @@ def asked(searcher: Searcher, question: Question, late_ns: int) -> LoggedAnswer:
     return _logged(row.status, shown, row.error, seen.elapsed_ns, (before or after, after))
 
 
-def unanswered(status: Status, why: str, elapsed_ns: int = 0) -> LoggedAnswer:
+def unanswered(status: Status, why: str, elapsed_ns: int = 0) -> record.LoggedAnswer:
     """Return what is logged of a candidate that was not asked, or was lost over a query."""
-    return LoggedAnswer(status, (), "", "", why[:LONGEST], elapsed_ns, "", "")
+    return record.LoggedAnswer(status, (), "", "", why[:LONGEST], elapsed_ns, "", "")
 
 
-def of_control(served: ServedQuery, after: str) -> LoggedAnswer:
+def of_control(served: ServedQuery, after: str) -> record.LoggedAnswer:
     """Return what is logged of the control; an answer that breaks the contract failed."""
     shown, error = Answer((), ""), served.error
     try:
@@ -211,8 +193,8 @@ def of_control(served: ServedQuery, after: str) -> LoggedAnswer:
 
 def _logged(
     status: Status, shown: Answer, error: str, elapsed_ns: int, moved: tuple[str, str]
-) -> LoggedAnswer:
-    return LoggedAnswer(
+) -> record.LoggedAnswer:
+    return record.LoggedAnswer(
         status=status,
         hits=tuple(hit._replace(doc_id=clean(hit.doc_id)) for hit in shown.hits),
         served_by=clean(shown.served_by),
@@ -227,12 +209,12 @@ def _logged(
 class RecordBatch(NamedTuple):
     """A batch of attempts as records."""
 
-    observations: list[Observation]
-    divergences: list[Divergence]
-    degradations: list[Degradation]
+    observations: list[record.Observation]
+    divergences: list[record.Divergence]
+    degradations: list[record.Degradation]
 
 
-Verdict = tuple[Class, float | None, float | None]
+Verdict = tuple[agreement.Class, float | None, float | None]
 """Class, Jaccard and RBO; both None where the two were not compared."""
 
 
@@ -264,9 +246,9 @@ def judged(
                 "outcome": outcome,
                 "k": k,
             }
-            observation = Observation(
+            observation = record.Observation(
                 **same,
-                query=query_key(text, served.params),
+                query=record.query_key(text, served.params),
                 reason=attempt.reason(outcome),
                 control=_seen(attempt.sides["control"]),
                 candidate=_seen(attempt.sides["candidate"]),
@@ -276,16 +258,16 @@ def judged(
                 again=again.get(attempt.number),
             )
             found.observations.append(observation)
-            if outcome in DIVERGING:
+            if outcome in record.DIVERGING:
                 same |= attempt.sides
-                found.divergences.append(Divergence(**same, text=text, params=served.params))
+                found.divergences.append(record.Divergence(**same, text=text, params=served.params))
             found.degradations.extend(_degradations(attempt, outcome, writer))
     found.degradations.extend(_shed(attempts, writer))
     return found
 
 
 def _verdicts(
-    sides: Sequence[tuple[LoggedAnswer, LoggedAnswer]],
+    sides: Sequence[tuple[record.LoggedAnswer, record.LoggedAnswer]],
     k: int,
     persistence: float,
     *,
@@ -295,15 +277,20 @@ def _verdicts(
     """Compare pairs of answers; ``shed`` and ``stale`` are places among them."""
     rows = zip(*([_row(at, side) for side in both] for at, both in enumerate(sides)), strict=True)
     control, candidate = (Run.of(arm, of) for arm, of in zip(ARMS, rows, strict=True))
-    runs = RankPair.of(control, candidate)
-    classes = classify(
+    runs = agreement.RankPair.of(control, candidate)
+    classes = agreement.classify(
         control, candidate, runs, depth=k, shed=[*map(str, shed)], stale=[*map(str, stale)]
     )
-    found = zip(classes, _each(jaccard(runs, k)), _each(rbo(runs, k, persistence)), strict=True)
-    return [(one[0], None, None) if one[0] in UNCOMPARED else one for one in found]
+    found = zip(
+        classes,
+        _each(agreement.jaccard(runs, k)),
+        _each(agreement.rbo(runs, k, persistence)),
+        strict=True,
+    )
+    return [(one[0], None, None) if one[0] in agreement.UNCOMPARED else one for one in found]
 
 
-def _repeated(group: Sequence[Attempt], k: int, persistence: float) -> dict[int, Class]:
+def _repeated(group: Sequence[Attempt], k: int, persistence: float) -> dict[int, agreement.Class]:
     """Classify the control against its own second answer, by the number of the attempt."""
     twice = {
         one.number: (
@@ -317,21 +304,21 @@ def _repeated(group: Sequence[Attempt], k: int, persistence: float) -> dict[int,
     return {number: outcome for number, (outcome, *_) in zip(twice, found, strict=True)}
 
 
-def _row(at: int, side: LoggedAnswer) -> Row:
+def _row(at: int, side: record.LoggedAnswer) -> Row:
     return Row(str(at), side.status, side.hits, side.served_by, side.error)
 
 
-def _each(found: KernelResult) -> list[float | None]:
+def _each(found: agreement.KernelResult) -> list[float | None]:
     values = iter(found.values.tolist())
     return [next(values) if defined else None for defined in found.defined.tolist()]
 
 
-def _seen(side: LoggedAnswer) -> SideObservation | None:
+def _seen(side: record.LoggedAnswer) -> record.SideObservation | None:
     if side.status is Status.NOT_ASKED:
         return None
     ids = list(dict.fromkeys(hit.doc_id for hit in side.hits))
     first = side.hits[0] if side.hits else None
-    return SideObservation(
+    return record.SideObservation(
         status=side.status,
         elapsed_ns=side.elapsed_ns,
         hits=len(ids),
@@ -344,22 +331,28 @@ def _seen(side: LoggedAnswer) -> SideObservation | None:
     )
 
 
-def _degradations(attempt: Attempt, outcome: Class, writer: str) -> Iterable[Degradation]:
+def _degradations(
+    attempt: Attempt, outcome: agreement.Class, writer: str
+) -> Iterable[record.Degradation]:
     why = attempt.stale
-    here = Degradation(attempt.number, writer, attempt.at, "shadow", ProblemKind.STALE, why)
-    if outcome is Class.STALE:
+    here = record.Degradation(
+        attempt.number, writer, attempt.at, "shadow", record.ProblemKind.STALE, why
+    )
+    if outcome is agreement.Class.STALE:
         yield here
     for arm, side in attempt.sides.items():
         if side.status is Status.ANSWERED and side.before[:DIGITS] != side.served_by[:DIGITS]:
             cause = f"answered by {side.served_by[:SHORT] or 'nobody'}; {side.note}"
-            yield replace(here, arm=arm, kind=ProblemKind.FALLBACK, cause=cause)
+            yield replace(here, arm=arm, kind=record.ProblemKind.FALLBACK, cause=cause)
 
 
-def _shed(attempts: Sequence[Attempt], writer: str) -> Iterable[Degradation]:
+def _shed(attempts: Sequence[Attempt], writer: str) -> Iterable[record.Degradation]:
     """Return one degradation for each reason of the batch, at the first attempt of it."""
     shed = [one for one in attempts if one.shed]
     first = {one.shed: one for one in reversed(shed)}
     for reason, count in Counter(one.shed for one in shed).items():
         cause = f"{reason}: {count} of the {len(attempts)} attempts of a batch"
         about = first[reason]
-        yield Degradation(about.number, writer, about.at, "shadow", ProblemKind.SHED, cause)
+        yield record.Degradation(
+            about.number, writer, about.at, "shadow", record.ProblemKind.SHED, cause
+        )

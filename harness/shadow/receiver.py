@@ -16,21 +16,13 @@ from starlette.types import Receive, Scope, Send
 
 from harness.core.errors import EvidenceError
 from harness.core.server import CONNECTIONS, bound, server
+from harness.shadow import http
 from harness.shadow.comparison import (
     UNWRITABLE,
     ComparisonCounts,
     LiveComparison,
     Sampler,
     ShadowLog,
-)
-from harness.shadow.http import (
-    SENT_BY_US,
-    ArmReading,
-    HttpRequester,
-    MirroredRequest,
-    NothingToCompare,
-    check_address,
-    http_searcher,
 )
 from harness.shadow.log import Between
 from harness.shadow.pair import SECRET, ServedQuery, told
@@ -64,7 +56,7 @@ class Receiver:
     def __init__(
         self,
         reading: TrafficReading,
-        control: HttpRequester,
+        control: http.HttpRequester,
         comparison: LiveComparison,
         asking: ReceiverLimits,
     ) -> None:
@@ -91,9 +83,9 @@ class Receiver:
         await send({"type": "http.response.body", "body": b""})
         self.take(request)
 
-    def take(self, request: MirroredRequest) -> None:
+    def take(self, request: http.MirroredRequest) -> None:
         """Take a request to ask about, or count why not."""
-        if SENT_BY_US in request.headers:
+        if http.SENT_BY_US in request.headers:
             self.dropped[LOOPED] += 1
         elif request.name not in self._compared:
             self.dropped[NOT_COMPARED] += 1
@@ -118,14 +110,14 @@ class Receiver:
         self.dropped[why] += 1
         self._comparison.fault(EvidenceError(why))
 
-    def _work(self, request: MirroredRequest) -> None:
+    def _work(self, request: http.MirroredRequest) -> None:
         self._room.release()
         try:
             self._ask(request)
         except Exception as exc:  # noqa: BLE001  counted in the log with its cause
             self._comparison.fault(exc)
 
-    def _ask(self, request: MirroredRequest) -> None:
+    def _ask(self, request: http.MirroredRequest) -> None:
         text, k, params = request.read(self._reading)
         forwarded = self._forwarded & request.headers.keys()
         secret = {f"{SECRET}{name}": request.headers[name] for name in forwarded}
@@ -134,7 +126,7 @@ class Receiver:
         start = perf_counter_ns()
         try:
             answer, generation = self._control.ask(k, asked)
-        except NothingToCompare:
+        except http.NothingToCompare:
             raise
         except Exception as exc:  # noqa: BLE001  a control that fails is an attempt that failed
             error = told(exc)
@@ -155,7 +147,7 @@ def shadow_receive(
     candidate: str,
     *,
     reading: TrafficReading,
-    candidate_reading: ArmReading | None,
+    candidate_reading: http.ArmReading | None,
     address: tuple[str, int],
     asking: ReceiverLimits,
     log: ShadowLog,
@@ -163,15 +155,15 @@ def shadow_receive(
 ) -> tuple[ComparisonCounts, Mapping[str, int]]:
     """Receive mirrored requests until a signal comes; ``ready`` gets the address."""
     for server_address in (control, candidate):
-        check_address(server_address)
+        http.check_address(server_address)
     whole = log.settings.sampling.model_copy(update={"rate": MILLION})
     log = ShadowLog(log.folder, log.settings.model_copy(update={"sampling": whole}))
     theirs, own = candidate_reading or reading, bool(candidate_reading)
     headers = theirs.headers() if own else {}  # of a file, to its own server alone
-    opens = partial(http_searcher, candidate, theirs, headers, translates=own)
+    opens = partial(http.http_searcher, candidate, theirs, headers, translates=own)
     with (
         bound(*address) as (listening, url),
-        http_searcher(control, reading, reading.headers()) as searcher,
+        http.http_searcher(control, reading, reading.headers()) as searcher,
         log.compared(opens, between=Between(control, candidate)) as made,
     ):
         receiver = Receiver(reading, searcher, made, asking)
@@ -207,11 +199,11 @@ class BurstPace:
             return True
 
 
-async def _read(request: Request, most: int) -> MirroredRequest:
+async def _read(request: Request, most: int) -> http.MirroredRequest:
     body, scope = bytearray(), request.scope
     with suppress(ClientDisconnect):
         async for part in request.stream():
             body += part[: most + 1 - len(body)]
     raw = b"?".join(filter(None, (scope["raw_path"], scope["query_string"])))
     target = quote_from_bytes(raw, PRINTABLE)
-    return MirroredRequest(request.method, target, dict(request.headers.items()), bytes(body))
+    return http.MirroredRequest(request.method, target, dict(request.headers.items()), bytes(body))

@@ -14,17 +14,10 @@ from typing import Annotated, Any
 import numpy as np
 from pydantic import Field
 
+from harness.core import errors
 from harness.core.batches import code_sha256
 from harness.core.digest import of_files, of_json
 from harness.core.engine import Answer, Manifest, Recombines, Searcher
-from harness.core.errors import (
-    BadFile,
-    BadPolicy,
-    EvidenceError,
-    HarnessError,
-    InvalidArm,
-    UnknownName,
-)
 from harness.core.files import replacing_folder, write_json, write_text
 from harness.core.formats import json_file, toml_file, toml_of
 from harness.core.names import checked
@@ -98,7 +91,7 @@ def _space_in(path: Path) -> Space:
     count = prod(map(len, found.space.values())) if found.space else 0
     if not 1 <= count <= MAX_CANDIDATES:
         problem = f"[space] has {many(count, 'combination')} of values"
-        raise BadFile(path, problem, f"Give 1 to {MAX_CANDIDATES}")
+        raise errors.BadFile(path, problem, f"Give 1 to {MAX_CANDIDATES}")
     return found
 
 
@@ -125,12 +118,12 @@ def is_ours(path: Path) -> bool:
 def check_place(to: Path, arm: Path, stack: str) -> None:
     """Refuse a place where the written arm would not find its code, or the arm itself."""
     if to.suffix != ".toml":
-        raise HarnessError(f"{to}: name a .toml file; the record is written beside it")
+        raise errors.HarnessError(f"{to}: name a .toml file; the record is written beside it")
     checked("an arm", to.stem)
     if to.resolve() == arm.resolve():
-        raise HarnessError(f"{to}: is the arm that is tuned. Name another file")
+        raise errors.HarnessError(f"{to}: is the arm that is tuned. Name another file")
     if stack.endswith(".py") and to.resolve().parent != arm.resolve().parent:
-        raise HarnessError(f"{to}: {stack} lies beside {arm}; name a file in {arm.parent}")
+        raise errors.HarnessError(f"{to}: {stack} lies beside {arm}; name a file in {arm.parent}")
 
 
 def arm_text(arm: Path, chosen: Mapping[str, Scalar], record: str) -> str:
@@ -144,7 +137,9 @@ def arm_text(arm: Path, chosen: Mapping[str, Scalar], record: str) -> str:
         found = VALUE.match(changed[number - 1 - shift]) if number else None
         if number is None or found is None:
             problem = f"settings.{key}: is not on a line of its own"
-            raise BadFile(arm, problem, f"Write {key.split('.')[-1]} = ... on a line of its own")
+            raise errors.BadFile(
+                arm, problem, f"Write {key.split('.')[-1]} = ... on a line of its own"
+            )
         changed[number - 1 - shift] = f"{found[1]}{_toml(value)}{found[3]}"
     kept = [line for line in changed if not re.match(r"tuning\s*=", line)]
     after = next(at for at, line in enumerate(kept) if re.match(r"stack\s*=", line)) + 1
@@ -163,7 +158,7 @@ def _check_same(arm: Path, before: str, after: str, chosen: Mapping[str, Scalar]
         same = False
     if not same:
         hint = "Write each searched setting once, on a line of its own"
-        raise BadFile(arm, "its settings cannot be replaced line by line", hint)
+        raise errors.BadFile(arm, "its settings cannot be replaced line by line", hint)
 
 
 def _toml(value: Scalar) -> str:
@@ -374,7 +369,7 @@ def tune(wanted: TuneRequest) -> tuning.TuningRecord:
     collections = tuple(_collection(data, search.measure) for data in wanted.data)
     names = [one.data.manifest.name for one in collections]
     if twice := sorted({name for name in names if names.count(name) > 1}):
-        raise EvidenceError(f"two data sets are called {twice[0]}; name each once")
+        raise errors.EvidenceError(f"two data sets are called {twice[0]}; name each once")
     rows = _rows(collections, search.seed)
     code = of_json([code_sha256(), of_files(sources(given))])
     queries = sum(len(one.queries) for one in collections)
@@ -385,7 +380,7 @@ def tune(wanted: TuneRequest) -> tuning.TuningRecord:
         try:
             before = cells(len(arms), rows.everything)
         except CandidateFailed as exc:
-            raise InvalidArm(f"{given.path}: fails as it is given, at {exc}") from exc
+            raise errors.InvalidArm(f"{given.path}: fails as it is given, at {exc}") from exc
         left, found, failed = _selected(cells, rows, len(arms), search)
     chosen = [candidates[at] for at in left]
     text = arm_text(given.path, chosen[found.best], wanted.to.stem + tuning.SUFFIX)
@@ -429,12 +424,14 @@ def said(settings: Mapping[str, Scalar]) -> str:
 def _candidate(wanted: TuneRequest, one: Mapping[str, Scalar]) -> Arm:
     try:
         return registry.load(wanted.arm, wanted.cache, one)
-    except BadPolicy as exc:
+    except errors.BadPolicy as exc:
         problem = f"{said(one)}: {exc.problem}"
-        raise BadFile(wanted.space_file, problem, "Give values that the arm may have") from exc
-    except UnknownName as exc:
+        raise errors.BadFile(
+            wanted.space_file, problem, "Give values that the arm may have"
+        ) from exc
+    except errors.UnknownName as exc:
         hint = "Search settings that the arm's file has"
-        raise BadFile(wanted.space_file, str(exc), hint) from exc
+        raise errors.BadFile(wanted.space_file, str(exc), hint) from exc
 
 
 def _collection(data: Prepared, measure: str) -> TuningSplit:
@@ -442,13 +439,15 @@ def _collection(data: Prepared, measure: str) -> TuningSplit:
     qrels, queries = data.qrels(), data.queries()
     judged = [query for query in queries if query.query_id in qrels.grades]
     if not judged:
-        raise EvidenceError(f"{data.manifest.name}: has no judged query to tune on")
+        raise errors.EvidenceError(f"{data.manifest.name}: has no judged query to tune on")
     ids = [query.query_id for query in judged]
     nothing = Run.of("nothing", (Row(query_id, Status.ANSWERED) for query_id in ids))
     defined = score(nothing, qrels, [measure], ids)[measure].by_query
     kept = tuple(query for query in judged if query.query_id in defined)
     if not kept:
-        raise EvidenceError(f"{data.manifest.name}: has no judged query with a value of {measure}")
+        raise errors.EvidenceError(
+            f"{data.manifest.name}: has no judged query with a value of {measure}"
+        )
     return TuningSplit(data, kept, qrels)
 
 
@@ -481,7 +480,7 @@ def _selected(
             left.remove(exc.candidate)
         else:
             return left, found, failed
-    raise EvidenceError(f"each candidate failed; the last one at {[*failed.values()][-1]}")
+    raise errors.EvidenceError(f"each candidate failed; the last one at {[*failed.values()][-1]}")
 
 
 def _elsewhere(  # noqa: PLR0917  all of it is the search

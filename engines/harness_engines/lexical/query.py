@@ -8,16 +8,8 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 
 from harness_engines.contract import StackSettings
+from harness_engines.lexical import terms
 from harness_engines.lexical.grammar import exact_clauses
-from harness_engines.lexical.terms import (
-    Clause,
-    Normal,
-    Occur,
-    folded,
-    identifiers,
-    normalise,
-    words_in,
-)
 
 LIKE = "like"
 """Names this try in an answer."""
@@ -38,14 +30,16 @@ class Like:
         """Read a query; one without a letter or digit is looked for as it was typed."""
         clauses = exact_clauses(query)
         if not clauses:
-            typed = normalise(query)
+            typed = terms.normalise(query)
             return cls((_pattern(typed),) if typed else (), ())
-        refused = tuple(_pattern(one.text) for one in clauses if one.occur is Occur.NOT)
-        return cls(tuple(_pattern(c.text) for c in clauses if c.occur is not Occur.NOT), refused)
+        refused = tuple(_pattern(one.text) for one in clauses if one.occur is terms.Occur.NOT)
+        return cls(
+            tuple(_pattern(c.text) for c in clauses if c.occur is not terms.Occur.NOT), refused
+        )
 
     def has(self, text: str) -> bool:
         """Return whether a text contains all that is wanted and nothing that is refused."""
-        form = folded(text)
+        form = terms.folded(text)
         wanted = bool(self.wanted) and all(one.search(form) for one in self.wanted)
         return wanted and not any(one.search(form) for one in self.never)
 
@@ -53,28 +47,28 @@ class Like:
         """Return the place of the first thing wanted; 0 where it is not there."""
         if not self.wanted:
             return 0
-        normal = Normal.of(text)
+        normal = terms.Normal.of(text)
         found = self.wanted[0].search(normal.text)
         return normal.span(*found.span())[0] if found else 0
 
 
 def _pattern(typed: str) -> re.Pattern[str]:
-    return re.compile(r"\s+".join(map(re.escape, folded(typed).split())), re.IGNORECASE)
+    return re.compile(r"\s+".join(map(re.escape, terms.folded(typed).split())), re.IGNORECASE)
 
 
 def title_names(titles: Iterable[str]) -> frozenset[str]:
     """Return the words of each joined name, lower-cased, and of its ends of two or more."""
     found = set()
     for title in titles:
-        for name in identifiers(title):
-            words = [one[0] for one in words_in(name)]
+        for name in terms.identifiers(title):
+            words = [one[0] for one in terms.words_in(name)]
             found |= {" ".join(words[at:]) for at in range(len(words) - 1)}
     return frozenset(found)
 
 
-def joined(wanted: Sequence[Clause], known: frozenset[str]) -> str:
+def joined(wanted: Sequence[terms.Clause], known: frozenset[str]) -> str:
     """Write words that are a name of ``known``, without signs, as one name; empty for others."""
-    if len(wanted) < 2 or any(c.quoted or c.occur is not Occur.SHOULD for c in wanted):  # noqa: PLR2004  one word is a name anyway
+    if len(wanted) < 2 or any(c.quoted or c.occur is not terms.Occur.SHOULD for c in wanted):  # noqa: PLR2004  one word is a name anyway
         return ""
     words = [word for clause in wanted for word in clause.words]
     return "_".join(words) if " ".join(words).lower() in known else ""

@@ -16,19 +16,7 @@ from harness.core.printable import counted, many
 from harness.core.scores import BY_TEXT, Dependence, Paired
 from harness.gates.base.rules import Where
 from harness.policy.model import Policy
-from harness.report.doc import (
-    Bar,
-    Block,
-    Card,
-    CodeBlock,
-    Items,
-    Link,
-    Section,
-    Strip,
-    Stripe,
-    Text,
-    Value,
-)
+from harness.report import doc
 from harness.report.doc import measured as measured_or
 from harness.report.html import explore_link
 from harness.report.inputs import ReportInput
@@ -63,7 +51,7 @@ EDGE = 1.2
 """Where a drawing ends."""
 
 
-def bar(finding: Finding) -> Bar | None:
+def bar(finding: Finding) -> doc.Bar | None:
     """Place a finding against its bound; None where there is not a finite number or no bound."""
     estimate, limit = finding.estimate, finding.limit
     if estimate is None or limit is None or not math.isfinite(estimate.value):
@@ -74,7 +62,7 @@ def bar(finding: Finding) -> Bar | None:
     def placed(end: float) -> float:
         return (end - limit) / scale if math.isfinite(end) else math.copysign(BEYOND, end)
 
-    return Bar(placed(estimate.low), placed(estimate.value), placed(estimate.high))
+    return doc.Bar(placed(estimate.low), placed(estimate.value), placed(estimate.high))
 
 
 def allowed(finding: Finding, passes: Where | None) -> tuple[float, float] | None:
@@ -167,7 +155,7 @@ def counts(decision: StepDecision) -> str:
     return f"{gates}: {', '.join(parts)}" if parts else "No gate"
 
 
-def measured(finding: Finding) -> Value:
+def measured(finding: Finding) -> doc.Value:
     """Show what a gate measured, with its interval."""
     return measured_or(finding.estimate, finding.unit, instead="nothing to measure")
 
@@ -275,7 +263,7 @@ def sure(report: ReportInput, decision: StepDecision) -> tuple[str, ...]:
     return tuple(filter(None, said))
 
 
-def card(report: ReportInput, decision: StepDecision, target: str) -> Card:
+def card(report: ReportInput, decision: StepDecision, target: str) -> doc.Card:
     """Draw one step on the first screen; its gates lead to rows ``target`` and their number."""
     look = tone(decision)
     beside = {Tone.UNSURE: " inconclusive", Tone.WAITS: " waits"}.get(look, "")
@@ -284,22 +272,23 @@ def card(report: ReportInput, decision: StepDecision, target: str) -> Card:
     needs = remains(decision, report.provenance.counts.queries)
     commands = tuple(dict.fromkeys(line for need in needs for line in need.commands))
     draws = f"The {counted(len(commands), 'command')}" if commands[1:] else "The command"
-    blocks: Iterable[Block | None] = (
-        Text(f"{arms}{taken}", "arms"),
-        Text(gloss(decision), "gloss") if gloss(decision) else None,
-        Text(answer(decision), "answer"),
-        *(Text(said, "measured") for said in (gain(report, decision), latency(report, decision))
+    blocks: Iterable[doc.Block | None] = (
+        doc.Text(f"{arms}{taken}", "arms"),
+        doc.Text(gloss(decision), "gloss") if gloss(decision) else None,
+        doc.Text(answer(decision), "answer"),
+        *(doc.Text(said, "measured") for said in (gain(report, decision), latency(report, decision))
           if said),
-        None if gain(report, decision) else Text(effect(report, decision.step), "instead"),
-        Items(tuple(need.words for need in needs), "What remains", "remains"),
-        Section(draws, (CodeBlock(commands),), kind="more", fold="closed") if commands else None,
+        None if gain(report, decision) else doc.Text(effect(report, decision.step), "instead"),
+        doc.Items(tuple(need.words for need in needs), "What remains", "remains"),
+        doc.Section(draws, (doc.CodeBlock(commands),), kind="more", fold="closed")
+        if commands else None,
         _strip(report, decision, target),
         *_because(decision),
-        Link("query by query", explore_link(
+        doc.Link("query by query", explore_link(
             report.dataset, decision.control, decision.candidate)),
     )  # fmt: skip
     outcome = decision.outcome.value.upper() + beside
-    return Card(decision.step, outcome, tuple(filter(None, blocks)), look.value)
+    return doc.Card(decision.step, outcome, tuple(filter(None, blocks)), look.value)
 
 
 def error_budget(policy: Policy) -> str:
@@ -316,27 +305,29 @@ def error_budget(policy: Policy) -> str:
     return said
 
 
-def _strip(report: ReportInput, decision: StepDecision, target: str) -> Section | Text:
+def _strip(report: ReportInput, decision: StepDecision, target: str) -> doc.Section | doc.Text:
     if not decision.findings:
-        return Text("No gate judged this step, so it cannot be taken.", "instead")
+        return doc.Text("No gate judged this step, so it cannot be taken.", "instead")
     passes = sides(report.judged_by, decision.step)
     stripes = tuple(
-        Stripe(one.gate, one.verdict.value, f"#{target}-{at}", bar(one),
+        doc.Stripe(one.gate, one.verdict.value, f"#{target}-{at}", bar(one),
                allowed(one, passes.get(one.gate)))
         for at, one in enumerate(decision.findings)
     )  # fmt: skip
-    strip = Strip(f"Gates of {decision.step}, each against its bound", stripes)
+    strip = doc.Strip(f"Gates of {decision.step}, each against its bound", stripes)
     fold: Literal["open", "closed"] = "open" if decision.blocking else "closed"
-    return Section(counts(decision), (strip,), kind="gates-of", fold=fold)
+    return doc.Section(counts(decision), (strip,), kind="gates-of", fold=fold)
 
 
-def _because(decision: StepDecision) -> Iterator[Block]:
+def _because(decision: StepDecision) -> Iterator[doc.Block]:
     """Yield why a step is blocked: what each gate measured, or once what kept several from it."""
     said = because(decision.blocking, decision.control)
     if said:
-        yield Items(said[:REASONS], kind="because")
+        yield doc.Items(said[:REASONS], kind="because")
     if rest := said[REASONS:]:
-        yield Section(f"and {len(rest)} more", (Items(rest, kind="because"),), "", "more", "closed")
+        yield doc.Section(
+            f"and {len(rest)} more", (doc.Items(rest, kind="because"),), "", "more", "closed"
+        )
 
 
 def because(blocking: Sequence[Finding], control: str) -> tuple[str, ...]:

@@ -17,27 +17,12 @@ from harness.core.evidence import Evidence
 from harness.core.scores import Estimate, Paired
 from harness.gates.base.differences import asked_means
 from harness.gates.latency import LatencyRatioSettings
+from harness.report import svg
 from harness.report.doc import Cell, Num, TableBlock, Value, measured, table, time_cell
 from harness.report.inputs import Latency, ReportInput
 from harness.report.page.cards import movement
 from harness.report.page.tables import best_first
 from harness.report.rounding import MINUS, NS_PER_MS, interval, number, percent, signed
-from harness.report.svg import (
-    ARMS,
-    BETTER,
-    INK,
-    LINE,
-    MARKS,
-    MUTED,
-    PAPER,
-    WORSE,
-    draw,
-    key,
-    label,
-    logarithmic,
-    note,
-    quiet,
-)
 
 CACHED = 0.5
 """An arm is said to have a cache where a text that it knows surely takes less than this."""
@@ -161,7 +146,7 @@ def paired_differences(name: str, pairs: Paired, estimate: Estimate | None) -> s
     below = f"{ORDER}: {movement(pairs)}"
     paint = partial(paint_differences, pairs.difference, estimate, (below, pairs.measure))
     about = f"Differences of {pairs.measure} by query: {movement(pairs)}"
-    return draw(name, about, (WIDTH, 2.9), paint)
+    return svg.draw(name, about, (WIDTH, 2.9), paint)
 
 
 def paint_differences(
@@ -172,13 +157,13 @@ def paint_differences(
     edges = np.linspace(0, len(ordered), min(len(ordered), STEPS) + 1).astype(np.int64)
     steps = np.add.reduceat(ordered, edges[:-1]) / np.diff(edges)
     axes = figure.add_axes((0.11, 0.18, 0.86, 0.68))
-    quiet(axes, grid="y")
-    for side, colour in ((np.minimum(steps, 0), WORSE), (np.maximum(steps, 0), BETTER)):
+    svg.quiet(axes, grid="y")
+    for side, colour in ((np.minimum(steps, 0), svg.WORSE), (np.maximum(steps, 0), svg.BETTER)):
         axes.stairs(side, edges, fill=True, color=colour, linewidth=0)
-    axes.axhline(0, color=INK, linewidth=0.8)
+    axes.axhline(0, color=svg.INK, linewidth=0.8)
     if estimate is not None:
-        axes.axhspan(*_finite_ends(estimate), color=MUTED, alpha=0.22, linewidth=0, zorder=0)
-        axes.axhline(estimate.value, color=INK, linewidth=1.2, linestyle=(0, (4, 3)))
+        axes.axhspan(*_finite_ends(estimate), color=svg.MUTED, alpha=0.22, linewidth=0, zorder=0)
+        axes.axhline(estimate.value, color=svg.INK, linewidth=1.2, linestyle=(0, (4, 3)))
         axes.set_title(f"mean {signed(estimate.value)} {interval(estimate)}")
     axes.set(xlim=(0, len(ordered)), xlabel=labels[0], ylabel=labels[1])
     axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
@@ -210,13 +195,13 @@ def means(
         figure.subplots_adjust(hspace=0.62 / (0.26 * len(order) + 0.2))
         every = grid.ravel()
         for axes, (title, row) in zip(every, panels.items(), strict=False):
-            quiet(axes, grid="x")
-            said = label(title)
+            svg.quiet(axes, grid="x")
+            said = svg.label(title)
             axes.set_title(said, fontsize=TITLE * min(1.0, TITLE_LETTERS / max(len(said), 1)))
             for at, arm in enumerate(order):
                 _dot(axes, at, row[arm])
             axes.set_ylim(len(order) - 0.4, -0.6)
-            axes.set_yticks(range(len(order)), [label(arm) for arm in order])
+            axes.set_yticks(range(len(order)), [svg.label(arm) for arm in order])
             axes.xaxis.set_major_locator(MaxNLocator(3))
             if axes not in grid[:, 0]:
                 axes.tick_params(labelleft=False)
@@ -224,16 +209,18 @@ def means(
             axes.set_visible(False)
 
     about = f"Means of {', '.join(measures)} by arm"
-    return draw(name, about, (WIDTH, height), paint)
+    return svg.draw(name, about, (WIDTH, height), paint)
 
 
 def _dot(axes: Axes, at: int, estimate: Estimate | None) -> None:
     if estimate is None or not math.isfinite(estimate.value):
         axes.text(0.5, at, "not measured", transform=axes.get_yaxis_transform(), ha="center",
-                  va="center", color=MUTED, fontsize=8)  # fmt: skip
+                  va="center", color=svg.MUTED, fontsize=8)  # fmt: skip
         return
-    axes.plot(_finite_ends(estimate), [at, at], color=ARMS[0], linewidth=2, solid_capstyle="round")
-    axes.plot([estimate.value], [at], "o", color=ARMS[0], markersize=5.5)
+    axes.plot(
+        _finite_ends(estimate), [at, at], color=svg.ARMS[0], linewidth=2, solid_capstyle="round"
+    )
+    axes.plot([estimate.value], [at], "o", color=svg.ARMS[0], markersize=5.5)
 
 
 def agreement(name: str, evidence: Evidence, score: str) -> str | None:
@@ -244,19 +231,19 @@ def agreement(name: str, evidence: Evidence, score: str) -> str | None:
 
     def paint(figure: Figure) -> None:
         axes = figure.add_axes((0.10, 0.18, 0.86, 0.68))
-        quiet(axes, grid="y")
+        svg.quiet(axes, grid="y")
         counts, _ = np.histogram(candidate.values, BINS)
-        axes.stairs(counts, BINS, fill=True, color=ARMS[0], alpha=0.75, label="candidate")
+        axes.stairs(counts, BINS, fill=True, color=svg.ARMS[0], alpha=0.75, label="candidate")
         if noise is not None and len(noise.values):
             twin, _ = np.histogram(noise.values, BINS)
-            axes.stairs(twin, BINS, color=INK, linewidth=1.3, linestyle=(0, (4, 2)),
+            axes.stairs(twin, BINS, color=svg.INK, linewidth=1.3, linestyle=(0, (4, 2)),
                         label="A/A (control twice)")  # fmt: skip
         axes.set(xlim=(0, 1), xlabel=f"{score} with the control", ylabel="queries")
         axes.yaxis.set_major_locator(MaxNLocator(4, integer=True))
         axes.legend(loc="upper center", bbox_to_anchor=(0.5, 1.22), ncols=2)
 
     about = f"Histogram of {score} between control and candidate, beside control against itself"
-    return draw(name, about, (WIDTH, 2.7), paint)
+    return svg.draw(name, about, (WIDTH, 2.7), paint)
 
 
 def latency_curves(name: str, latency: Latency) -> str | None:
@@ -284,37 +271,37 @@ def distributions(
 
     def paint(figure: Figure) -> None:
         axes = figure.add_axes((0.09, 0.15, 0.66, 0.78))
-        quiet(axes, grid="y")
+        svg.quiet(axes, grid="y")
         for at, (arm, found) in enumerate(shown.items()):
-            colour = ARMS[at % len(ARMS)]
+            colour = svg.ARMS[at % len(svg.ARMS)]
             axes.plot(curve(found), share, color=colour, linewidth=1.8)
             if arm in again and again[arm].size:
                 axes.plot(curve(again[arm]), share, color=colour, linewidth=1.2, linestyle=DASHES)
             _percentiles(axes, at, found, intervals.get(arm, {}))
-            key(axes, at, arm)
-        note(axes, 0, "bars: intervals")
+            svg.key(axes, at, arm)
+        svg.note(axes, 0, "bars: intervals")
         if again:
-            note(axes, 1, "dashed: texts again")
+            svg.note(axes, 1, "dashed: texts again")
         axes.set_xscale("log")
         left, right = axes.get_xlim()
-        logarithmic(axes, "x", (1,) if right > WIDE * left else (1, 2, 5))
+        svg.logarithmic(axes, "x", (1,) if right > WIDE * left else (1, 2, 5))
         for percentile, at_share in GUIDES.items():
-            axes.axhline(at_share, color=LINE, linewidth=0.6, linestyle=(0, (1, 2)), zorder=0)
+            axes.axhline(at_share, color=svg.LINE, linewidth=0.6, linestyle=(0, (1, 2)), zorder=0)
             axes.text(0.005, at_share, percentile, transform=axes.get_yaxis_transform(),
-                      va="top" if percentile == "p95" else "bottom", color=MUTED,
+                      va="top" if percentile == "p95" else "bottom", color=svg.MUTED,
                       fontsize=8)  # fmt: skip
         axes.set(ylim=(0, 1.02), xlabel="milliseconds per query (log scale)")
         axes.set_ylabel("share of answers within")
 
     about = f"Latency distributions of {', '.join(shown)}; percentiles are in the table"
-    return draw(name, about, (WIDTH, 3.3), paint)
+    return svg.draw(name, about, (WIDTH, 3.3), paint)
 
 
 def _percentiles(
     axes: Axes, at: int, times: NDArray[np.int64], intervals: Mapping[str, Estimate]
 ) -> None:
     """Mark the percentiles of an arm, each with its interval where one is known."""
-    colour, mark = ARMS[at % len(ARMS)], MARKS[at % len(MARKS)]
+    colour, mark = svg.ARMS[at % len(svg.ARMS)], svg.MARKS[at % len(svg.MARKS)]
     for percentile, share in GUIDES.items():
         found = intervals.get(percentile)
         if found is not None:
@@ -358,51 +345,51 @@ def forest(name: str, about: str, groups: Iterable[ForestGroup], *, ratio: bool)
 
     def paint(figure: Figure) -> None:
         axes = figure.add_axes((LEFT, 0.52 / height, MIDDLE, 1 - FRAME / height))
-        quiet(axes, grid="x")
-        axes.axvline(1 if ratio else 0, color=INK, linewidth=1)
+        svg.quiet(axes, grid="x")
+        axes.axvline(1 if ratio else 0, color=svg.INK, linewidth=1)
         _axis(axes, shown, ratio=ratio)
         axes.set_ylim(lines - 0.4, -0.6)
         at, ticks, names = 0, [], []
         for group in shown:
-            axes.text(-0.56, at, label(group.title), transform=axes.get_yaxis_transform(),
-                      va="center", color=INK, fontweight="bold", fontsize=8.5)  # fmt: skip
+            axes.text(-0.56, at, svg.label(group.title), transform=axes.get_yaxis_transform(),
+                      va="center", color=svg.INK, fontweight="bold", fontsize=8.5)  # fmt: skip
             for row, found in group.rows.items():
                 at += 1
                 _row(axes, at, found, group, first=row == group.first, ratio=ratio)
                 for bound in group.bounds.get(row, ()):
-                    axes.plot([bound, bound], [at - HALF, at + HALF], color=INK, linewidth=1.6)
+                    axes.plot([bound, bound], [at - HALF, at + HALF], color=svg.INK, linewidth=1.6)
                 ticks.append(at)
-                names.append(label(row))
+                names.append(svg.label(row))
             at += 1
         axes.set_yticks(ticks, names)
 
-    return draw(name, about, (WIDTH, height), paint)
+    return svg.draw(name, about, (WIDTH, height), paint)
 
 
 def _row(
     axes: Axes, at: int, found: Estimate, group: ForestGroup, *, first: bool, ratio: bool
 ) -> None:
-    axes.axhline(at, color=LINE, linewidth=0.5, zorder=0)
+    axes.axhline(at, color=svg.LINE, linewidth=0.5, zorder=0)
     left, right = axes.get_xlim()
     low, high = max(found.low, left), min(found.high, right)
     line = 1.0 if ratio else 0.0
     above, full = found.low > line, found.low > line or found.high < line
-    colour = MUTED
+    colour = svg.MUTED
     if full and not group.noise:
-        colour = WORSE if above == ratio else BETTER
+        colour = svg.WORSE if above == ratio else svg.BETTER
     style = (0, (3, 2)) if group.noise else "-"
     axes.plot([low, high], [at, at], color=colour, linewidth=2, linestyle=style)
     axes.plot(
         [found.value], [at], "D" if first else "s", color=colour, markersize=5.5 if first else 4.5,
-        markerfacecolor=colour if full and not group.noise else PAPER,
+        markerfacecolor=colour if full and not group.noise else svg.PAPER,
     )  # fmt: skip
     said = number(found.value) if ratio else signed(found.value)
     beside = axes.get_yaxis_transform()
-    axes.text(VALUE, at, said, transform=beside, va="center", fontsize=8.5, color=INK)
+    axes.text(VALUE, at, said, transform=beside, va="center", fontsize=8.5, color=svg.INK)
     words = interval(found)
-    axes.text(INTERVAL, at, words, transform=beside, va="center", fontsize=8.5, color=MUTED)
+    axes.text(INTERVAL, at, words, transform=beside, va="center", fontsize=8.5, color=svg.MUTED)
     axes.text(COUNT, at, f"{found.n:,}", transform=beside, va="center", ha="right", fontsize=8.5,
-              color=MUTED)  # fmt: skip
+              color=svg.MUTED)  # fmt: skip
 
 
 def _axis(axes: Axes, groups: Sequence[ForestGroup], *, ratio: bool) -> None:
@@ -411,7 +398,7 @@ def _axis(axes: Axes, groups: Sequence[ForestGroup], *, ratio: bool) -> None:
     axes.set_xlabel(said if ratio else f"worse  ←   candidate {MINUS} control   →  better")
     top = axes.get_yaxis_transform()
     for x, word, side in ((INTERVAL, "interval", "left"), (COUNT, "n", "right")):
-        axes.text(x, 0, word, transform=top, va="center", ha=side, fontsize=8.5, color=MUTED)
+        axes.text(x, 0, word, transform=top, va="center", ha=side, fontsize=8.5, color=svg.MUTED)
     found = [e for group in groups for e in group.rows.values()]
     ends = [end for e in found for end in (e.low, e.value, e.high) if math.isfinite(end)]
     ends += [at for group in groups for row in group.rows for at in group.bounds.get(row, ())]
@@ -422,7 +409,7 @@ def _axis(axes: Axes, groups: Sequence[ForestGroup], *, ratio: bool) -> None:
     left, right = left - room, right + room
     if ratio:
         axes.set_xlim(math.exp(left), math.exp(right))
-        logarithmic(axes, "x", (1,) if right - left > math.log(WIDE_RATIOS) else (1, 2, 5))
+        svg.logarithmic(axes, "x", (1,) if right - left > math.log(WIDE_RATIOS) else (1, 2, 5))
     else:
         axes.set_xlim(left, right)
         axes.xaxis.set_major_locator(MaxNLocator(5))

@@ -6,36 +6,10 @@ from typing import Literal
 
 from harness.core.evidence import Evidence
 from harness.core.gate import StepDecision
-from harness.report.doc import (
-    Block,
-    Cards,
-    Cell,
-    CodeBlock,
-    Figure,
-    Items,
-    Link,
-    Num,
-    Section,
-    TableBlock,
-    Text,
-    Value,
-)
+from harness.report import doc
 from harness.report.html import explore_link
 from harness.report.inputs import ReportInput
-from harness.report.page import figures, tables
-from harness.report.page.cards import (
-    card,
-    effect,
-    error_budget,
-    gain,
-    headline,
-    independence,
-    latency,
-    measured,
-    merged,
-    paired,
-    sure,
-)
+from harness.report.page import cards, figures, tables
 from harness.report.page.tables import ALIKE
 from harness.report.rounding import minute
 
@@ -83,22 +57,22 @@ RATIOS = (
 )
 
 
-def document(reports: Sequence[ReportInput]) -> Section:
+def document(reports: Sequence[ReportInput]) -> doc.Section:
     """Describe all that is known of each data set, the answers first."""
     decided = any(report.decisions for report in reports)
     title = "May the search engine be replaced?" if decided else "How the search engines compare"
     answers = (
-        Section(report.dataset, tuple(_answered(report, f"d{at}")), kind="answer")
+        doc.Section(report.dataset, tuple(_answered(report, f"d{at}")), kind="answer")
         for at, report in enumerate(reports)
     )
     details = (_details(report, f"d{at}") for at, report in enumerate(reports))
-    return Section(title, (*answers, *details))
+    return doc.Section(title, (*answers, *details))
 
 
-def _answered(report: ReportInput, prefix: str) -> Iterator[Block]:
+def _answered(report: ReportInput, prefix: str) -> Iterator[doc.Block]:
     of, policy = report.provenance, report.policy
     if not report.decisions:
-        yield Text(
+        yield doc.Text(
             "No policy was named, so nothing is decided here: the arms are only compared. Measured"
             f" {minute(of.decided_at)}.",
             "about",
@@ -106,25 +80,27 @@ def _answered(report: ReportInput, prefix: str) -> Iterator[Block]:
         yield tables.leaderboard(report)
         return
     seen = {
-        one.step: ", ".join(filter(None, (gain(report, one), latency(report, one))))
+        one.step: ", ".join(filter(None, (cards.gain(report, one), cards.latency(report, one))))
         for one in report.decisions
     }
-    yield Text(headline(report.decisions, seen), "headline")
+    yield doc.Text(cards.headline(report.decisions, seen), "headline")
     until = f", valid until {minute(of.expires_at)}" if of.expires_at else ""
-    yield Text(
+    yield doc.Text(
         f"Policy {policy.name if policy else ''}, version {policy.version if policy else ''}."
         f" Decided {minute(of.decided_at)}{until}. Starting from {report.decisions[0].control}.",
         "about",
     )
     shown = enumerate(report.decisions)
-    yield Cards(tuple(card(report, one, f"{prefix}-{at}") for at, one in shown))
-    yield Text(LEGEND, "legend")
+    yield doc.Cards(tuple(cards.card(report, one, f"{prefix}-{at}") for at, one in shown))
+    yield doc.Text(LEGEND, "legend")
     if report.custody:
-        yield Items(tuple(tables.kept_lines(report.custody)), "How the evidence was kept", "kept")
+        yield doc.Items(
+            tuple(tables.kept_lines(report.custody)), "How the evidence was kept", "kept"
+        )
 
 
-def _details(report: ReportInput, prefix: str) -> Section:
-    described = merged(report)
+def _details(report: ReportInput, prefix: str) -> doc.Section:
+    described = cards.merged(report)
     parts = (
         ("Gates", "gates", _gates(report, prefix)),
         ("Quality", "quality", _quality(report, described, prefix)),
@@ -133,86 +109,92 @@ def _details(report: ReportInput, prefix: str) -> Section:
         ("Queries that moved", "queries", _queries(described)),
         ("Provenance", "provenance", _provenance(report)),
     )
-    inside: list[Block] = []
+    inside: list[doc.Block] = []
     for title, name, blocks in parts:
         if name == "queries":
             inside += (replace(one(prefix), fold="closed") for one in report.beside)
         if name != "gates" or report.decisions:
             fold: Literal["open", "closed"] = "open" if name == OPEN else "closed"
-            inside.append(Section(title, tuple(blocks), f"{prefix}-{name}", "", fold))
+            inside.append(doc.Section(title, tuple(blocks), f"{prefix}-{name}", "", fold))
     if report.history:
-        inside.append(Link("Earlier decisions", report.history))
-    return Section(f"{report.dataset} in detail", tuple(inside), prefix, "dataset")
+        inside.append(doc.Link("Earlier decisions", report.history))
+    return doc.Section(f"{report.dataset} in detail", tuple(inside), prefix, "dataset")
 
 
-def _figure(drawn: str | None, caption: str) -> tuple[Figure, ...]:
-    return (Figure(drawn, caption),) if drawn else ()
+def _figure(drawn: str | None, caption: str) -> tuple[doc.Figure, ...]:
+    return (doc.Figure(drawn, caption),) if drawn else ()
 
 
-def _gates(report: ReportInput, prefix: str) -> Iterator[Block]:
-    yield Text(GATES, "lead")
+def _gates(report: ReportInput, prefix: str) -> Iterator[doc.Block]:
+    yield doc.Text(GATES, "lead")
     for at, decision in enumerate(report.decisions):
         anchor = f"{prefix}-{at}"
         table = gate_table(decision, anchor)
-        rest = Items(sure(report, decision), "How far this can be trusted")
-        yield Section(f"{decision.step}: {decision.outcome.value.upper()}", (table, rest))
+        rest = doc.Items(cards.sure(report, decision), "How far this can be trusted")
+        yield doc.Section(f"{decision.step}: {decision.outcome.value.upper()}", (table, rest))
     if report.judged_by:
-        budget = Text(error_budget(report.judged_by))
-        yield Section("How far these verdicts can be trusted", (budget,))
+        budget = doc.Text(cards.error_budget(report.judged_by))
+        yield doc.Section("How far these verdicts can be trusted", (budget,))
 
 
-def gate_table(decision: StepDecision, anchor: str) -> TableBlock:
+def gate_table(decision: StepDecision, anchor: str) -> doc.TableBlock:
     """Show what each gate measured and why it says what it says; what several say stands once."""
     first: dict[tuple[str, str], str] = {}
-    rows: list[tuple[Value, ...]] = []
+    rows: list[tuple[doc.Value, ...]] = []
     for one in decision.findings:
         said = first.setdefault((one.reason, one.remedy), one.gate)
-        why = Cell(f"as of {said}")
+        why = doc.Cell(f"as of {said}")
         if said == one.gate:
             settle = f"To reach a decision: {one.remedy}" if one.remedy else ""
-            why = Cell(_sentence(one.reason), _sentence(settle))
+            why = doc.Cell(_sentence(one.reason), _sentence(settle))
         rows.append((
-            Cell(one.gate, f"{one.rule}, timed" if one.timed else one.rule),
-            Cell(one.verdict.value, tone=one.verdict.value),
-            Cell(one.bound),
-            measured(one),
-            Num(one.estimate.n, "count") if one.estimate else Cell(""),
-            Cell("") if one.p_value is None else Num(one.p_value, "p"),
+            doc.Cell(one.gate, f"{one.rule}, timed" if one.timed else one.rule),
+            doc.Cell(one.verdict.value, tone=one.verdict.value),
+            doc.Cell(one.bound),
+            cards.measured(one),
+            doc.Num(one.estimate.n, "count") if one.estimate else doc.Cell(""),
+            doc.Cell("") if one.p_value is None else doc.Num(one.p_value, "p"),
             why,
         ))  # fmt: skip
     header = ("gate", "verdict", "bound", "measured", "n", "p", "why")
     caption = f"Gates of {decision.step}: {decision.control} → {decision.candidate}"
-    return TableBlock(caption, header, tuple(rows), "gate-table", anchor)
+    return doc.TableBlock(caption, header, tuple(rows), "gate-table", anchor)
 
 
 def _sentence(text: str) -> str:
     return f"{text.removesuffix('.')}." if text else ""
 
 
-def _quality(report: ReportInput, described: ReportInput, prefix: str) -> Iterator[Block]:
+def _quality(report: ReportInput, described: ReportInput, prefix: str) -> Iterator[doc.Block]:
     measures = tables.measures_of(report.means, report.measure)[:FIGURE_MEASURES]
-    yield Text(QUALITY, "lead")
+    yield doc.Text(QUALITY, "lead")
     if report.decisions:
         yield tables.leaderboard(report)
     yield from _figure(
         figures.means(f"{prefix}-means", report.means, measures), "Means and intervals of each arm."
     )
     if (traffic := tables.traffic(described)).rows:
-        yield from (traffic, Text(TRAFFIC))
+        yield from (traffic, doc.Text(TRAFFIC))
     if described.evidence:
         yield tables.differences(described)
         if (unjudged := tables.unjudged(described)).rows:
             yield unjudged
     for at, (name, evidence) in enumerate(described.evidence.items()):
-        said = " ".join(filter(None, (effect(described, name), independence(described, name))))
+        said = " ".join(
+            filter(None, (cards.effect(described, name), cards.independence(described, name)))
+        )
         forest = figures.draw_differences(described, name, f"{prefix}-{at}-forest")
-        pairs = paired(evidence, described.measure)
+        pairs = cards.paired(evidence, described.measure)
         mean = described.differences.get(name, {}).get(described.measure)
         drawn = figures.paired_differences(f"{prefix}-{at}-pairs", pairs, mean) if pairs else None
-        inside: tuple[Block, ...] = (Text(said), *_figure(forest, FOREST), *_figure(drawn, PAIRED))
-        yield Section(_named(name, evidence), inside)
+        inside: tuple[doc.Block, ...] = (
+            doc.Text(said),
+            *_figure(forest, FOREST),
+            *_figure(drawn, PAIRED),
+        )
+        yield doc.Section(_named(name, evidence), inside)
     if not report.slice_means:
-        yield Text("No slices were measured.", "instead")
+        yield doc.Text("No slices were measured.", "instead")
         return
     yield tables.by_slice(report)
     if (differences := tables.slice_differences(described)).rows:
@@ -223,52 +205,52 @@ def _named(name: str, evidence: Evidence) -> str:
     return f"{name}: {evidence.control.arm} → {evidence.candidate.arm}"
 
 
-def _agreement(report: ReportInput, prefix: str) -> Iterator[Block]:
-    yield Text(AGREEMENT, "lead")
+def _agreement(report: ReportInput, prefix: str) -> Iterator[doc.Block]:
+    yield doc.Text(AGREEMENT, "lead")
     for at, (name, evidence) in enumerate(report.evidence.items()):
         drawn = figures.agreement(f"{prefix}-{at}-alike", evidence, ALIKE)
         said = "Queries by how much the first ten hits overlap, beside an A/A run of the control."
-        missing = Text(f"{ALIKE} was not measured, so the histogram is missing.", "instead")
+        missing = doc.Text(f"{ALIKE} was not measured, so the histogram is missing.", "instead")
         shown = tables.agreement(evidence), tables.classes(evidence)
         inside = (*shown, *(_figure(drawn, said) if drawn else (missing,)))
-        yield Section(_named(name, evidence), inside)
+        yield doc.Section(_named(name, evidence), inside)
     if not report.evidence:
-        yield Text("No two arms were compared.", "instead")
+        yield doc.Text("No two arms were compared.", "instead")
 
 
-def _latency(report: ReportInput, described: ReportInput, prefix: str) -> Iterator[Block]:
+def _latency(report: ReportInput, described: ReportInput, prefix: str) -> Iterator[doc.Block]:
     found = report.latency
     if found is None:
-        yield Text("No race was run, so nothing is said about time.", "instead")
+        yield doc.Text("No race was run, so nothing is said about time.", "instead")
     else:
-        yield Text(LATENCY.format(found.race.machine), "lead")
+        yield doc.Text(LATENCY.format(found.race.machine), "lead")
         yield from (figures.percentiles(found), figures.conditions(found))
         if (budgets := figures.budgets(report)).rows:
             yield budgets
         drawn = figures.latency_curves(f"{prefix}-curves", found)
         said = "Share of answers within a time, each arm's own line and mark."
         missing = "No arm's rankings were verified in the race, so no curve is shown."
-        yield from _figure(drawn, said) if drawn else (Text(missing, "instead"),)
+        yield from _figure(drawn, said) if drawn else (doc.Text(missing, "instead"),)
         yield from _figure(figures.draw_ratios(described, f"{prefix}-ratios"), RATIOS)
         yield figures.ratios(described, described.latency or found)
 
 
-def _queries(report: ReportInput) -> Iterator[Block]:
+def _queries(report: ReportInput) -> Iterator[doc.Block]:
     dataset = report.dataset
     for name, evidence in report.evidence.items():
         link = explore_link(dataset, evidence.control.arm, evidence.candidate.arm)
-        every = Link("Every query with both rankings, and any two arms", link)
+        every = doc.Link("Every query with both rankings, and any two arms", link)
         inside = (*tables.movers(report, name, LISTED), every)
-        yield Section(_named(name, evidence), inside)
+        yield doc.Section(_named(name, evidence), inside)
     if not report.evidence:
-        yield Text("No two arms were compared.", "instead")
+        yield doc.Text("No two arms were compared.", "instead")
 
 
-def _provenance(report: ReportInput) -> Iterator[Block]:
-    facts = tuple((Cell(what), Cell(value)) for what, value in tables.provenance(report))
-    yield TableBlock("Where the numbers come from", ("what", "value"), facts, "facts")
+def _provenance(report: ReportInput) -> Iterator[doc.Block]:
+    facts = tuple((doc.Cell(what), doc.Cell(value)) for what, value in tables.provenance(report))
+    yield doc.TableBlock("Where the numbers come from", ("what", "value"), facts, "facts")
     yield tables.manifests(report)
     if report.provenance.commands:
-        yield Section("To reproduce it", (CodeBlock(report.provenance.commands),))
+        yield doc.Section("To reproduce it", (doc.CodeBlock(report.provenance.commands),))
     else:
-        yield Text("No commands were recorded.", "instead")
+        yield doc.Text("No commands were recorded.", "instead")

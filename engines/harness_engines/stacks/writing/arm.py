@@ -18,13 +18,7 @@ from harness_engines.contract import FileEngine
 from harness_engines.kept import index as tables
 from harness_engines.kept.headings import headings
 from harness_engines.kept.index import FileReader
-from harness_engines.stacks.writing import store
-from harness_engines.stacks.writing.retrieval import (
-    Retriever,
-    UnrankedReason,
-    WritingSettings,
-    scores,
-)
+from harness_engines.stacks.writing import retrieval, store
 from harness_engines.stacks.writing.store import INSERT, TABLES, rows
 
 if TYPE_CHECKING:
@@ -38,7 +32,7 @@ OWN_VERSION = "3"
 @dataclass(frozen=True, slots=True)
 class Writing(FileEngine["WritingSearcher"]):
     ENGINE: ClassVar = "writing"
-    settings: WritingSettings
+    settings: retrieval.WritingSettings
 
     def embedder(self) -> Embedder | None:
         """Open the model; None where it is not ready, which must not stop a search."""
@@ -68,24 +62,24 @@ class Writing(FileEngine["WritingSearcher"]):
     def load(self, index: Path, made: Manifest) -> Iterator[WritingSearcher]:
         """Open the notes; answers without the model asked for are not signed by the arm."""
         with tables.opened(index) as db:
-            retriever = Retriever.of(db, self.settings, self.embedder())
+            retriever = retrieval.Retriever.of(db, self.settings, self.embedder())
             contract.check_count(index, made, retriever.store.documents())
             yield WritingSearcher(retriever, made)
 
 
 @dataclass(frozen=True, slots=True)
 class WritingSearcher:
-    retriever: Retriever
+    retriever: retrieval.Retriever
     manifest: Manifest
 
     def search(self, text: str, k: int) -> Answer:
         """Show notes by their best chunk; deeper than the contract's fifty where ``k`` is."""
         found = self.retriever.find(text)
         best: dict[str, Hit] = {}
-        for candidate, score in zip(found.ranked, scores(found), strict=True):
+        for candidate, score in zip(found.ranked, retrieval.scores(found), strict=True):
             best.setdefault(candidate.chunk.doc_id, Hit(candidate.chunk.doc_id, score, score))
         reason, by = found.outcome.reason, self.manifest
-        if reason is UnrankedReason.MODEL_NOT_READY:
+        if reason is retrieval.UnrankedReason.MODEL_NOT_READY:
             by = replace(by, version=f"{by.version}, {reason}")
         return Answer(tuple(best.values())[:k], by.fingerprint, reason or "")
 
@@ -108,7 +102,7 @@ class WritingSearcher:
 
 def engine(settings: Mapping[str, Any], cache: Path) -> Engine:  # noqa: ARG001  keeps nothing
     """Make the engine from an arm's settings."""
-    return Writing(WritingSettings.model_validate(settings))
+    return Writing(retrieval.WritingSettings.model_validate(settings))
 
 
 SUFFIXES = frozenset({".md", ".markdown", ".txt", ".rst", ".org"})
@@ -145,7 +139,7 @@ def reader(arm: Writing, root: Path, place: Path) -> FileReader:  # noqa: ARG001
         tables=TABLES.format(tokenize=settings.tokenize) + TRIGGERS,
         put=put,
         drop=lambda db, path: db.execute("DELETE FROM chunk WHERE doc_id = ?", (path,)),
-        opened=lambda db: Retriever.of(db, settings, embedder, like=True),
+        opened=lambda db: retrieval.Retriever.of(db, settings, embedder, like=True),
     )
 
 

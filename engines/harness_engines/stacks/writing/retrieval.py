@@ -18,15 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 from pydantic import Field, Strict
 
 from harness_engines.contract import StackSettings
-from harness_engines.lexical.grammar import (
-    FTS5_UNRANKED,
-    MOST_WORDS,
-    ClauseGroup,
-    Node,
-    held,
-    parse,
-    positive,
-)
+from harness_engines.lexical import grammar
 from harness_engines.lexical.query import LIKE, Like
 from harness_engines.lexical.terms import Clause, Occur, alternatives, spelled
 from harness_engines.ranking import fuse
@@ -86,7 +78,7 @@ def plan(
     refusals alone gives no query: ``refused`` says what is to be left out.
     """
     typed = typed_query(text)
-    tokens = tokens_of(positive(text), choice, frequency)
+    tokens = tokens_of(grammar.positive(text), choice, frequency)
     if not typed or not tokens:
         return ()
     constrained, near = constraint(text), tokens
@@ -120,10 +112,10 @@ def tokens_of(text: str, choice: Choice, frequency: Frequency) -> tuple[str, ...
     """Choose words, in the order of the text; at most eight, but for ``ALL``."""
     words = words_of(text)
     if choice is Choice.ALL:
-        return words[:MOST_WORDS]
+        return words[: grammar.MOST_WORDS]
     if choice is Choice.FIRST or len(words) <= MOST_TOKENS:
         return words[:MOST_TOKENS]
-    found = {word: frequency(quoted(word)) for word in words[:MOST_WORDS]}
+    found = {word: frequency(quoted(word)) for word in words[: grammar.MOST_WORDS]}
     by_rarity = sorted(found, key=lambda word: (not found[word], found[word]))
     kept = frozenset(by_rarity[:MOST_TOKENS])
     return tuple(word for word in words if word in kept)
@@ -138,13 +130,13 @@ def strongest(tokens: Sequence[str], frequency: Frequency) -> str:
 
 def refused(text: str) -> str:
     """Write what no chunk may have where all others are meant; empty where words are meant."""
-    expression, complement = FTS5_UNRANKED.select(_together(parse(text)), _each)
+    expression, complement = grammar.FTS5_UNRANKED.select(_together(grammar.parse(text)), _each)
     return expression if complement else ""
 
 
 def constraint(text: str) -> Callable[[str], str]:
     """Make what adds to any query the constraints of a text."""
-    demanded, complement = FTS5_UNRANKED.select(held(text), _each)
+    demanded, complement = grammar.FTS5_UNRANKED.select(grammar.held(text), _each)
     if not demanded:
         return lambda query: query
     by = "NOT" if complement else "AND"
@@ -153,13 +145,13 @@ def constraint(text: str) -> Callable[[str], str]:
 
 def typed_query(text: str) -> str:
     """Write what was typed: words together, or any of them where OR stands between them."""
-    return FTS5_UNRANKED.select(_together(parse(text)), _each).expression
+    return grammar.FTS5_UNRANKED.select(_together(grammar.parse(text)), _each).expression
 
 
-def _together(tree: ClauseGroup) -> ClauseGroup:
+def _together(tree: grammar.ClauseGroup) -> grammar.ClauseGroup:
     """Return a tree in which words must match that no OR stands between."""
 
-    def demanded(node: Node) -> Node:
+    def demanded(node: grammar.Node) -> grammar.Node:
         inner = node if isinstance(node, Clause) else _together(node)
         must = inner.occur is Occur.SHOULD and not tree.either
         return replace(inner, occur=Occur.MUST) if must else inner
@@ -412,7 +404,7 @@ class Retriever:
         candidates = self._candidates(planned, scored)
         window, below = candidates[: given.top], candidates[given.top :]
         outcome = self.rerank.order(
-            positive(text), [one.snippet for one in window], [one.words for one in window]
+            grammar.positive(text), [one.snippet for one in window], [one.words for one in window]
         )
         ranked = (*(window[at] for at in outcome.order), *below)
         lists = tuple(map(tuple, scored))

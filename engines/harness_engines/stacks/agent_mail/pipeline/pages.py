@@ -20,12 +20,7 @@ from harness_engines.rerank import Reranker, joined
 from harness_engines.stacks.agent_mail import contract, faults
 from harness_engines.stacks.agent_mail.contract import CandidateList, ExplainTiming, SearchHit
 from harness_engines.stacks.agent_mail.faults import Deadline, ServiceParts
-from harness_engines.stacks.agent_mail.pipeline.plan import (
-    QUERY_DIGITS,
-    CursorEngine,
-    FallbackTier,
-    SearchCursor,
-)
+from harness_engines.stacks.agent_mail.pipeline import plan
 from harness_engines.stacks.agent_mail.pipeline.scope import REDACTED, Scope, Visibility
 from harness_engines.stacks.agent_mail.sqlite import schema
 from harness_engines.stacks.agent_mail.sqlite.search import Fts5Engine, LikeEngine
@@ -186,21 +181,21 @@ def digits_of(query: contract.SearchQuery, asked: TierQuery) -> str:
     ]
     constants = asked.ranking, asked.rrf_k, asked.rerank_top_k, query.effective_min_score
     said = repr((query.doc_kind, asked.text, filters, constants))
-    return hashlib.sha256(said.encode("utf-8", "surrogatepass")).hexdigest()[:QUERY_DIGITS]
+    return hashlib.sha256(said.encode("utf-8", "surrogatepass")).hexdigest()[: plan.QUERY_DIGITS]
 
 
 @dataclass(frozen=True, slots=True)
 class Tiers:
     """What there is to answer with; what is absent is a feature that is not available."""
 
-    lexical: Mapping[FallbackTier, contract.MailEngine]
+    lexical: Mapping[plan.FallbackTier, contract.MailEngine]
     semantic: Semantic | SearchError | None
     reranker: Reranker | SearchError | None
     sent: Callable[[Sequence[int]], Mapping[int, int]]
     """When messages were sent, microseconds; for the order by recency."""
     parts: ServiceParts = field(default_factory=ServiceParts)
 
-    def rank(self, tier: FallbackTier, asked: TierQuery, depth: int) -> RankedMessages:
+    def rank(self, tier: plan.FallbackTier, asked: TierQuery, depth: int) -> RankedMessages:
         """Answer by one tier."""
         with faults.known():
             found = self._rank(tier, asked, depth)
@@ -212,12 +207,12 @@ class Tiers:
             hits = (h._replace(sent=when[h.message_id]) for h in found.hits if h.message_id in when)
             return replace(found, hits=in_order(hits))
 
-    def _rank(self, tier: FallbackTier, asked: TierQuery, depth: int) -> RankedMessages:
+    def _rank(self, tier: plan.FallbackTier, asked: TierQuery, depth: int) -> RankedMessages:
         match tier:
-            case FallbackTier.TANTIVY | FallbackTier.FTS5 | FallbackTier.LIKE:
+            case plan.FallbackTier.TANTIVY | plan.FallbackTier.FTS5 | plan.FallbackTier.LIKE:
                 found, took = _timed(lambda: self._words(tier, asked, depth))
                 return of_lexical(found, ExplainTiming(lexical_us=took))
-            case FallbackTier.SEMANTIC:
+            case plan.FallbackTier.SEMANTIC:
                 newest = asked.ranking is contract.RankingMode.RECENCY
                 found, took = _timed(lambda: self._nearest(asked, NEAREST if newest else depth))
                 hits = (
@@ -225,12 +220,12 @@ class Tiers:
                 )
                 whole = replace(found, exhausted=found.exhausted or newest)
                 return RankedMessages(in_order(hits), whole, ExplainTiming(vector_us=took))
-            case FallbackTier.HYBRID:
+            case plan.FallbackTier.HYBRID:
                 return self._fused(asked)
-            case FallbackTier.RERANK:
+            case plan.FallbackTier.RERANK:
                 return self._reranked(asked)
 
-    def _words(self, tier: FallbackTier, asked: TierQuery, depth: int) -> CandidateList:
+    def _words(self, tier: plan.FallbackTier, asked: TierQuery, depth: int) -> CandidateList:
         engine = there(self.lexical.get(tier), f"{tier} is not installed")
         search = partial(engine.search, asked.text, asked.filters, asked.ranking, depth)
         return self.parts.call(tier, search, asked.until)
@@ -240,29 +235,29 @@ class Tiers:
         if not asked.meant:
             raise FeatureUnavailable("semantic search needs a text")
         search = partial(semantic.search, asked.meant, asked.filters, depth)
-        found = self.parts.call(FallbackTier.SEMANTIC, search, asked.until)
+        found = self.parts.call(plan.FallbackTier.SEMANTIC, search, asked.until)
         check_numbers(found.candidates)
         said = signed(asked.text)
         if not said:
             return found
         alike = replace(asked, text=said, ranking=contract.RankingMode.RELEVANCE)
-        words = self._words(FallbackTier.TANTIVY, alike, EVERY)
+        words = self._words(plan.FallbackTier.TANTIVY, alike, EVERY)
         allowed = {candidate.message_id for candidate in words.candidates}
         kept = tuple(one for one in found.candidates if one.message_id in allowed)
         return replace(found, candidates=kept)
 
     def _fused(self, asked: TierQuery) -> RankedMessages:
         if asked.text and not asked.meant:
-            with faults.of_leg(FallbackTier.TANTIVY):
-                words, took = _timed(lambda: self._words(FallbackTier.TANTIVY, asked, EVERY))
+            with faults.of_leg(plan.FallbackTier.TANTIVY):
+                words, took = _timed(lambda: self._words(plan.FallbackTier.TANTIVY, asked, EVERY))
             listed = of_lexical(words, ExplainTiming(lexical_us=took))
             return replace(listed, found=replace(words, method="hybrid_rrf"))
-        with faults.of_leg(FallbackTier.SEMANTIC):
+        with faults.of_leg(plan.FallbackTier.SEMANTIC):
             nearest, vector_us = _timed(lambda: self._nearest(asked, FUSED_DEPTH))
         by_relevance = replace(asked, ranking=contract.RankingMode.RELEVANCE)
-        with faults.of_leg(FallbackTier.TANTIVY):
+        with faults.of_leg(plan.FallbackTier.TANTIVY):
             words, lexical_us = _timed(
-                lambda: self._words(FallbackTier.TANTIVY, by_relevance, FUSED_DEPTH)
+                lambda: self._words(plan.FallbackTier.TANTIVY, by_relevance, FUSED_DEPTH)
             )
         legs = {
             "lexical": [str(c.message_id) for c in words.candidates],
@@ -294,7 +289,7 @@ class Tiers:
         ids, scores = [hit.message_id for hit in window], [hit.score for hit in window]
         rerank = partial(reranker, asked.meant, ids, scores)
         judged, rerank_us = _timed(
-            lambda: self.parts.call(FallbackTier.RERANK, rerank, asked.until)
+            lambda: self.parts.call(plan.FallbackTier.RERANK, rerank, asked.until)
         )
         judged, lowered = joined(judged, [hit.score for hit in rest])
         top = (ScoredMessage(at, *one) for at, one in zip(ids, judged, strict=True))
@@ -337,9 +332,9 @@ def entities(
     """Return what agents and projects are searched with: FTS5, and LIKE where that fails."""
 
     def tiers(table: str) -> Tiers:
-        engines: Mapping[FallbackTier, contract.MailEngine] = {
-            FallbackTier.FTS5: Fts5Engine(store, weights, table=table),
-            FallbackTier.LIKE: LikeEngine(store, table),
+        engines: Mapping[plan.FallbackTier, contract.MailEngine] = {
+            plan.FallbackTier.FTS5: Fts5Engine(store, weights, table=table),
+            plan.FallbackTier.LIKE: LikeEngine(store, table),
         }
         return Tiers(engines, None, None, lambda _: {})
 
@@ -412,10 +407,10 @@ NOTHING = HitPage(
 
 def fill(
     source: PageSource[Doc],
-    tier: FallbackTier,
+    tier: plan.FallbackTier,
     query: contract.SearchQuery,
     asked: TierQuery,
-    cursor: SearchCursor | None,
+    cursor: plan.SearchCursor | None,
 ) -> HitPage:
     """Read candidates until the page is full or they end.
 
@@ -456,15 +451,15 @@ def fill(
         last = left[end - 1]
         before = (cursor and cursor.seen) or frozenset(hit.message_id for hit in ranked.hits[:at])
         examined = frozenset(hit.message_id for hit in left[:end])
-        where = float(last.key), last.message_id, CursorEngine.of(query.doc_kind, tier)
-        next_cursor = SearchCursor(*where, digits_of(query, asked), before | examined).encode()
+        where = float(last.key), last.message_id, plan.CursorEngine.of(query.doc_kind, tier)
+        next_cursor = plan.SearchCursor(*where, digits_of(query, asked), before | examined).encode()
     invalidated = query.cursor is not None and cursor is None
     return HitPage(ranked, tuple(shown), next_cursor, denied, invalidated, took_ns // 1_000, lost)
 
 
 def _place(
     ranked: RankedMessages,
-    cursor: SearchCursor | None,
+    cursor: plan.SearchCursor | None,
     hydrate: Callable[[Sequence[int]], Mapping[int, Doc]],
 ) -> int | None:
     """Return how many candidates stand before a page; None where more must be read to know."""
@@ -484,7 +479,9 @@ def _place(
     return bisect_right(ranked.hits, last, key=lambda hit: (-hit.key, hit.message_id))
 
 
-def _left(ranked: RankedMessages, cursor: SearchCursor | None, at: int) -> Sequence[ScoredMessage]:
+def _left(
+    ranked: RankedMessages, cursor: plan.SearchCursor | None, at: int
+) -> Sequence[ScoredMessage]:
     """Return the candidates that no page has examined, those from the place ``at`` on first."""
     if cursor is None or not cursor.seen:
         return ranked.hits[at:]

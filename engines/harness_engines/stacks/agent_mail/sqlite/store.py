@@ -11,14 +11,7 @@ from typing import Any
 
 from harness_engines.contract import EngineError, IndexUnavailable, SearchError
 from harness_engines.lexical.terms import coded
-from harness_engines.stacks.agent_mail.contract import (
-    Agent,
-    Changes,
-    Importance,
-    MailProject,
-    Message,
-    names,
-)
+from harness_engines.stacks.agent_mail import contract
 from harness_engines.stacks.agent_mail.faults import CURRENT, Deadline
 from harness_engines.stacks.agent_mail.sqlite import schema
 from harness_engines.stacks.agent_mail.sqlite.schema import whole
@@ -205,16 +198,18 @@ _NEWS = (
     " UNION ALL SELECT message_id, generation FROM changes WHERE generation > ?"
 )
 
-Addressed = tuple[Message, Mapping[str, AddressKind]]
+Addressed = tuple[contract.Message, Mapping[str, AddressKind]]
 Agents = dict[tuple[int, str], int]
 """Ids by project and name."""
 
 
-def read(rows: Sequence[tuple[Any, ...]]) -> list[Message]:
+def read(rows: Sequence[tuple[Any, ...]]) -> list[contract.Message]:
     """Make messages of rows of ``READ``; the recipients of all are parsed in one go."""
     recipients = json.loads(f"[{','.join([row[5] for row in rows])}]")
     return [
-        Message(a, b, c, d, sender, tuple(to), thread, Importance(how), bool(ack), sent)
+        contract.Message(
+            a, b, c, d, sender, tuple(to), thread, contract.Importance(how), bool(ack), sent
+        )
         for (a, b, c, d, sender, _, thread, how, ack, sent), to in zip(
             rows, recipients, strict=True
         )
@@ -224,7 +219,7 @@ def read(rows: Sequence[tuple[Any, ...]]) -> list[Message]:
 def spelled(subject: str, *body: str) -> tuple[str, str | None, str | None]:
     """Return the identifiers and the forms of a subject and body; ASCII is its own form, None."""
     joined = "\n".join(body)
-    found = whole(names(f"{subject}\n{joined}"))
+    found = whole(contract.names(f"{subject}\n{joined}"))
     subject_form = None if subject.isascii() else coded(subject)
     return found, subject_form, None if joined.isascii() else coded(joined)
 
@@ -239,7 +234,9 @@ def insert_all(db: sqlite3.Connection, addressed: Sequence[Addressed]) -> None:
         db.executemany(_ADDRESS, rows)
 
 
-def update(db: sqlite3.Connection, message: Message, kinds: Mapping[str, AddressKind]) -> bool:
+def update(
+    db: sqlite3.Connection, message: contract.Message, kinds: Mapping[str, AddressKind]
+) -> bool:
     """Write all of a message anew; say whether there is one of this id."""
     agents: Agents = {}
     *values, found, subject_form, body_form, message_id = _values(db, message, agents)
@@ -253,7 +250,7 @@ def update(db: sqlite3.Connection, message: Message, kinds: Mapping[str, Address
 
 
 def _addresses(
-    message: Message, kinds: Mapping[str, AddressKind], agents: Agents
+    message: contract.Message, kinds: Mapping[str, AddressKind], agents: Agents
 ) -> Iterator[tuple[int, int, AddressKind, int]]:
     for position, name in enumerate(dict.fromkeys(message.recipients)):
         agent = agents[message.project_id, name]
@@ -261,7 +258,7 @@ def _addresses(
 
 
 def _values(
-    db: sqlite3.Connection, message: Message, agents: Agents
+    db: sqlite3.Connection, message: contract.Message, agents: Agents
 ) -> tuple[str | int | None, ...]:
     """Return a message's row; the ids of its agents are looked up, and new ones are added."""
     for name in (message.sender_name, *message.recipients):
@@ -301,12 +298,12 @@ class Remembered:
     def __init__(self, store: "MessageStore") -> None:
         self._store = store
         self._lock = Lock()
-        self._kept: dict[int, Message] = {}
+        self._kept: dict[int, contract.Message] = {}
         self._characters = 0
         self._reached: int | None = None
         """Generation of the store that all that is kept is at least of."""
 
-    def hydrate(self, message_ids: Sequence[int]) -> Mapping[int, Message]:
+    def hydrate(self, message_ids: Sequence[int]) -> Mapping[int, contract.Message]:
         """Read messages, in the order asked for; ids that are gone are left out."""
         try:
             reached = self._caught_up()
@@ -333,7 +330,7 @@ class Remembered:
             self._reached = now
             return now
 
-    def _keep(self, read: Mapping[int, Message], reached: int) -> None:
+    def _keep(self, read: Mapping[int, contract.Message], reached: int) -> None:
         """Keep what was read, unless a change was read from the journal meanwhile."""
         added = sum(len(one.subject) + len(one.body) + EACH for one in read.values())
         with self._lock:
@@ -393,7 +390,7 @@ class MessageStore(Connections):
         """Count the changes since the store was filled."""
         return int(self.read("SELECT value FROM generation")[0][0])
 
-    def since(self, reached: int) -> tuple[int, Changes]:
+    def since(self, reached: int) -> tuple[int, contract.Changes]:
         """Read about ``BATCH`` changes after ``reached``, and the generation that they lead to."""
         now = self.generation()
         rows = self.read(_NEXT, (reached, reached, BATCH - 1))
@@ -411,14 +408,14 @@ class MessageStore(Connections):
         sql = f"SELECT message_id, generation FROM changes WHERE message_{_THESE}"  # noqa: S608  our own text
         return dict(self.read(sql, (json.dumps(tuple(message_ids)),)))
 
-    def fetch_batch(self, since_id: int, limit: int) -> Sequence[Message]:
+    def fetch_batch(self, since_id: int, limit: int) -> Sequence[contract.Message]:
         rows = self.read(f"{READ} WHERE m.id > ? ORDER BY m.id LIMIT ?", (since_id, max(limit, 0)))
         return read(rows)
 
     def total_count(self) -> int:
         return int(self.read("SELECT count(*) FROM messages")[0][0])
 
-    def hydrate(self, message_ids: Iterable[int]) -> Mapping[int, Message]:
+    def hydrate(self, message_ids: Iterable[int]) -> Mapping[int, contract.Message]:
         """Read messages, in the order asked for; ids that are gone are left out."""
         asked = tuple(dict.fromkeys(message_ids))
         rows = self.read(f"{READ} WHERE m.{_THESE}", (json.dumps(asked),))
@@ -453,15 +450,17 @@ class MessageStore(Connections):
         rows = self.read("SELECT id FROM products WHERE name = ?", (name,))
         return int(rows[0][0]) if rows else None
 
-    def agents(self, agent_ids: Iterable[int] | None = None) -> Mapping[int, Agent]:
+    def agents(self, agent_ids: Iterable[int] | None = None) -> Mapping[int, contract.Agent]:
         """Read agents, or all; ids that are gone are left out."""
         columns = "id, project_id, name, program, model, task_description FROM agents"
-        return {row[0]: Agent(*row) for row in self._of(columns, agent_ids)}
+        return {row[0]: contract.Agent(*row) for row in self._of(columns, agent_ids)}
 
-    def projects(self, project_ids: Iterable[int] | None = None) -> Mapping[int, MailProject]:
+    def projects(
+        self, project_ids: Iterable[int] | None = None
+    ) -> Mapping[int, contract.MailProject]:
         """Read projects, or all; ids that are gone are left out."""
         columns = "id, slug, name, description FROM projects"
-        return {row[0]: MailProject(*row) for row in self._of(columns, project_ids)}
+        return {row[0]: contract.MailProject(*row) for row in self._of(columns, project_ids)}
 
     def _of(self, columns: str, ids: Iterable[int] | None) -> list[tuple[Any, ...]]:
         if ids is None:
