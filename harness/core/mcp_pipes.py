@@ -36,11 +36,16 @@ DRAIN_S = 60.0
 """Seconds for requests before the end of the input."""
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 INVALID = -32600
+_BEGUN = re.compile(
+    rb'\s*+\{\s*+(?:"(?:jsonrpc|method)"\s*+:\s*+"[^"\\]*+"\s*+,\s*+)*+'
+    rb'"id"\s*+:\s*+(\d{1,18}(?![\d.eE])|"[^"\\]{1,200}+")'
+)
+"""How clients begin a request: with its id before its arguments."""
 _ENDED = re.compile(
     rb'"id"\s*+:\s*+(\d{1,18}|"[^"\\]{1,200}+")\s*+'
     rb'(?:,\s*+"jsonrpc"\s*+:\s*+"2\.0"\s*+)?\}\s*+\Z'
 )
-"""How some clients end a request: with its id behind its arguments."""
+"""How other clients end it: with its id behind its arguments."""
 END_BYTES = 512
 """Kept of the end of a line that is too long."""
 CANCELLED = "notifications/cancelled"
@@ -145,12 +150,11 @@ class Streams:
 
     def _id_of(self, line: bytes, end: bytes) -> int | str | None:
         """Return the id of a request that is too long or malformed, unless another has it."""
-        found, given = _ENDED.search(end), None
-        with suppress(ValueError, TypeError, KeyError):
-            given = from_json(line, allow_partial=True)["id"]
-        if given is None and found:
-            given = json.loads(found[1])
-        return given if type(given) in {int, str} and str(given) not in self._unanswered else None
+        found = _BEGUN.match(line) or _ENDED.search(end)
+        given: int | str | None = None
+        with suppress(ValueError):
+            given = json.loads(found[1]) if found else None
+        return None if str(given) in self._unanswered else given
 
     def _settle(self, given: object) -> None:
         self._unanswered.discard(str(given))

@@ -375,7 +375,22 @@ LONG = b'"params":{"id":7,"x":"' + b"a" * MAX_MESSAGE_BYTES + b'"}'
 def test_a_request_that_is_too_long_gets_its_id_back(
     tmp_path: Path, begun: bytes, ended: bytes, known: object
 ) -> None:
-    (tmp_path / "in").write_bytes(begun + LONG + ended + b"\n")
+    assert id_told(tmp_path, begun + LONG + ended) == known
+
+
+@pytest.mark.parametrize("query", [rb"\ud83d", b"caf\xe9", b"a\x01b"])
+def test_a_request_that_is_malformed_gets_its_id_back(tmp_path: Path, query: bytes) -> None:
+    begun = b'{"jsonrpc":"2.0","id":5,"method":"tools/call","params":{"q":"'
+    assert id_told(tmp_path, begun + query + b'"}}') == 5
+
+
+def test_an_id_that_is_no_json_ends_no_server(tmp_path: Path) -> None:
+    line = rb'{"method":"tools/call","params":{"q":"\ud83d"},"id":007}'
+    assert id_told(tmp_path, line) is None
+
+
+def id_told(tmp_path: Path, line: bytes) -> object:
+    (tmp_path / "in").write_bytes(line + b"\n")
 
     async def answered() -> list[str]:
         with (tmp_path / "in").open("rb") as reads, (tmp_path / "out").open("wb") as writes:
@@ -383,4 +398,4 @@ def test_a_request_that_is_too_long_gets_its_id_back(
             return [line async for line in streams]
 
     assert anyio.run(answered) == []
-    assert json.loads((tmp_path / "out").read_text())["id"] == known
+    return json.loads((tmp_path / "out").read_text())["id"]
