@@ -16,6 +16,7 @@ from asyncio import get_running_loop
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from stat import S_ISREG
+from types import FrameType
 from typing import Any, cast
 
 import anyio
@@ -171,17 +172,20 @@ def run_until_signalled(serve: Callable[[], Awaitable[None]]) -> None:
     """Run a server of this thread; SIGINT, SIGTERM and SIGHUP call it off."""
     before = {one: signal.getsignal(one) for one in ENDING}
     heard = [one for one, handler in before.items() if handler is not signal.SIG_IGN]
-    came: list[int] = []
+    came = False
 
     async def until_signalled() -> None:
+        wake = get_running_loop().call_soon_threadsafe
         with anyio.CancelScope() as scope:
 
-            def hear(sent: int) -> None:
-                came.append(sent)
-                scope.cancel()
+            def hear(_: int, __: FrameType | None) -> None:
+                nonlocal came
+                came = True
+                with suppress(RuntimeError):  # the loop has closed: the server is at its end
+                    wake(scope.cancel)
 
             for one in heard:
-                get_running_loop().add_signal_handler(one, hear, one)
+                signal.signal(one, hear)
             await serve()
 
     try:
@@ -190,7 +194,7 @@ def run_until_signalled(serve: Callable[[], Awaitable[None]]) -> None:
         if not came:
             raise first_of(exc) from None
     finally:
-        for one in heard:
+        for one in () if came else heard:
             signal.signal(one, before[one])
     if came:
         raise KeyboardInterrupt

@@ -22,7 +22,13 @@ from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from harness.core import server as connections
-from harness.core.mcp_pipes import ENDING, MAX_MESSAGE_BYTES, MAX_UNANSWERED, Streams
+from harness.core.mcp_pipes import (
+    ENDING,
+    MAX_MESSAGE_BYTES,
+    MAX_UNANSWERED,
+    Streams,
+    run_until_signalled,
+)
 from harness.core.server import AT_ONCE, Admission, server, token_of
 from tests.programs import PYTHON, Program
 
@@ -399,3 +405,29 @@ def id_told(tmp_path: Path, line: bytes) -> object:
 
     assert anyio.run(answered) == []
     return json.loads((tmp_path / "out").read_text())["id"]
+
+
+def test_a_signal_waits_for_what_is_being_answered() -> None:
+    said: list[bytes] = []
+
+    async def slow(scope: Scope, receive: Receive, send: Send) -> None:
+        signal.raise_signal(signal.SIGTERM)
+        await anyio.sleep(0.2)
+        await echo(scope, receive, send)
+
+    def ask(port: int) -> None:
+        with connected(port) as one:
+            said.append(answered(one))
+
+    async def serve() -> None:
+        await served(slow).serve(sockets=[bound])
+
+    with socket.create_server(("127.0.0.1", 0)) as bound:
+        thread = Thread(target=ask, args=bound.getsockname()[1:])
+        thread.start()
+        with pytest.raises(KeyboardInterrupt):
+            run_until_signalled(serve)
+        thread.join(LONG_S)
+    assert said[0].startswith(b"HTTP/1.1 200 ")
+    # a second one interrupts nothing while the command ends
+    assert signal.getsignal(signal.SIGTERM) is not signal.default_int_handler
