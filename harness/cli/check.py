@@ -41,7 +41,7 @@ def check(
     split: options.Split = "test",
     engine: options.Engine = "",
 ) -> Result:
-    """Check that an engine keeps the contract that every engine here keeps.
+    """Check an engine against the contract that all engines here keep.
 
     Builds an index of 15 sample documents, or of --dataset, in a temporary folder. Checks order,
     ties, k, ids, scores, identity, fingerprint, repetition, threads, processes, and empty, hostile
@@ -251,13 +251,13 @@ def selftest(
     control: options.Control = "",
     trials: Annotated[int, typer.Option(min=1, help="How often each truth is tried.")] = 400,
 ) -> Result:
-    """Measure how often the gates on means would pass wrongly, and rightly, on runs that are there.
+    """Measure how often the gates on means would pass wrongly, and rightly, on existing runs.
 
     Labels of control and candidate are swapped at random, so that nothing differs, and losses of
     exactly a gate's bound are planted in several patterns. The first line names the worst rate of
     all, with the assumption that its pattern breaks, if it breaks one. The last counts the values
     that other code, such as ir-measures, computed too. With --control, only its steps are tried; a
-    policy of one step, for every other arm. Asks no engine, and writes nothing.
+    policy of one step, for every other arm. Queries no engine, and writes nothing.
 
     Example: harness selftest --dataset python-docs
     """

@@ -72,10 +72,10 @@ def plan(
 ) -> Result:
     """Print how many queries each gate needs, how many there are, and how many are lacking.
 
-    At the very least, by margin and confidence: fewer leave room for a loss that none of them
-    shows. And with the policy's power where the true difference is 0, or the gain assumed: for
-    each gate alone, and for all gates of the step together. Runs that were scored and compared are
-    the pilot that spread, design effect and rates are taken from. Without any, --spread assumes
+    The least by margin and confidence: fewer leave room for a loss that they do not show. And
+    with the policy's power where the true difference is 0, or the gain assumed: for
+    each gate alone, and for all gates of the step together. Scored and compared runs are the pilot
+    for spread, design effect and rates. Without any, --spread assumes
     one. Without a data set, margin and confidence alone are answered. With --control, a policy of
     one step is planned for every other arm. Runs no query. Exit codes: 0 planned, 2 bad input.
 
@@ -204,8 +204,8 @@ def gate(
 ) -> Result:
     """Judge every step of the policy, write the decision, and exit by it.
 
-    With --policy or --from, evidence that is there is judged again, by the policy that is named,
-    or that of the run. No index is opened, no decision is written, and the experiment log gets a
+    With --policy or --from, existing evidence is judged again, by the named policy or that of
+    the run. No index is opened, no decision is written, and the experiment log gets a
     line. With --control, a policy of one step judges every other arm. With --step, that step alone
     decides the exit code. Exit codes: 0 every step may be taken, 1 a gate failed (hold, or roll
     back), 2 bad input or an arm that did not run, 3 inconclusive. The page says what would settle

@@ -47,7 +47,7 @@ def ask(
 ) -> Result:
     """Run one query, and see which arms answer, with what, and why.
 
-    Each hit has its rank in every stage that the arm's stack tells of, and its grade where --query
+    Each hit has its rank in every stage that the arm's stack reports, and its grade where --query
     names a judged one. The time shown is of a single cold query; `harness race` measures.
     Exit codes: 0 every arm answered, 2 bad input, or an arm failed.
 
@@ -207,13 +207,13 @@ history = group("history", "A rolling history of decisions, and a page of its tr
 
 @command(history)
 def add(of: options.EvidencePlace, at: options.At = None) -> Result:
-    """Add the decision that is there to the history of its data set, once.
+    """Add the present decision to the history of its data set, once.
 
     It is derived again from its raw evidence first (harness verify). Kept are verdicts, means with
     their intervals, ratios of times, the commit, packages, and digests of data, policy and code;
     one line each in history/NAME.jsonl, which belongs into git. Beside it the log of experiments is
     kept, in history/experiments/NAME.jsonl; it must go on from what was kept before. Exit codes: 0
-    added or known, 2 not to be believed.
+    added or known, 2 not verified.
 
     Example: harness history add --dataset python-docs
     """

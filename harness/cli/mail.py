@@ -152,7 +152,7 @@ def mail_server(
         Path | None,
         typer.Option(
             envvar="SHADOW_LOG",
-            help="Under SEARCH_ENGINE=shadow, the comparison with Tantivy is written down here."
+            help="Under SEARCH_ENGINE=shadow, the comparison with Tantivy is logged here."
             " [default: out/shadow-log/ARM]",
         ),
     ] = None,

@@ -32,7 +32,7 @@ def run(
     engine: options.Engine = "",
     trec_run: Annotated[
         list[str] | None,
-        typer.Option(help="NAME=FILE: a TREC run of another engine, as an arm. May come again."),
+        typer.Option(help="NAME=FILE: a TREC run of another engine, as an arm. May be repeated."),
     ] = None,
     policy: options.PolicyFile = None,
     until: Annotated[str, typer.Option(help="Judge the steps of the policy up to this one.")] = "",
@@ -298,7 +298,7 @@ def init(
         bool, typer.Option("--dvc", help="Write a dvc.yaml that runs the script.")
     ] = False,
 ) -> Result:
-    """Begin a project that tells of each change whether search is worse than on the main branch.
+    """Begin a project that checks whether a change makes search worse than on the main branch.
 
     Writes data, judgements, an engine, a policy and ci.sh, which a build server runs on every
     change. With --control each change is compared with that arm too. Nothing is overwritten. In a

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 Dataset = Annotated[
     str,
-    typer.Option("--dataset", help="A data set's name. [where it may be left out: params.yaml's]"),
+    typer.Option("--dataset", help="A data set's name. [default, where optional: params.yaml's]"),
 ]
 SetOrFolder = Annotated[
     str, typer.Option("--dataset", help="A data set's name, or a folder in BEIR layout.")
@@ -48,7 +48,7 @@ Candidate = Annotated[
     str, typer.Option(help="The arm that may replace it: its name, or its TOML file.")
 ]
 ArmName = Annotated[str, typer.Option("--arm", help="An arm: its name, or its TOML file.")]
-_SOME = typer.Option("--arm", help="An arm: its name, or its TOML file. May come again.")
+_SOME = typer.Option("--arm", help="An arm: its name, or its TOML file. May be repeated.")
 SomeArms = Annotated[list[str], _SOME]
 ShadowSettings = Annotated[
     Path | None,
@@ -83,7 +83,7 @@ AskedTwice = Annotated[
         "--aa", help="Queries of the A/A replay: `all`, or a `sample` of 50. [params.yaml]"
     ),
 ]
-By = Annotated[str, typer.Option(help="Who says it: a name, which is kept.")]
+By = Annotated[str, typer.Option(help="Who judges or accepts; the name is kept.")]
 Reason = Annotated[str, typer.Option(help="Why; it is kept.")]
 Top = Annotated[int, typer.Option(min=0, help="How many are shown, the worst first.")]
 Seed = Annotated[int | None, typer.Option(min=0, help="Seed of what is drawn.")]
@@ -96,7 +96,7 @@ Http = Annotated[
     typer.Option("--http", min=0, max=65535, help="Speak HTTP on this port, 0 for a free one."),
 ]
 Port = Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free one.")]
-Host = Annotated[str, typer.Option(help="Address to listen on; servers of data take loopback.")]
+Host = Annotated[str, typer.Option(help="Address to listen on; data servers allow loopback.")]
 Token = Annotated[bool, typer.Option("--token/--no-token", help="Ask for a token over HTTP.")]
 LOCALHOST = "127.0.0.1"
 
@@ -158,7 +158,7 @@ class WorkerOptions(Options):
     """Who shares the work: processes of this machine, or a cluster."""
 
     workers: Annotated[
-        int, typer.Option(min=1, max=256, help="Processes that share the work; no result depends.")
+        int, typer.Option(min=1, max=256, help="Processes that share the work; results are equal.")
     ] = 1
     cluster: Annotated[
         str,

@@ -166,10 +166,10 @@ def compare(dataset: Dataset = "") -> Result:
 def race(dataset: Dataset = "") -> Result:
     """Time the arms of the policy against each other, interleaved, in several fresh processes.
 
-    What is judged are first answers: no process has seen the texts before. Every answer is
-    compared with the arm's run; times of an arm that answers otherwise do not count. What the
-    system took from each arm is measured beside. A process that is done is kept, so an interrupted
-    race goes on. Times are never tracked: what was raced is (build/DATASET/race.json).
+    First answers are judged: no process has seen the texts before. Every answer is compared with
+    the arm's run; times of an arm that answers otherwise do not count. Time that the system took
+    from each arm is measured too. Finished processes are kept, so an interrupted race resumes.
+    Times are never tracked: what was raced is (build/DATASET/race.json).
     """
     from harness.pipeline.race import race, read_race
 

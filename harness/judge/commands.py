@@ -38,8 +38,8 @@ def pool(
     """Write the pairs of query and document whose judgement would settle a comparison.
 
     Most decisive first: by how much narrower the bounds of the mean difference get. With --order
-    sample, unjudged hits of both arms are drawn, those more often that can move the difference
-    more. A gate decides by it once it is judged and taken in by harness labels. Where a drawn hit
+    sample, unjudged hits of both arms are drawn, more often those that can move the difference
+    more. A gate uses the sample once it is judged and added by harness labels. Where a drawn hit
     is relevant, the others of its query come after it. The file is in TREC's form with ? for a
     grade, OUT.jsonl has the texts; harness judge fills it in, or any editor.
 
@@ -75,7 +75,7 @@ def judge(
     file: Annotated[Path, typer.Argument(help="The pool, as harness pool wrote it.")],
     *,
     merge: Annotated[
-        str, typer.Option(help="Ask nothing: add what was judged to this data set.")
+        str, typer.Option(help="Judge nothing: add the grades to this data set.")
     ] = "",
     by: By = "",
     machine: Annotated[
@@ -212,7 +212,7 @@ def labels(
     """Take in a judged sample as evidence for gates; or judge a difference by people and a machine.
 
     A sample is one of harness pool --order sample. It is evidence for gates on its measure, and
-    never added to the judgements of the data set. What was taken in of the same arms and measure is
+    never added to the judgements of the data set. An earlier sample of the same arms and measure is
     replaced. Runs no engine. --by machine:NAME says that a machine judged: no step passes by it.
 
     With --machine, people judged whole queries that were drawn at random; they alone decide, by a
@@ -278,7 +278,7 @@ panel = group("panel", "Compare several people who judged one pool.")
 
 @command(panel)
 def report(files: Files) -> Result:
-    """Print how far each person is, and how far they agree, with intervals.
+    """Print how much each person judged and how well they agree, with intervals.
 
     Krippendorff's alpha for ordered grades, Fleiss' kappa, and the weighted kappa of each two.
 
@@ -311,7 +311,7 @@ def _estimate(found: Estimate | None) -> str:
 
 @command(panel)
 def settle(files: Files, to: ToFile) -> Result:
-    """Write one grade a pair: where all who judged it agree theirs, else that of a second look.
+    """Write one grade a pair: what all its judges agree on, else that of a second look.
 
     Pairs that were judged differently come into OUT.disagreements.qrels, the farthest apart
     first. Judge them there, then give the same command. Exit codes: 0 written, 3 disagreements

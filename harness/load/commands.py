@@ -27,13 +27,13 @@ def load(
     *,
     rate: Annotated[
         list[float] | None,
-        typer.Option(help="Arrivals a second. May come again. [shares of what a closed loop does]"),
+        typer.Option(help="Arrivals a second. May be repeated. [shares of a closed loop's]"),
     ] = None,
     find: Annotated[
         bool, typer.Option("--find", help="Look for the highest rate that keeps --budget-ms.")
     ] = False,
     budget_ms: Annotated[
-        float, typer.Option(help="What 99 of 100 arrivals must be answered within.")
+        float, typer.Option(help="Time within which 99 of 100 arrivals need answers.")
     ] = 0.0,
     mix: Annotated[
         str, typer.Option(help="Query classes by weight, as identifier=3,natural-language=1.")
@@ -45,7 +45,7 @@ def load(
 ) -> Result:
     """Run an open-loop load test at fixed arrival rates, and measure queueing delay.
 
-    Arrivals are drawn beforehand, so an engine that stops makes later queries wait, as at work.
+    Arrivals are drawn beforehand, so an engine that stops makes later queries wait, as in use.
     A closed loop with as many workers is measured too. Every answer is compared with the arm's
     run. The first arm is its own A/A control; where the two differ, nothing is concluded. An
     interrupted load continues where it was. Example: harness load --dataset python-docs --arm fts5

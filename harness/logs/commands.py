@@ -55,7 +55,7 @@ def from_log(
     form: LogForm,
     seed: Seed = None,
 ) -> Result:
-    """Sample a query set from a log, so that means over it speak of the traffic.
+    """Sample a query set from a log, so that means over it represent the traffic.
 
     Lines are cleaned by stated rules, personal data are masked, and equal queries are counted.
     The sample is stratified by frequency (head, torso, tail), form, and whether results were

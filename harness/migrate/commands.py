@@ -76,12 +76,12 @@ def observe(
     policy: options.PolicyFile = None,
     shadow: Annotated[
         list[Path] | None,
-        typer.Option(help="A folder of shadow streams of the next step's arms. May come again."),
+        typer.Option(help="A folder of shadow streams of the next step's arms. May be repeated."),
     ] = None,
 ) -> Result:
-    """Note the decision that is there, and the days on which the next step's arms were compared.
+    """Record the present decision, and the days on which the next step's arms were compared.
 
-    Run it whenever evidence was made: days of shadow are counted from what was noted.
+    Run it after new evidence: days of shadow are counted from these records.
 
     Example: harness migrate observe --policy policy/mail.toml --dataset agent-mail --shadow shadow
     """
@@ -126,11 +126,11 @@ def advance(
     policy: options.PolicyFile = None,
     *,
     override: Annotated[
-        bool, typer.Option("--override", help="Take the step against the rules; for ever shown.")
+        bool, typer.Option("--override", help="Take the step against the rules; always shown.")
     ] = False,
     reason: options.Reason = "",
 ) -> Result:
-    """Take the next step, if a decision that is fresh, right and whole says PROMOTE.
+    """Take the next step, if a fresh, verified and complete decision says PROMOTE.
 
     The decision is derived again from its raw evidence (harness verify); the days of shadow must
     be there, and the rollback of the step in force be drilled. Exit codes: 0 taken, 1 refused,
@@ -193,7 +193,7 @@ def drill(
     of: options.EvidencePlace,
     at: options.At = None,
     url: Annotated[
-        str, typer.Option(help="A running mail-server that reads the switch; else one in here.")
+        str, typer.Option(help="A mail-server that reads the switch. [the arm, opened here]")
     ] = "",
     *,
     questions: Annotated[int, typer.Option(min=1, help="Queries a side.")] = 50,
@@ -201,9 +201,9 @@ def drill(
         float, typer.Option(min=0, help="How long the service may take to follow the switch.")
     ] = 10.0,
 ) -> Result:
-    """Switch back, prove that the old engine answers, switch forth, prove it again.
+    """Switch back, prove that the old engine answers, switch forward, prove it again.
 
-    Each answer must carry the fingerprint of who is meant to answer. A drill that fails leaves the
+    Each answer must carry the fingerprint of the expected engine. A drill that fails leaves the
     old engine in place. Exit codes: 0 proven, 1 failed, 2 bad input.
 
     Example: harness migrate drill --dataset agent-mail --arm mail-tantivy

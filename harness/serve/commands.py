@@ -30,7 +30,7 @@ def serve(
 ) -> None:
     """Show reports, watch for new runs, and judge pools in a browser of this machine.
 
-    The address, with its token, is told on the error stream. Files are sent as they lie there; the
+    The address, with its token, is printed on the error stream. Files are sent as they are; the
     front page looks for newer ones and says so, also in the tabs that were opened from it. Ctrl-C
     ends it.
 

@@ -118,7 +118,7 @@ def receive(
 ) -> Result:
     """Receive mirrored requests, ask the control and the candidate, and compare their answers.
 
-    Nothing of it stands in the path of users: a load balancer sends copies and ignores the answer,
+    It does not stand in the path of users: a load balancer sends copies and ignores the answer,
     which is 204 before any work. Only requests that the reading names are sent. What it
     cannot keep up with is dropped and counted. SIGTERM and SIGINT end it in order.
 
@@ -168,8 +168,8 @@ def mcp(
     """Proxy an MCP server, mirror its calls to a candidate server, and compare the answers.
 
     Speaks over standard input and output, or over HTTP with --http. A call of a tool that the
-    reading names is made of the candidate too, when the client is answered; its
-    answer is shown to no one.
+    reading names goes to the candidate too, after the client's answer; the
+    candidate's is shown to no one.
 
     Example: harness shadow mcp --control http://127.0.0.1:8765/mcp --candidate
     http://127.0.0.1:8766/mcp --reading examples/shadow/mcp.toml --out out/shadow --http 8080
@@ -419,7 +419,7 @@ def watch(
 ) -> Result:
     """Show what a live comparison says so far: estimates, alarms, and the queries that diverge.
 
-    It may be looked at as often as one likes: every interval is a confidence sequence. Where the
+    Look at it as often as you like: every interval is a confidence sequence. Where the
     output is not a terminal, it is printed once. Only what is new in the log is read at each look.
 
     Example: harness shadow watch out/shadow --once
