@@ -120,22 +120,6 @@ def test_a_key_that_was_answered_is_in_the_pool(crashing: Crashing, template: To
         assert len(grades) in {shown, shown - 1}, (at, ended)
 
 
-MAIL = """\
-From a@example.org Thu Jan  1 00:00:00 2026
-Message-ID: <one@example.org>
-Subject: boats
-
-Salt water.
-
-"""
-
-
-def with_mail(root: Path) -> None:
-    (root / "box").write_text(MAIL)
-    (root / "q.jsonl").write_text('{"_id": "q", "text": "boats"}\n')
-    (root / "q.qrels").write_text("q 0 one@example.org 1\n")
-
-
 def with_release(root: Path) -> None:
     shutil.copytree(root / "build", root / "before")
     shutil.copy(root / "policy" / "toy.toml", root / "policy" / "regress.toml")
@@ -146,10 +130,7 @@ CASES: dict[str, tuple[str, bool, Callable[[Path], object]]] = {
     "arm check": ("arm check fts5", False, Path.exists),
     "verify": (f"verify --dataset {NAME}", True, Path.exists),
     "regress": ("regress --baseline before", True, with_release),
-    "import mbox": (
-        "import mbox box --name mail --queries q.jsonl --qrels q.qrels", False, with_mail,
-    ),
-}  # fmt: skip
+}
 """Commands that write temporary files, whether they read a decision, and what is there before."""
 
 
