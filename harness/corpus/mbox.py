@@ -76,7 +76,9 @@ def _together(mails: list[_Mail]) -> Mbox:
     seen: set[str] = set()
     for mail in mails:
         own = mail.message_id or f"mbox-{mail.number}"
-        doc_id = f"{own}#{mail.number}" if own in seen else own
+        doc_id = own
+        while doc_id in seen:
+            doc_id = f"{doc_id}#{mail.number}"
         seen.add(doc_id)
         problems = [*mail.problems]
         if not mail.message_id:

@@ -32,7 +32,7 @@ def either(folder: Path, name: str) -> Path:
     return packed if packed.exists() and not plain.exists() else plain
 
 
-def checked_id(path: Path, number: int, what: str, found: str) -> str:
+def checked_id(path: Path, number: int | None, what: str, found: str) -> str:
     """Return the id, which every file format we write must be able to carry."""
     if not found or not _UNCARRIED.isdisjoint(found):
         raise BadFile(

@@ -329,7 +329,7 @@ def import_mbox(
 
     found = mbox.read(mbox_file)
     for at, mail in enumerate(found.documents, start=1):
-        trec.checked_id(mbox_file, at, "mail's", mail.doc_id)
+        trec.checked_id(mbox_file, None, f"{at}. mail's", mail.doc_id)
     odd = (*to.about.warnings, *mbox.problems_of(found))
     judged, about = judgements(qrels_file, replace(to.about, warnings=odd))
     asked = tuple(beir.queries(queries_file))

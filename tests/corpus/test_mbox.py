@@ -191,6 +191,9 @@ def test_a_message_id_that_comes_again_is_kept_apart_and_told(tmp_path: Path) ->
     found = read(tmp_path, WHOLE, WHOLE)
     assert [d.doc_id for d in found.documents] == ["one@example.org", "one@example.org#2"]
     assert problems(found) == ["the Message-ID one@example.org comes again"]
+    ids = "x#3", "x", "x"
+    found = read(tmp_path, *(f"Message-ID: <{one}>\n\ntext\n" for one in ids))
+    assert [d.doc_id for d in found.documents] == ["x#3", "x", "x#3#3"]
 
 
 def mail(name: str, *, references: str = "", reply_to: str = "") -> str:

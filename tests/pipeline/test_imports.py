@@ -1,13 +1,14 @@
 """Imports of collections, runs, judgements, ratings and mail."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from harness.core.errors import DatasetError
+from harness.core.errors import BadFile, DatasetError
 from harness.core.records import Document, Judgement, Qrels, Query
 from harness.core.run import Status
 from harness.corpus import beir, card, prepared, trec
@@ -187,6 +188,9 @@ def test_mail_is_imported_and_what_is_odd_about_it_is_on_the_card(
     assert (report.documents, report.queries, report.judgements) == (2, 1, 2)
     about = card.read(target.datasets / "mine")
     assert about.warnings == ["1 of the mails: it has no date (mail 2: 2@x)."]
+    (tmp_path / "box").write_text(f"{mails}{head.format(chr(0))}\nsecond\n")
+    with pytest.raises(BadFile, match=r"box: the 2\. mail's id .* holds white space or a NUL"):
+        import_mbox(replace(target, force=True), **files)
 
 
 def test_nothing_is_downloaded_unasked(
