@@ -18,6 +18,7 @@ from typer.testing import CliRunner
 import harness.gates
 from harness.cli import application
 from harness.core.engine import Engine
+from harness.core.errors import BadPolicy
 from harness.core.gate import Finding, Verdict
 from harness.core.records import Document
 from harness.core.run import Run
@@ -85,6 +86,26 @@ def test_a_policy_may_name_the_gate_of_the_guide(own_gate: Path) -> None:
     path.write_text(f"{text}\n{block('docs/how-to/own-gate.md', 'toml')}", "utf-8")
     assert GATE in rules.names()
     assert load_policy(path).steps[0].gates[-1].rule == GATE
+
+
+@pytest.mark.usefixtures("read_once", "none_drawn")
+@pytest.mark.parametrize(
+    "at", ["", f"harness.gates.{GATE}", f"harness.gates.{GATE}:EmptyAnswersSettings"]
+)
+def test_a_rule_whose_class_does_not_judge_is_refused(
+    own_gate: Path, at: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of the folder of rules, or of another package."""
+    text = block("docs/how-to/own-gate.md", "python").replace("(ShareSettings)", "(GateSettings)")
+    head = "from harness.gates.base.rules import GateSettings\n"
+    (own_gate / f"{GATE}.py").write_text(head + text, "utf-8")
+    monkeypatch.setattr(rules, "_added", lambda: {"added": at} if at else {})
+    policy = (ROOT / "policy" / "pairwise.toml").read_text("utf-8")
+    gate = f'[[step.gate]]\nname = "Own"\nrule = "{"added" if at else GATE}"\nmax_share = 0.1\n'
+    path = own_gate / "mine.toml"
+    path.write_text(f"{policy}\n{gate}", "utf-8")
+    with pytest.raises(BadPolicy, match=r"toml:\d+: no rule in one class, .*judge, .*Write"):
+        load_policy(path)
 
 
 @pytest.fixture

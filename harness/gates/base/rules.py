@@ -2,7 +2,7 @@
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from inspect import isabstract
@@ -264,7 +264,8 @@ class Unknown(GateSettings):
 
 def names() -> tuple[str, ...]:
     """Name every rule, in alphabetical order: of this package, then of the slices."""
-    return tuple(sorted({*_own(), *RULES, *_added()}))
+    own = (name for name, one in _own().items() if not isabstract(one))
+    return tuple(sorted({*own, *RULES, *_added()}))
 
 
 def _own() -> Mapping[str, type[GateSettings]]:
@@ -274,12 +275,11 @@ def _own() -> Mapping[str, type[GateSettings]]:
     return {one.rule: one for module in modules for one in _rules_of(module)}
 
 
-def _rules_of(module: ModuleType) -> Iterator[type[GateSettings]]:
-    """Find the rules that a module defines."""
-    for one in vars(module).values():
-        is_own = isinstance(one, type) and one.__module__ == module.__name__
-        if is_own and issubclass(one, GateSettings) and not isabstract(one):
-            yield one
+def _rules_of(module: ModuleType) -> list[type[GateSettings]]:
+    """List the rules that a module defines, after classes that do not judge."""
+    own = (one for one in vars(module).values() if isinstance(one, type))
+    rules = [o for o in own if o.__module__ == module.__name__ and issubclass(o, GateSettings)]
+    return sorted(rules, key=isabstract, reverse=True)
 
 
 def _added() -> Mapping[str, str]:
@@ -288,15 +288,14 @@ def _added() -> Mapping[str, str]:
 
 def load(name: str) -> type[GateSettings]:
     """Import the rule called ``name``; one of a slice that is absent judges nothing."""
-    own, added = _own(), _added()
-    if name in own:
-        return own[name]
-    if at := added.get(name):
+    found, added = _own().get(name), _added()
+    if not found and (at := added.get(name)):
         path, _, settings = at.partition(":")
         module = import_module(path)
-        found: type[GateSettings] = (
-            getattr(module, settings) if settings else next(_rules_of(module))
-        )
+        found = getattr(module, settings) if settings else min(_rules_of(module), key=isabstract)
+    if found and isabstract(found):
+        raise UnknownName("rule in one class, with bound, unit and judge,", name, names())
+    if found:
         return found
     if name in RULES:
         unknown = create_model("Unknown", __base__=Unknown, __module__="")
