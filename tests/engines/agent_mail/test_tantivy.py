@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 import tantivy
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from harness_engines.contract import IndexUnavailable
@@ -359,6 +359,7 @@ def test_beginnings_are_found_as_by_hand(ahead: Case) -> None:
 
 
 @given(st.lists(st.text(max_size=25), max_size=5))
+@example(["abcdefghijklmnopqrstuvwxyz"])
 def test_beginnings_are_all_and_only_those_of_two_to_twenty_one(words: list[str]) -> None:
     found = grams(words)
     assert len(found) == len(set(found))
