@@ -300,12 +300,13 @@ def _data(layout: Layout, hint: str) -> Verified:
 
 
 def _answers(layout: Layout, arm: str, hint: str) -> int:
-    """Count the answers of an arm; each must be its own."""
-    fingerprint, count = read_manifest(layout, arm).fingerprint, 0
+    """Count the answers of an arm; each must be its own, and its index of this corpus."""
+    manifest, count = read_manifest(layout, arm), 0
+    receipts.check_corpus(layout, arm, manifest, Prepared.open(layout.data))
     for path in (layout.run(arm), layout.again(arm)):
         run = read_run(path)
         served = zip(run.served_by, run.status, strict=True)
-        own = [who == fingerprint for who, how in served if how == Status.ANSWERED]
+        own = [who == manifest.fingerprint for who, how in served if how == Status.ANSWERED]
         count += len(own)
         if run.arm != arm or not all(own):
             raise EvidenceError(f"{path}: holds answers of another engine than {arm}. {hint}")

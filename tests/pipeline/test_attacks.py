@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from harness.core import digest
-from harness.core.errors import BadFile, EvidenceError
+from harness.core.errors import BadFile, EvidenceError, IndexNotReady
 from harness.core.files import write_json
 from harness.core.gate import Cause, Outcome
 from harness.core.run import Run
@@ -25,7 +25,7 @@ from harness.pipeline import experiments
 from harness.pipeline import verify as stage
 from harness.pipeline.gate import check_decision
 from harness.pipeline.pins import pin
-from harness.pipeline.receipts import note_replayed, note_run
+from harness.pipeline.receipts import note_replayed, note_run, read_manifest
 from harness.pipeline.report import report
 from harness.pipeline.verify import verify, verify_exports, verify_pages
 from tests.make.forging import chain, forge, promoted, replace_in, restamp
@@ -228,6 +228,21 @@ def test_what_was_changed_is_named(held: Toy, attack: Attack) -> None:
     attack(held)
     with pytest.raises((EvidenceError, BadFile), match=VERIFIED[attack]):
         verify(held.layout)
+
+
+def test_an_index_of_other_documents_is_named_by_its_place(held: Toy) -> None:
+    layout, arm = held.layout, "hash-hybrid"
+    path = layout.manifest(arm)
+    write_json(path, {**json.loads(path.read_text()), "corpus_sha256": "0" * 64})
+    own = read_manifest(layout, arm).fingerprint
+    for file in (layout.run(arm), layout.again(arm)):
+        run = read_run(file)
+        write_run(replace(run, served_by=tuple(own if one else "" for one in run.served_by)), file)
+    raced_again(held)
+    restamp(layout)
+    with pytest.raises(IndexNotReady) as refused:
+        verify(layout)
+    assert str(refused.value).startswith(f"{path}: the index was built of other documents")
 
 
 def test_a_query_set_trimmed_before_the_decision_is_not_as_pinned(held: Toy) -> None:
