@@ -327,6 +327,8 @@ class LiveFolder:
                 state = _value(db, "generation")
             if self._now is None or state != self._now[0]:
                 self.close()
-                db = self._open.enter_context(reading(self.place))
-                self._now = state, self.reader.opened(db)
+                with ExitStack() as opening:
+                    db = opening.enter_context(reading(self.place))
+                    self._now = state, self.reader.opened(db)
+                    self._open = opening.pop_all()
             yield self._now[1], done
