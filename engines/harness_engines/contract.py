@@ -343,6 +343,8 @@ class PartsEngine(FileEngine[Opened]):
         with ExitStack() as opened:
             engines = self.engines().items()
             parts = {name: opened.enter_context(one.open(index / name)) for name, one in engines}
+            for part in parts.values():
+                check_count(index, made, part.manifest.documents)
             yield opened.enter_context(self.join(index, made, parts))
 
 

@@ -193,6 +193,13 @@ def test_a_part_of_other_documents_is_refused(engine: Hybrid, built: Path) -> No
         pass
 
 
+def test_a_count_that_its_parts_do_not_hold_is_refused(engine: Hybrid, built: Path) -> None:
+    about = json.loads((built / "manifest.json").read_text())
+    (built / "manifest.json").write_text(json.dumps(about | {"documents": 0}))
+    with pytest.raises(IndexNotReady, match="says 0 documents"), engine.open(built):
+        pass
+
+
 def blended(**changed: object) -> dict[str, Any]:
     found: dict[str, Any] = tomllib.loads((arms.FOLDER / "hash-hybrid.toml").read_text())
     return dict(found["settings"]) | changed
