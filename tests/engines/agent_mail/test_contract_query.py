@@ -3,9 +3,11 @@
 import json
 import logging
 import re
+import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, field, fields, replace
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from threading import Event as Signal
 from time import perf_counter_ns
@@ -567,3 +569,10 @@ def test_a_statement_that_nobody_waits_for_is_interrupted(tmp_path: Path) -> Non
             store.ask(COUNT, (LATE,))
         CURRENT.reset(token)
         assert store.ask(COUNT, (SOON,)) == [(SOON,)]
+
+
+def test_a_statement_within_a_budget_fails_with_its_own_error(tmp_path: Path) -> None:
+    with stored(tmp_path / "mail.db", [one(1, "deploy")]) as store:
+        ask = partial(store.ask, "SELECT CAST(x'ff' AS TEXT)")
+        with pytest.raises(sqlite3.OperationalError, match="decode to UTF-8"):
+            ServiceParts().call("fts5", ask, within(60_000.0))

@@ -117,7 +117,7 @@ class Connections:
             try:
                 return rows(db, sql, params)
             except sqlite3.OperationalError as exc:
-                if until and exc.sqlite_errorcode == sqlite3.SQLITE_INTERRUPT:
+                if until and getattr(exc, "sqlite_errorcode", None) == sqlite3.SQLITE_INTERRUPT:
                     raise until.passed from exc
                 raise
             finally:
