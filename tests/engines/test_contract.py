@@ -115,6 +115,15 @@ def test_a_wrong_setting_of_a_leg_is_found_in_its_own_table(tmp_path: Path) -> N
         arms.load(written(tmp_path, text), tmp_path)
 
 
+@pytest.mark.parametrize("arm", ["code-words", "documents-bm25", "fts5", "mail-fts5", "writing"])
+def test_a_setting_that_no_stack_has_is_told_those_that_there_are(tmp_path: Path, arm: str) -> None:
+    text = (arms.FOLDER / f"{arm}.toml").read_text()
+    with pytest.raises(BadPolicy) as told:
+        arms.load(written(tmp_path, text.replace("[settings]", "[settings]\nown = 1", 1)), tmp_path)
+    known = tomllib.loads(text)["settings"]
+    assert known.keys() <= set(re.findall(r"\w+", told.value.hint.partition(" has ")[2]))
+
+
 @pytest.mark.parametrize("arm", ["dense", "documents-free"])
 def test_an_unknown_model_is_named_with_file_and_line(tmp_path: Path, arm: str) -> None:
     """Whether it is looked up when the arm is made, built or opened."""

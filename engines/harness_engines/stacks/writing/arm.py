@@ -19,6 +19,7 @@ from harness_engines.kept import index as tables
 from harness_engines.kept.headings import headings
 from harness_engines.kept.index import FileReader
 from harness_engines.stacks.writing import retrieval, store
+from harness_engines.stacks.writing.retrieval import WritingSettings
 from harness_engines.stacks.writing.store import INSERT, TABLES, rows
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ OWN_VERSION = "3"
 @dataclass(frozen=True, slots=True)
 class Writing(FileEngine["WritingSearcher"]):
     ENGINE: ClassVar = "writing"
-    settings: retrieval.WritingSettings
+    settings: WritingSettings
 
     def embedder(self) -> Embedder | None:
         """Open the model; None where it is not ready, which must not stop a search."""
@@ -102,7 +103,7 @@ class WritingSearcher:
 
 def engine(settings: Mapping[str, Any], cache: Path) -> Engine:  # noqa: ARG001  keeps nothing
     """Make the engine from an arm's settings."""
-    return Writing(retrieval.WritingSettings.model_validate(settings))
+    return Writing(WritingSettings.model_validate(settings))
 
 
 SUFFIXES = frozenset({".md", ".markdown", ".txt", ".rst", ".org"})
