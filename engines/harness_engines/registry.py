@@ -193,7 +193,7 @@ def _written(settings: Mapping[str, Any], loc: Sequence[str | int]) -> list[str]
         if isinstance(within, dict) and part in within:
             within = within[part]
             found.append(str(part))
-        elif at == len(loc):
+        elif at == len(loc) and isinstance(within, dict):
             found.append(str(part))
     return found
 

@@ -124,6 +124,14 @@ def test_a_setting_that_no_stack_has_is_told_those_that_there_are(tmp_path: Path
     assert known.keys() <= set(re.findall(r"\w+", told.value.hint.partition(" has ")[2]))
 
 
+def test_a_wrong_item_of_a_list_is_found_in_the_line_of_the_list(tmp_path: Path) -> None:
+    text = (arms.FOLDER / "writing.toml").read_text().replace('"phrase"', '"phrases"')
+    line = next(at for at, one in enumerate(text.splitlines(), 1) if one.startswith("queries"))
+    with pytest.raises(BadPolicy, match=r"settings\.queries: ") as told:
+        arms.load(written(tmp_path, text), tmp_path)
+    assert told.value.line == line
+
+
 @pytest.mark.parametrize("arm", ["dense", "documents-free"])
 def test_an_unknown_model_is_named_with_file_and_line(tmp_path: Path, arm: str) -> None:
     """Whether it is looked up when the arm is made, built or opened."""
