@@ -27,7 +27,7 @@ DEEPEST = 20
 _PIECE = re.compile(r'(?P<sign>[+-])?(?:"(?P<phrase>[^"]*)"|(?P<plain>[^\s"]+))')
 _PLAIN = re.compile(r"[^\W_]++(?: [^\W_]++)*+")
 """Words alone; most of what is typed, and quickly taken apart."""
-_TEXT = re.compile(r"-[^\W_].*|(?:0x[0-9a-fA-F]+|\d[\d.,:]*)\W*")
+_TEXT = re.compile(r"-[^\W_].*|(?:0x[0-9a-fA-F]+|[.$€£]?\d[\d.,:]*(?:[eE][-+]?\d+|°[CF])?)\W*")
 """After a minus: an option such as ``--no-verify``, or a number; no word that is refused."""
 _AFTER = ").,;:!?"
 """What may stand behind a word: parentheses, and marks behind those."""
