@@ -116,9 +116,9 @@ _EIGHT_BITS = re.compile(rb"((?:[\xa1-\xfe]{2})+)|\x8e([\xa1-\xdf])")
 
 
 def begins(line: bytes, after: bytes, first: bytes, *, blank: bool) -> bool:
-    """Return whether a line ``From `` begins a mail; where the ``first`` has a date, all do."""
-    dated = bool(ENVELOPE.match(line)) if ENVELOPE.match(first) else blank
-    return dated and _FIELD.match(after) is not None
+    """Return whether a line begins a mail; where the ``first`` has a date, all do, or are bare."""
+    known = ENVELOPE.match(line) if ENVELOPE.match(first) and line.strip() != b"From" else blank
+    return bool(known) and _FIELD.match(after) is not None
 
 
 def mails(lines: Iterable[bytes]) -> Iterator[tuple[bytes, bool]]:
@@ -132,7 +132,7 @@ def mails(lines: Iterable[bytes]) -> Iterator[tuple[bytes, bool]]:
             first = first or (held if starts else b"")
             yield held, starts
             before = held
-        held = line
+        held = line if held else line.removeprefix(codecs.BOM_UTF8)
     if held:
         yield held, held.startswith(BEGIN) and not first
 

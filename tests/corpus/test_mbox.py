@@ -187,6 +187,21 @@ def test_a_line_of_a_text_that_begins_with_from_begins_no_mail(tmp_path: Path) -
         assert "Apples: nine" in found.documents[0].text
 
 
+def test_a_bare_line_from_begins_a_mail_after_a_blank_line(tmp_path: Path) -> None:
+    dated = b"From - Mon Jan  6 00:00:00 2025\r\nMessage-ID: <1@x>\r\n\r\none\r\n"
+    path = tmp_path / "box"
+    path.write_bytes(dated + b"From \r\nTo: us\r\n\r\nFrom \r\nMessage-ID: <2@x>\r\n\r\ntwo\r\n")
+    found = mbox.read(path)
+    assert [mail.doc_id for mail in found.documents] == ["1@x", "2@x"]
+    assert "To: us" in found.documents[0].text
+
+
+def test_a_byte_order_mark_hides_no_mail(tmp_path: Path) -> None:
+    path = tmp_path / "box"
+    path.write_bytes(b"\xef\xbb\xbfFrom x Mon Jan  6 00:00:00 2025\nMessage-ID: <1@x>\n\none\n")
+    assert [mail.doc_id for mail in mbox.read(path).documents] == ["1@x"]
+
+
 def test_a_message_id_that_comes_again_is_kept_apart_and_told(tmp_path: Path) -> None:
     found = read(tmp_path, WHOLE, WHOLE)
     assert [d.doc_id for d in found.documents] == ["one@example.org", "one@example.org#2"]

@@ -59,6 +59,11 @@ def test_what_cannot_be_read_is_named_with_its_remedy(name: str, data: bytes, pr
     assert caught.value.hint
 
 
+def test_a_box_may_begin_with_a_byte_order_mark() -> None:
+    data = b"\xef\xbb\xbfFrom x Mon Jan  6 00:00:00 2025\nSubject: tides\n\nsalt\n"
+    assert read("a.mbox", data).pages[0].text == "Subject: tides\n\nsalt"
+
+
 def letter() -> bytes:
     made = EmailMessage()
     made["Subject"] = "Gezeiten f\u00fcr M\u00e4rz"

@@ -1,6 +1,7 @@
 """Sources of documents, and text of e-mails, HTML pages and Word documents."""
 
 import re
+from codecs import BOM_UTF8
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from email import message_from_bytes
@@ -95,7 +96,7 @@ def mail(path: Path, data: bytes) -> str:
 
 def box(path: Path, data: bytes) -> tuple[TextPage, ...]:
     """Return the mails of an mbox file, numbered from 1."""
-    if not data.startswith(BEGIN):
+    if not data.removeprefix(BOM_UTF8).startswith(BEGIN):
         raise BadFile(path, "holds no mail", "A mail begins with a line 'From '")
     held: list[list[bytes]] = []
     for line, begins in mails(BytesIO(data)):
