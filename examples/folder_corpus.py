@@ -81,7 +81,7 @@ def main() -> None:
     write_text(given.to / "qrels" / "test.tsv", "".join(test))
     if train:
         write_text(given.to / "qrels" / "train.tsv", "".join(sorted(train)))
-    print(f"{len(found)} documents, {len(asked)} questions: {given.to}")  # noqa: T201  says it is done
+    print(f"{len(found)} documents, {len(asked)} queries: {given.to}")  # noqa: T201  says it is done
 
 
 def _kind(heading: str) -> str:
