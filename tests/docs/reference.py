@@ -162,7 +162,9 @@ def settings_of(stack: ModuleType) -> type[BaseModel]:
     try:
         stack.engine({"?": 0}, ROOT)
     except ValidationError as exc:
-        found: type[BaseModel] = vars(stack)[exc.title]
+        modules = (one for one in (stack, *vars(stack).values()) if isinstance(one, ModuleType))
+        named = {name: one for module in modules for name, one in vars(module).items()}
+        found: type[BaseModel] = named[exc.title]
         return found
     raise LookupError(f"{stack.__name__} takes any setting")
 
