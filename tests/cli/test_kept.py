@@ -289,3 +289,18 @@ def test_each_argument_of_a_tool_changes_what_a_client_gets(
     if "graph" in got:
         lost += ["graph"] if got["graph"] == got["explain"] else []
     assert lost == []
+
+
+@pytest.mark.parametrize("tool", ["rag_retrieve", "search_collection", "search_code"])
+def test_an_empty_query_of_a_tool_is_answered(offered: dict[str, Offered], tool: str) -> None:
+    one = offered[tool]
+    filters = {"type": "function"} if tool == "search_code" else {}
+
+    async def asked() -> Any:  # noqa: ANN401  JSON
+        async with Client(one.app) as client:
+            given = {**dict.fromkeys(one.needed, ""), **filters}
+            return await client.session.call_tool(tool, given)
+
+    got = anyio.run(asked)
+    assert not got.is_error
+    assert bool(filters) == bool(got.structured_content.get("hits"))

@@ -97,7 +97,11 @@ class Kit:
         from harness_engines.mcp_server import RefusalCode, ToolRefusal
 
         def call(args: BaseModel) -> Answer:
-            given = {name: value for name, value in args.model_dump().items() if value != ""}
+            given = {
+                name: value
+                for name, value in args.model_dump().items()
+                if value != "" or name == self.query.name
+            }
             try:
                 with live.now() as (opened, done):
                     return {**self.answer(opened, given), **unread(done)}
