@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 QUERY = ("query_id", "q_id", "qid", "query-id")
 DOCUMENT = ("doc_id", "docno", "docid", "corpus-id")
 SCORE = ("score",)
+UNFIT = frozenset(UNCARRIED)
 GRADE = ("relevance", "label", "grade", "rel", "score")
 """Column names of ir_measures, ranx, PyTerrier and BEIR; the first one present counts."""
 
@@ -74,8 +75,7 @@ class Value(NamedTuple):
     place: str
 
 
-Found = tuple[object, object, Any, str]
-"""Query, document, value, and their place in the input."""
+Found = tuple[object, object, Any, str]  # query, document, value, and their place in the input
 
 
 def values(given: object, kind: DataKind) -> tuple[Iterator[Value], tuple[str, ...]]:
@@ -145,7 +145,7 @@ def _of_items(items: Iterable[Any], kind: DataKind) -> Iterator[Found]:
 def _foreign_id(found: object, what: str, place: str, kind: DataKind) -> str:
     """Return an id as text; a whole number is one too, as pandas reads digits."""
     named = str(found) if isinstance(found, Integral) and not isinstance(found, bool) else found
-    if not isinstance(named, str) or not named or any(one in named for one in UNCARRIED):
+    if not isinstance(named, str) or not named or not UNFIT.isdisjoint(named):
         raise kind.error(
             f"{kind.name}{place}: the {what} id {found!r} is not a text without white space. Use"
             " ids that a TREC file can carry"
