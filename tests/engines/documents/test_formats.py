@@ -3,6 +3,7 @@
 import time
 from collections import Counter
 from email.message import EmailMessage
+from io import BytesIO
 from pathlib import Path
 
 import pytest
@@ -62,6 +63,25 @@ def test_what_cannot_be_read_is_named_with_its_remedy(name: str, data: bytes, pr
 def test_a_box_may_begin_with_a_byte_order_mark() -> None:
     data = b"\xef\xbb\xbfFrom x Mon Jan  6 00:00:00 2025\nSubject: tides\n\nsalt\n"
     assert read("a.mbox", data).pages[0].text == "Subject: tides\n\nsalt"
+
+
+def test_notes_and_formulas_of_a_word_file_are_read() -> None:
+    from docx.opc.constants import RELATIONSHIP_TYPE
+    from docx.opc.packuri import PackURI
+    from docx.opc.part import Part
+
+    spaces = " ".join(f'xmlns:{one}="{docx.oxml.ns.nsmap[one]}"' for one in "wm")
+    made, packed = docx.Document(), BytesIO()
+    formula = f"<w:p {spaces}><m:oMath><m:r><m:t>avocet</m:t></m:r></m:oMath></w:p>"
+    made.element.body.insert(0, docx.oxml.parse_xml(formula))
+    for kind, text in (("FOOTNOTES", "stonechat"), ("ENDNOTES", "wheatear")):
+        said = f"<w:p><w:r><w:t>{text}</w:t></w:r></w:p>"
+        notes = f"<w:notes {spaces}><w:note w:id='2'>{said}</w:note></w:notes>".encode()
+        named = PackURI(f"/word/{kind.lower()}.xml")
+        about = Part(named, "application/xml", notes, made.part.package)
+        made.part.relate_to(about, getattr(RELATIONSHIP_TYPE, kind))
+    made.save(packed)
+    assert read("a.docx", packed.getvalue()).pages[0].text == "avocet\n\nstonechat\n\nwheatear"
 
 
 def letter() -> bytes:

@@ -112,7 +112,7 @@ def engine(settings: Mapping[str, Any], cache: Path) -> Engine:
 
 
 BIGGEST = 64 << 20
-VERSION = "8"
+VERSION = "9"
 
 
 def reader(arm: Documents, root: Path, place: Path) -> FileReader:

@@ -157,22 +157,27 @@ UNSEEN = ("del", "moveFrom", "Fallback")
 """What Word does not show: deletions, old places, and forms for programs that lack the first."""
 _SIGNS = {"tab": "\t", "ptab": "\t", "br": "\n", "cr": "\n", "noBreakHyphen": "-"}
 _SEEN = " or ".join(f"ancestor::*[local-name() = '{name}']" for name in UNSEEN)
-_RUNS = " | ".join(f".//w:r/w:{name}[not({_SEEN})]" for name in ("t", *_SIGNS))
+_RUNS = f".//m:t[not({_SEEN})] | "
+_RUNS += " | ".join(f".//w:r/w:{name}[not({_SEEN})]" for name in ("t", *_SIGNS))
 
 
 def text_of_word(path: Path, data: bytes) -> str:
     """Return paragraphs and tables in their order, content controls and insertions among them.
 
-    Deletions are left out, and so are headers, footers and notes.
+    Notes follow. Deletions are left out, and so are headers, footers and comments.
     """
     from docx import Document
+    from docx.oxml import parse_xml
 
     with ZipFile(BytesIO(data)) as parts:
         unpacked = sum(part.file_size for part in parts.infolist())
     if unpacked > MAX_UNPACKED_BYTES:
         raise BadFile(path, f"unpacks to {unpacked} bytes", "Leave it out, or split it")
-    body = Document(BytesIO(data)).element.body
-    found = "" if body is None else "\n\n".join(_blocks(body))
+    part = Document(BytesIO(data)).part
+    tied = sorted(part.rels.values(), key=lambda one: str(one.reltype), reverse=True)
+    notes = [parse_xml(one.target_part.blob) for one in tied if one.reltype.endswith("notes")]
+    body = part.element.body
+    found = "\n\n".join(said for one in (body, *notes) if one is not None for said in _blocks(one))
     if not found:
         raise BadFile(path, "has no text", "Where its pages are pictures, recognise their text")
     return found
