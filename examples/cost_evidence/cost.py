@@ -2,13 +2,11 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
 from harness.cli.command import Result, app, command, said
-from harness.cli.options import ArmName
-from harness.cli.options import EvidencePlace as Of
+from harness.cli.options import ArmName, EvidencePlace
 from harness.core.evidence import ArmResult, Evidence
 from harness.core.files import write_json
 from harness.core.formats import json_file
@@ -31,12 +29,11 @@ class Settings(GateSettings):
     bound = property(lambda self: f"costs at most {self.max_ratio:g} times as much")
     unit = property(lambda _: "ratio")
 
-
-def judge(name: str, settings: Settings, of: Evidence, _: Rules) -> Finding:
-    costs = of.of(Cost).dollars
-    ratio = costs[of.candidate.arm] / costs[of.control.arm]
-    verdict = Verdict.PASS if ratio <= settings.max_ratio else Verdict.FAIL
-    return settings.finding(name, verdict, f"1,000 queries cost {ratio:.2f} times as much")
+    def judge(self, gate: str, evidence: Evidence, rules: Rules) -> Finding:  # noqa: ARG002
+        costs = evidence.of(Cost).dollars
+        ratio = costs[evidence.candidate.arm] / costs[evidence.control.arm]
+        verdict = Verdict.PASS if ratio <= self.max_ratio else Verdict.FAIL
+        return self.finding(gate, verdict, f"1,000 queries cost {ratio:.2f} times as much")
 
 
 def file(at: Layout) -> Iterator[Path]:
@@ -48,17 +45,14 @@ def collect(at: Layout, *arms: ArmResult) -> Cost | None:
     return Cost(costs) if all(one.arm in costs for one in arms) else None
 
 
-def shown(costs: Mapping[str, float], _: str, **__: bool) -> Section:
-    told = (Text(f"{arm} costs {dollars:g} dollars") for arm, dollars in costs.items())
-    return Section("Cost of 1,000 queries", tuple(told))
-
-
 def section(at: Layout, _: Mapping[str, str], __: Path) -> Callable[..., Section] | None:
-    return next((partial(shown, json_file(one)) for one in file(at)), None)
+    costs = next(map(json_file, file(at)), {})
+    told = tuple(Text(f"{arm} costs {dollars:g} dollars") for arm, dollars in costs.items())
+    return (lambda *_, **__: Section("Cost of 1,000 queries", told)) if told else None
 
 
 @command(app)
-def cost(of: Of, arm: ArmName, dollars: float) -> Result:
+def cost(of: EvidencePlace, arm: ArmName, dollars: float) -> Result:
     """State what 1,000 queries of an arm cost."""
     at = of.layout()
     write_json(at.root / "cost.json", {**next(map(json_file, file(at)), {}), arm: dollars})
