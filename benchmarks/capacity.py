@@ -178,7 +178,7 @@ def _tell(cost: Cost) -> None:
 
 
 def _scan() -> float:
-    """Give the seconds of one exact search of vectors, the median of a few."""
+    """Return the seconds of one exact search of vectors, the median of a few."""
     rng, taken = np.random.default_rng(SEED), []
     vectors = (rng.standard_normal((SCANNED, DIMENSION)) / DIMENSION**0.5).astype(np.float16)
     for _ in range(SCANS):

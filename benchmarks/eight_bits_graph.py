@@ -48,7 +48,7 @@ class Drawing:
         return name
 
     def constant(self, name: str, value: NDArray[np.generic]) -> str:
-        """Hold a value in the graph itself."""
+        """Keep a value in the graph itself."""
         self.constants[name] = value
         return name
 
@@ -58,7 +58,7 @@ class Drawing:
         return out
 
     def rounded(self, name: str) -> tuple[str, str]:
-        """Give a matrix of the file in seven bits, and the scale of its columns."""
+        """Return a matrix of the file in seven bits, and the scale of its columns."""
         less = self.constant("less", np.array(KEPT / MOST, np.float32))
         more = self.constant("more", np.array(MOST / KEPT, np.float32))
         plain = self.step("Cast", [self.weight(f"{name}_q")], f"{name}.real", to=TensorProto.FLOAT)

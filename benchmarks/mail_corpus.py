@@ -110,7 +110,7 @@ def silent(_event: Event, _payload: Payload) -> None:
 
 
 def tantivy_over(root: Path, source: MessageStore) -> TantivyMailEngine:
-    """Give an engine over the index in ``root``, built or not."""
+    """Return an engine over the index in ``root``, built or not."""
     return TantivyMailEngine(root, source, silent, OF_WORDS)
 
 

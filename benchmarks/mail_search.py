@@ -155,7 +155,7 @@ def service(
 
 @contextmanager
 def ways(folder: Path, texts: Sequence[str], k: int) -> Iterator[dict[str, Way]]:
-    """Give all that is timed for ``k`` hits."""
+    """Return all that is timed for ``k`` hits."""
     path = folder / "messages.db"
     with ExitStack() as opens:
         opened = opens.enter_context(store.opened(path))

@@ -120,7 +120,7 @@ class Asker:
 
 
 def markers() -> Iterator[str]:
-    """Give words without end, but none whose hash takes away that of the word that all share.
+    """Return words without end, but none whose hash takes away that of the word that all share.
 
     A message with both lies at a right angle to that word or beyond, and such vectors are no hits.
     """

@@ -31,7 +31,7 @@ WHOLE = "whole"
 
 
 def documents(word: str) -> list[Document]:
-    """Give a set of documents; all have the word, and each a number of its own."""
+    """Return a set of documents; all have the word, and each a number of its own."""
     return [Document(f"{word}-{at}", "", f"{word} {at}") for at in range(DOCUMENTS)]
 
 

@@ -152,7 +152,7 @@ def anew() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def read_once() -> Iterator[None]:
-    """Let each model be loaded, and read a text, once in this process."""
+    """Make each model be loaded, and read a text, once in this process."""
     from tests import once_a_process
 
     with once_a_process.models():

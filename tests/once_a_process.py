@@ -95,7 +95,7 @@ def _undrawn(_: Figure, to: IO[Any], **__: object) -> None:
 
 
 def unpainted(name: str, about: str, _: tuple[float, float], __: object) -> str:
-    """Give an empty picture in the place of one."""
+    """Return an empty picture in the place of one."""
     return vars(svg)["_for_page"](EMPTY, name, about)  # type: ignore[no-any-return]
 
 

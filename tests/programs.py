@@ -53,7 +53,7 @@ ANEW = KNOWN["spawn"]
 
 
 def fork() -> None:
-    """Let ``spawn`` mean a fork of a server that has imported our modules, and no more."""
+    """Make ``spawn`` mean a fork of a server that has imported our modules, and no more."""
     KNOWN["spawn"] = KNOWN["forkserver"]
     multiprocessing.set_forkserver_preload(list(IMPORTED))
 
@@ -66,7 +66,7 @@ def anew() -> Iterator[None]:
 
 
 def no_waiting() -> None:
-    """Let ``os.fsync`` look only whether the file is open, in this process and its forks.
+    """Make ``os.fsync`` look only whether the file is open, in this process and its forks.
 
     That a file is synced, and before what, is seen by tests that watch it (``tests/crash``).
     """
@@ -82,7 +82,7 @@ HANDING_ON = Artifact.write
 
 
 def read_back() -> None:
-    """Let what was written be read from its file, as another process reads it.
+    """Make what was written be read from its file, as another process reads it.
 
     A process that goes from stage to stage hands values on (``harness.core.store``). A test that
     writes and reads would then try neither half.

@@ -20,7 +20,7 @@ class Steady:
         self._rng = random.Random(5)
 
     def passes(self, ns: int) -> None:
-        """Let some time pass, as for an engine that thinks."""
+        """Wait some time, as for an engine that thinks."""
         self._now_ns += ns
 
     def read_by_turns(self) -> int:
@@ -45,7 +45,7 @@ def _taken(
 
 @contextmanager
 def steady() -> Iterator[None]:
-    """Let a race of this process read ``CLOCK``."""
+    """Make a race of this process read ``CLOCK``."""
     with (
         patch.object(drive, "perf_counter_ns", CLOCK.read_by_turns),
         patch.object(Meter, "taken", _taken),

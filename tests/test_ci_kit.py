@@ -187,7 +187,7 @@ def ran(folder: Path, text: str, **env: str) -> Ran:
 
 
 def step(saying: str) -> str:
-    """Give the script of the one step of the action that says this."""
+    """Return the script of the one step of the action that says this."""
     (found,) = [s["run"] for s in action()["runs"]["steps"] if saying in s.get("run", "")]
     return str(found)
 
@@ -340,7 +340,7 @@ def kind(name: str) -> list[Any]:
 
 
 def pods() -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:
-    """Give each pod's labels and its specification."""
+    """Return each pod's labels and its specification."""
     for part in kind("Deployment") + kind("Job"):
         template = part["spec"]["template"]
         yield template["metadata"]["labels"], template["spec"]
@@ -351,7 +351,7 @@ def containers() -> list[Any]:
 
 
 def harness_words() -> list[list[str]]:
-    """Give what the harness is started with, by Compose and by Kubernetes."""
+    """Return what the harness is started with, by Compose and by Kubernetes."""
     (job,) = kind("Job")
     (container,) = job["spec"]["template"]["spec"]["containers"]
     assert container["command"] == ["harness"]

@@ -43,7 +43,7 @@ def words(monkeypatch: pytest.MonkeyPatch, *typed: str) -> None:
 
 
 def started(monkeypatch: pytest.MonkeyPatch) -> tuple[list[str], dict[str, str]]:
-    """Give the command that run.py becomes, and its environment."""
+    """Return the command that run.py becomes, and its environment."""
     seen: list[tuple[list[str], dict[str, str]]] = []
 
     def fake(_: str, command: list[str], env: dict[str, str]) -> None:

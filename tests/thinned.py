@@ -19,7 +19,7 @@ PROFILES = {False: "untimed", True: "untimed, all"}
 
 
 def examples(named: int) -> int:
-    """Give how many examples of a property are drawn in this run."""
+    """Return how many examples of a property are drawn in this run."""
     return named if settings.get_current_profile_name() == PROFILES[True] else named // PART
 
 
@@ -38,14 +38,14 @@ def left(items: Sequence[pytest.Item]) -> list[pytest.Item]:
 
 
 def spread(count: int, few: int) -> frozenset[int]:
-    """Give ``few`` places of a list of ``count``, its first and its last among them."""
+    """Return ``few`` places of a list of ``count``, its first and its last among them."""
     if few >= count:
         return frozenset(range(count))
     return frozenset(at * (count - 1) // max(few - 1, 1) for at in range(few))
 
 
 def covering(cases: Sequence[frozenset[tuple[str, str]]]) -> frozenset[int]:
-    """Give places of cases that have between them each value of each parameter."""
+    """Return places of cases that have between them each value of each parameter."""
     seen: set[tuple[str, str]] = set()
     kept = set()
     for wanted in (all, any):

@@ -30,7 +30,7 @@ class Index:
         self.bm25.index(bm25s.tokenize(texts, show_progress=False), show_progress=False)
 
     def found(self, text: str, size: int) -> list[dict[str, Any]]:
-        """Give the best documents; of equal scores, the smaller id comes first."""
+        """Return the best documents; of equal scores, the smaller id comes first."""
         words = bm25s.tokenize([text], show_progress=False, return_ids=False)[0]
         known = [word for word in words if word in self.bm25.vocab_dict]
         if not known:

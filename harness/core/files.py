@@ -221,7 +221,7 @@ PAUSE_S = 0.002, 0.05
 
 @contextmanager
 def held(thing: Path, *, patience_s: float = PATIENCE_S) -> Iterator[None]:
-    """Hold ``thing`` alone while the block runs; every other writer waits, on any thread.
+    """Lock ``thing`` while the block runs; every other writer waits, on any thread.
 
     Hold it around everything that is read, changed and written. ``thing`` is a file or folder that
     need not exist; the lock lies beside it, so that replacing the thing does not lose the lock.

@@ -258,7 +258,7 @@ class FileChange:
 
 @contextmanager
 def changing(thing: Path, *, within: Sequence[Path], what: str) -> Iterator[FileChange]:
-    """Hold ``thing`` alone, complete an earlier change of it, and change files ``within``."""
+    """Lock ``thing``, complete an earlier change of it, and change files ``within``."""
     with held(thing):
         for folder in filter(Path.is_dir, within):
             sweep(folder)

@@ -319,7 +319,7 @@ class Move:
 
 @contextmanager
 def moving(folder: Path, what: str, *, begins: bool = False) -> Iterator[Move]:
-    """Hold the ledger alone, complete a move that was cut off, and make one.
+    """Lock the ledger, complete a move that was cut off, and make one.
 
     Where no migration has begun, no folder is made, if the move does not begin one.
     """

@@ -145,7 +145,7 @@ def started(work: Work) -> Iterator[Callable[[Advance], None]]:
 
 
 def _follow(ours: Connection, advance: Advance) -> None:
-    """Hand on how far the work is, until it is done or has failed."""
+    """Report how far the work is, until it is done or has failed."""
     while (told := ours.recv()) is not None:
         if isinstance(told, int):
             advance(told)

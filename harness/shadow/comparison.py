@@ -154,7 +154,7 @@ class Recorder(Thread):
         """Attempts that were not written down."""
 
     def put(self, item: Attempt | Degradation) -> None:
-        """Hand over a pair or a trouble; where too many wait it is lost."""
+        """Pass on a pair or a trouble; where too many wait it is lost."""
         with self._putting:
             if self._inbox.qsize() >= self._recording.backlog:
                 self._lose(isinstance(item, Attempt))

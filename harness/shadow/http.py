@@ -107,7 +107,7 @@ class HttpRequester(Backend):
 def http_searcher(
     server: str, reading: TrafficReading, headers: Mapping[str, str], *, translates: bool = False
 ) -> Iterator[HttpRequester]:
-    """Hold connections to a server open; it is not asked before the first query."""
+    """Open connections to a server; it is not asked before the first query."""
     with httpx.Client(trust_env=False, timeout=reading.bounds.timeout_s) as client:
         yield HttpRequester(client, server, reading, headers, translates=translates)
 

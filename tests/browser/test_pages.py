@@ -224,7 +224,7 @@ def spoilt(text: str) -> str:
 
 
 def index(texts: tuple[str, ...], names: Callable[[str], str] = str) -> str:
-    """Give the page of a decision: ``texts`` are queries and titles, ``names`` changes names."""
+    """Return the page of a decision: ``texts`` are queries and titles, ``names`` changes names."""
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(report_inputs, "HOSTILE", texts)
         return report_inputs.page_of(everywhere(report_inputs.report("mail"), names, KEPT))
@@ -237,7 +237,7 @@ def explorer() -> str:
 
 
 def reasons(length: str) -> str:
-    """Give a page whose gates have much to say."""
+    """Return a page whose gates have much to say."""
     decided = everywhere(
         report_inputs.report("mail").decisions, lambda text: text + length, (float, bool)
     )

@@ -34,7 +34,7 @@ BY_NAME = {check.name: check for check in CONTRACT_CHECKS}
 
 
 def changed(change: object) -> Answers:
-    """Let a toy answer what ``change`` makes of the hits of a query that finds something."""
+    """Make a toy answer what ``change`` makes of the hits of a query that finds something."""
 
     def answer(searcher: ToySearcher, text: str, k: int) -> Answer:
         right = keeps(searcher, text, k)

@@ -37,7 +37,7 @@ def can_forbid() -> bool:
 
 
 def forbid() -> None:
-    """Let this process, and all that it starts, end when it opens an internet socket."""
+    """Make this process, and all that it starts, end when it opens an internet socket."""
     steps = [
         _Instruction(LOAD, 0, 0, NUMBER),
         _Instruction(JUMP_IF_EQUAL, 0, 4, SOCKET[platform.machine()]),

@@ -155,7 +155,7 @@ def paths() -> set[tuple[str, str]]:
 
 
 def words_of(name: str, to: str) -> list[str]:
-    """Give a command with all its words but the option that names its folder."""
+    """Return a command with all its words but the option that names its folder."""
     owns = OWNED[name]
     return [*(owns.command or name).split(), *(word.format(to) for word in owns.words)]
 

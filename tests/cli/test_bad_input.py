@@ -222,7 +222,7 @@ GONE = 4
 
 
 def leaving_out(project: Toy, count: int) -> list[str]:
-    """Let ``x`` be the control and show what fts5 shows, less its first queries.
+    """Make ``x`` be the control and show what fts5 shows, less its first queries.
 
     One more has no line, for fts5 finds nothing for it.
     """

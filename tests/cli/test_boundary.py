@@ -289,7 +289,7 @@ def test_a_closed_output_is_a_failure_and_no_verdict(
 
 @pytest.fixture
 def installed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """Let the code lie in a folder that is no clone, and stand in an empty one."""
+    """Make the code lie in a folder that is no clone, and stand in an empty one."""
     code = tmp_path / "site" / "harness"
     monkeypatch.setattr("harness.cli.project.__file__", str(code / "cli" / "project.py"))
     here = tmp_path / "here"

@@ -65,7 +65,7 @@ def kept(done: Done, to: Path) -> Done:
 
 @pytest.fixture(scope="module")
 def story(tmp_path_factory: pytest.TempPathFactory) -> Story:
-    """Let a project pass on main, and forget a word's case on a branch."""
+    """Make a project pass on main, and forget a word's case on a branch."""
     root = tmp_path_factory.mktemp("story")
     folder = root / "search"
     words = ["init", str(folder), "--control", "fts5", "--github", "a/b@v1"]
@@ -84,7 +84,7 @@ def story(tmp_path_factory: pytest.TempPathFactory) -> Story:
 
 
 def of_main(green: Done) -> dict[str, str]:
-    """Give what a build server sets where it has the answer of main."""
+    """Return what a build server sets where it has the answer of main."""
     return {"BASELINE": str(green.out), "GITHUB_ACTIONS": "true"}
 
 

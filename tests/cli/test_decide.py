@@ -197,7 +197,7 @@ WITH_INTERVAL = re.compile(r"([+-]?\d+\.\d+) \[([+-]?\d+\.\d+), ([+-]?\d+\.\d+)\
 
 
 def intervals(text: str, value: str) -> set[tuple[float, float]]:
-    """Give every interval that stands behind a value of a page, whatever signs are printed."""
+    """Return every interval that stands behind a value of a page, whatever signs are printed."""
     plain = html.unescape(re.sub(r"<[^>]+>", " ", re.sub(r"<script.*?</script>", "", text)))
     words = re.sub(r"\s+", " ", plain.replace("\N{MINUS SIGN}", "-").replace("\\", ""))
     found = WITH_INTERVAL.findall(words)
@@ -270,7 +270,7 @@ def test_a_page_says_how_much_is_tied(project: Toy, harness: Harness, second: st
 
 
 def tied(project: Toy, at: float) -> list[str]:
-    """Let ``x`` show what fts5 shows, with all scores of a query equal."""
+    """Make ``x`` show what fts5 shows, with all scores of a query equal."""
     run = read_run(project.layout.run("fts5"))
     lines = [
         f"{row.query_id} Q0 {hit.doc_id} {rank} {at:g} x\n"
@@ -324,7 +324,7 @@ Damage = Callable[[pa.Table], pa.Table]
 
 
 def damages(schema: pa.Schema) -> Iterator[tuple[str, Damage]]:
-    """Give what may be wrong with a table that is whole as a file."""
+    """Return what may be wrong with a table that is whole as a file."""
     for at, name in enumerate(schema.names):
         yield f"without {name}", partial(_without, at)
         yield f"numbers as {name}", partial(_numbered, at)
@@ -345,7 +345,7 @@ def typed(command: str) -> tuple[str, ...]:
 
 
 def files(layout: Layout, root: Path) -> dict[str, Path]:
-    """Give each table by the end of its path."""
+    """Return each table by the end of its path."""
     places = [*layout.root.rglob("*.parquet"), *root.rglob("times.parquet")]
     found = {}
     for end in READ_BY:

@@ -160,7 +160,7 @@ NUMBERS = ("-1", "nan", "1e999", "9" * 400, "0", "", "0x10", "1.5")
 
 
 def values_of(param: Any) -> tuple[str, ...]:  # noqa: ANN401  click's
-    """Give hostile values of a parameter; none of a flag."""
+    """Return hostile values of a parameter; none of a flag."""
     if getattr(param, "is_flag", False):
         return ()
     kind = str(param.type_descriptor.annotation)
@@ -289,7 +289,7 @@ def filled(words: tuple[str, ...]) -> list[str]:
 
 
 def spoilt(command: Any, words: list[str], at: int, value: str) -> list[str]:  # noqa: ANN401  click's
-    """Give one parameter a value: in its place, or at the end."""
+    """Return one parameter a value: in its place, or at the end."""
     param = command.params[at]
     name = param.opts[0]
     if name.startswith("-"):

@@ -122,7 +122,7 @@ RUN = ("run", "--arms", "fts5,mine.toml", "--control", "fts5", "--dataset", "bei
 
 @pytest.fixture
 def split(project: Toy) -> Toy:
-    """Give the collection of the project a split to tune on, and one for the decision."""
+    """Return the collection of the project a split to tune on, and one for the decision."""
     qrels = project.root / "beir" / "qrels"
     head, *judged = (qrels / "test.tsv").read_text().splitlines(keepends=True)
     for name, odd in (("train", 1), ("test", 0)):
@@ -142,7 +142,7 @@ def split(project: Toy) -> Toy:
 
 
 def refused(said: Said) -> str:
-    """Give the last line, which says what is wrong; before it are notes on the data."""
+    """Return the last line, which says what is wrong; before it are notes on the data."""
     assert said.code == 2
     *notes, last = said.err.splitlines()
     assert all(line.startswith("note: ") or line.endswith("...") for line in notes)

@@ -159,7 +159,7 @@ RULES = Inference(confidence=0.95, resamples=300, seed=5)
 
 
 def write(toy: Toy, *, opposite: bool = False) -> tuple[Path, Path]:
-    """Let a machine judge all that is shown, and people three of four queries of the toy."""
+    """Make a machine judge all that is shown, and people three of four queries of the toy."""
     runs = [read_run(toy.layout.run(arm)) for arm in (CONTROL, CANDIDATE_ASSISTED)]
     human, machine = [], []
     for at, query_id in enumerate(runs[0].query_ids):

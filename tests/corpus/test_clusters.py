@@ -127,7 +127,7 @@ Pairs = list[tuple[int, int]]
 
 
 def clusters(given_: Given, pairs: Pairs) -> set[frozenset[int]]:
-    """Give the places of each cluster."""
+    """Return the places of each cluster."""
     pairs = [(a, b) for a, b in pairs if max(a, b) < len(given_)]
     firsts = stars([text for text, _ in given_], [docs for _, docs in given_], pairs).tolist()
     assert all(firsts[first] == first for first in firsts)

@@ -91,7 +91,7 @@ def pages() -> tuple[Page, ...]:
 
 
 def page(name: str) -> Page:
-    """Give the page of this path, from the project's folder."""
+    """Return the page of this path, from the project's folder."""
     return Page(ROOT / name)
 
 

@@ -39,7 +39,7 @@ DOCUMENTS = (Document("a", "", "red cone"), Document("b", "cone", "blue"), Docum
 
 
 def block(name: str, language: str) -> str:
-    """Give the one block of a page that is written in this language."""
+    """Return the one block of a page that is written in this language."""
     (found,) = re.findall(rf"^```{language}\n(.*?)^```", page(name).text, re.MULTILINE | re.DOTALL)
     return str(found)
 
@@ -177,7 +177,7 @@ LONG = "Alpha. " + "So it goes on. " * 20 + "omega"
 
 
 def changed(at: int) -> str:
-    """Give the engine of ``harness init`` with the line that a step of the tutorial writes."""
+    """Return the engine of ``harness init`` with the line that a step of the tutorial writes."""
     lines = re.findall(r"^```python\n(.*)\n```", page("docs/tutorial.md").text, re.MULTILINE)
     engine = (TEMPLATE / "engine.py").read_text("utf-8")
     (old,) = get_close_matches(lines[at], engine.splitlines(), n=1, cutoff=0.8)

@@ -214,7 +214,7 @@ def after(line: str) -> str:
 
 
 def row(table: Mapping[str, T], line: str) -> tuple[str, T] | None:
-    """Give the longest key that the line begins with, word by word, and its entry."""
+    """Return the longest key that the line begins with, word by word, and its entry."""
     said = after(line)
     fits = [key for key in table if said == key or (key and f"{said} ".startswith(f"{key} "))]
     best = max(fits, key=len, default=None)
@@ -422,7 +422,7 @@ TOO_LONG = ("gates",)
 
 
 def told() -> Iterator[tuple[Path, str, int]]:
-    """Give each command of a page that names its trials, the quickest first."""
+    """Return each command of a page that names its trials, the quickest first."""
     for path in SIMULATED:
         for part, trials in SIMULATES.findall(path.read_text(encoding="utf-8")):
             if part not in TOO_LONG:

@@ -42,7 +42,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture
 def dsn(running: str, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Let arms reach it by a variable."""
+    """Set the variable by which arms reach it."""
     monkeypatch.setenv(NAME, running)
     return running
 

@@ -197,7 +197,7 @@ class Arm:
     to: Scripted
 
     def ask(self, k: int = 8, text: str = "plan", **params: Any) -> tuple[list[str], bool]:  # noqa: ANN401
-        """Give the ids shown, and whether the arm's own fingerprint is on them."""
+        """Return the ids shown, and whether the arm's own fingerprint is on them."""
         with self.stack.open(self.index) as searcher:
             assert isinstance(searcher, TakesParams)
             found = searcher.search_with(text, k, params)

@@ -58,7 +58,7 @@ class Node:
     searches: list[dict[str, Any]] = field(default_factory=list)
 
     def lines(self, name: str) -> list[str] | None:
-        """Give the documents of a collection that this node has."""
+        """Return the documents of a collection that this node has."""
         whole = self.cluster.collections.get(name)
         return None if whole is None else whole[: len(whole) - self.lags]
 

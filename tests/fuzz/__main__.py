@@ -50,7 +50,7 @@ def changed(data: bytes, rng: random.Random) -> bytes:
 
 
 def seeds(name: str) -> list[bytes]:
-    """Give a file that the reader reads, and what was found before."""
+    """Return a file that the reader reads, and what was found before."""
     kept = sorted((FINDS / name.replace(" ", "-")).glob("*"))
     return [READERS[name][1], *(path.read_bytes() for path in kept)]
 

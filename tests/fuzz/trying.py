@@ -1,4 +1,4 @@
-"""Give a reader a file: it ends soon, in little memory, and says at most what a person can fix."""
+"""Return a reader a file: it ends soon, in little memory, and says at most what a person can fix."""
 
 import os
 import resource
@@ -69,7 +69,7 @@ def fault_of(name: str, data: Input, *, refused: bool = False) -> str:
 
 
 def _in_a_process(name: str, inputs: Sequence[Input], *, refused: bool) -> tuple[int, str]:
-    """Give how many inputs were fine, and what was wrong with the next; empty if all were."""
+    """Return how many inputs were fine, and what was wrong with the next; empty if all were."""
     out, into = os.pipe()
     child = os.fork()
     if not child:

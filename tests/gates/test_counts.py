@@ -204,7 +204,7 @@ def test_undefined_agreement_is_counted_and_never_zero() -> None:
 
 
 def served(by: Mapping[str, str], count: int = 20) -> Evidence:
-    """Let others serve some of the candidate's answers."""
+    """Make others serve some of the candidate's answers."""
     evidence = gate_inputs.evidence(count)
     own = evidence.candidate.manifest.fingerprint
     rows = [
@@ -298,7 +298,7 @@ SETTINGS = {"measure": "nDCG@10", "margin": 0.1}
 
 
 def sliced(*by: float, size: int = 60) -> Evidence:
-    """Give one slice of ``size`` queries for each mean difference."""
+    """Return one slice of ``size`` queries for each mean difference."""
     control = gate_inputs.levels(size * len(by))
     parts = [
         gate_inputs.shifted(control[at * size : (at + 1) * size], mean, 0.05, seed=at)
@@ -310,7 +310,7 @@ def sliced(*by: float, size: int = 60) -> Evidence:
 
 
 def losing(*lost: int, size: int) -> Evidence:
-    """Give one slice of ``size`` queries for each number of queries that lose all they had."""
+    """Return one slice of ``size`` queries for each number of queries that lose all they had."""
     control = np.ones(size * len(lost))
     candidate = control.copy()
     for at, count in enumerate(lost):
@@ -413,7 +413,7 @@ NEGATIVE, ANSWERABLE = 40, 10
 
 
 def side(arm: str, hits: Sequence[int | None]) -> ArmResult:
-    """Give an arm that shows so many hits of each query without an answer; None is a failure."""
+    """Return an arm that shows so many hits of each query without an answer; None is a failure."""
     names = gate_inputs.ids(NEGATIVE + ANSWERABLE)
     who = gate_inputs.manifest(arm).fingerprint
     rows = [

@@ -234,7 +234,7 @@ BAD, ASKED = 52, 1500
 
 
 def without(arms: str) -> Evidence:
-    """Let the candidate lose all of some queries; the arms named did not answer these."""
+    """Make the candidate lose all of some queries; the arms named did not answer these."""
     control = gate_inputs.levels(ASKED)
     candidate = np.asarray(control + 0.005)
     candidate[:BAD] = control[:BAD] - 1

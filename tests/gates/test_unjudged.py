@@ -66,7 +66,7 @@ def ask(of: Evidence, rule: str = "non_inferior", margin: float = 0.02, **more: 
 
 
 def losing(count: int = COUNT) -> tuple[dict[str, list[str]], dict[str, list[str]], Truth, Truth]:
-    """Give a candidate that shows junk where the control shows relevant hits that are not judged.
+    """Return a candidate that shows junk where the control shows relevant hits that are not judged.
 
     Both show the one judged document at the same rank, and as many unjudged ones.
     """

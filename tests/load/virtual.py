@@ -104,7 +104,7 @@ def plan_of(
 def serve(
     plan: TrialPlan, service: Service, *, workers: int = 1, late_ns: int = 0
 ) -> list[ServedArrival]:
-    """Let virtual workers, each with its own hand on the clock, take arrivals as they are free."""
+    """Make virtual workers, each with its own hand on the clock, take arrivals as they are free."""
     ticket = count()
     hands = [Hand(late_ns=late_ns) for _ in range(workers)]
     crew = [LoadWorker(plan, Virtual(hand, service), lambda: next(ticket), hand) for hand in hands]

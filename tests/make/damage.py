@@ -44,7 +44,7 @@ def run_sql(path: Path, *statements: str) -> None:
 
 @contextmanager
 def little_room(most: int) -> Iterator[None]:
-    """Let no file of this process have more than ``most`` bytes."""
+    """Make no file of this process have more than ``most`` bytes."""
     before, compiled = resource.getrlimit(resource.RLIMIT_FSIZE), sys.dont_write_bytecode
     sys.dont_write_bytecode = True  # Python leaves a file that was cut off for a module
     resource.setrlimit(resource.RLIMIT_FSIZE, (most, before[1]))

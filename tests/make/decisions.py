@@ -20,7 +20,7 @@ SETUP = {arm: digest.of_json(arm) for arm in POLICY.arms}
 
 
 def day(number: int, hour: int = 9) -> datetime:
-    """Give an hour of the month; days count from 1."""
+    """Return an hour of the month; days count from 1."""
     return MONTH + timedelta(days=number - 1, hours=hour)
 
 
@@ -62,12 +62,12 @@ def decision(
 
 
 def evidence(decided: DecisionRecord | None, refused: str = "") -> CurrentDecision:
-    """Give a decision that was held, or was refused."""
+    """Return a decision that was held, or was refused."""
     return CurrentDecision(decided, refused, SHA256)
 
 
 def of_gate(file: Path, gate: str) -> Any:  # noqa: ANN401  what json gives back
-    """Give the finding of one gate, of a decision with one data set and one step."""
+    """Return the finding of one gate, of a decision with one data set and one step."""
     written = json.loads(file.read_text())
     (step,) = written["datasets"][0]["steps"]
     return next(found for found in step["findings"] if found["gate"] == gate)

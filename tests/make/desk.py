@@ -122,7 +122,7 @@ class Desk:
         self.kept = folder / "judges"
 
     def answers(self, *script: Reply) -> None:
-        """Let the server answer so from now on, the last reply for ever."""
+        """Make the server answer so from now on, the last reply for ever."""
         self.server.script = [*script]
 
     def label(self, text: str = ENDPOINT) -> Labelled:

@@ -93,6 +93,6 @@ def measure(project: Toy) -> None:
 
 
 def blocking(decision: StepDecision) -> dict[str, Finding]:
-    """Give what turned the decision away, by gate; it must have been turned away."""
+    """Return what turned the decision away, by gate; it must have been turned away."""
     assert decision.outcome is not Outcome.PROMOTE
     return {finding.gate: finding for finding in decision.blocking}

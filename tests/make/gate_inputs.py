@@ -90,7 +90,7 @@ def scored(
     measure: str = "nDCG@10",
     **changes: Any,  # noqa: ANN401  fields of Evidence
 ) -> Evidence:
-    """Give evidence with one measure for both arms."""
+    """Return evidence with one measure for both arms."""
     count = len(control)
     return evidence(
         count,
@@ -107,7 +107,7 @@ def levels(count: int, seed: int = 0) -> Floats:
 
 
 def shifted(control: Floats, by: float, spread: float = 0.05, seed: int = 1) -> Floats:
-    """Give ``control`` plus differences of exactly this mean and standard deviation."""
+    """Return ``control`` plus differences of exactly this mean and standard deviation."""
     noise = np.random.default_rng(seed).normal(size=len(control))
     noise = spread * (noise - noise.mean()) / noise.std(ddof=1)
     return np.asarray(control + by + noise, dtype=np.float64)
@@ -121,7 +121,7 @@ def times(count: int, processes: int, factor: float, jitter: float, seed: int) -
 
 
 def stolen(**shares: float) -> Stolen:
-    """Give what a quiet machine takes, but for ``shares``."""
+    """Return what a quiet machine takes, but for ``shares``."""
     quiet = {"waited": 0.001, "others": 0.002, "steal": 0.0, "throttled": 0.0}
     return Stolen(**quiet | {"preempted": 0.01, "worked": 0.99} | shares)
 

@@ -89,7 +89,7 @@ class Case:
         return self.engine.search(text, filters, ranking, depth).candidates
 
     def fresh(self) -> "Case":
-        """Give another engine on the same folder, with nothing open yet."""
+        """Return another engine on the same folder, with nothing open yet."""
         return case(self.engine.root, self.source.by_id.values())
 
 

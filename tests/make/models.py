@@ -41,7 +41,7 @@ NOTES_SETTINGS: dict[str, Any] = {
 
 @cache
 def notes() -> tuple[Document, ...]:
-    """Give a note a function of numpy that has prose."""
+    """Return a note a function of numpy that has prose."""
     found = []
     for name in sorted(vars(np)):
         text = inspect.getdoc(getattr(np, name)) if callable(getattr(np, name)) else None

@@ -101,7 +101,7 @@ def qrels() -> Qrels:
 
 
 def manifest(arm: str) -> Manifest:
-    """Give the identity of an arm."""
+    """Return the identity of an arm."""
     return Manifest(
         arm.split("-", maxsplit=1)[0], "1.2.3", 200, SHA, arm.encode().hex().ljust(64, "0")
     )
@@ -343,7 +343,7 @@ def rejudged(
 
 
 def compared_only(dataset: str = "bare") -> ReportInput:
-    """Give the same arms without a policy, a race, slices or document texts."""
+    """Return the same arms without a policy, a race, slices or document texts."""
     return replace(
         report(dataset), policy=None, decisions=(), latency=None, slice_means={},
         slice_differences={},
@@ -360,5 +360,5 @@ def unpacked(packed: str) -> Any:  # noqa: ANN401  whatever was packed
 
 
 def data_of(page: str) -> dict[str, Any]:
-    """Give both parts of every data set, as ``values-0``, ``hits-0``, ..."""
+    """Return both parts of every data set, as ``values-0``, ``hits-0``, ..."""
     return {f"{kind}-{number}": unpacked(data) for kind, number, data in DATA.findall(page)}

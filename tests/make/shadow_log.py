@@ -78,7 +78,7 @@ class Here(ProcessWorker):
             raise WorkerLost.over(Status.FAILED, told(exc), 0) from exc
 
     def close(self) -> None:
-        """Let go of it."""
+        """Release it."""
         self._opened.__exit__(None, None, None)
 
 

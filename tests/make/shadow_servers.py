@@ -75,7 +75,7 @@ class Server:
 
 
 def says(body: object, status: int = 200) -> Server:
-    """Give a server that says the same whatever it is asked."""
+    """Return a server that says the same whatever it is asked."""
     return Server(lambda _: Sent(status, [], json.dumps(body).encode()))
 
 
@@ -101,7 +101,7 @@ def packed(sent: Sent) -> Sent:
 
 
 def candidate(server: Server, reading: TrafficReading = READING) -> Callable[[], ProcessWorker]:
-    """Give a start of a candidate behind ``server``."""
+    """Return a start of a candidate behind ``server``."""
 
     @contextmanager
     def opens() -> Iterator[Searcher]:

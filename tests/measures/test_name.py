@@ -128,7 +128,7 @@ def test_a_loss_is_said_as_queries(measure: str, loss: float, said: str) -> None
 
 
 def run(*rows: tuple[str, ...]) -> Run:
-    """Give a query for each row of documents."""
+    """Return a query for each row of documents."""
     asked = [
         Row(
             f"q{at:02}",
@@ -261,7 +261,7 @@ def test_what_entered_is_told_from_what_rose() -> None:
 
 
 def one_at_a_time(old: list[str], new: list[str], qrels: Qrels) -> tuple[float, float]:
-    """Give shown and order by going both ways by hand, on plain lists."""
+    """Return shown and order by going both ways by hand, on plain lists."""
 
     def value(docs: Sequence[str]) -> float:
         return float(score(run_of({"q": docs}), qrels, ["nDCG@5"], ["q"])["nDCG@5"].values[0])

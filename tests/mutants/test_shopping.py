@@ -60,7 +60,7 @@ def trim(project: Toy) -> int:
 
 
 def kept(project: Toy) -> tuple[str, ...]:
-    """Give what the first screen says of how the evidence was kept."""
+    """Return what the first screen says of how the evidence was kept."""
     subject = project.project.subject(NAME)
     return tuple(kept_lines(stored(project.layout, subject).kept))
 
@@ -167,7 +167,7 @@ HEAD_TRUST = ("promise", "command")
 
 
 def promised() -> dict[str, tuple[str, ...]]:
-    """Give the tests that the command of each promise names; none where it is a benchmark."""
+    """Return the tests that the command of each promise names; none where it is a benchmark."""
     found, told = {}, False
     for line in PAGE.splitlines():
         cells = tuple(cell.strip() for cell in line.strip("|").split(" | "))

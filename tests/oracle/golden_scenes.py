@@ -322,7 +322,7 @@ LEXICAL = {
 
 
 def scenes() -> Mapping[str, Scene]:
-    """Give the commands of each scenario: our own, and one for each shared set that is here."""
+    """Return the commands of each scenario: our own, and one for each shared set that is here."""
     there = sorted(SHARED.glob("*/queries.jsonl*"))
     return {**OWN, **{f"set-{file.parent.name}": _shared(file.parent) for file in there}}
 

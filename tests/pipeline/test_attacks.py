@@ -174,7 +174,7 @@ def older_decision_as_new(project: Toy) -> None:
 
 
 def other_arm(project: Toy) -> None:
-    """Give the answers of one arm as those of another."""
+    """Return the answers of one arm as those of another."""
     layout = project.layout
     for path in (layout.run, layout.again):
         write_run(replace(read_run(path("hash-hybrid")), arm=CANDIDATE), path(CANDIDATE))
@@ -195,7 +195,7 @@ def other_machine(project: Toy) -> None:
 
 
 def halved_times(project: Toy) -> None:
-    """Let the candidate be twice as fast."""
+    """Make the candidate be twice as fast."""
     path = project.layout.times
     table = pq.read_table(path)
     at = table.schema.get_field_index("elapsed_ns")
@@ -359,7 +359,7 @@ Spoil = Callable[[Toy], object]
 
 
 def finding(about: dict[str, Any], gate: str) -> dict[str, Any]:
-    """Give what a decision says of one gate, to be changed."""
+    """Return what a decision says of one gate, to be changed."""
     (step,) = about["steps"]
     found: dict[str, Any] = next(one for one in step["findings"] if one["gate"] == gate)
     return found

@@ -140,7 +140,7 @@ THINKS_NS = 10_000_000
 
 
 def ratios(found: Race) -> tuple[float, float]:
-    """Give the ratio of known over new texts of the one arm, and the highest of the honest one."""
+    """Return one arm's ratio of known over new texts, and the highest of the honest one."""
     seen = [
         text_ratio(found.elapsed_ns[arm], found.unseen_ns[arm], confidence=0.95)
         for arm in ("kept", "fts5")

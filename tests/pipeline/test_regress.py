@@ -53,7 +53,7 @@ def judged(now: Toy, before: Layout, arms: tuple[str, ...] = ()) -> Regression:
 
 
 def spoil(project: Toy, arm: str, lost: int) -> None:
-    """Let an arm find nothing for its first queries."""
+    """Make an arm find nothing for its first queries."""
     for path in (project.layout.run(arm), project.layout.again(arm)):
         run = read_run(path)
         rows = [row._replace(hits=()) if at < lost else row for at, row in enumerate(run.rows())]

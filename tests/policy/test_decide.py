@@ -333,7 +333,7 @@ def test_the_bound_is_the_one_that_the_policy_writes(
 
 
 def twins() -> Evidence:
-    """Let the candidate be the control, under another name."""
+    """Make the candidate be the control, under another name."""
     evidence = moved(GOOD)
     same = replace(evidence.control.manifest)
     rows = (row._replace(served_by=same.fingerprint) for row in evidence.candidate.run.rows())

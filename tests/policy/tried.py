@@ -48,7 +48,7 @@ def evidence(
 
 
 def judged(asked: Gate, given: Evidence, differences: np.ndarray[Any, Any], seed: int) -> str:
-    """Give what the gate itself says of one trial."""
+    """Return what the gate itself says of one trial."""
     measured = given.candidate.scores["nDCG@10"]
     base = given.control.scores["nDCG@10"].by_query
     moved = dict(zip(measured.query_ids, differences, strict=True))

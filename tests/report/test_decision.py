@@ -79,7 +79,7 @@ def test_a_verdict_that_its_findings_do_not_give_is_refused() -> None:
 
 
 def later(report: ReportInput) -> ReportInput:
-    """Give the same report of another day and machine, with other timed verdicts."""
+    """Return the same report of another day and machine, with other timed verdicts."""
 
     def change(decision: StepDecision) -> StepDecision:
         quick = Estimate(1, 1, 1, 1)

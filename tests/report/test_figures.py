@@ -105,7 +105,7 @@ STEP = "hybrid"
 
 
 def shipped(step: str = STEP) -> ReportInput:
-    """Give a report of a step of the policy that is shipped."""
+    """Return a report of a step of the policy that is shipped."""
     made = report()
     policy = load_policy(ROOT / "policy" / "migration.toml")
     evidence = {step: next(iter(made.evidence.values()))}
@@ -166,7 +166,7 @@ def test_a_failure_is_not_an_empty_answer(status: Status, said: str) -> None:
 
 
 def lost(report: ReportInput) -> tuple[Any, ...]:
-    """Give the cells of the query that lost most."""
+    """Return the cells of the query that lost most."""
     worst, *_ = movers(report, "tantivy", 1)
     assert isinstance(worst, TableBlock)
     return worst.rows[0]

@@ -18,7 +18,7 @@ FIRST = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
 
 def about(number: int = 0, **of: object) -> dict[str, Any]:
-    """Give one data set of a ``decision.json``; ``of`` changes its provenance."""
+    """Return one data set of a ``decision.json``; ``of`` changes its provenance."""
     shift = number / 100
     interval = {"value": 0.5 + shift, "low": 0.4 + shift, "high": 0.6 + shift, "n": 9}
     gates = [{"gate": "Quality", "verdict": "pass"}, {"gate": "Speed <b>", "verdict": "fail"}]
@@ -145,7 +145,7 @@ def test_a_line_breaks_where_the_data_became_others() -> None:
 
 
 def tables(*entries: TrendEntry) -> dict[str, TableBlock]:
-    """Give the tables of a history by how they begin."""
+    """Return the tables of a history by how they begin."""
     (one,) = (block for block in document({"toy": entries}).blocks if isinstance(block, Section))
     found = (block for block in one.blocks if isinstance(block, TableBlock))
     return {table.caption.split()[0]: table for table in found}

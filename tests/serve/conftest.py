@@ -50,7 +50,7 @@ def make_pool(path: Path, pairs: int = 4) -> Pool:
 
 @cache
 def decision(*datasets: str) -> Mapping[str, Any]:
-    """Give what a report on data sets of these names decides."""
+    """Return what a report on data sets of these names decides."""
     return to_json([report_inputs.report(name) for name in datasets])
 
 

@@ -109,7 +109,7 @@ def slow_to_open() -> Iterator[Searcher]:
 
 
 def arm(how: str = "print") -> Open:
-    """Give an opener of an arm that misbehaves in one way."""
+    """Return an opener of an arm that misbehaves in one way."""
     return partial(opened, how)
 
 

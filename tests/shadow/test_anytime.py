@@ -36,7 +36,7 @@ slow, each = pytest.mark.slow, pytest.mark.parametrize("rule", RULES)
 
 
 def flags(count: int, share: float) -> NDArray[np.bool_]:
-    """Give flags in a share that is exact in every stretch."""
+    """Return flags in a share that is exact in every stretch."""
     rises = np.diff(np.floor(np.arange(count + 1) * share + 1e-9))
     return np.asarray(rises > 0)
 
@@ -53,7 +53,7 @@ def traffic(**changed: Any) -> Traffic:  # noqa: ANN401  fields of Traffic
 
 
 def every(pairs: int, seconds: float = EACH_S) -> NDArray[np.int64]:
-    """Give times, one pair each ``seconds``."""
+    """Return times, one pair each ``seconds``."""
     found: NDArray[np.int64] = np.rint(NS * seconds * np.arange(pairs)).astype(np.int64)
     return found
 

@@ -314,7 +314,7 @@ def written(folder: Path) -> int:
 
 
 def main(folder: Path) -> None:
-    """Let rounds live and kill them."""
+    """Run rounds and kill them."""
     rng = random.Random(SEED)
     for number in range(ROUNDS):
         before = written(folder)

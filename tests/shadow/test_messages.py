@@ -36,7 +36,7 @@ class Runs:
 
 
 def written(how: str, makes: Path) -> bytes:
-    """Give the bytes that a candidate writes."""
+    """Return the bytes that a candidate writes."""
     return {
         "a pickle": pickle.dumps(Runs(str(makes))) + b"\n",
         "half a line": b'[0, {"status": "answered',

@@ -27,7 +27,7 @@ from harness.stats.bounded import Codes, Floats, ValueRange, bounded_each, chanc
 
 
 def as_theirs(units: int) -> float:
-    """Give the confidence at which our reach for few queries is scipy's at 95 %."""
+    """Return the confidence at which our reach for few queries is scipy's at 95 %."""
     reach = stats.norm.ppf(0.975) * np.sqrt((units - 1) / units)
     return float(2 * stats.t.cdf(reach, units - 1) - 1)
 

@@ -109,7 +109,7 @@ def cut(
 
 
 def even(means: list[float], periods: int, each: int = 1) -> Blocks:
-    """Give blocks of one size, so many periods of the same course."""
+    """Return blocks of one size, so many periods of the same course."""
     sizes = np.full(len(means) * periods, each)
     slot = np.tile(np.arange(len(means)), periods)
     period = np.repeat(np.arange(periods), len(means))
@@ -225,7 +225,7 @@ def interval(
 
 
 def mixed_capital(values: list[float], mean: float) -> float:
-    """Let six gamblers bet a sixth of 1 each, on one query after the other."""
+    """Make six gamblers bet a sixth of 1 each, on one query after the other."""
     return sum(
         math.prod(1 - share + share * value / mean for value in values) for share in SHARES
     ) / len(SHARES)

@@ -291,7 +291,7 @@ BY_TIER: dict[str, Callable[[Whole], Whole]] = {
 
 
 def lacking(word: str) -> list[int]:
-    """Give the messages in which the word does not stand, by id."""
+    """Return the messages in which the word does not stand, by id."""
     texts = {one.message_id: f"{one.subject} {one.body}".lower() for one in MAIL.messages}
     return [at for at, text in sorted(texts.items()) if word not in text]
 

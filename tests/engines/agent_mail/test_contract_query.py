@@ -518,7 +518,7 @@ class Stuck(Counting):
 
 @pytest.fixture
 def free() -> Iterator[Signal]:
-    """Let everything go that hangs, at the end of the test at the latest."""
+    """Release everything that hangs, at the end of the test at the latest."""
     event = Signal()
     yield event
     event.set()

@@ -229,7 +229,7 @@ class Reader:
 
 
 def old_tokens(text_id: int) -> Half:
-    """Give tokens of every message as one word that no query has."""
+    """Return tokens of every message as one word that no query has."""
     del text_id
     return WORDS.embed(["old"]).astype(np.float16)
 

@@ -160,7 +160,7 @@ WEIGHTS = Weights(subject=2, identifiers=4)
 
 
 def by_length(text: str, ids: Sequence[int], fused: Sequence[float]) -> Sequence[Reranked]:
-    """Give each message a score in (0, 1): the sigmoid of its id."""
+    """Score each message in (0, 1): the sigmoid of its id."""
     del text, fused
     logits = [float(at % 17 - 8) for at in ids]
     return [Reranked(float(1 / (1 + np.exp(-logit))), logit) for logit in logits]
@@ -176,11 +176,11 @@ class Whole:
     log: Log
 
     def under(self, switch: KillSwitch | None) -> "Whole":
-        """Give the same under another value of SEARCH_ENGINE."""
+        """Return the same under another value of SEARCH_ENGINE."""
         return replace(self, service=replace(self.service, switch=switch))
 
     def without(self, *tiers: FallbackTier) -> "Whole":
-        """Give the same with some tiers taken away."""
+        """Return the same with some tiers taken away."""
         kept = self.service.tiers
         lexical: Mapping[FallbackTier, MailEngine] = {
             tier: engine for tier, engine in kept.lexical.items() if tier not in tiers

@@ -140,7 +140,7 @@ class Connections:
 
     @contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
-        """Hold the store for several writes that happen together or not at all."""
+        """Lock the store for several writes that happen together or not at all."""
         with self.borrowed() as db:
             db.execute("BEGIN IMMEDIATE")
             try:
