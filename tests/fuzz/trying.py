@@ -1,4 +1,4 @@
-"""Return a reader a file: it ends soon, in little memory, and says at most what a person can fix."""
+"""Try a reader on a file: it ends soon, in little memory, and says what a person can fix."""
 
 import os
 import resource
