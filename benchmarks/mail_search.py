@@ -104,7 +104,7 @@ def by_tantivy(engine: TantivyMailEngine, texts: Sequence[str], k: int) -> dict[
     for text, query in ready.items():
         scores = [score for score, _ in searcher.search(query, k).hits]
         ours = engine.search(text, Filters(), RankingMode.RELEVANCE, k).candidates
-        if [candidate.raw_score for candidate in ours] != scores:
+        if [score for _, score in ours] != scores:
             raise SystemExit(f"{text!r}: the stack's scores are not Tantivy's")
     return {
         ALONE: lambda text: searcher.search(ready[text], k, count=False).hits,
@@ -123,7 +123,7 @@ def by_fts5(path: Path, engine: Fts5Engine, texts: Sequence[str], k: int) -> dic
     for text, expression in asked.items():
         scores = [-score for _, score in db.execute(weighted, (expression, k))]
         ours = engine.search(text, Filters(), RankingMode.RELEVANCE, k).candidates
-        if [candidate.raw_score for candidate in ours] != scores:
+        if [score for _, score in ours] != scores:
             raise SystemExit(f"{text!r}: the stack's scores are not FTS5's")
     return {NAIVE: lambda text: db.execute(naive, (asked[text], k)).fetchall()}
 
@@ -134,7 +134,7 @@ def selected(opened: MessageStore, engine: TantivyMailEngine, texts: Sequence[st
 
     def ids(text: str) -> str:
         found = engine.search(text, Filters(), RankingMode.RELEVANCE, k).candidates
-        return json.dumps([candidate.message_id for candidate in found])
+        return json.dumps([message_id for message_id, _ in found])
 
     ready = {text: ids(text) for text in texts}
     return lambda text: opened.ask(sql, (ready[text],))

@@ -271,7 +271,7 @@ def test_message_search_finds_what_lucene_finds(tmp_path: Path) -> None:
 
     def ours(text: str) -> list[str]:
         found = engine.search(text, Filters(), RankingMode.RELEVANCE, K)
-        return [str(hit.message_id) for hit in found.candidates]
+        return [str(at) for at, _ in found.candidates]
 
     questions = drawn([m.body for m in messages], 4, prefixes=True)
     compared(questions, mail_ways, given, ours, tmp_path)

@@ -77,7 +77,7 @@ class Case:
         ranking: RankingMode = RankingMode.RELEVANCE,
         depth: int = ALL,
     ) -> list[int]:
-        return [c.message_id for c in self.candidates(text, filters, ranking, depth)]
+        return [at for at, _ in self.candidates(text, filters, ranking, depth)]
 
     def candidates(
         self,

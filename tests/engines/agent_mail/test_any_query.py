@@ -23,7 +23,6 @@ from harness_engines.stacks.agent_mail.contract import (
     DocKind,
     Filters,
     Importance,
-    MessageCandidate,
     RankingMode,
     SearchHit,
     SearchMode,
@@ -79,7 +78,7 @@ def test_a_filter_chooses_from_what_words_find(post: Whole, tier: FallbackTier) 
         text, filters = rng.choice(texts), some_filters(rng)
         ranking, depth = rng.choice([*RankingMode]), rng.choice((0, 1, 3, 20, DEEP))
         base = unfiltered(text, ranking).candidates
-        expected = tuple(c for c in base if passes(MAIL.by_id[c.message_id], filters))
+        expected = tuple(c for c in base if passes(MAIL.by_id[c[0]], filters))
         found = search(text, filters, ranking, depth)
         assert found.candidates == expected[:depth], (text, filters)
         assert found.exhausted == (len(expected) <= depth)
@@ -88,7 +87,7 @@ def test_a_filter_chooses_from_what_words_find(post: Whole, tier: FallbackTier) 
 def by_each(post: Whole, filters: Filters, text: str = "") -> list[int]:
     """Ask the three engines in both orders, and see that they find the same."""
     found = {
-        tuple(sorted(c.message_id for c in engine.search(text, filters, ranking, DEEP).candidates))
+        tuple(sorted(at for at, _ in engine.search(text, filters, ranking, DEEP).candidates))
         for engine in (post.service.tiers.lexical[tier] for tier in LEXICAL)
         for ranking in RankingMode
     }
@@ -280,7 +279,7 @@ def found_by(post: Whole, tier: FallbackTier) -> dict[int, float]:
     """Scores of an engine asked directly, higher for better."""
     engine = post.service.tiers.lexical[tier]
     found = engine.search(TEXT, Filters(), RankingMode.RELEVANCE, ALL)
-    return {c.message_id: c.raw_score for c in found.candidates}
+    return dict(found.candidates)
 
 
 @pytest.mark.parametrize(
@@ -360,7 +359,7 @@ def test_a_score_that_is_no_number_never_reaches_a_caller(post: Whole, value: fl
         def search(self, *asked: object) -> object:
             found = post.service.tiers.lexical[FallbackTier.FTS5].search(*asked)  # type: ignore[arg-type]
             first = found.candidates[0]
-            spoilt = (MessageCandidate(first.message_id, value), *found.candidates[1:])
+            spoilt = ((first[0], value), *found.candidates[1:])
             return replace(found, candidates=spoilt)
 
     tiers = post.service.tiers
@@ -412,7 +411,7 @@ def by_hand(text: str, tier: FallbackTier) -> dict[int, float]:
 def test_bm25_orders_by_rarity_and_length(mail_bm25: Whole, tier: FallbackTier, text: str) -> None:
     engine = mail_bm25.service.tiers.lexical[tier]
     found = engine.search(text, Filters(), RankingMode.RELEVANCE, 10).candidates
-    scores = {candidate.message_id: candidate.raw_score for candidate in found}
+    scores = dict(found)
     assert scores == pytest.approx(by_hand(text, tier), rel=1e-5)
     assert scores
 
@@ -478,7 +477,7 @@ def test_the_tokens_of_the_index_are_those_of_am_normalize(mail_index: Case) -> 
         assert len(searcher.search(term, 9).hits) == count
     assert mail_index.ids("br-2tnl") == [1]
     assert set(mail_index.ids("br 2tnl")) == {1, 2}
-    found = [c.message_id for c in mail_index.engine.typeahead("depl", NONE, 9)]
+    found = [at for at, _ in mail_index.engine.typeahead("depl", NONE, 9)]
     assert sorted(found) == [3, 4]
 
 

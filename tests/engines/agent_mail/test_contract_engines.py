@@ -92,12 +92,12 @@ def test_the_orders_are_those_of_the_contract(post: Whole, tier: FallbackTier) -
     for text in ("review", "br-2tnl done", *PHRASES, "", "  \t\n", "\0"):
         best, recent = (engine.search(text, Filters(), order, ALL) for order in RankingMode)
         found = best.candidates
-        assert [*found] == sorted(found, key=lambda c: (-c.raw_score, c.message_id))
-        newest = sorted(found, key=lambda c: (-by_id[c.message_id].created_ts, c.message_id))
+        assert [*found] == sorted(found, key=lambda c: (-c[1], c[0]))
+        newest = sorted(found, key=lambda c: (-by_id[c[0]].created_ts, c[0]))
         assert [*recent.candidates] == newest
         if not text.strip(" \t\n\0"):
-            assert [c.message_id for c in found] == [m.message_id for m in MAIL.messages]
-            assert {c.raw_score for c in found} == {0.0}
+            assert [at for at, _ in found] == [m.message_id for m in MAIL.messages]
+            assert {score for _, score in found} == {0.0}
             assert not best.used_like_fallback
 
 
@@ -334,13 +334,12 @@ def opened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engines]:
 
 def found(engines: Engines, text: str) -> frozenset[str]:
     """Ask both engines, and see that both find the same."""
-    by_engine = {
-        name: frozenset(
-            DOCUMENTS[one.message_id - 1].doc_id
-            for one in engines[name].search(text, Filters(), RankingMode.RELEVANCE, 999).candidates
-        )
-        for name in (FallbackTier.FTS5, FallbackTier.TANTIVY)
-    }
+
+    def shown(name: FallbackTier) -> frozenset[str]:
+        told = engines[name].search(text, Filters(), RankingMode.RELEVANCE, 999)
+        return frozenset(DOCUMENTS[at - 1].doc_id for at, _ in told.candidates)
+
+    by_engine = {name: shown(name) for name in (FallbackTier.FTS5, FallbackTier.TANTIVY)}
     assert len({*by_engine.values()}) == 1, (text, by_engine)
     return by_engine[FallbackTier.FTS5]
 
@@ -357,7 +356,7 @@ def test_an_edit_by_another_program_is_found(tmp_path: Path) -> None:
         def ids(text: str) -> set[int]:
             fts5 = engines[FallbackTier.FTS5]
             told = fts5.search(text, Filters(), RankingMode.RELEVANCE, 999)
-            return {one.message_id for one in told.candidates}
+            return {at for at, _ in told.candidates}
 
         box.edit(1, subject="更新", body="café")
         assert ids("更新") == {1}

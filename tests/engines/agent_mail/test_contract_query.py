@@ -563,7 +563,7 @@ def test_a_statement_that_nobody_waits_for_is_interrupted(tmp_path: Path) -> Non
         with pytest.raises(EngineError, match="past its budget"):
             parts.call("fts5", lambda: store.ask(COUNT, (LATE,)), within(SHORT_MS))
         found = LikeEngine(store).search("deploy", Filters(), RankingMode.RELEVANCE, 5)
-        assert [c.message_id for c in found.candidates] == [1]
+        assert [at for at, _ in found.candidates] == [1]
         token = CURRENT.set(within(SHORT_MS))
         with pytest.raises(EngineError, match="past its budget of 30 ms"):
             store.ask(COUNT, (LATE,))

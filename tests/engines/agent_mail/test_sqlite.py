@@ -24,7 +24,6 @@ from harness_engines.stacks.agent_mail.contract import (
     CandidateList,
     Filters,
     Message,
-    MessageCandidate,
     RankingMode,
     Weights,
 )
@@ -366,7 +365,7 @@ def ask(engine: Fts5Engine, text: str, filters: Filters | None = None) -> Candid
 
 
 def ids(found: CandidateList) -> list[int]:
-    return [candidate.message_id for candidate in found.candidates]
+    return [at for at, _ in found.candidates]
 
 
 @pytest.mark.parametrize(
@@ -420,14 +419,14 @@ def test_it_says_what_it_executed(engine: Fts5Engine) -> None:
     assert found.normalized_query == '"stone"'
     assert found.sql.endswith(" AND m.thread_id = ? ORDER BY score, m.id LIMIT ?")
     again = engine.store.ask(found.sql, (2, 1, 4, found.normalized_query, "", 101))
-    assert tuple(MessageCandidate(at, -score) for at, score in again) == found.candidates
+    assert tuple((at, -score) for at, score in again) == found.candidates
 
 
 def test_the_last_resort_is_like(engine: Fts5Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(search, "sanitize_fts_query", lambda _: "(")
     monkeypatch.setattr(search, "match_expression", lambda _: Selected("a-b"))
     found = ask(engine, "stone moss")
-    assert found.candidates == (MessageCandidate(3, 0.0), MessageCandidate(4, 0.0))
+    assert found.candidates == ((3, 0.0), (4, 0.0))
     assert (found.used_like_fallback, found.normalized_query) == (True, None)
     for part in ("asked LIKE", "no such column: b", "syntax error"):
         assert part in found.note

@@ -347,13 +347,13 @@ def test_beginnings_are_found_as_by_hand(ahead: Case) -> None:
             if len(analyzer("none").analyze(prefix)[-1]) < SHORTEST:
                 continue
             filters = some_filters(rng) if rng.random() < 0.5 else NONE
-            got = {c.message_id for c in ahead.engine.typeahead(prefix, filters, 1_000)}
+            got = {at for at, _ in ahead.engine.typeahead(prefix, filters, 1_000)}
             assert got == by_hand(prefix, filters), prefix
             tried, shown = tried + 1, shown + bool(got)
     assert tried > 200
     assert shown > 100
     long = ahead.engine.typeahead("de", NONE, 1_000)
-    assert list(long) == sorted(long, key=lambda c: (-c.raw_score, c.message_id))
+    assert list(long) == sorted(long, key=lambda c: (-c[1], c[0]))
     for k in (0, 1, 2, 7, 50):
         assert ahead.engine.typeahead("de", NONE, k) == long[:k]
 

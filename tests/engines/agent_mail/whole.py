@@ -24,7 +24,6 @@ from harness_engines.stacks.agent_mail.contract import (
     Filters,
     MailEngine,
     Message,
-    MessageCandidate,
     Payload,
     RankingMode,
     SearchMode,
@@ -77,7 +76,7 @@ class Counting:
             kept.sort(key=lambda row: (-row[0].created_ts, row[0].message_id))
         else:
             kept.sort(key=lambda row: (-row[1], row[0].message_id))
-        found = tuple(MessageCandidate(m.message_id, float(n)) for m, n in kept[:depth])
+        found = tuple((m.message_id, float(n)) for m, n in kept[:depth])
         return CandidateList(found, len(kept) <= depth, self.name, text, sql=f"sql of {self.name}")
 
 

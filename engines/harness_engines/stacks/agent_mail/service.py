@@ -97,7 +97,7 @@ class MailSearch:
         with faults.known():
             typed, _ = plan.bounded(normalise(prefix))
             found = engine.typeahead(typed, contract.Filters(project_id=project_id), most)
-            ids = [candidate.message_id for candidate in found]
+            ids = [message_id for message_id, _ in found]
             messages = self.hydrate(ids)
         there = (messages[message_id] for message_id in ids if message_id in messages)
         return tuple(one for one in there if seen_as.sees(one) is Visibility.ALLOW)

@@ -112,9 +112,8 @@ class Semantic:
         allowed = None if self.every and filters == contract.Filters() else self.matching(filters)
         query = self.embedder.embed([text])[0]
         nearest = self.index(query, depth, allowed)
-        made = partial(tuple.__new__, contract.MessageCandidate)
         return CandidateList(
-            tuple(map(made, (pair for pair in nearest if pair[1] > 0))),
+            tuple(pair for pair in nearest if pair[1] > 0),
             exhausted=len(nearest) < depth,
             method="vector",
             normalized_query=text,
@@ -242,8 +241,8 @@ class Tiers:
             return found
         alike = replace(asked, text=said, ranking=contract.RankingMode.RELEVANCE)
         words = self._words(plan.FallbackTier.TANTIVY, alike, EVERY)
-        allowed = {candidate.message_id for candidate in words.candidates}
-        kept = tuple(one for one in found.candidates if one.message_id in allowed)
+        allowed = {message_id for message_id, _ in words.candidates}
+        kept = tuple(one for one in found.candidates if one[0] in allowed)
         return replace(found, candidates=kept)
 
     def _fused(self, asked: TierQuery) -> RankedMessages:
@@ -260,8 +259,8 @@ class Tiers:
                 lambda: self._words(plan.FallbackTier.TANTIVY, by_relevance, FUSED_DEPTH)
             )
         legs = {
-            "lexical": [str(c.message_id) for c in words.candidates],
-            "semantic": [str(c.message_id) for c in nearest.candidates],
+            "lexical": [str(message_id) for message_id, _ in words.candidates],
+            "semantic": [str(message_id) for message_id, _ in nearest.candidates],
         }
         weights = dict.fromkeys(legs, 1.0)
         most = sum(len(leg) for leg in legs.values())

@@ -193,7 +193,7 @@ class LikeEngine:
         )
         most = within(depth)
         rows = self.store.read(sql, (*(param for one in asked for param in one.params), most + 1))
-        shown = tuple(contract.MessageCandidate(row[0], 0.0) for row in rows[:most])
+        shown = tuple((row[0], 0.0) for row in rows[:most])
         return CandidateList(shown, len(rows) <= most, "filter_only", "", sql)
 
 
@@ -280,7 +280,7 @@ class Fts5Engine:
         wanted = within(depth)
         rows = self.store.ask(sql, (*how, wanted + 1))
         return CandidateList(
-            tuple(contract.MessageCandidate(row[0], -row[1]) for row in rows[:wanted]),
+            tuple((row[0], -row[1]) for row in rows[:wanted]),
             exhausted=len(rows) <= wanted,
             method="fts5",
             normalized_query=asked,
