@@ -6,9 +6,10 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from operator import attrgetter, itemgetter
+from itertools import repeat
+from operator import attrgetter, itemgetter, neg
 from time import perf_counter_ns
-from typing import Generic, NamedTuple, TypeVar
+from typing import Generic, NamedTuple, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -61,9 +62,11 @@ class RankedMessages:
 
 def in_order(hits: Iterable[ScoredMessage]) -> tuple[ScoredMessage, ...]:
     """Sort by score (or time sent) descending, then id ascending (section 3.3)."""
-    by_id = sorted(hits, key=lambda hit: hit.message_id)
-    by_id.sort(key=lambda hit: hit.score if hit.sent is None else hit.sent, reverse=True)
-    return tuple(by_id)
+    listed = list(hits)
+    by_time = bool(listed) and listed[0].sent is not None
+    keys = map(neg, map(itemgetter(3 if by_time else 1), listed))
+    keyed = sorted(zip(keys, map(itemgetter(0), listed), listed, strict=True))
+    return tuple(map(itemgetter(2), keyed))
 
 
 def of_lexical(found: CandidateList, clock: ExplainTiming) -> RankedMessages:
@@ -74,12 +77,12 @@ def of_lexical(found: CandidateList, clock: ExplainTiming) -> RankedMessages:
     every message has 0.
     """
     check_numbers(found.candidates)
-    seen = max(map(itemgetter(1), found.candidates), default=0.0)
-    best = seen if found.best is None else found.best
-    rows = [
-        (message_id, min(1.0, max(0.0, raw_score / best)) if best > 0 else 0.0, raw_score, None)
-        for message_id, raw_score in found.candidates
-    ]
+    raw = list(map(itemgetter(1), found.candidates))
+    best = max(raw, default=0.0) if found.best is None else found.best
+    shares = [score / best for score in raw] if best > 0 else [0.0] * len(raw)
+    if shares and (min(shares) < 0.0 or max(shares) > 1.0):
+        shares = [min(1.0, max(0.0, share)) for share in shares]
+    rows = zip(map(itemgetter(0), found.candidates), shares, raw, repeat(None))
     return RankedMessages(in_order(map(partial(tuple.__new__, ScoredMessage), rows)), found, clock)
 
 
@@ -358,9 +361,11 @@ def messages(
 ) -> Sequence[SearchHit]:
     """Show messages as far as ``scope`` allows; redaction hides their subjects and bodies."""
     if scope.whole:
-        there = ((known[hit.message_id], hit) for hit in hits if hit.message_id in known)
-        rows = ((*_SHOWN(found), hit.score, hit.raw_score, False) for found, hit in there)
-        return list(map(partial(tuple.__new__, SearchHit), rows))
+        return [
+            tuple.__new__(SearchHit, (*_SHOWN(known[message_id]), score, raw_score, False))
+            for message_id, score, raw_score, _ in hits
+            if message_id in known
+        ]
     shown: list[SearchHit] = []
     for message_id, score, raw_score, _ in hits:
         found = known.get(message_id)
@@ -390,12 +395,13 @@ class HitPage:
     @property
     def messages(self) -> tuple[SearchHit, ...]:
         """Hits of a page of messages."""
-        return tuple(hit for hit in self.hits if isinstance(hit, SearchHit))
+        return () if self.entities else cast("tuple[SearchHit, ...]", self.hits)
 
     @property
     def entities(self) -> tuple[contract.EntityHit, ...]:
         """Hits of a page of agents or projects."""
-        return tuple(hit for hit in self.hits if isinstance(hit, contract.EntityHit))
+        of_entities = isinstance(next(iter(self.hits), None), contract.EntityHit)
+        return cast("tuple[contract.EntityHit, ...]", self.hits) if of_entities else ()
 
 
 NOTHING = HitPage(

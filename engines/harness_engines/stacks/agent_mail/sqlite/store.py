@@ -206,10 +206,9 @@ Agents = dict[tuple[int, str], int]
 def read(rows: Sequence[tuple[Any, ...]]) -> list[contract.Message]:
     """Make messages of rows of ``READ``; the recipients of all are parsed in one go."""
     recipients = json.loads(f"[{','.join([row[5] for row in rows])}]")
+    importance = {one.value: one for one in contract.Importance}
     return [
-        contract.Message(
-            a, b, c, d, sender, tuple(to), thread, contract.Importance(how), bool(ack), sent
-        )
+        contract.Message(a, b, c, d, sender, tuple(to), thread, importance[how], bool(ack), sent)
         for (a, b, c, d, sender, _, thread, how, ack, sent), to in zip(
             rows, recipients, strict=True
         )
