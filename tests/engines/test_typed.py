@@ -26,6 +26,7 @@ from harness_engines.lexical.terms import (
     indexed,
     normalise,
     passage,
+    sign_term,
     terms,
 )
 
@@ -208,6 +209,12 @@ LIKE = (
 
 def code(word: str) -> str:
     return "zz" + word.encode().hex()
+
+
+@pytest.mark.parametrize("name", ["c#", "a++", ".net"])
+def test_a_name_with_a_sign_has_a_term_of_its_own(name: str) -> None:
+    assert sign_term(name) in indexed(f"of {name}, then").split()
+
 
 
 @given(st.lists(st.sampled_from(LIKE) | st.text(LETTERS, min_size=1), max_size=6).map(" ".join))

@@ -158,6 +158,8 @@ _SIGN_NAME = re.compile(
     r"|(?<![A-Za-z0-9_.)\]}\"'])\.[A-Za-z][A-Za-z0-9]*+(?!_)"
 )
 """A name with a sign, such as ``C#``, ``C++`` and ``.NET``; without it, it is another word."""
+_POINTED = re.compile(r"\.(?<![A-Za-z0-9_.)\]}\"']\.)[A-Za-z]")
+"""The beginning of ``.NET``; it is looked for by its first character, which takes a tenth."""
 _ELIDED = re.compile(
     r"\W*(?:[cdjlmnst]|(?:jus|lors|puis|quoi)?qu|(?:d?a|de|ne|su)ll|un)['\u2019](\w{2,})\W*",
     re.IGNORECASE,
@@ -307,7 +309,10 @@ def words(text: str) -> list[str]:
 
 def indexed(text: str) -> str:
     """Return what goes into an index of ``text``, with a term behind each name with a sign."""
-    return coded(_SIGN_NAME.sub(lambda one: f"{one[0]} {sign_term(one[0])} ", folded(text)))
+    form = folded(text)
+    if "#" in form or "++" in form or _POINTED.search(form):
+        form = _SIGN_NAME.sub(lambda one: f"{one[0]} {sign_term(one[0])} ", form)
+    return coded(form)
 
 
 def coded(text: str) -> str:
