@@ -30,7 +30,6 @@ from harness.report import trends
 from harness.report.decision import from_json
 from harness.shadow.divergences import AcceptedDivergence
 from harness.shadow.settings import accept, read_suppressions
-from tests.docs.pages import page
 from tests.make.decisions import POLICY, day, decision, evidence
 from tests.make.toy import NAME, Toy
 from tests.pipeline.conftest import AtOnce, at_once
@@ -207,10 +206,3 @@ def test_it_is_refused_by_name(name: str) -> None:
     with pytest.raises(HarnessError, match=said) as refused:
         read(EARLIER / name)
     assert name in str(refused.value)
-
-
-def test_each_has_a_row_on_the_page() -> None:
-    lines = page("docs/limits.md").text.splitlines()
-    assert {f"`{name}`" for name in (*READ, *REFUSED)} <= {
-        one.split("|")[1].strip() for one in lines if "|" in one
-    }

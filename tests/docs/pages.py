@@ -21,7 +21,7 @@ COMMAND = "python3 run.py"
 FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 INLINE = re.compile(r"`([^`\n]+)`")
-KEY = re.compile(r"^\| `([^`]+)` \|", re.MULTILINE)
+KEYS = re.compile(r"^\| (`[^`|]+`(?:, `[^`|]+`)*) \|", re.MULTILINE)
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 VARIABLES = r'(?:[A-Z_]+=(?:"[^"]*"|\S+) +)*'
 TYPED = re.compile(rf"(?=.*run\.py){VARIABLES}(?:python3 run\.py|\S+\.sh)(?=\s|$)")
@@ -76,8 +76,9 @@ class Page:
         return ""
 
     def keys(self, heading: str) -> list[str]:
-        """First column of the tables below a heading, where it stands in backticks."""
-        return KEY.findall(self.section(heading))
+        """Return the names in backticks that fill a first cell of the tables below a heading."""
+        cells = KEYS.findall(self.section(heading))
+        return [name for cell in cells for name in INLINE.findall(cell)]
 
 
 def pages() -> tuple[Page, ...]:

@@ -29,7 +29,6 @@ from harness.corpus.card import DatasetCard
 from harness.gates.base import rules as base_rules
 from harness.judge.machine import EndpointSettings, WordOverlapSettings
 from harness.measures.completion_bounds import BOUNDED
-from harness.measures.kernels import KERNELS
 from harness.measures.name import parse
 from harness.pipeline.layout import Declared, Layout
 from harness.pipeline.params import Params
@@ -77,13 +76,9 @@ MODELS: tuple[tuple[str, str, type[BaseModel]], ...] = (
 HEAD = f"""\
 # Reference: keys, measures, variables, files
 
-This page is made from the code. After a change of the code, make it again:
-
-    {MAKE}
-
-What a setting means: [params.md](params.md) and [engines.md](engines.md). What a number means:
-[method.md](method.md).
-Options of commands: `--help`, or [the command line](command-line.md) on the site.
+What exists, in tables made from the code. What a setting means: [params.md](params.md) and
+[engines.md](engines.md). What a number means: [method.md](method.md). Options of commands:
+`--help`, or [the command line](command-line.md). Rebuild this page with `{MAKE}`.
 """
 
 
@@ -146,15 +141,19 @@ def _keys() -> Iterator[str]:
     rows: list[tuple[str, ...]] = []
     for file, table, model in MODELS:
         rows += [(file, *cells) for cells in keys(model, table)]
+    yield from _table(("file", "table", "required", "optional"), rows)
+    rows = []
     for name in base_rules.names():
-        where = f"`[[step.gate]]` [`{name}`](params.md#{name})"
-        rows += [("a policy", where, *cells) for _, *cells in keys(base_rules.load(name))]
+        where = f"[`{name}`](params.md#{name})"
+        rows += [(where, *cells) for _, *cells in keys(base_rules.load(name))]
+    yield from _table(("rule of a `[[step.gate]]`", "required", "optional"), rows)
+    rows = []
     for name, module in sorted(arms.STACKS.items()):
         settings = settings_of(pkgutil.resolve_name(f"{stacks.__name__}.{module}"))
-        where = f"`[settings]` [`{name}`](engines.md#{name.replace('/', '')})"
+        where = f"[`{name}`](engines.md#{name.replace('/', '')})"
         both = (", ".join(_named(settings, needed=needed)) for needed in (True, False))
-        rows.append(("an arm", where, *both))
-    yield from _table(("file", "table", "required", "optional"), rows)
+        rows.append((where, *both))
+    yield from _table(("stack of an arm, `[settings]`", "required", "optional"), rows)
 
 
 def settings_of(stack: ModuleType) -> type[BaseModel]:
@@ -198,18 +197,16 @@ def _named(model: type[BaseModel], *, needed: bool) -> Iterator[str]:
 
 def _measures() -> Iterator[str]:
     yield "## Measures\n"
-    yield MEASURES
+    yield MEASURES.format(bounded=", ".join(f"`{name}`" for name in sorted(BOUNDED)))
     rows = []
     for name, measure in sorted(measures.items()):
         forms = [form for form in (name, f"{name}@10") if _known(form)]
         if forms and name == measure.NAME:
             given = (key for key in measure.SUPPORTED_PARAMS if key != "cutoff")
-            yes = ["arrays" if name in KERNELS else "ir-measures"]
-            bounds = "yes" if f"{name}@k" in BOUNDED else ""
+
             shown = ", ".join(f"`{form.replace('10', 'k')}`" for form in forms)
-            rows.append((shown, ", ".join(f"`{key}`" for key in given), *yes, bounds))
-    head = ("measure", "settings", "computed by", "bounds of missing judgements")
-    yield from _table(head, rows)
+            rows.append((shown, ", ".join(f"`{key}`" for key in given)))
+    yield from _table(("measure", "settings"), rows)
     yield "### Agreement\n"
     yield AGREEMENT
     said = sorted({name.replace("@10", "@k") for name in _agreements()})
@@ -240,18 +237,21 @@ def _environment() -> Iterator[str]:
 def _names() -> Iterator[str]:
     yield "## Names\n"
     yield (
-        f"Data sets, splits and arms are called by one word of at most {LONGEST} bytes:"
-        f" {MAY}.\nTwo that differ only by their case are one. A policy, a step and a gate are"
-        f" called by a line of at most {LONGEST_LABEL}\ncharacters. Anything else, in an option or"
-        " in a file, is refused before a path is made of it.\n"
+        f"The name of a data set, split or arm is one word of at most {LONGEST} bytes:"
+        f" {MAY}.\nTwo that differ only by their case are one. The name of a policy, step or gate"
+        f" is a line of at most {LONGEST_LABEL}\ncharacters.\n"
     )
 
 
 def _files() -> Iterator[str]:
     yield "## Files\n"
     yield FILES_HEAD
-    rows = [(f"`{path}`", said) for path, said in layout().items()]
-    rows += [(f"`{path}`", said) for path, said in PIPELINE.items()]
+    every = {**layout(), **PIPELINE}
+    rows = [
+        (f"`{path}`", said)
+        for path, said in every.items()
+        if not path.startswith(".cache") and not any(f"{path}/" in other for other in every)
+    ]
     yield from _table(("file", "what is in it"), sorted(rows))
     for head, files in FILES.items():
         yield f"### {head}\n"
@@ -293,27 +293,25 @@ EXITS: Mapping[int, str] = {
     141: "output pipe closed, as by `head`; nothing is printed",
 }
 KEYS = """\
-Every file that you write, with the keys that it must have. An unknown key and a missing one are
-errors that name the file and the line. What each means:
+Every file that you write. An unknown or missing key is an error that names file and line. What
+each means:
 [policies and `params.yaml`](params.md), [stacks](engines.md#settings-of-the-stacks),
 [tuning](how-to/tune.md#the-file-of-values), [judges](judging.md#a-machine-that-judges),
 [live comparisons](shadow.md#mirrored-requests-of-a-search-server),
 [alarms](shadow-reading.md#policywatchtoml), [viewers](engines.md#mail-search-with-several-viewers).
 """
 MEASURES = """\
-A measure is written as ir-measures writes it: `NAME@k`, or with settings, `NAME(key=value)@k`; k
-from 1. `rel=2` asks for grade 2 or more, `judged_only=True` takes unjudged documents out first,
-`dcg='exp-log2'` is the exponential gain, `gains={1: 1, 2: 5}` other gains by grade. What the
-usual ones mean: [method.md](method.md#quality-harnessmeasures). The last column says whether the
-[bounds over the missing judgements](judging.md) are known.
+In the notation of ir-measures: `NAME@k`, or with settings `NAME(key=value)@k`; k from 1. `rel=2`
+asks for grade 2 or more, `judged_only=True` removes unjudged documents first, `dcg='exp-log2'` is
+the exponential gain, `gains={{1: 1, 2: 5}}` sets gains by grade. What the usual ones mean:
+[method.md](method.md#quality-harnessmeasures). [Bounds over missing judgements](judging.md) are
+known of {bounded}.
 """
 AGREEMENT = """\
-For the rule `agreement_floor`, and on the page. k is one of `compare.depths`; what they mean
-stands in [method.md](method.md#agreement-harnessagreementpy).
+For the rule `agreement_floor`; k is one of `compare.depths`
+([meaning](method.md#agreement-harnessagreementpy)).
 """
 ENVIRONMENT: Mapping[str, str] = {
-    "HARNESS_CRASH": "tests only: `full` cuts a command off at each of its calls, not at a few",
-    "CLI_FUZZ": "tests only: `all` tries every hostile value of every option of every command",
     "GITHUB_ACTIONS": "`true` makes `harness ci` print workflow commands, as with `--github`",
     "GITHUB_STEP_SUMMARY": "the file to which `harness ci` then adds its comment",
     "HARNESS_CALLED": "how messages name the command; `run.py` sets it",
@@ -322,49 +320,43 @@ ENVIRONMENT: Mapping[str, str] = {
     "HARNESS_NO_CODE": "`1` refuses arms that bring code, as `--no-code` does"
     " ([trust](../SECURITY.md))",
     "TYPESENSE_API_KEY": "the key of `benchmarks/typesense_nodes.py`, and of arms that name it",
-    "LUCENE_JARS": "tests only: a folder with Lucene, which serves as an oracle",
-    "MPLCONFIGDIR": "where matplotlib keeps what it found of fonts;"
-    " set for it where a home takes no files",
-    "MAIL_FILTER_CASES": "tests only: how many cases of a seeded stream every mail engine answers",
-    "MAIL_PAGING_STEPS": "tests only: how many steps move messages between pages",
-    "MAIL_SCOPE_STEPS": "tests only: how many searches compare what viewers see",
+    "MPLCONFIGDIR": "matplotlib's cache of fonts; set where the home folder is read-only",
     "OPENAI_API_KEY": "the key of `harness judge --machine` with an endpoint",
     "OPENAI_BASE_URL": "its address, for example `http://127.0.0.1:11434/v1`",
-    "OPENBLAS_NUM_THREADS": "threads of numpy's matrices; `run.py` makes it 1 where it is not set",
+    "OPENBLAS_NUM_THREADS": "threads of numpy's matrices; `run.py` sets 1 by default",
     "ORT_DISABLE_TELEMETRY": "set to `1` by the program, so that onnxruntime reports nothing",
-    "PIP_INDEX_URL": "`run.py` only: where packages come from, handed on to uv",
-    "SCREENSHOTS": "tests only: a folder for pictures of pages with hostile texts",
+    "PIP_INDEX_URL": "`run.py` only: the package index, passed on to uv",
     "SOURCE_DATE_EPOCH": "seconds since 1970, which NumPy reads; anything else is refused",
-    "TMPDIR": "the folder for temporary files, such as indexes that only one command needs",
+    "TMPDIR": "the folder for temporary files",
 }
 FILES_HEAD = """\
-`NAME` is a data set, `ARM` an arm. Files below `build/` are the same from day to day and tracked
-by digest in `dvc.lock`. Files below `perf/` depend on a clock. Files below `.cache/` may be
+`NAME` is a data set, `ARM` an arm. Files below `build/` are reproducible, with digests in
+`dvc.lock`; files below `perf/` have times. Indexes and interrupted work below `.cache/` may be
 deleted. `harness run --out OUT` has the same tree in `OUT/work`.
 
 ### The pipeline
 """
 PIPELINE: Mapping[str, str] = {
-    "build/NAME/data/clusters.json": "Queries that are near duplicates of each other.",
-    "build/NAME/data/corpus.jsonl": "Documents, checked and in one format.",
-    "build/NAME/data/manifest.json": "Counts and digests of the three files beside it.",
-    "build/NAME/data/qrels.trec": "Judgements, as TREC writes them.",
-    "build/NAME/data/queries.jsonl": "Queries, with their slices.",
-    "build/NAME/load.json": "What was loaded, without the times.",
-    "perf/NAME/apart/CONTROL~CANDIDATE.json": "What `harness decompose` left for the explorer.",
-    "perf/NAME/experiments/log.jsonl": "Every race and judgement, a line each; it only grows.",
-    "perf/NAME/experiments/inventory-DIGEST.json": "Queries and judgements that one was made on.",
-    "perf/NAME/load.html": "The last load, for people.",
-    "perf/NAME/load.jsonl": "Every trial under load, a line each; it only grows.",
-    "perf/NAME/traffic/CONTROL~CANDIDATE.json": "What `harness shadow traffic` took in.",
+    "build/NAME/data/clusters.json": "near duplicates among the queries",
+    "build/NAME/data/corpus.jsonl": "documents",
+    "build/NAME/data/manifest.json": "counts and digests of the other three files",
+    "build/NAME/data/qrels.trec": "judgements, in TREC's format",
+    "build/NAME/data/queries.jsonl": "queries, with their slices",
+    "build/NAME/load.json": "subject of the last load test, without times",
+    "perf/NAME/apart/CONTROL~CANDIDATE.json": "result of `harness decompose`, for the explorer",
+    "perf/NAME/experiments/log.jsonl": "every race and judgement, a line each; append-only",
+    "perf/NAME/experiments/inventory-DIGEST.json": "queries and judgements of one of them",
+    "perf/NAME/load.html": "page of the last load test",
+    "perf/NAME/load.jsonl": "every trial of every load test, a line each; append-only",
+    "perf/NAME/traffic/CONTROL~CANDIDATE.json": "what `harness shadow traffic` imported",
 }
 FILES: Mapping[str, Mapping[str, str]] = {
     "The report, in `reports/` or in `--out` of `harness run`": {
-        "index.html": "The page: one file, no network.",
+        "index.html": "The report: one file, no network.",
         "explore.html": "Every query of any two arms, in one file too.",
-        "report.md": "The same for a terminal or a merge request.",
-        "decision.json": "The decision with its evidence, for machines; its schema is "
-        "made of its [model](../harness/report/decision.py).",
+        "report.md": "The report for a terminal or a merge request.",
+        "decision.json": "The decision with its evidence; its schema is made of its"
+        " [model](../harness/report/decision.py).",
         "junit.xml": "One test case a gate.",
         "receipt.json": "Digests of all that the pages were made from (`reports/` only).",
         "trends.html": "Decisions over time, by `harness history page` (`reports/` only).",
@@ -384,40 +376,31 @@ FILES: Mapping[str, Mapping[str, str]] = {
         "datasets/NAME/corpus.jsonl": "Documents of an imported set.",
         "datasets/NAME/queries.jsonl": "Its queries.",
         "qrels/NAME/SPLIT.qrels": "Judgements, in git.",
-        "qrels/NAME/SPLIT.judged.jsonl": "Who judged when, a line a pool that was merged.",
+        "qrels/NAME/SPLIT.judged.jsonl": "Who judged when, a line for each merged pool.",
     },
     "Files that a command names": {
-        "harness-COMMAND.txt": "The mark of a folder that a command made, named after"
-        " the command: without it, nothing is written into a folder that is not empty.",
+        "harness-COMMAND.txt": "Marks a folder as made by this command. A folder with other"
+        " files and no mark is never written to.",
         "POOL": "By `harness pool --out`: pairs to judge, `?` for a grade.",
         "POOL.jsonl": "Words of the query and of the document of each pair.",
         "POOL.NAME.qrels": "By `harness judge --by NAME`: the grades of one person.",
         "OUT.disagreements.qrels": "By `harness panel settle`: pairs for a second look.",
         "build/NAME/labels/NAME.sample.json": "By `harness labels`: a judged sample as evidence.",
-        "LABELS": "By `harness judge --machine --out`: a label a line, which says who judged.",
-        ".cache/judges/NAME": "What the machine of that name answered and cost; deleting it pays"
-        " for all of it anew.",
-        "TO/runs/ARM.trec": "By `harness export --out`: rankings.",
-        "TO/qrels.trec": "Judgements.",
-        "TO/per_query.csv": "Values by query.",
-        "TO/table.csv": "The table, unrounded; `table.md` and `table.tex` are for a paper.",
-        "TO/forest.KIND": "With `--figures`: means against the control.",
-        "TO/differences-ARM.KIND": "With `--figures`: differences by query.",
-        "LOG/observations.NNNNNN.jsonl": "Of a shadow: a line for every attempt.",
-        "LOG/divergences.NNNNNN.jsonl": "Both sides of each pair that differs.",
-        "LOG/degradations.NNNNNN.jsonl": "Whatever went worse than it should.",
-        "LOG/off": "Made by you: the comparison stops while it is there.",
+        "LABELS": "By `harness judge --machine --out`: a label a line, with its judge.",
+        ".cache/judges/NAME": "Answers and cost of the machine of that name. If deleted, all"
+        " is paid for again.",
+        "TO/": "By `harness export --out`: `runs/ARM.trec`, `qrels.trec`, `per_query.csv`,"
+        " `table.csv`, `.md` and `.tex`; with `--figures` `forest` and `differences-ARM`.",
+        "LOG/": "By a live comparison: [three streams](shadow.md#the-log).",
         "OUT/shadow.json": "By `harness shadow report`, beside its `index.html`.",
-        "migration/ledger.json": "What was done in a migration; it only grows.",
-        "migration/switch.env": "The kill switch that the service reads.",
-        "history/NAME.jsonl": "Decisions, a line each; belongs into git.",
+        "migration/": "By `harness migrate`: [two files](migrate.md).",
+        "history/NAME.jsonl": "Decisions, a line each; belongs in git.",
         "history/experiments/NAME.jsonl": "Log of experiments, kept by `harness history add`.",
         "POLICY.pins.json": "By `harness policy pin`: what a policy is pinned to.",
-        "policy/accepted.toml": "Divergences that somebody took as they are.",
+        "policy/accepted.toml": "[Accepted divergences](shadow-reading.md#the-register).",
     },
 }
 """What commands leave, by the heading under which it stands."""
-
 
 if __name__ == "__main__":
     write_text(PAGE, page())
