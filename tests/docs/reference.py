@@ -42,7 +42,6 @@ from harness_engines import stacks
 from harness_engines.stacks.agent_mail.pipeline.scope import ListedViewer
 from tests.docs.pages import COMMAND, ROOT
 
-
 class Arm(BaseModel):
     """The keys of an arm's file, which the registry reads by hand."""
 
@@ -50,7 +49,6 @@ class Arm(BaseModel):
     stack: str
     settings: dict[str, Any] = {}
     tuning: str = ""
-
 
 PAGE = ROOT / "docs" / "reference.md"
 MAKE = f"{COMMAND} python -m tests.docs.reference"
@@ -81,7 +79,6 @@ What exists, in tables made from the code. What a setting means: [params.md](par
 `--help`, or [the command line](command-line.md). Rebuild this page with `{MAKE}`.
 """
 
-
 def page() -> str:
     """Write the page from what the program says of itself."""
     parts = [
@@ -95,16 +92,13 @@ def page() -> str:
     ]
     return "\n".join(parts)
 
-
 @cache
 def _tree() -> Any:  # noqa: ANN401  click's group, which typer brings along
     return typer.main.get_command(application())
 
-
 def commands() -> Iterator[tuple[tuple[str, ...], Any]]:
     """Every command that does something, with its words."""
     yield from _below(_tree(), ("harness",))
-
 
 def _below(group: Any, names: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:  # noqa: ANN401  click's group, which typer brings along
     for name, found in sorted(group.commands.items()):
@@ -113,12 +107,10 @@ def _below(group: Any, names: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...]
         else:
             yield (*names, name), found
 
-
 def examples(help_text: str) -> list[str]:
     """Command lines of a help text, behind the word Example."""
     blocks = [" ".join(block.split()) for block in help_text.split("\n\n")]
     return [line for block in blocks for line in EXAMPLE.findall(block)]
-
 
 def variables() -> dict[str, list[str]]:
     """Options that the environment can set: the variable, and where it counts."""
@@ -129,11 +121,9 @@ def variables() -> dict[str, list[str]]:
                 found.setdefault(name, []).append(f"{' '.join(names)} {param.opts[0]}")
     return found
 
-
 def _exits() -> Iterator[str]:
     yield "## Exit codes\n"
     yield from _table(("code", "means"), ((str(code), said) for code, said in EXITS.items()))
-
 
 def _keys() -> Iterator[str]:
     yield "## Keys of every TOML file\n"
@@ -155,7 +145,6 @@ def _keys() -> Iterator[str]:
         rows.append((where, *both))
     yield from _table(("stack of an arm, `[settings]`", "required", "optional"), rows)
 
-
 def settings_of(stack: ModuleType) -> type[BaseModel]:
     """Return the class that a stack reads its settings by, which names itself in a refusal."""
     try:
@@ -166,7 +155,6 @@ def settings_of(stack: ModuleType) -> type[BaseModel]:
         found: type[BaseModel] = named[exc.title]
         return found
     raise LookupError(f"{stack.__name__} takes any setting")
-
 
 def keys(model: type[BaseModel], table: str = "") -> Iterator[tuple[str, str, str]]:
     """Table, required and optional keys of a model, and of each table in it."""
@@ -188,12 +176,10 @@ def keys(model: type[BaseModel], table: str = "") -> Iterator[tuple[str, str, st
     for name, found in inner.items():
         yield from keys(found, f"{table}.{name}".strip("."))
 
-
 def _named(model: type[BaseModel], *, needed: bool) -> Iterator[str]:
     for name, field in model.model_fields.items():
         if field.is_required() is needed and field.annotation is not type(None):
             yield f"`{field.alias or name}`"
-
 
 def _measures() -> Iterator[str]:
     yield "## Measures\n"
@@ -212,7 +198,6 @@ def _measures() -> Iterator[str]:
     said = sorted({name.replace("@10", "@k") for name in _agreements()})
     yield ", ".join(f"`{name.replace('nDCG@k-of', 'nDCG@10-of')}`" for name in said) + ".\n"
 
-
 def _known(name: str) -> bool:
     try:
         parse(name)
@@ -220,12 +205,10 @@ def _known(name: str) -> bool:
         return False
     return True
 
-
 def _agreements() -> Iterable[str]:
     row = Row("q", Status.ANSWERED, (Hit("d", 1.0, 1.0),), "somebody")
     run = Run.of("arm", [row])
     return agree(run, run, depths=(10,), p=0.9).scores
-
 
 def _environment() -> Iterator[str]:
     yield "## Environment\n"
@@ -233,15 +216,13 @@ def _environment() -> Iterator[str]:
     rows += [(f"`{name}`", said) for name, said in ENVIRONMENT.items()]
     yield from _table(("variable", "what it does"), sorted(rows))
 
-
 def _names() -> Iterator[str]:
     yield "## Names\n"
     yield (
         f"The name of a data set, split or arm is one word of at most {LONGEST} bytes:"
         f" {MAY}.\nTwo that differ only by their case are one. The name of a policy, step or gate"
-        f" is a line of at most {LONGEST_LABEL}\ncharacters.\n"
+        f" is a line of at most {LONGEST_LABEL}\ncharacters. Other names are refused.\n"
     )
-
 
 def _files() -> Iterator[str]:
     yield "## Files\n"
@@ -259,7 +240,6 @@ def _files() -> Iterator[str]:
             ("file", "what is in it"), ((f"`{path}`", said) for path, said in files.items())
         )
 
-
 def layout() -> dict[str, str]:
     """Where the files of a data set lie, what each holds and what makes it, as declared."""
     at = Layout(Path("build/NAME"), Path("perf/NAME"), Path(".cache/NAME"))
@@ -269,18 +249,15 @@ def layout() -> dict[str, str]:
         for one in every
     }
 
-
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
     yield f"| {' | '.join(head)} |\n|{' --- |' * len(head)}"
     for row in rows:
         yield f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |"
     yield ""
 
-
 def _plain(text: str) -> str:
     """Words of the code as Markdown shows them: nothing in them is a tag."""
     return text.replace("``", "`").replace("<", "\\<").replace("[[", "\\[[")
-
 
 EXITS: Mapping[int, str] = {
     0: "done; of a command that judges: every step may be taken, or nothing is worse",
