@@ -386,7 +386,7 @@ class IndexHealth:
 
 
 MessageCandidate: TypeAlias = tuple[int, float]
-"""Id and native score of a message that an engine found; a class of its own takes ten times as
+"""Id and native score of a message that an engine found. A class of its own takes ten times as
 long to make as a bare pair, and as long as finding it."""
 
 
