@@ -42,6 +42,7 @@ from harness_engines import stacks
 from harness_engines.stacks.agent_mail.pipeline.scope import ListedViewer
 from tests.docs.pages import COMMAND, ROOT
 
+
 class Arm(BaseModel):
     """The keys of an arm's file, which the registry reads by hand."""
 
@@ -49,6 +50,7 @@ class Arm(BaseModel):
     stack: str
     settings: dict[str, Any] = {}
     tuning: str = ""
+
 
 PAGE = ROOT / "docs" / "reference.md"
 MAKE = f"{COMMAND} python -m tests.docs.reference"
@@ -79,6 +81,7 @@ What exists, in tables made from the code. What a setting means: [params.md](par
 `--help`, or [the command line](command-line.md). Rebuild this page with `{MAKE}`.
 """
 
+
 def page() -> str:
     """Write the page from what the program says of itself."""
     parts = [
@@ -92,13 +95,16 @@ def page() -> str:
     ]
     return "\n".join(parts)
 
+
 @cache
 def _tree() -> Any:  # noqa: ANN401  click's group, which typer brings along
     return typer.main.get_command(application())
 
+
 def commands() -> Iterator[tuple[tuple[str, ...], Any]]:
     """Every command that does something, with its words."""
     yield from _below(_tree(), ("harness",))
+
 
 def _below(group: Any, names: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:  # noqa: ANN401  click's group, which typer brings along
     for name, found in sorted(group.commands.items()):
@@ -107,10 +113,12 @@ def _below(group: Any, names: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...]
         else:
             yield (*names, name), found
 
+
 def examples(help_text: str) -> list[str]:
     """Command lines of a help text, behind the word Example."""
     blocks = [" ".join(block.split()) for block in help_text.split("\n\n")]
     return [line for block in blocks for line in EXAMPLE.findall(block)]
+
 
 def variables() -> dict[str, list[str]]:
     """Options that the environment can set: the variable, and where it counts."""
@@ -121,9 +129,11 @@ def variables() -> dict[str, list[str]]:
                 found.setdefault(name, []).append(f"{' '.join(names)} {param.opts[0]}")
     return found
 
+
 def _exits() -> Iterator[str]:
     yield "## Exit codes\n"
     yield from _table(("code", "means"), ((str(code), said) for code, said in EXITS.items()))
+
 
 def _keys() -> Iterator[str]:
     yield "## Keys of every TOML file\n"
@@ -145,6 +155,7 @@ def _keys() -> Iterator[str]:
         rows.append((where, *both))
     yield from _table(("stack of an arm, `[settings]`", "required", "optional"), rows)
 
+
 def settings_of(stack: ModuleType) -> type[BaseModel]:
     """Return the class that a stack reads its settings by, which names itself in a refusal."""
     try:
@@ -155,6 +166,7 @@ def settings_of(stack: ModuleType) -> type[BaseModel]:
         found: type[BaseModel] = named[exc.title]
         return found
     raise LookupError(f"{stack.__name__} takes any setting")
+
 
 def keys(model: type[BaseModel], table: str = "") -> Iterator[tuple[str, str, str]]:
     """Table, required and optional keys of a model, and of each table in it."""
@@ -176,10 +188,12 @@ def keys(model: type[BaseModel], table: str = "") -> Iterator[tuple[str, str, st
     for name, found in inner.items():
         yield from keys(found, f"{table}.{name}".strip("."))
 
+
 def _named(model: type[BaseModel], *, needed: bool) -> Iterator[str]:
     for name, field in model.model_fields.items():
         if field.is_required() is needed and field.annotation is not type(None):
             yield f"`{field.alias or name}`"
+
 
 def _measures() -> Iterator[str]:
     yield "## Measures\n"
@@ -198,6 +212,7 @@ def _measures() -> Iterator[str]:
     said = sorted({name.replace("@10", "@k") for name in _agreements()})
     yield ", ".join(f"`{name.replace('nDCG@k-of', 'nDCG@10-of')}`" for name in said) + ".\n"
 
+
 def _known(name: str) -> bool:
     try:
         parse(name)
@@ -205,16 +220,19 @@ def _known(name: str) -> bool:
         return False
     return True
 
+
 def _agreements() -> Iterable[str]:
     row = Row("q", Status.ANSWERED, (Hit("d", 1.0, 1.0),), "somebody")
     run = Run.of("arm", [row])
     return agree(run, run, depths=(10,), p=0.9).scores
+
 
 def _environment() -> Iterator[str]:
     yield "## Environment\n"
     rows = [(f"`{name}`", f"`{', '.join(of)}`: as the option") for name, of in variables().items()]
     rows += [(f"`{name}`", said) for name, said in ENVIRONMENT.items()]
     yield from _table(("variable", "what it does"), sorted(rows))
+
 
 def _names() -> Iterator[str]:
     yield "## Names\n"
@@ -223,6 +241,7 @@ def _names() -> Iterator[str]:
         f" {MAY}.\nTwo that differ only by their case are one. The name of a policy, step or gate"
         f" is a line of at most {LONGEST_LABEL}\ncharacters. Other names are refused.\n"
     )
+
 
 def _files() -> Iterator[str]:
     yield "## Files\n"
@@ -240,6 +259,7 @@ def _files() -> Iterator[str]:
             ("file", "what is in it"), ((f"`{path}`", said) for path, said in files.items())
         )
 
+
 def layout() -> dict[str, str]:
     """Where the files of a data set lie, what each holds and what makes it, as declared."""
     at = Layout(Path("build/NAME"), Path("perf/NAME"), Path(".cache/NAME"))
@@ -249,15 +269,18 @@ def layout() -> dict[str, str]:
         for one in every
     }
 
+
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
     yield f"| {' | '.join(head)} |\n|{' --- |' * len(head)}"
     for row in rows:
         yield f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |"
     yield ""
 
+
 def _plain(text: str) -> str:
     """Words of the code as Markdown shows them: nothing in them is a tag."""
     return text.replace("``", "`").replace("<", "\\<").replace("[[", "\\[[")
+
 
 EXITS: Mapping[int, str] = {
     0: "done; of a command that judges: every step may be taken, or nothing is worse",

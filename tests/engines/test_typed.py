@@ -216,7 +216,6 @@ def test_a_name_with_a_sign_has_a_term_of_its_own(name: str) -> None:
     assert sign_term(name) in indexed(f"of {name}, then").split()
 
 
-
 @given(st.lists(st.sampled_from(LIKE) | st.text(LETTERS, min_size=1), max_size=6).map(" ".join))
 def test_a_text_finds_itself(text: str) -> None:
     """Every term of the clauses of a text stands in what is indexed of it, in any case."""
