@@ -100,7 +100,7 @@ def export(
     Raises:
         UnknownName: the control, an arm, a measure or a format is unknown.
         BadFile, EvidenceError: scores are missing, or a file was changed since.
-        HarnessError: ``to`` has files that are not of an earlier export, or cannot be written.
+        HarnessError, OSError: ``to`` has files of another command, or cannot be written.
     """
     reads = (*reads, layout.root)
     check(to, reads)

@@ -18,14 +18,14 @@ def convert(
     dataset: Annotated[str, typer.Argument(help="A folder of datasets/, or one in BEIR layout.")],
     kind: Annotated[
         str,
-        typer.Option("--format", help="beir, trec, ir-datasets, quepid or rank-eval."),
+        typer.Option("--format", help="beir, trec, quepid or rank-eval."),
     ],
     to: ToFolder,
     split: Split = "test",
 ) -> Result:
     """Write queries and judgements in the format of another tool, with documents where it has them.
 
-    beir, trec and ir-datasets hold the documents; the others name them by their ids. The folder
+    beir and trec hold the documents; the others name them by their ids. The folder
     must be new, empty or of an earlier convert. `harness import` reads each format back.
 
     Example: harness convert python-docs --format quepid --out out/quepid

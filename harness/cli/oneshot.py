@@ -118,7 +118,7 @@ def run(
             source=source,
             command=f"{called()} {shlex.join(sys.argv[1:])}",
         )
-        with shares.used(project.cache):
+        with shares.used():
             decisions, scored = oneshot(
                 layout, wanted, project.params, out=to, cache=project.cache,
                 tell=lambda doing: tell(f"{doing} ..."),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -169,7 +169,7 @@ class WorkerOptions(Options):
     ] = ""
 
     @contextmanager
-    def used(self, cache: Path) -> Iterator[None]:
+    def used(self) -> Iterator[None]:
         """Run the batches of the block in processes or on a cluster."""
         from harness.core import batches
 
@@ -178,11 +178,7 @@ class WorkerOptions(Options):
         if not self.cluster and self.workers == 1:
             yield
             return
-        where = cache.absolute() / "batches", lambda what: tell(f"note: {what}")
-        begun: AbstractContextManager[batches.Executor] = batches.processes(self.workers, *where)
-        if self.cluster:
-            begun = batches.cluster(self.cluster, *where)
-        with begun as shared, batches.using(shared):
+        with batches.shared(self.workers, self.cluster, lambda what: tell(f"note: {what}")):
             yield
 
 

@@ -84,7 +84,7 @@ def index(
 def _index(project: Project, dataset: str, arm: str, shares: WorkerOptions) -> Iterator[str]:
     from harness.pipeline.index import index, take_vectors
 
-    with shares.used(project.cache):
+    with shares.used():
         agreed = take_vectors(project.root, project.layout(dataset), arm, project.cache)
         made = index(project.layout(dataset), arm, project.cache)
     if agreed:
@@ -111,7 +111,7 @@ def replay(
     lines: list[str] = []
     for name in project.datasets(dataset):
         for one in project.arms(arm):
-            with shares.used(project.cache):
+            with shares.used():
                 lines += _replayed(replay(project.layout(name), one, project.cache, asking))
     return said(*lines)
 
@@ -140,7 +140,7 @@ def score(dataset: Dataset = "", *, shares: WorkerOptions) -> Result:
     project = Project.own()
     params = project.params
     for name in project.datasets(dataset):
-        with shares.used(project.cache):
+        with shares.used():
             score(project.layout(name), params.arms, params.score)
     return said(f"scored {many(len(params.arms), 'arm')}")
 

@@ -16,7 +16,7 @@ from multiprocessing import get_context, parent_process
 from multiprocessing.connection import wait
 from pathlib import Path
 from threading import Event, Thread
-from typing import Any, Protocol
+from typing import Any
 
 from harness.core.errors import HarnessError, InvalidArm
 from harness.core.files import replacing
@@ -28,6 +28,7 @@ Work = Callable[[Any, Path], Iterable[int]]
 """Writes the part file of what it is given, and yields how many steps it has done meanwhile. It is
 closed early where the work stops. For other processes it is a value that can be pickled."""
 Advance = Callable[[int], object]
+_current: ContextVar["Futures | Processes | None"] = ContextVar("executor", default=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,66 +40,45 @@ class Batch:
     steps: int = 1
 
 
-class Executor(Protocol):
-    """Does batches in any order."""
-
-    @property
-    def folder(self) -> Path | None:
-        """Folder that all its processes see; None where this process does the batches."""
-        ...
-
-    def each(self, work: Work, batches: Sequence[Batch], advance: Advance, threads: int) -> None:
-        """Do every batch; ``threads`` at once where that is up to this process."""
-        ...
-
-
 def written(work: Work, batch: Batch) -> Generator[int]:
     """Do one batch, yielding its steps; its part file appears at the end."""
     with replacing(batch.part) as beside:
         yield from work(batch.given, beside)
 
 
-class Inline:
-    """Does batches in their order. After an error or an interrupt no other step is begun."""
+def _here(work: Work, batches: Sequence[Batch], advance: Advance, threads: int) -> None:
+    """Do every batch in this process; after an error or an interrupt no other step is begun."""
+    stop = Event()
 
-    folder = None
-
-    def each(self, work: Work, batches: Sequence[Batch], advance: Advance, threads: int) -> None:
-        stop = Event()
-
-        def do(batch: Batch) -> None:
-            if stop.is_set():
-                return
-            with closing(written(work, batch)) as steps:
-                for done in steps:
-                    advance(done)
-                    if stop.is_set():
-                        break
-
-        if threads == 1:
-            for batch in batches:
-                do(batch)
+    def do(batch: Batch) -> None:
+        if stop.is_set():
             return
-        with futures.ThreadPoolExecutor(threads) as pool:
-            try:
-                for _ in pool.map(do, batches):
-                    pass
-            finally:
-                stop.set()
+        with closing(written(work, batch)) as steps:
+            for done in steps:
+                advance(done)
+                if stop.is_set():
+                    break
+
+    if threads == 1:
+        for batch in batches:
+            do(batch)
+        return
+    with futures.ThreadPoolExecutor(threads) as pool:
+        try:
+            for _ in pool.map(do, batches):
+                pass
+        finally:
+            stop.set()
 
 
-_HERE: Executor = Inline()
-_current: ContextVar[Executor] = ContextVar("executor", default=_HERE)
-
-
-def current() -> Executor:
-    """Return the executor of the block: this process, unless ``using`` says otherwise."""
+def current() -> "Futures | Processes | None":
+    """Return the executor of the block; None where this process does the batches."""
     return _current.get()
 
 
 @contextmanager
-def using(executor: Executor) -> Iterator[None]:
-    """Run the batches of the block by ``executor``."""
+def using(executor: "Futures | Processes | None") -> Iterator[None]:
+    """Run the batches of the block by ``executor``, or by this process where there is none."""
     before = _current.set(executor)
     try:
         yield
@@ -121,7 +101,10 @@ def map_batches(
             advance(batch.steps)
         else:
             missing.append(replace(batch, part=batch.part.absolute()))
-    current().each(work, missing, advance, threads)
+    if (shared := current()) is None:
+        _here(work, missing, advance, threads)
+    else:
+        shared.each(work, {one.part: one for one in missing}, advance)
 
 
 PACKAGES = ("harness", "harness_engines")
@@ -159,17 +142,12 @@ Told = tuple[type[HarnessError], str] | None
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Futures:
-    """Shares batches among the workers of an executor, which all see ``folder``."""
+    """Shares batches among the workers of an executor, which see the same folders."""
 
     executor: futures.Executor
-    folder: Path
     alive: Callable[[], bool] = lambda: True
 
-    def each(self, work: Work, batches: Sequence[Batch], advance: Advance, threads: int) -> None:  # noqa: ARG002  up to the workers
-        """Do every batch."""
-        self.share(work, {one.part: one for one in batches}, advance)
-
-    def share(self, work: Work, left: dict[Path, Batch], advance: Advance) -> None:
+    def each(self, work: Work, left: dict[Path, Batch], advance: Advance) -> None:
         """Do the batches that are ``left``, and take out each that is done."""
         packed, code = pickle.dumps(work), code_sha256()
         doing = {self.executor.submit(_on_worker, packed, one, code): one for one in left.values()}
@@ -181,7 +159,9 @@ class Futures:
                 )
                 if not (done or self.alive()):
                     raise HarnessError(f"the executor is gone. {AGAIN}")
-                for future in sorted(done, key=_failed):
+                for future in sorted(
+                    done, key=lambda one: one.cancelled() or bool(one.exception())
+                ):
                     _check(future, doing[future])
                     advance(doing[future].steps)
                     del left[doing[future].part]
@@ -193,20 +173,20 @@ class Futures:
 class Processes:
     """Shares batches among processes of this machine; where one dies, new ones go on."""
 
-    def __init__(self, count: int, folder: Path, tell: Callable[[str], object]) -> None:
-        self.folder, self._count, self._tell = folder, count, tell
+    def __init__(self, count: int, tell: Callable[[str], object]) -> None:
+        self._count, self._tell = count, tell
         self._pool: futures.ProcessPoolExecutor | None = None
 
-    def each(self, work: Work, batches: Sequence[Batch], advance: Advance, threads: int) -> None:  # noqa: ARG002  one thread a process
-        """Do every batch."""
-        left, deaths = {one.part: one for one in batches}, 0
+    def each(self, work: Work, left: dict[Path, Batch], advance: Advance) -> None:
+        """Do the batches that are ``left``."""
+        deaths = 0
         while left:
             before = len(left)
             if self._pool is None:
                 context = get_context("spawn")
                 self._pool = futures.ProcessPoolExecutor(self._count, context, initializer=_begin)
             try:
-                Futures(self._pool, self.folder).share(work, left, advance)
+                Futures(self._pool).each(work, left, advance)
             except BrokenProcessPool as exc:
                 self.close()
                 deaths = deaths + 1 if len(left) == before else 1
@@ -229,13 +209,6 @@ class Processes:
             pool.shutdown(cancel_futures=True)
 
 
-@contextmanager
-def processes(count: int, folder: Path, tell: Callable[[str], object]) -> Iterator[Processes]:
-    """Share batches among ``count`` processes, which exchange files in ``folder``."""
-    with closing(Processes(count, folder, tell)) as found:
-        yield found
-
-
 def _begin() -> None:
     """Begin a process: an interrupt is for its parent, and it ends with that."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -251,7 +224,7 @@ def end_with_parent() -> None:
 
 
 @contextmanager
-def cluster(address: str, folder: Path, tell: Callable[[str], object]) -> Iterator[Futures]:
+def cluster(address: str, tell: Callable[[str], object]) -> Iterator[Futures]:
     """Share batches among the workers of the Dask scheduler at ``address``."""
     from distributed import Client
 
@@ -263,13 +236,20 @@ def cluster(address: str, folder: Path, tell: Callable[[str], object]) -> Iterat
         ) from exc
     try:
         tell(f"{len(client.scheduler_info()['workers'])} workers at {address}")
-        yield Futures(client.get_executor(), folder, lambda: client.status == "running")
+        yield Futures(client.get_executor(), lambda: client.status == "running")
     finally:
         client.close(timeout=CONNECT_S)
 
 
-def _failed(future: futures.Future[Told]) -> bool:
-    return future.cancelled() or future.exception() is not None
+@contextmanager
+def shared(workers: int, address: str, tell: Callable[[str], object]) -> Iterator[None]:
+    """Share the batches of the block: among processes, or on the cluster at ``address``."""
+    if address:
+        with cluster(address, tell) as found, using(found):
+            yield
+    else:
+        with closing(Processes(workers, tell)) as pool, using(pool):
+            yield
 
 
 def _check(future: futures.Future[Told], batch: Batch) -> None:

@@ -37,20 +37,10 @@ def of_file(path: Path, algorithm: str = "sha256") -> str:
         raise BadFile(path, str(exc), "Give a file.") from exc
     found = digest.hexdigest()
     if now - about.st_ctime_ns >= SETTLED_NS:
-        _keep(algorithm, about, found)
+        if len(_known) >= KEPT:
+            _known.pop(next(iter(_known)), None)
+        _known[algorithm, *_state(about)] = found
     return found
-
-
-def note(path: Path, sha256: str) -> None:
-    """Note the digest of a file as it was written just now, so that it need not be read."""
-    _keep("sha256", path.stat(), sha256)
-
-
-def moved(before: os.stat_result, path: Path) -> None:
-    """Note that a file, as it was ``before``, is ``path`` now, unless another took its place."""
-    known, about = _known.get(("sha256", *_state(before))), path.stat()
-    if known and _state(about)[:-1] == _state(before)[:-1]:
-        _keep("sha256", about, known)
 
 
 _known: dict[tuple[str | int, ...], str] = {}
@@ -58,12 +48,6 @@ _known: dict[tuple[str | int, ...], str] = {}
 
 def _state(about: os.stat_result) -> tuple[int, ...]:
     return about.st_dev, about.st_ino, about.st_size, about.st_mtime_ns, about.st_ctime_ns
-
-
-def _keep(algorithm: str, about: os.stat_result, found: str) -> None:
-    if len(_known) >= KEPT:
-        _known.pop(next(iter(_known)), None)
-    _known[algorithm, *_state(about)] = found
 
 
 def of_files(paths: Iterable[Path]) -> str:

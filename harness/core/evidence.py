@@ -2,10 +2,11 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import ClassVar, TypeVar
+from typing import Annotated, ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import ConfigDict, Field
 
 from harness.core.engine import Manifest
 from harness.core.errors import EvidenceError
@@ -197,14 +198,16 @@ Key = tuple[str, str, str]
 class Sample:
     """How hits were drawn, which makes it whole or noticed, and what was judged of them."""
 
+    __pydantic_config__ = ConfigDict(extra="forbid")
+
     control: str
     candidate: str
     measure: str
     seed: int
-    rate: float
+    rate: Annotated[float, Field(gt=0)]
     """A hit is drawn with this times what it can move the difference of its query, at most 1."""
     grades: Mapping[str, Mapping[str, int]]
-    by: str
+    by: Annotated[str, Field(min_length=1)]
     """Who judged; ``machine:NAME`` for a machine."""
 
     @property

@@ -7,10 +7,9 @@ import json
 import os
 import re
 import shutil
-import sqlite3
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from secrets import token_hex
 from tempfile import gettempdir
@@ -25,23 +24,18 @@ from harness.core.errors import BadFile, HarnessError, Locked
 def claimed(path: Path, flags: int) -> int | None:
     """Open a lock file and lock it; None where another holds it or it is gone by then."""
     lock = os.open(path, flags | os.O_CLOEXEC | os.O_NOFOLLOW, 0o666)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        mine, there = os.fstat(lock), path.lstat()
-    except (BlockingIOError, FileNotFoundError):
-        os.close(lock)
-        return None
-    except BaseException:
-        os.close(lock)
-        raise
-    if (mine.st_dev, mine.st_ino) == (there.st_dev, there.st_ino):
-        return lock
-    os.close(lock)
+    with ExitStack() as unless_locked:
+        unless_locked.callback(os.close, lock)
+        with suppress(BlockingIOError, FileNotFoundError):
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if os.path.samestat(os.fstat(lock), path.lstat()):
+                unless_locked.pop_all()
+                return lock
     return None
 
 
 def let_go(lock: int) -> None:
-    """Return up what ``claimed`` gave, also for a process that was forked meanwhile."""
+    """Unlock what ``claimed`` locked, also for a process that was forked meanwhile."""
     with suppress(OSError):
         fcntl.flock(lock, fcntl.LOCK_UN)
     os.close(lock)
@@ -54,7 +48,6 @@ _TOKEN_BYTES = 8
 _TEMPORARY = re.compile(rf"\.[0-9a-f]{{{2 * _TOKEN_BYTES}}}{re.escape(LEFT_OVER)}")
 """How a folder of ours is named; it has a lock in it, or is empty still."""
 _LOCK = ".lock"
-_TRIES = 3
 
 
 @contextmanager
@@ -70,12 +63,13 @@ def written_in(folder: Path) -> Iterator[Path]:
         except FileNotFoundError:
             continue
         except OSError:
-            _surely_removed(place)
+            place.rmdir()
             raise
     try:
         yield place
     finally:
-        _surely_removed(place)
+        with suppress(OSError):
+            _removed(place)
         let_go(lock)
 
 
@@ -101,21 +95,6 @@ def _swept(left: Path) -> None:
             let_go(lock)
 
 
-def _surely_removed(place: Path) -> None:
-    """Remove a temporary folder if it can be; over a network a signal may break that off."""
-    for _ in range(_TRIES):
-        try:
-            _removed(place)
-        except InterruptedError:
-            continue
-        except OSError:
-            break
-        else:
-            return
-    with suppress(OSError):
-        place.rmdir()
-
-
 def _removed(place: Path) -> None:
     """Remove a temporary folder, its lock last, putting an old folder back that lost its place."""
     old = place / OLD
@@ -132,24 +111,6 @@ def _removed(place: Path) -> None:
     place.rmdir()
 
 
-def check_leads(path: Path) -> None:
-    """Check that a path names one place, now and once the folders above it are made."""
-    for number, step in enumerate(path.parts):
-        below = Path(*path.parts[:number])
-        if step == ".." and not below.is_dir():
-            problem = f"cannot resolve '..': {below} is not a directory"
-            raise BadFile(path, problem, "Name the place without '..'")
-    if not path.is_symlink():
-        return
-    try:
-        path.stat()
-    except FileNotFoundError:
-        hint = "Remove the link, or name another place"
-        raise BadFile(path, "is a link to nothing", hint) from None
-    except OSError:
-        return
-
-
 FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 DISK = FULL | {errno.EIO, errno.EROFS}
 """What a disk answers to a write; ``FULL`` where it has no room."""
@@ -157,16 +118,16 @@ NO_ROOM = "Free some space on that disk, then run the same command again"
 READ_ONLY = "Name a place on a disk that can be written, or make this one writable"
 FAILING = "Check that disk and any limit of a file's size, then run the same command again"
 REMEDIES = {**dict.fromkeys(FULL, NO_ROOM), errno.EROFS: READ_ONLY, errno.EIO: FAILING}
-PRIMARY = 0xFF
-"""The part of SQLite's code that says what kind of error it is."""
-BY_SQLITE = {
-    sqlite3.SQLITE_FULL: errno.ENOSPC,
-    sqlite3.SQLITE_IOERR: errno.EIO,
-    sqlite3.SQLITE_READONLY: errno.EROFS,
+SAID = {
+    errno.ENOSPC: re.compile(
+        r"No space left|disk is full|\d requested and \d+ written|os error 28\b"
+    ),
+    errno.EFBIG: re.compile(r"File too large|os error 27\b"),
+    errno.EDQUOT: re.compile(r"quota exceeded|os error 122\b"),
+    errno.EROFS: re.compile(r"Read-only file system|readonly database|os error 30\b"),
+    errno.EIO: re.compile(r"Input/output error|disk I/O error|os error 5\b"),
 }
-BY_WORDS = re.compile(r"(?:\(os error |\bOs \{ code: |\[Errno )(\d+)")
-"""How Rust says it, and ``shutil`` of files of a folder."""
-BY_NUMPY = re.compile(r"^\d+ requested and \d+ written$")
+"""How SQLite, NumPy, Rust and ``shutil`` say what a disk answered."""
 
 
 @contextmanager
@@ -176,8 +137,8 @@ def naming(path: Path) -> Iterator[None]:
         yield
     except Exception as exc:
         told = refusal(exc)
-        named = isinstance(exc, BadFile) or (told and told.filename and not _passing(told.filename))
-        if told is None or named:
+        lasting = told and told.filename and LEFT_OVER not in str(told.filename)
+        if told is None or lasting or isinstance(exc, BadFile):
             raise
         number = told.errno or errno.EIO
         raise OSError(number, os.strerror(number), str(path)) from exc
@@ -185,34 +146,16 @@ def naming(path: Path) -> Iterator[None]:
 
 def refusal(exc: BaseException) -> OSError | None:
     """Return the disk's answer that an error comes of; None where it comes of another cause."""
-    found = (_as_os_error(one) for one in _causes(exc))
-    return next((one for one in found if one.errno in DISK), None)
-
-
-def _causes(exc: BaseException) -> Iterator[BaseException]:
     told: BaseException | None = exc
     seen = set[int]()
     while told is not None and id(told) not in seen:
+        if isinstance(told, OSError) and told.errno in DISK:
+            return told
+        if number := next((one for one, said in SAID.items() if said.search(str(told))), None):
+            return OSError(number, os.strerror(number))
         seen.add(id(told))
-        yield told
         told = told.__cause__ or (None if told.__suppress_context__ else told.__context__)
-
-
-def _as_os_error(exc: BaseException) -> OSError:
-    if isinstance(exc, sqlite3.Error):
-        code = getattr(exc, "sqlite_errorcode", None) or 0
-        return OSError(BY_SQLITE.get(code & PRIMARY), str(exc))
-    if isinstance(exc, OSError) and exc.errno is not None:
-        return exc
-    if isinstance(exc, OSError) and BY_NUMPY.match(str(exc)):
-        return OSError(errno.ENOSPC, str(exc))
-    by_words = BY_WORDS.search(str(exc))
-    return OSError(int(by_words[1]) if by_words else None, str(exc))
-
-
-def _passing(named: object) -> bool:
-    """Return whether a file has no lasting name yet: it is written beside its place."""
-    return any(part.endswith(LEFT_OVER) for part in Path(str(named)).parts)
+    return None
 
 
 PATIENCE_S = 600.0
@@ -228,7 +171,6 @@ def held(thing: Path, *, patience_s: float = PATIENCE_S) -> Iterator[None]:
     The system lets go when the process ends, however it ends, and what a dead writer left in the
     folder is swept. A lock is not given twice: what runs inside must not hold the thing again.
     """
-    check_leads(thing)
     whole = thing.resolve()
     whole.parent.mkdir(parents=True, exist_ok=True)
     path = whole.with_name(f".{whole.name}.lock")
@@ -242,16 +184,10 @@ def held(thing: Path, *, patience_s: float = PATIENCE_S) -> Iterator[None]:
         sweep(path.parent)
         yield
     finally:
-        if _empty(lock):
+        if not os.fstat(lock).st_size:  # as ours are; another one is somebody else's
             with suppress(OSError):
                 path.unlink()
         let_go(lock)
-
-
-def _empty(lock: int) -> bool:
-    """Return whether it is a file without content, as ours are; another one is somebody else's."""
-    found = os.fstat(lock)
-    return stat.S_ISREG(found.st_mode) and not found.st_size
 
 
 OTHERS = 0o077
@@ -310,51 +246,45 @@ EXCHANGE = 2
 
 
 @contextmanager
-def replacing(path: Path, *, durable: bool = False) -> Iterator[Path]:
-    """Return a whole path to write to; it becomes ``path`` if the block ends well, else it goes."""
-    check_leads(path)
-    path = path.absolute()
+def _beside(path: Path, *, durable: bool) -> Iterator[Path]:
+    """Return a place to write to, whose content is ``path`` after the block."""
     _make(path.parent, durable=durable)
     with naming(path), written_in(path.parent) as place:
-        beside = place / path.name
-        yield beside
-        if durable:
-            _sync(beside)
-        before = beside.stat()
-        beside.replace(path)
-        digest.moved(before, path)
+        yield place / path.name
         if durable:
             _sync(path.parent)
 
 
 @contextmanager
-def replacing_folder(path: Path, *, durable: bool = False) -> Iterator[Path]:
-    """Return an empty folder to fill; it becomes ``path``, in one step where the system can."""
-    check_leads(path)
+def replacing(path: Path, *, durable: bool = False) -> Iterator[Path]:
+    """Return a whole path to write to; it becomes ``path`` if the block ends well, else it goes."""
     path = path.absolute()
-    _make(path.parent, durable=durable)
-    with naming(path), written_in(path.parent) as place:
-        beside = place / path.name
-        beside.mkdir()
+    with _beside(path, durable=durable) as beside:
         yield beside
         if durable:
-            for folder, _, names in os.walk(beside):
-                for name in names:
-                    _sync(Path(folder, name))
-                _sync(Path(folder))
+            _sync(beside)
+        beside.replace(path)
+
+
+@contextmanager
+def replacing_folder(path: Path, *, durable: bool = False) -> Iterator[Path]:
+    """Return an empty folder to fill; it becomes ``path``, in one step where the system can."""
+    path = path.absolute()
+    with _beside(path, durable=durable) as beside:
+        beside.mkdir()
+        yield beside
+        for folder, _, names in os.walk(beside) if durable else ():
+            for name in (*names, ""):
+                _sync(Path(folder, name))
         if not (path.exists() and swapped(beside, path)):
             _two_steps(beside, path)
-        if durable:
-            _sync(path.parent)
 
 
 def write_bytes(path: Path, content: bytes, *, durable: bool = False) -> str:
     """Write a file, and return the digest of its bytes."""
-    sha256 = digest.of_bytes(content)
     with replacing(path, durable=durable) as beside:
         beside.write_bytes(content)
-        digest.note(beside, sha256)
-    return sha256
+    return digest.of_bytes(content)
 
 
 def write_text(path: Path, text: str, *, durable: bool = False) -> None:

@@ -4,14 +4,14 @@ import os
 import re
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from fnmatch import translate
 from pathlib import Path, PurePath
 from typing import Any
 
 from harness.core import digest
 from harness.core.errors import BadFile, HarnessError
-from harness.core.files import REMEDIES, check_leads, held, remove, sweep, write_json, write_text
+from harness.core.files import held, remove, sweep, write_json, write_text
 from harness.core.formats import json_file
 
 STRAYS = (
@@ -40,10 +40,6 @@ SHADOW_LOG = "harness shadow"
 SHADOW_REPORT = "harness shadow report"
 MAIL = "harness mail"
 COMPARISON = "harness compare"
-OWNERS = (
-    RUN, EXPERIMENT_LOG, EXPORT, CONVERT, CLICKS, REPORT, HISTORY, MIGRATION, SHADOW_LOG,
-    SHADOW_REPORT, MAIL, COMPARISON,
-)  # fmt: skip
 PASSING = re.compile(r"\..*\.(?:lock|journal|partial)")
 """What writers of ours leave for a while, or when they are killed: it makes no folder foreign."""
 REMEDY = "Name a new or empty folder"
@@ -81,22 +77,30 @@ def check_free(
     """Check that ``owner``, who reads ``reads``, may write into a folder; write nothing."""
     sources = tuple(reads)
     check_apart(folder, sources)
-    with _told(folder):
-        for link in filter(Path.is_symlink, folder.iterdir() if folder.is_dir() else ()):
-            check_apart(link, sources)
-        if folder.exists() and not mark(folder, owner).is_file() and not (known and known(folder)):
-            _check_empty(folder, owner)
+    if not folder.exists():
+        return
+    if not folder.is_dir():
+        raise NotOurs(f"{folder}: is a file. {REMEDY}")
+    there = [*folder.iterdir()]
+    for link in filter(Path.is_symlink, there):
+        check_apart(link, sources)
+    foreign = sorted(path.name for path in there if not PASSING.fullmatch(path.name))
+    if not foreign or mark(folder, owner).is_file() or (known and known(folder)):
+        return
+    for other in sorted(folder.glob("harness-*.txt")):
+        raise NotOurs(f"{folder}: belongs to {other.stem.replace('-', ' ')}. {REMEDY}")
+    raise NotOurs(
+        f"{folder}: holds what {owner} did not write, for example {foreign[0]}. {REMEDY}."
+        f" {_mark_it(folder, owner)}"
+    )
 
 
 def set_mark(folder: Path, owner: str, project: str = "") -> None:
     """Make a folder, where it is not there, and set the mark in it, where it is not set."""
-    with _told(folder):
-        if not mark(folder, owner).is_file():
-            of = f" in the project {project}" if project else ""
-            said = f"{owner}{of} made this folder, and replaces what it wrote here."
-            write_text(
-                mark(folder.resolve(), owner), f"{said}\nKeep files of your own elsewhere.\n"
-            )
+    if not mark(folder, owner).is_file():
+        of = f" in the project {project}" if project else ""
+        said = f"{owner}{of} made this folder, and replaces what it wrote here."
+        write_text(mark(folder.resolve(), owner), f"{said}\nKeep files of your own elsewhere.\n")
 
 
 def check_held(folder: Path, owner: str) -> None:
@@ -120,58 +124,19 @@ def check_new(
 def check_apart(to: Path, reads: Iterable[Path]) -> None:
     """Check that a place is not, is not in and does not hold what is read; links are followed."""
     try:
-        check_leads(to)
         place = to.resolve()
         for path in reads:
             source = path.resolve()
-            within = source.is_dir() and _inside(place, source)
-            if within or _inside(source, place):
+            within = source.is_dir() and place.is_relative_to(source)
+            if within or source.is_relative_to(place):
                 raise NotOurs(f"{to}: would change {path}, which is read. {REMEDY}")
     except (OSError, RuntimeError) as exc:
         raise NotOurs(f"{to}: cannot be resolved ({exc}). {REMEDY}") from exc
 
 
-def _inside(inner: Path, outer: Path) -> bool:
-    """Return whether ``inner`` is ``outer``, or below it; both are without links."""
-    if inner.is_relative_to(outer):
-        return True
-    there = [place for place in (inner, *inner.parents) if place.exists()]
-    return outer.exists() and any(place.samefile(outer) for place in there)
-
-
-def _check_empty(folder: Path, owner: str) -> None:
-    if not folder.is_dir():
-        raise NotOurs(f"{folder}: is a file. {REMEDY}")
-    names = (path.name for path in folder.iterdir())
-    first = min((name for name in names if not PASSING.fullmatch(name)), default=None)
-    if first is None:
-        return
-    for other in OWNERS:
-        if mark(folder, other).is_file():
-            raise NotOurs(f"{folder}: belongs to {other}. {REMEDY}")
-    raise NotOurs(
-        f"{folder}: holds what {owner} did not write, for example {first}. {REMEDY}."
-        f" {_mark_it(folder, owner)}"
-    )
-
-
 def _mark_it(folder: Path, owner: str) -> str:
     command = shlex.join(["touch", str(mark(folder, owner))])
-    return (
-        "Folders of earlier versions bear no mark; if all of it is the work of"
-        f" {owner}, set it: {command}"
-    )
-
-
-@contextmanager
-def _told(folder: Path) -> Iterator[None]:
-    """Make a refusal by the system an error that a person can fix."""
-    try:
-        yield
-    except OSError as exc:
-        why = exc.strerror or exc
-        remedy = REMEDIES.get(exc.errno or 0, REMEDY)
-        raise HarnessError(f"{folder}: cannot be written ({why}). {remedy}") from exc
+    return f"If all of it is the work of an earlier {owner}, set its mark: {command}"
 
 
 HINT = "Look at the files that it names; remove the journal when they are as they should be"
@@ -185,7 +150,6 @@ class FileChange:
         self._within = [folder.resolve() for folder in within]
         self._what = what
         self._texts: dict[Path, str] = {}
-        self._proof: tuple[Path, str] | None = None
         self.resumed = ""
         """What was cut off and is complete now; empty where nothing was."""
 
@@ -205,7 +169,6 @@ class FileChange:
 
     def prepare(self, proof: Path, sha256: str) -> None:
         """Write the journal and no file: the change is made once ``proof`` has the digest."""
-        self._proof = proof, sha256
         self._note({"proof": [os.path.relpath(proof.resolve(), self._journal.parent), sha256]})
 
     def _note(self, more: Mapping[str, Any]) -> None:
@@ -217,16 +180,7 @@ class FileChange:
         """Complete what another process began; its journal stays until this change ends well."""
         if self._journal.exists():
             self.resumed = self._read()
-            try:
-                self._apply()
-            except OSError as exc:
-                raise BadFile(self._journal, f"it cannot be completed ({exc})", HINT) from exc
-
-    def abandon(self) -> None:
-        """Forget a journal that was prepared for a folder that does not stand."""
-        if self._proof and _sha256(self._proof[0]) != self._proof[1]:
-            with suppress(OSError):
-                self._journal.unlink()
+            self._apply()
 
     def close(self) -> None:
         """Commit what was not, and forget the journal."""
@@ -264,11 +218,7 @@ def changing(thing: Path, *, within: Sequence[Path], what: str) -> Iterator[File
             sweep(folder)
         change = FileChange(thing, within, what)
         change.finish()
-        try:
-            yield change
-        except BaseException:
-            change.abandon()
-            raise
+        yield change
         change.close()
 
 

@@ -126,8 +126,6 @@ def toml_of(text: str) -> dict[str, Any]:
         raise Malformed(f"it is nested more than {MAX_DEPTH} deep", line)
     try:
         found = tomllib.loads(text, parse_float=_toml_float)
-    except _NotFiniteError as exc:
-        raise Malformed(str(exc), text.count("\n", 0, text.find(exc.digits)) + 1) from exc
     except (ValueError, RecursionError) as exc:
         at = re.search(r"\(at line (\d+)", str(exc))
         end = text.count("\n") + 1 if "at end of document" in str(exc) else None
@@ -175,16 +173,10 @@ def _int(digits: str) -> int:
     return int(digits)
 
 
-class _NotFiniteError(ValueError):
-    def __init__(self, digits: str) -> None:
-        super().__init__(f"{digits[:SHOWN]} is not a finite number")
-        self.digits = digits
-
-
 def _float(digits: str) -> float:
     found = float(digits)
     if not math.isfinite(found):
-        raise _NotFiniteError(digits)
+        raise ValueError(f"{digits[:SHOWN]} is not a finite number")
     return found
 
 

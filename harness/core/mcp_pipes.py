@@ -4,7 +4,6 @@ No thread stands in a read, so a signal ends a server at once. Requests before t
 are answered. What engines print goes to the error stream.
 """
 
-import errno
 import fcntl
 import json
 import os
@@ -15,7 +14,6 @@ import sys
 from asyncio import get_running_loop
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
-from stat import S_ISREG
 from types import FrameType
 from typing import Any, cast
 
@@ -37,21 +35,14 @@ DRAIN_S = 60.0
 """Seconds for requests before the end of the input."""
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 INVALID = -32600
-_BEGUN = re.compile(
-    rb'\s*+\{\s*+(?:"(?:jsonrpc|method)"\s*+:\s*+"[^"\\]*+"\s*+,\s*+)*+'
-    rb'"id"\s*+:\s*+(\d{1,18}(?![\d.eE])|"[^"\\]{1,200}+")'
-)
+_ID = rb'"id"\s*+:\s*+(\d{1,18}(?![\d.eE])|"[^"\\]{1,200}+")'
+_BEGUN = re.compile(rb'\s*+\{\s*+(?:"(?:jsonrpc|method)"\s*+:\s*+"[^"\\]*+"\s*+,\s*+)*+' + _ID)
 """How clients begin a request: with its id before its arguments."""
-_ENDED = re.compile(
-    rb'"id"\s*+:\s*+(\d{1,18}|"[^"\\]{1,200}+")\s*+'
-    rb'(?:,\s*+"jsonrpc"\s*+:\s*+"2\.0"\s*+)?\}\s*+\Z'
-)
+_ENDED = re.compile(_ID + rb'\s*+(?:,\s*+"jsonrpc"\s*+:\s*+"2\.0"\s*+)?\}\s*+\Z')
 """How other clients end it: with its id behind its arguments."""
 END_BYTES = 512
 """Kept of the end of a line that is too long."""
 CANCELLED = "notifications/cancelled"
-GONE = (errno.EPIPE, errno.ECONNRESET, errno.EIO)
-"""What a pipe, a socket and a terminal say when nothing is at their other end."""
 
 
 @asynccontextmanager
@@ -59,19 +50,19 @@ async def pipes(most: int = MAX_MESSAGE_BYTES) -> AsyncIterator[Any]:
     """Return the two streams that a server of the SDK runs on; a line may have so many bytes."""
     if sys.stdout is not None:
         sys.stdout.flush()
+    kept = [fcntl.fcntl(number, fcntl.F_DUPFD_CLOEXEC, 3) for number in (0, 1)]
     nothing = os.open(os.devnull, os.O_RDONLY)
-    reads, writes = (fcntl.fcntl(one, fcntl.F_DUPFD_CLOEXEC, 3) for one in (0, 1))
     os.dup2(nothing, 0)
+    os.close(nothing)
     os.dup2(2, 1)
     try:
-        streams = cast("Any", Streams(reads, writes, most))
+        streams = cast("Any", Streams(kept[0], kept[1], most))
         async with stdio_server(streams, streams) as opened:
             yield opened
     finally:
-        for one, number in ((reads, 0), (writes, 1)):
+        for number, one in enumerate(kept):
             os.dup2(one, number)
             os.close(one)
-        os.close(nothing)
 
 
 class Streams:
@@ -80,27 +71,30 @@ class Streams:
     def __init__(self, reads: int, writes: int, most: int) -> None:
         """Read one descriptor, and write the other."""
         self._reads, self._writes, self._most = reads, writes, most
-        self._unanswered, self._fewer = set[Any](), anyio.Event()
+        self._unanswered, self._fewer = set[str](), anyio.Event()
         self._turn = anyio.Lock()
 
     async def __aiter__(self) -> AsyncIterator[str]:
         """Return each message; end when those before the end of the input are answered."""
-        held, end, data = bytearray(), b"", b" "
+        line, data = bytearray(), b" "
         while data:
             await _ready(anyio.wait_readable, self._reads)
-            data = self._read()
+            data = os.read(self._reads, READ_BYTES)
             *ended, begun = (data or b"\n").split(b"\n")
             for piece in ended:
-                line = bytes(held + piece)[: self._most + 1]
-                end = (end + piece)[-END_BYTES:]
-                held.clear()
-                if line.strip() and await self._passes(line, end):
+                self._add(line, piece)
+                if line.strip() and await self._passes(line):
                     yield line.decode()
-                end = b""
-            held += begun[: self._most + 1 - len(held)]
-            end = (end + begun)[-END_BYTES:]
+                line.clear()
+            self._add(line, begun)
         with anyio.move_on_after(DRAIN_S):
             await self.fewer_than(1)
+
+    def _add(self, line: bytearray, piece: bytes) -> None:
+        """Add to a line; of one that is too long, keep its beginning and its end."""
+        line += piece
+        if len(line) > self._most + END_BYTES:
+            del line[self._most + 1 : -END_BYTES]
 
     async def write(self, text: str) -> None:
         """Write a message of the server; an answer settles its request."""
@@ -119,28 +113,19 @@ class Streams:
     def _written(self, part: memoryview) -> int:
         try:
             return os.write(self._writes, part)
-        except OSError as exc:
-            if _is_gone(exc, self._writes):
-                raise HarnessError("output pipe closed") from exc
-            raise
+        except (BrokenPipeError, ConnectionResetError) as exc:
+            raise HarnessError("output pipe closed") from exc
 
-    def _read(self) -> bytes:
-        try:
-            return os.read(self._reads, READ_BYTES)
-        except OSError as exc:
-            if _is_gone(exc, self._reads):
-                return b""
-            raise
-
-    async def _passes(self, line: bytes, end: bytes) -> bool:
+    async def _passes(self, line: bytearray) -> bool:
         """Check a line, which the SDK would drop without an answer; note what will be answered."""
         try:
-            message = jsonrpc_message_adapter.validate_json(line[: self._most], by_name=False)
+            whole = line if len(line) <= self._most else b""
+            message = jsonrpc_message_adapter.validate_json(whole, by_name=False)
         except ValidationError:
             told = f"Send one message of JSON-RPC on a line, of at most {self._most} bytes"
             error = {"code": INVALID, "message": f"the line is not a message. {told}"}
-            known = self._id_of(line, end)
-            await self.write(json.dumps({"jsonrpc": "2.0", "id": known, "error": error}) + "\n")
+            answer = {"jsonrpc": "2.0", "id": self._id_of(line), "error": error}
+            await self.write(json.dumps(answer) + "\n")
             return False
         if isinstance(message, JSONRPCRequest):
             await self.fewer_than(MAX_UNANSWERED)
@@ -149,23 +134,23 @@ class Streams:
             self._settle((message.params or {}).get("requestId"))
         return True
 
-    def _id_of(self, line: bytes, end: bytes) -> int | str | None:
+    def _id_of(self, line: bytearray) -> int | str | None:
         """Return the id of a request that is too long or malformed, unless another has it."""
-        found = _BEGUN.match(line) or _ENDED.search(end)
+        found = _BEGUN.match(line) or _ENDED.search(line[-END_BYTES:])
         given: int | str | None = None
         with suppress(ValueError):
             given = json.loads(found[1]) if found else None
         return None if str(given) in self._unanswered else given
 
-    def _settle(self, given: object) -> None:
-        self._unanswered.discard(str(given))
-        self._fewer.set()
-        self._fewer = anyio.Event()
-
     async def fewer_than(self, most: int) -> None:
         """Wait until fewer requests than ``most`` have no answer."""
         while len(self._unanswered) >= most:
             await self._fewer.wait()
+
+    def _settle(self, given: object) -> None:
+        self._unanswered.discard(str(given))
+        self._fewer.set()
+        self._fewer = anyio.Event()
 
 
 def run_until_signalled(serve: Callable[[], Awaitable[None]]) -> None:
@@ -198,11 +183,6 @@ def run_until_signalled(serve: Callable[[], Awaitable[None]]) -> None:
             signal.signal(one, before[one])
     if came:
         raise KeyboardInterrupt
-
-
-def _is_gone(exc: OSError, number: int) -> bool:
-    """Check whether the other end is gone; an error of a file is of its disk."""
-    return exc.errno in GONE and not S_ISREG(os.fstat(number).st_mode)
 
 
 async def _ready(waits: Callable[[int], Awaitable[None]], number: int) -> None:

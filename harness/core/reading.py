@@ -114,11 +114,25 @@ def numbered(path: Path) -> Iterator[tuple[int, str]]:
 
 def raw_lines(path: Path) -> Iterator[tuple[int, bytes]]:
     """Yield line number (from 1) and bytes of each line with its end, whatever its encoding."""
-    number = 0
+    number = read = 0
+    with _as_bad_file(path), opened(path) as file:
+        size, packed = os.fstat(file.fileno()).st_size, path.suffix == ".gz"
+        most = max(UNPACKED_ANYWAY, MAX_UNPACKED * size)
+        source = gzip.GzipFile(fileobj=file) if packed else file
+        while raw := source.readline(MAX_LINE_BYTES + 1):
+            number, read = number + 1, read + len(raw)
+            if len(raw) > MAX_LINE_BYTES:
+                raise Malformed(f"the line has more than {MAX_LINE_BYTES} bytes", number)
+            if packed and read > most:
+                raise Malformed(f"it has {size} bytes and unpacks to more than {most}", number)
+            yield number, raw
+
+
+@contextmanager
+def _as_bad_file(path: Path) -> Iterator[None]:
+    """Name the file, the line and the remedy where lines cannot be read."""
     try:
-        with opened(path) as file:
-            for number, raw in enumerate(_rows(file, packed=path.suffix == ".gz"), start=1):
-                yield number, raw
+        yield
     except FileNotFoundError as exc:
         raise BadFile(path, "missing file", "Check the path.") from exc
     except (EOFError, gzip.BadGzipFile, zlib.error) as exc:
@@ -126,8 +140,7 @@ def raw_lines(path: Path) -> Iterator[tuple[int, bytes]]:
     except OSError as exc:
         raise BadFile(path, f"it cannot be read ({exc.strerror})", "Check the path.") from exc
     except Malformed as exc:
-        at = max(number, exc.line or 0) or None
-        raise BadFile(path, str(exc), "Give another file.", at) from exc
+        raise BadFile(path, str(exc), "Give another file.", exc.line) from exc
 
 
 def _regular(number: int, path: Path) -> IO[bytes]:
@@ -150,7 +163,8 @@ def _problem(file: int) -> str:
     """Describe why an open file is not read; empty where nothing is wrong."""
     about = os.fstat(file)
     if not stat.S_ISREG(about.st_mode):
-        return f"it is {_kind(about.st_mode)}, and no regular file"
+        kinds = {stat.S_IFDIR: "a folder", stat.S_IFIFO: "a pipe"}
+        return f"it is {kinds.get(stat.S_IFMT(about.st_mode), 'a device')}, and no regular file"
     held = about.st_blocks * BLOCK
     if about.st_size > max(UNPACKED_ANYWAY, MAX_UNPACKED * held) and (held or _is_hole(file)):
         return f"it has {about.st_size} bytes, of which the disk holds {held}"
@@ -165,27 +179,6 @@ def _is_hole(file: int) -> bool:
         return exc.errno == errno.ENXIO
     os.lseek(file, 0, os.SEEK_SET)
     return False
-
-
-def _kind(mode: int) -> str:
-    if stat.S_ISDIR(mode):
-        return "a folder"
-    return "a pipe" if stat.S_ISFIFO(mode) else "a device"
-
-
-def _rows(file: IO[bytes], *, packed: bool) -> Iterator[bytes]:
-    """Yield lines with their ends, within their bounds."""
-    size = os.fstat(file.fileno()).st_size
-    most = max(UNPACKED_ANYWAY, MAX_UNPACKED * size) if packed else size
-    source = gzip.GzipFile(fileobj=file) if packed else file
-    number = read = 0
-    while raw := source.readline(MAX_LINE_BYTES + 1):
-        number, read = number + 1, read + len(raw)
-        if len(raw) > MAX_LINE_BYTES:
-            raise Malformed(f"the line has more than {MAX_LINE_BYTES} bytes", number)
-        if packed and read > most:
-            raise Malformed(f"it has {size} bytes and unpacks to more than {most}", number)
-        yield raw
 
 
 def not_text(raw: bytes) -> str:

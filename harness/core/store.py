@@ -2,7 +2,7 @@
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
-from functools import cached_property
+from functools import cache
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -57,6 +57,14 @@ class Artifact(Generic[T]):
             raise bad(path, f"not {self.what}", exc, remedy or self.remedy) from exc
         return found
 
+    def holds(self, path: Path) -> bool:
+        """Return whether a file can be read as one of this kind."""
+        try:
+            self.read(path)
+        except BadFile:
+            return False
+        return True
+
     def write(self, path: Path, value: T, *, durable: bool = False) -> None:
         """Write a value; the file appears whole, and the same value gives the same bytes."""
         if self._dump is None:
@@ -81,18 +89,16 @@ class Json(Artifact[T]):
         keep: int = 4,
         strict: bool = False,
     ) -> None:
-        super().__init__(what, self._from_text, self._to_text, remedy=remedy, keep=keep)
-        self._of, self._strict = of, strict
+        adapter = cache(lambda: TypeAdapter(of))
 
-    @cached_property
-    def _adapter(self) -> TypeAdapter[T]:
-        return TypeAdapter(self._of)
+        def load(path: Path) -> T:
+            found: T = adapter().validate_json(checked(text_of(path)), strict=strict)
+            return found
 
-    def _from_text(self, path: Path) -> T:
-        return self._adapter.validate_json(checked(text_of(path)), strict=self._strict)
+        def dump(value: T) -> bytes:
+            return json_text(adapter().dump_python(value, mode="json")).encode()
 
-    def _to_text(self, value: T) -> bytes:
-        return json_text(self._adapter.dump_python(value, mode="json")).encode()
+        super().__init__(what, load, dump, remedy=remedy, keep=keep)
 
 
 class Journal(Generic[T]):
@@ -136,20 +142,18 @@ class JsonLines(Journal[T]):
         *,
         remedy: str,
     ) -> None:
-        super().__init__(what, self._from_line, self._to_line, remedy=remedy)
-        self._of, self._plain = of, dump
+        adapter = cache(lambda: TypeAdapter(of))
 
-    @cached_property
-    def _adapter(self) -> TypeAdapter[T]:
-        return TypeAdapter(self._of)
+        def load(line: str) -> T:
+            found: T = adapter().validate_json(checked(line))
+            return found
 
-    def _from_line(self, line: str) -> T:
-        return self._adapter.validate_json(checked(line))
+        def write(record: T) -> str:
+            if dump:
+                return dump(adapter().dump_python(record, mode="json"))
+            return adapter().dump_json(record).decode()
 
-    def _to_line(self, record: T) -> str:
-        if self._plain:
-            return self._plain(self._adapter.dump_python(record, mode="json"))
-        return self._adapter.dump_json(record).decode()
+        super().__init__(what, load, write, remedy=remedy)
 
 
 def bad(path: Path, what: str, exc: Exception, remedy: str, line: int | None = None) -> BadFile:

@@ -1,23 +1,63 @@
 """A folder as BEIR lays it out, and documents and queries as JSON lines."""
 
-import hashlib
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TypeGuard
+from typing import Annotated, Any, TypeVar
 
-from harness.core import digest
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError
+
 from harness.core.errors import BadFile, UnknownName
 from harness.core.formats import json_of
 from harness.core.names import checked
 from harness.core.reading import Malformed, numbered
 from harness.core.records import FIELDS, Document, Drawn, Judgement, Qrels, Query, Scalar
+from harness.core.store import StrictModel, bad
 from harness.corpus import cells, trec
 from harness.corpus.judgements import read_pool, texts_path
-from harness.corpus.trec import SPACES, checked_id, either
+from harness.corpus.trec import SPACES, check_once, checked_id, either
 
 JsonObject = dict[str, Any]
+HINT = 'Write one object a line, such as {"_id": "1", "text": "..."}.'
+
+
+class _Line(BaseModel):
+    """An object on a line; BEIR calls its id ``_id``."""
+
+    model_config = ConfigDict(strict=True)
+
+
+class DocumentLine(_Line):
+    """A document; every other key joins its metadata."""
+
+    model_config = ConfigDict(strict=True, extra="allow")
+    id: str = Field(validation_alias=AliasChoices("doc_id", "_id"))
+    text: str
+    title: str | None = None
+    metadata: JsonObject | None = None
+
+
+class DrawnLine(StrictModel):
+    """How a query was drawn, as ``harness queries from-log`` writes it."""
+
+    stratum: str
+    inclusion: Annotated[float, Field(gt=0, le=1)]
+    requests: Annotated[int, Field(gt=0)]
+
+
+class QueryLine(_Line):
+    """A query; other keys are passed over."""
+
+    id: str = Field(validation_alias=AliasChoices("query_id", "_id"))
+    text: str
+    slices: list[str] | None = None
+    intent: str | None = None
+    params: dict[str, Scalar] | None = None
+    drawn: DrawnLine | None = None
+
+
+Line = TypeVar("Line", DocumentLine, QueryLine)
 
 
 def documents(path: Path) -> Iterator[Document]:
@@ -27,19 +67,11 @@ def documents(path: Path) -> Iterator[Document]:
     ``title`` and ``metadata``; every other key joins the metadata. A metadata value that is not
     a scalar is kept as its JSON text.
     """
-    seen: dict[str, int] = {}
-    for number, found in _objects(path):
-        doc_id = _id(path, number, found, ("doc_id", "_id"), seen)
-        title = _text(path, number, found, "title") if found.get("title") is not None else ""
-        text = _text(path, number, found, "text")
-        inner = found.get("metadata") or {}
-        if not isinstance(inner, dict):
-            raise _wrong(path, number, "metadata", "an object", inner)
-        rest = {k: v for k, v in found.items() if k not in _DOCUMENT_KEYS}
-        metadata = {key: _scalar(value) for key, value in {**rest, **inner}.items()}
-        yield Document(doc_id, title, text, metadata)
-    if not seen:
-        raise BadFile(path, "it holds no document", "Write one JSON object a line.")
+    for found in _read(path, DocumentLine, "document"):
+        given = {**(found.model_extra or {}), **(found.metadata or {})}
+        given.pop("_id", None)
+        metadata = {key: _scalar(value) for key, value in given.items()}
+        yield Document(found.id, found.title or "", found.text, metadata)
 
 
 def queries(path: Path) -> Iterator[Query]:
@@ -49,26 +81,38 @@ def queries(path: Path) -> Iterator[Query]:
     ``slices`` (a list of names), ``intent`` and ``params`` (an object of scalars). ``drawn`` is as
     ``harness queries from-log`` writes it. Other keys are passed over.
     """
-    seen: dict[str, int] = {}
-    for number, found in _objects(path):
-        query_id = _id(path, number, found, ("query_id", "_id"), seen)
-        slices = found.get("slices") or []
-        if not (isinstance(slices, list) and all(isinstance(name, str) for name in slices)):
-            raise _wrong(path, number, "slices", "a list of strings", slices)
-        intent = _text(path, number, found, "intent") if found.get("intent") is not None else None
-        params = found.get("params") or {}
-        if not (isinstance(params, dict) and all(map(_is_scalar, params.values()))):
-            raise _wrong(path, number, "params", "an object of scalars", params)
-        text, drawn = _text(path, number, found, "text"), _drawn(path, number, found)
-        yield Query(query_id, text, tuple(slices), intent, params, drawn)
+    for found in _read(path, QueryLine, "query"):
+        drawn = Drawn(**found.drawn.model_dump()) if found.drawn else None
+        slices, params = tuple(found.slices or ()), found.params or {}
+        yield Query(found.id, found.text, slices, found.intent, params, drawn)
+
+
+def _read(path: Path, kind: type[Line], what: str) -> Iterator[Line]:
+    """Read objects that have ids of their own, one a line."""
+    seen: dict[object, int] = {}
+    for number, line in numbered(path):
+        try:
+            found = kind.model_validate(json_of(line))
+        except Malformed as exc:
+            raise BadFile(path, f"it is not JSON ({exc})", HINT, number) from exc
+        except ValidationError as exc:
+            raise bad(path, "", exc, HINT, number) from exc
+        checked_id(path, number, what, found.id)
+        check_once(path, number, seen, found.id, f"the id {found.id!r} is")
+        yield found
     if not seen:
-        raise BadFile(path, "it holds no query", "Write one JSON object a line.")
+        raise BadFile(path, f"it holds no {what}", HINT)
+
+
+def _scalar(value: object) -> Scalar:
+    if value is None or isinstance(value, str | int | float | bool):
+        return value
+    return json.dumps(value, ensure_ascii=False, sort_keys=True)
 
 
 def write_documents(path: Path, found: Iterable[Document], key: str = "doc_id") -> None:
     """Write one object a line, its id under ``key``; the same documents give the same bytes."""
-    sha256 = hashlib.sha256()
-    with path.open("wb") as out:
+    with path.open("w", encoding="utf-8", newline="\n") as out:
         for document in found:
             fields: JsonObject = {
                 key: document.doc_id,
@@ -77,10 +121,7 @@ def write_documents(path: Path, found: Iterable[Document], key: str = "doc_id") 
             }
             if document.metadata:
                 fields["metadata"] = dict(sorted(document.metadata.items()))
-            line = _line(fields).encode()
-            sha256.update(line)
-            out.write(line)
-    digest.note(path, sha256.hexdigest())
+            out.write(_line(fields))
 
 
 def write_queries(path: Path, found: Iterable[Query]) -> None:
@@ -106,76 +147,8 @@ def _query_fields(query: Query, key: str) -> JsonObject:
     return fields
 
 
-_DOCUMENT_KEYS = frozenset({"doc_id", "_id", "title", "text", "metadata"})
-
-
 def _line(fields: JsonObject) -> str:
     return json.dumps(fields, ensure_ascii=False, allow_nan=False) + "\n"
-
-
-def _objects(path: Path) -> Iterator[tuple[int, JsonObject]]:
-    for number, line in numbered(path):
-        try:
-            found = json_of(line)
-        except Malformed as exc:
-            hint = "Write one JSON object a line, with no line break inside."
-            raise BadFile(path, f"it is not JSON ({exc})", hint, number) from exc
-        if not isinstance(found, dict):
-            hint = 'Write an object, for example {"doc_id": "1", "text": "..."}.'
-            raise BadFile(path, f"the line is not a JSON object but {line[:40]!r}", hint, number)
-        yield number, found
-
-
-def _id(
-    path: Path, number: int, found: JsonObject, names: tuple[str, str], seen: dict[str, int]
-) -> str:
-    name = next((name for name in names if name in found), names[0])
-    given = checked_id(path, number, names[0].removesuffix("_id"), _text(path, number, found, name))
-    if given in seen:
-        problem = f"the id {given!r} is on line {seen[given]} already"
-        raise BadFile(path, problem, "Give every line its own id.", number)
-    seen[given] = number
-    return given
-
-
-def _drawn(path: Path, number: int, found: JsonObject) -> Drawn | None:
-    given = found.get("drawn")
-    if given is None:
-        return None
-    match given:
-        case {
-            "stratum": str(stratum),
-            "inclusion": int() | float() as inclusion,
-            "requests": int(requests),
-        }:
-            if len(given) == len(Drawn._fields) and 0 < inclusion <= 1 and requests > 0:
-                return Drawn(stratum, float(inclusion), requests)
-    wanted = "an object of stratum, inclusion (above 0, at most 1) and requests (above 0)"
-    raise _wrong(path, number, "drawn", wanted, given)
-
-
-def _text(path: Path, number: int, found: JsonObject, key: str) -> str:
-    if key not in found:
-        has = ", ".join(found) or "none"
-        raise BadFile(path, f"missing key {key!r} (keys: {has})", f"Add {key!r}.", number)
-    if not isinstance(found[key], str):
-        raise _wrong(path, number, key, "a string", found[key])
-    return str(found[key])
-
-
-def _wrong(path: Path, number: int, key: str, wanted: str, value: object) -> BadFile:
-    problem = f"{key!r} is {json.dumps(value)[:40]}, not {wanted}"
-    return BadFile(path, problem, f"Write {key!r} as {wanted}.", number)
-
-
-def _is_scalar(value: object) -> TypeGuard[Scalar]:
-    return value is None or isinstance(value, str | int | float | bool)
-
-
-def _scalar(value: object) -> Scalar:
-    if _is_scalar(value):
-        return value
-    return json.dumps(value, ensure_ascii=False, sort_keys=True)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import re
 import unicodedata
 from collections import Counter, defaultdict
@@ -158,11 +157,6 @@ class _Need(NamedTuple):
     wording: Wording
     judged: set[frozenset[str]]
 
-    def spelt(self, wording: Wording) -> _Need:
-        """Keep the capital letters that every text has."""
-        proper = self.wording.proper & wording.proper
-        return self._replace(wording=self.wording._replace(proper=proper))
-
 
 def stars(
     texts: Sequence[str], judged: Sequence[frozenset[str]] | None = None, pairs: Pairs = ()
@@ -173,18 +167,6 @@ def stars(
     places of texts that a model found alike. Wordings with fewer words come first. Each joins the
     cluster whose first one it is most like by its words, or opens its own.
     """
-    collecting = gc.isenabled()
-    gc.disable()  # wordings hold no circles, but millions of them would set the collector to work
-    try:
-        return _stars_of_pairs(texts, judged, pairs)
-    finally:
-        if collecting:
-            gc.enable()
-
-
-def _stars_of_pairs(
-    texts: Sequence[str], judged: Sequence[frozenset[str]] | None, pairs: Pairs
-) -> Codes:
     numbers: dict[str, int] = {}
     needs: list[_Need] = []
     of: list[int] = []
@@ -194,8 +176,9 @@ def _stars_of_pairs(
         of.append(number)
         if number == len(needs):
             needs.append(_Need(words, set()))
-        elif words.proper != needs[number].wording.proper:
-            needs[number] = needs[number].spelt(words)
+        known = needs[number].wording  # it keeps the capital letters that every text has
+        words = known._replace(proper=known.proper & words.proper)
+        needs[number] = needs[number]._replace(wording=words)
         if judged is not None and judged[at]:
             needs[number].judged.add(judged[at])
     signs = list(numbers)

@@ -1,17 +1,18 @@
-"""Formats of other tools: Quepid, rank_eval, ir_datasets, BEIR and TREC."""
+"""Formats of other tools: Quepid, rank_eval, BEIR and TREC."""
 
 import csv
 import io
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from harness.core.errors import BadFile, DatasetError, UnknownName
-from harness.core.files import json_text, replacing, write_text
-from harness.core.formats import FORMULA, csv_row, json_file
-from harness.core.reading import Malformed, numbered
+from harness.core.files import replacing, write_json, write_text
+from harness.core.formats import FORMULA, json_file
+from harness.core.reading import numbered
 from harness.core.records import Document, Judgement, Qrels, Query
 from harness.corpus import beir, cells, trec
 from harness.corpus.trec import UNCARRIED
@@ -98,12 +99,21 @@ def rows_of(qrels: Qrels, queries: Sequence[Query]) -> list[tuple[Query, list[tu
     ]
 
 
+@dataclass(frozen=True, slots=True)
+class Data:
+    """A data set to be written."""
+
+    name: str
+    documents: Callable[[], Iterator[Document]]
+    queries: tuple[Query, ...]
+    qrels: Qrels
+
+
 NAMES = {
     "query": frozenset({"query", "querytext"}),
     "docid": frozenset({"docid"}),
     "rating": frozenset({"rating", "grade"}),
 }
-LONGEST = 1 << 17
 BREAK = re.compile(r"[\r\n]+")
 
 
@@ -130,34 +140,42 @@ def read_quepid(path: Path) -> Ratings:
     return collector.done()
 
 
-def text_quepid(queries: Sequence[Query], qrels: Qrels) -> str:
-    """Write the judged queries as the table that Quepid imports."""
+def _rows(path: Path) -> Iterator[tuple[int, list[str]]]:
+    """Yield each row with the number of its first line; the head tells what separates cells."""
+    source = numbered(path)
+    head = next(source, (1, ""))
+    taken: list[int] = []
+
+    def lines() -> Iterator[str]:
+        for at, line in chain([head], source):
+            taken.append(at)
+            yield f"{line}\n"
+
+    comma = max(",;\t", key=head[1].count)
+    try:
+        for row in csv.reader(lines(), delimiter=comma, strict=True):
+            yield taken[0], row
+            taken.clear()
+    except csv.Error as exc:
+        raise BadFile(path, f"the row is not CSV ({exc})", "Close the quote.", taken[0]) from exc
+
+
+def _quepid(to: Path, data: Data) -> None:
+    """Write the judged queries as the table that Quepid imports, which knows them by their text."""
+    seen: dict[str, str] = {}
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(NAMES)
-    for query, judged in rows_of(qrels, queries):
+    for query, judged in rows_of(data.qrels, data.queries):
+        other = seen.setdefault(query.text, query.query_id)
+        if other != query.query_id:
+            raise DatasetError(
+                f"{data.name}: the queries {other} and {query.query_id} have the same text,"
+                " and this format knows queries by it; use rank-eval, trec or beir"
+            )
         said = BREAK.sub(" ", query.text)
         writer.writerows((_safe(said), _safe(doc_id), grade) for doc_id, grade in judged)
-    return out.getvalue()
-
-
-def _rows(path: Path) -> Iterator[tuple[int, list[str]]]:
-    """Yield each row with the number of its first line; the head tells what separates cells."""
-    comma, begun, number = "", "", 0
-    for at, line in numbered(path):
-        comma = comma or max(",;\t", key=line.count)
-        number, begun = (number, f"{begun}\n{line}") if begun else (at, line)
-        try:
-            row = csv_row(begun, comma)
-        except Malformed as exc:
-            if begun.count('"') % 2 and len(begun) <= LONGEST:
-                continue  # a quote is open
-            raise BadFile(path, f"the row is not CSV ({exc})", "Close the quote.", number) from exc
-        begun = ""
-        yield number, row
-    if begun:
-        problem = "the row is not CSV (a quote is open at the end)"
-        raise BadFile(path, problem, "Close the quote.", number)
+    write_text(to / "ratings.csv", out.getvalue())
 
 
 def _safe(cell: str) -> str:
@@ -195,10 +213,11 @@ def read_rank_eval(path: Path, text: str = "") -> Ratings:
     return collector.done()
 
 
-def text_rank_eval(queries: Sequence[Query], qrels: Qrels, index: str) -> str:
+def _rank_eval(to: Path, data: Data) -> None:
     """Write a request that can be sent as it is, where documents have a title and a text."""
     fields = {"query": f"{{{{{TEXT}}}}}", "fields": ["title", "text"]}
     template = {"source": {"query": {"multi_match": fields}}}
+    index = data.name.lower()
     requests = [
         {
             "id": query.query_id,
@@ -209,23 +228,19 @@ def text_rank_eval(queries: Sequence[Query], qrels: Qrels, index: str) -> str:
                 for doc_id, grade in judged
             ],
         }
-        for query, judged in rows_of(qrels, queries)
+        for query, judged in rows_of(data.qrels, data.queries)
     ]
-    return json_text({
+    body = {
         "templates": [{"id": TEMPLATE, "template": template}],
         "requests": requests,
         "metric": {"dcg": {"k": CUTOFF, "normalize": True}},
-    })
+    }
+    write_json(to / "rank_eval.json", body)
 
 
 def _requests(path: Path) -> list[dict[str, Any]]:
     """Read the requests of a body."""
-    try:
-        found = json_file(path)
-    except Malformed as exc:
-        raise BadFile(path, f"it is not JSON ({exc})", "Export it again.", exc.line) from exc
-    except FileNotFoundError as exc:
-        raise BadFile(path, "missing file", "Check the path.") from exc
+    found = json_file(path)
     rows = found.get("requests") if isinstance(found, dict) else None
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         raise BadFile(path, "no list of objects 'requests'", "Give the body of the request.")
@@ -262,26 +277,6 @@ def _strings(found: Iterable[object]) -> Iterator[str]:
 BREAKS = re.compile(r"[\t\r\n]+")
 
 
-@dataclass(frozen=True, slots=True)
-class Data:
-    """A data set to be written."""
-
-    name: str
-    documents: Callable[[], Iterator[Document]]
-    queries: tuple[Query, ...]
-    qrels: Qrels
-
-
-def _quepid(to: Path, data: Data) -> None:
-    _check_distinct(data)
-    write_text(to / "ratings.csv", text_quepid(data.queries, data.qrels))
-
-
-def _rank_eval(to: Path, data: Data) -> None:
-    text = text_rank_eval(data.queries, data.qrels, data.name.lower())
-    write_text(to / "rank_eval.json", text)
-
-
 def _trec(to: Path, data: Data) -> None:
     _documents(to / "corpus.jsonl", data, "doc_id")
     write_text(to / "topics.tsv", _table((query.query_id, query.text) for query in data.queries))
@@ -297,15 +292,6 @@ def _beir(to: Path, data: Data) -> None:
     write_text(to / "qrels" / "test.tsv", _table((head, *rows)))
 
 
-def _ir_datasets(to: Path, data: Data) -> None:
-    with replacing(to / "docs.tsv") as beside, beside.open("w", encoding="utf-8") as out:
-        for document in data.documents():
-            whole = " ".join(part for part in (document.title, document.text) if part)
-            out.write(_table([(document.doc_id, whole)]))
-    write_text(to / "queries.tsv", _table((query.query_id, query.text) for query in data.queries))
-    trec.write_qrels(to / "qrels.trec", data.qrels)
-
-
 READ: Mapping[str, Callable[[Path, str], Ratings]] = {
     "quepid": lambda path, _: read_quepid(path),
     "rank-eval": read_rank_eval,
@@ -314,7 +300,6 @@ READ: Mapping[str, Callable[[Path, str], Ratings]] = {
 WRITE: Mapping[str, Callable[[Path, Data], None]] = {
     "beir": _beir,
     "trec": _trec,
-    "ir-datasets": _ir_datasets,
     "quepid": _quepid,
     "rank-eval": _rank_eval,
 }
@@ -341,16 +326,3 @@ def _documents(path: Path, data: Data, key: str) -> None:
 
 def _table(rows: Iterable[tuple[str, ...]]) -> str:
     return "".join("\t".join(BREAKS.sub(" ", cell) for cell in row) + "\n" for row in rows)
-
-
-def _check_distinct(data: Data) -> None:
-    """Refuse two judged queries of one text in a format that knows queries by it."""
-    seen: dict[str, str] = {}
-    for query in data.queries:
-        if query.query_id in data.qrels.grades:
-            other = seen.setdefault(query.text, query.query_id)
-            if other != query.query_id:
-                raise DatasetError(
-                    f"{data.name}: the queries {other} and {query.query_id} have the same text,"
-                    " and this format knows queries by it; use rank-eval, trec or beir"
-                )

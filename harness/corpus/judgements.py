@@ -63,16 +63,10 @@ def write_labels(path: Path, labels: Iterable[Label]) -> None:
 def read_labels(path: Path) -> tuple[Label, ...]:
     """Read labels."""
     labels: list[Label] = []
-    seen: dict[tuple[str, str, str], int] = {}
+    seen: dict[object, int] = {}
     for number, _, label in LABELS.lines(path):
-        key = (label.by, label.query_id, label.doc_id)
-        if key in seen:
-            problem = (
-                f"{label.by} judged {label.doc_id} for query {label.query_id}"
-                f" on line {seen[key]} already"
-            )
-            raise BadFile(path, problem, "Keep one of the two lines", number)
-        seen[key] = number
+        said = f"{label.by} judged {label.doc_id} for query {label.query_id}"
+        trec.check_once(path, number, seen, (label.by, label.query_id, label.doc_id), said)
         labels.append(label)
     if not labels:
         raise BadFile(path, "it holds no label", "Write one label a line")
@@ -268,43 +262,9 @@ def read_held(path: Path, *, strict: bool = False) -> Pool:
 SAMPLE_REMEDY = "Take the sample in again: harness labels POOL --by NAME"
 
 
-class _Written(StrictModel):
-    control: str
-    candidate: str
-    measure: str
-    seed: int
-    rate: float = Field(gt=0)
-    by: str = Field(min_length=1)
-    grades: dict[str, dict[str, int]]
-
-
-SAMPLES: Artifact[_Written] = Json("a sample", _Written, remedy=SAMPLE_REMEDY)
+SAMPLES: Artifact[Sample] = Json("a sample", Sample, remedy=SAMPLE_REMEDY, strict=True)
 
 
 def name_of(sample: Sample) -> str:
     """Name the file of a sample: one for control, candidate and measure."""
     return f"{digest.of_json(list(sample.key))[:16]}.sample.json"
-
-
-def write_samples(folder: Path, sample: Sample) -> None:
-    """Write a sample in the place of an earlier one of the same arms and measure."""
-    grades = {q: dict(sorted(sample.grades[q].items())) for q in sorted(sample.grades)}
-    found = _Written(
-        control=sample.control,
-        candidate=sample.candidate,
-        measure=sample.measure,
-        seed=sample.seed,
-        rate=sample.rate,
-        by=sample.by,
-        grades=grades,
-    )
-    write_text(folder / name_of(sample), found.model_dump_json(indent=1) + "\n")
-
-
-def read_samples(path: Path) -> Sample:
-    """Read a sample."""
-    found = SAMPLES.read(path)
-    return Sample(
-        found.control, found.candidate, found.measure, found.seed, found.rate, found.grades,
-        found.by,
-    )  # fmt: skip

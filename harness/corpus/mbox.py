@@ -9,7 +9,7 @@ from typing import IO, NamedTuple
 
 from harness.core.errors import BadFile
 from harness.core.markup import addresses, clean, header, mails, moment, texts
-from harness.core.reading import MAX_LINE_BYTES, Malformed, opened
+from harness.core.reading import MAX_LINE_BYTES, Malformed, naming, opened
 from harness.core.records import Document
 
 MAX_MAIL_BYTES = 64 << 20
@@ -41,14 +41,8 @@ def read(path: Path) -> Mbox:
     ``created_ts`` (microseconds since 1970 UTC, None where the date cannot be read) and
     ``thread_id``: mails are one thread if References or In-Reply-To join them.
     """
-    try:
-        with opened(path) as file:
-            found = [_read(at, *mail) for at, mail in enumerate(_mails(file), start=1)]
-    except FileNotFoundError as exc:
-        hint = "Give the path of an mbox file."
-        raise BadFile(path, "missing file", hint) from exc
-    except (OSError, Malformed) as exc:
-        raise BadFile(path, f"it cannot be read ({exc})", "Give an mbox file.") from exc
+    with naming(path), opened(path) as file:
+        found = [_read(at, *mail) for at, mail in enumerate(_mails(file), start=1)]
     if not found:
         hint = "A mail begins with a line 'From '; give an mbox file."
         raise BadFile(path, "it holds no mail", hint)

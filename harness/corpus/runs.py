@@ -1,6 +1,6 @@
 """Parquet files as tables; runs and per-query values in them."""
 
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache, partial
 from pathlib import Path
@@ -28,12 +28,13 @@ def table_of(
     path: Path, wanted: pa.Schema, nullable: Container[str] = (), *, coded: bool = False
 ) -> pa.Table:
     """Return all columns and metadata of a file; texts are dictionaries where ``coded``."""
-    with _opened(path, wanted) as file:
-        groups = range(file.num_row_groups)
-        _check_size(path, file.metadata, groups)
+    with _opened(path, wanted, coded=coded) as file:
+        _check_size(path, file.metadata)
         # pyarrow reads no lists of texts of several row groups at once
-        parts = [file.read_row_group(at) for at in groups] or [file.read()]
-        table = pa.concat_tables(_checked(path, file, part, coded=coded) for part in parts)
+        parts = [file.read_row_group(at) for at in range(file.num_row_groups)] or [file.read()]
+        for part in parts:
+            part.validate(full=True)
+    table = pa.concat_tables(parts)
     for name in wanted.names:
         if name not in nullable and table.column(name).null_count:
             raise Malformed(f"{name} is not given in every row")
@@ -41,13 +42,13 @@ def table_of(
 
 
 @contextmanager
-def _opened(path: Path, wanted: pa.Schema) -> Iterator[pq.ParquetFile]:
+def _opened(path: Path, wanted: pa.Schema, *, coded: bool) -> Iterator[pq.ParquetFile]:
     """Open a file that has the wanted columns, each once and of its type."""
     with naming(path), opened(path) as file:
         try:
             about = pq.read_metadata(file)
             columns = [about.schema.column(at) for at in range(about.num_columns)]
-            texts = [one.path for one in columns if one.physical_type == "BYTE_ARRAY"]
+            texts = [one.path for one in columns if coded and one.physical_type == "BYTE_ARRAY"]
             schema = about.schema.to_arrow_schema()
             if lacking := set(wanted.names) - set(schema.names):
                 raise Malformed(f"it lacks {sorted(lacking)}")
@@ -62,48 +63,15 @@ def _opened(path: Path, wanted: pa.Schema) -> Iterator[pq.ParquetFile]:
             raise Malformed(str(exc)) from exc
 
 
-def _check_size(path: Path, about: pq.FileMetaData, groups: Iterable[int]) -> None:
-    """Check, before they are read, that the values of row groups have a bound."""
-    most = _most(path)
-    found = [about.row_group(at) for at in groups]
-    rows = sum(one.num_rows for one in found)
-    size = (
-        sum(max(0, one.total_byte_size) for one in found) + VALUE_BYTES * about.num_columns * rows
-    )
-    if size > most or any(one.num_rows < 0 for one in found):
+def _check_size(path: Path, about: pq.FileMetaData) -> None:
+    """Check, before they are read, that the values of a file have a bound."""
+    most = max(UNPACKED_ANYWAY, MAX_UNPACKED * path.stat().st_size)
+    groups = [about.row_group(at) for at in range(about.num_row_groups)]
+    rows = sum(one.num_rows for one in groups)
+    values = sum(max(0, one.total_byte_size) for one in groups)
+    size = values + VALUE_BYTES * about.num_columns * rows
+    if size > most or any(one.num_rows < 0 for one in groups):
         raise Malformed(f"its values take {size} bytes, more than {most}")
-
-
-def _most(path: Path) -> int:
-    return max(UNPACKED_ANYWAY, MAX_UNPACKED * path.stat().st_size)
-
-
-def _checked(path: Path, file: pq.ParquetFile, table: pa.Table, *, coded: bool = False) -> pa.Table:
-    """Check what was read, and write out its texts, unless ``coded``, where there is room."""
-    table.validate(full=True)
-    schema, most = file.metadata.schema.to_arrow_schema(), _most(path)
-    for at, name in enumerate(table.schema.names):
-        field, column = schema.field(name), table.column(at)
-        if field.type != column.type and not coded:
-            if (size := sum(map(_text_bytes, column.chunks))) > most:
-                raise Malformed(f"the texts of {name} take {size} bytes, more than {most}")
-            table = table.set_column(at, field, column.cast(field.type))
-    return table
-
-
-def _text_bytes(chunk: pa.Array) -> int:
-    """Return the bytes of texts that are written out, or, where that is few, at most so many."""
-    while isinstance(chunk, pa.ListArray):
-        chunk = chunk.values
-    if not isinstance(chunk, pa.DictionaryArray):
-        return int(chunk.nbytes)
-    most: int = len(chunk) * chunk.dictionary.nbytes
-    if most <= UNPACKED_ANYWAY:
-        return most
-    import pyarrow.compute as pc
-
-    lengths = pc.binary_length(chunk.dictionary).take(chunk.indices)
-    return int(pc.sum(lengths).as_py() or 0)
 
 
 def parquet_of(table: pa.Table, *, compression: str = "zstd", **how: int) -> bytes:
@@ -316,19 +284,14 @@ def _texts(codes: NDArray[np.int32], texts: Sequence[str]) -> tuple[str, ...]:
 
 def _groups(columns: Sequence[tuple[NDArray[np.int32], list[str]]]) -> Iterator[tuple[Any, ...]]:
     """Yield each combination of texts in the order they come, and last its rows, rising."""
-    group = _numbered(columns)
-    for rows in np.split(np.argsort(group, kind="stable"), np.cumsum(np.bincount(group))[:-1]):
-        if len(rows):
-            yield *(texts[codes[rows[0]]] for codes, texts in columns), rows
-
-
-def _numbered(columns: Iterable[tuple[NDArray[np.int32], list[str]]]) -> NDArray[np.int64]:
-    """Count the combinations of codes in the order they come, and return that of each row."""
     whole = np.zeros(1, dtype=np.int64)
     for codes, texts in columns:
         whole = whole * len(texts) + codes.astype(np.int64)
     _, first, of = np.unique(whole, return_index=True, return_inverse=True)
-    return np.argsort(np.argsort(first))[of]
+    group = np.argsort(np.argsort(first))[of]
+    for rows in np.split(np.argsort(group, kind="stable"), np.cumsum(np.bincount(group))[:-1]):
+        if len(rows):
+            yield *(texts[codes[rows[0]]] for codes, texts in columns), rows
 
 
 @cache
@@ -386,15 +349,13 @@ def _classes_in(path: Path) -> Classes:
 CLASSES = Artifact("classes of queries", _classes_in, _classes_bytes)
 
 
-def _means_row(row: Mapping[str, float]) -> Estimate:
-    return Estimate(row["mean"], row["low"], row["high"], int(row["queries"]))
-
-
-def _row_of_mean(mean: Estimate) -> dict[str, float | int]:
-    return {"mean": mean.value, "low": mean.low, "high": mean.high, "queries": mean.n}
-
-
-Mean = Annotated[Estimate, PlainValidator(_means_row), PlainSerializer(_row_of_mean)]
+Mean = Annotated[
+    Estimate,
+    PlainValidator(lambda row: Estimate(row["mean"], row["low"], row["high"], int(row["queries"]))),
+    PlainSerializer(
+        lambda one: {"mean": one.value, "low": one.low, "high": one.high, "queries": one.n}
+    ),
+]
 Means = Mapping[str, Mapping[str, Mean]]
 MEANS: Artifact[Means] = Json("means", Means)
 SLICE_MEANS: Artifact[Mapping[str, Means]] = Json("means by slice", Mapping[str, Means])

@@ -44,6 +44,14 @@ def checked_id(path: Path, number: int | None, what: str, found: str) -> str:
     return found
 
 
+def check_once(path: Path, number: int, seen: dict[object, int], key: object, said: str) -> None:
+    """Check that a key stands on no earlier line, and note the line of it."""
+    if key in seen:
+        problem = f"{said} on line {seen[key]} already"
+        raise BadFile(path, problem, "Keep one of the two lines.", number)
+    seen[key] = number
+
+
 TAG = re.compile(r"<(/?[A-Za-z][A-Za-z0-9_-]*)>")
 LABEL = {"num": re.compile(r"Number:", re.IGNORECASE), "title": re.compile(r"Topic:")}
 
@@ -113,14 +121,11 @@ def _rows(path: Path) -> Iterator[tuple[int, str, str]]:
 
 
 def _collect(path: Path, found: Iterable[tuple[int, str, str]]) -> tuple[Query, ...]:
-    seen: dict[str, int] = {}
+    seen: dict[object, int] = {}
     kept: list[Query] = []
     for number, query_id, text in found:
         checked_id(path, number, "query", query_id)
-        if query_id in seen:
-            problem = f"the query {query_id} is on line {seen[query_id]} already"
-            raise BadFile(path, problem, "Give every query its own id.", number)
-        seen[query_id] = number
+        check_once(path, number, seen, query_id, f"the query {query_id} is")
         kept.append(Query(query_id, text))
     if not kept:
         raise BadFile(path, "it holds no query", "Check that this is a file of topics.")
@@ -173,8 +178,12 @@ def read_run(
     """
     shown = ScoredDocuments(asked or ())
     for number, line in numbered(path):
-        query_id, _, doc_id, _, score, _ = _fields(path, number, line, _RUN_LINE)
-        shown.add(query_id, doc_id, _finite(path, number, score))
+        query_id, _, doc_id, _, text, _ = _fields(path, number, line, _RUN_LINE)
+        score = float(text) if _NUMBER.fullmatch(text) else math.nan
+        if not math.isfinite(score):
+            hint = "Write a finite number, or leave the line out."
+            raise BadFile(path, f"the score {text!r} is not a finite number", hint, number)
+        shown.add(query_id, doc_id, score)
     if not shown:
         raise BadFile(path, "the run is empty", "An arm that ran shows something; run it again.")
     return shown.run(arm, missing)
@@ -258,17 +267,11 @@ def run_text(run: Run) -> str:
 
 def collect(path: Path, found: Iterable[tuple[int, Judgement]]) -> Qrels:
     """Collect judgements with their line numbers."""
-    seen: dict[tuple[str, str], int] = {}
+    seen: dict[object, int] = {}
     kept: list[Judgement] = []
     for number, judgement in found:
-        pair = judgement[:2]
-        if pair in seen:
-            problem = (
-                f"{judgement.doc_id} is judged for query {judgement.query_id}"
-                f" on line {seen[pair]} already"
-            )
-            raise BadFile(path, problem, "Keep one of the two lines.", number)
-        seen[pair] = number
+        said = f"{judgement.doc_id} is judged for query {judgement.query_id}"
+        check_once(path, number, seen, judgement[:2], said)
         kept.append(judgement)
     if not kept:
         raise BadFile(path, "it holds no judgement", "Write one judgement a line.")
@@ -311,12 +314,4 @@ def _fields(path: Path, number: int, line: str, shape: str) -> list[str]:
     if len(found) != wanted:
         problem = f"the line has {len(found)} fields, not {wanted}"
         raise BadFile(path, problem, f"Write: {shape}.", number)
-    return found
-
-
-def _finite(path: Path, number: int, text: str) -> float:
-    found = float(text) if _NUMBER.fullmatch(text) else math.nan
-    if not math.isfinite(found):
-        hint = "Write a finite number, or leave the line out."
-        raise BadFile(path, f"the score {text!r} is not a finite number", hint, number)
     return found

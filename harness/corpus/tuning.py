@@ -12,7 +12,6 @@ from typing import Annotated, Literal, NamedTuple
 from pydantic import Field
 
 from harness.core.digest import of_json
-from harness.core.errors import BadFile
 from harness.core.names import KeptModel, Sha256
 from harness.core.records import Query, Scalar
 from harness.core.store import Artifact, Json
@@ -126,15 +125,6 @@ def leak(arm: str, record: TuningRecord, judged: Iterable[Query]) -> Leak:
 
 
 RECORDS: Artifact[TuningRecord] = Json("a tuning record", TuningRecord, remedy=HINT)
-
-
-def is_record(path: Path) -> bool:
-    """Return whether a file is a tuning record, which the next search may replace."""
-    try:
-        read(path)
-    except BadFile:
-        return False
-    return True
 
 
 def read(path: Path) -> TuningRecord:

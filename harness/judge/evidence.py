@@ -21,7 +21,7 @@ def labels_in(layout: Layout) -> tuple[Path, ...]:
 def collect(layout: Layout, control: ArmResult, candidate: ArmResult) -> Samples | None:
     """Read the judged samples of all comparisons."""
     del control, candidate
-    samples = map(judgements.read_samples, labels_in(layout))
+    samples = map(judgements.SAMPLES.read, labels_in(layout))
     return Samples({one.key: one for one in samples}) or None
 
 

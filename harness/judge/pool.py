@@ -330,5 +330,5 @@ def take_sample(layout: Layout, path: Path, by: str) -> Sample:
         )
     found = seen.drawing.sample(seen.pool, by)
     folder_of(layout).mkdir(parents=True, exist_ok=True)
-    judgements.write_samples(folder_of(layout), found)
+    judgements.SAMPLES.write(folder_of(layout) / judgements.name_of(found), found)
     return found

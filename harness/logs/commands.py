@@ -16,10 +16,10 @@ from harness.core.printable import counted, many
 
 if TYPE_CHECKING:
     from harness.logs.querylog import Fields as LogFields
-    from harness.logs.stage import Drift, SampleCard
+    from harness.logs.stage import LogSample
 
 Log = Annotated[Path, typer.Argument(help="A log, packed with gzip or not; or a shadow log.")]
-queries = group("queries", "Sample a query set from a log, and watch a later log for drift.")
+queries = group("queries", "Sample a query set from a log, and pool what is to be judged.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,25 +72,7 @@ def from_log(
     check_apart(to, project.sources)
     seed = project.params.score.seed if seed is None else seed
     made = make(log, to, kind=form.kind, fields=form.fields, size=size, seed=seed)
-    return said(*_sampled(made), f"wrote {many(made.sampled, 'query')} to {to}")
-
-
-@command(queries)
-def drift(
-    sample: Annotated[Path, typer.Argument(help="The sample, as from-log wrote it.")],
-    log: Log,
-    form: LogForm,
-) -> Result:
-    """Compare a later log with the one that a sample was drawn from.
-
-    Prints the shares of the requests by form and by whether results were found, then and now.
-    Estimates from the sample how many of the later requests repeat queries of the earlier log.
-
-    Example: harness queries drift out/queries.jsonl access.log.1 --format combined
-    """
-    from harness.logs.stage import drift as compare
-
-    return said(*_drifted(compare(sample, log, kind=form.kind, fields=form.fields)))
+    return said(*_sampled(made), f"wrote {many(len(made.queries), 'query')} to {to}")
 
 
 @command(queries)
@@ -139,33 +121,23 @@ def pool(
     )
 
 
-def _sampled(card: SampleCard) -> Iterator[str]:
-    yield f"{card.requests:,} of {card.lines:,} lines are requests that count"
-    for why, number in card.left_out.items():
+def _sampled(sample: LogSample) -> Iterator[str]:
+    from harness.logs.querylog import LIMITS
+
+    counts = sample.counts
+    yield f"{counts.requests:,} of {counts.lines:,} lines are requests that count"
+    for why, number in sorted(counts.left.items()):
         yield f"  {number:,} left out: {why}"
-    if card.untold_requests:
-        yield (
-            f"  {counted(card.untold_requests, 'request has')} no text in a shadow log: both arms"
-            " agreed"
-        )
-    if card.foreign_lines:
-        yield f"  {counted(card.foreign_lines, 'line was')} read as Windows-1252"
-    for kind, number in card.masked.items():
+    if counts.untold:
+        yield f"  {counted(counts.untold, 'request has')} no text in a shadow log: both arms agreed"
+    if counts.foreign:
+        yield f"  {counted(counts.foreign, 'line was')} read as Windows-1252"
+    for kind, number in sorted(counts.masked.items()):
         yield f"  {counted(number, 'request')} masked: {kind}"
-    for limit in card.mask_limits:
+    for limit in LIMITS:
         yield f"  limit of masking: {limit}"
-    for name, row in card.strata.items():
+    for name, row in sample.strata.items():
         yield (
             f"  {name}: {row.sampled:,} of {row.queries:,} queries,"
             f" {counted(row.requests, 'request')}"
         )
-
-
-def _drifted(found: Drift) -> Iterator[str]:
-    for kind in sorted(found.then.keys() | found.now.keys()):
-        then, now = found.then.get(kind, 0.0), found.now.get(kind, 0.0)
-        yield f"  {kind}: {then:.1%} then, {now:.1%} now"
-    yield (
-        f"{found.distance:.1%} of {found.requests:,} requests are of another kind than then;"
-        f" about {found.carried:.1%} repeat a query of the earlier log"
-    )

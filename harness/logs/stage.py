@@ -4,12 +4,10 @@ import hashlib
 import heapq
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from random import Random
-from typing import Annotated
-
-from pydantic import Field
+from typing import Any, NamedTuple
 
 from harness.core import digest
 from harness.core.errors import BadFile, HarnessError
@@ -17,7 +15,6 @@ from harness.core.files import json_text
 from harness.core.folders import changing, check_new, completed
 from harness.core.printable import many, one_line
 from harness.core.records import Document, Drawn, Qrels, Query
-from harness.core.store import Artifact, Json, StrictModel
 from harness.corpus import beir, judgements, prepared
 from harness.corpus.clusters import near_duplicates, normalised, stars
 from harness.corpus.judgements import SNIPPET, TITLE, JudgingPair, Pool
@@ -45,6 +42,8 @@ from harness.shadow import log
 from harness.shadow.record import Divergence, Observation, query_key
 
 SHADOW = "shadow"
+FORMAT = 1
+"""Of the card of a sample."""
 
 
 @dataclass(slots=True)
@@ -286,45 +285,20 @@ def _query(counted: QueryRequests, name: str, of: Stratum) -> Query:
     )
 
 
-FORMAT = 1
-REMEDY = "Make the sample anew (harness queries from-log)."
-
-
-class SampleCard(StrictModel):
-    """What a sample is of, and how it was drawn; the file beside it."""
-
-    format: Annotated[int, Field(ge=FORMAT, le=FORMAT)]
-    log: str
-    log_sha256: str
-    log_format: str
-    seed: int
-    lines: int
-    requests: int
-    sessions: int
-    foreign_lines: int
-    untold_requests: int
-    left_out: dict[str, int]
-    masked: dict[str, int]
-    mask_limits: list[str]
-    strata: dict[str, Stratum]
-    near_duplicates: int
-    """Sampled queries with nearly the words of another."""
-    queries_sha256: str
-
-    @property
-    def sampled(self) -> int:
-        """Queries of the sample."""
-        return sum(stratum.sampled for stratum in self.strata.values())
-
-
 def beside(path: Path) -> Path:
     """Where the card of a sample lies."""
     return path.with_name(f"{path.name}.card.json")
 
 
-def from_log(
-    path: Path, to: Path, *, kind: str, fields: Fields, size: int, seed: int
-) -> SampleCard:
+class LogSample(NamedTuple):
+    """A sample of a log, and what it is of."""
+
+    counts: LogCounts
+    strata: Mapping[str, Stratum]
+    queries: tuple[Query, ...]
+
+
+def from_log(path: Path, to: Path, *, kind: str, fields: Fields, size: int, seed: int) -> LogSample:
     """Write a sample of at most ``size`` queries into ``to``, and its card beside it."""
     completed(to, within=(to.parent,))
     for file in (to, beside(to)):
@@ -332,99 +306,34 @@ def from_log(
     counts = count(path, kind, fields)
     every = classified(counts.queries.values())
     parts = strata(every, size)
-    queries = drawn(every, parts, seed)
-    sample_card = _card(path, counts, parts, queries, seed)
+    sample = LogSample(counts, parts, drawn(every, parts, seed))
     with changing(to, within=(to.parent,), what="queries from-log") as change:
         for file in (to, beside(to)):
             check_new(file)
-        change.write(beside(to), json_text(sample_card.model_dump(mode="json")))
-        change.write(to, beir.queries_text(queries))
-    return sample_card
+        change.write(beside(to), json_text(_card(path, sample, seed)))
+        change.write(to, beir.queries_text(sample.queries))
+    return sample
 
 
-CARDS: Artifact[SampleCard] = Json("the card of a sample", SampleCard, remedy=REMEDY)
-
-
-def read_card(path: Path) -> SampleCard:
-    """Read the card of the sample at ``path``."""
-    place = beside(path)
-    sample_card = CARDS.read(place)
-    if digest.of_queries(beir.queries(path)) != sample_card.queries_sha256:
-        raise BadFile(path, "it was changed since its card was written", REMEDY)
-    return sample_card
-
-
-def _card(
-    path: Path, counts: LogCounts, parts: Mapping[str, Stratum], queries: Sequence[Query], seed: int
-) -> SampleCard:
+def _card(path: Path, sample: LogSample, seed: int) -> Mapping[str, Any]:
+    """Describe what a sample is of, and how it was drawn."""
+    counts = sample.counts
     files = sorted(path.glob("*.jsonl")) if path.is_dir() else [path]
-    return SampleCard(
-        format=FORMAT,
-        log=path.name,
-        log_sha256=digest.of_files(files),
-        log_format=counts.format,
-        seed=seed,
-        lines=counts.lines,
-        requests=counts.requests,
-        sessions=counts.sessions,
-        foreign_lines=counts.foreign,
-        untold_requests=counts.untold,
-        left_out={str(why): number for why, number in sorted(counts.left.items())},
-        masked=dict(sorted(counts.masked.items())),
-        mask_limits=list(LIMITS),
-        strata=dict(parts),
-        near_duplicates=sum(map(len, near_duplicates(queries))),
-        queries_sha256=digest.of_queries(queries),
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class Drift:
-    """Shares of the requests, then and now."""
-
-    then: Mapping[str, float]
-    """By form, and by whether results were found where both logs tell."""
-    now: Mapping[str, float]
-    requests: int
-    carried: float
-    """Estimated share of the later requests whose query the earlier log has too."""
-
-    @property
-    def distance(self) -> float:
-        """Total variation: the share of requests that would have to be of another kind."""
-        kinds = self.then.keys() | self.now.keys()
-        return sum(abs(self.then.get(k, 0) - self.now.get(k, 0)) for k in kinds) / 2
-
-
-def drift(sample: Path, later: Path, *, kind: str, fields: Fields) -> Drift:
-    """Compare a later log with the card of a sample.
-
-    What of the later requests the earlier log has too is a Horvitz-Thompson estimate: the sampled
-    queries' later requests, each over its inclusion probability.
-    """
-    card = read_card(sample)
-    then = {name: row.requests for name, row in card.strata.items()}
-    counts = count(later, kind, fields)
-    every = classified(counts.queries.values())
-    now = {name: sum(one.requests for one in each) for name, each in every.items()}
-    carried = sum(
-        counts.queries[key].requests / query.drawn.inclusion
-        for query in beir.queries(sample)
-        if query.drawn and (key := normalised(query.text)) in counts.queries
-    )
-    told = all(name.count("/") == 2 for name in (*then, *now))  # noqa: PLR2004  the third part
-    total = counts.requests
-    return Drift(
-        _shares(then, told=told), _shares(now, told=told), total, min(1.0, carried / total)
-    )
-
-
-def _shares(requests: Mapping[str, int], *, told: bool) -> dict[str, float]:
-    """Add up over the classes of frequency, which are thirds of every log."""
-    found: dict[str, float] = {}
-    total = sum(requests.values())
-    for name, count_ in requests.items():
-        parts = name.split("/")[1 : 3 if told else 2]
-        kind = "/".join(parts)
-        found[kind] = found.get(kind, 0) + count_ / total
-    return dict(sorted(found.items()))
+    return {
+        "format": FORMAT,
+        "log": path.name,
+        "log_sha256": digest.of_files(files),
+        "log_format": counts.format,
+        "seed": seed,
+        "lines": counts.lines,
+        "requests": counts.requests,
+        "sessions": counts.sessions,
+        "foreign_lines": counts.foreign,
+        "untold_requests": counts.untold,
+        "left_out": dict(counts.left),
+        "masked": dict(counts.masked),
+        "mask_limits": LIMITS,
+        "strata": {name: asdict(stratum) for name, stratum in sample.strata.items()},
+        "near_duplicates": sum(map(len, near_duplicates(sample.queries))),
+        "queries_sha256": digest.of_queries(sample.queries),
+    }

@@ -154,7 +154,7 @@ def _kept_if_valid(parts: Path) -> Iterator[None]:
 @contextmanager
 def ahead(arm: Arm, queries: int, work: Work) -> Iterator[Callable[[], bool]]:
     """Begin ``work`` in a process of its own, where the arm allows it and a processor is free."""
-    free = usable_cores() > 1 and current().folder is None
+    free = usable_cores() > 1 and current() is None
     if not (arm.shared and queries >= WORTH and free):
         yield lambda: False
         return

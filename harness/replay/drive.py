@@ -11,10 +11,10 @@ from numbers import Real
 from pathlib import Path
 from time import perf_counter_ns
 
-from harness.core.batches import Batch, Inline, current, map_batches, using
+from harness.core.batches import Batch, current, map_batches, using
 from harness.core.digest import of_json, of_queries
 from harness.core.engine import Answer, Hit, Searcher, Stage, Staged, TakesParams, surplus
-from harness.core.errors import BadFile, InvalidArm
+from harness.core.errors import InvalidArm
 from harness.core.records import Query, Scalar
 from harness.core.run import Conditions, Row, Run, Status
 from harness.corpus.runs import RUN_PART
@@ -271,10 +271,10 @@ def drive(
         name = of_json([*own, of_queries(some), k, time_limit_s])[:32]
         batches.append(Batch(some, parts / f"{name}.parquet", len(some)))
     here: Opener = lambda: nullcontext(searcher)  # noqa: E731  as others open it
-    shared = current().folder is not None
+    shared = current() if opener else None
     asking = RunWriter(opener if opener and shared else here, arm, k, time_limit_s)
-    with using(current() if opener and shared else Inline()):
-        map_batches(asking, batches, advance=advance, whole=_is_run)
+    with using(shared):
+        map_batches(asking, batches, advance=advance, whole=RUN_PART.holds)
     rows: dict[str, Row] = {}
     retries = limited = 0
     for batch in batches:
@@ -285,12 +285,3 @@ def drive(
     run = Run.of(arm, [rows[query.query_id] for query in queries])
     asked = Conditions(k, time_limit_s)
     return replace(run, conditions=asked, retries=retries, rate_limited=limited)
-
-
-def _is_run(path: Path) -> bool:
-    """Return whether a part of an earlier run can be read; one that cannot is as good as none."""
-    try:
-        RUN_PART.read(path)
-    except BadFile:
-        return False
-    return True

@@ -110,9 +110,9 @@ def _about(found: ServicesFound) -> Iterator[str]:
         version = found.answers.manifests[one.arm].version
         yield f"{one.arm}: {one.taken}. Its file: {one.file}"
         yield f"{one.arm}: identity {version}"
-    card = found.card
-    out = ", ".join(f"{count:,} because {why}" for why, count in card.left_out.items())
-    yield f"sample of {counted(card.requests, 'request')}; left out: {out or 'none'}"
+    counts = found.sample.counts
+    out = ", ".join(f"{count:,} because {why}" for why, count in sorted(counts.left.items()))
+    yield f"sample of {counted(counts.requests, 'request')}; left out: {out or 'none'}"
     noise = found.evidence.noise
     same = sum(name in {"exact", "both_empty"} for name in noise.classes)
     yield f"A/A: the control repeated its own list for {same} of {len(noise.classes)} queries"
@@ -263,7 +263,7 @@ def _verdict(found: ServicesFound, out: Path) -> Iterator[doc.Block]:
         f"The pool has {counted(found.pairs, 'pair')} of {counted(have, 'query')}{done}."
     )
     if found.needed > have:
-        different = sum(one.queries for one in found.card.strata.values())
+        different = sum(one.queries for one in found.sample.strata.values())
         more = f"run this command again with --size {found.needed}; grades are kept"
         if different < found.needed:
             more = f"this one has {counted(different, 'different query')}; take a longer one"

@@ -61,7 +61,7 @@ class ServicesFound:
     """All that a comparison found."""
 
     log: str
-    card: logs.SampleCard
+    sample: logs.LogSample
     services: tuple[asking.SearchService, ...]
     answers: asking.PairedAnswers
     evidence: Evidence

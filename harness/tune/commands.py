@@ -48,7 +48,7 @@ def tune(
     from harness.core.files import held
     from harness.core.folders import check_new
     from harness.core.formats import toml_file
-    from harness.corpus.tuning import SUFFIX, is_record
+    from harness.corpus.tuning import RECORDS, SUFFIX
     from harness.tune.stage import TuneRequest, check_place, is_ours, read
     from harness.tune.stage import tune as stage
     from harness_engines import registry
@@ -58,7 +58,7 @@ def tune(
     folders = [Path(one) for one in listed(dataset) if Path(one).is_dir()]
     check_new(to, reads=(search, given.path, *folders, *project.sources), ours=is_ours)
     beside = to.with_name(to.stem + SUFFIX)
-    check_new(beside, ours=is_record)
+    check_new(beside, ours=RECORDS.holds)
     check_place(to, given.path, toml_file(given.path)["stack"])
     space = read(search)
     work = project.cache / "tune" / of_json([str(given.path.resolve()), split])[:16]

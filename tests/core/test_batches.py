@@ -6,7 +6,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from time import monotonic, sleep
 
@@ -21,7 +21,6 @@ from harness.core.batches import (
     cluster,
     current,
     map_batches,
-    processes,
     using,
 )
 from harness.core.errors import EvidenceError, HarnessError, InvalidArm
@@ -46,8 +45,8 @@ WANTED = {str(number): f"{number}: {number * number}" for number in NUMBERS}
 
 
 @contextmanager
-def two(folder: Path, said: list[str]) -> Iterator[Processes]:
-    with processes(2, folder / "exchanged", said.append) as pool, using(pool):
+def two(said: list[str]) -> Iterator[Processes]:
+    with closing(Processes(2, said.append)) as pool, using(pool):
         yield pool
 
 
@@ -60,7 +59,7 @@ def test_this_process_does_every_batch_and_tells_how_far_it_is(
     map_batches(Squares(tmp_path), parts, advance=told.append, threads=threads)
     assert contents(tmp_path / "parts") == WANTED
     assert sum(told) == len(WANTED)
-    assert isinstance(current(), core_batches.Inline)
+    assert current() is None
 
 
 @pytest.mark.parametrize("threads", [1, 3])
@@ -81,7 +80,7 @@ def test_after_an_error_what_is_done_stays_and_half_a_part_is_gone(
 def test_processes_leave_the_same_parts_though_one_is_killed(tmp_path: Path) -> None:
     said: list[str] = []
     told: list[int] = []
-    with two(tmp_path, said) as pool:
+    with two(said) as pool:
         map_batches(Squares(tmp_path, "killed"), batches(tmp_path / "parts"), advance=told.append)
         assert contents(tmp_path / "parts") == WANTED
         assert sum(told) == len(WANTED)
@@ -108,13 +107,14 @@ def _words(process: psutil.Process) -> list[str]:
 
 
 CLIENT = """
+from contextlib import closing
 from harness.core.batches import Batch
 from harness.core.batches import map_batches, using
-from harness.core.batches import processes
+from harness.core.batches import Processes
 from tests.core.works import Squares
 if __name__ == "__main__":
     folder = Path(sys.argv[-1]) if sys.argv[-1:] != ["-c"] else Path({folder!r})
-    with processes(2, folder / "exchanged", print) as pool, using(pool):
+    with closing(Processes(2, print)) as pool, using(pool):
         parts = [Batch(number, folder / "parts" / str(number)) for number in range(8)]
         map_batches(Squares(folder, "slow"), parts)
 """
@@ -177,7 +177,7 @@ def test_workers_leave_the_same_parts_whoever_dies(
 ) -> None:
     address, process = scheduler
     said: list[str] = []
-    with cluster(address, tmp_path, said.append) as workers, using(workers):
+    with cluster(address, said.append) as workers, using(workers):
         told: list[int] = []
         map_batches(Squares(tmp_path, "killed"), batch_files(tmp_path / "one"), advance=told.append)
         assert contents(tmp_path / "one") == WANTED_FUTURES

@@ -2,12 +2,15 @@
 
 import ast
 import os
+import signal
 import sqlite3
 import stat
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, closing
-from pathlib import Path
-from typing import Any, NamedTuple
+from pathlib import Path, PurePath
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -15,23 +18,36 @@ import pyarrow.parquet as pq
 import pytest
 
 from harness.core import files
-from harness.core.errors import BadFile
+from harness.core.errors import HarnessError, Locked
 from harness.core.files import (
     DISK,
+    REMEDY,
     append_text,
     held,
     make_private,
+    place,
     remove,
     replacing,
     replacing_folder,
+    scratch,
     sweep,
     write_text,
+)
+from harness.core.folders import (
+    RUN,
+    SHADOW_REPORT,
+    NotOurs,
+    check_apart,
+    check_held,
+    claim,
+    is_stray,
+    mark,
 )
 from harness.core.records import Document
 from harness_engines import registry
 from tests.make.damage import killed as in_a_process
-from tests.make.damage import little_room
-from tests.source import Module, known
+from tests.make.damage import little_room, started
+from tests.source import ROOT, Module, known
 
 # Files are replaced whole or not at all
 
@@ -53,36 +69,6 @@ def test_a_full_disk_names_the_file_that_was_written(
     with pytest.raises(OSError, match="No space left") as caught, writing(path):
         Path("/dev/full").write_text("a failed write names no file")
     assert caught.value.filename == str(path)
-
-
-@pytest.mark.parametrize("call", ["unlink", "rmdir"])
-def test_a_removal_that_a_signal_breaks_off_is_begun_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
-) -> None:
-    honest = getattr(os, call)
-    broken_off: list[Path] = []
-
-    def once(path: Path) -> None:
-        if not broken_off:
-            broken_off.append(path)
-            raise InterruptedError
-        honest(path)
-
-    monkeypatch.setattr(os, call, once)
-    write_text(tmp_path / "file", "whole")
-    assert broken_off
-    assert names(tmp_path) == {"file"}
-
-
-def test_a_folder_is_replaced_and_not_mixed(tmp_path: Path) -> None:
-    path = tmp_path / "folder"
-    path.mkdir()
-    (path / "old").write_text("old")
-    with replacing_folder(path) as beside:
-        (beside / "new").write_text("new")
-        assert names(path) == {"old"}
-    assert names(path) == {"new"}
-    assert names(tmp_path) == {"folder"}
 
 
 @pytest.mark.parametrize("whole", [True, False], ids=["in one step", "in two"])
@@ -270,23 +256,6 @@ def test_an_index_for_which_there_is_no_room_is_named(tmp_path: Path, arm: str) 
     assert not index.exists()
 
 
-# An unresolvable path is refused before anything is made of it
-
-Open = Callable[[Path], AbstractContextManager[Any]]
-
-
-@pytest.mark.parametrize("opened", [held, replacing, replacing_folder])
-def test_nothing_is_made_on_the_way_to_nowhere(tmp_path: Path, opened: Open) -> None:
-    (tmp_path / "link").symlink_to(tmp_path / "gone" / "file")
-    for path, says in (
-        (tmp_path / "new" / ".." / "file", "cannot resolve '..': .*new is not a directory"),
-        (tmp_path / "link", "is a link to nothing"),
-    ):
-        with pytest.raises(BadFile, match=says), opened(path):
-            pass
-    assert [one.name for one in tmp_path.iterdir()] == ["link"]
-
-
 # What a stranger may have written is read by the one reader with bounds, and by nothing else
 
 PARSERS = {
@@ -310,6 +279,7 @@ OURS = {
     "engines/harness_engines/stacks/postgres.py": "files of the server that it started",
     "engines/harness_engines/stacks/code/reading/documents.py": "text of a document",
     "harness/core/mcp_pipes.py": "the id of a request, in a line within a bound",
+    "harness/corpus/exchange.py": "lines within a bound",
     "harness/core/batches.py": "work of the process that started it",
     "harness/shadow/worker.py": "questions of the process that started it",
     "harness/check/answers.py": "questions and answers between two processes of ours",
@@ -338,27 +308,204 @@ def test_nothing_else_reads_what_a_stranger_may_have_written() -> None:
     assert [call for module in outside for call in unbounded(module)] == []
 
 
-MODELS = {
-    "harness/core/mcp_pipes.py": "a line within a bound, as the SDK is about to read it",
-    "harness/report/decision.py": "a decision, written as JSON once more",
-    "harness/migrate/ledger.py": "an entry of what was read, written as JSON once more",
-    "harness/shadow/http.py": "settings of an arm, written as JSON once more",
-}
-"""Where pydantic reads JSON that was not checked, and why it may: of two equal keys it takes one,
-and it knows no bound of depth or digits."""
+# Locks, owned folders, temporary folders, and strays
 
 
-def called(module: Module) -> set[str]:
-    """Name what a module calls, without what it is called of."""
-    calls = [node.func for node in ast.walk(module.tree) if isinstance(node, ast.Call)]
-    return {
-        name.attr if isinstance(name, ast.Attribute) else getattr(name, "id", "") for name in calls
-    }
+def test_what_is_read_and_written_by_many_processes_loses_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_text("")
+    adding = [
+        started(f"""
+            from harness.core.files import held
+            path = Path({str(path)!r})
+            for number in range(20):
+                with held(path):
+                    text = path.read_text()
+                    time.sleep(0.0005)
+                    path.write_text(f"{{text}}{{number}}\\n")
+        """)
+        for _ in range(3)
+    ]
+    for process in adding:
+        process.communicate()
+        assert process.returncode == 0
+    assert sorted(map(int, path.read_text().split())) == sorted([*range(20)] * 3)
+    assert names(tmp_path) == {"file"}
 
 
-TIMES = {
-    "harness/core/formats.py": "the reader of times",
-    "harness/policy/age.py": "says in words of its own what lacks",
-    "engines/harness_engines/stacks/agent_mail/mcp_tools/arguments.py": "a client's filter",
-}
-"""Where a time is read in another way, and why."""
+def test_a_living_process_does_not_and_is_named_after_a_while(tmp_path: Path) -> None:
+    path = tmp_path / "new" / "file"
+    process = started(f"""
+        from harness.core.files import held
+        with held(Path({str(path)!r})):
+            print("held", flush=True)
+            sys.stdin.read()
+    """)
+    assert process.stdout
+    assert process.stdout.readline() == "held\n"
+    with pytest.raises(Locked, match="another process writes"), held(path, patience_s=0):
+        pass
+    process.communicate()
+    with held(path, patience_s=5):
+        pass
+
+
+def test_a_new_an_empty_and_a_marked_folder_are_ours(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "empty" / ".index.html.lock").touch()
+    for name in ("new", "empty", "deep/er"):
+        folder = tmp_path / name
+        claim(folder, RUN, project="mine")
+        (folder / "index.html").write_text("ours")
+        claim(folder, RUN)
+        check_held(folder, RUN)
+        said = mark(folder, RUN).read_text()
+        assert said.startswith("harness run in the project mine made this folder")
+        names = [path.name for path in folder.iterdir() if path.suffix != ".lock"]
+        assert sorted(names) == ["harness-run.txt", "index.html"]
+
+
+def test_what_somebody_else_has_is_refused_with_the_remedy(tmp_path: Path) -> None:
+    folder = tmp_path / "my docs"
+    folder.mkdir()
+    (folder / "index.html").write_text("mine")
+    with pytest.raises(NotOurs, match="holds what harness run did not write") as refused:
+        claim(folder, RUN)
+    assert "for example index.html. Name a new or empty folder" in str(refused.value)
+    command = str(refused.value).partition("set its mark: ")[2]
+    assert command == f"touch '{folder}/harness-run.txt'"
+    assert [path.name for path in folder.iterdir()] == ["index.html"]
+    with pytest.raises(NotOurs, match="bears no mark of harness run"):
+        check_held(folder, RUN)
+    mark(folder, RUN).touch()
+    claim(folder, RUN)
+    check_held(folder, RUN)
+
+
+def test_a_folder_of_another_command_is_named_as_its(tmp_path: Path) -> None:
+    claim(tmp_path, RUN)
+    with pytest.raises(NotOurs, match="belongs to harness run"):
+        claim(tmp_path, SHADOW_REPORT)
+    assert [path.name for path in tmp_path.iterdir()] == ["harness-run.txt"]
+
+
+@pytest.mark.parametrize("to", ["data", "data/out", "data/qrels/out", ".", "data/../data", "link"])
+def test_a_place_that_is_or_touches_what_is_read_is_refused(tmp_path: Path, to: str) -> None:
+    (tmp_path / "data" / "qrels").mkdir(parents=True)
+    (tmp_path / "link").symlink_to("data/qrels")
+    with pytest.raises(NotOurs, match="which is read"):
+        claim(tmp_path / to, RUN, reads=[tmp_path / "data"])
+    assert not list(tmp_path.rglob("*.txt"))
+
+
+def test_beside_what_is_read_there_is_room(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "policy.toml").write_text("x")
+    claim(tmp_path / "data-out", RUN, reads=[tmp_path / "data", tmp_path / "policy.toml"])
+    with pytest.raises(NotOurs, match=r"policy\.toml, which is read"):
+        check_apart(tmp_path, [tmp_path / "policy.toml"])
+
+
+def test_what_is_no_folder_or_cannot_be_one_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("mine")
+    (tmp_path / "a").symlink_to("b")
+    (tmp_path / "b").symlink_to("a")
+    with pytest.raises(NotOurs, match="is a file"):
+        claim(tmp_path / "file", RUN)
+    with pytest.raises(NotADirectoryError):
+        claim(tmp_path / "file" / "below", RUN)
+    with pytest.raises(HarnessError, match="a: "):
+        claim(tmp_path / "a", RUN)
+    assert (tmp_path / "file").read_text() == "mine"
+
+
+KILLED = """
+import os, signal
+from harness.core.files import scratch
+with scratch() as folder:
+    (folder / "letter").write_text("private")
+    print(folder, flush=True)
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.fixture
+def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make the folder of a test that of all temporary files."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+
+
+@pytest.mark.usefixtures("temporary")
+def test_a_folder_is_empty_private_and_removed() -> None:
+    with scratch() as one, scratch() as other:
+        assert one != other
+        assert not [*one.iterdir(), *other.iterdir()]
+        assert not place().stat().st_mode & 0o077
+        (one / "file").write_text("kept while the block runs")
+    assert not [*place().iterdir()]
+
+
+@pytest.mark.usefixtures("temporary")
+def test_what_a_killed_process_left_goes_and_what_a_living_one_uses_stays(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", KILLED], cwd=ROOT, capture_output=True, text=True, check=False,
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+    )  # fmt: skip
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    left = Path(done.stdout.strip())
+    assert (left / "letter").read_text() == "private"
+    with scratch() as living:
+        assert not left.parent.exists()
+        with scratch():
+            assert living.exists()
+
+
+@pytest.mark.usefixtures("temporary")
+def test_a_folder_that_others_may_read_is_refused(tmp_path: Path) -> None:
+    taken = tmp_path / f"harness-{os.getuid()}"
+    taken.mkdir(mode=0o755)
+    with pytest.raises(HarnessError, match="is not a folder that only you can read"):
+        place()
+    taken.rmdir()
+    taken.symlink_to(tmp_path)
+    with pytest.raises(HarnessError, match="Remove it, or set TMPDIR"):
+        place()
+
+
+def test_where_no_folder_takes_temporary_files_the_message_says_what_to_do(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def none() -> str:
+        raise FileNotFoundError(2, "No usable temporary directory found in ['/tmp']")
+
+    monkeypatch.setattr("harness.core.files.gettempdir", none)
+    with pytest.raises(HarnessError, match=r"\['/tmp'\]\). Free some .* or set TMPDIR"):
+        place()
+
+
+@pytest.mark.usefixtures("temporary")
+def test_a_disk_without_room_for_temporary_files_is_named_by_their_folder(tmp_path: Path) -> None:
+    with pytest.raises(HarnessError, match="temporary files cannot be written there") as said:
+        write_much()
+    assert str(said.value).startswith(f"{tmp_path}/harness-{os.getuid()}: ")
+    assert str(said.value).endswith(REMEDY)
+    assert not [*place().iterdir()]
+
+
+def write_much() -> None:
+    with little_room(1_000), scratch() as folder:
+        (folder / "file").write_bytes(bytes(2_000))
+
+
+STRAY = [
+    ".DS_Store", "deep/er/.DS_Store", "._run.py", ".run.py.swp", ".run.py.swo", "run.py~",
+    ".#run.py", "#run.py#", ".ipynb_checkpoints/x.py", "__pycache__/x.pyc", "Thumbs.db",
+]  # fmt: skip
+OURS_OR_OF_AN_ENGINE = [
+    "run.py", "index.db-journal", "index.db-wal", ".lock", "a/.gitignore", "x.swp.py", "DS_Store",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", [*STRAY, *OURS_OR_OF_AN_ENGINE])
+def test_what_desktops_and_editors_leave_is_no_part_of_a_folder(name: str) -> None:
+    assert is_stray(PurePath(name)) == (name in STRAY)

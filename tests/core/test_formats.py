@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import strategies as st
 
 from harness.core import digest, markup, reading
 from harness.core.elementary import exp, expm1, log, log1p, log2, powers
@@ -76,17 +75,6 @@ def test_a_key_of_many_parts_is_refused_before_it_is_read() -> None:
     with pytest.raises(Malformed, match="nested more than 100 deep"):
         toml_of("x = {" + " . ".join(["a", '"b"', "'c'"] * 30_000) + " = 1}")
     assert thread_time() - began < 1
-
-
-VALUES = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers()
-    | st.floats(allow_nan=False, allow_infinity=False)
-    | st.text(),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
-    max_leaves=12,
-)
 
 
 # YAML within bounds: no key twice, no alias, no number without an end
@@ -232,7 +220,6 @@ def test_a_file_that_is_all_hole_is_refused(
 # No cell of a table is a formula
 
 RUN = ["=1+1", "+1+1", "-1+1", "@SUM(A1)", "\t=1", "\r=1", "-", "=", "--1"]
-SHOWN = ["", "a", "a=1", " =1", "-1.5", "+2e3", "'=1", -1.5, 0, None, True]
 
 
 @pytest.mark.parametrize("text", RUN)
@@ -383,9 +370,6 @@ def test_markup_that_never_ends_takes_no_longer_than_the_page(page: str) -> None
 
 def test_what_is_nested_too_deep_ends_the_page() -> None:
     assert words("<p>first" + "<b>" * 6_000 + "last") == "first"
-
-
-TEXT = st.text("ab é&;<\n", max_size=8).map(lambda text: text.replace("<", "&lt;"))
 
 
 def test_a_run_of_blanks_takes_no_time() -> None:

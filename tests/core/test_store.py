@@ -10,7 +10,7 @@ from typing import IO
 import pytest
 from pydantic import BaseModel, ConfigDict
 
-from harness.core import digest, files
+from harness.core import digest
 from harness.core.errors import BadFile
 from harness.core.folders import changing, cut_off, journal_of
 from harness.core.records import Document, Query
@@ -141,23 +141,6 @@ def test_a_change_within_one_tick_of_the_clock_is_seen(
     assert digest.of_file(path) == digest.of_bytes(b"new")
 
 
-def test_what_took_the_place_of_a_written_file_is_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Two writers at once: the one who is overtaken must not take the other's file for its own."""
-    path, real = tmp_path / "file", Path.replace
-
-    def overtaken(beside: Path, to: Path) -> Path:
-        found = real(beside, to)
-        (tmp_path / "other").write_bytes(b"new")
-        real(tmp_path / "other", to)
-        return found
-
-    monkeypatch.setattr(Path, "replace", overtaken)
-    files.write_bytes(path, b"old")
-    assert digest.of_file(path) == digest.of_bytes(b"new")
-
-
 @pytest.mark.parametrize(
     "changed",
     [
@@ -211,14 +194,6 @@ def change(folder: Path, value: str) -> str:
         for name in NAMES:
             made.write(folder / name, value)
     return made.resumed
-
-
-def interrupted(folder: Path, *, committed: bool) -> None:
-    with changing(folder / "thing", within=[folder], what="set") as made:
-        made.write(folder / "thing", "new")
-        if committed:
-            made.commit()
-        raise KeyboardInterrupt
 
 
 def dies_at(folder: Path, step: int, value: str = "new") -> None:

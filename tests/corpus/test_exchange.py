@@ -9,7 +9,6 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from harness.core.errors import BadFile, DatasetError
-from harness.core.evidence import Sample
 from harness.core.records import Document, Qrels, Query
 from harness.corpus import judgements
 from harness.corpus.beir import Beir
@@ -22,7 +21,6 @@ from harness.corpus.exchange import (
     read_rank_eval,
     reader,
     rows_of,
-    text_quepid,
     writer,
 )
 from harness.corpus.judgements import JudgingPair, Overtaken, Pool
@@ -189,7 +187,8 @@ def test_queries_without_hits_and_line_breaks_are_read(tmp_path: Path, content: 
 @pytest.mark.parametrize("said", ["=1+1", "-shoes", "+41", "@home", " leading", "plain", "a = b"])
 def test_a_formula_is_written_as_text_and_read_back(tmp_path: Path, said: str) -> None:
     found = read_quepid(written_quepid(tmp_path, f'{CASE}"{said}",d,1\n'))
-    out = text_quepid(found.queries, found.qrels)
+    writer("quepid")(tmp_path, Data("Mine", lambda: iter(()), found.queries, found.qrels))
+    out = (tmp_path / "ratings.csv").read_text()
     assert out.splitlines()[1][:1] not in "=+-@"
     again = read_quepid(written_quepid(tmp_path, out))
     assert again == found
@@ -255,7 +254,3 @@ def test_no_grade_is_lost_where_many_judge_at_once(tmp_path: Path) -> None:
     with ThreadPoolExecutor(8) as judges:
         list(judges.map(lambda one: judgements.regrade(path, one, None, 1), made.pairs))
     assert judgements.read_pool(path).grades == (1,) * 40
-
-
-# ``harness.corpus.judgements``: a judged sample as a file
-SAMPLE = Sample("old", "new", "P(rel=2)@5", 7, 0.25, {"q2": {"b": 1, "a": 0}}, "ada")

@@ -142,15 +142,6 @@ def scores(measure: str, values: dict[str, float], undefined: dict[str, tuple[st
     return Scores(measure, tuple(values), np.array(list(values.values()), dtype=float), undefined)
 
 
-TABLE: Table = {
-    ("fts5",): {
-        "nDCG@10": scores("nDCG@10", {"q2": 0.5, "q1": 1.0}, {"negative_query": ("q3", "q4")}),
-        "RR": scores("RR", {"q2": 0.0}, {"failed": ("q1",), "timed_out": ("q5",)}),
-    },
-    ("dense",): {"RR": scores("RR", {}, {"failed": ("q1", "q2")})},
-}
-
-
 def plain(table: ScoreTable) -> dict[Key, dict[str, tuple[str, dict[str, float], object]]]:
     return {
         key: {

@@ -13,17 +13,15 @@ from harness.core.folders import NotOurs
 from harness.core.records import Document, Query
 from harness.corpus import beir, judgements
 from harness.corpus.judgements import Pool
-from harness.logs.querylog import Fields
+from harness.logs.querylog import Cleaner, Fields, Left, LogEntry, lines, masked, plain
 from harness.logs.stage import (
-    SampleCard,
+    LogSample,
     beside,
     classified,
     count,
     drawn,
-    drift,
     first_pool,
     from_log,
-    read_card,
     strata,
 )
 from harness.pipeline.layout import Layout
@@ -49,7 +47,7 @@ def write(path: Path, queries: list[str]) -> Path:
     return path
 
 
-def make(log: Path, name: str = "out.jsonl", *, size: int = 80, seed: int = 1) -> SampleCard:
+def make(log: Path, name: str = "out.jsonl", *, size: int = 80, seed: int = 1) -> LogSample:
     return from_log(log, log.parent / name, kind="", fields=Fields(), size=size, seed=seed)
 
 
@@ -57,14 +55,15 @@ def test_a_sample_stands_for_the_requests_of_its_log(tmp_path: Path) -> None:
     log = requests()
     made = make(write(tmp_path / "log.jsonl", log))
     queries = [*beir.queries(tmp_path / "out.jsonl")]
-    assert made.sampled == len(queries) == 80
+    assert (*made.queries,) == (*queries,)
+    assert len(queries) == 80
     true = Counter(log)
     for query in queries:
         assert query.drawn
         assert query.drawn.requests == true[query.text]
         row = made.strata[query.drawn.stratum]
         assert query.drawn.inclusion == row.sampled / row.queries
-    assert sum(row.requests for row in made.strata.values()) == made.requests == 2_000
+    assert sum(row.requests for row in made.strata.values()) == made.counts.requests == 2_000
     rows = made.strata.values()
     most = max(row.requests / row.sampled for row in rows if row.sampled < row.queries)
     assert all(row.requests / (row.sampled - 1) >= most for row in rows if row.sampled > 2)
@@ -106,16 +105,16 @@ def test_what_was_left_out_and_masked_is_on_the_card_and_secrets_nowhere(tmp_pat
     queries = [*requests(size=300), "of jane@example.org", "of jane@example.org", "  "]
     path = write(tmp_path / "log.jsonl", queries)
     path.write_bytes(path.read_bytes() + b'{"q": "na\xefve"}\n{"q": "cut o')
-    card = make(path, size=200)
-    assert card.left_out == {
+    made = make(path, size=200)
+    left = {str(why): number for why, number in made.counts.left.items()}
+    assert left == json.loads(beside(tmp_path / "out.jsonl").read_text())["left_out"] == {
         "it has no query": 1, "the line is cut off or malformed": 1,
     }  # fmt: skip
-    assert (card.masked, card.foreign_lines, card.requests) == ({"email": 2}, 1, 303)
+    assert (made.counts.masked, made.counts.foreign, made.counts.requests) == ({"email": 2}, 1, 303)
     text = (tmp_path / "out.jsonl").read_text() + beside(tmp_path / "out.jsonl").read_text()
     assert "jane" not in text
     (query,) = [q for q in beir.queries(tmp_path / "out.jsonl") if "<email>" in q.text]
     assert "masked" in query.slices
-    assert len(card.mask_limits) == 3
 
 
 def test_the_same_log_and_seed_give_the_same_bytes(tmp_path: Path) -> None:
@@ -131,7 +130,9 @@ def test_each_stratum_needs_two_and_a_small_log_is_taken_whole(tmp_path: Path) -
     with pytest.raises(HarnessError, match=r"strata need \d+ queries at least, 3 were wanted"):
         make(path, size=3)
     made = make(path, size=10_000)
-    assert made.sampled == len(set(requests()))
+    with pytest.raises(NotOurs, match=r"out\.jsonl: already exists"):
+        make(path)
+    assert len(made.queries) == len(set(requests()))
     assert all(row.sampled == row.queries for row in made.strata.values())
 
 
@@ -150,42 +151,6 @@ def test_a_log_without_queries_is_named(tmp_path: Path, raw: str, says: str) -> 
     assert [one.name for one in tmp_path.iterdir() if not one.name.startswith(".")] == ["log.jsonl"]
 
 
-def test_a_card_that_does_not_fit_is_named(tmp_path: Path) -> None:
-    path = write(tmp_path / "log.jsonl", requests())
-    make(path)
-    with pytest.raises(NotOurs, match=r"out\.jsonl: already exists"):
-        make(path)
-    sample, card = tmp_path / "out.jsonl", beside(tmp_path / "out.jsonl")
-    whole = sample.read_text()
-    sample.write_text("".join(whole.splitlines(keepends=True)[1:]))
-    with pytest.raises(BadFile, match="it was changed since its card was written"):
-        read_card(sample)
-    sample.write_text(whole)
-    card.write_text("{}")
-    with pytest.raises(BadFile, match="format: Field required"):
-        read_card(sample)
-
-
-def test_drift_is_none_of_the_same_log_and_all_of_another(tmp_path: Path) -> None:
-    make(write(tmp_path / "log.jsonl", requests()), size=10_000)
-    sample = tmp_path / "out.jsonl"
-
-    def moved(queries: list[str]) -> tuple[float, float]:
-        later = write(tmp_path / "later.jsonl", queries)
-        found = drift(sample, later, kind="", fields=Fields())
-        return found.distance, found.carried
-
-    assert moved(requests()) == pytest.approx((0, 1))
-    assert moved(["utterly new words here"] * 50)[1] == 0
-    assert moved([text for text in requests() if text.endswith("x1")])[0] > 0.3
-    half = ["utterly new words here"] * 1_000 + requests(size=1_000)
-    assert moved(half)[1] == pytest.approx(0.5, abs=0.02)
-    few = make(tmp_path / "log.jsonl", "few.jsonl", size=60)
-    found = drift(tmp_path / "few.jsonl", tmp_path / "log.jsonl", kind="", fields=Fields())
-    assert few.sampled == 60
-    assert found.carried == pytest.approx(1, abs=0.1), "each query stands for those not drawn"
-
-
 def test_a_shadow_log_tells_the_texts_of_divergences(measured: Toy, tmp_path: Path) -> None:
     live_log.write(measured, tmp_path / "log")
     made = make(tmp_path / "log", size=100)
@@ -193,9 +158,9 @@ def test_a_shadow_log_tells_the_texts_of_divergences(measured: Toy, tmp_path: Pa
         part.read_text().count("\n") for part in (tmp_path / "log").glob("observations.*.jsonl")
     )
     assert part_of(tmp_path / "log", Observation, 1).is_file()
-    assert made.log_format == "shadow"
-    assert made.requests + made.untold_requests == observed
-    assert made.untold_requests > 0
+    assert made.counts.format == "shadow"
+    assert made.counts.requests + made.counts.untold == observed
+    assert made.counts.untold > 0
 
 
 WORDS = ("red", "blue", "green")
@@ -233,3 +198,114 @@ def test_pairs_of_a_query_stand_in_a_drawn_order(tmp_path: Path) -> None:
         assert [pair.query_id for pair in pairs] == ["q1"] * 4 + ["q2"]
         orders.add(tuple(pair.doc_id for pair in pairs[:4]))
     assert len(orders) > 1
+
+
+# Personal data are found by their form or check digit; what looks like them is left alone
+@pytest.mark.parametrize(
+    ("text", "becomes"),
+    [
+        ("mail of jane.doe+x@mail.example.org please", "mail of <email> please"),
+        ("call +49 30 123456-78 now", "call <phone> now"),
+        ("call 030 1234567", "call <phone>"),
+        ("555-123-4567", "<phone>"),
+        ("pay 4111 1111 1111 1111", "pay <card>"),
+        ("to DE89 3704 0044 0532 0130 00", "to <account>"),
+        ("ping 192.168.0.12", "ping <address>"),
+        ("ping 2001:db8:0:0:0:ff00:42:8329", "ping <address>"),
+        ("api_key=abc123 in vim", "<secret> in vim"),
+        ("password: hunter2", "<secret>"),
+        ("Bearer eyJhbGciOi.abc", "<secret>"),
+        ("https://me:pw@host/a?access_token=1&b=2", "https://<secret>@host/a?<secret>&b=2"),
+        ("AKIAIOSFODNN7EXAMPLE", "<secret>"),
+        ("error 9f86d081884c7d659a2feaa0c55ad015", "error <token>"),
+    ],
+)
+def test_it_is_masked_by_kind(text: str, becomes: str) -> None:
+    assert masked(text)[0] == becomes
+    assert masked(text)[1]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "read_csv memory_map", "python 3.11.4", "1.2.3", "999.1.1.1", "iso 8601 2024-01-31",
+        "4111 1111 1111 1112", "GB82 WEST 1234 5698 7654 33", "internationalization_of_numbers",
+        "how do i reset my password", "token bucket", "a+b@", "12:30:45", "0000 0000 0000 0000",
+        "numpy.linalg.lstsq", "RFC 7231", "std::vector::push_back",
+    ],
+)  # fmt: skip
+def test_what_looks_like_it_is_left_alone(text: str) -> None:
+    assert masked(text) == (text, ())
+
+
+# Each format, whole and damaged: a bad line costs itself alone
+AGENT = "Mozilla/5.0 (X11)"
+REQUEST = '10.1.1.1 - bob [24/Nov/2026:08:00:00 +0000] "GET {} HTTP/1.1" {} 512'
+
+
+def read_querylog(
+    path: Path, raw: str | bytes, kind: str, **fields: str
+) -> list[LogEntry | str | None]:
+    """Yield the entry of each line, or that it is broken."""
+    path.write_bytes(raw if isinstance(raw, bytes) else raw.encode())
+    return ["broken" if line.broken else line.entry for line in lines(path, kind, Fields(**fields))]
+
+
+def test_csv_by_its_usual_names_or_by_those_given(tmp_path: Path) -> None:
+    table = 'when,q,hits,session\n1,"a, b",0,s1\n2,c,7,\n3,"half\n4,x\n5,,1,s\n'
+    assert read_querylog(tmp_path / "a.csv", table, "csv") == [
+        LogEntry("a, b", 0, "s1"), LogEntry("c", 7), "broken", "broken", None,
+    ]  # fmt: skip
+    other = "words;found\nalpha beta;3\n"
+    fields = {"text": "words", "results": "found"}
+    assert read_querylog(tmp_path / "a.log", other, "csv", **fields) == [LogEntry("alpha beta", 3)]
+    assert read_querylog(tmp_path / "a.tsv", "q\tx\na,b\t1\n", "csv") == [LogEntry("a,b")]
+
+
+def test_json_lines_at_any_depth(tmp_path: Path) -> None:
+    rows = [
+        '{"query": "a", "results": 0, "user": 7}', '{"q": "b", "hits": [1, 2]}', '{"other": 1}',
+        '{"query": "cut o', '{"query": 5}', "[1]", '{"request": {"text": "deep"}}',
+    ]  # fmt: skip
+    raw = "\n".join(rows)
+    assert read_querylog(tmp_path / "a.jsonl", raw, "jsonl") == [
+        LogEntry("a", 0, "7"), LogEntry("b", 2), None, "broken", "broken", "broken", None,
+    ]  # fmt: skip
+    assert read_querylog(tmp_path / "a.jsonl", rows[-1], "jsonl", text="request.text") == [
+        LogEntry("deep")
+    ]
+
+
+def test_calls_of_mcp_and_no_other_message(tmp_path: Path) -> None:
+    call = {"method": "tools/call", "params": {"name": "search", "arguments": {"query": "a b"}}}
+    rows = [{"jsonrpc": "2.0", **call}, {"method": "initialize"}, {"result": {"query": "no"}}]
+    raw = "\n".join(map(json.dumps, rows))
+    assert read_querylog(tmp_path / "m", raw, "mcp") == [LogEntry("a b"), None, None]
+
+
+def test_access_logs_by_the_name_of_their_pattern(tmp_path: Path) -> None:
+    found = REQUEST.format("/search?q=caf%C3%A9+au+lait&token=SECRET", 200)
+    raw = f'{found}\n{found} "-" "{AGENT}"\n{REQUEST.format("/style.css", 200)}\n{found[:40]}'
+    common = [LogEntry("café au lait", None, "10.1.1.1 ")] * 2
+    assert read_querylog(tmp_path / "l", raw, "common") == [*common, None, "broken"]
+    entry = LogEntry("café au lait", None, f"10.1.1.1 {AGENT}", 200, AGENT)
+    assert read_querylog(tmp_path / "l", raw.splitlines()[1], "combined") == [entry]
+    assert read_querylog(tmp_path / "l", f"www.a.org {raw.splitlines()[1]}", "vhost") == [entry]
+
+
+def test_each_rule_of_cleaning_has_its_reason() -> None:
+    rules = Cleaner()
+    kept = LogEntry("two words", session="a")
+    assert [
+        rules.left(entry)
+        for entry in (
+            LogEntry(""), LogEntry("x", status=404), LogEntry("x", agent="Googlebot/2.1"),
+            LogEntry("x" * 513), LogEntry("?!"), kept, kept, LogEntry("two words", session="b"),
+            LogEntry("more", session="a"), kept, LogEntry("two words"), LogEntry("two words"),
+        )
+    ] == [
+        Left.NO_QUERY, Left.ERROR, Left.ROBOT, Left.LONG, Left.WORDLESS, None, Left.REPEATED, None,
+        None, None, None, None,
+    ]  # fmt: skip
+    assert rules.sessions == 2
+    assert plain(" e\u0301a\x1b[31m\t b\n") == "éa [31m b"
