@@ -29,7 +29,7 @@ from matplotlib.figure import Figure
 
 from benchmarks.documents_stages import BUDGET, Budget, Judged, drawn, enough, table, timed
 from harness.core.errors import BadFile
-from harness_engines.stacks.documents import collection, texts
+from harness_engines.stacks.documents import arm, texts
 from harness_engines.stacks.documents.library import DocumentSettings
 from harness_engines.stacks.documents.texts import Cutting, DocumentChunk, chunks
 
@@ -107,8 +107,8 @@ def stages(args: argparse.Namespace) -> str:
     asked = drawn(args.folders, args.queries, budget.seed)
     with TemporaryDirectory() as folder:
         sources = enough(args.folders, given.cutting, args.chunks)
-        collection.build(sources, Path(folder), given, args.cache)
-        with collection.opened(Path(folder), given, "benchmark") as opened:
+        arm.build(sources, Path(folder), given, args.cache)
+        with arm.opened(Path(folder), given, "benchmark") as opened:
             spans = timed(opened, asked, args.rounds, CLOCKS[args.clock], budget.seed)
             texts = opened.library.texts
     about = f"{args.clock} clock"

@@ -27,11 +27,10 @@ from harness.gates.base.rules import below
 from harness.replay.machine import machine
 from harness.stats.times import percentile
 from harness_engines.kept.cached import Vectors
-from harness_engines.stacks.documents.collection import DocumentCollection
-from harness_engines.stacks.documents.formats import DocumentText, of_document
+from harness_engines.stacks.documents.arm import DocumentCollection
+from harness_engines.stacks.documents.library import Bm25
 from harness_engines.stacks.documents.ranking import Late, Pipeline, Sparse
-from harness_engines.stacks.documents.recall import Bm25
-from harness_engines.stacks.documents.texts import Cutting, chunks
+from harness_engines.stacks.documents.texts import Cutting, DocumentText, chunks, of_document
 
 BUDGET = Path(__file__).with_suffix(".toml")
 Clock = Callable[[], int]

@@ -54,7 +54,7 @@ STACKS: Mapping[str, Served] = {
     "notes": Served(
         "writing-stems",
         "rag_retrieve",
-        lambda text: {"queryText": text, "limit": 50, "budget": 8000},
+        lambda text: {"queryText": text, "limit": 50},
         lambda said: [_note(one) for one in said["items"]],
     ),
     "code": Served(

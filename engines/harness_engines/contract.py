@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import sqlite3
 import sys
 from abc import ABC, abstractmethod
@@ -32,8 +33,8 @@ from harness.core.errors import (
     UnknownName,
 )
 from harness.core.files import write_json, write_text
-from harness.core.formats import MAX_INDEX_BYTES, json_file, toml_of
-from harness.core.reading import Malformed, text_of
+from harness.core.formats import MAX_INDEX_BYTES, json_file
+from harness.core.reading import text_of
 from harness.core.records import Document, Scalar
 
 
@@ -57,12 +58,8 @@ class FeatureUnavailable(SearchError):
     """A mode needs what is not there, such as a model."""
 
 
-def line_of_value(path: Path, name: str) -> int | None:
-    """First line, from 1, that assigns the text ``name`` to a key."""
-    for number, line in enumerate(text_of(path).split("\n"), start=1):
-        if line.partition("=")[2].strip().startswith((f'"{name}"', f"'{name}'")):
-            return number
-    return None
+_KEYS = re.compile(r"\s*(\[{0,2})\s*([^\s=\[\]#][^=\]]*?)\s*[=\]]")
+"""Keys with dots that begin a line of TOML: of a table, or of what is assigned to."""
 
 
 def line_of_key(path: Path, key: Sequence[str]) -> int | None:
@@ -70,32 +67,17 @@ def line_of_key(path: Path, key: Sequence[str]) -> int | None:
     table: list[str] = []
     around: dict[int, int] = {}
     for number, line in enumerate(text_of(path).split("\n"), start=1):
-        written = _keys(line.removesuffix("\r"))
-        is_table = line.lstrip().startswith("[") and bool(written)
-        here = written if is_table else [*table, *written]
-        if written and here == list(key):
+        if (found := _KEYS.match(line)) is None:
+            continue
+        written = [one.strip(" \t\"'") for one in found[2].split(".")]
+        here = written if found[1] else [*table, *written]
+        if here == list(key):
             return number
-        if is_table:
+        if found[1]:
             table = here
             if here == list(key[: len(here)]):
                 around[len(here)] = number
     return around[max(around)] if around else None
-
-
-def _keys(line: str) -> list[str]:
-    """Read the keys of a line of TOML: those of a table, or those that are assigned to."""
-    for text in (f"{line.partition('=')[0]}= 0", line):
-        try:
-            found: Any = toml_of(text)
-        except Malformed:
-            continue
-        keys = []
-        while isinstance(found, dict) and found:
-            key, found = next(iter(found.items()))
-            keys.append(key)
-            found = found[0] if isinstance(found, list) else found
-        return keys
-    return []
 
 
 Row = tuple[str, str, str]
@@ -112,7 +94,7 @@ def sort_by_id(rows: Iterable[Row]) -> Iterator[Row]:
 
 
 class StackSettings(BaseModel):
-    """Settings of a stack as an arm's TOML file gives them."""
+    """Settings of a stack as an arm's TOML file gives them; docs/engines.md describes each."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 

@@ -18,10 +18,10 @@ from harness.core.engine import Answer, Engine, Hit, Manifest, Searcher
 from harness.core.errors import BadPolicy, InvalidArm, UnknownName
 from harness.core.formats import toml_file
 from harness.core.names import Place, checked
-from harness.core.reading import Malformed
+from harness.core.reading import Malformed, text_of
 from harness.core.records import Document, Scalar
 from harness_engines import contract, stacks
-from harness_engines.contract import line_of_key, line_of_value, opened_whole, with_values
+from harness_engines.contract import line_of_key, opened_whole, with_values
 from harness_engines.ranking import by_best
 
 FOLDER = Path(__file__).parent / "arms"
@@ -182,7 +182,9 @@ def _written_in(path: Path) -> Iterator[None]:
         yield
     except UnknownName as exc:
         hint = f"Write {exc.meant}" if exc.meant else "Write one of these"
-        raise BadPolicy(path, exc.problem, hint, line_of_value(path, exc.name)) from exc
+        lines = text_of(path).replace("'", '"').split("\n")
+        said = [at for at, one in enumerate(lines, start=1) if f'= "{exc.name}"' in one]
+        raise BadPolicy(path, exc.problem, hint, said[0] if said else None) from exc
 
 
 def _written(settings: Mapping[str, Any], loc: Sequence[str | int]) -> list[str]:

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
     from harness.core.records import Scalar
     from harness_engines.kept.index import LiveFolder, Updated
-    from harness_engines.stacks.writing.retrieval import Retriever
 
 LEAD = 60
 """Characters before the first word that was looked for."""
@@ -50,18 +49,18 @@ def around(text: str, query: str, most: int) -> str:
     wanted = {"".join(stem(one.group())) for one in words_in(positive(query))} - {""}
     stemmed = ((*one.span(), "".join(stem(one.group()))) for one in words_in(text))
     places = [one for one in stemmed if one[2] in wanted]
+    room = most - len(BEFORE) - len(AFTER)
 
-    def within(begin: int, end: int) -> int:
+    def lead(start: int) -> int:
+        """Return where a word begins, at most ``LEAD`` characters before."""
+        low = max(0, start - LEAD)
+        return low and (text.find(" ", low - 1, start) + 1 or start)
+
+    def seen(begin: int) -> int:
+        end = begin + room
         return len({stem for start, last, stem in places if begin <= start and last <= end})
 
-    begin, first, shown = 0, 0, within(0, most - len(AFTER))
-    room = most - len(BEFORE) - len(AFTER)
-    for start, _, _ in places:
-        lead = max(0, start - LEAD)
-        if lead and (found := within(lead, lead + room)) > shown:
-            begin, first, shown = lead, start, found
-    while begin < first and not text[begin - 1].isspace():
-        begin += 1
+    begin = max((0, *(lead(start) for start, _, _ in places)), key=seen)
     if begin == 0:
         return text[: most - len(AFTER)] + AFTER
     end = begin + room
@@ -86,8 +85,8 @@ MAX_ALIKE = 3
 """Files with the same fault that are named one by one."""
 
 
-Show = Callable[[Mapping[str, Any], Mapping[str, Any], Any], None]
-"""Prints an answer for people, with what was given and the open index."""
+Show = Callable[[Mapping[str, Any], Mapping[str, Any]], None]
+"""Prints an answer for people, with what was given."""
 
 
 def _put(kit: Kit, about: str, index_help: str, ask_help: str, show: Show) -> Kit:
@@ -185,7 +184,7 @@ def _ask(
         if show is None:
             out.json({**answer, **unread(done, as_called)})
         else:
-            show(answer, given, opened)
+            show(answer, given)
 
 
 def _typed(command: Callable[..., None], kit: Kit, word: str) -> None:
@@ -327,24 +326,21 @@ def _nothing_found(text: str, what: str, typed_text: str) -> str:
     return f"nothing is found: no {what} contains {typed_text}"
 
 
+def _tell_last_try(answer: Mapping[str, Any]) -> None:
+    if answer.get("fallback"):
+        out.print("no index answers; these contain the text as it was typed", markup=False)
+    if answer.get("nearest"):
+        out.print(answer["nearest"], markup=False)
+
+
 SHOWN_OF_UNIT, SHOWN_OF_CHUNK = 120, 300
 """Characters of a unit of code that a line shows, and of a chunk of a document."""
 
 
-def _show_notes(answer: Mapping[str, Any], given: Mapping[str, Any], search: Retriever) -> None:
+def _show_notes(answer: Mapping[str, Any], given: Mapping[str, Any]) -> None:
     told = answer["diagnostics"]
     if not answer["items"]:
-        from harness_engines.stacks.writing.retrieval import context_of
-
-        text = given["queryText"]
-        said = _nothing_found(text, "note", "the text")
-        if found := search.find(text, context_of(given)).ranked:
-            least = found[0].tokens
-            said = (
-                f"nothing is shown: {counted(len(found), 'snippet is')} found, and none fits into"
-                f" {given['budget']} tokens. The first takes {least}: say --budget {least}, or more"
-            )
-        out.print(said, markup=False)
+        out.print(_nothing_found(given["queryText"], "note", "the text"), markup=False)
     if told.get("fallback"):
         out.print("no query finds anything; these contain the text as it was typed", markup=False)
     for number, item in enumerate(answer["items"], start=1):
@@ -362,17 +358,14 @@ def _show_notes(answer: Mapping[str, Any], given: Mapping[str, Any], search: Ret
         out.print(f"ordered by words alone: {reason}", markup=False)
 
 
-def _show_code(answer: Mapping[str, Any], *_: object) -> None:
+def _show_code(answer: Mapping[str, Any], _: object) -> None:
     if answer.get("missing"):
         err.print(f"by words alone: {answer['missing']}", markup=False)
     if not answer["hits"]:
         out.print("nothing is found", markup=False)
-    if answer.get("fallback"):
-        out.print("no index answers; these contain the text as it was typed", markup=False)
-    elif any(hit["type"] == "line" for hit in answer["hits"]):
+    _tell_last_try(answer)
+    if not answer.get("fallback") and any(hit["type"] == "line" for hit in answer["hits"]):
         out.print("a line in no unit contains the text as it was typed", markup=False)
-    if answer.get("nearest"):
-        out.print(answer["nearest"], markup=False)
     for number, hit in enumerate(answer["hits"], start=1):
         out.data(f"{number}. {_where(hit)}  score {hit['score']:.4f}")
         lines = [line.strip() for line in str(hit["prefix"]).splitlines() if line.strip()]
@@ -391,17 +384,14 @@ def _where(hit: Mapping[str, Any]) -> str:
     return f"{hit['path']}{lines}  {hit['type']} {hit['name']}"
 
 
-def _show_documents(answer: Mapping[str, Any], given: Mapping[str, Any], _: object) -> None:
+def _show_documents(answer: Mapping[str, Any], given: Mapping[str, Any]) -> None:
     for missing in answer.get("missing", []):
         err.print(f"{missing['part']}: {missing['reason']}: {missing['why']}", markup=False)
     if not answer["results"]:
         said = _nothing_found(answer["query"], "document", "the query")
         document = given["document_filter"]
         out.print(f"in {document}, {said}" if document else said, markup=False)
-    if answer.get("fallback"):
-        out.print("no index answers; these contain the text as it was typed", markup=False)
-    if answer.get("nearest"):
-        out.print(answer["nearest"], markup=False)
+    _tell_last_try(answer)
     for number, found in enumerate(answer["results"], start=1):
         cited = _cited(found["citation"], found["source"]["document_id"])
         out.data(f"{number}. {cited}  score {found['score']:.4f}")

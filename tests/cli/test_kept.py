@@ -130,7 +130,6 @@ COMMANDS = sorted(
 ASKED = {"notes": "boats harbour", "docs": "boats harbour", "code": "pay sum"}
 SAID: Mapping[str, str] = {
     "--arm": "writing-fts",
-    "--budget": "50",
     "--title": "salt",
     "--selection": "sells",
     "--project": "tide",
@@ -229,7 +228,7 @@ def offered(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
             NOTES.application(notes, "n"),
             {"queryText": ASKED["notes"]},
             {
-                "limit": 1, "budget": 50, "title": "salt", "selection": "moon",
+                "limit": 1, "title": "salt", "selection": "moon",
                 "project": "tide", "explain": True,
             },
         ),

@@ -376,7 +376,7 @@ SAID = {
     "docs/stacks/documents.md": """
 from pathlib import Path
 from harness_engines.kept.kit import DOCUMENTS
-from harness_engines.stacks.documents import collection, texts
+from harness_engines.stacks.documents import arm, texts
 from harness_engines.stacks.documents.library import DocumentSettings
 from tests.make.files import pdf
 Path("papers/q3.pdf").write_bytes(pdf([["Customer retention rose in the third quarter."]]))

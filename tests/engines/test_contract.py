@@ -3,7 +3,6 @@
 import re
 import sys
 import tomllib
-import tracemalloc
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -212,20 +211,6 @@ def test_ids_or_pairs_become_hits(tmp_path: Path, body: str, hits: list[tuple[ob
 def test_what_is_no_ranking_is_refused(tmp_path: Path, body: str, said: str) -> None:
     with pytest.raises((TypeError, ValueError), match=said):
         answer(tmp_path, body)
-
-
-def test_documents_are_counted_one_at_a_time(tmp_path: Path) -> None:
-    (tmp_path / "ours.py").write_text("def search(text, k):\n    return []\n")
-    arm = arms.load(f"{tmp_path / 'ours.py'}:search", tmp_path)
-    (tmp_path / "index").mkdir()
-    tracemalloc.start()
-    made = arm.build(
-        (Document(str(at), "", f"{at} " * 10_000) for at in range(400)), tmp_path / "index"
-    )
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert made.documents == 400
-    assert peak < 2_000_000
 
 
 def test_another_text_is_another_engine_and_its_index_is_refused(tmp_path: Path) -> None:

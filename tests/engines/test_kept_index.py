@@ -63,7 +63,7 @@ def live(stack: str, root: Path, place: Path) -> LiveFolder:
 
 
 MOST = {
-    "notes": {"limit": 50, "budget": 8000},
+    "notes": {"limit": 50},
     "code": {"top": 50},
     "docs": {"top_k": 50, "max_expansions": 3},
 }

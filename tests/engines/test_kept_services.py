@@ -62,27 +62,6 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Any:  # noqa: ANN401  an o
     followed.close()
 
 
-def test_code_is_shown_with_its_place(shop: Any) -> None:  # noqa: ANN401  as above
-    hit = asked(shop, "total price", top=1, explain=True)["hits"][0]
-    assert hit["name"] == "shop.prices.PriceList.total_price"
-    assert (hit["path"], hit["lines"]) == ("prices.py", "12-16")
-    assert hit["prefix"].lstrip().startswith("def total_price(self")
-    assert set(hit["scoreBreakdown"]) >= {"selected", "sparse", "ann", "symbol", "phrase", "graph"}
-    plain = asked(shop, "price", top=4)["hits"]
-    ranked = asked(shop, "price", top=4, graph=True, explain=True)["hits"]
-    assert {hit["id"] for hit in plain} == {hit["id"] for hit in ranked}
-    assert ranked[0]["scoreBreakdown"]["graph"]["seedSelection"] == "top1"
-    found = asked(shop, "", calls="load_prices")
-    assert {hit["name"] for hit in found["hits"]} == {
-        "shop.prices.PriceList.price_of", "shop.till.checkout",
-    }  # fmt: skip
-    found = asked(shop, "checkout", top=1, mode="code", context=3)
-    beside = {(one["name"], one["reason"]) for one in found["context"]}
-    assert ("shop.prices.load_prices", "call") in beside
-    listed = asked(shop, "prices", lang="toml")["hits"]
-    assert not listed
-
-
 @pytest.mark.parametrize("name", ["retain", "Book.retain", "Book"])
 def test_what_is_named_exactly_comes_before_prose_and_words(tmp_path: Path, name: str) -> None:
     write(tmp_path / "root", "a.md", f"# About {name}\n\n{name} {name}: retain a Book.\n")

@@ -51,32 +51,29 @@ ASKING = McpSettings.model_validate(
 @pytest.mark.parametrize(
     ("params", "arguments"),
     [
-        ({}, {"project_key": "*"}),
+        ({}, {}),
         ({"project_id": 7}, {"project_key": "project-7"}),
-        ({"sender_name": "Ann"}, {"project_key": "*", "sender": "Ann"}),
-        ({"recipient_name": "Bob"}, {"project_key": "*", "recipient": "Bob"}),
+        ({"sender_name": "Ann"}, {"sender": "Ann"}),
+        ({"recipient_name": "Bob", "agent_name": "A"}, {"recipient": "Bob", "agent_name": "A"}),
+        ({"direction": "inbox", "thread_id": 5}, {"direction": "inbox", "thread_id": "5"}),
         (
-            {"agent_name": "Ann", "direction": "inbox"},
-            {"project_key": "*", "agent_name": "Ann", "direction": "inbox"},
+            {"importance": "low", "ack_required": False},
+            {"importance": "low", "ack_required": False},
         ),
-        ({"importance": "low,high"}, {"project_key": "*", "importance": "low,high"}),
-        ({"thread_id": 5}, {"project_key": "*", "thread_id": "5"}),
-        ({"ack_required": False}, {"project_key": "*", "ack_required": False}),
-        ({"ack_required": None, "thread_id": None}, {"project_key": "*"}),
-        (
-            {"ranking": "recency", "min_score": 0.25},
-            {"project_key": "*", "ranking": "recency", "min_score": 0.25},
-        ),
-        ({"min_ts": 0}, {"project_key": "*", "date_start": "1970-01-01T00:00:00Z"}),
-        ({"max_ts": 10}, {"project_key": "*", "date_end": "1970-01-01T00:00:00.000010Z"}),
+        ({"ack_required": None, "thread_id": None}, {}),
+        ({"ranking": "recency", "min_score": 0.25}, {"ranking": "recency", "min_score": 0.25}),
+        ({"min_ts": 0}, {"date_start": "1970-01-01T00:00:00Z"}),
+        ({"max_ts": 10}, {"date_end": "1970-01-01T00:00:00.000010Z"}),
         ({"product_id": 5}, {"product_key": "product-5"}),
         ({"project_id": 7, "product_id": 5}, {"project_key": "project-7"}),
     ],
 )
 def test_a_param_is_an_argument(params: dict[str, Any], arguments: dict[str, Any]) -> None:
-    expected = {"query": "plan", "explain": True, **arguments}
+    place = {} if "product_key" in arguments else {"project_key": "*"}
     tool = "find_in_product" if "product_key" in arguments else "find"
-    assert ASKING.call("plan", params) == (tool, expected)
+    assert ASKING.call("plan", params) == (
+        tool, {"query": "plan", "explain": True, **place, **arguments},
+    )  # fmt: skip
 
 
 OWN = {"engine": "tantivy", "actual_mode": "lexical"}

@@ -12,6 +12,7 @@ from harness_engines.lexical.grammar import (
     exact_clauses,
     leaves,
     mask,
+    note_refusals,
     parse,
     refused,
     refuses,
@@ -128,6 +129,10 @@ def test_refusals_alone_and_signs(text: str, alone: list[str], said: str) -> Non
     assert not alone or list(refused(text)) == alone
     assert signed(text) == said
     assert signed(said) == said
+
+
+def test_a_note_says_what_is_refused_and_which_beginning_is_none() -> None:
+    assert note_refusals('read_cs* -heat conf* "a_b*"') == "without heat, read_cs* read as words"
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from harness.core.reading import Malformed, whole
+from harness.core.errors import BadFile
+from harness.core.reading import whole
 from harness.core.records import Document
 from harness_engines.stacks.code import arm as code
 from harness_engines.stacks.code.ranking import CodeSettings
@@ -105,7 +106,7 @@ def documents(root: Path) -> Iterator[Document]:
             continue
         if path.stat().st_size <= BIGGEST:
             shown = f"{root.name}/{path.relative_to(root).as_posix()}"
-            with suppress(Malformed):
+            with suppress(BadFile):
                 yield from of_file(shown, module_of(shown), whole(path, most=BIGGEST))
 
 

@@ -128,10 +128,7 @@ DOCS: tuple[Mapping[str, Any], ...] = (
     *({"query": "tide", "document_filter": one} for one in ("sea/salt.md", "no.md")),
     *({"query": "tea price", "top_k": one, "related": 2, "explain": True} for one in (1, 3)),
 )
-NOTES = tuple(
-    {"text": "tide", "limit": limit, "budget": budget, "explain": True}
-    for limit, budget in ((1, 2_000), (3, 20), (50, 100))
-)
+NOTES = tuple({"text": "tide", "limit": limit, "explain": True} for limit in (1, 3, 50))
 OF_STACK = {"notes": NOTES, "code": CODE, "docs": DOCS}
 KIT = {one.group: one for one in KITS}
 

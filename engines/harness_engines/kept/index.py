@@ -75,6 +75,17 @@ def unread(done: Updated | None, said: Callable[[str], str] = str) -> Mapping[st
     return {"unread": files} if files else {}
 
 
+def utf8(
+    path: str | Path, data: bytes, encoding: str = "utf-8-sig", remedy: str = "Save it as UTF-8"
+) -> str:
+    """Decode the text of a file, or raise BadFile with the line that cannot be."""
+    try:
+        return data.decode(encoding)
+    except UnicodeDecodeError as exc:
+        line = data[: exc.start].count(b"\n") + 1
+        raise BadFile(path, f"is not UTF-8 ({exc.reason})", remedy, line) from exc
+
+
 FILE = "kept.db"
 VERSION = "3"
 """Of the tables here."""

@@ -127,7 +127,6 @@ NOTES = Kit(
     Argument("queryText", "What a writer types.", option="text"),
     (
         Argument("limit", "How many snippets.", 8, (1, 50)),
-        Argument("budget", "Tokens that the snippets take together.", 2000, (50, 8000)),
         Argument("title", "Title of the document that is being written.", ""),
         Argument("selection", "What is selected in it.", ""),
         Argument("project", "What its project is about.", ""),

@@ -34,7 +34,6 @@ NO_NAME = frozenset({"Cc", "Cs", "Zl", "Zp"})
 """Categories that are in no name that is read: controls, halves of pairs, ends of lines."""
 BYTES = range(0xDC80, 0xDD00)
 """Characters by which Python writes the bytes of a name that are not UTF-8."""
-ASCII = 0x80
 
 
 class UnreadFile(NamedTuple):
@@ -210,16 +209,4 @@ def _unnamed(prefix: str, name: str, *, is_folder: bool) -> UnreadFile:
     foreign = any(ord(one) in BYTES for one in name)
     what = "is not UTF-8" if foreign else "holds the end of a line, or a control character"
     end, remedy = ("/", "Rename the folder to read it") if is_folder else ("", "Rename it")
-    return UnreadFile(f"{prefix}{escaped(name)}{end}", f"its name {what}. {remedy}")
-
-
-def escaped(name: str) -> str:
-    r"""Write a name on one line: ``\n`` for the end of a line, and ``\xff`` for a byte."""
-    return "".join(_escaped(one) if category(one) in NO_NAME else one for one in name)
-
-
-def _escaped(one: str) -> str:
-    code = ord(one)
-    if code in BYTES:
-        return f"\\x{code - 0xDC00:02x}"
-    return one.encode("unicode_escape").decode() if code < ASCII else f"\\u{code:04x}"
+    return UnreadFile(f"{prefix}{ascii(name)[1:-1]}{end}", f"its name {what}. {remedy}")

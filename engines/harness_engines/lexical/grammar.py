@@ -320,8 +320,11 @@ def refused(text: str) -> tuple[str, ...]:
 
 
 def note_refusals(text: str) -> str:
-    """Write what a query refuses as the note of its answer; empty where it refuses nothing."""
-    return ", ".join(f"without {one}" for one in refused(text)) if _STRUCTURE.search(text) else ""
+    """Write as a note what a query refuses, and which beginning of a word is read as words."""
+    said = [f"without {one}" for one in refused(text)] if _STRUCTURE.search(text) else []
+    begun = [one for one in exact_clauses(text) if one.text.endswith("*")] if "*" in text else []
+    said += [f"{one.text} read as words" for one in begun if not (one.quoted or one.begun)]
+    return ", ".join(said)
 
 
 def note_nothing(text: str, *, has_stop_words: bool = False) -> str:

@@ -231,9 +231,7 @@ class LuceneSettings(Weighed):
     """Which Lucene, how texts become words, and how they are ranked."""
 
     jars: str = "/usr/share/java"
-    """Folder with the jars of Lucene."""
     analyzer: Literal["standard", "english"] = "standard"
-    """Words in lower case, or their stems without stop words."""
     k1: float = Field(default=1.2, ge=0, le=10)
     b: float = Field(default=0.75, ge=0, le=1)
     bm25_over: Literal["document", "fields"] = "document"

@@ -240,24 +240,15 @@ class McpSettings(StackSettings):
 
     transport: Literal["stdio", "http"]
     command: list[str]
-    """Program and arguments that are started for ``stdio``; empty for ``http``."""
     url: str
-    """Address for ``http``; empty for ``stdio``."""
     tool: str
     product_tool: str
-    """Tool for queries about a product; empty without one."""
     project_key: str
-    """Sent where a query names no project."""
     project_slug: str
     product_name: str
-    """Slug and name with ``{}`` for the number in ``project_id`` and ``product_id``; empty where it
-    cannot be told."""
     mode: str
-    """Sent with every query; empty leaves it to the server."""
     engine: str
-    """What explain must name as the engine for an answer to be this arm's."""
     ids: Literal["ordinal", "verbatim"]
-    """``ordinal``: ids count the documents from 1 in byte order; ``verbatim``: ids are theirs."""
     page_size: int = Field(ge=1, le=1000)
     timeout_s: float = Field(gt=0, le=86_400)
 

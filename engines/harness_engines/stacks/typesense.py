@@ -57,21 +57,14 @@ class TypesenseSettings(contract.StackSettings):
 
     nodes: list[str] = Field(min_length=1)
     key_env: str = Field(pattern=r"^[A-Za-z_]\w*$")
-    """Variable of the environment with the API key of these nodes."""
     title_weight: int = Field(default=2, ge=1, le=127)
     text_weight: int = Field(default=1, ge=1, le=127)
     num_typos: int = Field(default=2, ge=0, le=2)
-    """Letters in which a word of a document may differ from the query's."""
     prefix: bool = True
-    """Whether the last word may be the beginning of a longer one."""
     drop_tokens_threshold: int = Field(default=1, ge=0, le=10_000)
-    """Words are dropped from a query until it has this many hits; 0 drops none."""
     timeout_s: float = Field(ge=0.001, le=86_400)
-    """For a query with all its attempts; each node has an equal part of it."""
     replicas_s: float = Field(default=60.0, gt=0, le=86_400)
-    """How long every node may take to hold every document."""
     retries: int = Field(default=5, ge=0, le=20)
-    """Attempts at one query after the first."""
 
     @field_validator("nodes")
     @classmethod

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from harness.core.engine import TakesParams
-from harness.core.formats import json_of
 from harness.core.records import Document, Query
 from harness.core.run import Status
 from harness.policy.load import load_policy
@@ -22,8 +21,7 @@ from harness_engines import registry as arms
 from harness_engines.kept.index import built
 from harness_engines.lexical.grammar import exact_clauses as clauses
 from harness_engines.stacks.code import arm as code
-from harness_engines.stacks.code import ranking, store
-from harness_engines.stacks.code import words as tantivy
+from harness_engines.stacks.code import ranking, search
 from harness_engines.stacks.code.ranking import (
     MOST_NEIGHBOURS,
     VISITED,
@@ -36,19 +34,24 @@ from harness_engines.stacks.code.ranking import (
     reordered,
 )
 from harness_engines.stacks.code.ranking import GraphSettings as Weights
-from harness_engines.stacks.code.search import MOST_LOOKED_AT, CodeSearch, expanded
+from harness_engines.stacks.code.search import CodeSearch, expanded
 from harness_engines.stacks.code.units import (
     NAMES,
     Facts,
     InvalidFilter,
     Mode,
     Rows,
+    StoredWords,
+    TermClause,
     Unit,
     UnitTexts,
+    WordsBackend,
+    build_tantivy,
     entry_of,
+    open_tantivy,
+    wanted,
     written,
 )
-from harness_engines.stacks.code.words import StoredWords, TermClause, WordsBackend, wanted
 from tests.make.code import BLEND, GRAPH, RRF, SETTINGS, documents, opened, stack
 from tests.thinned import examples
 
@@ -113,10 +116,10 @@ UNIT = "INSERT INTO unit VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
 
 @contextmanager
 def stored(folder: Path, texts: Sequence[UnitTexts], keys: Rows) -> Iterator[StoredWords]:
-    with built(folder, store.TABLES) as db:
+    with built(folder, search.TABLES) as db:
         for row, key in enumerate(keys.tolist()):
             db.execute(UNIT, (key, "", f"d{row}", "", "", "", "", b""))
-            db.execute(store.TERMS, (key, *texts[row]))
+            db.execute(search.TERMS, (key, *texts[row]))
         yield StoredWords(db, keys, WEIGHTS)
 
 
@@ -124,8 +127,8 @@ def stored(folder: Path, texts: Sequence[UnitTexts], keys: Rows) -> Iterator[Sto
 def words(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[WordsBackend]:
     keys = np.arange(len(TEXTS), dtype=np.int64) + 1
     if request.param == "tantivy":
-        tantivy.build(tmp_path, TEXTS, WEIGHTS)
-        yield tantivy.opened(tmp_path)
+        build_tantivy(tmp_path, TEXTS, WEIGHTS)
+        yield open_tantivy(tmp_path)
     else:
         ordered = keys if request.param == "sqlite" else keys[::-1].copy()
         with stored(tmp_path, TEXTS, ordered) as opened:
@@ -164,7 +167,7 @@ NOTHING = ScoreBreakdown({})
 
 
 def beside(graph: UnitGraph, row: int) -> list[tuple[str, int]]:
-    return [(one.reason.name, one.row) for one in graph.neighbours(row)]
+    return [(one.reason.name, one.row) for one in graph.neighbours[row]]
 
 
 @pytest.mark.slow
@@ -174,15 +177,15 @@ def test_neighbours_are_named_by_identity_and_bounded() -> None:
     assert beside(graph, 0) == [("CALL", 1), ("NAME_FALLBACK", 3)]
     assert beside(graph, 1) == [("CALL", 0)]
     assert beside(graph, 2) == []
-    assert len(graph.neighbours(0)) == 2
+    assert len(graph.neighbours[0]) == 2
     both = UnitGraph([unit("a.f", calls=("b.g",), uses=("b.g",)), unit("b.g")])
     assert beside(both, 0) == [("CALL", 1)]
     namesakes = [unit(f"m{at}.run") for at in range(4)]
-    assert UnitGraph([unit("a.f", calls=("x.run",)), *namesakes]).neighbours(0) == ()
-    assert len(UnitGraph([unit("a.f", calls=("x.run",)), *namesakes[:3]]).neighbours(0)) == 3
+    assert UnitGraph([unit("a.f", calls=("x.run",)), *namesakes]).neighbours[0] == ()
+    assert len(UnitGraph([unit("a.f", calls=("x.run",)), *namesakes[:3]]).neighbours[0]) == 3
     many = [unit(f"m.f{at:03d}", calls=("m.all",)) for at in range(200)]
     graph = UnitGraph([*many, unit("m.all")])
-    assert len(graph.neighbours(200)) == MOST_NEIGHBOURS
+    assert len(graph.neighbours[200]) == MOST_NEIGHBOURS
     assert [row for _, row in beside(graph, 200)] == list(range(MOST_NEIGHBOURS))
     chain = UnitGraph([
         unit(f"m.f{at}", calls=tuple(f"m.f{at * 12 + n}" for n in range(1, 13)))
@@ -221,12 +224,11 @@ def test_the_graph_changes_the_order_and_never_the_membership(  # noqa: PLR0917 
         )
         for graph in (None, weights)
     )
-    ids = [hit.unit.doc_id for hit in without.hits]
-    assert sorted(hit.unit.doc_id for hit in with_graph.hits) == sorted(ids)
+    assert {hit.row for hit in with_graph.hits} == {hit.row for hit in without.hits}
+    assert len(with_graph.hits) == len(without.hits)
     assert with_graph.context == without.context
     keys = ("score", "degree", "proximity", "weights", "seedSelection", "seedK")
     for hit in with_graph.hits:
-        assert hit.why is not None
         assert hit.why.graph is not None
         assert tuple(hit.why.graph) == keys
 
@@ -234,8 +236,8 @@ def test_the_graph_changes_the_order_and_never_the_membership(  # noqa: PLR0917 
 @pytest.mark.slow
 def test_a_seed_is_nearest_and_none_means_no_nearness(searcher: CodeSearch) -> None:
     graph = searcher.catalog.graph
-    row = next(at for at in range(100) if len(graph.neighbours(at)) > 1)
-    neighbour = graph.neighbours(row)[0].row
+    row = next(at for at in range(100) if len(graph.neighbours[at]) > 1)
+    neighbour = graph.neighbours[row][0].row
     top1 = Weights.model_validate({"degree": 0.0, "proximity": 1.0, "seedSelection": "top1"})
     ranked = [RankedUnit(at, score, NOTHING) for at, score in ((row, 0.9), (neighbour, 0.1))]
     found = {one.row: one for one in reordered(ranked, graph, top1)}
@@ -245,10 +247,10 @@ def test_a_seed_is_nearest_and_none_means_no_nearness(searcher: CodeSearch) -> N
     (only,) = reordered(ranked[:1], graph, none)
     assert (only.why.graph or {})["proximity"] == 0.0
     entries = searcher.catalog.entries
-    assert [entry_of(json_of(written(entry))) for entry in entries] == entries
+    assert [entry_of(written(entry)) for entry in entries] == entries
     plain = replace(searcher, settings=searcher.settings.model_copy(update={"graph": None}))
     moved = [
-        [hit.unit.doc_id for hit in one.search(text, 20).hits]
+        [hit.row for hit in one.search(text, 20).hits]
         for text in WORDS
         for one in (plain, searcher)
     ]
@@ -259,17 +261,16 @@ def test_a_seed_is_nearest_and_none_means_no_nearness(searcher: CodeSearch) -> N
 def test_context_comes_behind_is_marked_and_capped(searcher: CodeSearch) -> None:
     for text in WORDS:
         found = searcher.search(text, 5)
-        assert all(hit.beside is None and hit.why is not None for hit in found.hits)
-        assert all(hit.beside is not None and hit.why is None for hit in found.context)
-        ids = [hit.unit.doc_id for hit in (*found.hits, *found.context)]
-        assert len(set(ids)) == len(ids)
+        rows = [*(hit.row for hit in found.hits), *(one.row for one in found.context)]
+        assert len(set(rows)) == len(rows)
         assert len(found.context) <= 7
-        per_hit = [one.beside.of for one in found.context if one.beside]
+        per_hit = [one.of for one in found.context]
         assert max((per_hit.count(of) for of in per_hit), default=0) <= 3
         assert searcher.search(text, 5) == found
     found = searcher.search("search", 3, {"path": "search.py"})
     assert found.hits
-    assert {hit.unit.file for hit in (*found.hits, *found.context)} == {"search.py"}
+    rows = [*(hit.row for hit in found.hits), *(one.row for one in found.context)]
+    assert {searcher.catalog.entry(row).unit.file for row in rows} == {"search.py"}
 
 
 @pytest.mark.slow
@@ -290,4 +291,3 @@ def test_context_is_cut_in_the_order_of_reasons_and_says_so() -> None:
         cut, truncated = expanded([0], graph, caps, None)
         assert cut == all_of[:2]
         assert truncated
-    assert MOST_LOOKED_AT * 1 < MOST_NEIGHBOURS

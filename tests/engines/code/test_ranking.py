@@ -12,45 +12,35 @@ import pytest
 
 from harness.core.records import Document
 from harness_engines.stacks.code import ranking, search
-from harness_engines.stacks.code.ranking import Boosts, Fusion
+from harness_engines.stacks.code.ranking import Boosts, Fusion, RankedUnit
 from harness_engines.stacks.code.reading.documents import understand
-from harness_engines.stacks.code.search import CodeQuestion, CodeSearch
+from harness_engines.stacks.code.search import CodeHits, CodeQuestion, CodeSearch
 from harness_engines.stacks.code.units import (
     NAMES,
-    Chargrams,
     IndexedUnit,
     InvalidFilter,
     Mode,
+    ScoredUnit,
     UnitTexts,
-    literals,
     parse,
 )
-from harness_engines.stacks.code.words import ScoredUnit
 from tests.make.code import BACKENDS, BLEND, RRF, documents, opened, write_shop
 
 pytestmark = pytest.mark.slow
 MADE = tuple(
     Document(doc_id, "", text.replace("; ", "\n    "), {"path": path, "kind": kind})
     for doc_id, text, path, kind in (
-        (
-            "a",
-            "def read_csv(path: str, axis) -> int:; 'Water tea.'; n = 1; return os.path.join(path)",
-            "src/app/util.py",
-            "function",
-        ),
+        ("a", "def read_csv(path: str, axis) -> int:; 'Water tea.'; n=1; return os.path.join(path)",
+         "src/app/util.py", "function"),
         ("b", "def parse_url(axis) -> str | None:; # tea; eval(axis)", "src/App/M.py", "function"),
         ("c", "def _hidden(n):; 'Stone water'; np.sum(n)", "lib/a+b/main.pyi", "function"),
-        (
-            "d",
-            "def merge(self, data) -> list[str]:; got = input(); held = got; pickle.loads(held)",
-            "tests/test_util.py",
-            "method",
-        ),
+        ("d", "def merge(self, data) -> list[str]:; got = input(); held = got; pickle.loads(held)",
+         "tests/test_util.py", "method"),
         ("e", "tea river water tea", "docs/été", "section"),
         ("f", "stone cloud", ".hidden", "section"),
         ("g", '{"tea": "river", "n": 1}', "x.json", "record"),
     )
-)
+)  # fmt: skip
 QUERIES = ("tea", "water tea stone", '"water tea"', "read_csv", "+tea -water", "parse url n", "")
 
 KEYS = ("selected", "sparse", "ann", "rrf", "blend", "symbol", "phrase", "graph")
@@ -82,21 +72,28 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[str, Code
 
 
 def ids(searcher: CodeSearch, text: str, top: int = 100, /, **filters: str) -> list[str]:
-    return [hit.unit.doc_id for hit in searcher.search(text, top, parse(filters)).hits]
+    return named(searcher, searcher.search(text, top, parse(filters)))
+
+
+def named(searcher: CodeSearch, found: CodeHits) -> list[str]:
+    return [searcher.catalog.doc_ids[hit.row] for hit in found.hits]
+
+
+def mode_of(searcher: CodeSearch, hit: RankedUnit) -> Mode:
+    return searcher.catalog.entry(hit.row).unit.mode
 
 
 @pytest.mark.parametrize("text", QUERIES)
 def test_explain_has_the_same_keys_everywhere(made: Mapping[str, CodeSearch], text: str) -> None:
     for name, searcher in made.items():
         for hit in searcher.search(text, 20).hits:
-            assert hit.why is not None
             said = hit.why.as_dict()
             assert tuple(said) == KEYS
             assert said["selected"] is not None
             assert said["selected"]["score"] == hit.score
             assert (said["rrf"] is None) or not name.endswith("blend") or "modes" in said["rrf"]
     by_backend = [
-        {hit.unit.doc_id: _shape(hit.why) for hit in made[f"{backend} rrf"].search(text, 50).hits}
+        {hit.row: _shape(hit.why) for hit in made[f"{backend} rrf"].search(text, 50).hits}
         for backend in BACKENDS
     ]
     assert by_backend[0] == by_backend[1]
@@ -109,14 +106,12 @@ def _shape(why: Any) -> dict[str, Any]:  # noqa: ANN401  a breakdown
 
 def test_explain_says_who_found_a_hit(made: Mapping[str, CodeSearch]) -> None:
     first = made["tantivy words"].search("tea", 1, mode=Mode.CODE).hits[0].why
-    assert first is not None
     assert first.selected["type"] == "sparse"
     assert first.sparse is not None
     assert first.sparse["backend"] == "tantivy"
     assert first.sparse["weights"] == {"name": 3, "signature": 1, "doc": 2, "comment": 1, "body": 1}
     assert (first.ann, first.rrf, first.blend) == (None, None, None)
     blended = made["sqlite blend"].search("tea", 1, mode=Mode.CODE).hits[0].why
-    assert blended is not None
     assert blended.selected["type"] == "blend"
     assert blended.ann is not None
     assert blended.ann["source"] == "dense"
@@ -232,13 +227,12 @@ def test_filters_gate_before_ranking(shop: Mapping[str, CodeSearch], backend: st
 def test_mixed_modes_fuse_by_rank(shop: Mapping[str, CodeSearch], backend: str) -> None:
     searcher = shop[backend]
     by_mode = {
-        mode: [hit.unit.doc_id for hit in searcher.search("tea prices name", 100, mode=mode).hits]
-        for mode in Mode
+        mode: named(searcher, searcher.search("tea prices name", 100, mode=mode)) for mode in Mode
     }
     for mode in (Mode.CODE, Mode.PROSE, Mode.RECORDS):
         found = searcher.search("tea prices name", 100, mode=mode).hits
         assert by_mode[mode]
-        assert {hit.unit.mode for hit in found} == {mode}
+        assert {mode_of(searcher, hit) for hit in found} == {mode}
     order = [
         (rank, doc_id)
         for mode in (Mode.CODE, Mode.PROSE, Mode.RECORDS)
@@ -252,9 +246,8 @@ def test_a_mode_that_weighs_more_comes_first(tmp_path: Path) -> None:
     weights = {"code": 1.0, "prose": 5.0, "records": 1.0}
     with opened(tmp_path, found, modes=weights) as searcher:
         hits = searcher.search("tea prices name", 3).hits
-    assert [hit.unit.mode for hit in hits] == [Mode.PROSE] * 3
+        assert [mode_of(searcher, hit) for hit in hits] == [Mode.PROSE] * 3
     assert hits[0].score == 1.0
-    assert hits[0].why is not None
     assert hits[0].why.rrf is not None
     assert hits[0].why.rrf["modes"] == {"mode": "prose", "rank": 1, "k": 60, "weight": 5.0}
 
@@ -273,8 +266,7 @@ def test_a_heavier_field_lifts_what_stands_in_it(tmp_path: Path) -> None:
 
 
 def test_without_a_text_what_passes_is_listed_by_id(made: Mapping[str, CodeSearch]) -> None:
-    listed = made["sqlite rrf"].search("", 100, {"lang": "python"}).hits
-    assert [hit.unit.doc_id for hit in listed] == ["a", "b", "c", "d"]
+    assert ids(made["sqlite rrf"], "", lang="python") == ["a", "b", "c", "d"]
     assert made["sqlite rrf"].search(" ", 100).hits == ()
 
 
@@ -284,12 +276,12 @@ def test_modes_in_one_ranking_go_by_score(tmp_path: Path) -> None:
         shown = by_score.search("prices of a tea", 10).hits
         assert [hit.score for hit in shown] == sorted((hit.score for hit in shown), reverse=True)
         assert shown[0].score > shown[1].score
-        modes = {hit.unit.mode for hit in shown}
+        modes = {mode_of(by_score, hit) for hit in shown}
     assert len(modes) > 1
     heavy = {"code": 1.0, "prose": 0.1, "records": 0.1}
     with opened(tmp_path, found, mixed="scores", modes=heavy) as weighed:
         first = weighed.search("prices of a tea", 10).hits
-        codes = [hit for hit in first if hit.unit.mode is Mode.CODE]
+        codes = [hit for hit in first if mode_of(weighed, hit) is Mode.CODE]
         assert list(first[: len(codes)]) == codes
     code = [one for one in found if one.metadata.get("mode") == "code"]
     with opened(tmp_path, code, mixed="scores") as one, opened(tmp_path, code) as other:
@@ -346,25 +338,6 @@ def test_filters_are_anded(
         (one, some), (two, more) = (next(iter(FOUND[key].items())) for key in (name, other))
         passing = {*some} & {*more} & unfiltered[how, text]
         assert {*ids(made[how], text, 100, **{name: one, other: two})} == passing
-
-
-def test_the_exact_filter_follows_the_prefilter(tmp_path_factory: pytest.TempPathFactory) -> None:
-    found = Chargrams(["src/app/util.py", "tests/x.py", "src/util.py"]).narrowed("util.py")
-    assert found is not None
-    assert found.tolist() == [0, 2]
-    assert literals("/^src.*util?$/") == ["src", "uti"]
-    assert literals("/a(b|c)/") == []
-    texts = ["abc-bcd", "abcd"]
-    assert Chargrams(texts).narrowed("abcd") is not None
-    found = Chargrams(texts).narrowed("abcd")
-    assert found is not None
-    assert found.tolist() == [0, 1]  # both have abc and bcd; the exact filter tells them apart
-    documents = [
-        Document("one", "", "tea", {"path": "abc-bcd"}),
-        Document("two", "", "tea", {"path": "abcd"}),
-    ]
-    with opened(tmp_path_factory.mktemp("exact"), documents) as searcher:
-        assert ids(searcher, "tea", path="abcd") == ["two"]
 
 
 @pytest.mark.parametrize(

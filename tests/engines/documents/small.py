@@ -12,12 +12,18 @@ import numpy as np
 
 from harness.check.subject import DOCUMENTS
 from harness.core.errors import BadFile
-from harness_engines.stacks.documents import collection, texts
-from harness_engines.stacks.documents.collection import DocumentCollection
-from harness_engines.stacks.documents.formats import DocumentText, TextPage, of_document
-from harness_engines.stacks.documents.library import TABLES, DocumentSettings, Library, put, read
-from harness_engines.stacks.documents.recall import Bm25, words
-from harness_engines.stacks.documents.texts import Cutting
+from harness_engines.stacks.documents import arm, texts
+from harness_engines.stacks.documents.arm import DocumentCollection
+from harness_engines.stacks.documents.library import (
+    TABLES,
+    Bm25,
+    DocumentSettings,
+    Library,
+    put,
+    read,
+    words,
+)
+from harness_engines.stacks.documents.texts import Cutting, DocumentText, TextPage, of_document
 
 PRO = {
     "tier": "pro",
@@ -49,8 +55,8 @@ def settings(**changed: Any) -> DocumentSettings:  # noqa: ANN401  whatever a se
 def built(folder: Path, given: DocumentSettings, cache: Path) -> Iterator[DocumentCollection]:
     """Build and open the small collection."""
     folder.mkdir(parents=True)
-    collection.build(SOURCES, folder, given, cache, lambda: NOON)
-    with collection.opened(folder, given, "Small") as opened:
+    arm.build(SOURCES, folder, given, cache, lambda: NOON)
+    with arm.opened(folder, given, "Small") as opened:
         yield opened
 
 

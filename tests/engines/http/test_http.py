@@ -111,11 +111,6 @@ def test_hits_beyond_k_are_not_read(arm: Write, served: Served, index: Path) -> 
     assert failed(seen(arm(), index, k=1)) == "MalformedAnswer: 2 hits were shown, 1 were requested"
 
 
-def test_a_partial_answer_is_a_failed_query(arm: Write, served: Served, index: Path) -> None:
-    served.change = lambda answer: answer.update(timed_out=True)
-    assert "a partial answer" in failed(seen(arm(incomplete='"timed_out"'), index))
-
-
 @pytest.mark.parametrize(
     ("fault", "message"),
     [

@@ -10,8 +10,7 @@ from sqlite3 import Connection
 from typing import Any, ClassVar
 
 from harness.core.engine import Answer, Engine, Explained, Hit, Manifest
-from harness.core.errors import BadFile, IndexNotReady, ModelNotReady, UnknownName
-from harness.core.reading import Malformed
+from harness.core.errors import IndexNotReady, ModelNotReady, UnknownName
 from harness.core.records import Document, Scalar
 from harness_engines import contract
 from harness_engines.contract import FileEngine
@@ -21,14 +20,15 @@ from harness_engines.kept.index import FileReader
 from harness_engines.lexical.grammar import exact_clauses, note_nothing
 from harness_engines.lexical.query import LIKE, Like
 from harness_engines.lexical.terms import Occur
-from harness_engines.stacks.code import ranking, store, units, words
+from harness_engines.stacks.code import ranking, search, units
 from harness_engines.stacks.code.ranking import (
     CodeSettings,
     ContextSettings,
     GraphSettings,
+    RankedUnit,
     ScoreBreakdown,
 )
-from harness_engines.stacks.code.reading import syntax
+from harness_engines.stacks.code.reading import languages
 from harness_engines.stacks.code.reading.documents import (
     BIGGEST,
     READ,
@@ -38,13 +38,21 @@ from harness_engines.stacks.code.reading.documents import (
     of_file,
 )
 from harness_engines.stacks.code.reading.python import decoded
-from harness_engines.stacks.code.search import CodeHit, CodeHits, CodeSearch
-from harness_engines.stacks.code.store import Catalog
-from harness_engines.stacks.code.units import NAMES, Filters, InvalidFilter, Mode, folded, parse
-from harness_engines.stacks.code.words import StoredWords, WordsBackend, wanted
+from harness_engines.stacks.code.search import Catalog, CodeHits, CodeSearch
+from harness_engines.stacks.code.units import (
+    NAMES,
+    Filters,
+    InvalidFilter,
+    Mode,
+    StoredWords,
+    WordsBackend,
+    folded,
+    parse,
+    wanted,
+)
 from harness_engines.vector.embedder import Embedder, embedder_of, identity_of_embedder
 
-REVISION = 4
+REVISION = 5
 """Raised with every change of code that moves a ranking."""
 
 
@@ -67,23 +75,23 @@ class Code(FileEngine["CodeSearcher"]):
 
     def read_by(self, vectors: str) -> str:
         """Describe what answers depend on beside settings, documents and vectors."""
-        by = f"sqlite {sqlite3.sqlite_version}" if self._is_in_sqlite else words.BY
-        read_by = syntax.identity(), ranking.BY
+        by = f"sqlite {sqlite3.sqlite_version}" if self._is_in_sqlite else units.WORDS_BY
+        read_by = languages.identity(), ranking.BY
         return ", ".join((f"code {REVISION}", by, vectors, *read_by))
 
     def fill(self, documents: Iterable[Document], index: Path) -> None:
         in_order = sorted(documents, key=lambda document: document.doc_id.encode())
         language, embedder = self.settings.language, self.embedder()
-        with tables.built(index, store.TABLES) as db:
+        with tables.built(index, search.TABLES) as db:
             terms = [
-                store.put(db, "", one, language, with_words=self._is_in_sqlite) for one in in_order
+                search.put(db, "", one, language, with_words=self._is_in_sqlite) for one in in_order
             ]
             db.execute("INSERT INTO search (search) VALUES ('optimize')")
             if embedder is not None:
                 texts = [embedded(document) for document in in_order]
                 cached.complete(db, [cached.vectors_of(embedder, self.cache)], texts)
         if not self._is_in_sqlite:
-            words.build(index, terms, self.settings.fields.model_dump())
+            units.build_tantivy(index, terms, self.settings.fields.model_dump())
 
     @contextmanager
     def load(self, index: Path, made: Manifest) -> "Iterator[CodeSearcher]":
@@ -93,7 +101,7 @@ class Code(FileEngine["CodeSearcher"]):
             opened: WordsBackend = StoredWords(db, catalog.ids, settings.fields.model_dump())
             if not self._is_in_sqlite:
                 with contract.reading(index, OSError, ValueError):
-                    found = words.opened(index)
+                    found = units.open_tantivy(index)
                 contract.check_count(index, made, int(found.searcher.num_docs))
                 opened = found
             contract.check_count(index, made, len(catalog.entries))
@@ -123,7 +131,8 @@ class CodeSearcher:
     def search_with(self, text: str, k: int, params: Mapping[str, Scalar]) -> Answer:
         """Show hits for a text and its filters; context is left out, since no one asked for it."""
         found = self.code.search(text, k, units.parse(params))
-        hits = tuple(Hit(hit.unit.doc_id, hit.score, hit.score) for hit in found.hits)
+        doc_ids = self.code.catalog.doc_ids
+        hits = tuple(Hit(doc_ids[hit.row], hit.score, hit.score) for hit in found.hits)
         note, language = "", self.code.settings.language
         if not hits and text.strip() and not wanted(exact_clauses(text), language):
             note = note_nothing(text, has_stop_words=language == "english")
@@ -132,7 +141,7 @@ class CodeSearcher:
     def explain(self, text: str, k: int, params: Mapping[str, Scalar]) -> Explained:
         """Return ``scoreBreakdown`` of each hit."""
         found = self.code.search(text, k, units.parse(params))
-        why = {hit.unit.doc_id: hit.why.as_dict() for hit in found.hits if hit.why}
+        why = {self.code.catalog.doc_ids[hit.row]: hit.why.as_dict() for hit in found.hits}
         return Explained({"mode": self.code.settings.mode}, why)
 
 
@@ -141,7 +150,7 @@ def engine(settings: Mapping[str, Any], cache: Path) -> Engine:
     return Code(CodeSettings.model_validate(settings), cache)
 
 
-VERSION = "7"
+VERSION = "8"
 PACKAGE = "__init__.py"
 
 
@@ -155,17 +164,13 @@ def reader(arm: Code, root: Path, place: Path) -> FileReader:  # noqa: ARG001  a
         missing = f"MODEL_NOT_READY: {exc}"
 
     def put(db: Connection, path: str, data: bytes) -> str:
-        try:
-            found = list(of_file(path, _module(root, path), data))
-        except Malformed as exc:
-            what, _, hint = str(exc).partition(". ")
-            raise BadFile(path, what, hint or "Save it as UTF-8") from exc
+        found = list(of_file(path, _module(root, path), data))
         inside = {"", *(line.strip() for one in found for line in one.text.splitlines())}
         lines = enumerate(decoded(data).split("\n"), start=1) if is_code(path) else ()
         outside = ((path, at, line) for at, line in lines if line.strip() not in inside)
         db.executemany("INSERT INTO outside VALUES (?, ?, ?)", outside)
         for document in found:
-            store.put(db, path, document, language, with_words=True)
+            search.put(db, path, document, language, with_words=True)
         return ""
 
     def complete(db: Connection) -> None:
@@ -188,9 +193,9 @@ def reader(arm: Code, root: Path, place: Path) -> FileReader:  # noqa: ARG001  a
         biggest=BIGGEST,
         identity=f"code {VERSION} {arm.read_by('no vectors')} {language}",
         models=embedder.identity if embedder else "",
-        tables=store.TABLES,
+        tables=search.TABLES,
         put=put,
-        drop=store.drop,
+        drop=search.drop,
         complete=complete,
         opened=opened,
     )
@@ -252,7 +257,15 @@ class CodeFolderSearch:
             last = self._containing(like, top, filters, mode)
             nearest = NEAREST if found.hits and like.wanted and not last.hits else ""
             found, by = (last, LIKE) if last.hits or not found.hits else (found, "")
-        hits = [self._shown(hit, explain=given["explain"]) for hit in found.hits]
+        hits = [self._shown(one.row, one.score) for one in found.hits]
+        if given["explain"]:
+            whys = (one.why.as_dict() for one in found.hits)
+            hits = [hit | {"scoreBreakdown": why} for hit, why in zip(hits, whys, strict=True)]
+        context = [
+            self._shown(one.row, 0.0)
+            | {"reason": one.reason.name.lower(), "of": catalog.doc_ids[one.of]}
+            for one in found.context
+        ]
         is_there = any(like.has(catalog.text(hit.row)) for hit in found.hits)
         if hits and len(like.wanted) == 1 and not is_there:
             nearest = nearest or NOT_AS_TYPED
@@ -266,7 +279,7 @@ class CodeFolderSearch:
             "query": text,
             "mode": mode.value,
             "hits": hits,
-            "context": [self._shown(hit, explain=False) for hit in found.context],
+            "context": context,
             "truncated": found.truncated,
             **{key: value for key, value in notes.items() if value},
         }
@@ -296,31 +309,25 @@ class CodeFolderSearch:
         allowed = catalog.allowed(mode, filters)
         rows = range(len(catalog)) if allowed is None else allowed.tolist()
         has = (row for row in rows if like.has(catalog.text(row)))
-        hits = (CodeHit(row, catalog.entry(row).unit, 0.0, why) for row in islice(has, top))
-        return CodeHits(tuple(hits))
+        return CodeHits(tuple(RankedUnit(row, 0.0, why) for row in islice(has, top)))
 
-    def _shown(self, hit: CodeHit, *, explain: bool) -> Mapping[str, Any]:
-        unit, facts = hit.unit, hit.unit.facts
-        shown: dict[str, Any] = {
+    def _shown(self, row: int, score: float) -> dict[str, Any]:
+        """Show a unit with its place, its first lines and its properties."""
+        unit = self.code.catalog.entry(row).unit
+        return {
             "id": unit.doc_id,
             "path": unit.path,
             "lines": unit.lines,
-            "type": facts.type,
-            "name": facts.full or unit.texts.name,
-            "signature": facts.signature,
+            "type": unit.facts.type,
+            "name": unit.facts.full or unit.texts.name,
+            "signature": unit.facts.signature,
             "mode": unit.mode.value,
-            "score": hit.score,
-            "prefix": self.code.catalog.text(hit.row)[:PREFIX],
+            "score": score,
+            "prefix": self.code.catalog.text(row)[:PREFIX],
         }
-        if hit.beside is not None:
-            of = self.code.catalog.doc_ids[hit.beside.of]
-            shown |= {"reason": hit.beside.reason.name.lower(), "of": of}
-        if explain and hit.why is not None:
-            shown["scoreBreakdown"] = hit.why.as_dict()
-        return shown
 
 
-def _line(path: str, line: int, text: str) -> Mapping[str, Any]:
+def _line(path: str, line: int, text: str) -> dict[str, Any]:
     """Show a line that is in no unit as a hit."""
     return {
         "id": f"{path}:{line}", "path": path, "lines": f"{line}-{line}", "name": "",

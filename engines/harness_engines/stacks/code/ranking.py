@@ -17,8 +17,7 @@ from pydantic import Field, model_validator
 from harness_engines.contract import StackSettings
 from harness_engines.lexical.tantivy import Language
 from harness_engines.ranking import RRF_TIE_DIGITS, fuse
-from harness_engines.stacks.code.units import Rows, Unit
-from harness_engines.stacks.code.words import ScoredUnit
+from harness_engines.stacks.code.units import Rows, ScoredUnit, Unit
 
 if TYPE_CHECKING:
     from datasketch import MinHash  # type: ignore[import-untyped]  # has no types
@@ -79,11 +78,8 @@ class Boosts(StackSettings):
     """Factors on the score of what was found; 1 changes nothing, and ``phrase`` 0 neither."""
 
     definition: float = Field(ge=1, le=10)
-    """For a unit that defines what the query names."""
     export: float = Field(ge=1, le=10)
-    """For such a unit that users may name."""
     phrase: float = Field(ge=0, le=1)
-    """For each two words that stand together in the query and in the unit; five count."""
 
 
 class GraphSettings(StackSettings):
@@ -115,19 +111,14 @@ class CodeSettings(StackSettings):
     language: Language
     mode: Literal["code", "prose", "records", "mixed"]
     depth: int = Field(ge=1, le=10_000)
-    """Candidates taken from each source; at least as many as are requested."""
     fields: FieldWeights
     embedder: str
-    """A model of ``harness_engines.vector.embedder``, ``hash``, or empty for none."""
     max_tokens: int = Field(ge=8, le=512)
     near_duplicate: float = Field(gt=0, le=1)
-    """Estimated likeness (Jaccard) from which a unit counts as a near duplicate of the query."""
     search: Fusion
     modes: ModeWeights
     mode_rrf_k: int = Field(ge=1, le=1000)
     mixed: Literal["rrf", "scores"] = "rrf"
-    """How modes are put together: by reciprocal rank, or in one ranking whose scores count by
-    the weight of their mode."""
     boosts: Boosts
     graph: GraphSettings | None = None
     context: ContextSettings | None = None
@@ -193,11 +184,10 @@ def fused(sources: Sources, how: Fusion) -> list[RankedUnit]:
         name, scored = next(iter(found.items()))
         one = [_ranked(row, share, name) for row, share in _shares(name, scored)]
         return sorted(one, key=best_first)
-    if how.rrf is not None:
-        return _by_rank(found, how.rrf)
     if how.score_blend is not None:
         return _by_score(found, how.score_blend)
-    raise ValueError("search.rrf and search.scoreBlend are both missing")
+    assert how.rrf is not None  # noqa: S101  one of them is there
+    return _by_rank(found, how.rrf)
 
 
 def _by_rank(sources: Sources, how: Rrf) -> list[RankedUnit]:
@@ -285,14 +275,11 @@ class UnitGraph:
                 if other != row:
                     for one, two in ((row, other), (other, row)):
                         beside[one][two] = min(reason, beside[one].get(two, reason))
-        self._beside = [
+        self.neighbours = [
             tuple(sorted(Neighbour(reason, row) for row, reason in found.items())[:MOST_NEIGHBOURS])
             for found in beside
         ]
-
-    def neighbours(self, row: int) -> tuple[Neighbour, ...]:
-        """Return at most ``MOST_NEIGHBOURS`` units beside one, the strongest reason first."""
-        return self._beside[row]
+        """Of each unit at most ``MOST_NEIGHBOURS``, the strongest reason first."""
 
     def _led(self, unit: Unit) -> Iterable[Neighbour]:
         facts = unit.facts
@@ -331,7 +318,7 @@ def reordered(
     most = 1.0 + settings.degree + settings.proximity
     placed = []
     for one in ranked:
-        degree = len(graph.neighbours(one.row))
+        degree = len(graph.neighbours[one.row])
         proximity = 1.0 / (1 + near[one.row]) if one.row in near else 0.0
         share = log1p(degree) / log1p(MOST_NEIGHBOURS)
         added = settings.degree * share + settings.proximity * proximity
@@ -354,7 +341,7 @@ def distances(graph: UnitGraph, seeds: Sequence[int]) -> Mapping[int, int]:
     for step in range(1, DEPTH + 1):
         following: list[int] = []
         for row in edge:
-            for neighbour in graph.neighbours(row)[:WIDTH]:
+            for neighbour in graph.neighbours[row][:WIDTH]:
                 if neighbour.row not in found:
                     if len(found) >= VISITED:
                         return found

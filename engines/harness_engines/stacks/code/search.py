@@ -1,13 +1,17 @@
-"""Code search: filters, ranking by mode, fusion, and reasons."""
+"""Code search: units in the tables of an index, their filters, ranking by mode, and reasons."""
 
-from collections.abc import Mapping, Sequence
+import sqlite3
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache, partial, reduce
 from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from harness.core.records import Document
+from harness_engines.kept import cached
 from harness_engines.kept.cached import Vectors
 from harness_engines.lexical.grammar import held, leaves, mask, parse, positive
 from harness_engines.lexical.tantivy import Language
@@ -15,19 +19,201 @@ from harness_engines.lexical.terms import Clause, Occur, normalise
 from harness_engines.ranking import RRF_TIE_DIGITS
 from harness_engines.stacks.code import ranking
 from harness_engines.stacks.code.ranking import (
+    PERMUTATIONS,
     Boosts,
     CodeSettings,
     ContextSettings,
     RankedUnit,
     ScoreBreakdown,
+    Signatures,
     UnitGraph,
     UnitRelation,
     best_first,
     reordered,
 )
-from harness_engines.stacks.code.store import Catalog
-from harness_engines.stacks.code.units import Filters, IndexedUnit, Mode, Rows, Unit, parts
-from harness_engines.stacks.code.words import ScoredUnit, WordsBackend, terms_of, wanted
+from harness_engines.stacks.code.reading.documents import embedded, understand
+from harness_engines.stacks.code.units import (
+    FIELDS,
+    PATTERNS,
+    WHOLE,
+    Filters,
+    IndexedUnit,
+    Mode,
+    Rows,
+    ScoredUnit,
+    Unit,
+    UnitTexts,
+    WordsBackend,
+    entry_of,
+    folded,
+    indexed,
+    parts,
+    pattern,
+    rows_by,
+    terms_of,
+    values,
+    wanted,
+    words,
+    written,
+)
+from harness_engines.vector.embedder import Embedder
+
+COLUMNS = ", ".join(FIELDS)
+MARKS = ", ".join("?" * len(FIELDS))
+TABLES = f"""
+CREATE TABLE unit (id INTEGER PRIMARY KEY, path TEXT NOT NULL, doc_id TEXT UNIQUE NOT NULL,
+  mode TEXT NOT NULL, symbol TEXT NOT NULL, entry TEXT NOT NULL, text TEXT NOT NULL,
+  minhash BLOB NOT NULL);
+CREATE INDEX unit_of_symbol ON unit (symbol);
+CREATE INDEX unit_of_path ON unit (path);
+CREATE TABLE outside (path TEXT NOT NULL, line INTEGER NOT NULL, text TEXT NOT NULL,
+  PRIMARY KEY (path, line)) WITHOUT ROWID;
+CREATE VIRTUAL TABLE search USING fts5({COLUMNS}, content='',
+  tokenize='unicode61 remove_diacritics 0');
+{cached.TABLE}
+"""
+GONE = f"INSERT INTO search (search, rowid, {COLUMNS}) VALUES ('delete', ?, {MARKS})"  # noqa: S608  our own names
+TERMS = f"INSERT INTO search (rowid, {COLUMNS}) VALUES (?, {MARKS})"  # noqa: S608  as above
+UNIT = "INSERT INTO unit (path, doc_id, mode, symbol, entry, text, minhash)"
+NOTHING: Rows = np.zeros(0, dtype=np.int64)
+
+
+def put(
+    db: sqlite3.Connection, path: str, document: Document, language: Language, *, with_words: bool
+) -> UnitTexts:
+    """Take in the unit of a document, and its words unless another engine has them; return them."""
+    unit, text = understand(document), embedded(document)
+    entry = IndexedUnit(unit, UnitTexts(*(indexed(one, language) for one in unit.texts)))
+    signed = ranking.row(words(text, language)[0])
+    about = (path, document.doc_id, unit.mode.value, unit.facts.symbol)
+    row = (*about, written(entry), text, signed.tobytes())
+    made = db.execute(f"{UNIT} VALUES (?, ?, ?, ?, ?, ?, ?)", row)
+    if with_words:
+        db.execute(TERMS, (made.lastrowid, *entry.terms))
+    return entry.terms
+
+
+def drop(db: sqlite3.Connection, path: str) -> None:
+    """Drop the units of a file, and its lines in none."""
+    for rowid, entry in db.execute("SELECT id, entry FROM unit WHERE path = ?", (path,)):
+        db.execute(GONE, (rowid, *entry_of(entry).terms))
+    db.execute("DELETE FROM unit WHERE path = ?", (path,))
+    db.execute("DELETE FROM outside WHERE path = ?", (path,))
+
+
+class Catalog:
+    """Units of an open index in byte order of their documents' ids.
+
+    A unit's row is its place in that order, everywhere. Units are read one by one until all of
+    them are needed, for a filter or a graph.
+    """
+
+    def __init__(self, db: sqlite3.Connection) -> None:
+        rows = db.execute("SELECT id, doc_id, mode FROM unit").fetchall()
+        rows.sort(key=lambda row: row[1].encode())
+        self._db = db
+        self.ids = np.array([row[0] for row in rows], dtype=np.int64)
+        """Key of each row in the tables."""
+        self.doc_ids = [row[1] for row in rows]
+        self._by_mode = rows_by([row[2]] for row in rows)
+        self._one = lru_cache(4_096)(lambda row: entry_of(self._cell("entry", row)))
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    @cached_property
+    def entries(self) -> list[IndexedUnit]:
+        """All units."""
+        return [entry_of(entry) for entry in self._column("entry")]
+
+    @property
+    def units(self) -> list[Unit]:
+        """All units, without what is indexed of them."""
+        return [entry.unit for entry in self.entries]
+
+    def entry(self, row: int) -> IndexedUnit:
+        """Read a unit."""
+        return self.entries[row] if "entries" in self.__dict__ else self._one(row)
+
+    def text(self, row: int) -> str:
+        """Return a unit's text as it stands in its file."""
+        return self._cell("text", row)
+
+    @cached_property
+    def graph(self) -> UnitGraph:
+        """Which units belong together."""
+        return UnitGraph(self.units)
+
+    def named(self, name: str) -> list[int]:
+        """List rows, ascending, that define what has a name: its own, or one with dots."""
+        found = self._db.execute(
+            "SELECT id FROM unit WHERE symbol IN (?, ?)", (name, name.rpartition(".")[2])
+        ).fetchall()
+        rows = np.flatnonzero(np.isin(self.ids, [row[0] for row in found])).tolist()
+        facts = ((row, self.entry(row).unit.facts) for row in rows)
+        return [row for row, one in facts if f".{one.full or one.symbol}".endswith(f".{name}")]
+
+    def outside(self) -> Iterator[tuple[str, int, str]]:
+        """Yield the lines of code that are in no unit, such as imports, with their places."""
+        yield from self._db.execute("SELECT path, line, text FROM outside ORDER BY path, line")
+
+    def dense(self, embedder: Embedder) -> Vectors | None:
+        """Read the vectors of all units; None where one is missing."""
+        return Vectors.read(self._db, embedder, self._column("text"))
+
+    def signatures(self) -> Signatures:
+        """Read the signatures of all units, shape (units, 1 + 128)."""
+        whole = b"".join(self._column("minhash"))
+        return np.frombuffer(whole, dtype=np.uint32).reshape(-1, PERMUTATIONS + 1)
+
+    def modes(self) -> tuple[Mode, ...]:
+        """Modes that have units, in the order of ``Mode``."""
+        return tuple(mode for mode in Mode if mode in self._by_mode)
+
+    def values(self, name: str) -> tuple[str, ...]:
+        """List what units have of a filter that compares whole values, folded and in order."""
+        return tuple(sorted(value for of, value in self._rows if of == name))
+
+    def allowed(self, mode: Mode, filters: Filters) -> Rows | None:
+        """Rows, ascending, of a mode that pass the filters; None where every unit does."""
+        narrow = [] if mode is Mode.MIXED else [self._by_mode.get(mode, NOTHING)]
+        narrow += [self._having(name, value) for name, value in filters.items()]
+        if not narrow or (not filters and len(narrow[0]) == len(self)):
+            return None
+        return reduce(partial(np.intersect1d, assume_unique=True), sorted(narrow, key=len))
+
+    def _having(self, name: str, value: str) -> Rows:
+        """Rows, ascending, that pass a filter."""
+        if name not in PATTERNS:
+            return self._rows.get((name, folded(value, name)), NOTHING)
+        if (expression := pattern(value)) is not None:
+            passes = [expression.search(PATTERNS[name](unit)) is not None for unit in self.units]
+        else:
+            passes = [folded(value) in text for text in self._folded[name]]
+        return np.flatnonzero(passes).astype(np.int64)
+
+    @cached_property
+    def _rows(self) -> Mapping[tuple[str, str], Rows]:
+        """Rows by what a filter compares whole."""
+        return rows_by(
+            [(name, value) for name in WHOLE for value in values(unit, name)] for unit in self.units
+        )
+
+    @cached_property
+    def _folded(self) -> Mapping[str, list[str]]:
+        """Texts in which a filter looks for a part, folded."""
+        texts = PATTERNS.items()
+        return {name: [folded(text_of(unit)) for unit in self.units] for name, text_of in texts}
+
+    def _cell(self, column: str, row: int) -> str:
+        found = self._db.execute(f"SELECT {column} FROM unit WHERE id = ?", (int(self.ids[row]),))  # noqa: S608  our own names
+        return str(found.fetchone()[0])
+
+    def _column(self, name: str) -> list[Any]:
+        """Read a column, in the order of rows."""
+        held = dict(self._db.execute(f"SELECT id, {name} FROM unit"))  # noqa: S608  as above
+        return [held[rowid] for rowid in self.ids.tolist()]
+
 
 MOST_PHRASES = 5
 """Pairs of words beyond these add nothing."""
@@ -93,10 +279,6 @@ def most(weights: Boosts) -> float:
     return weights.definition * weights.export * (1.0 + weights.phrase * MOST_PHRASES)
 
 
-MOST_LOOKED_AT = 25
-"""Neighbours of one hit that are looked at, for each that may be shown."""
-
-
 class ContextUnit(NamedTuple):
     """A unit shown for the sake of a hit."""
 
@@ -116,9 +298,7 @@ def expanded(
     truncated = False
     for hit in hits:
         mine = 0
-        neighbours = graph.neighbours(hit)
-        truncated |= len(neighbours) > MOST_LOOKED_AT * settings.per_hit
-        for neighbour in neighbours[: MOST_LOOKED_AT * settings.per_hit]:
+        for neighbour in graph.neighbours[hit]:
             if neighbour.row in shown or (passing is not None and neighbour.row not in passing):
                 continue
             if mine == settings.per_hit or len(context_units) == settings.total:
@@ -131,24 +311,11 @@ def expanded(
 
 
 @dataclass(frozen=True, slots=True)
-class CodeHit:
-    """A unit that is shown."""
-
-    row: int
-    unit: Unit
-    score: float
-    """In [0, 1]; of what stands beside a hit, 0."""
-    why: ScoreBreakdown | None
-    beside: ContextUnit | None = None
-    """Set where the unit is context of a hit, and no hit itself."""
-
-
-@dataclass(frozen=True, slots=True)
 class CodeHits:
     """The hits, best first, and behind them their context."""
 
-    hits: tuple[CodeHit, ...]
-    context: tuple[CodeHit, ...] = ()
+    hits: tuple[RankedUnit, ...]
+    context: tuple[ContextUnit, ...] = ()
     truncated: bool = False
     """Whether a cap left context out."""
 
@@ -256,17 +423,13 @@ class CodeSearch:
     ) -> list[RankedUnit]:
         """Move units that define what is typed, sign for sign, before all others."""
         rows = self.catalog.named(question.typed.strip())
-        allowed = self.catalog.allowed(mode, filters) if rows else None
-        places = {one.row: at for at, one in enumerate(ranked)}
-        first = []
-        for row in rows if allowed is None else np.intersect1d(rows, allowed).tolist():
-            known = (
-                ranked[places[row]] if row in places else RankedUnit(row, 0.0, ScoreBreakdown({}))
-            )
-            first.append(known.scored(1.0, selected={"type": "name"}))
-        first.sort(key=lambda one: (places.get(one.row, len(ranked)), one.row))
-        names = {one.row for one in first}
-        return [*first, *(one for one in ranked if one.row not in names)]
+        if rows and (allowed := self.catalog.allowed(mode, filters)) is not None:
+            rows = np.intersect1d(rows, allowed).tolist()
+        found = {one.row for one in ranked}
+        first = [one for one in ranked if one.row in rows]
+        first += [RankedUnit(row, 0.0, ScoreBreakdown({})) for row in rows if row not in found]
+        named = (one.scored(1.0, selected={"type": "name"}) for one in first)
+        return [*named, *(one for one in ranked if one.row not in rows)]
 
     def _listed(self, mode: Mode, filters: Filters, question: CodeQuestion) -> list[RankedUnit]:
         """List what passes, by id: nothing that is looked for ranks it."""
@@ -307,18 +470,10 @@ class CodeSearch:
 
     def _shown(self, first: list[RankedUnit], mode: Mode, filters: Filters) -> CodeHits:
         """Order the chosen by the graph where that is wanted, and look beside them."""
-        ordered = first
-        if self.settings.graph is not None:
-            ordered = reordered(first, self.catalog.graph, self.settings.graph)
-        hits = tuple(
-            CodeHit(one.row, self.catalog.entry(one.row).unit, one.score, one.why)
-            for one in ordered
-        )
-        if self.settings.context is None:
-            return CodeHits(hits)
+        graph, context = self.settings.graph, self.settings.context
+        ordered = first if graph is None else reordered(first, self.catalog.graph, graph)
+        if context is None:
+            return CodeHits(tuple(ordered))
         rows, allowed = [one.row for one in first], self.catalog.allowed(mode, filters)
-        more, truncated = expanded(rows, self.catalog.graph, self.settings.context, allowed)
-        context = (
-            CodeHit(one.row, self.catalog.entry(one.row).unit, 0.0, None, one) for one in more
-        )
-        return CodeHits(hits, tuple(context), truncated)
+        more, truncated = expanded(rows, self.catalog.graph, context, allowed)
+        return CodeHits(tuple(ordered), tuple(more), truncated)

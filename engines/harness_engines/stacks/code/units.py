@@ -1,21 +1,31 @@
-"""Units of code and prose: their words, their filters, and all of an index in memory."""
+"""Units of code and prose: what is known of them, their filters, and their words in two engines.
+
+Tantivy has one field, in which each part of a unit stands as often as it weighs.
+"""
 
 import json
 import re
+import sqlite3
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from enum import StrEnum
-from functools import cache, lru_cache, partial, reduce
+from functools import cache, lru_cache
+from importlib.metadata import version
+from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
+import tantivy
 from numpy.typing import NDArray
+from pydantic import TypeAdapter
 
+from harness.core.formats import json_of
 from harness.core.records import Scalar
 from harness_engines.kept.kit import FILTERS
-from harness_engines.lexical.tantivy import Language, analyzer
+from harness_engines.lexical.grammar import seldom
+from harness_engines.lexical.tantivy import OCCURS, Language, analyzer, begun, columns
+from harness_engines.lexical.terms import Clause, Occur, sign_names, sign_term, terms, word
 from harness_engines.lexical.terms import folded as folded_terms
-from harness_engines.lexical.terms import sign_names, sign_term, terms, word
 
 SEPARATOR = "->"
 """Between the source and the sink of a flow."""
@@ -234,21 +244,6 @@ def values(unit: Unit, name: str) -> frozenset[str]:
     return frozenset(folded(one, name) for one in _VALUES[name](unit) if one)
 
 
-def passes(unit: Unit, given: Filters) -> bool:
-    """Return whether a unit has all that is requested; the exact filter, which always runs."""
-    for name, value in given.items():
-        text = PATTERNS.get(name)
-        if text is None:
-            if folded(value, name) not in values(unit, name):
-                return False
-        elif expression := pattern(value):
-            if not expression.search(text(unit)):
-                return False
-        elif folded(value) not in folded(text(unit)):
-            return False
-    return True
-
-
 def _with_last_parts(names: Iterable[str]) -> Iterable[str]:
     """Yield ``os.path.join`` as ``join`` too: who asks for either means it."""
     for name in names:
@@ -275,9 +270,6 @@ WHOLE = tuple(_VALUES)
 """Filters that compare whole values."""
 
 
-SIZE = 3
-_TOO_CLEVER = re.compile(r"[\\|()\[\]{}]")
-_LITERAL = re.compile(r"[^.^$*+?]+")
 Rows = NDArray[np.int64]
 
 
@@ -301,56 +293,207 @@ def rows_by(keys: Iterable[Iterable[Key]]) -> Mapping[Key, Rows]:
     return {key: np.array(found, dtype=np.int64) for key, found in rows.items()}
 
 
+_ENTRY = TypeAdapter(tuple[Unit, UnitTexts])
+
+
 def written(entry: IndexedUnit) -> str:
     """Write an entry as JSON."""
     return json.dumps([asdict(entry.unit), entry.terms])
 
 
-def entry_of(told: Any) -> IndexedUnit:  # noqa: ANN401  JSON that ``written`` wrote
+def entry_of(written: str) -> IndexedUnit:
     """Read an entry."""
-    unit, terms = told
-    facts: dict[str, Any] = {
-        key: tuple(value) if isinstance(value, list) else value
-        for key, value in unit["facts"].items()
-    }
-    facts["risks"] = tuple(Risk(*risk) for risk in facts["risks"])
-    read = {"mode": Mode(unit["mode"]), "texts": UnitTexts(*unit["texts"]), "facts": Facts(**facts)}
-    return IndexedUnit(Unit(**{**unit, **read}), UnitTexts(*terms))
+    return IndexedUnit(*_ENTRY.validate_python(json_of(written)))
 
 
-class Chargrams:
-    """Texts by the runs of three characters that stand in them, after folding."""
-
-    def __init__(self, texts: Sequence[str]) -> None:
-        self._rows = rows_by(_grams(folded(text)) for text in texts)
-
-    def narrowed(self, value: str) -> Rows | None:
-        """Return the rows, ascending, that may match a filter's value; None where all may."""
-        wanted = set[str]().union(*(_grams(folded(run)) for run in literals(value)))
-        if not wanted:
-            return None
-        nothing = np.zeros(0, dtype=np.int64)
-        lists = sorted((self._rows.get(gram, nothing) for gram in wanted), key=len)
-        return reduce(partial(np.intersect1d, assume_unique=True), lists)
+Phrase = tuple[str, ...]
+_DOTTED = re.compile(r"\w[.@]\w")
+BEGUN = "*"
+"""At the end of a term: any term that begins so."""
 
 
-def literals(value: str) -> list[str]:
-    """Find runs of characters that stand in every text a filter's value matches.
+@dataclass(frozen=True, slots=True)
+class TermClause:
+    """One clause: any of its phrases will do; a phrase of one term is that term."""
 
-    Of a regular expression only what needs no understanding is taken. One with groups, classes,
-    escapes, counts or choices gives nothing, and a character before ``?`` or ``*`` may be absent.
+    occur: Occur
+    phrases: tuple[Phrase, ...]
+
+
+def wanted(clauses: Sequence[Clause], language: Language) -> tuple[TermClause, ...]:
+    """Write clauses as terms; empty where they have none, or only such as must not match.
+
+    A word of several parts such as ``read_csv`` or ``DataFrame`` asks for its parts and for its
+    joined form; words in quotation marks are one phrase. With dots, as in ``2.4.1``, the parts are
+    also such a phrase. A name with a sign must match, or must not, with it.
     """
-    if pattern(value) is None:
-        return [value]
-    inner = value[1:-1]
-    if _TOO_CLEVER.search(inner):
-        return []
-    found: list[str] = []
-    for run in _LITERAL.finditer(inner):
-        optional = inner[run.end() : run.end() + 1] in {"?", "*"}
-        found.append(run[0][:-1] if optional else run[0])
-    return found
+    found = [one for clause in clauses if (one := _of(clause, language)).phrases]
+    return tuple(found) if any(one.occur is not Occur.NOT for one in found) else ()
 
 
-def _grams(text: str) -> set[str]:
-    return {text[at : at + SIZE] for at in range(len(text) - SIZE + 1)}
+def terms_of(clauses: Sequence[Clause], language: Language) -> Phrase:
+    """Return the terms of a query in their order, for phrases and near duplicates."""
+    return tuple(
+        term
+        for clause in clauses
+        if clause.occur is not Occur.NOT
+        for typed in clause.words
+        for term in words(typed, language)[0]
+    )
+
+
+def _of(clause: Clause, language: Language) -> TermClause:
+    """Write a clause; words without spaces that must match, or must not, are a phrase."""
+    runs = (clause.text,) if clause.text else clause.words
+    both = [words(run, language) for run in runs]
+    in_order = tuple(term for terms, _ in both for term in terms)
+    if clause.begun and (start := words(clause.words[0], "none")[0]):
+        return TermClause(clause.occur, ((start[-1] + BEGUN,),))
+    if clause.occur is not Occur.SHOULD and clause.sign_name:
+        return TermClause(clause.occur, ((sign_term(clause.sign_name),),))
+    if clause.elided:
+        return TermClause(clause.occur, (in_order, in_order[-1:]))
+    if clause.quoted or not (clause.occur is Occur.SHOULD or clause.text.isascii()):
+        return TermClause(clause.occur, (in_order,) if in_order else ())
+    joined = [whole for _, wholes in both for whole in wholes]
+    phrases = [(term,) for term in seldom([*in_order, *joined], str)]
+    row = [in_order] if _DOTTED.search(clause.text) else []
+    return TermClause(clause.occur, (*phrases, *row))
+
+
+class ScoredUnit(NamedTuple):
+    """A unit's row, and a score of which higher is better."""
+
+    row: int
+    score: float
+
+
+def match_expression(wanted: Sequence[TermClause]) -> str:
+    """Write clauses in FTS5's language, every phrase quoted; empty where there are none.
+
+    What must match is written twice where something else may match, and counts twice in bm25; so
+    the latter is written twice as well.
+    """
+    groups: dict[Occur, list[str]] = {occur: [] for occur in Occur}
+    for one in wanted:
+        phrases = [" ".join(phrase) for phrase in one.phrases]
+        quoted = [f'"{of.removesuffix(BEGUN)}"{BEGUN * of.endswith(BEGUN)}' for of in phrases]
+        groups[one.occur].append(f"({' OR '.join(quoted)})")
+    should, must = groups[Occur.SHOULD], groups[Occur.MUST]
+    asked = " OR ".join(should)
+    if must:
+        every = " AND ".join(must)
+        asked = f"({every}) AND ({every} OR {asked} OR {asked})" if asked else every
+    if groups[Occur.NOT] and asked:
+        asked = f"({asked}) NOT ({' OR '.join(groups[Occur.NOT])})"
+    return asked
+
+
+@dataclass(frozen=True, slots=True)
+class StoredWords:
+    """BM25 of SQLite: it adds a term's counts over fields, each times its weight, and levels."""
+
+    db: sqlite3.Connection
+    ids: Rows
+    """Key of each row in the tables."""
+    weights: Mapping[str, int]
+
+    def search(
+        self, wanted: Sequence[TermClause], depth: int, allowed: Rows | None
+    ) -> Sequence[ScoredUnit]:
+        """Return the ``depth`` best of the ``allowed`` rows (None: all), ties by row."""
+        expression = match_expression(wanted)
+        if not expression or (allowed is not None and not len(allowed)):
+            return []
+        weigh = f"bm25({', '.join(f'{self.weights[field]}.0' for field in FIELDS)})"
+        gate = "" if allowed is None else " AND rowid IN (SELECT value FROM json_each(?))"
+        given = [] if allowed is None else [json.dumps(self.ids[allowed].tolist())]
+        ascend = bool((np.diff(self.ids) > 0).all())
+        tie = "rowid" if ascend else "(SELECT doc_id FROM unit WHERE id = search.rowid)"
+        found = self.db.execute(
+            f"SELECT rowid, -rank FROM search WHERE search MATCH ? AND rank MATCH ?{gate}"  # noqa: S608  no text of anybody
+            f" ORDER BY rank, {tie} LIMIT ?",
+            (expression, weigh, *given, depth),
+        ).fetchall()
+        order = np.argsort(self.ids)
+        keys = np.array([row[0] for row in found], dtype=np.int64)
+        rows = order[np.searchsorted(self.ids, keys, sorter=order)].tolist()
+        return [ScoredUnit(row, score) for row, (_, score) in zip(rows, found, strict=True)]
+
+
+FOLDER = "words"
+POSITIONS = "pos"
+"""Suffix of the one file of a segment that Tantivy opens without; no phrase would be found."""
+ANALYZER = "terms"
+WORDS_BY = f"tantivy {version('tantivy')}"
+HEAP_BYTES = 128_000_000
+
+
+def build_tantivy(folder: Path, texts: Sequence[UnitTexts], weights: Mapping[str, int]) -> None:
+    """Index the terms of units by Tantivy."""
+    (folder / FOLDER).mkdir()
+    builder = tantivy.SchemaBuilder()
+    builder.add_integer_field("id", indexed=True, fast=True)
+    builder.add_text_field("text", tokenizer_name=ANALYZER)
+    schema = builder.build()
+    index = tantivy.Index(schema, path=str(folder / FOLDER))
+    index.register_tokenizer(ANALYZER, _at_spaces())
+    writer = index.writer(HEAP_BYTES, 1)
+    for at, one in enumerate(texts):
+        said = [text for field in FIELDS for text in [getattr(one, field)] * weights[field]]
+        writer.add_document(tantivy.Document.from_dict({"id": at, "text": said}, schema))
+    writer.commit()
+    writer.wait_merging_threads()
+
+
+def open_tantivy(folder: Path) -> "OpenTantivy":
+    """Open what was built."""
+    index = tantivy.Index.open(str(folder / FOLDER))
+    for segment in (folder / FOLDER).glob("*.idx"):
+        segment.with_suffix(f".{POSITIONS}").stat()
+    index.register_tokenizer(ANALYZER, _at_spaces())
+    return OpenTantivy(index.schema, index.searcher())
+
+
+def _at_spaces() -> tantivy.TextAnalyzer:
+    """Split at spaces; what is indexed are terms already."""
+    return tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.whitespace()).build()
+
+
+@dataclass(frozen=True, slots=True)
+class OpenTantivy:
+    schema: tantivy.Schema
+    searcher: tantivy.Searcher
+
+    def search(
+        self, wanted: Sequence[TermClause], depth: int, allowed: Rows | None
+    ) -> Sequence[ScoredUnit]:
+        """Return the ``depth`` best of the ``allowed`` rows (None: all), ties by row."""
+        if not wanted or (allowed is not None and not len(allowed)):
+            return []
+        should, must = tantivy.Occur.Should, tantivy.Occur.Must
+        asked = tantivy.Query.boolean_query([
+            (
+                OCCURS[one.occur],
+                tantivy.Query.boolean_query([(should, self._match(of)) for of in one.phrases]),
+            )
+            for one in wanted
+        ])
+        if allowed is not None:
+            gate = tantivy.Query.term_set_query(self.schema, "id", allowed.tolist())
+            none = tantivy.Query.const_score_query(gate, 0.0)
+            asked = tantivy.Query.boolean_query([(must, asked), (must, none)])
+        return list(
+            map(ScoredUnit, *columns(self.searcher, asked, depth, schema=self.schema, ids="id"))
+        )
+
+    def _match(self, phrase: Phrase) -> tantivy.Query:
+        if phrase[-1].endswith(BEGUN):
+            return begun(self.schema, "text", phrase[-1].removesuffix(BEGUN))
+        if len(phrase) == 1:
+            return tantivy.Query.term_query(self.schema, "text", phrase[0], "freq")
+        return tantivy.Query.phrase_query(self.schema, "text", list(phrase))
+
+
+WordsBackend = StoredWords | OpenTantivy
+"""An open index of words."""

@@ -1,28 +1,255 @@
-"""The documents stack as an arm, and over a folder of documents that is kept searchable."""
+"""The documents stack: a collection that answers, as an arm and over a folder of documents."""
 
-from collections.abc import Iterable, Iterator, Mapping
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import islice
 from pathlib import Path
-from sqlite3 import Connection
-from typing import Any, ClassVar
+from sqlite3 import Connection, IntegrityError
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from harness.core.digest import of_json
 from harness.core.engine import Answer, Engine, Explained, Hit, Manifest
-from harness.core.errors import ModelNotReady, missing_from
+from harness.core.errors import HarnessError, ModelNotReady, UnknownName, missing_from
 from harness.core.records import Document, Scalar
 from harness_engines import contract
 from harness_engines.contract import FileEngine
-from harness_engines.kept.cached import now
+from harness_engines.kept import cached, index
+from harness_engines.kept.cached import Clock
 from harness_engines.kept.index import FileReader
-from harness_engines.lexical.grammar import note_nothing, positive
-from harness_engines.stacks.documents import collection, library, texts
-from harness_engines.stacks.documents.collection import DocumentCollection
-from harness_engines.stacks.documents.formats import of_document
-from harness_engines.stacks.documents.library import DocumentSettings
-from harness_engines.stacks.documents.ranking import TOKENS, Loaded, RankedChunks
-from harness_engines.stacks.documents.recall import words
-from harness_engines.stacks.documents.texts import DocumentChunk
+from harness_engines.lexical.grammar import held, mask, note_nothing, positive
+from harness_engines.lexical.query import LIKE, Like
+from harness_engines.lexical.terms import Clause, holds, spelled
+from harness_engines.stacks.documents import library, ranking, texts
+from harness_engines.stacks.documents.library import (
+    ChunkGraph,
+    DocumentSettings,
+    Library,
+    unbroken,
+    words,
+)
+from harness_engines.stacks.documents.ranking import TOKENS, Loaded, Pipeline, RankedChunks
+from harness_engines.stacks.documents.texts import DocumentChunk, DocumentText, of_document
+
+Mask = NDArray[np.bool_]
+TABLES = library.TABLES + ranking.TABLES
+EXTRACTION = "Native"
+"""How a text came out of its file: nothing here reads pictures of text."""
+NEAREST = "no document contains a word of the query; these are the nearest by meaning"
+
+
+def build(
+    sources: Iterable[DocumentText],
+    folder: Path,
+    settings: DocumentSettings,
+    cache: Path,
+    clock: Clock = cached.now,
+) -> None:
+    """Cut, index and embed documents into the empty folder ``folder``."""
+    loaded = Loaded.of(settings, cache)
+    if loaded.missing:
+        raise ModelNotReady(loaded.missing[0].why)
+    with index.built(folder, TABLES) as db:
+        for source in sources:
+            try:
+                library.put(db, source, settings.cutting, clock().isoformat())
+            except IntegrityError as exc:
+                raise ValueError(f"two documents have the id {source.document_id!r}") from exc
+        loaded.complete(db, library.read(db).texts, folder, clock)
+
+
+@contextmanager
+def opened(folder: Path, settings: DocumentSettings, name: str) -> "Iterator[DocumentCollection]":
+    """Open what ``build`` wrote with the same settings."""
+    with index.opened(folder) as db:
+        found = collection_of(db, Loaded.of(settings, folder), settings, folder, name)
+    yield found
+
+
+def collection_of(
+    db: Connection, loaded: Loaded, settings: DocumentSettings, folder: Path, name: str
+) -> "DocumentCollection":
+    """Read a collection from the tables of its index, whose other files are in ``folder``."""
+    held_chunks = library.read(db)
+    ready = loaded.opened(db, held_chunks.texts, folder)
+    return DocumentCollection(name, held_chunks, Pipeline(settings, held_chunks.words, ready))
+
+
+class Response(NamedTuple):
+    """The answer to one query, best first."""
+
+    query: str
+    """As typed."""
+    rows: tuple[int, ...]
+    """Positions of the chunks that are shown."""
+    scores: tuple[float, ...]
+    """In [0, 1], higher is better; comparable only within one answer."""
+    stages_used: tuple[str, ...]
+    """Those that ran: a stage without its model did not."""
+    search_time_ms: int
+
+
+@dataclass(frozen=True)
+class DocumentCollection:
+    """An open collection."""
+
+    name: str
+    """Shown in answers."""
+    library: Library
+    pipeline: Pipeline
+    clock_ns: Callable[[], int] = field(default=time.perf_counter_ns)
+
+    @cached_property
+    def graph(self) -> ChunkGraph:
+        """Edges between chunks, made when they are first followed."""
+        dense = self.pipeline.models.dense
+        return ChunkGraph.of(self.library.named, dense.vectors if dense else None)
+
+    def search(self, query: str, top_k: int, document_filter: str | None = None) -> Response:
+        """Show at most ``top_k`` chunks, and never more than the 100 that stage 2 keeps."""
+        if top_k < 1:
+            raise HarnessError(f"top_k is {top_k}; ask for one result at least")
+        began = self.clock_ns()
+        ranked = self.rank(query, document_filter)
+        rows, scores = (tuple(one[:top_k].tolist()) for one in (ranked.rows, ranked.scores))
+        took = round((self.clock_ns() - began) / 1e6)
+        return Response(query, rows, scores, ranked.stages_used, took)
+
+    def rank(self, query: str, document_filter: str | None = None) -> RankedChunks:
+        """Rank chunks; operators of the query and the filter hold for all of them."""
+        allowed = self.allowed(document_filter)
+        return self.pipeline.rank(query, gate(self.library, query, allowed))
+
+    def allowed(self, document: str | None) -> Mask | None:
+        """Return which chunks are of a document, shape (chunks,); None where none is named."""
+        if document is None:
+            return None
+        of = (chunk.source.document_id == document for chunk in self.library.chunks)
+        return np.fromiter(of, np.bool_, len(self.library.chunks))
+
+    def to_json(self, response: Response) -> dict[str, Any]:
+        """Write the fields of section 7, and no other."""
+        found = zip(response.rows, response.scores, strict=True)
+        return {
+            "query": response.query,
+            "collection": self.name,
+            "results_count": len(response.rows),
+            "search_time_ms": response.search_time_ms,
+            "tier": self.pipeline.settings.tier,
+            "stages_used": list(response.stages_used),
+            "results": [self._shown(row, score) for row, score in found],
+        }
+
+    def _shown(self, row: int, score: float) -> dict[str, Any]:
+        """Show a chunk with its place and what stands around it.
+
+        ``ocr_confidence`` is null: no text here was guessed.
+        """
+        chunk, embedded = self.library.chunks[row], self.pipeline.models.embedded_at
+        source, (before, after) = chunk.source, self.library.around(chunk)
+        ingested = self.library.ingested[source.document_id]
+        return {
+            "text": chunk.text,
+            "score": score,
+            "citation": chunk.cite(),
+            "citation_short": chunk.cite_short(),
+            "source": {
+                "document": source.name,
+                "document_path": source.path,
+                "document_id": source.document_id,
+                "chunk_id": chunk.id,
+                "chunk_index": chunk.index,
+                "page": chunk.page,
+                "page_end": chunk.page_end,
+                "paragraph_start": chunk.paragraphs.first,
+                "paragraph_end": chunk.paragraphs.last,
+                "line_start": chunk.lines.first,
+                "line_end": chunk.lines.last,
+                "char_start": chunk.char_start,
+                "char_end": chunk.char_end,
+                "extraction_method": EXTRACTION,
+                "ocr_confidence": None,
+                "chunk_created_at": ingested,
+                "chunk_embedded_at": embedded[row] if embedded else None,
+                "document_ingested_at": ingested,
+            },
+            "context": {"before": before, "after": after},
+        }
+
+    def answer(self, given: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Answer a command or a tool: section 7, and what was missing or tried last."""
+        query, top_k = given["query"], given["top_k"]
+        document, sources = given["document_filter"] or None, self.library.sources
+        if document is not None and document not in sources:
+            raise UnknownName("document", document, sorted(sources))
+        found, notes = self.search(query, top_k, document), {}
+        if query.strip() and not (found.rows and self._has_a_word(query)):
+            if last := self._containing(query, top_k, document):
+                found = found._replace(rows=last, scores=(0.0,) * len(last), stages_used=(LIKE,))
+                notes = {"fallback": LIKE}
+            elif found.rows:
+                notes = {"nearest": NEAREST}
+            else:
+                found = found._replace(stages_used=())
+        answer = self.to_json(found) | notes
+        if given["max_expansions"]:
+            answer["related"] = self._related(found.rows, given["max_expansions"])
+        if missing := self.pipeline.models.missing:
+            answer["missing"] = [one._asdict() for one in missing]
+        if given["explain"]:
+            rows = np.array(found.rows, dtype=np.int64)
+            legs = self.pipeline.legs(query, rows)
+            answer["explain"] = {
+                self.library.chunks[row].id: {name: scores[at] for name, scores in legs.items()}
+                for at, row in enumerate(found.rows)
+            }
+        return answer
+
+    def _has_a_word(self, query: str) -> bool:
+        """Return whether a chunk has any word of a query, or the query only refuses some."""
+        asked = positive(query)
+        return not asked or bool(len(self.pipeline.recall.search(asked, 1)))
+
+    def _containing(self, query: str, top_k: int, document: str | None) -> tuple[int, ...]:
+        """List chunks that contain what was typed, in the order of their ids."""
+        like, allowed, chunks = Like.of(query), self.allowed(document), self.library.chunks
+        rows = range(len(chunks)) if allowed is None else np.flatnonzero(allowed).tolist()
+        return tuple(islice((row for row in rows if like.has(unbroken(chunks[row].text))), top_k))
+
+    def _related(self, rows: Sequence[int], most: int) -> list[Mapping[str, Any]]:
+        """Show what is related to an answer and not in it (specification 004, section 6)."""
+        edges = [(edge, self.library.chunks[edge.row]) for edge in self.graph.expand(rows, most)]
+        return [
+            {
+                "citation": chunk.cite(),
+                "document_id": chunk.source.document_id,
+                "chunk_id": chunk.id,
+                "edge_weight": edge.weight,
+                "shared": list(edge.shared),
+            }
+            for edge, chunk in edges
+        ]
+
+
+def gate(library: Library, query: str, allowed: Mask | None) -> Mask | None:
+    """Narrow ``allowed``, shape (chunks,), by the constraints of a query."""
+    demands = held(query)
+    if not demands.parts:
+        return allowed
+    written = [spelled(unbroken(chunk.text)) for chunk in library.chunks]
+
+    def having(clause: Clause) -> Mask:
+        has = holds(clause)
+        return np.fromiter((has(one) for one in written), np.bool_, len(written))
+
+    found = mask(demands, having, np.ones(len(written), np.bool_))
+    return found if allowed is None else found & allowed
+
 
 OWN_VERSION = "3"
 """Of chunking, BM25, fusion and projection; raised when one of them answers otherwise."""
@@ -52,13 +279,13 @@ class Documents(FileEngine["DocumentsSearcher"]):
     def fill(self, documents: Iterable[Document], index: Path) -> None:
         in_order = sorted(documents, key=lambda document: document.doc_id)
         sources = (of_document(document) for document in in_order)
-        collection.build(sources, index, self.settings, self.cache)
+        build(sources, index, self.settings, self.cache)
 
     @contextmanager
     def load(self, index: Path, made: Manifest) -> "Iterator[DocumentsSearcher]":
-        with collection.opened(index, self.settings, index.name) as opened:
-            contract.check_count(index, made, len(opened.library.sources))
-            yield DocumentsSearcher(opened, made)
+        with opened(index, self.settings, index.name) as collection:
+            contract.check_count(index, made, len(collection.library.sources))
+            yield DocumentsSearcher(collection, made)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,43 +294,35 @@ class DocumentsSearcher:
     manifest: Manifest
 
     def search(self, text: str, k: int) -> Answer:
-        ranked = self.collection.rank(text)
-        best = [Hit(doc_id, score, score) for doc_id, (score, _) in self._best(ranked).items()]
-        hits = tuple(sorted(best, key=lambda hit: (-hit.score, hit.doc_id))[:k])
-        return Answer(hits, self._who(), self._note(ranked, text))
+        """Show documents by their best chunk; without one of its models, not signed by the arm."""
+        ranked, missing = self.collection.rank(text), self.collection.pipeline.models.missing
+        best = self._best(ranked, k).items()
+        hits = tuple(Hit(doc_id, score, score) for doc_id, (score, _) in best)
+        who, said = self.manifest.fingerprint, [f"{one.part}: {one.reason}" for one in missing]
+        if not len(ranked.rows):
+            known = words(positive(text))
+            said.append(NO_CHUNK if known else note_nothing(text, has_stop_words=True))
+        if missing:
+            who = of_json([who, [one.part for one in missing]])
+        return Answer(hits, who, "; ".join(said))
 
     def explain(self, text: str, k: int, params: Mapping[str, Scalar]) -> Explained:
         """Return which stages ran, and which chunk a document stands for, with its citation."""
         del params
         ranked = self.collection.rank(text)
-        best = {
+        shown = {
             doc_id: {"chunk": chunk.cite(), "score": score}
-            for doc_id, (score, chunk) in self._best(ranked).items()
+            for doc_id, (score, chunk) in self._best(ranked, k).items()
         }
-        shown = {hit.doc_id: best[hit.doc_id] for hit in self.search(text, k).hits}
         return Explained({"stagesUsed": list(ranked.stages_used)}, shown)
 
-    def _best(self, ranked: RankedChunks) -> Mapping[str, tuple[float, DocumentChunk]]:
-        """Return the best chunk of each document, and its score."""
+    def _best(self, ranked: RankedChunks, k: int) -> Mapping[str, tuple[float, DocumentChunk]]:
+        """Return the best documents with the score of their best chunk, equal ones by id."""
         best: dict[str, tuple[float, DocumentChunk]] = {}
         for row, score in zip(ranked.rows.tolist(), ranked.scores.tolist(), strict=True):
             chunk = self.collection.library.chunks[row]
             best.setdefault(chunk.source.document_id, (score, chunk))
-        return best
-
-    def _who(self) -> str:
-        """Return the arm's fingerprint only where no model of the arm was missing."""
-        missing = self.collection.pipeline.models.missing
-        if not missing:
-            return self.manifest.fingerprint
-        return of_json([self.manifest.fingerprint, [one.part for one in missing]])
-
-    def _note(self, ranked: RankedChunks, text: str) -> str:
-        said = [f"{one.part}: {one.reason}" for one in self.collection.pipeline.models.missing]
-        if not len(ranked.rows):
-            known = words(positive(text))
-            said.append(NO_CHUNK if known else note_nothing(text, has_stop_words=True))
-        return "; ".join(said)
+        return dict(sorted(best.items(), key=lambda one: (-one[1][0], one[0]))[:k])
 
 
 def engine(settings: Mapping[str, Any], cache: Path) -> Engine:
@@ -121,18 +340,17 @@ def reader(arm: Documents, root: Path, place: Path) -> FileReader:
 
     def put(db: Connection, path: str, data: bytes) -> str:
         source = texts.source(root / path, path, data)
-        library.put(db, source, settings.cutting, now().isoformat())
-        bare = [f"{page.number}" for page in source.pages if page.number and not page.text.strip()]
-        return f"no text on page {', '.join(bare)}; it cannot be found" if bare else ""
+        library.put(db, source, settings.cutting, cached.now().isoformat())
+        return "; ".join(source.notes)
 
     return FileReader(
         suffixes=texts.SUFFIXES,
         biggest=BIGGEST,
         identity=f"documents {VERSION} {tuple(settings.cutting)} {missing_from('documents')}",
         models=", ".join([*loaded.identities, *([TOKENS] if loaded.is_late else [])]),
-        tables=collection.TABLES,
+        tables=TABLES,
         put=put,
         drop=library.drop,
         complete=lambda db: loaded.complete(db, library.read(db).texts, place),
-        opened=lambda db: collection.of(db, loaded, settings, place, name),
+        opened=lambda db: collection_of(db, loaded, settings, place, name),
     )

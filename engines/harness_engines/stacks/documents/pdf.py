@@ -17,8 +17,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from harness.core.errors import BadFile
-from harness_engines.lexical.terms import mended
-from harness_engines.stacks.documents.formats import TextPage
 
 ANEW = "Save it anew as a PDF, from the program that made it"
 PAGE_SECONDS = 20
@@ -47,8 +45,8 @@ class _Line(NamedTuple):
     """Its left, lower, right and upper edge."""
 
 
-def pages(path: Path, data: bytes) -> tuple[TextPage, ...]:
-    """Read the pages of a PDF; each is as it lies there, from 1."""
+def pages(path: Path, data: bytes) -> list[str]:
+    """Read the pages of a PDF; each is as it lies there."""
     for package in ("pdfminer.layout", "pypdfium2"):
         import_module(package)
     reader = (sys.executable, "-P", "-m", __name__)
@@ -63,7 +61,7 @@ def pages(path: Path, data: bytes) -> tuple[TextPage, ...]:
     if not any(text.strip() for text in found):
         hint = "Where its pages are pictures, recognise their text first"
         raise BadFile(path, "has no text", hint)
-    return tuple(TextPage(number, mended(text)) for number, text in enumerate(found, start=1))
+    return list(found)
 
 
 def texts(data: bytes) -> Iterator[str]:

@@ -29,8 +29,7 @@ from harness_engines.lexical.grammar import positive
 from harness_engines.rerank import Ids, TokenStore, maxsim, write, write_tokens
 from harness_engines.sparse import Splade, dots, encode_all, sparse_model, stacked
 from harness_engines.sparse import loaded as loaded_encoder
-from harness_engines.stacks.documents.library import DocumentSettings
-from harness_engines.stacks.documents.recall import Bm25, unbroken
+from harness_engines.stacks.documents.library import Bm25, DocumentSettings, unbroken
 from harness_engines.vector.embedder import OnnxEmbedder, loaded, model, unit
 from harness_engines.vector.scan import Half
 

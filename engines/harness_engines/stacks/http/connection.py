@@ -258,19 +258,17 @@ def asked(to: HttpConnections) -> ProbedIdentity:
             answer = to.call(request).answer
             for key in ("version", "documents", "generation"):
                 if text := getattr(probe, key):
-                    told[key] = arm_file.compiled(text)(answer)
-                    _check_told(probe.url, key, text, told[key])
+                    told[key] = value = arm_file.compiled(text)(answer)
+                    if value in (None, "", [], {}):
+                        problem = f"nothing matches {key} = {text!r} of the probe. Correct it"
+                        raise IndexNotReady(f"{probe.url}: {problem}")
+                    if key == "documents" and type(value) is not int:
+                        problem = f"documents = {text!r} is {value!r}, not a count"
+                        raise IndexNotReady(f"{probe.url}: {problem}")
         except (NoAnswer, TimeoutError) as exc:
             raise IndexNotReady(f"the probe does not say who answers: {exc}") from exc
     count = told.get("documents")
     return ProbedIdentity(word(told.get("version", "")), count, word(told.get("generation", "")))
-
-
-def _check_told(url: str, key: str, text: str, value: object) -> None:
-    if value in (None, "", [], {}):
-        raise IndexNotReady(f"{url}: nothing matches {key} = {text!r} of the probe. Correct it")
-    if key == "documents" and (isinstance(value, bool) or not isinstance(value, int)):
-        raise IndexNotReady(f"{url}: documents = {text!r} is {value!r}, not a count")
 
 
 @dataclass(slots=True)

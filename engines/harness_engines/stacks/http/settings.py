@@ -240,12 +240,9 @@ class Probe(StackSettings):
     url: Url
     method: Method = "GET"
     body: str = ""
-    """JSON without places."""
     version: Jmespath = ""
     documents: Jmespath = ""
     generation: Jmespath = ""
-    """JMESPath of the software's version, the number of documents, and what moves with the index.
-    Empty where this request does not tell."""
 
     @field_validator("body")
     @classmethod
@@ -267,38 +264,23 @@ class HttpSettings(StackSettings):
     url: Url
     method: Method = "POST"
     headers: Annotated[dict[str, str], AfterValidator(check)] = Field(default_factory=dict)
-    """``${NAME}`` stands for a variable of the environment."""
     query: dict[str, QueryValue] = Field(default_factory=dict)
-    """Of the address, percent-encoded; values may have places."""
     body: str = ""
-    """A JSON object; its values may have places. Empty sends none."""
     hits: Jmespath = Field(min_length=1)
-    """JMESPath of the list of hits in the answer; no match is a failed query."""
     id: Jmespath = Field(min_length=1)
-    """JMESPath of the document's id within a hit."""
     score: Jmespath = ""
-    """JMESPath of the score within a hit; empty where the order alone counts."""
     total: Jmespath = ""
-    """JMESPath of the number of all matches; read by ``harness arm check``."""
     incomplete: Jmespath = ""
-    """JMESPath; where it is true, the answer is partial and the query has failed."""
     generation: Jmespath = ""
-    """JMESPath in each answer of what the probe reads as generation; empty where it is not told."""
     probe: list[Probe] = Field(default_factory=list)
-    """Requests that say who answers; with none, the engine is taken for what its file says."""
     probe_every_s: float = Field(default=10.0, gt=0)
-    """Seconds between two probes while queries are run."""
     unknown_ids: Literal["fail", "keep"] = "fail"
-    """What becomes of a hit that the data set does not have."""
     verify: bool = True
     ca_file: str = ""
-    """PEM file of the authority that signed the server's certificate; empty takes the usual."""
     timeout_s: float = Field(default=10.0, gt=0, le=86_400)
-    """For a query from first byte to last, with all its attempts."""
     connections: int = Field(default=16, ge=1, le=1000)
     retries: int = Field(default=2, ge=0, le=10)
     rate_per_s: float = Field(default=0.0, ge=0)
-    """Requests a second at most; 0 means no limit. Waiting is part of the latency."""
 
     @field_validator("query", "body")
     @classmethod

@@ -11,13 +11,13 @@ from sqlite3 import Connection
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from harness.core.engine import Answer, Engine, Explained, Hit, Manifest
-from harness.core.errors import BadFile, ModelNotReady
+from harness.core.errors import ModelNotReady
 from harness.core.records import Document, Scalar
 from harness_engines import contract
 from harness_engines.contract import FileEngine
 from harness_engines.kept import index as tables
 from harness_engines.kept.headings import headings
-from harness_engines.kept.index import FileReader
+from harness_engines.kept.index import FileReader, utf8
 from harness_engines.stacks.writing import retrieval, store
 from harness_engines.stacks.writing.retrieval import WritingSettings
 from harness_engines.stacks.writing.store import INSERT, TABLES, rows
@@ -129,7 +129,9 @@ def reader(arm: Writing, root: Path, place: Path) -> FileReader:  # noqa: ARG001
     settings, embedder = arm.settings, arm.embedder()
 
     def put(db: Connection, path: str, data: bytes) -> str:
-        title, rest = title_of(path, text_of(path, data))
+        is_wide = data.startswith((b"\xff\xfe", b"\xfe\xff"))
+        text = utf8(path, data, "utf-16" if is_wide else "utf-8-sig").replace("\0", "\ufffd")
+        title, rest = title_of(path, text)
         db.executemany(INSERT, rows(path, title, rest, settings.chunk_characters))
         return ""
 
@@ -142,17 +144,6 @@ def reader(arm: Writing, root: Path, place: Path) -> FileReader:  # noqa: ARG001
         drop=lambda db, path: db.execute("DELETE FROM chunk WHERE doc_id = ?", (path,)),
         opened=lambda db: retrieval.Retriever.of(db, settings, embedder, like=True),
     )
-
-
-def text_of(path: str, data: bytes) -> str:
-    """Decode a note: UTF-8, or UTF-16 where a mark says so."""
-    wide = data.startswith((b"\xff\xfe", b"\xfe\xff"))
-    try:
-        text = data.decode("utf-16" if wide else "utf-8-sig")
-    except UnicodeDecodeError as exc:
-        line = data[: exc.start].count(b"\n") + 1
-        raise BadFile(path, f"is not UTF-8 ({exc.reason})", "Save it as UTF-8", line) from exc
-    return text.replace("\0", "\ufffd")
 
 
 def title_of(path: str, text: str) -> tuple[str, str]:

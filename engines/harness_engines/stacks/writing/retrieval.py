@@ -176,32 +176,20 @@ class WritingSettings(StackSettings):
     tokenize: Literal["unicode61", "porter unicode61"]
     title_weight: float = Field(gt=0)
     chunk_characters: int = Field(ge=0)
-    """Most characters of a chunk of a note; 0 keeps a note in one."""
     queries: tuple[Annotated[PlannedKind, Strict(strict=False)], ...] = Field(
         min_length=1, strict=False
     )
-    """Kinds of planned queries; one of them alone is not a planner."""
     tokens: Choice = Field(strict=False)
-    """Which eight words of a longer text are looked for: the first, or the rarest."""
     combine: Literal["union", "best"]
-    """Fuse what all queries find, or take the query that finds most."""
     rrf_k: int = Field(ge=0)
     candidates: int = Field(ge=1, le=1000)
-    """Chunks asked of each query."""
     enough: int = Field(ge=1)
-    """Hits of a query with which ``best`` looks no further."""
     snippet_tokens: int = Field(ge=1, le=64)
-    """Words of the passage that is shown and ranked."""
     snippet_characters: int = Field(ge=20)
-    """Most characters of a snippet, its title included."""
     rerank: bool
-    """Whether a model orders the best candidates."""
     top: int = Field(ge=1, le=1000)
-    """How many candidates it orders."""
     fts_share: float = Field(default=0.0, ge=0.0, le=1.0)
-    """What the score of FTS counts in the order of the model; the cosine counts the rest."""
     embedder: str
-    """A model of ``harness_engines.vector.embedder``, or ``hash``."""
     max_tokens: int = Field(ge=8, le=512)
     cache_entries: int = Field(ge=0)
     cache_bytes: int = Field(ge=0)
@@ -300,10 +288,6 @@ class LocalRerank:
         return RerankOutcome(tuple(sorted(same, key=lambda at: -keys[at])), cosines, keys, None)
 
 
-CHARACTERS_A_TOKEN = 4
-"""A model's token of English prose, on average; a budget is a bound, not a count."""
-
-
 class ChunkCandidate(NamedTuple):
     """A chunk with the exact text that is ranked."""
 
@@ -313,11 +297,6 @@ class ChunkCandidate(NamedTuple):
     """In [0, 1]: as a share of the best attainable fused score."""
     words: float = 0.0
     """Its BM25 as a share of the best one's, by the query that likes it most."""
-
-    @property
-    def tokens(self) -> int:
-        """What it takes of a budget."""
-        return math.ceil(len(self.snippet) / CHARACTERS_A_TOKEN)
 
 
 class Retrieved(NamedTuple):
@@ -369,21 +348,17 @@ class Retriever:
     def answer(self, given: Mapping[str, Any]) -> Mapping[str, Any]:
         """Answer a command or a tool as the contract says.
 
-        Its ``budget`` is in tokens of the snippets together. A snippet is never cut to fit: it was
-        ranked as it is, so one that does not fit is left out. With ``explain`` the answer says
-        what each leg says of each snippet.
+        With ``explain`` the answer says what each leg says of each snippet.
         """
-        found = self.find(given["queryText"], context_of(given))
-        budget = given["budget"]
-        items: list[Mapping[str, Any]] = []
-        for one, score in zip(found.ranked, scores(found), strict=True):
-            if len(items) < given["limit"] and one.tokens <= budget:
-                budget -= one.tokens
-                items.append({"sourceRef": one.chunk.ref, "snippet": one.snippet, "score": score})
+        doing = " ".join(given[name] for name in ("title", "selection", "project")).strip()
+        found = self.find(given["queryText"], doing)
+        ranked = found.ranked[: given["limit"]]
+        items = [
+            {"sourceRef": one.chunk.ref, "snippet": one.snippet, "score": score}
+            for one, score in zip(ranked, scores(found), strict=False)
+        ]
         answer = {"items": items, "diagnostics": _diagnostics(found, len(items))}
         if given["explain"]:
-            named = {item["sourceRef"] for item in items}
-            ranked = [one for one in found.ranked if one.chunk.ref in named]
             answer["explain"] = {one.chunk.ref: _legs(found, one) for one in ranked}
         return answer
 
@@ -449,11 +424,6 @@ class Retriever:
             snippet = shown(chunk.title, chunk.passage, self.settings.snippet_characters)
             found.append(ChunkCandidate(chunk, snippet, hit.score, words[chunk.rowid]))
         return found
-
-
-def context_of(given: Mapping[str, Any]) -> str:
-    """Return what the writer is doing; empty where nothing is said of it."""
-    return " ".join(given[name] for name in ("title", "selection", "project")).strip()
 
 
 def scores(found: Retrieved) -> tuple[float, ...]:

@@ -9,12 +9,12 @@ import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from harness.core.errors import install
-from harness.core.reading import Malformed
+from harness.core.errors import BadFile, install
 from harness.core.records import Document, Scalar
 from harness_engines.kept.headings import headings
+from harness_engines.kept.index import utf8
 from harness_engines.lexical.terms import mended
-from harness_engines.stacks.code.reading import languages, python, syntax
+from harness_engines.stacks.code.reading import languages, python
 from harness_engines.stacks.code.reading.python import decoded
 from harness_engines.stacks.code.units import Facts, Mode, Unit, UnitTexts
 
@@ -22,7 +22,7 @@ PYTHON = frozenset({"py", "pyi"})
 PROSE_ENDINGS, RECORDS = frozenset({"md", "rst", "txt"}), frozenset({"toml", "json", "csv"})
 LINES = {"tsv": "tsv", "jsonl": "jsonl", "yaml": "yaml", "yml": "yaml"}
 """Records that are read as lines of text, and what each is called."""
-OTHERS = frozenset(syntax.LANGUAGES)
+OTHERS = frozenset(languages.LANGUAGES)
 """Endings of languages that the extra ``languages`` reads."""
 READ = PYTHON | PROSE_ENDINGS | RECORDS | LINES.keys() | OTHERS
 BIGGEST = 2 << 20
@@ -42,20 +42,16 @@ def of_file(path: str, module: str, data: bytes) -> Iterator[Document]:
     """
     ext = extension(path)
     if ext in OTHERS:
-        grammar = syntax.GRAMMARS[syntax.LANGUAGES[ext]]
+        grammar = languages.GRAMMARS[languages.LANGUAGES[ext]]
         if not grammar.installed:
-            raise Malformed(
-                f"is {grammar.language}, which tree-sitter reads. Run: {install(syntax.EXTRA)}"
-            )
+            problem = f"is {grammar.language}, which tree-sitter reads"
+            raise BadFile(path, problem, f"Run: {install(languages.EXTRA)}")
         yield from languages.documents(path, data.removeprefix(codecs.BOM_UTF8), grammar)
         return
     if ext in PYTHON:
         yield from python.documents(path, module, decoded(data))
         return
-    try:
-        text = data.decode("utf-8-sig")
-    except UnicodeDecodeError as exc:
-        raise Malformed(f"is not UTF-8 ({exc.reason})") from exc
+    text = utf8(path, data)
     if ext in PROSE_ENDINGS:
         yield from _of_page(path, text)
     elif ext in LINES:
@@ -121,7 +117,7 @@ _PARAM = re.compile(r"(?:\(|,)\s*\**(\w+)")
 KEYWORDS = frozenset({"def", "class", "if", "while", "for", "return", "print", "in", "and", "or"})
 LANGUAGES: Mapping[str, str] = {
     "py": "python", "pyi": "python", "md": "markdown", "rst": "rst", "txt": "text",
-    "toml": "toml", "json": "json", "csv": "csv", **syntax.LANGUAGES,
+    "toml": "toml", "json": "json", "csv": "csv", **languages.LANGUAGES,
 }  # fmt: skip
 PROSE_LANGUAGES = frozenset({"markdown", "rst", "text", "english"})
 """Languages that no one would take for code."""
@@ -174,13 +170,13 @@ def _read(document: Document, ext: str, lang: str) -> tuple[Mode, python.Read]:
 def _code(text: str, lang: str, said: Mapping[str, Scalar], *, sure: bool) -> python.Read | None:
     """Read code; None where it is none, as far as anybody can tell."""
     name, kind = _word(said, "name"), _word(said, "kind")
-    imports, own = _pairs(said, "imports"), _pairs(said, "own")
-    grammar = syntax.of_language(lang)
-    if grammar is not None:
-        return languages.read(text, grammar, name=name, kind=kind, imports=imports, own=own)
+    own = _pairs(said, "own")
+    grammar = languages.GRAMMARS.get(lang)
+    if grammar is not None and grammar.installed:
+        return languages.read(text, grammar, name=name, kind=kind, own=own)
     tree = python.parsed(text) if lang in {"", "python"} else None
     if tree is not None and tree.body and (sure or python.is_code(tree)):
-        given = {"imports": imports, "own": own}
+        given = {"imports": _pairs(said, "imports"), "own": own}
         try:
             package = _word(said, "package")
             return python.read(text, tree, name=name, kind=kind, package=package, **given)

@@ -1,184 +1,254 @@
-"""Files of other languages as documents: definitions, imports and facts."""
+"""Files of other languages as documents, by tree-sitter: definitions and facts."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
-from posixpath import dirname, join, normpath
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+from posixpath import dirname
 from typing import TYPE_CHECKING, NamedTuple
 
 from harness.core.records import Document, Scalar
 from harness_engines.stacks.code.reading.python import numbered, pairs
-from harness_engines.stacks.code.reading.syntax import (
-    MEMBER_TYPES,
-    SPACE,
-    Grammar,
-    dotted,
-    is_comment,
-    is_name,
-    said,
-    text_of,
-    walk,
-)
 from harness_engines.stacks.code.units import Facts, Mode, UnitTexts
 
 if TYPE_CHECKING:
-    from tree_sitter import Node
+    from tree_sitter import Node, Parser
 
 
-ROOTS = frozenset({"lib", "main", "mod"})
-"""Files of Rust that bear the name of their folder."""
-SOURCES = "src"
+EXTRA = "languages"
+SPACE = "space"
+"""Kind of what only holds definitions, such as a namespace or a block of methods."""
+
+
+@dataclass(frozen=True, slots=True)
+class Grammar:
+    """One language: its package, and the types of its nodes that matter here."""
+
+    language: str
+    package: str
+    function: str
+    """Of the package, which gives the grammar."""
+    defines: Mapping[str, str]
+    """Kind of unit by type of node; those of kind ``SPACE`` only hold others."""
+    around: frozenset[str]
+    """Types that stand around a definition and belong to it, such as ``export``."""
+    imports: frozenset[str]
+    calls: Mapping[str, str]
+    """Field that names what is called, by type of node."""
+    methods: tuple[str, str] = ("", "")
+    """What to put before and behind a method so that it parses alone."""
+
+    @property
+    def installed(self) -> bool:
+        """Whether tree-sitter and the grammar are there; neither is imported."""
+        return all(find_spec(name) is not None for name in ("tree_sitter", self.package))
+
+    def parse(self, data: bytes) -> Node:
+        """Parse bytes of UTF-8; what is broken becomes nodes of type ``ERROR``."""
+        return _parser(self.package, self.function).parse(data).root_node
+
+
+def _kinds(**types: str) -> Mapping[str, str]:
+    """Return the kind of unit by type of node."""
+    return {one: kind.rstrip("_") for kind, some in types.items() for one in some.split()}
+
+
+_SCRIPT = _kinds(
+    function="function_declaration generator_function_declaration",
+    class_="class_declaration",
+    method="method_definition",
+    constant="variable_declarator",
+)
+_TYPED = {
+    **_SCRIPT,
+    **_kinds(
+        class_="abstract_class_declaration interface_declaration type_alias_declaration"
+        " enum_declaration",
+        function="function_signature",
+        space="internal_module module",
+    ),
+}
+_SCRIPT_AROUND = frozenset({
+    "export_statement", "lexical_declaration", "variable_declaration", "expression_statement",
+    "ambient_declaration", "ERROR",
+})  # fmt: skip
+_SCRIPT_CALLS = {"call_expression": "function", "new_expression": "constructor"}
+_IN_CLASS = ("class _ {\n", "\n}")
+_SCRIPT_REST = (_SCRIPT_AROUND, frozenset({"import_statement"}), _SCRIPT_CALLS, _IN_CLASS)
+JAVASCRIPT = Grammar("javascript", "tree_sitter_javascript", "language", _SCRIPT, *_SCRIPT_REST)
+_TYPESCRIPT = "tree_sitter_typescript"
+TYPESCRIPT = Grammar("typescript", _TYPESCRIPT, "language_typescript", _TYPED, *_SCRIPT_REST)
+TSX = Grammar("tsx", _TYPESCRIPT, "language_tsx", _TYPED, *_SCRIPT_REST)
+GO = Grammar(
+    "go",
+    "tree_sitter_go",
+    "language",
+    _kinds(
+        function="function_declaration",
+        method="method_declaration",
+        class_="type_spec type_alias",
+        constant="const_spec var_spec",
+    ),
+    frozenset({
+        "const_declaration", "var_declaration", "var_spec_list", "type_declaration", "ERROR",
+    }),
+    frozenset({"import_declaration", "package_clause"}),
+    {"call_expression": "function"},
+)  # fmt: skip
+RUST = Grammar(
+    "rust",
+    "tree_sitter_rust",
+    "language",
+    _kinds(
+        function="function_item function_signature_item macro_definition",
+        class_="struct_item enum_item union_item trait_item type_item",
+        constant="const_item static_item",
+        space="impl_item mod_item",
+    ),
+    frozenset({"ERROR"}),
+    frozenset({"use_declaration", "extern_crate_declaration"}),
+    {"call_expression": "function", "macro_invocation": "macro"},
+)
+JAVA = Grammar(
+    "java",
+    "tree_sitter_java",
+    "language",
+    _kinds(
+        class_="class_declaration interface_declaration enum_declaration record_declaration"
+        " annotation_type_declaration",
+        method="method_declaration constructor_declaration",
+    ),
+    frozenset({"enum_body_declarations", "ERROR"}),
+    frozenset({"import_declaration", "package_declaration"}),
+    {"method_invocation": "name", "object_creation_expression": "type"},
+    _IN_CLASS,
+)
+GRAMMARS: Mapping[str, Grammar] = {
+    one.language: one for one in (JAVASCRIPT, TYPESCRIPT, TSX, GO, RUST, JAVA)
+}
+LANGUAGES: Mapping[str, str] = {
+    "js": "javascript", "mjs": "javascript", "cjs": "javascript", "jsx": "javascript",
+    "ts": "typescript", "mts": "typescript", "cts": "typescript", "tsx": "tsx",
+    "go": "go", "rs": "rust", "java": "java",
+}  # fmt: skip
+"""Language by the ending of a file."""
+
+
+def identity() -> str:
+    """Return which grammars read, with their versions."""
+    found = []
+    for package in ("tree_sitter", *sorted({one.package for one in GRAMMARS.values()})):
+        name = package.replace("_", "-")
+        with suppress(PackageNotFoundError):
+            found.append(f"{name} {version(name)}")
+    return ", ".join(found) or "no grammars"
+
+
+@lru_cache(maxsize=16)
+def _parser(package: str, function: str) -> Parser:
+    from tree_sitter import Language, Parser
+
+    return Parser(Language(getattr(import_module(package), function)()))
+
+
+MEMBERS = (
+    *(("object", "property"), ("operand", "field"), ("value", "field"), ("path", "name")),
+    *(("object", "field"), ("object", "name")),
+)
+"""Fields of what stands before a dot and of what stands behind it, in the grammars."""
+MEMBER_TYPES = frozenset({
+    "member_expression", "selector_expression", "field_expression", "scoped_identifier",
+    "scoped_type_identifier", "field_access", "method_invocation", "qualified_type",
+})  # fmt: skip
+SELVES = frozenset({"this", "self", "super", "crate"})
+_MARKS = re.compile(r"^[ \t]*(?:/\*+!?|\*+/|\*|//[/!]?)?[ \t]?|[ \t]*\*+/[ \t]*$", re.MULTILINE)
+
+
+def text_of(node: Node | None) -> str:
+    """Return the text of a node; empty where there is none."""
+    return (node.text or b"").decode("utf-8", "replace") if node is not None else ""
+
+
+def walk(node: Node) -> Iterator[Node]:
+    """Yield a node and all below it, in the order of the text, however deep the tree is."""
+    left = [node]
+    while left:
+        now = left.pop()
+        yield now
+        left.extend(reversed(now.named_children))
+
+
+def is_name(node: Node) -> bool:
+    """Return whether a node is one name, without dots."""
+    return (node.type.endswith("identifier") and not node.named_children) or node.type in SELVES
+
+
+def dotted(node: Node | None, known: Mapping[str, str]) -> str:
+    """Name a node with dots, its first part by what ``known`` says that it stands for."""
+    behind: list[str] = []
+    while node is not None and node.type in MEMBER_TYPES:
+        if behind and node.type == "method_invocation":
+            return behind[0]
+        before, name = _member(node)
+        if name is None:
+            break
+        behind.append(text_of(name))
+        node = before
+        if node is None:
+            return ".".join(reversed(behind))
+    if node is not None and is_name(node):
+        first = text_of(node)
+        return ".".join([known.get(first, first), *reversed(behind)])
+    return behind[0] if behind else ""
+
+
+def _member(node: Node) -> tuple[Node | None, Node | None]:
+    for before, name in MEMBERS:
+        pair = node.child_by_field_name(before), node.child_by_field_name(name)
+        if all(pair):
+            return pair
+    return None, node.child_by_field_name("name")
+
+
+def is_comment(node: Node) -> bool:
+    """Describe comments of all grammars; what those of Rust hold inside does not count."""
+    kind: str = node.type
+    return kind.endswith("comment") and kind != "doc_comment"
+
+
+def said(comments: list[Node]) -> str:
+    """Return what comments say, without their marks."""
+    whole = "\n".join(_MARKS.sub("", text_of(one).rstrip("\n")) for one in comments)
+    return "\n".join(line.strip() for line in whole.splitlines()).strip()
 
 
 def module_of(path: str, root: Node, grammar: Grammar) -> str:
-    """Name the module of a file, with dots, as those that import it would.
+    """Name the module of a file, with dots.
 
     That is the package in Java, the folder in Go, and else the file without its ending.
     """
-    bare = path.rpartition(".")[0]
+    bare, folder = path.rpartition(".")[0], dirname(path).strip("./").replace("/", ".")
     kinds = {"package_declaration", "package_clause"}
     package = next((one for one in root.named_children if one.type in kinds), None)
     named = text_of(package.named_children[-1]) if package and package.named_children else ""
     if grammar.language == "java":
-        return named or _dots(dirname(path)) or "unnamed"
+        return named or folder or "unnamed"
     if grammar.language == "go":
-        return _dots(dirname(path)) or named or "main"
-    if grammar.language == "rust":
-        return _of_crate(bare)
-    return _script(bare)
-
-
-def names_bound(root: Node, path: str, module: str, grammar: Grammar) -> Mapping[str, str]:
-    """Return what each name that an import binds stands for."""
-    found: dict[str, str] = {}
-    read = {"go": _of_go, "rust": _of_rust, "java": _of_java}.get(grammar.language, _of_script)
-    for node in root.named_children:
-        if read is _of_script or node.type in grammar.imports:
-            found.update(read(node, path if read is _of_script else module))
-    return {name: full for name, full in found.items() if name and not {",", "="} & set(full)}
+        return folder or named or "main"
+    # index of JavaScript bears the name of its folder
+    return bare.removesuffix("/index").strip("./").replace("/", ".") or bare
 
 
 def type_name(node: Node) -> str:
     """Return the plain name of a type: of ``(p *Price[T])`` and ``Price<T>`` it is Price."""
     names = [one for one in walk(node) if one.type == "type_identifier"]
     return text_of(names[0]) if names else ""
-
-
-def first_name(node: Node) -> str:
-    """Return the first plain name below a node."""
-    return next((text_of(one) for one in walk(node) if one.type == "identifier"), "")
-
-
-def _dots(path: str) -> str:
-    return path.strip("./").replace("/", ".")
-
-
-def _script(path: str) -> str:
-    """Name a file of JavaScript; ``index`` bears the name of its folder."""
-    return _dots(path.removesuffix("/index")) or path
-
-
-def _of_crate(bare: str) -> str:
-    """Name a file of Rust by its crate, which is the folder around ``src``."""
-    folders = bare.split("/")
-    if SOURCES in folders:
-        at = folders.index(SOURCES)
-        folders = [folders[at - 1] if at else "crate", *folders[at + 1 :]]
-    if len(folders) > 1 and folders[-1] in ROOTS:
-        folders.pop()
-    return ".".join(folders)
-
-
-def _of_go(node: Node, _: str) -> Iterator[tuple[str, str]]:
-    for spec in walk(node):
-        if spec.type == "import_spec":
-            full = text_of(spec.child_by_field_name("path")).strip('"`')
-            name = text_of(spec.child_by_field_name("name")) or full.rpartition("/")[2]
-            yield name, full.replace("/", ".")
-
-
-def _of_java(node: Node, _: str) -> Iterator[tuple[str, str]]:
-    full = next((text_of(one) for one in node.named_children if one.type != "asterisk"), "")
-    if node.type == "import_declaration" and "asterisk" not in {one.type for one in node.children}:
-        yield full.rpartition(".")[2], full
-
-
-def _of_rust(node: Node, module: str) -> Iterator[tuple[str, str]]:
-    argument = node.child_by_field_name("argument")
-    if argument is not None:
-        yield from _used(argument, "", module)
-
-
-def _used(node: Node, before: str, module: str) -> Iterator[tuple[str, str]]:
-    """Yield the names of a tree of ``use``."""
-    if node.type == "use_as_clause":
-        full = _joined(before, text_of(node.child_by_field_name("path")), module)
-        yield text_of(node.child_by_field_name("alias")), full
-    elif node.type == "scoped_use_list":
-        below = _joined(before, text_of(node.child_by_field_name("path")), module)
-        listed = node.child_by_field_name("list")
-        for one in listed.named_children if listed is not None else ():
-            yield from _used(one, below, module)
-    elif node.type == "use_list":
-        for one in node.named_children:
-            yield from _used(one, before, module)
-    elif node.type != "use_wildcard":
-        full = before if node.type == "self" else _joined(before, text_of(node), module)
-        yield full.rpartition(".")[2], full
-
-
-def _joined(before: str, path: str, module: str) -> str:
-    """Resolve ``crate``, ``self`` and ``super`` at the start of a path."""
-    parts = [part.strip() for part in path.split("::") if part.strip()]
-    here = module.split(".")
-    if not before and parts and parts[0] in {"crate", "self", "super"}:
-        start = {"crate": here[:1], "self": here, "super": here[:-1]}[parts[0]]
-        parts = [*start, *parts[1:]]
-    return ".".join([*([before] if before else []), *parts])
-
-
-def _of_script(node: Node, path: str) -> Iterator[tuple[str, str]]:
-    if node.type == "import_statement":
-        full = _imported(text_of(node.child_by_field_name("source")), path)
-        for one in walk(node):
-            if one.type == "import_specifier":
-                name = text_of(one.child_by_field_name("name"))
-                yield text_of(one.child_by_field_name("alias")) or name, f"{full}.{name}"
-            elif one.type == "namespace_import":
-                yield first_name(one), full
-            elif one.type == "import_clause":
-                for name in (text_of(kid) for kid in one.named_children if is_name(kid)):
-                    yield name, f"{full}.{name}"
-        return
-    for one in walk(node) if node.type.endswith("declaration") else ():
-        if one.type == "variable_declarator":
-            yield from _required(one, path)
-
-
-def _required(node: Node, path: str) -> Iterator[tuple[str, str]]:
-    """Read ``const a = require("./b")`` and ``const {a, b} = require("./c")``."""
-    value, name = node.child_by_field_name("value"), node.child_by_field_name("name")
-    if value is None or name is None or value.type != "call_expression":
-        return
-    given = value.child_by_field_name("arguments")
-    if text_of(value.child_by_field_name("function")) != "require" or given is None:
-        return
-    full = _imported(text_of(given).strip("() "), path)
-    if is_name(name):
-        yield text_of(name), full
-    for one in name.named_children if name.type == "object_pattern" else ():
-        if one.type == "shorthand_property_identifier_pattern":
-            yield text_of(one), f"{full}.{text_of(one)}"
-
-
-def _imported(source: str, path: str) -> str:
-    """Name a module as its file does, where it is given by a relative path."""
-    named = source.strip("\"'`")
-    if not named.startswith("."):
-        return named
-    where = normpath(join(dirname(path), named))
-    ending = where.rpartition(".")[2]
-    return _script(where.removesuffix(f".{ending}") if ending in {"js", "mjs", "ts"} else where)
 
 
 DEEPEST = 20
@@ -207,19 +277,18 @@ def documents(path: str, data: bytes, grammar: Grammar) -> Iterator[Document]:
     root = grammar.parse(data)
     module = module_of(path, root, grammar)
     parts = list(defined(root, grammar))
-    bound = names_bound(root, path, module, grammar)
     own = {part.name: f"{module}.{part.name}" for part in parts if "." not in part.name}
     about: dict[str, Scalar] = {
         "path": path, "language": grammar.language, "mode": Mode.CODE.value,
-        "imports": pairs(bound),
     }  # fmt: skip
     ids = numbered(path, (part.name for part in parts))
     for doc_id, part in zip(ids, parts, strict=True):
         mine = own
         if part.within:  # what a method's own object is called, and what type it has
             receiver = part.node.child_by_field_name("receiver")
-            named = first_name(receiver) if receiver is not None else ""
-            selves = filter(None, ("this", "self", "Self", named))
+            below = walk(receiver) if receiver is not None else ()
+            named = [text_of(one) for one in below if one.type == "identifier"]
+            selves = ("this", "self", "Self", *named[:1])
             mine = own | dict.fromkeys(selves, f"{module}.{part.within}")
         low, high = _first(part.span).start_point.row + 1, _last_row(part.span) + 1
         more: dict[str, Scalar] = {
@@ -339,9 +408,9 @@ def _module(
     ]
     if rest:
         lines = f"{rest[0].start_point.row + 1}-{_last_row(rest[-1]) + 1}"
-        said = {"kind": "module", "name": module, "lines": lines}
+        more = {"kind": "module", "name": module, "lines": lines}
         text = "\n".join(text_of(one) for one in rest)
-        yield Document(f"{path}::<module>", "", text, {**about, **said})
+        yield Document(f"{path}::<module>", "", text, {**about, **more})
 
 
 RETURNS = ("return_type", "result", "type")
@@ -349,26 +418,22 @@ LONGEST_SIGNATURE = 1_000
 
 
 def read(
-    text: str,
-    grammar: Grammar,
-    *,
-    name: str,
-    kind: str,
-    imports: Mapping[str, str],
-    own: Mapping[str, str],
+    text: str, grammar: Grammar, *, name: str, kind: str, own: Mapping[str, str]
 ) -> tuple[UnitTexts, Facts]:
-    """Take a piece of code apart; its arguments are those of ``python_source.read``."""
+    """Take a piece of code apart; its arguments are those of ``reading.python.read``."""
     before, behind = grammar.methods if kind == "method" else ("", "")
     root = grammar.parse(f"{before}{text}{behind}".encode())
     part = next((one for one in defined(root, grammar) if one.name not in {"", "_"}), None)
     node = part.node if part else root
-    known = {**own, **imports}
     symbol = name.rpartition(".")[2] or (part.name.rpartition(".")[2] if part else "")
-    declared = _declared(node) if part else None
+    declared = node if part else None  # what has parameters and a body
+    given = node.child_by_field_name("value") if part else None
+    if given is not None and given.child_by_field_name("body") is not None:
+        declared = given  # the function that a name is given
     comments = [one for one in walk(root) if is_comment(one)]
     leading = [one for one in comments if part and one.start_byte < part.node.start_byte]
     params = list(_params(declared)) if declared is not None else []
-    calls = {called for one in walk(node) if (called := _called(one, grammar, known, name))}
+    calls = {called for one in walk(node) if (called := _called(one, grammar, own, name))}
     signature = _signature(part.span, declared, text) if part and declared is not None else ""
     facts = Facts(
         type=kind or (part.kind if part else "module"),
@@ -379,9 +444,8 @@ def read(
         params=tuple(dict.fromkeys(one for one, _ in params if one)),
         inferred_types=tuple(dict.fromkeys(one for _, one in params if one)),
         return_type=_returns(declared) if declared is not None else "",
-        uses=tuple(sorted(set(_uses(node, known)) - {symbol} | calls)),
+        uses=tuple(sorted(set(_uses(node, own)) - {symbol} | calls)),
         calls=tuple(sorted(calls)),
-        imports=tuple(sorted(set(imports.values()))),
     )
     body = declared.child_by_field_name("body") if declared is not None else None
     texts = UnitTexts(
@@ -392,13 +456,6 @@ def read(
         body=_without_comments(body if body is not None else node),
     )
     return texts, facts
-
-
-def _declared(node: Node) -> Node:
-    """Return what has parameters and a body: a definition, or the function that a name is given."""
-    value = node.child_by_field_name("value")
-    has_body = value is not None and value.child_by_field_name("body") is not None
-    return value if value is not None and has_body else node
 
 
 def _signature(span: Node, declared: Node, text: str) -> str:

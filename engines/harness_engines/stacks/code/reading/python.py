@@ -72,6 +72,8 @@ def read(
     dotted = _namer({**(own or {}), **known})
     symbol = name.rpartition(".")[2] or (defined.name if defined else "")
     signature = _signature(defined) if defined else ""
+    names = (node for node in nodes if isinstance(node, ast.Name | ast.Attribute))
+    loaded = (node for node in names if isinstance(node.ctx, ast.Load))
     facts = Facts(
         type=kind or _kind(defined),
         symbol=symbol,
@@ -81,7 +83,7 @@ def read(
         params=tuple(arg.arg for arg in _arguments(defined)),
         inferred_types=tuple(dict.fromkeys(_types(nodes, defined))),
         return_type=_returns(nodes, defined),
-        uses=tuple(sorted({dotted(node) for node in nodes if _is_loaded(node)} - {""})),
+        uses=tuple(sorted({dotted(node) for node in loaded} - {""})),
         calls=tuple(sorted({dotted(n.func) for n in nodes if isinstance(n, ast.Call)} - {""})),
         imports=tuple(sorted(set(known.values()))),
         risks=risks(nodes, dotted),
@@ -114,7 +116,7 @@ def _namer(known: Mapping[str, str]) -> Dotted:
 
 
 def imported(nodes: Iterable[ast.AST], package: str = "") -> dict[str, str]:
-    """Return what each name that an import binds stands for."""
+    """Return what each name that an import binds stands for; relative ones within ``package``."""
     found: dict[str, str] = {}
     for node in nodes:
         if isinstance(node, ast.Import):
@@ -122,21 +124,13 @@ def imported(nodes: Iterable[ast.AST], package: str = "") -> dict[str, str]:
                 bound = alias.asname or alias.name.partition(".")[0]
                 found[bound] = alias.name if alias.asname else bound
         elif isinstance(node, ast.ImportFrom):
-            above = "." * node.level + (node.module or "")
-            joint = "" if above.endswith(".") or not above else "."
-            found.update({a.asname or a.name: f"{above}{joint}{a.name}" for a in node.names})
-    return {name: absolute(full, package) for name, full in found.items()} if package else found
-
-
-def absolute(name: str, package: str) -> str:
-    """Resolve a name with leading dots against the package it is imported in."""
-    bare = name.lstrip(".")
-    above = len(name) - len(bare)
-    if not above:
-        return name
-    parts = package.split(".")
-    kept = parts[: len(parts) - above + 1]
-    return ".".join([*kept, bare]) if kept else bare
+            above, dots = [node.module] if node.module else [], "." * node.level
+            if package and node.level:
+                parts, dots = package.split("."), ""
+                above = [*parts[: len(parts) - node.level + 1], *above]
+            for alias in node.names:
+                found[alias.asname or alias.name] = dots + ".".join([*above, alias.name])
+    return found
 
 
 def _kind(defined: Definition | None) -> str:
@@ -160,10 +154,6 @@ def _signature(defined: Definition) -> str:
         return f"{defined.name}({', '.join(ast.unparse(base) for base in defined.bases)})"
     returns = f" -> {ast.unparse(defined.returns)}" if defined.returns else ""
     return f"{defined.name}({ast.unparse(defined.args)}){returns}"
-
-
-def _is_loaded(node: ast.AST) -> bool:
-    return isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Load)
 
 
 def _types(nodes: Nodes, defined: Definition | None) -> Iterator[str]:
