@@ -20,13 +20,11 @@ from benchmarks.verdict_questions import (
     OVERALL,
     RULES,
     UNANSWERED,
-    Assisting,
     Clicking,
     Clicks,
     Failing,
     Failures,
     Floats,
-    Lists,
     Live,
     Looks,
     Mean,
@@ -46,7 +44,6 @@ from harness.core.records import Qrels, Query
 from harness.core.scores import codes
 from harness.corpus.clusters import near_duplicates, of_queries
 from harness.measures.missing_judgements import missing
-from harness.stats.prediction import UniqueHits
 
 Rng = np.random.Generator
 STEPS = np.array([1.0, 0.6309, 0.5, 0.4307, 0.3691, 0.1309, 0.0693])
@@ -259,23 +256,6 @@ def clicks(rng: Rng, of: Draws, robots: int = 0) -> Clicks:
     return Clicks(signs, user)
 
 
-RELEVANT = 0.3
-
-
-def assisted(rng: Rng, of: Draws) -> Lists:
-    """Draw queries of which people judge of.n, and a machine that does not see the rare losses."""
-    total = of.n + 400
-    judged, query, each = np.arange(total) < of.n, np.arange(total).repeat(2), []
-    for _ in range(of.trials):
-        relevant = rng.random((total, 2)) < RELEVANT
-        lost = rng.random(total) < (0.0 if of.equal else MARGIN)
-        weight = np.where(lost[:, None], [0.0, -1.0], [0.1, -0.1])
-        human = np.where(lost[:, None], [0.0, 1.0], relevant)
-        machine = relevant & ~lost[:, None]
-        each.append(UniqueHits(query, weight.ravel(), human.ravel(), machine.ravel() * 1))
-    return Lists(tuple(each), judged)
-
-
 BY_QUERY = Racing("p99", per_query=True)
 FAMILIES = (
     *(
@@ -332,7 +312,6 @@ FAMILIES = (
     Family(
         "C.2", "a robot, a tenth of the sessions", Clicking(), partial(clicks, robots=1), 2 * LEVEL,
     ),
-    Family("C.3", "assisted, rare losses unseen", Assisting(), assisted),
     Family("R.1", "failures in known groups of 8", Failing(), partial(failing, each=8)),
     Family(
         "R.2", "one start in eight slow x10, p95", Racing("p95"), partial(started, slow=1 / 8),

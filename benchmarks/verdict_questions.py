@@ -35,7 +35,6 @@ from harness.policy.looks import Looks as Counted
 from harness.policy.model import Gate
 from harness.shadow.live import MIN_PERIODS, SECONDS
 from harness.stats.bounded import ValueRange, chance_above, low_ends
-from harness.stats.prediction import FEWEST, UniqueHits, assisted
 from harness.stats.sequential import blocks, evalues_each
 
 Floats = NDArray[np.float64]
@@ -61,7 +60,7 @@ UNANSWERED = float(ANSWERS.settings.limit or 0)
 MARGIN = -float(QUALITY.settings.limit or 0)
 LEVEL = RULES.level / 2
 LIVE_LEVEL = shipped("live", "anytime_failures")[1].level / 2
-OVERALL, FEW = POLICY.alpha, 400
+OVERALL = POLICY.alpha
 """Level of all attempts together; and resamples, where a question draws them."""
 
 
@@ -448,33 +447,6 @@ class Clicking:
         one = found.candidates["candidate"].estimate
         verdict = Verdict.INCONCLUSIVE if one.low <= 0 <= one.high else Verdict.PASS
         return Said(verdict, "", str(one))
-
-
-class Lists(NamedTuple):
-    """Documents of each trial, and the queries that people judge."""
-
-    shown: tuple[UniqueHits, ...]
-    judged: Bools
-
-
-@dataclass(frozen=True)
-class Assisting:
-    """Whether a difference that people judge in part keeps the margin, beside a machine."""
-
-    def passes(self, drawn: Lists) -> Bools:
-        values = np.array([
-            np.bincount(one.query, one.weight * one.human)[drawn.judged] for one in drawn.shown
-        ]).T
-        return np.asarray(clear(values) & ((values != 0).sum(axis=0) >= FEWEST))
-
-    def rule(self, drawn: Lists, trial: int) -> Said:
-        inference = replace(RULES, resamples=FEW)
-        try:
-            found = assisted(drawn.shown[trial], drawn.judged, clusters=None, inference=inference)
-        except EvidenceError as error:
-            return Said(Verdict.INCONCLUSIVE, "too_few", str(error))
-        sure = found.human.low > TOUCH - MARGIN
-        return Said(Verdict.PASS if sure else Verdict.INCONCLUSIVE, "", "")
 
 
 def scored(differences: Floats) -> Evidence:

@@ -104,7 +104,6 @@ def _checked(found: CheckResult) -> Iterator[Block]:
 ROUNDS = 150
 """Of the A/A check: under half a second."""
 GB = 1e9
-BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 
 
 @command(app)
@@ -112,8 +111,8 @@ def doctor() -> Result:
     """Check the environment: versions, models, arms, data sets, room, the clock and its noise.
 
     The noise is the same work timed as two arms. Where it is more than the policy's gates on time
-    allow, a line says that a race here may end INCONCLUSIVE. Optional packages and a browser are
-    listed, and may be missing. Exit codes: 0 all is well, 2 something is missing; each line says
+    allow, a line says that a race here may end INCONCLUSIVE. Optional packages are listed, and may
+    be missing. Exit codes: 0 all is well, 2 something is missing; each line says
     what, and how to fix it.
     """
     project, problems = Project.here(), list[str]()
@@ -130,7 +129,6 @@ def doctor() -> Result:
 def _machine(project: Project) -> Iterator[str]:
     import platform
     import sqlite3
-    from shutil import which
     from time import get_clock_info
 
     import psutil
@@ -147,8 +145,6 @@ def _machine(project: Project) -> Iterator[str]:
     yield f"packages  {', '.join(' '.join(one) for one in versions().items())}"
     yield f"sqlite    {sqlite3.sqlite_version}"
     yield from _extras()
-    browser = next((path for name in BROWSERS if (path := which(name))), "none on the path")
-    yield f"browser   {browser}"
 
 
 def _models(problems: list[str]) -> Iterator[str]:
@@ -256,18 +252,19 @@ def selftest(
     Labels of control and candidate are swapped at random, so that nothing differs, and losses of
     exactly a gate's bound are planted in several patterns. The first line names the worst rate of
     all, with the assumption that its pattern breaks, if it breaks one. The last counts the values
-    that other code, such as ir-measures, computed too. With --control, only its steps are tried; a
-    policy of one step, for every other arm. Queries no engine, and writes nothing.
+    that other code, such as ir-measures, computed too. With --control, a policy of one step is
+    tried for every other arm. Queries no engine, and writes nothing.
 
     Example: harness selftest --dataset python-docs
     """
+    from harness.pipeline.pins import for_control
     from harness.pipeline.verify import check_values, try_gates
     from harness.report.doc import Section, Text
 
     judged_by, _ = options.policy_of(policy)
     sections = []
     for layout in of.layouts(adds=True):
-        chosen = _steps(layout, judged_by, control)
+        chosen = for_control(layout, judged_by, control) if control else judged_by
         tried = try_gates(layout, chosen, trials=trials)
         blocks = _tried(tried, judged_by.rules.level / 2)
         values = many(check_values(layout), "value")
@@ -275,29 +272,6 @@ def selftest(
         title = f"{layout.root.name}, {many(trials, 'trial')} a rate"
         sections.append(Section(title, (*blocks, twice)))
     return shown(*sections)
-
-
-def _steps(layout: Layout, policy: Policy, control: str) -> Policy:
-    """Return the policy of what stands against ``control``; the whole one where none is named."""
-    from dataclasses import replace
-
-    from harness.core.errors import UnknownName
-    from harness.pipeline.compare import read_agreement
-    from harness.policy.load import for_candidates
-
-    if not control:
-        return policy
-    pairs = [pair for pair in read_agreement(layout) if pair[0] != pair[1]]
-    against = [candidate for one, candidate in pairs if one == control]
-    if not against:
-        raise UnknownName("control of a comparison", control, dict.fromkeys(c for c, _ in pairs))
-    if len(policy.steps) == 1:
-        return for_candidates(policy, control, against)
-    steps = tuple(step for step in policy.steps if step.control == control)
-    if not steps:
-        known = dict.fromkeys(step.control for step in policy.steps)
-        raise UnknownName("control of a step", control, known)
-    return replace(policy, steps=steps)
 
 
 def _tried(tried: Sequence[Tried], level: float) -> Iterator[Block]:

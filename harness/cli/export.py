@@ -76,13 +76,6 @@ def ci(
         str, typer.Option(help="Address of the report. [on GitHub and GitLab: of the artifact]")
     ] = "",
     top: options.Top = 5,
-    github: Annotated[
-        bool | None,
-        typer.Option(
-            "--github/--no-github",
-            help="Print workflow commands and add to the summary. [default: on GitHub]",
-        ),
-    ] = None,
 ) -> Result:
     """Check whether a change is worse than the baseline, and exit by it.
 
@@ -105,7 +98,7 @@ def ci(
     from harness.report.ci import github as annotation
     from harness.report.doc import Text
 
-    noted = os.environ.get(ON_GITHUB) == "true" if github is None else github
+    noted = os.environ.get(ON_GITHUB) == "true"
     summary = os.environ.get(SUMMARY) if noted else None
     if summary and Path(summary).exists() and not Path(summary).is_file():
         raise BadFile(Path(summary), "is not a file", f"Name a file in {SUMMARY}, or unset it")

@@ -104,7 +104,7 @@ def write(folder: Path, card: DatasetCard) -> None:
 
 def text_of(card: DatasetCard) -> str:
     """Return the file that ``write`` writes."""
-    return "\n".join(_lines(card.model_dump(exclude_none=True, exclude_defaults=True), ())) + "\n"
+    return toml_text(card.model_dump(exclude_none=True, exclude_defaults=True))
 
 
 def counted(
@@ -153,11 +153,17 @@ def of_qrels(qrels: Qrels) -> str:
     return digest.of_json([list(row) for row in qrels.rows()])
 
 
+def toml_text(table: Mapping[str, object]) -> str:
+    """Write a table as TOML: its values, then the tables in it, each below its name."""
+    return "\n".join(_lines(table, ())) + "\n"
+
+
 def _lines(table: Mapping[str, object], path: tuple[str, ...]) -> list[str]:
     inner = {key: value for key, value in table.items() if isinstance(value, Mapping)}
     lines = [f"{_key(k)} = {_value(v)}" for k, v in table.items() if k not in inner]
     for key, value in inner.items():
-        lines += ["", f"[{'.'.join(map(_key, (*path, key)))}]", *_lines(value, (*path, key))]
+        here = (*path, key)
+        lines += ["", f"[{'.'.join(map(_key, here))}]", *_lines(value, here)]
     return lines
 
 
@@ -167,6 +173,9 @@ def _key(key: str) -> str:
 
 
 def _value(value: object) -> str:
+    if isinstance(value, Mapping):
+        inside = (f"{_key(key)} = {_value(one)}" for key, one in value.items())
+        return f"{{{', '.join(inside)}}}"
     if isinstance(value, list):
         return "[" + "".join(f"\n  {_value(item)}," for item in value) + ("\n]" if value else "]")
     # A JSON string is a TOML string, but for one character.

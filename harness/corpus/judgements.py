@@ -1,7 +1,7 @@
 """Pools, labels and judged samples as files."""
 
 import json
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -18,7 +18,7 @@ from harness.core.folders import FileChange, changing, check_new, completed
 from harness.core.names import Name
 from harness.core.printable import many
 from harness.core.reading import numbered
-from harness.core.records import Judgement, Qrels
+from harness.core.records import Judgement
 from harness.core.store import Artifact, Journal, Json, JsonLines, StrictModel
 from harness.corpus import cells, trec
 
@@ -81,25 +81,9 @@ def only_of(path: Path, judges: Collection[str]) -> bool:
         return False
 
 
-def judgements(path: Path, kind: Kind) -> Qrels:
-    """Read one grade a pair: TREC judgements, or labels of one judge of this kind."""
-    first = next((line for _, line in numbered(path)), "")
-    if not first.startswith("{"):
-        return trec.qrels(path)
-    labels = read_labels(path)
-    for label in labels:
-        if label.kind != kind:
-            problem = f"{label.by} is a {label.kind}, and labels of a {kind} are read here"
-            raise BadFile(path, problem, "Name another file, or the other option")
-    judges = sorted({(label.by, label.model, label.template) for label in labels})
-    if len(judges) > 1:
-        problem = f"it holds labels of {len(judges)} judges: {_named(judges)}"
-        raise BadFile(path, problem, "Give each judge a file of its own")
-    return Qrels.of(Judgement(one.query_id, one.doc_id, one.grade) for one in labels)
-
-
-def _named(judges: Sequence[tuple[str, str, str]]) -> str:
-    return ", ".join(f"{by} ({model}, template {template[:8]})" for by, model, template in judges)
+def is_labels(path: Path) -> bool:
+    """Return whether a file holds labels, and no judgements as TREC writes them."""
+    return next((line for _, line in numbered(path)), "").startswith("{")
 
 
 HINT = "Make the pool again (harness pool)."

@@ -20,8 +20,7 @@ from harness.core.printable import many
 if TYPE_CHECKING:
     from harness.core.scores import Estimate
     from harness.corpus.judgements import Pool
-    from harness.judge.judge import AssistedDifference
-    from harness.judge.panel import RaterAgreement
+    from harness.judge.judge import RaterAgreement
 
 
 @command(app)
@@ -94,11 +93,11 @@ def judge(
     --machine leaves the pool as it is and writes labels to --out that say who judged: judge, model
     and instructions. Answers are kept, so none is paid twice.
 
-    Example: harness judge out/pool.qrels --machine examples/judge/overlap.toml --out
+    Example: harness judge out/pool.qrels --machine examples/judge/endpoint.toml --out
     out/machine.jsonl
     """
     from harness.judge.judge import judge as sit
-    from harness.judge.panel import own_file
+    from harness.judge.judge import own_file
     from harness.judge.pool import standing
 
     if machine is None and (to or dry_run):
@@ -121,7 +120,8 @@ def judge(
 
 def _by_machine(file: Path, machine: Path, to: Path | None, *, dry_run: bool) -> Iterator[str]:
     from harness.core.folders import check_apart
-    from harness.judge.judge import estimate, label, opened
+    from harness.judge.endpoint import opened
+    from harness.judge.machine import estimate, label
 
     if to is None and not dry_run:
         raise HarnessError("name the file of labels: --out FILE, or see the cost: --dry-run")
@@ -195,51 +195,22 @@ def _show_judging(pool: Pool, at: int, said: str) -> None:
 
 @command(app)
 def labels(
-    file: Annotated[Path, typer.Argument(help="Judgements by people: QUERY 0 DOCUMENT GRADE.")],
+    file: Annotated[Path, typer.Argument(help="A pool of --order sample that is judged.")],
     of: EvidencePlace,
     *,
-    by: By = "",
-    machine: Annotated[
-        Path | None, typer.Option(help="Judgements by a machine, in the same form.")
-    ] = None,
-    control: Control = "",
-    candidate: Candidate = "",
-    measure: Measure = "",
-    margin: Annotated[
-        float | None, typer.Option(min=0, max=1, help="Allowed loss of the measure.")
-    ] = None,
+    by: Annotated[str, typer.Option(help="Who judged, or machine:NAME; the name is kept.")],
 ) -> Result:
-    """Take in a judged sample as evidence for gates; or judge a difference by people and a machine.
+    """Take in a judged sample as evidence for the gates on its measure.
 
-    A sample is one of harness pool --order sample. It is evidence for gates on its measure, and
-    never added to the judgements of the data set. An earlier sample of the same arms and measure is
-    replaced. Runs no engine. --by machine:NAME says that a machine judged: no step passes by it.
-
-    With --machine, people judged whole queries that were drawn at random; they alone decide, by a
-    finite-sample interval. The machine's judgements, corrected by people's, give an estimate that
-    describes: it misses rare losses that the machine does not see. The measure is a precision (P@5,
-    P@10, P(rel=2)@10). The two files are never mixed. Exit codes: 0 taken in, or the loss is below
-    the margin; 1 it is not, 3 inconclusive.
+    It is never added to the judgements of the data set. An earlier sample of the same arms and
+    measure is replaced. Runs no engine. --by machine:NAME says that a machine judged: no step
+    passes by it.
 
     Example: harness labels out/sample.qrels --by ada --dataset python-docs
-
-    Or: harness labels human.qrels --machine machine.qrels --from out/mine --control fts5
-    --candidate tantivy --measure P@10 --margin 0.02
     """
     from harness.core.names import labelled
-    from harness.judge.judge import difference
-    from harness.judge.pool import Compared, take_sample
+    from harness.judge.pool import take_sample
 
-    if machine is not None:
-        if margin is None or not (control and candidate and measure):
-            raise HarnessError("--machine asks for --control, --candidate, --measure and --margin")
-        compared = Compared(control, candidate, measure)
-        inference = Project.here().params.score.inference()
-        found = difference(of.layout(), compared, file, machine, margin, inference)
-        lines = _assisted(found, measure, margin)
-        return Result(said(*lines).doc, CODES[found.verdict.value])
-    if not by:
-        raise HarnessError("say who judged: --by NAME, or --by machine:NAME; it is kept")
     labelled("who judged", by)
     taken = take_sample(of.layout(adds=True), file, by)
     return said(
@@ -248,46 +219,26 @@ def labels(
     )
 
 
-def _assisted(found: AssistedDifference, measure: str, margin: float) -> Iterator[str]:
-    from harness.gates.base.rules import signed
-
-    alike = found.agreement
-    yield (
-        f"kappa of people and machine {alike.value:.2f} [{alike.low:.2f}, {alike.high:.2f}]"
-        f" over {many(alike.n, 'document')}"
-    )
-    for grade, share in zip(found.grades, found.found.calibration, strict=False):
-        name = "no grade" if grade is None else f"grade {grade}"
-        words = "none judged by people" if share is None else f"{share:.0%} relevant to people"
-        yield f"  {name} of the machine: {words}"
-    human = signed(found.found.human)
-    yield (
-        f"{measure}, with the machine: {signed(found.found.assisted)},"
-        f" n = {many(found.queries, 'query')}; it describes and decides nothing"
-    )
-    yield f"{measure}, people alone: {human}, n = {many(found.judged, 'query')}"
-    yield f"{found.verdict.name}: {human}, allowed loss {margin:g}"
-
-
 Files = Annotated[
     list[Path], typer.Argument(help="Files of the people, as harness judge POOL --by NAME makes.")
 ]
 FEW = "too few queries were judged twice to say"
-panel = group("panel", "Compare several people who judged one pool.")
+panel = group("panel", "Compare several people, or a machine, who judged one pool.")
 
 
 @command(panel)
 def report(files: Files) -> Result:
-    """Print how much each person judged and how well they agree, with intervals.
+    """Print how much each judged and how well they agree, with intervals.
 
-    Krippendorff's alpha for ordered grades, Fleiss' kappa, and the weighted kappa of each two.
+    Krippendorff's alpha for ordered grades, and the weighted kappa of each two. A file of labels
+    is that of a machine: how far it agrees with people.
 
     Example: harness panel report out/pool.ada.qrels out/pool.ben.qrels
     """
-    from harness.judge.panel import agreement, read
+    from harness.judge.judge import agreement, read_panel
 
     confidence = Project.here().params.score.inference().confidence
-    return said(*_agreed(agreement(read(files), confidence)))
+    return said(*_agreed(agreement(read_panel(files, machines=True), confidence)))
 
 
 def _agreed(found: RaterAgreement) -> Iterator[str]:
@@ -298,7 +249,6 @@ def _agreed(found: RaterAgreement) -> Iterator[str]:
         " by two grades or more"
     )
     yield f"Krippendorff's alpha, ordinal: {_estimate(found.alpha)}"
-    yield f"Fleiss' kappa: {_estimate(found.fleiss)}"
     for first, second, kappa in found.cohen:
         yield f"weighted kappa of {first} and {second}: {_estimate(kappa)}"
 
@@ -320,11 +270,11 @@ def settle(files: Files, to: ToFile) -> Result:
     Example: harness panel settle out/pool.ada.qrels out/pool.ben.qrels --out out/settled.qrels
     """
     from harness.core.folders import check_apart
-    from harness.judge.panel import read, second_look
-    from harness.judge.panel import settle as stage
+    from harness.judge.judge import read_panel, second_look
+    from harness.judge.judge import settle as stage
 
     check_apart(to, Project.here().sources)
-    found = stage(read(files), to, files)
+    found = stage(read_panel(files, machines=False), to, files)
     left = f"; {many(found.unjudged, 'pair')} are not judged" if found.unjudged else ""
     if found.open:
         lines = (

@@ -6,9 +6,10 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from time import monotonic
-from typing import Any, NamedTuple
+from typing import Any
 
 import httpx
 
@@ -30,14 +31,6 @@ FENCE = re.compile(
     r"^[ \t]*(?:```|~~~)[^\n`]*\n(.*?)\n[ \t]*(?:```|~~~)[ \t]*$", re.DOTALL | re.MULTILINE
 )
 """Code in an answer: many endpoints pass over ``response_format``."""
-
-
-class Reply(NamedTuple):
-    """A valid answer."""
-
-    probabilities: tuple[float, ...]
-    model: str
-    note: str
 
 
 def request(
@@ -92,8 +85,8 @@ def usage(body: object) -> tuple[int, int] | None:
     return None
 
 
-def read(body: Any, scale: Sequence[int]) -> Reply:  # noqa: ANN401  any JSON
-    """Read an answer."""
+def read(body: Any, scale: Sequence[int]) -> machine.JudgeAnswer:  # noqa: ANN401  any JSON
+    """Read an answer, whose cost is not in it."""
     try:
         choice = body["choices"][0]
         model, content = body["model"], choice["message"].get("content")
@@ -113,7 +106,8 @@ def read(body: Any, scale: Sequence[int]) -> Reply:  # noqa: ANN401  any JSON
         raise Malformed("the answer does not name its model")
     reason = said.get("reason") if isinstance(said, Mapping) else None
     note = one_line(reason, NOTE) if isinstance(reason, str) else ""
-    return Reply(_probabilities(found, scale), one_line(model, QUOTED), note)
+    probabilities = _probabilities(found, scale)
+    return machine.JudgeAnswer(probabilities, one_line(model, QUOTED), note=note)
 
 
 def _unfenced(content: str) -> str:
@@ -155,8 +149,8 @@ class _Failed(Exception):
         self.cost, self.wait_s = cost, wait_s
 
 
-class Endpoint(machine.Judge):
-    """Sends a pair a request."""
+class Endpoint:
+    """Sends a request a pair, whose answer is a distribution over grades."""
 
     def __init__(  # noqa: PLR0917  all of it is the endpoint
         self,
@@ -169,11 +163,16 @@ class Endpoint(machine.Judge):
     ) -> None:
         template = digest.of_bytes(instructions.encode())
         stated = settings.model_dump(include={"name", "model", "max_tokens"})
-        super().__init__(settings.name, digest.of_json([stated, template, url]), template)
+        self.name = settings.name
+        self.identity = digest.of_json([stated, template, url])
+        """Everything that an answer depends on beside the pair, as far as it is stated."""
+        self.template = template
+        """SHA-256 of the instructions."""
         self._settings, self._instructions = settings, instructions
         self._client, self._url, self._purse, self._pace = client, url, purse, pace
 
     def bound(self, seen: machine.PairToJudge) -> machine.CostBound:
+        """Return what judging a pair costs; nothing is sent."""
         body = self._body(seen)
         sent = sum(len(one["content"]) for one in body["messages"]) / LETTERS_A_TOKEN
         answered = self._settings.max_tokens
@@ -182,35 +181,34 @@ class Endpoint(machine.Judge):
         return machine.CostBound(sent, self._cost(sent, answered / 4), self._cost(most, answered))
 
     def judge(self, seen: machine.PairToJudge) -> machine.JudgeAnswer:
+        """Judge a pair, again after what may pass, within the budget."""
         body, most = self._body(seen), self.bound(seen).most
         cost, problem = 0.0, ""
         for attempt in range(self._settings.retries + 1):
             self._pace.turn()
             self._purse.reserve(most)
             try:
-                found, paid = self._once(body, seen, most)
+                found = self._once(body, seen, most)
             except _Failed as exc:
                 self._purse.correct(most, exc.cost)
                 cost, problem = cost + exc.cost, str(exc)
                 if attempt < self._settings.retries:
                     self._pace.pause(attempt + 1, exc.wait_s)
                 continue
-            self._purse.correct(most, paid)
-            return machine.JudgeAnswer(
-                found.probabilities, found.model, cost + paid, found.note, attempt
-            )
+            self._purse.correct(most, found.cost)
+            return replace(found, cost=cost + found.cost, retries=attempt)
         tried = self._settings.retries + 1
         raise machine.Unlabelled(f"the judge {self.name}: {problem} (attempts: {tried})")
 
     def _once(
         self, body: dict[str, Any], seen: machine.PairToJudge, most: float
-    ) -> tuple[Reply, float]:
+    ) -> machine.JudgeAnswer:
         """Send a request once."""
         said = self._answered(body, most)
         used = usage(said)
         cost = most if used is None else self._cost(*used)
         try:
-            return read(said, seen.scale), cost
+            return replace(read(said, seen.scale), cost=cost)
         except Malformed as exc:
             raise _Failed(str(exc), cost) from exc
 
@@ -253,8 +251,10 @@ class Endpoint(machine.Judge):
 
 
 @contextmanager
-def opened(settings: machine.EndpointSettings, beside: Path, kept: Path) -> Iterator[Endpoint]:
-    """Open a judge; nothing is sent yet. ``kept`` is the folder of what it answered and cost."""
+def opened(path: Path, cache: Path) -> Iterator[machine.AnswerFolder]:
+    """Open the judge of a file, with its answers and cost below ``cache``; nothing is sent yet."""
+    settings = machine.JUDGES.read(path)
+    folder = cache / settings.name
     url, key = _address(), os.environ.get(KEY, "")
     if not key.strip() or not key.isascii() or not key.isprintable():
         raise HarnessError(f"{KEY} is not set, or not a key. Set it in the environment")
@@ -265,14 +265,15 @@ def opened(settings: machine.EndpointSettings, beside: Path, kept: Path) -> Iter
         follow_redirects=False,
         verify=url.startswith("https:"),
     ) as client:
-        yield Endpoint(
+        judge = Endpoint(
             settings,
-            _instructions(beside / settings.template),
+            _instructions(path.parent / settings.template),
             client,
             f"{url.rstrip('/')}/chat/completions",
-            machine.Purse(kept / "spent.json", settings.budget),
+            machine.Purse(folder / "spent.json", settings.budget),
             machine.RequestPace(settings.per_minute),
         )
+        yield machine.AnswerFolder(folder, judge)
 
 
 def _address() -> str:

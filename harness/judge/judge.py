@@ -1,34 +1,29 @@
-"""Judge a pool, by keys or by a machine; add it to a data set; estimate a difference by it."""
+"""People judge a pool: by keys, several of them, and into a data set."""
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import combinations
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
 from harness.core import digest
-from harness.core.errors import DatasetError, EvidenceError, UnknownName
-from harness.core.folders import changing, check_new
-from harness.core.gate import Verdict
+from harness.core.errors import BadFile, DatasetError, EvidenceError, HarnessError
+from harness.core.folders import changing, check_new, completed
+from harness.core.names import checked
 from harness.core.printable import many
-from harness.core.progress import progress
 from harness.core.reading import text_of
 from harness.core.records import Judgement, Qrels
-from harness.core.scores import Estimate, codes
+from harness.core.scores import Estimate
 from harness.corpus import card, judgements, trec
 from harness.corpus.card import DatasetCard
-from harness.corpus.judgements import Label, Overtaken, Pool
-from harness.gates.base.rules import TOUCH
-from harness.judge import machine
-from harness.judge.pool import Compared, following, read_runs
-from harness.measures.name import parse
-from harness.pipeline.layout import Layout
-from harness.stats.inference import Inference
-from harness.stats.prediction import Assisted, Codes, Flags, UniqueHits, assisted
-from harness.stats.raters import kappa
+from harness.corpus.judgements import JudgingPair, Overtaken, Pool
+from harness.judge.pool import following
+from harness.stats.raters import Codes, alpha, kappa
 
 SKIP, BACK, QUIT = "s", "u", "q"
 HIGHEST_KEY = 9
@@ -80,109 +75,6 @@ def _regraded(path: Path, pool: Pool, at: int, grade: int | None) -> tuple[Pool,
         return judgements.regrade(path, pool.pairs[at], pool.grades[at], grade), ""
     except Overtaken as exc:
         return judgements.read_pool(path), str(exc)
-
-
-IN_A_ROW = 3
-"""Pairs without a valid answer, one after the other, that end the command."""
-
-
-@dataclass(frozen=True, slots=True)
-class Labelled:
-    """What a machine said of a pool."""
-
-    labels: tuple[Label, ...]
-    sent: int
-    cost: float
-    retries: int
-    lacking: tuple[tuple[str, str, str], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Estimated:
-    """What judging a pool would cost; nothing was sent."""
-
-    pairs: int
-    known: int
-    tokens: float
-    likely: float
-    most: float
-
-
-@contextmanager
-def opened(path: Path, cache: Path) -> Iterator[machine.AnswerFolder]:
-    """Open the judge of a file, with its answers below ``cache``."""
-    settings = machine.read(path)
-    folder = cache / settings.name
-    if isinstance(settings, machine.WordOverlapSettings):
-        yield machine.AnswerFolder(folder, machine.Overlap(settings))
-        return
-    from harness.judge.endpoint import opened as endpoint
-
-    with endpoint(settings, path.parent, folder) as judge:
-        yield machine.AnswerFolder(folder, judge)
-
-
-def estimate(path: Path, answers: machine.AnswerFolder) -> Estimated:
-    """Return what judging a pool costs; nothing is sent."""
-    seen = [machine.PairToJudge.of(pair) for pair in judgements.read_pool(path).pairs]
-    fresh = {one: None for one in seen if answers.known(one) is None}
-    bounds = [answers.judge.bound(one) for one in fresh]
-    return Estimated(
-        pairs=len(seen),
-        known=sum(one not in fresh for one in seen),
-        tokens=sum(one.tokens for one in bounds),
-        likely=sum(one.likely for one in bounds),
-        most=sum(one.most for one in bounds),
-    )
-
-
-def label(path: Path, answers: machine.AnswerFolder, to: Path) -> Labelled:
-    """Judge every pair of a pool and write ``to``; each answer is kept before the next request."""
-    judge = answers.judge
-    check_new(
-        to,
-        reads=(path, judgements.texts_path(path)),
-        ours=lambda file: judgements.only_of(file, {judge.name}),
-    )
-    pool = judgements.read_pool(path)
-    labels: list[Label] = []
-    lacking: list[tuple[str, str, str]] = []
-    sent: list[machine.JudgeAnswer] = []
-    models: set[str] = set()
-    row = 0
-    with progress(f"judged by {judge.name}", len(pool.pairs)) as advance:
-        for pair in pool.pairs:
-            try:
-                answer, is_new = answers.ask(machine.PairToJudge.of(pair))
-            except machine.Unlabelled as exc:
-                lacking.append((pair.query_id, pair.doc_id, str(exc)))
-                row += 1
-                if row == min(IN_A_ROW, len(pool.pairs)):
-                    raise
-            else:
-                row = 0
-                if answer.model not in models:
-                    answers.check_model(answer.model)
-                    models.add(answer.model)
-                sent += [answer] * is_new
-                labels.append(
-                    Label(
-                        query_id=pair.query_id,
-                        doc_id=pair.doc_id,
-                        grade=answer.grade(tuple(sorted(pair.scale))),
-                        kind="machine",
-                        by=judge.name,
-                        model=answer.model,
-                        template=judge.template,
-                        probabilities=answer.probabilities,
-                        cost=answer.cost,
-                        note=answer.note,
-                    )
-                )
-            advance(1)
-    judgements.write_labels(to, labels)
-    cost, retries = sum(one.cost for one in sent), sum(one.retries for one in sent)
-    return Labelled(tuple(labels), len(sent), cost, retries, tuple(lacking))
 
 
 class Merged(NamedTuple):
@@ -260,124 +152,191 @@ def _qrels(grades: dict[str, dict[str, int]]) -> Qrels:
     return Qrels({q: dict(sorted(grades[q].items())) for q in sorted(grades)})
 
 
-MEASURE = "P"
+FEWEST = 2
+Pair = tuple[str, str]
+
+
+@dataclass(frozen=True)
+class Panel:
+    """What each person judged, by name."""
+
+    parts: Mapping[str, Pool]
+
+    @cached_property
+    def grades(self) -> Mapping[Pair, Mapping[str, int]]:
+        """Of each pair the grades that were given, by name."""
+        found: dict[Pair, dict[str, int]] = {}
+        for name, part in self.parts.items():
+            for pair, grade in zip(part.pairs, part.grades, strict=True):
+                given = found.setdefault(_pair(pair), {})
+                if grade is not None:
+                    given[name] = grade
+        return found
+
+
+def own_file(pool: Path, name: str) -> Path:
+    """Return the file of one person beside a pool, begun without grades where there is none."""
+    checked("an assessor", name)
+    path = pool.with_name(f"{pool.stem}.{name}{pool.suffix}")
+    if not path.exists():
+        pairs = judgements.read_pool(pool).pairs
+        judgements.begin(path, Pool(pairs, (None,) * len(pairs)))
+    return path
+
+
+def read_panel(files: Sequence[Path], *, machines: bool) -> Panel:
+    """Read the files of several people who judge the same pairs, and labels of ``machines``."""
+    labelled = [path for path in files if judgements.is_labels(path)]
+    if labelled and not machines:
+        problem = "it holds labels of a machine, which settle nothing"
+        raise BadFile(labelled[0], problem, "Name files of people alone")
+    people = [path for path in files if path not in labelled]
+    if len(files) < FEWEST or not people:
+        raise HarnessError(
+            "agreement takes the files of two people, or of one and a machine's labels; begin one"
+            " each: harness judge POOL --by NAME"
+        )
+    parts: dict[str, Pool] = {}
+    for path in people:
+        part = judgements.read_pool(path, strict=True)
+        _add(parts, path, path.stem.rpartition(".")[2], part)
+    pairs = next(iter(parts.values())).pairs
+    for path in labelled:
+        labels = judgements.read_labels(path)
+        given = {(one.query_id, one.doc_id): one.grade for one in labels}
+        grades = tuple(given.pop(_pair(one), None) for one in pairs)
+        if given or len({one.by for one in labels}) > 1:
+            problem = "it holds labels of other pairs, or of several judges"
+            raise BadFile(path, problem, f"Name what one judge said of {people[0].name}")
+        _add(parts, path, labels[0].by, Pool(pairs, grades))
+    return Panel(parts)
+
+
+def _pair(of: JudgingPair) -> Pair:
+    return of.query_id, of.doc_id
+
+
+def _add(parts: dict[str, Pool], path: Path, name: str, part: Pool) -> None:
+    """Add what one judge said, of the same pairs as the others."""
+    first = next(iter(parts.values()), part)
+    if {_pair(one) for one in part.pairs} != {_pair(one) for one in first.pairs}:
+        of = f"the {len(first.pairs)} of {next(iter(parts))}"
+        problem = f"its {many(len(part.pairs), 'pair')} are not {of}"
+        raise BadFile(path, problem, f"Restore it and {judgements.texts_path(path).name}")
+    if name in parts:
+        raise HarnessError(f"{path}: {name} has another file; name one file a person")
+    parts[name] = part
 
 
 @dataclass(frozen=True, slots=True)
-class AssistedDifference:
-    """What the judgements say."""
+class RaterAgreement:
+    """What they say together; None for a figure where too few queries were judged twice."""
 
-    found: Assisted
-    agreement: Estimate
-    """Kappa of people and machine, over the documents that both judged."""
-    grades: tuple[int | None, ...]
-    """Grade of the machine by its code; None for documents that it did not judge."""
-    queries: int
-    judged: int
-    verdict: Verdict
-    """Of "the candidate loses less than the margin", by the judgements of people alone."""
-
-
-def difference(  # noqa: PLR0917  all of it is needed
-    layout: Layout,
-    compared: Compared,
-    human: Path,
-    machine: Path,
-    margin: float,
-    inference: Inference,
-) -> AssistedDifference:
-    """Estimate candidate - control over queries that both answered and people drew and judged."""
-    measure = parse(compared.measure)
-    if measure.NAME != MEASURE:
-        measures = ("P@5", "P@10", "P(rel=2)@10")
-        raise UnknownName(
-            "measure to which each document adds by itself", compared.measure, measures
-        )
-    depth, relevant = int(measure.params["cutoff"]), int(measure.params.get("rel", 1))
-    control, candidate, data, _, ids = read_runs(layout, *compared[:2])
-    signs = {q: one_sided(control.ranking(q, depth), candidate.ranking(q, depth)) for q in ids}
-    people = judgements.judgements(human, "person")
-    by_machine = judgements.judgements(machine, "machine")
-    shown, grades = _shown(signs, (people, by_machine), depth, relevant)
-    clusters = codes(ids, data.clusters())
-    whole = judged_queries(signs, people, human, inference.seed)
-    found = assisted(shown, whole, clusters=clusters, inference=inference)
-    alike = _agreement(shown, grades, whole[shown.query], relevant, clusters, inference)
-    used, verdict = found.human, Verdict.INCONCLUSIVE
-    if used.low > TOUCH - margin:
-        verdict = Verdict.PASS
-    elif used.high < -margin - TOUCH:
-        verdict = Verdict.FAIL
-    return AssistedDifference(found, alike, grades, len(ids), int(whole.sum()), verdict)
+    assessors: tuple[tuple[str, int, int], ...]
+    """Of each person the name, and how many pairs of how many are judged."""
+    twice: int
+    differ: int
+    far: int
+    """Of these, with grades two or more apart."""
+    alpha: Estimate | None
+    cohen: tuple[tuple[str, str, Estimate | None], ...]
+    """Quadratically weighted kappa of each two assessors who share pairs."""
 
 
-def one_sided(control: Sequence[str], candidate: Sequence[str]) -> dict[str, int]:
-    """Return 1 for each document of the candidate alone, -1 for each of the control alone."""
-    both = set(control) & set(candidate)
-    found = dict.fromkeys(control, -1) | dict.fromkeys(candidate, 1)
-    return {doc_id: sign for doc_id, sign in found.items() if doc_id not in both}
+def agreement(panel: Panel, confidence: float) -> RaterAgreement:
+    """Compare all that was judged twice."""
+    both = {pair: grades for pair, grades in panel.grades.items() if len(grades) > 1}
+    units = [tuple(of.values()) for of in both.values()]
+    clusters = _codes([query_id for query_id, _ in both])
+    apart = [max(unit) - min(unit) for unit in units]
+    return RaterAgreement(
+        assessors=tuple(
+            (name, len(part.judgements), len(part.pairs)) for name, part in panel.parts.items()
+        ),
+        twice=len(units),
+        differ=sum(gap > 0 for gap in apart),
+        far=sum(gap > 1 for gap in apart),
+        alpha=_enough(lambda: alpha(units, clusters, confidence=confidence)),
+        cohen=tuple(
+            (one, other, _cohen(both, one, other, confidence))
+            for one, other in combinations(panel.parts, 2)
+            if any(one in grades and other in grades for grades in both.values())
+        ),
+    )
 
 
-def judged_queries(
-    signs: Mapping[str, Mapping[str, int]], people: Qrels, path: Path, seed: int
-) -> Flags:
-    """Return which queries people judged; a like share of those without a difference is drawn."""
-    lacking = {
-        query_id: [d for d in docs if d not in people.grades.get(query_id, {})]
-        for query_id, docs in signs.items()
+def _cohen(
+    both: Mapping[Pair, Mapping[str, int]], one: str, other: str, confidence: float
+) -> Estimate | None:
+    shared = {pair: of for pair, of in both.items() if one in of and other in of}
+    grades = [np.array([of[name] for of in shared.values()]) for name in (one, other)]
+    clusters = _codes([query_id for query_id, _ in shared])
+    return _enough(lambda: kappa(grades[0], grades[1], clusters, confidence=confidence))
+
+
+def _codes(names: Sequence[str]) -> Codes:
+    code = {name: at for at, name in enumerate(Counter(names))}
+    return np.array([code[name] for name in names], dtype=np.int64)
+
+
+def _enough(estimate: Callable[[], Estimate | None]) -> Estimate | None:
+    try:
+        return estimate()
+    except EvidenceError:
+        return None
+
+
+class Settled(NamedTuple):
+    """What was settled."""
+
+    settled: int
+    unjudged: int
+    open: int
+    """Disagreements that no second look has settled; nothing is written while there are some."""
+
+
+def second_look(to: Path) -> Path:
+    """Return where pairs lie that were judged differently, to be judged once more."""
+    return to.with_name(f"{to.stem}.disagreements{to.suffix}")
+
+
+def settle(panel: Panel, to: Path, files: Sequence[Path]) -> Settled:
+    """Write a pool of what is settled into ``to``, once each disagreement has its second look."""
+    completed(to, within=(to.parent,))
+    for file in (to, judgements.texts_path(to)):
+        check_new(file, reads=files)
+    pairs = {_pair(one): one for part in panel.parts.values() for one in part.pairs}
+    agreed: dict[JudgingPair, int] = {}
+    apart: dict[JudgingPair, int] = {}
+    unjudged = 0
+    for key, by in panel.grades.items():
+        grades = {*by.values()}
+        if not grades:
+            unjudged += 1
+        elif len(grades) == 1:
+            agreed[pairs[key]] = grades.pop()
+        else:
+            apart[pairs[key]] = max(grades) - min(grades)
+    looked = _disagreements(second_look(to), sorted(apart, key=lambda pair: -apart[pair]))
+    agreed |= {
+        pair: grade
+        for pair, grade in zip(looked.pairs, looked.grades, strict=True)
+        if grade is not None
     }
-    begun = [q for q, left in lacking.items() if left and q in people.grades]
-    if begun:
-        pairs = sum(len(lacking[q]) for q in begun)
-        raise EvidenceError(
-            f"{path}: {many(len(begun), 'query is')} judged in part, for example {begun[0]};"
-            f" judge their {many(pairs, 'missing document')}, or leave these queries out"
-        )
-    apart = np.array([bool(docs) for docs in signs.values()])
-    judged: Flags = np.array([q in people.grades for q in signs]) & apart
-    alike = np.flatnonzero(~apart)
-    share = float(judged.sum()) / max(1, int(apart.sum()))
-    rng = np.random.Generator(np.random.Philox(key=seed))
-    judged[rng.permutation(alike)[: round(share * len(alike))]] = True
-    return judged
+    if not looked.open and agreed:
+        judgements.begin(to, Pool(tuple(agreed), tuple(agreed.values())))
+    return Settled(len(agreed), unjudged, len(looked.open))
 
 
-def _shown(
-    signs: Mapping[str, Mapping[str, int]],
-    judged_by: tuple[Qrels, Qrels],
-    depth: int,
-    relevant: int,
-) -> tuple[UniqueHits, tuple[int | None, ...]]:
-    ids = tuple(signs)
-    people, machine = judged_by
-    rows = [(at, doc_id, sign) for at, q in enumerate(ids) for doc_id, sign in signs[q].items()]
-    by_people = [people.grades.get(ids[at], {}).get(doc_id) for at, doc_id, _ in rows]
-    by_machine = [machine.grades.get(ids[at], {}).get(doc_id) for at, doc_id, _ in rows]
-    named = sorted({grade for grade in by_machine if grade is not None})
-    grades: tuple[int | None, ...] = (*named, None)
-    code = {grade: at for at, grade in enumerate(grades)}
-    shown = UniqueHits(
-        np.array([at for at, _, _ in rows], dtype=np.int64),
-        np.array([sign / depth for _, _, sign in rows]),
-        np.array([np.nan if g is None else float(g >= relevant) for g in by_people]),
-        np.array([code[grade] for grade in by_machine], dtype=np.int64),
-    )
-    return shown, grades
-
-
-def _agreement(  # noqa: PLR0917  all of it is needed
-    shown: UniqueHits,
-    grades: Sequence[int | None],
-    known: Flags,
-    relevant: int,
-    clusters: Codes | None,
-    inference: Inference,
-) -> Estimate:
-    both = known & (shown.machine < len(grades) - 1)
-    if not both.any():
-        raise EvidenceError("no document was judged by people and by the machine")
-    yes = np.array([float(grade is not None and grade >= relevant) for grade in grades])
-    groups = shown.query if clusters is None else clusters[shown.query]
-    return kappa(
-        shown.human[both], yes[shown.machine[both]], groups[both], confidence=inference.confidence
-    )
+def _disagreements(path: Path, pairs: list[JudgingPair]) -> Pool:
+    """Bring the pool of disagreements up to what differs now, and return it."""
+    if not pairs and not path.exists():
+        return Pool((), ())
+    with changing(path, within=(path.parent,), what="panel settle") as change:
+        before = judgements.read_held(path, strict=True) if path.exists() else Pool((), ())
+        given = {_pair(one): grade for one, grade in zip(before.pairs, before.grades, strict=True)}
+        grades = tuple(given.get(_pair(pair)) for pair in pairs)
+        found = Pool(tuple(pairs), grades)
+        if pairs and found != before:
+            judgements.put(change, path, found)
+    return found

@@ -1,40 +1,40 @@
 """A machine that judges a pool: its file, answers and cost, and labels that say who judged."""
 
-import re
+from __future__ import annotations
+
 import time
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
-from typing import Annotated, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 
 import numpy as np
-from pydantic import Field, TypeAdapter, field_validator
+from pydantic import Field
 
 from harness.core import digest
-from harness.core.errors import DatasetError, HarnessError, InvalidArm
+from harness.core.errors import HarnessError, InvalidArm
 from harness.core.files import held
+from harness.core.folders import check_new
 from harness.core.formats import toml_file
 from harness.core.names import Name
+from harness.core.progress import progress
 from harness.core.store import Artifact, Json, StrictModel
-from harness.corpus.judgements import JudgingPair
+from harness.corpus import judgements
+from harness.corpus.judgements import JudgingPair, Label
 
-REMEDY = "docs/judging.md lists the keys"
+if TYPE_CHECKING:
+    from harness.judge.endpoint import Endpoint
+
 MINUTES = 24 * 60
 Text = Annotated[str, Field(min_length=1)]
 Price = Annotated[float, Field(ge=0)]
-Cuts = Annotated[tuple[float, ...], Field(min_length=1, strict=False)]
 
 
-class _Settings(StrictModel):
-    name: Name
-    """The judge's name: its answers are kept under it."""
-
-
-class EndpointSettings(_Settings):
+class EndpointSettings(StrictModel):
     """A model behind an OpenAI-compatible endpoint. All keys must be given."""
 
+    name: Name
+    """The judge's name: its answers are kept under it."""
     kind: Literal["endpoint"]
     model: Text
     """As the endpoint calls it; a pinned version, since another one is another judge."""
@@ -56,33 +56,11 @@ class EndpointSettings(_Settings):
     """Seconds that a request may take; one day at most."""
 
 
-class WordOverlapSettings(_Settings):
-    """A rule; a score is the share of the query's words that the document has."""
-
-    kind: Literal["overlap"]
-    cuts: Cuts
-    """Scores between one grade and the next, ascending: one fewer than the scale has grades."""
-    slope: Annotated[float, Field(gt=0)]
-    """How sharply the grades divide there."""
-
-    @field_validator("cuts")
-    @classmethod
-    def _ascend(cls, cuts: tuple[float, ...]) -> tuple[float, ...]:
-        if any(high <= low for low, high in pairwise(cuts)):
-            raise ValueError("they do not ascend")
-        return cuts
-
-
-Settings = EndpointSettings | WordOverlapSettings
-_SETTINGS: TypeAdapter[Settings] = TypeAdapter(Annotated[Settings, Field(discriminator="kind")])
 JUDGES = Artifact(
     "the file of a judge",
-    lambda path: _SETTINGS.validate_python(toml_file(path)),
-    remedy=REMEDY,
+    lambda path: EndpointSettings.model_validate(toml_file(path)),
+    remedy="docs/judging.md lists the keys",
 )
-
-
-read = JUDGES.read
 
 
 class PairToJudge(NamedTuple):
@@ -94,7 +72,7 @@ class PairToJudge(NamedTuple):
     scale: tuple[int, ...]
 
     @classmethod
-    def of(cls, pair: JudgingPair) -> "PairToJudge":
+    def of(cls, pair: JudgingPair) -> PairToJudge:
         """Take what is shown of a pair; neither its ids nor what it is worth are."""
         return cls(pair.query, pair.title, pair.snippet, tuple(sorted(pair.scale)))
 
@@ -128,47 +106,8 @@ class Unlabelled(HarnessError):
     """A judge gave a pair no valid answer."""
 
 
-class Judge(ABC):
-    """Gives a pair a distribution over grades."""
-
-    def __init__(self, name: str, identity: str, template: str = "") -> None:
-        self.name = name
-        """How people call it; the name of its answers."""
-        self.identity = identity
-        """Everything that an answer depends on beside the pair, as far as it is stated."""
-        self.template = template
-        """SHA-256 of its instructions; empty where it has none."""
-
-    def bound(self, seen: PairToJudge) -> CostBound:
-        """Return what judging a pair costs; nothing is sent. A judge of this machine is free."""
-        del seen
-        return CostBound(0.0, 0.0, 0.0)
-
-    @abstractmethod
-    def judge(self, seen: PairToJudge) -> JudgeAnswer:
-        """Judge a pair."""
-
-
-def cumulative(score: float, cuts: Sequence[float], slope: float) -> tuple[float, ...]:
-    """Turn a score into probabilities of grades, of which there is one more than ``cuts``.
-
-    The probability of a grade above the k-th is the logistic function of slope times (score less
-    the k-th cut). ``cuts`` ascend. It is the proportional odds model (McCullagh, Journal of the
-    Royal Statistical Society B 42, 1980).
-    """
-    away = np.clip(slope * (score - np.array(cuts)), -700, 700)
-    above = np.concatenate([[1.0], 1 / (1 + np.exp(-away)), [0.0]])
-    return tuple((above[:-1] - above[1:]).tolist())
-
-
-MODEL = "model.json"
 ANSWERS: Artifact[JudgeAnswer] = Json(
     "an answer of a judge", JudgeAnswer, remedy="Remove it; the pair is paid anew"
-)
-MODELS: Artifact[dict[Literal["model"], str]] = Json(
-    "the model of a judge",
-    Annotated[dict[Literal["model"], str], Field(min_length=1)],
-    remedy="Give the judge another name",
 )
 
 
@@ -177,7 +116,7 @@ class AnswerFolder:
     """The folder of one judge; several commands may use it at once."""
 
     folder: Path
-    judge: Judge
+    judge: Endpoint
 
     def known(self, seen: PairToJudge) -> JudgeAnswer | None:
         """Return an answer that was paid; None where there is none."""
@@ -191,27 +130,8 @@ class AnswerFolder:
             if found := self.known(seen):
                 return found, False
             answer = self.judge.judge(seen)
-            if len(answer.probabilities) != len(seen.scale):
-                raise DatasetError(
-                    f"the judge {self.judge.name} tells {len(answer.probabilities)} grades apart,"
-                    f" and the pool has {len(seen.scale)}: {', '.join(map(str, seen.scale))}."
-                    " Change cuts in its file"
-                )
             ANSWERS.write(path, answer, durable=True)
         return answer, True
-
-    def check_model(self, model: str) -> None:
-        """Check that the model is the one that answered first."""
-        path = self.folder / MODEL
-        with held(path):
-            if not path.exists():
-                MODELS.write(path, {"model": model}, durable=True)
-            first = MODELS.read(path)["model"]
-        if first != model:
-            raise InvalidArm(
-                f"INVALID: the judge {self.judge.name} changed its model: {first}, {model}. No"
-                " label is written. Pin the model in its file, and give the judge another name"
-            )
 
     def _path(self, seen: PairToJudge) -> Path:
         """Name an answer by all that it depends on."""
@@ -280,20 +200,94 @@ class RequestPace:
         self.sleep(min(LONGEST_PAUSE_S, own if told_s is None else told_s))
 
 
-WORD = re.compile(r"\w+")
+IN_A_ROW = 3
+"""Pairs without a valid answer, one after the other, that end the command."""
 
 
-class Overlap(Judge):
-    """Scores a pair by the share of the query's words that title and text have."""
+@dataclass(frozen=True, slots=True)
+class Labelled:
+    """What a machine said of a pool."""
 
-    def __init__(self, settings: WordOverlapSettings) -> None:
-        super().__init__(settings.name, settings.model_dump_json())
-        self._settings = settings
+    labels: tuple[Label, ...]
+    sent: int
+    cost: float
+    retries: int
+    lacking: tuple[tuple[str, str, str], ...]
 
-    def judge(self, seen: PairToJudge) -> JudgeAnswer:
-        asked = set(WORD.findall(seen.query.casefold()))
-        has = set(WORD.findall(f"{seen.title} {seen.text}".casefold()))
-        shared = len(asked & has) / len(asked) if asked else 0.0
-        found = cumulative(shared, self._settings.cuts, self._settings.slope)
-        note = f"{len(asked & has)} of {len(asked)} words"
-        return JudgeAnswer(found, "word overlap", note=note)
+
+@dataclass(frozen=True, slots=True)
+class Estimated:
+    """What judging a pool would cost; nothing was sent."""
+
+    pairs: int
+    known: int
+    tokens: float
+    likely: float
+    most: float
+
+
+def estimate(path: Path, answers: AnswerFolder) -> Estimated:
+    """Return what judging a pool costs; nothing is sent."""
+    seen = [PairToJudge.of(pair) for pair in judgements.read_pool(path).pairs]
+    fresh = {one: None for one in seen if answers.known(one) is None}
+    bounds = [answers.judge.bound(one) for one in fresh]
+    return Estimated(
+        pairs=len(seen),
+        known=sum(one not in fresh for one in seen),
+        tokens=sum(one.tokens for one in bounds),
+        likely=sum(one.likely for one in bounds),
+        most=sum(one.most for one in bounds),
+    )
+
+
+def label(path: Path, answers: AnswerFolder, to: Path) -> Labelled:
+    """Judge every pair of a pool and write ``to``; each answer is kept before the next request."""
+    judge = answers.judge
+    check_new(
+        to,
+        reads=(path, judgements.texts_path(path)),
+        ours=lambda file: judgements.only_of(file, {judge.name}),
+    )
+    pool = judgements.read_pool(path)
+    labels: list[Label] = []
+    lacking: list[tuple[str, str, str]] = []
+    sent: list[JudgeAnswer] = []
+    models: dict[str, None] = {}
+    row = 0
+    with progress(f"judged by {judge.name}", len(pool.pairs)) as advance:
+        for pair in pool.pairs:
+            try:
+                answer, is_new = answers.ask(PairToJudge.of(pair))
+            except Unlabelled as exc:
+                lacking.append((pair.query_id, pair.doc_id, str(exc)))
+                row += 1
+                if row == min(IN_A_ROW, len(pool.pairs)):
+                    raise
+            else:
+                row = 0
+                models |= {answer.model: None}
+                if len(models) > 1:
+                    raise InvalidArm(
+                        f"INVALID: the judge {judge.name} changed its model: {', '.join(models)}."
+                        " No label is written. Pin the model in its file, and give the judge"
+                        " another name"
+                    )
+                sent += [answer] * is_new
+                labels.append(
+                    Label(
+                        query_id=pair.query_id,
+                        doc_id=pair.doc_id,
+                        grade=answer.grade(tuple(sorted(pair.scale))),
+                        kind="machine",
+                        by=judge.name,
+                        model=answer.model,
+                        template=judge.template,
+                        probabilities=answer.probabilities,
+                        cost=answer.cost,
+                        note=answer.note,
+                    )
+                )
+            advance(1)
+    judgements.write_labels(to, labels)
+    cost, retries = sum(one.cost for one in sent), sum(one.retries for one in sent)
+    return Labelled(tuple(labels), len(sent), cost, retries, tuple(lacking))

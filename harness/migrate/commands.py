@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -30,14 +32,22 @@ def folder_of(at: Path | None) -> Path:
     return at or Project.own().root / FOLDER
 
 
-def evidence_of(file: Path, of: options.EvidencePlace) -> CurrentDecision:
-    """Read the decision, and count every digest below it again."""
-    from harness.migrate.ledger import evidence
-    from harness.pipeline.verify import verify_with_files
+@dataclass(frozen=True, slots=True)
+class Followed(options.EvidencePlace):
+    """A migration, its policy, and the evidence at hand."""
 
-    layout = of.layout()
-    root = Project.here().root
-    return evidence(layout, file, lambda: verify_with_files(layout, of.source, root))
+    at: options.At = None
+    policy: options.PolicyFile = None
+
+    def read(self) -> tuple[Path, Policy, CurrentDecision]:
+        """Read policy and decision, and count every digest below that again; with the folder."""
+        from harness.migrate.ledger import evidence
+        from harness.pipeline.verify import verify_with_files
+
+        folder, (judged_by, file) = folder_of(self.at), options.policy_of(self.policy)
+        layout, root = self.layout(), Project.here().root
+        held = partial(verify_with_files, layout, self.source, root)
+        return folder, judged_by, evidence(layout, file, held)
 
 
 REFUSED, OPEN = 1, 3
@@ -71,9 +81,7 @@ def begin(
 
 @command(migrate)
 def observe(
-    of: options.EvidencePlace,
-    at: options.At = None,
-    policy: options.PolicyFile = None,
+    of: Followed,
     shadow: Annotated[
         list[Path] | None,
         typer.Option(help="A folder of shadow streams of the next step's arms. May be repeated."),
@@ -88,19 +96,15 @@ def observe(
     from harness.migrate import ledger
     from harness.migrate.ledger import live, read, streamed
 
-    folder, (judged_by, file) = folder_of(at), options.policy_of(policy)
+    folder, judged_by, found = of.read()
     step = read(folder).state.next_of(judged_by)
     days = streamed(live(shadow or ()), step) if step else ()
-    noted = ledger.observe(folder, evidence_of(file, of), days, now=now(), by=by())
+    noted = ledger.observe(folder, found, days, now=now(), by=by())
     return said("nothing new") if noted is None else said(*_noted(noted))
 
 
 @command(migrate)
-def status(
-    of: options.EvidencePlace,
-    at: options.At = None,
-    policy: options.PolicyFile = None,
-) -> Result:
+def status(of: Followed) -> Result:
     """Print which step is in force, since when, what it rests on, and what is to be done.
 
     Nothing is written. Exit codes: 0 nothing is wrong, 1 a step must be rolled back, 2 bad input,
@@ -111,19 +115,17 @@ def status(
     from harness.migrate import ledger
     from harness.migrate.standing import Action
 
-    folder, (judged_by, file) = folder_of(at), options.policy_of(policy)
-    found = ledger.look(folder, judged_by, evidence_of(file, of), now=now())
+    folder, judged_by, decision = of.read()
+    found = ledger.look(folder, judged_by, decision, now=now())
     actions = {ask.action for ask in found.asks}
-    code = OPEN if actions & {Action.MEND, Action.MEASURE} else 0
+    code = OPEN if actions & {Action.SWITCH, Action.MEASURE} else 0
     code = REFUSED if Action.ROLLBACK in actions else code
     return Result(said(*_standing(found, judged_by)).doc, code, status_json(found))
 
 
 @command(migrate)
 def advance(
-    of: options.EvidencePlace,
-    at: options.At = None,
-    policy: options.PolicyFile = None,
+    of: Followed,
     *,
     override: Annotated[
         bool, typer.Option("--override", help="Take the step against the rules; always shown.")
@@ -143,8 +145,7 @@ def advance(
 
     if override != bool(reason.strip()):
         raise HarnessError("--override asks for --reason, and --reason is only for --override")
-    folder, (judged_by, file) = folder_of(at), options.policy_of(policy)
-    found = evidence_of(file, of)
+    folder, judged_by, found = of.read()
     before = ledger.look(folder, judged_by, found, now=now())
     done = ledger.advance(folder, judged_by, found, now=now(), by=by(), reason=reason.strip())
     if not done.hindrances:
@@ -160,31 +161,18 @@ def rollback(
     at: options.At = None,
     step: options.Step = "",
     reason: options.Reason = "by hand",
-    without_ledger: Annotated[
-        str, typer.Option(help="Only set the switch to this value: where the ledger is torn.")
-    ] = "",
 ) -> Result:
     """Go back one step, or to the one that --step names (or start), at once, without evidence.
+
+    With --step of the step in force, the switch is set again to what the ledger says.
 
     Example: harness migrate rollback --reason "names are not found"
     """
     from harness.migrate import ledger
 
-    folder = folder_of(at)
-    if without_ledger:
-        ledger.rollback_without_ledger(folder, without_ledger)
-        return said(f"SEARCH_ENGINE={without_ledger}; the ledger must be fixed")
-    done = ledger.rollback(folder, to=step, reason=reason, now=now(), by=by())
+    done = ledger.rollback(folder_of(at), to=step, reason=reason, now=now(), by=by())
     back = f"back to {done.state.step or 'start'}: SEARCH_ENGINE={done.state.switch}"
     return said(*_resumed(done), back)
-
-
-@command(migrate)
-def mend(at: options.At = None) -> Result:
-    """Write into the switch what the ledger says, where the two differ."""
-    from harness.migrate import ledger
-
-    return said(f"SEARCH_ENGINE={ledger.set_again(folder_of(at))}")
 
 
 @command(migrate)

@@ -17,7 +17,7 @@ from harness.agreement import UNCOMPARED
 from harness.core import digest
 from harness.core.errors import BadFile, EvidenceError, HarnessError
 from harness.core.files import json_text, write_text
-from harness.core.folders import MIGRATION, FileChange, changing, cut_off, mark
+from harness.core.folders import FileChange, changing, cut_off
 from harness.core.formats import json_file, moment_of
 from harness.core.gate import StepDecision, Verdict
 from harness.core.reading import Malformed, opened
@@ -188,8 +188,8 @@ FORMAT = 1
 FIRST = "0" * 64
 """What the first entry holds in place of a digest."""
 HINT = (
-    "Bring the file back as it was (git, a copy); never edit it by hand. To go back to the"
-    " old engine without it: harness migrate rollback --without-ledger VALUE"
+    "Bring the file back as it was (git, a copy); never edit it by hand. To go back to the old"
+    f" engine without it, write {NAME}=VALUE into {SWITCH_FILE}"
 )
 HEAD = 1024
 """Bytes of the file that are looked at, to tell whether it is a ledger."""
@@ -369,7 +369,7 @@ class Switch:
         return self._on
 
 
-BEGIN, OBSERVE, ADVANCE, ROLLBACK, MEND = "begin", "observe", "advance", "rollback", "mend"
+BEGIN, OBSERVE, ADVANCE, ROLLBACK = "begin", "observe", "advance", "rollback"
 
 
 def begin(folder: Path, policy: Policy, value: str, *, now: datetime, by: str) -> Move:
@@ -402,10 +402,11 @@ def look(
         apart = f"{folder / LEDGER_FILE}: a move was cut off, and the next one completes it"
     if not apart:
         return found
-    hint = "harness migrate mend writes what the ledger says; repeat a rollback that was cut off"
-    mend = standing.Ask(standing.Action.MEND, f"{apart}. {hint}")
+    step = state.step or standing.START
+    why = f"{apart}. Set it again: harness migrate rollback --step {step}"
     urgent = sum(ask.action is standing.Action.ROLLBACK for ask in found.asks)
-    return replace(found, asks=(*found.asks[:urgent], mend, *found.asks[urgent:]))
+    again = standing.Ask(standing.Action.SWITCH, why)
+    return replace(found, asks=(*found.asks[:urgent], again, *found.asks[urgent:]))
 
 
 def observe(
@@ -493,25 +494,6 @@ def _back(state: standing.MigrationState, to: str) -> tuple[str, str]:
             f"the step {target} is not in force; there is {', '.join([standing.START, *steps[1:]])}"
         )
     return target, values[target]
-
-
-def rollback_without_ledger(folder: Path, value: str) -> None:
-    """Set the switch where the ledger cannot be read; it must be brought back before all else."""
-    try:
-        if not (mark(folder, MIGRATION).is_file() or is_ledger(folder)):
-            value_in(folder / SWITCH_FILE)
-    except BadFile as exc:
-        problem = f"holds neither a switch nor a ledger, nor the mark of {MIGRATION}"
-        hint = "Name the folder of the migration with --at"
-        raise EvidenceError(f"{folder}: {problem}. {hint}") from exc
-    write(folder, value, why="rolled back without the ledger, which must be fixed")
-
-
-def set_again(folder: Path) -> str:
-    """Write what the ledger says into the switch file, and return it."""
-    with moving(folder, MEND) as move:
-        write(folder, move.state.switch, why=move.ledger.why)
-        return move.state.switch
 
 
 def interleave(

@@ -333,7 +333,7 @@ class Action(StrEnum):
     """What is to be done, most urgent first."""
 
     ROLLBACK = "rollback"
-    MEND = "mend"
+    SWITCH = "switch"
     MEASURE = "measure"
     DRILL = "drill"
     ADVANCE = "advance"

@@ -89,27 +89,6 @@ def alpha(units: Sequence[Sequence[int]], clusters: Codes, *, confidence: float)
     return jackknifed(tables, value, confidence=confidence, n=len(units))
 
 
-def fleiss(
-    units: Sequence[Sequence[int]], clusters: Codes, *, confidence: float
-) -> Estimate | None:
-    """Return Fleiss' kappa of units that equally many judged; None where all grades are one."""
-    raters = {len(unit) for unit in units}
-    if len(raters) > 1:
-        raise ValueError(f"units have {sorted(raters)} grades; Fleiss' kappa needs one number")
-    many = max(raters, default=2)
-    counts = _counts(units)
-    agreed = ((counts**2).sum(axis=1) - many) / (many * (many - 1))
-    rows = np.column_stack([counts / many, agreed, np.ones(len(units))])
-    tables, _ = by_cluster(rows, clusters)
-
-    def value(table: Floats) -> float:
-        total = table[-1]
-        expected = float(((table[:-2] / total) ** 2).sum())
-        return (table[-2] / total - expected) / (1 - expected) if expected < 1 else math.nan
-
-    return jackknifed(tables, value, confidence=confidence, n=len(units))
-
-
 def _counts(units: Sequence[Sequence[int]]) -> Floats:
     """Count the grades of each unit, shape (units, grades), the lowest grade first."""
     grades = sorted({grade for unit in units for grade in unit})

@@ -1,7 +1,5 @@
 """Search an arm's settings on judged queries, and write the arm, and what the search has seen."""
 
-import json
-import re
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -19,21 +17,21 @@ from harness.core.batches import code_sha256
 from harness.core.digest import of_files, of_json
 from harness.core.engine import Answer, Manifest, Recombines, Searcher
 from harness.core.files import replacing_folder, write_json, write_text
-from harness.core.formats import json_file, toml_file, toml_of
+from harness.core.formats import json_file, toml_file
 from harness.core.names import checked
 from harness.core.printable import many
 from harness.core.progress import progress
-from harness.core.reading import Malformed, text_of
+from harness.core.reading import text_of
 from harness.core.records import Qrels, Query, Scalar
 from harness.core.run import Row, Run, Status
 from harness.core.scores import BY_TEXT
 from harness.core.store import Artifact, StrictModel
 from harness.corpus import tuning
+from harness.corpus.card import toml_text
 from harness.corpus.prepared import Prepared
 from harness.measures.quality import score
 from harness.pipeline.index import sources
 from harness.pipeline.params import ReplayParams
-from harness.policy import load
 from harness.replay.drive import observe
 from harness.stats.bootstrap import bca
 from harness.stats.inference import MOST_CONFIDENCE
@@ -107,7 +105,6 @@ def _flat(tables: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any
 
 
 MARK = "# Written by harness tune, which replaces it. Copy it to change it."
-VALUE = re.compile(r"""^([^=#]++=\s*+)("(?:[^"\\]|\\.)*"|'[^']*'|[^#\s]+)(.*)$""")
 
 
 def is_ours(path: Path) -> bool:
@@ -127,43 +124,10 @@ def check_place(to: Path, arm: Path, stack: str) -> None:
 
 
 def arm_text(arm: Path, chosen: Mapping[str, Scalar], record: str) -> str:
-    """Return the text of ``arm`` with ``chosen`` values, by dotted key, and its tuning record."""
-    text = text_of(arm)
-    where = load.find(text)
-    changed = [line for line in text.splitlines() if line != MARK]
-    shift = len(text.splitlines()) - len(changed)
-    for key, value in chosen.items():
-        number = where.get(("settings", *key.split(".")))
-        found = VALUE.match(changed[number - 1 - shift]) if number else None
-        if number is None or found is None:
-            problem = f"settings.{key}: is not on a line of its own"
-            raise errors.BadFile(
-                arm, problem, f"Write {key.split('.')[-1]} = ... on a line of its own"
-            )
-        changed[number - 1 - shift] = f"{found[1]}{_toml(value)}{found[3]}"
-    kept = [line for line in changed if not re.match(r"tuning\s*=", line)]
-    after = next(at for at, line in enumerate(kept) if re.match(r"stack\s*=", line)) + 1
-    kept.insert(after, f"tuning = {_toml(record)}")
-    made = "\n".join([MARK, *kept]) + "\n"
-    _check_same(arm, text, made, chosen)
-    return made
-
-
-def _check_same(arm: Path, before: str, after: str, chosen: Mapping[str, Scalar]) -> None:
-    """Compare the settings that were meant with those that the new text has."""
-    meant = with_values(toml_of(before).get("settings", {}), chosen)
-    try:
-        same = toml_of(after).get("settings", {}) == meant
-    except Malformed:
-        same = False
-    if not same:
-        hint = "Write each searched setting once, on a line of its own"
-        raise errors.BadFile(arm, "its settings cannot be replaced line by line", hint)
-
-
-def _toml(value: Scalar) -> str:
-    """Write a value as TOML; JSON's strings, numbers and truths are TOML's too."""
-    return json.dumps(value, ensure_ascii=False)
+    """Return the file of ``arm`` with ``chosen`` values, by dotted key, and its tuning record."""
+    about = toml_file(arm)
+    settings = with_values(about.get("settings", {}), chosen)
+    return f"{MARK}\n{toml_text({**about, 'tuning': record, 'settings': settings})}"
 
 
 NS = 1_000_000_000
@@ -365,7 +329,6 @@ def tune(wanted: TuneRequest) -> tuning.TuningRecord:
     given = registry.load(wanted.arm, wanted.cache)
     candidates = wanted.space.candidates
     arms = [_candidate(wanted, one) for one in candidates]
-    arm_text(given.path, candidates[0], wanted.to.stem + tuning.SUFFIX)
     collections = tuple(_collection(data, search.measure) for data in wanted.data)
     names = [one.data.manifest.name for one in collections]
     if twice := sorted({name for name in names if names.count(name) > 1}):

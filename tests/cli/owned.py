@@ -108,7 +108,7 @@ IN_PLACE = {
     ("init", "folder"), ("judge", "file"), ("policy pin", "policy"),
     ("mail-server", "--token-file"), ("shadow accept", "--register"),
     *((f"migrate {move}", "--at") for move in
-      ("advance", "drill", "interleave", "mend", "observe", "rollback")),
+      ("advance", "drill", "interleave", "observe", "rollback")),
 }  # fmt: skip
 """What is changed where it lies, and must be what the command takes it for."""
 READ = {

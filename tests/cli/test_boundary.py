@@ -17,17 +17,13 @@ import pytest
 import typer
 
 from harness.cli import application, exit_codes
-from harness.cli.command import Plain, out
+from harness.cli.command import Plain
 from harness.cli.exit_codes import CALLED, FAILED, PIPED, as_called, ended, failed
 from harness.cli.project import PACKAGED, Project
 from harness.core.errors import BadFile, HarnessError
 from harness.core.files import NO_ROOM
-from harness.core.gate import Cause, Finding, StepDecision, Verdict
-from harness.core.scores import Estimate
 from harness.pipeline.layout import Layout
 from harness.pipeline.receipts import read_manifest
-from harness.report.doc import Printed, Section
-from harness.report.printed import leaderboard, section
 from tests.cli import broken_engine
 from tests.cli.broken_engine import ENDLESS, FAILURES, MOMENTS, stamped
 from tests.cli.conftest import Harness
@@ -223,22 +219,6 @@ def typed(project: Toy, *words: str | Path, stdout: int | None = subprocess.PIPE
     return Program([*PYTHON, *words], cwd=project.root, stdout=stdout, stderr=subprocess.PIPE)
 
 
-@pytest.fixture
-def full() -> Iterator[int]:
-    """Open a disk that is full."""
-    opened = os.open("/dev/full", os.O_WRONLY)
-    yield opened
-    os.close(opened)
-
-
-def test_an_answer_that_cannot_be_written_is_no_success(project: Toy, full: int) -> None:
-    with typed(project, *ASK, "fts5", stdout=full) as running:
-        _, said = running.communicate()
-    assert running.returncode == 2
-    assert "No space left on device" in said
-    assert "Traceback" not in said
-
-
 @pytest.mark.parametrize("words", [("--help",), (*ASK, "fts5")])
 def test_a_reader_that_leaves_ends_it_in_silence(project: Toy, words: tuple[str, ...]) -> None:
     reads, writes = os.pipe()
@@ -319,40 +299,6 @@ def test_outside_of_one_the_package_is_read_and_the_folder_written_to(installed:
         Project.own()
 
 
-FINDING = Finding(
-    "Speed [p95]", "latency_ratio", Verdict.INCONCLUSIVE, Cause.OPEN, reason="ratio [0.5, 4.0]",
-    bound="less than 3", estimate=None, limit=3.0, unit="ratio", remedy="a quiet machine",
-)  # fmt: skip
-STEP = StepDecision("tantivy", "fts5", "tantivy", taken=False, findings=(FINDING,))
-
-
-def show(dataset: str, decisions: list[StepDecision]) -> None:
-    out.print(Printed(section(dataset, decisions)))
-
-
-def test_the_best_arm_comes_first_and_no_value_is_a_dash(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    def mean(value: float) -> Estimate:
-        return Estimate(value, value, value, 3)
-
-    means = {
-        "worse": {"RR@10": mean(0.25)},
-        "fewer": {"RR@10": Estimate(0.3, 0.3, 0.3, 2)},
-        "none": {},
-        "best": {"RR@10": mean(0.5), "P@10": mean(0.125)},
-    }
-    out.print(Printed(Section("", (leaderboard(means, ["RR@10", "P@10"]),))))
-    rows = [line.split() for line in capsys.readouterr().out.splitlines() if line]
-    assert rows == [
-        ["arm", "RR@10", "P@10"],
-        ["best", "0.5000", "0.1250"],
-        ["fewer", "0.3000", "(n", "2", "of", "3)", "-"],
-        ["worse", "0.2500", "-"],
-        ["none", "-", "-"],
-    ]
-
-
 BY = "python3 ../run.py"
 
 
@@ -390,11 +336,6 @@ def test_a_command_is_named_as_it_was_called(
     monkeypatch.setenv(CALLED, BY)
     assert as_called(written) == cloned
     assert as_called(cloned) == cloned
-
-
-def test_a_text_without_a_command_looks_for_no_program(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("harness.cli.exit_codes.which", None)
-    assert as_called("0.4286") == "0.4286", "each cell of a table is such a text"
 
 
 @pytest.mark.usefixtures("by_run_py")
@@ -438,7 +379,7 @@ COMMANDS = {
 }  # fmt: skip
 """Commands that may run an engine of somebody's own, with their words."""
 OPENS_NONE = {
-    "compare", "export", "gate", "init", "labels", "mail drop-fts5", "mail index",
+    "compare", "export", "gate", "init", "mail drop-fts5", "mail index",
     "migrate begin", "migrate drill",
     "migrate interleave", "plan", "pool",
     "regress",

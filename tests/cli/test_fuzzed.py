@@ -39,7 +39,7 @@ from tests.cli.test_inspect import SPACE
 from tests.docs.pages import COMMAND, ROOT, Said, Shell
 from tests.make import shadow_log as live_log
 from tests.make.damage import NAMES, PLANTED, holding
-from tests.make.desk import OVERLAP, make_panel, write_pool
+from tests.make.desk import grading, make_panel, write_pool
 from tests.make.toy import Toy
 
 pytestmark = pytest.mark.slow
@@ -81,9 +81,7 @@ WORKS: dict[str, tuple[str, ...]] = {
     "stage index": (*DATA, "--arm", "fts5"),
     "init": ("{new}",),
     "judge": ("absent.pool",),
-    "labels": (
-        "toy.qrels", "--machine", "toy.qrels", *DATA, *PAIR, "--measure", "P@10", "--margin", "0.1",
-    ),
+    "labels": ("absent.pool", "--by", "ada", *DATA),
     "load": (*DATA, "--arm", "fts5", "--rate", "50"),
     "mail-server": (*DATA, "--arm", "fts5"),
     "table": ("build/toy/runs/fts5.parquet", "--qrels", "build/toy/data/qrels.trec"),
@@ -91,7 +89,6 @@ WORKS: dict[str, tuple[str, ...]] = {
     "migrate begin": ("--serving", "fts5", "--at", "{new}", "--policy", "mail.toml"),
     "migrate drill": ("--arm", "fts5", "--at", "moved", "--from", "ran"),
     "migrate interleave": ("--arms", "fts5,tantivy", "--reason", "to see", "--at", "moved"),
-    "migrate mend": ("--at", "moved"),
     "migrate observe": AT,
     "migrate rollback": ("--at", "moved"),
     "migrate status": AT,
@@ -140,7 +137,7 @@ WORKS: dict[str, tuple[str, ...]] = {
 NO_OPTION = {"demo", "doctor", "report"}
 SERVES = {"serve", "mail-server", "shadow mcp", "shadow receive"}
 """Commands that end when they are told to."""
-VERDICTS = {"gate", "labels", "shadow replay", "migrate advance", "migrate drill", "migrate status"}
+VERDICTS = {"gate", "shadow replay", "migrate advance", "migrate drill", "migrate status"}
 """Commands that end by 1 on these words: the toy's log diverges, and none of mail was decided."""
 PATHS = (
     "absent/deep", "params.yaml", "datasets", "params.yaml/below", "", "a\0b", "x" * 5_000, "loop",
@@ -453,11 +450,10 @@ def test_nothing_is_added_to_a_run_that_bears_no_mark(
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", NEW_OWNED)
 def test_a_file_of_somebodys_own_is_never_replaced(
-    ready: Toy, harness: Harness, foreign: Path, name: str
+    ready: Toy, harness: Harness, foreign: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     harness("history", "add", "--dataset", "toy")
     (ready.root / "space.toml").write_text(SPACE)
-    (ready.root / "judge.toml").write_text(OVERLAP)
     words = (*name.split(), *NEW_OWNED[name], "--out")
     before = seen(ready.root)
     assert "already exists" in harness(*words, "site/index.html").error
@@ -467,13 +463,13 @@ def test_a_file_of_somebodys_own_is_never_replaced(
         assert "queries.jsonl: already exists" in harness(*words, "site/queries").error
     assert seen(ready.root) == before
     file = "site/mine" + {"decompose": ".json", "tune": ".toml", "table": ".md"}.get(name, "")
-    said = harness(*words, file)
+    with grading(ready.root, monkeypatch):
+        said, again = harness(*words, file), harness(*words, file)
     if name == "pool":
         assert "no judgement is missing" in said.error
         return
     assert said.code == 0, said
     assert (foreign.parent / file).is_file()
-    again = harness(*words, file)
     assert again.code == (0 if name in AGAIN else 2)
 
 

@@ -4,7 +4,6 @@ import io
 import json
 from dataclasses import replace
 from pathlib import Path
-from zlib import crc32
 
 import pytest
 
@@ -14,12 +13,10 @@ from harness.core.run import Status
 from harness.corpus import card, judgements, trec
 from harness.corpus.judgements import SNIPPET, Pool
 from harness.corpus.runs import read_run, write_run
-from harness.judge.judge import judge, merge
-from harness.judge.panel import own_file
+from harness.judge.judge import judge, merge, own_file
 from harness.judge.pool import read_runs
 from harness.pipeline.receipts import note_run
 from harness.serve import application as pages
-from harness.stats.inference import Inference
 from tests.cli.conftest import Harness, Said
 from tests.make.desk import write_pool
 from tests.make.toy import CANDIDATE, CONTROL, Toy
@@ -152,49 +149,6 @@ def test_a_contradiction_is_not_settled_in_silence(pooled: Path, project: Toy) -
         merge(pooled, *folders, by="me", at="2026-01-31")
 
 
-CANDIDATE_ASSISTED = "hash-hybrid"
-
-
-RULES = Inference(confidence=0.95, resamples=300, seed=5)
-
-
-def write(toy: Toy, *, opposite: bool = False) -> tuple[Path, Path]:
-    """Make a machine judge all that is shown, and people three of four queries of the toy."""
-    runs = [read_run(toy.layout.run(arm)) for arm in (CONTROL, CANDIDATE_ASSISTED)]
-    human, machine = [], []
-    for at, query_id in enumerate(runs[0].query_ids):
-        for doc_id in sorted({d for run in runs for d in run.ranking(query_id, 10)}):
-            grade = crc32(f"{query_id} {doc_id}".encode()) % 3 // 2
-            machine.append(f"{query_id} 0 {doc_id} {1 - grade if opposite else grade}\n")
-            if at % 4:
-                human.append(f"{query_id} 0 {doc_id} {grade}\n")
-    paths = toy.root / "human.qrels", toy.root / "machine.qrels"
-    for path, lines in zip(paths, (human, machine), strict=True):
-        path.write_text("".join(lines))
-    return paths
-
-
-def typed(harness: Harness, *more: str, measure: str = "P@10") -> Said:
-    arms = ("--control", CONTROL, "--candidate", CANDIDATE_ASSISTED, "--measure", measure)
-    files = ("human.qrels", "--machine", "machine.qrels")
-    return harness("labels", *files, "--dataset", "toy", *arms, "--margin", "0.5", *more)
-
-
-@pytest.mark.parametrize("opposite", [False, True])
-def test_people_decide_and_the_machine_describes(
-    project: Toy, harness: Harness, *, opposite: bool
-) -> None:
-    write(project, opposite=opposite)
-    said = typed(harness)
-    assert said.code == 0, said
-    assert f"kappa of people and machine {'-' if opposite else ''}" in said.out
-    assert f"grade {1 - opposite:d} of the machine: 100% relevant to people" in said.out
-    assert "it describes and decides nothing" in said.out
-    alone, used = (line.split(": ")[1] for line in said.out.splitlines()[-2:])
-    assert used.split(", allowed")[0] == alone.split(", n")[0]
-    assert typed(harness, "--margin", "0.15").code == 3, "the machine alone would pass"
-
-
 ADA, BEN = "pool.ada.qrels", "pool.ben.qrels"
 
 
@@ -239,10 +193,6 @@ PAIR = ("--control", CONTROL, "--candidate", CANDIDATE, "--measure", "nDCG@10")
 def sample(harness: Harness, to: Path, size: str = "40", *more: str) -> Said:
     words = (*PAIR, "--order", "sample", "--size", size, "--out", to, *more)
     return harness("pool", "--dataset", "toy", *words)
-
-
-def page(path: Path) -> str:
-    return bytes(pages.judging(pages.sit("pool", path, {}), "harness").body).decode()
 
 
 def press_all(path: Path, judged: Judgements) -> Pool:

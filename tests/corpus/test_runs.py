@@ -229,7 +229,7 @@ def test_every_reader_takes_a_grade_that_a_tool_wrote_as_a_float(tmp_path: Path)
     found = {
         "trec": trec.qrels(file("q 0 d 2.0\n")).grades,
         "beir": beir.qrels(file("q\td\t2.0\n")).grades,
-        "labels": judgements.judgements(file(json.dumps(label)), "person").grades,
+        "labels": {"q": {"d": judgements.read_labels(file(json.dumps(label)))[0].grade}},
         "quepid": exchange.read_quepid(file("query,docid,rating\nq,d,2.0\n")).qrels.grades,
         "rank-eval": exchange.read_rank_eval(file(json.dumps(requests))).qrels.grades,
         "api": load_qrels({"q": {"d": 2.0}}).grades,

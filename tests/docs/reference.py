@@ -27,7 +27,7 @@ from harness.core.names import LONGEST, LONGEST_LABEL, MAY
 from harness.core.run import Row, Run, Status
 from harness.corpus.card import DatasetCard
 from harness.gates.base import rules as base_rules
-from harness.judge.machine import EndpointSettings, WordOverlapSettings
+from harness.judge.machine import EndpointSettings
 from harness.measures.completion_bounds import BOUNDED
 from harness.measures.name import parse
 from harness.pipeline.layout import Declared, Layout
@@ -64,8 +64,7 @@ MODELS: tuple[tuple[str, str, type[BaseModel]], ...] = (
     ("an arm", "", Arm),
     ("`card.toml`", "", DatasetCard),
     ("`--search` of `harness tune`", "search", SearchTable),
-    ("`--machine`, `endpoint`", "", EndpointSettings),
-    ("`--machine`, `overlap`", "", WordOverlapSettings),
+    ("`--machine`", "", EndpointSettings),
     ("`policy/shadow.toml`", "", ComparisonSettings),
     ("`--reading`", "", TrafficReading),
     ("`policy/watch.toml`", "", AlarmBounds),
@@ -312,7 +311,7 @@ For the rule `agreement_floor`; k is one of `compare.depths`
 ([meaning](method.md#agreement-harnessagreementpy)).
 """
 ENVIRONMENT: Mapping[str, str] = {
-    "GITHUB_ACTIONS": "`true` makes `harness ci` print workflow commands, as with `--github`",
+    "GITHUB_ACTIONS": "`true` makes `harness ci` print workflow commands",
     "GITHUB_STEP_SUMMARY": "the file to which `harness ci` then adds its comment",
     "HARNESS_CALLED": "how messages name the command; `run.py` sets it",
     "HARNESS_CONTROL_TOKEN": "the control's token for `harness shadow mcp`, without a file of it",

@@ -32,7 +32,7 @@ from harness_engines import contract
 from harness_engines import registry as arms
 from harness_engines.stacks.agent_mail.pipeline import scope
 from harness_engines.stacks.agent_mail.pipeline.plan import value_in
-from tests.make.desk import OVERLAP
+from tests.make.desk import ENDPOINT
 from tests.make.toy import PARAMS
 from tests.source import ROOT
 
@@ -167,7 +167,7 @@ _SEEDS: dict[str, tuple[Read, str]] = {
         lambda p: list(querylog.lines(p, "jsonl", querylog.Fields())),
         '{"query": "a", "results": 3}\n',
     ),
-    "judge": (machine.read, OVERLAP),
+    "judge": (machine.JUDGES.read, ENDPOINT),
     "space": (
         tuning.read,
         _SPACE,

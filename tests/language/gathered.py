@@ -152,7 +152,7 @@ BANNED = {
     r"questions?": "query, queries",
     r"(?:is|are|was|were|be|been) asked": "is queried, was requested",
     r"asked (?:again|twice)": "repeated, an A/A run",
-    r"(?<!migrate )mend(?:s|ed|ing)?": "fix",
+    r"mend(?:s|ed|ing)?": "fix",
     r"cure[sd]?": "fix, remedy, hint",
     r"h[eo]lds? (?:it |them )?against": "compare with, check against",
     r"(?:is|are|was|were|be) held (?:to|by)": "compared with, checked against",

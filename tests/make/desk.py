@@ -12,8 +12,9 @@ import pytest
 from harness.corpus import judgements
 from harness.corpus.judgements import JudgingPair, Pool
 from harness.judge import machine
-from harness.judge.judge import Labelled, label, opened
-from harness.judge.panel import own_file
+from harness.judge.endpoint import opened
+from harness.judge.judge import own_file
+from harness.judge.machine import Labelled, label
 from tests.make.search_server import listening
 
 MODEL = "toy-1"
@@ -93,7 +94,6 @@ per_minute = 1000000.0
 retries = 2
 timeout_s = 20.0
 """
-OVERLAP = 'name = "overlap"\nkind = "overlap"\ncuts = [0.4, 0.8]\nslope = 20.0\n'
 INSTRUCTIONS = "Judge what you are given.\n"
 
 
@@ -133,14 +133,22 @@ class Desk:
 
 
 @contextmanager
-def desk(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
-    """Set a desk with a server that gives each pair grade 0; no pause takes time."""
+def grading(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
+    """Serve a judge, whose file lies in a folder, that gives each pair grade 0 without a pause."""
+    (folder / "judge.toml").write_text(ENDPOINT)
     (folder / "instructions.txt").write_text(INSTRUCTIONS)
     monkeypatch.setattr(machine, "FIRST_PAUSE_S", 0.0)
     monkeypatch.setattr(machine, "LONGEST_PAUSE_S", 0.0)
     with serving(graded(1, 0, 0)) as server:
         monkeypatch.setenv("OPENAI_BASE_URL", server.url)
         monkeypatch.setenv("OPENAI_API_KEY", KEY)
+        yield server
+
+
+@contextmanager
+def desk(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
+    """Set a desk with a server."""
+    with grading(folder, monkeypatch) as server:
         yield Desk(folder, server)
 
 

@@ -78,7 +78,7 @@ def test_an_edit_is_missed_and_the_hint_named(
     spoil(folder, change)
     with pytest.raises(BadFile, match=says) as told:
         ledger.read(folder)
-    assert "rollback --without-ledger" in str(told.value)
+    assert "write SEARCH_ENGINE=VALUE into switch.env" in str(told.value)
 
 
 def test_every_torn_file_is_refused(folder: Path) -> None:

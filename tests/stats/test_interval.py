@@ -1,4 +1,4 @@
-"""Intervals from samples: assisted judgements, raters and selection."""
+"""Intervals from samples: raters and selection."""
 
 from collections.abc import Callable
 from typing import Any
@@ -24,9 +24,7 @@ from harness.stats.interval import (
     size_for,
     traffic_mean_each,
 )
-from harness.stats.prediction import DIFFERENCES as DIFFERENCES_ASSISTED
-from harness.stats.prediction import UniqueHits, assisted, calibration, expected
-from harness.stats.raters import alpha, fleiss, jackknifed, kappa
+from harness.stats.raters import alpha, jackknifed, kappa
 from harness.stats.selection import Floats, Ints, Rows, Search, Selection, Values, select
 
 DIFFERENCES = ValueRange(-1.0, 1.0)
@@ -144,70 +142,6 @@ def test_intervals_contain_the_mean_of_the_whole_log(moved: float | None, draws:
         assert abs(covered.plain_bias) > 0.02, "the fault that weights are against is not there"
 
 
-RULES_ASSISTED = Inference(confidence=0.95, resamples=500, seed=5)
-
-
-def world(queries: int = 400, machine: str = "right") -> tuple[UniqueHits, float]:
-    rng = np.random.default_rng(3)
-    query = np.repeat(np.arange(queries), 10)
-    weight = np.tile(np.array([0.1, -0.1], dtype=np.float64), queries * 5)
-    chance = rng.beta(1, 1, 2 * queries)[2 * query + (weight > 0)]
-    human = (rng.random(len(query)) < chance).astype(np.float64)
-    said = {"right": human, "wrong": 1 - human, "mute": np.zeros(len(human))}[machine]
-    true = float(np.bincount(query, weights=weight * human).mean())
-    shown = UniqueHits(query, weight.astype(np.float64), human, said.astype(np.int64))
-    return shown, true
-
-
-def width(of: Estimate) -> float:
-    return of.high - of.low
-
-
-def test_people_alone_have_the_finite_sample_bound() -> None:
-    shown, _ = world()
-    found = assisted(shown, np.arange(400) < 80, clusters=None, inference=RULES_ASSISTED)
-    sums = np.bincount(shown.query, shown.weight * shown.human)[:80].astype(np.float64)
-    ends = bounded_each(sums.reshape(-1, 1), span=DIFFERENCES_ASSISTED, level=0.025, clusters=None)
-    assert (found.human.low, found.human.high) == (ends.low[0], ends.high[0])
-
-
-def test_a_machine_that_is_right_leaves_what_the_others_leave_open() -> None:
-    shown, true = world()
-    found = assisted(shown, np.arange(400) < 80, clusters=None, inference=RULES_ASSISTED)
-    assert abs(found.assisted.value - true) < abs(found.human.value - true) + 1e-9
-    assert width(found.assisted) < 0.6 * width(found.human)
-    assert found.weight == pytest.approx(0.8, abs=0.1)
-    assert found.calibration == (0.0, 1.0)
-    assert found.assisted.low < true < found.assisted.high
-
-
-def test_one_that_says_the_opposite_is_calibrated_and_a_mute_one_is_ignored() -> None:
-    judged_ = np.arange(400) < 80
-    right, _ = world()
-    wrong, _ = world(machine="wrong")
-    mute, _ = world(machine="mute")
-    both = [
-        assisted(one, judged_, clusters=None, inference=RULES_ASSISTED)
-        for one in (right, wrong, mute)
-    ]
-    assert both[0].assisted == both[1].assisted
-    assert both[1].calibration == (1.0, 0.0)
-    assert both[2].weight == pytest.approx(0, abs=0.35)
-
-
-def test_no_human_judgement_of_other_queries_is_used() -> None:
-    shown, _ = world()
-    people = np.arange(400) < 80
-    hidden = shown._replace(human=np.where(people[shown.query], shown.human, np.nan))
-    found = [
-        assisted(one, people, clusters=None, inference=RULES_ASSISTED) for one in (shown, hidden)
-    ]
-    assert found[0] == found[1]
-    for judged_ in (np.ones(400, dtype=bool), np.arange(400) < 3):
-        with pytest.raises(EvidenceError, match="others must be left to the machine"):
-            assisted(shown, judged_, clusters=None, inference=RULES_ASSISTED)
-
-
 def test_kappa_by_hand() -> None:
     one = np.array([1.0] * 20 + [1] * 5 + [0] * 10 + [0] * 15)
     other = np.array([1.0] * 20 + [0] * 5 + [1] * 10 + [0] * 15)
@@ -219,38 +153,6 @@ def test_kappa_by_hand() -> None:
     assert (same.value, same.low, same.high) == (0.0, 0.0, 1.0)
     with pytest.raises(EvidenceError, match="2 queries were judged twice"):
         kappa(one[:2], other[:2], np.arange(2), confidence=0.95)
-
-
-ALL = np.ones(8, dtype=bool)
-
-
-def hits(query: list[int], human: list[float], machine: list[int]) -> UniqueHits:
-    weight = np.ones(len(query), dtype=np.float64)
-    return UniqueHits(np.array(query), weight, np.array(human), np.array(machine))
-
-
-def test_a_grade_that_people_never_judged_has_no_share() -> None:
-    shown = UniqueHits(
-        np.zeros(3, int), np.ones(3), np.array([1.0, 0.0, np.nan]), np.array([0, 0, 1])
-    )
-    assert calibration(shown, np.array([True, True, False])) == (0.5, None)
-
-
-def test_documents_of_one_grade_differ_by_what_the_others_of_their_query_are() -> None:
-    """A grade of 1 is right in the query of good documents, and wrong in that of bad ones."""
-    shown = hits([0, 0, 0, 0, 1, 1, 1, 1], [1, 1, 1, 0, 1, 0, 0, 0], [1, 1, 1, 0, 1, 0, 0, 1])
-    found = expected(shown, ALL)
-    assert found[0] > found[7] > 0
-    by_grade = np.array([4 / 5] * 3 + [0, 4 / 5, 0, 0, 4 / 5])
-    squares = [((shown.human - one) ** 2).sum() for one in (found, by_grade)]
-    assert squares[0] < squares[1]
-
-
-def test_only_judged_documents_teach_and_a_grade_without_any_counts_as_all() -> None:
-    shown = hits([0, 1, 2, 3], [1, 0, 1, np.nan], [0, 0, 0, 1])
-    judged = ~np.isnan(shown.human)
-    assert expected(shown, judged) == pytest.approx(np.array([2 / 3] * 4))
-    assert expected(shown, np.zeros(4, dtype=bool)).tolist() == [0.0] * 4
 
 
 def test_the_jackknife_of_a_mean_is_students_interval() -> None:
@@ -277,11 +179,6 @@ ROWS = (
     (1, 2, 3, 3, 2, 4, 4, 1, 2, 5, 1, None),
 )
 """Four observers of twelve units (Krippendorff, Computing Krippendorff's Alpha, 2011, part C)."""
-FLEISS = (
-    (0, 0, 0, 0, 14), (0, 2, 6, 4, 2), (0, 0, 3, 5, 6), (0, 3, 9, 2, 0), (2, 2, 8, 1, 1),
-    (7, 7, 0, 0, 0), (3, 2, 6, 3, 0), (2, 5, 3, 2, 2), (6, 5, 2, 1, 0), (0, 2, 2, 3, 7),
-)  # fmt: skip
-"""Ten subjects, fourteen raters, five categories: kappa 0.210."""
 
 
 def test_alpha_is_that_of_the_published_example() -> None:
@@ -294,19 +191,9 @@ def test_alpha_is_that_of_the_published_example() -> None:
     assert found.n == 11
 
 
-def test_fleiss_is_that_of_the_published_example() -> None:
-    units = [[grade for grade, many in enumerate(row) for _ in range(many)] for row in FLEISS]
-    found = fleiss(units, np.arange(10), confidence=0.95)
-    assert found is not None
-    assert found.value == pytest.approx(0.210, abs=5e-4)
-
-
 def test_who_gives_one_grade_tells_nothing_apart() -> None:
     units = [[1, 1]] * 5
     assert alpha(units, np.arange(5), confidence=0.95) is None
-    assert fleiss(units, np.arange(5), confidence=0.95) is None
-    with pytest.raises(ValueError, match="needs one number"):
-        fleiss([[1, 1], [1, 1, 1]], np.arange(2), confidence=0.95)
 
 
 QUERIES, CANDIDATES, FOLDS = 60, 20, 5
