@@ -10,7 +10,7 @@ import typer
 
 from harness.cli.command import CODES, Result, app, command, shown
 from harness.cli.exit_codes import called
-from harness.cli.options import EvidencePlace, SomeArms, listed
+from harness.cli.options import EvidencePlace, SomeArms
 from harness.cli.project import Project
 from harness.core.errors import HarnessError
 
@@ -35,9 +35,6 @@ def load(
     budget_ms: Annotated[
         float, typer.Option(help="Time within which 99 of 100 arrivals need answers.")
     ] = 0.0,
-    mix: Annotated[
-        str, typer.Option(help="Query classes by weight, as identifier=3,natural-language=1.")
-    ] = "",
     processes: Annotated[int, typer.Option(help="Processes that ask. [params.yaml]")] = 0,
     threads: Annotated[int, typer.Option(help="Workers in each process. [params.yaml]")] = 0,
     seconds: Annotated[float, typer.Option(help="Length of a trial. [params.yaml]")] = 0.0,
@@ -65,7 +62,6 @@ def load(
         arms=tuple(arm),
         rates=tuple(rate or ()),
         budget_ns=int(budget_ms * NS_PER_MS) if find else None,
-        mix=_weights(mix),
         command=f"{called()} {shlex.join(sys.argv[1:])}",
     )
     given = {"processes": processes, "threads": threads, "seconds": seconds, "rounds": rounds}
@@ -87,18 +83,3 @@ def _changed(params: LoadParams, given: dict[str, float]) -> LoadParams:
     except ValidationError as exc:
         first = exc.errors()[0]
         raise HarnessError(f"--{first['loc'][0]} {first['input']}: {first['msg']}") from exc
-
-
-def _weights(mix: str) -> dict[str, float]:
-    """Read ``NAME=WEIGHT,NAME=WEIGHT``."""
-    found: dict[str, float] = {}
-    for part in listed(mix):
-        name, _, weight = part.partition("=")
-        try:
-            value = float(weight)
-        except ValueError:
-            raise HarnessError(f"--mix {part!r} is not NAME=WEIGHT, as identifier=3") from None
-        if name in found:
-            raise HarnessError(f"--mix names {name} twice")
-        found[name] = value
-    return found

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,7 +12,7 @@ from harness.core.files import seen_from
 from harness.core.parts import EvidenceKind
 from harness.load import page_of, receipt_of, trials_of
 from harness.pipeline.layout import Layout
-from harness.report.doc import Block, Figure, Items, Link, Section, TableBlock, Text
+from harness.report.doc import Block, Figure, Items, Link, Section, Text
 
 if TYPE_CHECKING:
     from harness.load.results import LoadReport
@@ -27,26 +26,28 @@ def artifacts(layout: Layout) -> Iterable[Path]:
 def collect(layout: Layout, control: ArmResult, candidate: ArmResult) -> Load | None:
     """Read the last load; None where none was run, or an arm was indexed or replayed since."""
     del control, candidate
-    if not _was_run(layout):
+    if not trials_of(layout).is_file():
         return None
-    from harness.load.results import read_load
+    from harness.load.results import last, load_of
 
-    return read_load(layout)
-
-
-def _was_run(layout: Layout) -> bool:
-    return receipt_of(layout).is_file() and trials_of(layout).is_file()
+    found = last(layout)
+    return load_of(*found) if found else None
 
 
 def section(
     layout: Layout, fingerprints: Mapping[str, str], folder: Path
 ) -> Callable[..., Section] | None:
     """Describe the last load; None where none was run."""
+    del fingerprints
     load, page = None, seen_from(folder, page_of(layout))
-    if _was_run(layout):
-        from harness.load.results import last_load
+    if trials_of(layout).is_file():
+        from harness.load.results import combine, last
 
-        load = last_load(layout, fingerprints)
+        if found := last(layout):
+            trials, params = found
+            control = next(one.arm for one in trials if one.twin)
+            arms = dict.fromkeys((control, *sorted(one.arm for one in trials)))
+            load = combine(trials, tuple(arms), params)
     return partial(shown, load, page) if load or page else None
 
 
@@ -63,20 +64,10 @@ def shown(load: LoadReport | None, page: str, prefix: str, *, now: bool = True) 
     if load is None:
         blocks.append(Text("The load is not of these arms as they are now.", "instead"))
     else:
-        shared, drawn = highest_shared(load), load_curve(f"{prefix}-load-curve", load)
-        blocks += [shared] if shared.rows else []
+        drawn = load_curve(f"{prefix}-load-curve", load)
         blocks += [Figure(drawn, "Response time against the rate.")] if drawn else []
         blocks.append(Items(notes(load)))
     return Section("Under load", tuple(blocks), f"{prefix}-load", "load")
-
-
-def highest_shared(report: LoadReport) -> TableBlock:
-    """Keep of the response times those at the highest rate at which every arm has some."""
-    from harness.load.page import response
-
-    rate = report.highest_shared
-    kept = tuple(point for point in report.points if rate is not None and point.rate == rate)
-    return response(replace(report, points=kept))
 
 
 KIND: EvidenceKind[Layout, Load] = EvidenceKind(

@@ -5,15 +5,11 @@ from statistics import median
 
 from matplotlib.figure import Figure as Drawing
 
-from harness.core.gate import Verdict
-from harness.core.printable import counted
 from harness.core.scores import Estimate
 from harness.load.results import P99, LoadReport, RatePoint
 from harness.load.trial import Histogram
 from harness.report import html
 from harness.report.doc import (
-    Card,
-    Cards,
     Cell,
     CodeBlock,
     Figure,
@@ -38,7 +34,7 @@ def load_curve(name: str, report: LoadReport) -> str | None:
 
     A point is all rounds together, the line through it where they lie.
     """
-    shown = [p for p in report.points if p.rate is not None and not p.twin and p.overall.count]
+    shown = [p for p in report.points if p.rate is not None and not p.twin and p.response.count]
     if not shown:
         return None
 
@@ -52,11 +48,11 @@ def load_curve(name: str, report: LoadReport) -> str | None:
             rates = [point.rate or 0.0 for point in of]
             for percent, style, face in ((P99, "-", colour), (50.0, DASHED, PAPER)):
                 for rate, point in zip(rates, of, strict=True):
-                    rounds = [_ms(one.trial.overall.percentile(percent)) for one in point.records]
+                    rounds = [_ms(one.trial.response.percentile(percent)) for one in point.records]
                     if len(rounds) > 1:
                         ends = [min(rounds), max(rounds)]
                         axes.plot([rate, rate], ends, color=colour, linewidth=1)
-                whole = [_ms(point.overall.percentile(percent)) for point in of]
+                whole = [_ms(point.response.percentile(percent)) for point in of]
                 axes.plot(rates, whole, f"{mark}{style}", markersize=4.5, color=colour,
                           linewidth=1.6, markerfacecolor=face)  # fmt: skip
             key(axes, at, arm)
@@ -82,7 +78,7 @@ CLOSED = "closed loop"
 
 def tables(report: LoadReport) -> tuple[TableBlock, ...]:
     """Return all tables of a load; the page and the terminal show the same."""
-    made = (response(report), classes(report), cost(report), searched(report))
+    made = (response(report), cost(report), searched(report))
     return tuple(table for table in made if table.rows)
 
 
@@ -113,17 +109,17 @@ def _in_order(report: LoadReport) -> Iterator[RatePoint]:
 
 
 def _response(report: LoadReport, point: RatePoint) -> tuple[Value | str, ...]:
-    overall, out = point.overall, len(point.objections)
+    times, out = point.response, len(point.objections)
     every = out + len(point.records)
     why = f"{out} of {every} rounds do not count: {point.objections[0]}" if out else ""
     name = Cell(name_of(point), why)
-    if not overall.count:
+    if not times.count:
         return (at(point.rate), name, *("not shown" for _ in range(8)))
     trials = [record.trial for record in point.records]
     arrivals = sum(trial.arrivals for trial in trials)
     return (
-        at(point.rate), name, _time(overall, 50.0, point.p50), _time(overall, 95.0),
-        _time(overall, P99, point.p99), _time(overall, 100.0), _time(point.service, P99),
+        at(point.rate), name, _time(times, 50.0, point.p50), _time(times, 95.0),
+        _time(times, P99, point.p99), _time(times, 100.0), _time(point.service, P99),
         _ratio(report, point), three_digits(point.answered / sum(t.seconds for t in trials)),
         share(arrivals - point.answered, arrivals),
     )  # fmt: skip
@@ -140,29 +136,6 @@ def _ratio(report: LoadReport, point: RatePoint) -> Value:
     if point.ratio is None:
         return Cell("no interval", FEW)
     return Num.of(point.ratio, more=NOISY if report.noisy(point.rate) else "")
-
-
-def classes(report: LoadReport) -> TableBlock:
-    """Show each query class, and the first queries after opening."""
-    names = tuple(dict.fromkeys(name for p in report.points for name in p.response))
-    shown = names if len(names) > 1 else ()
-    return table(
-        "By query class, and right after opening",
-        ("rate", "arm", *(f"{name}: p50, p99 ms" for name in shown), "cold: p50, p99 ms"),
-        (
-            (at(point.rate), name_of(point), *(_pair(point.response.get(name)) for name in shown),
-             _pair(point.cold))
-            for point in _in_order(report)
-            if point.overall.count
-        ),
-    )  # fmt: skip
-
-
-def _pair(of: Histogram | None) -> Cell:
-    if of is None or not of.count:
-        return Cell("no queries")
-    both = (milliseconds(of.percentile(percent)) for percent in (50.0, P99))
-    return Cell(", ".join(both), counted(of.count, "answer"))
 
 
 def cost(report: LoadReport) -> TableBlock:
@@ -220,9 +193,9 @@ def notes(report: LoadReport) -> tuple[str, ...]:
         said.append("Where the first arm differs from itself by more, nothing is concluded.")
     elif not report.noise:
         said.append("The first arm was not loaded twice at a rate, so nothing is concluded.")
-    closed = [p for p in report.points if p.rate is None and not p.twin and p.overall.count]
+    closed = [p for p in report.points if p.rate is None and not p.twin and p.response.count]
     for point in closed:
-        p99 = milliseconds(point.overall.percentile(P99))
+        p99 = milliseconds(point.response.percentile(P99))
         said.append(f"In a closed loop {point.arm} has a p99 of {p99} ms, without queueing delay.")
     busy = share(round(1000 * report.busy), 1000)
     said.append(f"{report.machine}, {busy} busy with other processes before the trials.")
@@ -232,32 +205,8 @@ def notes(report: LoadReport) -> tuple[str, ...]:
     return tuple(said)
 
 
-def headline(report: LoadReport) -> str:
-    """Return the highest sustained rate of each arm, or its latency at the highest rate tried."""
-    if report.highest and report.budget_ns:
-        found = ", ".join(
-            f"{arm} sustains {three_digits(found.estimate.value)} queries a second"
-            if found.estimate
-            else f"the highest rate of {arm} was not found"
-            for arm, found in report.highest.items()
-        )
-        return f"With 99 of 100 answers within {milliseconds(report.budget_ns)} ms, {found}."
-    for rate in reversed(report.rates):
-        points = (report.point(arm, rate) for arm in report.arms)
-        times = ", ".join(
-            f"{milliseconds(point.overall.percentile(P99))} ms ({point.arm})"
-            for point in points
-            if point and point.overall.count
-        )
-        if times:
-            noise = report.noisy(rate)
-            why = f" Nothing is concluded: {noise.reason}." if noise else ""
-            return f"At {rate:g} a second, 99 of 100 answers come within {times}.{why}"
-    return "No trial at a rate counts, so nothing is said about load."
-
-
 def document(report: LoadReport) -> Section:
-    """Describe a load: what each arm bears first, then every rate and what it costs."""
+    """Describe a load: what the tables stand on, the figure, every rate and what it costs."""
     about = ", ".join(f"{name}: {value}" for name, value in report.about.items())
     svg = load_curve("curve", report)
     drawn = Figure(svg, "Response time against the rate.") if svg else None
@@ -266,44 +215,12 @@ def document(report: LoadReport) -> Section:
     return Section(
         f"{report.dataset} under load",
         (
-            Text(headline(report), "headline"),
-            Cards(tuple(_card(report, arm) for arm in report.arms)),
             Text(said, "about"),
             Items(notes(report)),
             drawn or nothing,
             *tables(report),
             Section("To reproduce it", (CodeBlock((report.command,)),)),
         ),
-    )
-
-
-def _card(report: LoadReport, arm: str) -> Card:
-    """Show the times of an arm at the highest rate at which it has some, and what remains."""
-    of = [one for one in report.points if one.arm == arm and not one.twin]
-    timed = [one for one in of if one.rate is not None and one.overall.count]
-    if not timed:
-        return Card(
-            arm, "no time", (Text("No trial of it at a rate counts.", "instead"),), "unsure"
-        )
-    point = timed[-1]
-    loud = report.noisy(point.rate)
-    p50, p99 = (milliseconds(point.overall.percentile(share_)) for share_ in (50.0, P99))
-    blocks = [Text(f"p99 at {at(point.rate)}; p50 {p50} ms", "measured")]
-    if arm != report.arms[0]:
-        ratio = _ratio(report, point)
-        said = f"{ratio.text} times the p99 of {report.arms[0]} {ratio.note}"
-        blocks.append(Text(said if point.ratio else f"no ratio: {FEW}", "measured"))
-    found = report.highest.get(arm)
-    if found:
-        borne = f"{three_digits(found.estimate.value)} /s" if found.estimate else "not found"
-        blocks.append(Text(f"highest rate within the budget: {borne}, {found.reason}", "measured"))
-    rest = [f"more rounds or a quieter machine: {report.command} --rounds N"] if loud else []
-    rest += ["a faster arm, or another budget"] if found and found.verdict is Verdict.FAIL else []
-    tone = "unsure" if loud else {Verdict.PASS: "promote", Verdict.FAIL: "hold"}.get(
-        found.verdict if found else Verdict.INCONCLUSIVE, ""
-    )  # fmt: skip
-    return Card(
-        arm, f"p99 {p99} ms", (*blocks, Items(tuple(rest), "What remains", "remains")), tone
     )
 
 

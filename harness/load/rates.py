@@ -18,8 +18,6 @@ class RepeatNoise(NamedTuple):
 
     verdict: Verdict
     """PASS or INCONCLUSIVE; noise never fails an engine."""
-    ratios: tuple[float, ...]
-    """Second opening over first, one a round."""
     reason: str
 
 
@@ -29,7 +27,6 @@ def noise(ratios: Sequence[float], *, max_noise: float) -> RepeatNoise:
     quiet = most <= max_noise
     return RepeatNoise(
         Verdict.PASS if quiet else Verdict.INCONCLUSIVE,
-        tuple(ratios),
         f"the first arm's p99 is up to {most:.3g} times as long in one of its openings as in the"
         f" other, over {len(ratios)} rounds, and {max_noise:g} times is allowed",
     )

@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from statistics import fmean
-from typing import Any
 
 import numpy as np
 
@@ -41,20 +40,14 @@ class RatePoint:
     """Rounds that count."""
     objections: tuple[str, ...]
     """Why others do not, one text a round."""
-    response: Mapping[str, Histogram]
-    """Response times of all rounds that count, by query class."""
+    response: Histogram
+    """Response times of all rounds that count."""
     service: Histogram
-    cold: Histogram
     p50: Estimate | None
     """Median over rounds of each round's p50, nanoseconds; None where there are too few."""
     p99: Estimate | None
     ratio: Estimate | None
     """Median over rounds of p99 by the first arm's p99; None where there are too few rounds."""
-
-    @property
-    def overall(self) -> Histogram:
-        """Response times of all classes."""
-        return Histogram.merged(self.response.values())
 
     @property
     def answered(self) -> int:
@@ -85,24 +78,10 @@ class LoadReport:
     budget_ns: int | None = None
     command: str = ""
 
-    def point(self, arm: str, rate: float | None, *, twin: bool = False) -> RatePoint | None:
-        """Find the trials of an arm at a rate."""
-        found = (p for p in self.points if (p.arm, p.rate, p.twin) == (arm, rate, twin))
-        return next(found, None)
-
     @property
     def rates(self) -> tuple[float, ...]:
         """Rates of the trials of all arms, ascending."""
         return tuple(sorted({point.rate for point in self.points if point.rate is not None}))
-
-    @property
-    def highest_shared(self) -> float | None:
-        """The highest rate at which every arm has times; None where there is none."""
-        timed = {(p.arm, p.rate) for p in self.points if not p.twin and p.overall.count}
-        return max(
-            (rate for rate in self.rates if all((arm, rate) in timed for arm in self.arms)),
-            default=None,
-        )
 
     def noisy(self, rate: float | None) -> RepeatNoise | None:
         """Return how far the first arm is from itself at a rate, where nothing is concluded."""
@@ -138,14 +117,8 @@ def points(
                 rate=rate,
                 records=good,
                 objections=tuple(filter(None, (record.objection(max_lag) for record in every))),
-                response={
-                    name: Histogram.merged(
-                        trial.response[name] for trial in trials if name in trial.response
-                    )
-                    for name in sorted({name for trial in trials for name in trial.response})
-                },
-                service=Histogram.merged(h for trial in trials for h in trial.service.values()),
-                cold=Histogram.merged(h for trial in trials for h in trial.cold.values()),
+                response=Histogram.merged(trial.response for trial in trials),
+                service=Histogram.merged(trial.service for trial in trials),
                 p50=_median(trials, 50.0, confidence),
                 p99=_median(trials, P99, confidence),
                 ratio=median_of(ratios, confidence=confidence),
@@ -155,12 +128,12 @@ def points(
 
 
 def _median(trials: Sequence[Trial], percent: float, confidence: float) -> Estimate | None:
-    found = (trial.overall.percentile(percent) for trial in trials)
+    found = (trial.response.percentile(percent) for trial in trials)
     return median_of([float(one) for one in found if one is not None], confidence=confidence)
 
 
 def _p99(trial: Trial) -> float | None:
-    return trial.overall.percentile(P99)
+    return trial.response.percentile(P99)
 
 
 def _ratios(
@@ -214,40 +187,28 @@ def combine(trials: Sequence[Record], arms: tuple[str, ...], params: LoadParams)
     )
 
 
-def last_load(layout: Layout, fingerprints: Mapping[str, str]) -> LoadReport | None:
-    """Combine the trials of the last load; None where none was run, or of other indexes.
+def last(layout: Layout) -> tuple[list[Record], LoadParams] | None:
+    """Read trials and settings of the last load; None where an arm was indexed or replayed since.
 
-    ``fingerprints`` are those of the arms as they are now. Searches for a highest rate are left
-    to the page of the load.
+    Searches for a highest rate are left to the page of the load.
     """
-    receipt = RECEIPT.read(receipt_of(layout))
-    if any(fingerprints.get(arm) != of for arm, of in receipt["arms"].items()):
+    if not (receipt_of(layout).is_file() and trials_of(layout).is_file()):
         return None
-    trials = _last_trials(layout, receipt)
-    control = next(one.arm for one in trials if one.twin)
-    arms = tuple(dict.fromkeys((control, *sorted(one.arm for one in trials))))
-    return combine(trials, arms, LoadParams.model_validate(receipt["params"]))
-
-
-def read_load(layout: Layout) -> Load | None:
-    """Read the last load; None where an arm was indexed or replayed since."""
     receipt = RECEIPT.read(receipt_of(layout))
-    trials = _last_trials(layout, receipt)
+    trials = [one for one in TRIALS.read(trials_of(layout)) if one.purpose == CURVE]
+    key = digest.of_json(receipt)[:LOAD_KEY]
+    if not trials or any(one.about["load"] != key for one in trials):
+        raise BadFile(trials_of(layout), f"is not of the load in {receipt_of(layout)}", AGAIN)
     for arm, run in receipt["runs"].items():
         own = layout.run(arm)
         if not own.is_file() or digest.of_file(own) != run:
             return None
         if read_manifest(layout, arm).fingerprint != receipt["arms"][arm]:
             return None
-    return load_of(trials, LoadParams.model_validate(receipt["params"]))
-
-
-def _last_trials(layout: Layout, receipt: Mapping[str, Any]) -> list[Record]:
-    trials = [one for one in TRIALS.read(trials_of(layout)) if one.purpose == CURVE]
-    key = digest.of_json(receipt)[:LOAD_KEY]
-    if not trials or any(one.about["load"] != key for one in trials):
-        raise BadFile(trials_of(layout), f"is not of the load in {receipt_of(layout)}", AGAIN)
-    return trials
+    known = {
+        key: value for key, value in receipt["params"].items() if key in LoadParams.model_fields
+    }
+    return trials, LoadParams.model_validate(known)
 
 
 def load_of(trials: Sequence[Record], params: LoadParams) -> Load:
@@ -281,6 +242,6 @@ def _at_rate(records: Sequence[Record], max_lag: float) -> AtRate:
 
 def in_system_ns(trial: Trial, percent: float) -> float:
     """Time within which ``percent`` of all arrivals were answered; infinite where fewer were."""
-    of_answered = percent * trial.arrivals / max(trial.overall.count, 1)
-    found = trial.overall.percentile(of_answered) if of_answered <= WHOLE else None
+    of_answered = percent * trial.arrivals / max(trial.response.count, 1)
+    found = trial.response.percentile(of_answered) if of_answered <= WHOLE else None
     return math.inf if found is None else float(found)

@@ -23,7 +23,7 @@ from harness.load.page import to_page
 from harness.load.rates import Highest, highest_rate, trials_an_end
 from harness.load.results import CURVE, LOAD_KEY, LoadReport, combine
 from harness.load.trial import RECEIPT, TRIALS, Record, summed
-from harness.load.workers import Mix, TrialPlan, poisson, run_pool
+from harness.load.workers import TrialPlan, poisson, run_pool
 from harness.pipeline.experiments import note_timed
 from harness.pipeline.index import Opener, check_index
 from harness.pipeline.layout import Layout, drop_older
@@ -60,7 +60,6 @@ class LoadRequest:
     """Arrivals a second; none means those of ``params.yaml``."""
     budget_ns: int | None
     """Look for the highest rate whose p99 keeps this; None means do not."""
-    mix: Mapping[str, float]
     command: str
 
 
@@ -133,7 +132,6 @@ class _Loading:
             for arm in arms
         }
         self._queries = Prepared.open(layout.data).queries()
-        self._mix = Mix(self._queries, wanted.mix)
         self._limit_ns = int(time_limit_s * 1e9)
         self._expected = {
             name: {r.query_id: shown(r, params.k) for r in read_run(layout.run(name)).rows()}
@@ -143,9 +141,7 @@ class _Loading:
             "arms": {name: opener.fingerprint for name, opener in self._openers.items()},
             "runs": {name: digest.of_file(layout.run(name)) for name in self._arms},
             "queries_sha256": digest.of_queries(self._queries),
-            "arrivals_sha256": "",  # of a file of arrivals, which earlier versions read
             "rates": list(wanted.rates),
-            "mix": dict(wanted.mix),
             "budget_ns": wanted.budget_ns,
             "params": params.model_dump(mode="json"),
         }
@@ -248,16 +244,15 @@ class _Loading:
         # The same arrivals for all arms in a round; a closed loop goes through enough queries.
         seed = (params.seed, number, int(1000 * (rate or 0)), int(purpose == SEARCH))
         drawn_at = rate or max(ONCE_AROUND, len(self._queries)) / params.seconds
-        arrivals = poisson(self._mix, drawn_at, params.seconds, seed)
+        offsets_ns, picks = poisson(len(self._queries), drawn_at, params.seconds, seed)
         plan = TrialPlan(
             queries=self._queries,
-            picks=tuple(arrivals.picks.tolist()),
-            offsets_ns=None if rate is None else tuple(arrivals.offsets_ns.tolist()),
+            picks=picks,
+            offsets_ns=None if rate is None else offsets_ns,
             seconds=params.seconds,
             k=params.k,
             time_limit_ns=self._limit_ns,
             expected=self._expected[arm],
-            cold=params.cold,
             warm=params.warm,
         )
         busy = psutil.cpu_percent(LOOK_S) / 100
@@ -278,13 +273,12 @@ class _Loading:
             "k": plan.k,
             "index_bytes": folder_bytes(opener.index),
         }
-        trial = summed(plan, arrivals.classes, parts, budgets_ns=budgets_ns)
+        trial = summed(plan, parts, budgets_ns=budgets_ns)
         return Record(arm, twin, rate, number, purpose, trial, about)
 
     def report(self) -> LoadReport:
         """Combine the trials of the curve."""
         params = self._params
-        mix = ", ".join(f"{name} {weight:g}" for name, weight in self._wanted.mix.items())
         return replace(
             combine(self.records, self._arms, params),
             loaded_at=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -292,7 +286,6 @@ class _Loading:
                 "trial": f"{params.seconds:g} s",
                 "rounds": f"{params.rounds}",
                 "hits": f"{params.k}",
-                "mix": mix or "every query alike",
             },
             budget_ns=self._wanted.budget_ns,
             command=self._wanted.command,

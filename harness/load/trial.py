@@ -99,9 +99,16 @@ End = Annotated[
     PlainSerializer(lambda end: end.name, return_type=str),
 ]
 """A ``Status``, written by its name."""
-Times = Annotated[
-    Histogram, PlainValidator(Histogram.decoded), PlainSerializer(Histogram.encoded, str)
-]
+
+
+def _of_text(told: str | Mapping[str, str]) -> Histogram:
+    """Read a histogram; earlier files have one of each query class."""
+    return Histogram.merged(
+        map(Histogram.decoded, [told] if isinstance(told, str) else told.values())
+    )
+
+
+Times = Annotated[Histogram, PlainValidator(_of_text), PlainSerializer(Histogram.encoded, str)]
 """A histogram, written as text."""
 
 
@@ -116,12 +123,10 @@ class Trial:
     ends: Mapping[End, int]
     """How many ended how; ``NOT_ASKED`` are those that the trial was given up before."""
     strays: int
-    response: Mapping[str, Times]
-    """Nanoseconds from the intended start, of what was answered, by query class."""
-    service: Mapping[str, Times]
-    """Nanoseconds from the real start, by query class."""
-    cold: Mapping[str, Times]
-    """Nanoseconds of the first queries right after opening, in a closed loop, by class."""
+    response: Times
+    """Nanoseconds from the intended start, of what was answered."""
+    service: Times
+    """Nanoseconds from the real start."""
     lag_ns: int
     """p99 of how late the generator itself was."""
     within: Mapping[int, float]
@@ -139,11 +144,6 @@ class Trial:
         """Answers a second that came."""
         return self.ends[Status.ANSWERED] / self.seconds if self.seconds else 0.0
 
-    @property
-    def overall(self) -> Histogram:
-        """Response times of all classes."""
-        return Histogram.merged(self.response.values())
-
     def keeps(self, budget_ns: int, percent: float) -> bool:
         """Return whether ``percent`` of all arrivals were answered within the budget.
 
@@ -153,14 +153,8 @@ class Trial:
         return self.within[budget_ns] >= percent / 100
 
 
-def summed(
-    plan: TrialPlan,
-    classes: Sequence[str],
-    parts: Sequence[WorkerResult],
-    *,
-    budgets_ns: Sequence[int],
-) -> Trial:
-    """Reduce what the workers bring back to numbers; ``classes`` are those of the picks."""
+def summed(plan: TrialPlan, parts: Sequence[WorkerResult], *, budgets_ns: Sequence[int]) -> Trial:
+    """Reduce what the workers bring back to numbers."""
     everything = sorted(one for part in parts for one in part.served)
     done = [one for one in everything if one.status is Status.ANSWERED]
     total = len(everything) if plan.offsets_ns is None else len(plan.offsets_ns)
@@ -169,16 +163,13 @@ def summed(
     ends[Status.NOT_ASKED] += total - len(everything)
     response = np.array([one.response_ns for one in done], dtype=np.int64)
     lag = [one.lag_ns for one in everything]
-    class_of_row = dict(zip(plan.picks, classes, strict=True))
-    class_of = [classes[one.arrival % len(classes)] for one in done]
     return Trial(
         arrivals=total,
         seconds=(max((one.ended_ns for one in everything), default=began) - began) / NS_PER_S,
         ends={status: ends[status] for status in Status},
         strays=sum(one.stray for one in everything),
-        response=_by_class(zip(class_of, response.tolist(), strict=True)),
-        service=_by_class(zip(class_of, (one.service_ns for one in done), strict=True)),
-        cold=_by_class((class_of_row[row], ns) for part in parts for row, ns in part.cold),
+        response=Histogram.of(response),
+        service=Histogram.of([one.service_ns for one in done]),
         lag_ns=int(np.percentile(lag, LAG_PERCENT)) if lag else 0,
         within={of: float((response <= of).sum()) / total if total else 0.0 for of in budgets_ns},
         cpu_ns=sum(part.cpu_ns for part in parts),
@@ -188,14 +179,7 @@ def summed(
     )
 
 
-def _by_class(times: Iterable[tuple[str, int]]) -> Mapping[str, Histogram]:
-    found: dict[str, list[int]] = {}
-    for name, time_ns in times:
-        found.setdefault(name, []).append(time_ns)
-    return {name: Histogram.of(of) for name, of in sorted(found.items())}
-
-
-FORMAT = 1
+FORMAT, READ = 2, (1, 2)
 NAMED = ("arm", "twin", "rate", "number", "purpose", "about")
 _TRIAL = TypeAdapter(Trial)
 
@@ -226,7 +210,7 @@ class Record:
         trial = self.trial
         if trial.strays:
             return f"{many(trial.strays, 'answer was')} not those of the arm's run"
-        p99_ns = None if self.rate is None else trial.overall.percentile(LAG_PERCENT)
+        p99_ns = None if self.rate is None else trial.response.percentile(LAG_PERCENT)
         if p99_ns is not None and trial.lag_ns > max_lag * p99_ns:
             return (
                 f"the generator was {trial.lag_ns / 1e6:.2f} ms late (p99), more than"
@@ -244,8 +228,8 @@ class Record:
     def of_line(cls, line: str) -> Self:
         """Read what ``line`` wrote; the ``Journal`` names a line that is not one."""
         told = json_of(line)
-        if told.pop("format") != FORMAT:
-            raise Malformed(f"a trial of another format than {FORMAT}")
+        if told.pop("format") not in READ:
+            raise Malformed(f"a trial of another format than {READ}")
         named = {name: told.pop(name) for name in NAMED}
         return cls(**named, trial=_TRIAL.validate_python(told))
 

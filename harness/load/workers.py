@@ -13,10 +13,9 @@ from time import process_time_ns
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from harness.core.engine import Searcher
-from harness.core.errors import HarnessError, InvalidArm, UnknownName
+from harness.core.errors import HarnessError, InvalidArm
 from harness.core.records import Query
 from harness.core.run import Status
 from harness.replay.drive import observe
@@ -24,70 +23,18 @@ from harness.replay.machine import peak_bytes, resident_bytes, setting_aside
 from harness.replay.race import Expected, shown
 
 NS_PER_S = 1_000_000_000
-UNSLICED = "all"
-"""Class of a query without a slice."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Arrivals:
-    """The schedule of one trial."""
+def poisson(
+    queries: int, rate: float, seconds: float, seed: Sequence[int]
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Draw the arrivals of ``seconds`` at ``rate`` a second; the same for the same seed.
 
-    offsets_ns: NDArray[np.int64]
-    """Intended starts after the trial's own start, ascending, shape (arrivals,)."""
-    picks: NDArray[np.int64]
-    """Row in the list of queries of each arrival, shape (arrivals,)."""
-    classes: tuple[str, ...]
-    """Query class of each arrival."""
-
-    def __len__(self) -> int:
-        return len(self.offsets_ns)
-
-
-class Mix:
-    """Query classes and how often each is drawn.
-
-    With weights a class is drawn by its weight and then one of its queries, each alike; without,
-    every query is drawn alike and its class is its first slice.
+    Return intended starts after the trial's own, ascending, in nanoseconds, and the row in the
+    list of ``queries`` that each asks, every one alike.
     """
-
-    def __init__(self, queries: Sequence[Query], weights: Mapping[str, float]) -> None:
-        """Check the weights."""
-        if not queries:
-            raise HarnessError("the data set is empty; prepare a data set that has queries")
-        known = sorted({part for query in queries for part in query.slices})
-        for name, weight in weights.items():
-            if name not in known:
-                raise UnknownName("slice", name, known)
-            if not (math.isfinite(weight) and weight > 0):
-                raise HarnessError(f"the weight of {name} is {weight:g}; give one above 0")
-        self._queries, self._names = queries, tuple(weights)
-        total = sum(weights.values())
-        self._shares = [weight / total for weight in weights.values()]
-        self._members = [
-            np.flatnonzero([name in query.slices for query in queries]) for name in weights
-        ]
-
-    def draw(
-        self, count: int, rng: np.random.Generator
-    ) -> tuple[NDArray[np.int64], tuple[str, ...]]:
-        """Draw rows of queries, shape (count,), and the class of each."""
-        if not self._names:
-            picks = rng.integers(len(self._queries), size=count)
-            return picks, tuple(class_of(self._queries[row]) for row in picks)
-        drawn = rng.choice(len(self._names), size=count, p=self._shares)
-        within = rng.random(count)
-        members = [self._members[at] for at in drawn]
-        chosen = [rows[int(share * len(rows))] for rows, share in zip(members, within, strict=True)]
-        return np.array(chosen, dtype=np.int64), tuple(self._names[at] for at in drawn)
-
-
-def class_of(query: Query) -> str:
-    """Return the class of a query that was not drawn by its class."""
-    return query.slices[0] if query.slices else UNSLICED
-
-
-def poisson(mix: Mix, rate: float, seconds: float, seed: Sequence[int]) -> Arrivals:
-    """Draw the arrivals of ``seconds`` at ``rate`` a second; the same for the same seed."""
+    if not queries:
+        raise HarnessError("the data set is empty; prepare a data set that has queries")
     if not (math.isfinite(rate) and rate > 0):
         raise HarnessError(f"{rate:g} arrivals a second: give a rate above 0")
     rng = np.random.default_rng(list(seed))
@@ -97,8 +44,8 @@ def poisson(mix: Mix, rate: float, seconds: float, seed: Sequence[int]) -> Arriv
     starts = starts[starts < seconds]
     if not len(starts):
         raise HarnessError(f"nothing arrives in {seconds:g} s at {rate:g} a second; try longer")
-    picks, classes = mix.draw(len(starts), rng)
-    return Arrivals((starts * NS_PER_S).astype(np.int64), picks, classes)
+    picks = rng.integers(queries, size=len(starts))
+    return tuple((starts * NS_PER_S).astype(np.int64).tolist()), tuple(picks.tolist())
 
 
 COARSE_NS = 200_000
@@ -142,10 +89,8 @@ class TrialPlan:
     time_limit_ns: int
     expected: Mapping[str, Expected]
     """By query id, from the arm's run: an engine that answers otherwise is not measured."""
-    cold: int
-    """Queries of each worker right after opening; their times are kept apart."""
     warm: int
-    """Queries of each worker after these; their times are not kept."""
+    """Queries of each worker right after opening; their times are not kept."""
 
 
 PATIENCE = 2
@@ -222,19 +167,12 @@ class LoadWorker:
             arrival, intended_ns, taken_ns, started_ns, ended_ns, row.status, stray
         )
 
-    def warm_up(self, number: int) -> list[tuple[int, int]]:
-        """Ask what comes right after opening; return row of the query and time of the cold ones.
-
-        ``number`` is the worker's own, so that workers begin at different queries. Failures
-        are left out: they show again in the trial.
-        """
-        plan, cold = self._plan, []
-        for at in range(plan.cold + plan.warm):
-            row = plan.picks[(number * (plan.cold + plan.warm) + at) % len(plan.picks)]
-            seen = observe(self._searcher, plan.queries[row], plan.k, plan.time_limit_ns)
-            if at < plan.cold and seen.row.status is Status.ANSWERED:
-                cold.append((row, seen.elapsed_ns))
-        return cold
+    def warm_up(self, number: int) -> None:
+        """Ask what comes right after opening, each worker by its ``number`` other queries."""
+        plan = self._plan
+        for at in range(plan.warm):
+            row = plan.picks[(number * plan.warm + at) % len(plan.picks)]
+            observe(self._searcher, plan.queries[row], plan.k, plan.time_limit_ns)
 
 
 Opener = Callable[[], AbstractContextManager[Searcher]]
@@ -249,8 +187,6 @@ class WorkerResult:
     """What one process brings back."""
 
     served: tuple[ServedArrival, ...]
-    cold: tuple[tuple[int, int], ...]
-    """Row of the query, and nanoseconds, of each answer right after opening."""
     cpu_ns: int
     """Processor time of the whole process during the trial, less what waiting took."""
     before_bytes: int
@@ -349,18 +285,18 @@ def work(
     began: list[tuple[int, int]] = []
     at_once = Barrier(threads, lambda: began.append((shared.begin(), process_time_ns())))
 
-    def thread(of: int) -> tuple[list[ServedArrival], list[tuple[int, int]], int, int, int]:
+    def thread(of: int) -> tuple[list[ServedArrival], int, int, int]:
         try:
             with opener() as searcher:
                 worker = LoadWorker(plan, searcher, shared.take, WallClock())
-                cold = worker.warm_up(number * threads + of)
+                worker.warm_up(number * threads + of)
                 if of == 0:
                     set_aside()
                 at_once.wait()
                 worker.start_ns = began[0][0]
                 served = list(iter(worker.step, None))
                 spent_ns = process_time_ns()
-                return served, cold, worker.waiting_cpu_ns, spent_ns, resident_bytes()
+                return served, worker.waiting_cpu_ns, spent_ns, resident_bytes()
         except BaseException:
             at_once.abort()
             raise
@@ -369,11 +305,10 @@ def work(
         done = [pool.submit(thread, of) for of in range(threads)]
     if errors := [exc for one in done if (exc := one.exception())]:
         raise next((exc for exc in errors if not isinstance(exc, BrokenBarrierError)), errors[0])
-    served, cold, waiting_ns, ended_ns, resident = zip(*(one.result() for one in done), strict=True)
+    served, waiting_ns, ended_ns, resident = zip(*(one.result() for one in done), strict=True)
     start_ns, started_ns = began[0]
     return WorkerResult(
         served=tuple(sorted(one for part in served for one in part)),
-        cold=tuple(one for part in cold for one in part),
         cpu_ns=max(ended_ns) - started_ns - sum(waiting_ns),
         before_bytes=before,
         resident_bytes=max(resident),

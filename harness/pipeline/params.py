@@ -90,7 +90,6 @@ class LoadParams(StrictModel):
     threads: int = Field(ge=1, le=MOST_WORKERS)
     seconds: float = Field(gt=0, le=A_DAY_S)
     rounds: int = Field(ge=1, le=MOST_ROUNDS)
-    cold: int = Field(ge=0, le=MOST_HITS)
     warm: int = Field(ge=0, le=MOST_HITS)
     rates: tuple[Annotated[float, Field(le=MOST_HITS)], ...] = Field(min_length=1, strict=False)
     max_lag: float = Field(gt=0, le=MOST_HITS)

@@ -117,9 +117,6 @@ def test_over_stdio_a_client_sees_the_folder_as_it_is(
         check(to, stack, root)
 
 
-FOUND = "Lanterns were lit along the harbour walls at nine."
-
-
 WAYS = {way for row in rows() for way in row.reached_by}
 GROUPS = {"notes": "writing-stems", "docs": "documents-bm25", "code": "code-words"}
 COMMANDS = sorted(

@@ -60,22 +60,6 @@ def test_without_a_control_there_is_a_leaderboard(project: Toy, harness: Harness
 REPRO = ("repro", "--no-run-cache")
 
 
-@pytest.fixture
-def asked(project: Toy, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:
-    """Note what DVC is asked, and let it do nothing."""
-    project.decide()
-    (project.root / "reports").mkdir()
-    (project.root / "reports" / "index.html").write_text("a page")
-    heard: list[tuple[str, ...]] = []
-
-    def dvc(_: object, *words: str) -> str:
-        heard.append(words)
-        return oneshot.NOTHING_DONE if words == REPRO else ""
-
-    monkeypatch.setattr(oneshot, "_dvc", dvc)
-    return heard
-
-
 @pytest.mark.parametrize("other", [False, True], ids=["the same", "another"])
 def test_the_record_is_compared_with_and_the_verdict_comes_last(
     project: Toy, monkeypatch: pytest.MonkeyPatch, harness: Harness, *, other: bool

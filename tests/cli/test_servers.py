@@ -99,15 +99,6 @@ def test_over_http_the_run_files_are_the_same_bytes(letters: Project, tmp_path: 
     assert as_files(letters, run, tmp_path) == in_process(letters, tmp_path)
 
 
-@pytest.mark.whole("test_over_http_the_run_files_are_the_same_bytes")
-def test_over_stdio_the_run_files_are_the_same_bytes(
-    letters: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(letters.root)
-    run = rerun(letters, arm(tmp_path, "over-stdio", command=command(), page_size=1000))
-    assert as_files(letters, run, tmp_path) == in_process(letters, tmp_path)
-
-
 def called(url: str, token: str) -> set[str]:
     """Search for a word as whoever has the token; give the senders and the projects found."""
     asked = {"project_key": "*", "query": "review plan", "limit": 100}

@@ -2,10 +2,7 @@
 
 import hashlib
 import json
-import re
-import shlex
 import shutil
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,12 +17,11 @@ from harness.pipeline.verify import _answers, verify
 from tests.cli.conftest import Harness
 from tests.docs.pages import ROOT
 from tests.make.forging import forge
-from tests.make.toy import CANDIDATE, CONTROL, NAME, Toy
+from tests.make.toy import CANDIDATE, NAME, Toy
 from tests.pipeline.test_custody import allowed, key
 
 pytestmark = pytest.mark.slow
 OTHERS = ("harness-run.txt", "ci.md")
-DATA = ("corpus.jsonl", "queries.jsonl", "qrels.trec", "manifest.json", "clusters.json")
 
 
 @pytest.fixture(scope="module")
@@ -230,51 +226,3 @@ def test_an_engine_that_breaks_it_and_how_to_fix_it(own: Path, harness: Harness)
     assert "order: broken. The highest score comes first." in said.out
     assert "To fix: Order by (-score, doc_id)" in said.out
     assert said.err == ""
-
-
-PRINTED = re.compile(r"[Rr]un: harness (.+?)(?:\.$|, and|; |$)")
-MOST = 6
-"""Steps to a command that works: one for each stage of the pipeline."""
-ASK = ("ask", "balo", "--dataset", NAME, "--arm", CONTROL)
-
-
-def gone(path: Path) -> None:
-    shutil.rmtree(path) if path.is_dir() else path.unlink()
-
-
-def helped(harness: Harness, *words: str) -> list[str]:
-    """Run a command and each remedy that it prints, until it works; return the remedies."""
-    printed: list[str] = []
-    for _ in range(MOST):
-        said = harness(*words)
-        if said.code != 2:
-            return printed
-        (remedy,) = PRINTED.findall(said.error)
-        printed.append(remedy)
-        done = harness(*shlex.split(remedy))
-        assert done.code != 2, (remedy, done)
-    raise AssertionError(printed)
-
-
-STATES: dict[str, tuple[Callable[[Toy], Path], tuple[str, ...], str]] = {
-    "no data": (lambda toy: toy.layout.data, ASK, f"stage prepare --dataset {NAME}"),
-    "no index": (
-        lambda toy: toy.layout.index(CONTROL), ASK,
-        f"stage index --dataset {NAME} --arm {CONTROL}",
-    ),
-    "no scores": (
-        lambda toy: toy.layout.per_query, ("gate",), f"stage score --dataset {NAME}",
-    ),
-    "no comparison": (
-        lambda toy: toy.layout.agreement, ("gate",), f"stage compare --dataset {NAME}",
-    ),
-    "no decision": (lambda toy: toy.layout.decision, ("verify",), f"gate --dataset {NAME}"),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("state", STATES)
-def test_what_is_missing_is_made_by_the_remedy(state: str, project: Toy, harness: Harness) -> None:
-    path, words, first = STATES[state]
-    assert harness("gate").code == 0
-    gone(path(project))
-    assert helped(harness, *words)[0] == first

@@ -55,7 +55,7 @@ PARAMS = {
     "score": {"resamples": 1_000},
     "race": {"processes": 2, "queries": 100, "warmup": 4, "repeated": 2},
     "load": {
-        "processes": 1, "seconds": 0.2, "rounds": 1, "cold": 2, "warm": 2, "rates": [0.1],
+        "processes": 1, "seconds": 0.2, "rounds": 1, "warm": 4, "rates": [0.1],
         "max_lag": 50, "max_noise": 50, "resolution": 4, "confidence": 0.6,
     },
 }  # fmt: skip

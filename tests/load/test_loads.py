@@ -22,9 +22,9 @@ from harness.load import stage as loading
 from harness.load.results import (
     LoadReport,
     in_system_ns,
+    last,
     load_of,
     points,
-    read_load,
     twin_ratios,
 )
 from harness.load.stage import LoadRequest, load, verdict
@@ -43,7 +43,7 @@ from tests.report.test_live import MS, trial
 
 slow = pytest.mark.slow
 pytestmark = pytest.mark.usefixtures("none_drawn")
-WANTED = LoadRequest(("fts5", "tantivy"), (40.0,), None, {}, "harness load")
+WANTED = LoadRequest(("fts5", "tantivy"), (40.0,), None, "harness load")
 """Two arms and the first one's twin, in a closed loop and at one rate: six trials."""
 
 
@@ -109,7 +109,7 @@ def test_each_arm_is_tried_at_each_rate_and_the_first_one_twice(
         for arm, twin in (("fts5", False), ("fts5", True), ("tantivy", False))
         for rate in (None, 40.0)
     }
-    assert all(point.overall.count for point in report.points)
+    assert all(point.response.count for point in report.points)
     assert set(report.noise) == {40.0}
     counts = {p.records[0].trial.arrivals for p in report.points if p.rate == 40.0}
     assert len(counts) == 1, "arms get the same arrivals in a round"
@@ -128,9 +128,9 @@ def test_the_history_holds_every_trial_and_says_where_it_ran(
         assert record.about["fingerprint"] == read_manifest(project.layout, record.arm).fingerprint
         assert 0 <= record.about["busy"] <= 1
         assert record.trial.cpu_ns > 0
-        point = report.point(record.arm, record.rate, twin=record.twin)
-        assert point is not None
-        assert point.overall.encoded() == record.trial.overall.encoded()
+        place = record.arm, record.rate, record.twin
+        (point,) = (one for one in report.points if (one.arm, one.rate, one.twin) == place)
+        assert point.response.encoded() == record.trial.response.encoded()
 
 
 @slow
@@ -290,8 +290,9 @@ def test_each_load_is_a_look(kept: Toy) -> None:
 
 @slow
 def test_a_load_is_of_the_runs_and_indexes_at_hand(kept: Toy) -> None:
-    found = read_load(kept.layout)
-    assert found is not None
+    read = last(kept.layout)
+    assert read is not None
+    found = load_of(*read)
     assert set(found.at) == {"fts5", "tantivy"}
     for arm in ("fts5", "tantivy"):
         at = found.at[arm][40.0]
@@ -301,11 +302,11 @@ def test_a_load_is_of_the_runs_and_indexes_at_hand(kept: Toy) -> None:
     assert found.reference_ns.min() > MS / 100
     changed(kept, '"load": "', '"load": "x')
     with pytest.raises(BadFile, match="is not of the load"):
-        read_load(kept.layout)
+        last(kept.layout)
     changed(kept, '"load": "x', '"load": "')
     run = kept.layout.run("tantivy")
     run.write_bytes(run.read_bytes() + b"x")
-    assert read_load(kept.layout) is None
+    assert last(kept.layout) is None
 
 
 @slow
@@ -318,11 +319,11 @@ def test_a_load_expires_as_other_evidence_does(kept: Toy) -> None:
 @slow
 def test_what_was_not_answered_took_longer_than_any_budget(kept: Toy) -> None:
     trial = next(one.trial for one in TRIALS.read(trials_of(kept.layout)) if one.rate)
-    assert trial.ends[Status.ANSWERED] == trial.overall.count
-    assert in_system_ns(trial, 95) == trial.overall.percentile(95)
+    assert trial.ends[Status.ANSWERED] == trial.response.count
+    assert in_system_ns(trial, 95) == trial.response.percentile(95)
     missing = replace(trial, arrivals=2 * trial.arrivals)
     assert in_system_ns(missing, 95) == math.inf
-    assert in_system_ns(missing, 45) == trial.overall.percentile(90)
+    assert in_system_ns(missing, 45) == trial.response.percentile(90)
 
 
 SETTINGS: dict[str, Any] = {
@@ -425,7 +426,7 @@ SIX = (1, 2, 3, 4, 5, 6)
 
 
 def record(arm: str, number: int, time_ms: int, *, twin: bool = False, strays: int = 0) -> Record:
-    times = {"short": Histogram.of([time_ms * MS] * 20)}
+    times = Histogram.of([time_ms * MS] * 20)
     told = replace(trial(1), arrivals=20, response=times, lag_ns=0, strays=strays)
     return Record(arm, twin=twin, rate=50.0, number=number, purpose="curve", trial=told, about={})
 
@@ -439,7 +440,7 @@ def test_a_ratio_is_of_the_same_round() -> None:
     assert (new_point.ratio.low, new_point.ratio.high) == pytest.approx((3, 3), rel=0.01)
     assert new_point.p99 is not None
     assert new_point.p99.value == pytest.approx(105 * MS, rel=0.01)
-    assert new_point.overall.count == 120
+    assert new_point.response.count == 120
 
 
 def test_a_round_that_does_not_count_is_in_no_number() -> None:
@@ -452,7 +453,7 @@ def test_a_round_that_does_not_count_is_in_no_number() -> None:
     assert point.ratio is not None
     assert point.ratio.n == 6
     assert point.ratio.high == pytest.approx(3, rel=0.01)
-    assert point.overall.percentile(100) == pytest.approx(30 * MS, rel=0.01)
+    assert point.response.percentile(100) == pytest.approx(30 * MS, rel=0.01)
 
 
 @slow
@@ -473,10 +474,10 @@ def test_noise_is_that_of_the_first_arm_against_itself() -> None:
     first = [record("old", number, 10) for number in SIX]
     second = [record("old", number, 10 + number, twin=True) for number in SIX]
     other = [record("new", number, 99) for number in SIX]
-    found = twin_ratios([*first, *second, *other], 0.5, lambda one: one.overall.percentile(99))
+    found = twin_ratios([*first, *second, *other], 0.5, lambda one: one.response.percentile(99))
     assert set(found) == {50.0}
     assert max(found[50.0]) == pytest.approx(1.6, rel=0.01)
-    assert twin_ratios([*first, *other], 0.5, lambda one: one.overall.percentile(99)) == {}
+    assert twin_ratios([*first, *other], 0.5, lambda one: one.response.percentile(99)) == {}
 
 
 @slow

@@ -3,7 +3,6 @@
 import json
 import math
 import random
-from collections import Counter
 from collections.abc import Callable
 from itertools import count
 from typing import Any
@@ -14,7 +13,7 @@ from hdrh.histogram import HdrHistogram
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.core.errors import InvalidArm, UnknownName
+from harness.core.errors import InvalidArm
 from harness.core.gate import Verdict
 from harness.core.run import Status
 from harness.load.rates import Highest, highest_rate, median_of, noise
@@ -23,7 +22,6 @@ from harness.load.workers import (
     NS_PER_S,
     PATIENCE,
     LoadWorker,
-    Mix,
     ServedArrival,
     TrialPlan,
     WorkerResult,
@@ -45,7 +43,6 @@ from tests.load.virtual import (
 
 pytestmark = pytest.mark.slow
 QUERIES = questions(30)
-MIX = Mix(QUERIES, {})
 RATE, MINUTES = 200.0, 120.0
 SERVICE_NS = MS // 10
 
@@ -57,7 +54,7 @@ def p99_ms(times_ns: list[int]) -> float:
 @pytest.fixture(scope="module")
 def stalled() -> list[ServedArrival]:
     """Two minutes of an engine that stops for 100 ms every second."""
-    plan = plan_of(QUERIES, poisson(MIX, RATE, MINUTES, (1,)), MINUTES)
+    plan = plan_of(QUERIES, poisson(len(QUERIES), RATE, MINUTES, (1,)), MINUTES)
     return serve(plan, stalling(S, 100 * MS, SERVICE_NS))
 
 
@@ -81,27 +78,27 @@ def test_a_closed_loop_does_not_see_the_stall(stalled: list[ServedArrival]) -> N
 
 def test_waits_of_a_busy_queue_are_those_of_the_theory() -> None:
     """Poisson arrivals, constant service: mean wait rho * s / (2 (1 - rho)) (Pollaczek)."""
-    plan = plan_of(QUERIES, poisson(MIX, 50.0, 1500.0, (2,)), 1500.0)
+    plan = plan_of(QUERIES, poisson(len(QUERIES), 50.0, 1500.0, (2,)), 1500.0)
     served = serve(plan, steady(10 * MS))
     waits = np.array([one.started_ns - one.intended_ns for one in served]) / MS
     assert waits.mean() == pytest.approx(0.5 * 10 / (2 * 0.5), rel=0.05)
 
 
 def test_every_arrival_is_asked_what_was_drawn_for_it() -> None:
-    arrivals = poisson(MIX, 100.0, 3.0, (4,))
+    arrivals = poisson(len(QUERIES), 100.0, 3.0, (4,))
     hand, ticket = Hand(), count()
     engine = Virtual(hand, steady(MS))
     plan = plan_of(QUERIES, arrivals, 3.0)
     worker = LoadWorker(plan, engine, lambda: next(ticket), hand)
     served = list(iter(worker.step, None))
-    assert [one.arrival for one in served] == list(range(len(arrivals)))
-    assert engine.asked == [QUERIES[row].text for row in arrivals.picks]
+    assert [one.arrival for one in served] == list(range(len(arrivals[0])))
+    assert engine.asked == [QUERIES[row].text for row in arrivals[1]]
     waited = sum(one.taken_ns < one.intended_ns for one in served)
     assert worker.waiting_cpu_ns == 7 * waited > 0
 
 
 def test_the_generators_lag_is_its_own_and_a_queue_is_not() -> None:
-    plan = plan_of(QUERIES, poisson(MIX, 50.0, 60.0, (5,)), 60.0)
+    plan = plan_of(QUERIES, poisson(len(QUERIES), 50.0, 60.0, (5,)), 60.0)
     late = serve(plan, steady(10 * MS), late_ns=3 * MS)
     waited = [one for one in late if one.taken_ns < one.intended_ns]
     queued = [one for one in late if one.taken_ns >= one.intended_ns]
@@ -114,10 +111,10 @@ def test_the_generators_lag_is_its_own_and_a_queue_is_not() -> None:
 
 
 def test_an_engine_that_is_far_too_slow_is_given_up() -> None:
-    arrivals = poisson(MIX, 100.0, 10.0, (6,))
+    arrivals = poisson(len(QUERIES), 100.0, 10.0, (6,))
     served = serve(plan_of(QUERIES, arrivals, 10.0), steady(S))
     assert len(served) == pytest.approx(10 * PATIENCE, abs=2)
-    assert len(served) < len(arrivals)
+    assert len(served) < len(arrivals[0])
 
 
 def test_what_fails_and_what_strays_is_told_apart() -> None:
@@ -135,27 +132,23 @@ def test_what_fails_and_what_strays_is_told_apart() -> None:
     ]
 
 
-def test_cold_questions_are_kept_and_warm_ones_are_not() -> None:
+def test_each_worker_warms_up_with_its_own_queries() -> None:
     engine = Virtual(Hand(), steady(MS), broken=frozenset({"text 006"}))
-    worker = LoadWorker(plan_of(QUERIES, None, 1.0, cold=3, warm=2), engine, lambda: 0, Hand())
-    cold = worker.warm_up(1)
+    LoadWorker(plan_of(QUERIES, None, 1.0, warm=5), engine, lambda: 0, Hand()).warm_up(1)
     assert engine.asked == [f"text {at:03}" for at in range(5, 10)]
-    assert [row for row, _ in cold] == [5, 7]
-    assert all(elapsed_ns > 0 for _, elapsed_ns in cold)
 
 
-ARRIVALS = poisson(Mix(QUERIES, {"short": 2, "long": 1}), 100.0, 30.0, (1,))
+ARRIVALS = poisson(len(QUERIES), 100.0, 30.0, (1,))
 PLAN = plan_of(QUERIES, ARRIVALS, 30.0)
 BUDGETS = (5 * MS, 15 * MS)
 
 
 def part(served: list[ServedArrival], cpu_ns: int = 5, resident: int = 30) -> WorkerResult:
-    return WorkerResult(tuple(served), ((PLAN.picks[0], 9 * MS),), cpu_ns, 10, resident, 40, 0)
+    return WorkerResult(tuple(served), cpu_ns, 10, resident, 40, 0)
 
 
 def summary(*parts: WorkerResult, plan: TrialPlan = PLAN) -> Trial:
-    classes = ARRIVALS.classes if plan is PLAN else ("all",) * len(plan.picks)
-    return summed(plan, classes, parts, budgets_ns=BUDGETS)
+    return summed(plan, parts, budgets_ns=BUDGETS)
 
 
 @pytest.fixture
@@ -163,14 +156,15 @@ def served() -> list[ServedArrival]:
     return serve(PLAN, steady(4 * MS))
 
 
-def test_classes_are_kept_apart(served: list[ServedArrival]) -> None:
+def test_response_counts_from_the_intended_start_and_service_from_the_real_one(
+    served: list[ServedArrival],
+) -> None:
     trial = summary(part(served))
-    assert set(trial.response) == {"short", "long"}
-    counts = {name: ARRIVALS.classes.count(name) for name in trial.response}
-    assert {name: of.count for name, of in trial.response.items()} == counts
-    assert {name: of.percentile(50) for name, of in trial.service.items()} == {
-        name: pytest.approx(4 * MS, rel=1e-3) for name in counts
-    }
+    assert trial.response.count == trial.service.count == len(served)
+    assert trial.service.percentile(50) == pytest.approx(4 * MS, rel=1e-3)
+    waited = sorted(one.response_ns for one in served)
+    assert trial.response.percentile(100) == pytest.approx(waited[-1], rel=1e-3)
+    assert waited[-1] > 4 * MS
 
 
 def test_what_failed_is_no_time_and_within_no_budget(served: list[ServedArrival]) -> None:
@@ -181,7 +175,7 @@ def test_what_failed_is_no_time_and_within_no_budget(served: list[ServedArrival]
     trial, good = summary(part(bad)), summary(part(served))
     tenth = sum(at % 10 == 0 for at in range(len(served)))
     assert trial.ends[Status.FAILED] + trial.ends[Status.TIMED_OUT] == tenth
-    assert trial.overall.count == len(served) - tenth
+    assert trial.response.count == len(served) - tenth
     assert good.keeps(15 * MS, 95.0)
     assert not trial.keeps(15 * MS, 95.0)
     assert trial.within[15 * MS] < 0.9 + 0.001
@@ -189,8 +183,8 @@ def test_what_failed_is_no_time_and_within_no_budget(served: list[ServedArrival]
 
 def test_what_was_never_asked_counts_too(served: list[ServedArrival]) -> None:
     trial = summary(part(served[: len(served) // 2]))
-    assert trial.arrivals == len(ARRIVALS)
-    assert trial.ends[Status.NOT_ASKED] == len(ARRIVALS) - len(served) // 2
+    assert trial.arrivals == len(ARRIVALS[0])
+    assert trial.ends[Status.NOT_ASKED] == len(ARRIVALS[0]) - len(served) // 2
     assert trial.within[15 * MS] < 0.51
 
 
@@ -202,13 +196,11 @@ def test_costs_are_added_and_memory_is_the_largest(served: list[ServedArrival]) 
 
 
 QUERIES_WORKER_POOL = questions(20)
-ARRIVALS_WORKER_POOL = poisson(Mix(QUERIES_WORKER_POOL, {}), 300.0, 1.0, (1,))
+ARRIVALS_WORKER_POOL = poisson(len(QUERIES_WORKER_POOL), 300.0, 1.0, (1,))
 
 
 def plan(**changed: int) -> TrialPlan:
-    return plan_of(
-        QUERIES_WORKER_POOL, ARRIVALS_WORKER_POOL, 1.0, **{"cold": 3, "warm": 2} | changed
-    )
+    return plan_of(QUERIES_WORKER_POOL, ARRIVALS_WORKER_POOL, 1.0, **{"warm": 5} | changed)
 
 
 @pytest.fixture(scope="module")
@@ -219,7 +211,7 @@ def parts() -> tuple[WorkerResult, ...]:
 def test_each_arrival_is_served_once_by_someone(parts: tuple[WorkerResult, ...]) -> None:
     assert len(parts) == 2
     served = sorted(one for part in parts for one in part.served)
-    assert [one.arrival for one in served] == list(range(len(ARRIVALS_WORKER_POOL)))
+    assert [one.arrival for one in served] == list(range(len(ARRIVALS_WORKER_POOL[0])))
     assert all(one.status is Status.ANSWERED for one in served)
     assert not any(one.stray for one in served)
 
@@ -236,40 +228,23 @@ def test_a_worker_that_dies_is_not_waited_for() -> None:
         run_pool(Opens("killed"), plan(), 2, 1)
 
 
-def test_gaps_are_those_of_a_poisson_process() -> None:
-    arrivals = poisson(Mix(QUERIES, {}), 1000.0, 60.0, (1,))
-    gaps = np.diff(arrivals.offsets_ns) / NS_PER_S
-    assert len(arrivals) == pytest.approx(60_000, rel=0.02)
+def test_gaps_are_those_of_a_poisson_process_and_queries_are_asked_alike() -> None:
+    offsets_ns, picks = map(np.array, poisson(len(QUERIES), 1000.0, 60.0, (1,)))
+    gaps = np.diff(offsets_ns) / NS_PER_S
+    assert len(offsets_ns) == len(picks) == pytest.approx(60_000, rel=0.02)
     assert gaps.mean() == pytest.approx(1e-3, rel=0.02)
     assert gaps.std() == pytest.approx(1e-3, rel=0.03)
     assert (gaps > 1e-3).mean() == pytest.approx(np.exp(-1), rel=0.03)
-    assert (np.diff(arrivals.offsets_ns) >= 0).all()
-    assert arrivals.offsets_ns[-1] < 60 * NS_PER_S
+    assert (gaps >= 0).all()
+    assert offsets_ns[-1] < 60 * NS_PER_S
+    each = np.bincount(picks, minlength=len(QUERIES))
+    assert each.min() > 0.9 * each.max() > 0
 
 
 def test_the_schedule_is_seeded() -> None:
-    mix = Mix(QUERIES, {"short": 1, "long": 2})
-    one, same, other = (poisson(mix, 50.0, 5.0, seed) for seed in ((1, 2), (1, 2), (1, 3)))
-    assert one.offsets_ns.tolist() == same.offsets_ns.tolist()
-    assert one.picks.tolist() == same.picks.tolist()
-    assert one.offsets_ns.tolist() != other.offsets_ns.tolist()
-
-
-def test_classes_are_drawn_by_their_weight_and_queries_within_alike() -> None:
-    arrivals = poisson(Mix(QUERIES, {"short": 3, "long": 1}), 500.0, 60.0, (1,))
-    counts = Counter(arrivals.classes)
-    assert set(counts) == {"short", "long"}
-    assert counts["short"] / len(arrivals) == pytest.approx(0.75, abs=0.02)
-    for row, name in zip(arrivals.picks.tolist(), arrivals.classes, strict=True):
-        assert name in QUERIES[row].slices
-    of_short = Counter(row for row in arrivals.picks.tolist() if "short" in QUERIES[row].slices)
-    assert len(of_short) == 10
-    assert min(of_short.values()) > 0.8 * max(of_short.values())
-
-
-def test_a_mix_names_what_there_is() -> None:
-    with pytest.raises(UnknownName, match="no slice named 'shrot'; there is long, short"):
-        Mix(QUERIES, {"shrot": 1})
+    one, same, other = (poisson(len(QUERIES), 50.0, 5.0, seed) for seed in ((1, 2), (1, 2), (1, 3)))
+    assert one == same
+    assert one[0] != other[0]
 
 
 def found(probe: Callable[[float], bool | None], **changed: Any) -> Highest:  # noqa: ANN401
@@ -364,7 +339,6 @@ def test_one_loud_round_is_noise(second: list[int], verdict: Verdict, factor: st
     found = noise([one / 100 for one in second], max_noise=1.5)
     assert found.verdict is verdict
     assert factor in found.reason
-    assert found.ratios == tuple(one / 100 for one in second)
 
 
 def test_the_median_has_the_interval_of_the_binomial() -> None:
@@ -388,7 +362,7 @@ def test_what_is_written_is_read() -> None:
     read = Record.of_line(made.line())
     assert read.line() == made.line()
     assert "\n" not in made.line()
-    assert read.trial.overall.encoded() == made.trial.overall.encoded()
+    assert read.trial.response.encoded() == made.trial.response.encoded()
     assert (read.arm, read.twin, read.rate, read.number) == ("old", False, 100.0, 3)
     assert read.trial.ends == made.trial.ends
     assert read.trial.within == made.trial.within

@@ -10,7 +10,7 @@ from harness.core.engine import Answer, Hit, Manifest, Searcher
 from harness.core.errors import IndexNotReady
 from harness.core.records import Query
 from harness.core.run import Row, Status
-from harness.load.workers import Arrivals, LoadWorker, ServedArrival, TrialPlan, WallClock
+from harness.load.workers import LoadWorker, ServedArrival, TrialPlan, WallClock
 from harness.replay.race import Expected, shown
 from tests.make import arms
 
@@ -72,10 +72,7 @@ def steady(service_ns: int) -> Service:
 
 
 def questions(number: int) -> tuple[Query, ...]:
-    slices = (("short",), ("long",), ())
-    return tuple(
-        Query(f"q{at:03}", f"text {at:03}", slices[at % len(slices)]) for at in range(number)
-    )
+    return tuple(Query(f"q{at:03}", f"text {at:03}") for at in range(number))
 
 
 def expected(queries: Sequence[Query]) -> dict[str, Expected]:
@@ -86,15 +83,19 @@ def expected(queries: Sequence[Query]) -> dict[str, Expected]:
     return {row.query_id: shown(row, 5) for row in rows}
 
 
+Arrivals = tuple[tuple[int, ...], tuple[int, ...]]
+"""Intended starts, and the query that each asks."""
+
+
 def plan_of(
     queries: tuple[Query, ...], arrivals: Arrivals | None, seconds: float, **changed: int
 ) -> TrialPlan:
-    picks = tuple(arrivals.picks.tolist()) if arrivals else tuple(range(len(queries)))
-    usual = {"k": 5, "cold": 0, "warm": 0, "time_limit_ns": 3600 * S}
+    offsets_ns, picks = arrivals or (None, tuple(range(len(queries))))
+    usual = {"k": 5, "warm": 0, "time_limit_ns": 3600 * S}
     return TrialPlan(
         queries=queries,
         picks=picks,
-        offsets_ns=tuple(arrivals.offsets_ns.tolist()) if arrivals else None,
+        offsets_ns=offsets_ns,
         seconds=seconds,
         expected=expected(queries),
         **usual | changed,

@@ -9,7 +9,6 @@ the promises of docs/contract.md that it breaks; ``promise`` is the one of docs/
 from __future__ import annotations
 
 import ast
-import builtins
 import dataclasses
 import itertools
 import os
@@ -25,11 +24,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
-from tests.source import ROOT, find_test, known, parsed
+from tests.source import ROOT, find_test, known
 
 FOLDER = Path(__file__).with_name("planted")
 
@@ -63,9 +62,6 @@ def mutants() -> tuple[Mutant, ...]:
         for name, told in room.items()
     )
 
-
-if TYPE_CHECKING:
-    from tests.mutants.listed import Mutant
 
 Nodes = list[Any]
 DEFINES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
@@ -132,35 +128,6 @@ def find(mutant: Mutant) -> str:
         said = f"{len(found)} times, not once {', '.join(found)}".strip()
         raise LookupError(f"{mutant.id}: in {mutant.at} its code stands {said}")
     return found[0]
-
-
-def undefined(mutant: Mutant) -> set[str]:
-    """Return names that the new code of a fault reads and nothing around it defines."""
-    file = find(mutant)
-    renames = _sides(mutant.edit)[0] == mutant.at.rpartition(".")[2]
-    if file == mutant.at or renames:
-        return set()
-    body = parsed(ROOT / file).body
-    around = mutant.at.rpartition(":")[2].partition(".")[0]
-    known = {*vars(builtins), *_bound(body, inside=around)}
-    (_, new), *_ = _forms(mutant.edit)
-    nodes = [node for one in new for node in ast.walk(one)]
-    read = {node.id for node in nodes if isinstance(node, ast.Name)}
-    return read - known - {*_bound(new, inside="")}
-
-
-def _bound(body: Nodes, *, inside: str) -> Iterator[str]:
-    """Yield the names that code binds, those of functions and classes only of one of them."""
-    todo = list(body)
-    while todo:
-        node = todo.pop()
-        for field in ("name", "arg", "rest", "asname"):
-            if isinstance(named := getattr(node, field, None), str):
-                yield named.partition(".")[0]
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-            yield node.id
-        if not isinstance(node, DEFINES) or node.name == inside or node not in body:
-            todo += ast.iter_child_nodes(node)
 
 
 @cache

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.mutants.listed import Mutant, mutants, plant, undefined
+from tests.mutants.listed import Mutant, mutants, plant
 from tests.source import find_test
 
 FEWEST, MOST_SURVIVE = 40, 3
@@ -15,17 +15,9 @@ FAULT = Mutant("m", "low", "x => y", (), "why")
 @pytest.mark.slow
 def test_each_fault_can_be_planted_and_names_what_is_there() -> None:
     for mutant in mutants():
-        assert undefined(mutant) == set(), mutant.id
+        assert plant(mutant), mutant.id
         assert mutant.why, mutant.id
         assert mutant.tests, mutant.id
-
-
-@pytest.mark.parametrize(
-    ("new", "unknown"), [("nowhere", {"nowhere"}), ("[x for x in 'a']", set())]
-)
-def test_a_name_that_nothing_defines_is_found(new: str, unknown: set[str]) -> None:
-    fault = replace(FAULT, at="harness.core.gate:Verdict.PASS", edit=f"'pass' => {new}")
-    assert undefined(fault) == unknown
 
 
 def test_there_are_many_and_each_has_a_name() -> None:

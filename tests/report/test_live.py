@@ -10,7 +10,6 @@ from harness.agreement import Class
 from harness.core.gate import Verdict
 from harness.core.run import Status
 from harness.core.scores import Estimate
-from harness.load.evidence import highest_shared
 from harness.load.page import notes, tables
 from harness.load.rates import Highest, RepeatNoise
 from harness.load.results import LoadReport, RatePoint
@@ -132,9 +131,8 @@ def trial(scale: int) -> Trial:
         seconds=3.0,
         ends={Status.ANSWERED: 300, Status.FAILED: 1, Status.TIMED_OUT: 0, Status.NOT_ASKED: 0},
         strays=0,
-        response={"short": times},
-        service={"short": Histogram.of([MS, 2 * MS])},
-        cold={},
+        response=times,
+        service=Histogram.of([MS, 2 * MS]),
         lag_ns=100_000,
         within={},
         cpu_ns=600 * MS,
@@ -152,9 +150,8 @@ def point(arm: str, rate: float | None, scale: int, *, twin: bool = False) -> Ra
         rate=rate,
         records=records,
         objections=(),
-        response={"short": Histogram.merged(one.trial.overall for one in records)},
+        response=Histogram.merged(one.trial.response for one in records),
         service=Histogram.of([MS, 2 * MS]),
-        cold=Histogram.of([]),
         p50=None,
         p99=Estimate(scale * 3.9 * MS, scale * 3.0 * MS, scale * 4.0 * MS, 6),
         ratio=Estimate(2.0, 1.5, 2.5, 6),
@@ -162,7 +159,7 @@ def point(arm: str, rate: float | None, scale: int, *, twin: bool = False) -> Ra
 
 
 def noise(verdict: Verdict) -> RepeatNoise:
-    return RepeatNoise(verdict, (1.1,), "against itself the control is alike")
+    return RepeatNoise(verdict, "against itself the control is alike")
 
 
 def load_report() -> LoadReport:
@@ -217,18 +214,12 @@ def test_a_ratio_beside_a_loud_control_says_so(report: LoadReport) -> None:
 
 def test_what_does_not_count_shows_no_number(report: LoadReport) -> None:
     spoilt = replace(
-        report.points[-1], records=(), response={}, objections=("the generator was late",)
+        report.points[-1],
+        records=(),
+        response=Histogram.of([]),
+        objections=("the generator was late",),
     )
     said = words(replace(report, points=(*report.points[:-1], spoilt)))
     (line,) = [each for each in said.splitlines() if "1 of 1 rounds do not count" in each]
     assert line.count("not shown") == 8
     assert "1 of 1 rounds do not count: the generator was late" in line
-
-
-def test_in_short_only_the_highest_rate_that_all_bore_is_shown(report: LoadReport) -> None:
-    assert {row[0].text for row in highest_shared(report).rows} == {"100 /s"}
-    spoilt = replace(report.points[-1], records=(), response={}, objections=("late",))
-    short = highest_shared(replace(report, points=(*report.points[:-1], spoilt)))
-    assert {row[0].text for row in short.rows} == {"50 /s"}
-    closed = replace(report, points=tuple(p for p in report.points if p.rate is None))
-    assert highest_shared(closed).rows == ()
