@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from harness.check.checks import CheckResult, CheckSample
     from harness.pipeline.layout import Layout
     from harness.pipeline.verify import Verified
-    from harness.policy.model import Policy
     from harness.policy.selftest import Tried
     from harness.report.doc import Block, Value
 
@@ -101,19 +100,15 @@ def _checked(found: CheckResult) -> Iterator[Block]:
     yield table("", ("check", "outcome", "promise"), rows)
 
 
-ROUNDS = 150
-"""Of the A/A check: under half a second."""
 GB = 1e9
 
 
 @command(app)
 def doctor() -> Result:
-    """Check the environment: versions, models, arms, data sets, room, the clock and its noise.
+    """Check the environment: versions, models, arms, data sets, room and the clock.
 
-    The noise is the same work timed as two arms. Where it is more than the policy's gates on time
-    allow, a line says that a race here may end INCONCLUSIVE. Optional packages are listed, and may
-    be missing. Exit codes: 0 all is well, 2 something is missing; each line says
-    what, and how to fix it.
+    Optional packages are listed, and may be missing. Exit codes: 0 all is well, 2 something is
+    missing; each line says what, and how to fix it.
     """
     project, problems = Project.here(), list[str]()
     lines = [*_machine(project), *_models(problems), *_arms(project, problems)]
@@ -196,7 +191,6 @@ def _plans(project: Project, problems: list[str]) -> Iterator[str]:
 
     try:
         policy = project.policy()
-        yield from _steady(policy)
         yield f"policy    {project.policy_file.name}: {many(len(policy.steps), 'step')}"
         for name in project.params.datasets:
             if (project.root / name / "corpus.jsonl").is_file():  # as ``harness init`` makes it
@@ -217,27 +211,6 @@ def _extras() -> Iterator[str]:
             yield f"extra     {name}: {', '.join(missing)} not installed. To add: {install(name)}"
         else:
             yield f"extra     {name}: installed"
-
-
-def _steady(policy: Policy) -> Iterator[str]:
-    """Time the same work as two arms, and hold that to what the gates on time allow."""
-    from harness.gates.latency import TimedSettings
-    from harness.replay.machine import load_of_core, noise
-
-    load, found = load_of_core(), noise(ROUNDS)
-    if load is not None:
-        yield f"load      {load:.2f} of each core in the last minute"
-    yield (
-        f"noise     the same work against itself: p50 {found.p50:.2f}, p95 {found.p95:.2f} times;"
-        f" the slowest {found.slowest:.1f} times the median"
-    )
-    gates = [gate.settings for step in policy.steps for gate in step.gates]
-    allowed = [one.max_noise for one in gates if isinstance(one, TimedSettings)]
-    if allowed and max(found.p50, found.p95) > min(allowed):
-        yield (
-            f"noisy     the policy's gates on time allow {min(allowed):g}: a race now"
-            " may end INCONCLUSIVE; wait, or find a quieter machine"
-        )
 
 
 @command(app)

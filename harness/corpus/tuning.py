@@ -32,14 +32,6 @@ class TuningDifference(KeptModel):
     high: float
 
 
-class Elsewhere(KeptModel):
-    """The choice that the other collections make, on this one."""
-
-    settings: dict[str, Scalar]
-    value: float
-    gain: TuningDifference
-
-
 class SeenJudgements(KeptModel):
     """The judgements of one collection that the search has seen."""
 
@@ -50,7 +42,8 @@ class SeenJudgements(KeptModel):
     qrels: Sha256
     words: tuple[Short, ...]
     """Digest of the words of each judged query (``digest_of``), in byte order."""
-    left_out: Elsewhere | None
+    left_out: Annotated[object, Field(exclude=True)] = None
+    """Of earlier files: what the other collections had chosen."""
 
 
 class TuningRecord(KeptModel):

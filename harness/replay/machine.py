@@ -5,7 +5,6 @@ import os
 import platform
 import resource
 import shutil
-import statistics
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -203,17 +202,6 @@ VECTORS = (
     "asimd", "asimdhp", "asimddp", "i8mm", "sve",
 )  # fmt: skip
 """Instructions by which products of vectors are quick, as Linux names them."""
-P95 = 95
-
-
-class MachineNoise(NamedTuple):
-    """The same work as two arms."""
-
-    rounds: int
-    p50: float
-    """The larger over the smaller of the two medians; 1 on a steady machine."""
-    p95: float
-    slowest: float
 
 
 def vector_flags() -> tuple[str, ...]:
@@ -229,30 +217,10 @@ def vector_flags() -> tuple[str, ...]:
     return tuple(flag for flag in VECTORS if flag in has)
 
 
-def load_of_core() -> float | None:
-    """Count what wanted to run in the last minute, for each usable core; None if unknown."""
-    return os.getloadavg()[0] / usable_cores() if hasattr(os, "getloadavg") else None
-
-
 def free_bytes(folder: Path) -> int:
     """Bytes that may be written into ``folder``, or into what is there of its parents."""
     there = next(path for path in (folder.resolve(), *folder.resolve().parents) if path.exists())
     return shutil.disk_usage(there).free
-
-
-def noise(rounds: int, clock: Callable[[], int] = perf_counter_ns) -> MachineNoise:
-    """Time the reference work ``rounds`` times as each of two arms."""
-    reference = Reference(clock)
-    times: tuple[list[int], list[int]] = [], []
-    for at in range(rounds * 2):
-        arm = (at // 2 + at) % 2
-        times[arm].append(reference.time_ns())
-    medians = [statistics.median(one) for one in times]
-    tails = [statistics.quantiles(one, n=100, method="inclusive")[P95 - 1] for one in times]
-    median = statistics.median((*times[0], *times[1]))
-    return MachineNoise(
-        rounds, max(medians) / min(medians), max(tails) / min(tails), max(map(max, times)) / median
-    )
 
 
 QUOTAS = (Path("/sys/fs/cgroup/cpu.stat"), Path("/sys/fs/cgroup/cpu/cpu.stat"))

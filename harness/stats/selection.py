@@ -119,8 +119,6 @@ class Selection:
     """Values of the choice, shape (rows,)."""
     held_out: Floats
     """Values of the choice that was made without the row's fold, shape (rows,)."""
-    elsewhere: tuple[int, ...]
-    """The choice without each collection, in the order of codes; empty for a single one."""
     apparent: float
     expected: float
 
@@ -131,7 +129,7 @@ class Selection:
 
 
 def select(values: Values, over: Rows, search: Search, folds: int) -> Selection:
-    """Choose on all rows, and again without each fold and without each collection.
+    """Choose on all rows, and again without each fold.
 
     A cluster lies in one fold as a whole.
     """
@@ -147,9 +145,5 @@ def select(values: Values, over: Rows, search: Search, folds: int) -> Selection:
     for at in range(folds):
         without = search.best(values, over, rows[fold != at])
         held_out[fold == at] = values(without, rows[fold == at])
-    codes = np.unique(over.collection).tolist()
-    elsewhere = tuple(
-        search.best(values, over, rows[over.collection != at]) for at in codes if len(codes) > 1
-    )
     means = over.mean(rows, seen), over.mean(rows, held_out)
-    return Selection(best, seen, held_out, elsewhere, *means)
+    return Selection(best, seen, held_out, *means)

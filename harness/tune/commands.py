@@ -36,10 +36,10 @@ def tune(
     Every combination of the values in --search is an engine. The best mean over the data sets (with
     commas between) wins. With `first` in the file, all engines answer a few queries, and those that
     do well answer more. Nested cross-validation repeats the choice without each fold: this is the
-    mean to expect. With several data sets the choice is also made without each of them. Writes the
-    arm, and beside it the record: space, seed, means and a digest of every judged query. A decision
-    about the arm on one of these queries is never PROMOTE, unless its policy says why it may be
-    (`tuned_reason`). A killed search resumes. Exit codes: 0 written, 2 bad input.
+    mean to expect. Writes the arm, and beside it the record: space, seed, means and a digest of
+    every judged query. A decision about the arm on one of these queries is never PROMOTE, unless
+    its policy says why it may be (`tuned_reason`). A killed search resumes. Exit codes: 0 written,
+    2 bad input.
 
     Example: harness tune examples/own_engine/own.toml --dataset mine --split train --search
     examples/own_engine/space.toml --out examples/own_engine/own-tuned.toml
@@ -121,11 +121,6 @@ def _tuned(record: TuningRecord, arm: Path, beside: Path) -> Iterator[Block]:
         ("optimism of the choice", Num(record.optimism, signed=True)),
         ("expected less as given", Num(gain.value, low=gain.low, high=gain.high, signed=True)),
     ]
-    for one in record.collections:
-        if one.left_out:
-            of = one.left_out.gain
-            label = f"chosen without {one.dataset}, less as given there"
-            rows.append((label, Num(of.value, low=of.low, high=of.high, signed=True)))
     yield table("", ("", record.measure), rows)
     for settings, why in record.failed.items():
         yield Text(f"left out, because it failed: {settings} ({why})")

@@ -367,10 +367,7 @@ def tune(wanted: TuneRequest) -> tuning.TuningRecord:
         apparent=found.apparent,
         expected=found.expected,
         gain=gain,
-        collections=tuple(
-            _seen(one, _elsewhere(at, found, chosen, rows, cells, left, before, search))
-            for at, one in enumerate(collections)
-        ),
+        collections=tuple(_seen(one) for one in collections),
     )
     record_file = wanted.to.with_name(wanted.to.stem + tuning.SUFFIX)
     write_text(record_file, record.model_dump_json(indent=2) + "\n")
@@ -446,26 +443,6 @@ def _selected(
     raise errors.EvidenceError(f"each candidate failed; the last one at {[*failed.values()][-1]}")
 
 
-def _elsewhere(  # noqa: PLR0917  all of it is the search
-    at: int,
-    found: Selection,
-    chosen: Sequence[dict[str, Scalar]],
-    rows: Rows,
-    cells: Cells,
-    left: Sequence[int],
-    before: Floats,
-    search: SearchTable,
-) -> tuning.Elsewhere | None:
-    """Judge the choice of the other collections on collection ``at``; None for a single one."""
-    if not found.elsewhere:
-        return None
-    code = rows.collection[sum(len(one.queries) for one in cells.collections[:at])]
-    mine, choice = np.flatnonzero(rows.collection == code), found.elsewhere[code]
-    values = cells(left[choice], mine)
-    gain = _difference(values - before[mine], rows.cluster[mine], search)
-    return tuning.Elsewhere(settings=chosen[choice], value=float(values.mean()), gain=gain)
-
-
 def _difference(values: Floats, clusters: Ints, search: SearchTable) -> tuning.TuningDifference:
     estimate = bca(
         values,
@@ -477,7 +454,7 @@ def _difference(values: Floats, clusters: Ints, search: SearchTable) -> tuning.T
     return tuning.TuningDifference(value=estimate.value, low=estimate.low, high=estimate.high)
 
 
-def _seen(collection: TuningSplit, elsewhere: tuning.Elsewhere | None) -> tuning.SeenJudgements:
+def _seen(collection: TuningSplit) -> tuning.SeenJudgements:
     of = collection.data.manifest
     judged = collection.qrels.grades.keys()
     return tuning.SeenJudgements(
@@ -489,5 +466,4 @@ def _seen(collection: TuningSplit, elsewhere: tuning.Elsewhere | None) -> tuning
         words=tuning.digests_of(
             query for query in collection.data.queries() if query.query_id in judged
         ),
-        left_out=elsewhere,
     )

@@ -2,9 +2,7 @@
 
 import os
 import signal
-from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import accumulate, chain
 from pathlib import Path
 
 import pytest
@@ -15,7 +13,6 @@ from harness.replay.machine import (
     MachineCounters,
     between,
     in_fresh_process,
-    noise,
     throttled_s,
 )
 
@@ -119,36 +116,6 @@ def test_what_goes_wrong_there_is_told_here(
 ) -> None:
     with pytest.raises(error, match=said):
         in_fresh_process(Noting(tmp_path / "note", ends), lambda _: None)
-
-
-# Whether a machine is fit: on files and clocks of the test's own
-
-
-def clock_of(times: list[int]) -> Callable[[], int]:
-    """Make a clock on which the pieces of work take ``times``."""
-    readings = chain.from_iterable((start, start + took) for start, took in _starts(times))
-    return lambda: next(readings)
-
-
-def _starts(times: list[int]) -> list[tuple[int, int]]:
-    return list(zip(accumulate([0, *times]), times, strict=False))
-
-
-def test_a_steady_clock_shows_no_noise() -> None:
-    found = noise(5, clock_of([7] * 10))
-    assert found == (5, 1, 1, 1)
-
-
-def test_each_arm_comes_first_as_often_as_second() -> None:
-    """First and second place take 10 and 30; where one arm were always first, p50 would be 3."""
-    assert noise(4, clock_of([10, 30] * 4)).p50 == 1
-
-
-def test_what_only_one_arm_suffers_is_noise() -> None:
-    order = [10, 30, 30, 10] * 3
-    found = noise(6, clock_of(order))
-    assert (found.p50, found.p95) == (3, 3)
-    assert found.slowest == 1.5
 
 
 # The collector looks again at what was set aside, but at what others had set aside before

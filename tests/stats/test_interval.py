@@ -239,15 +239,6 @@ def test_a_cluster_is_never_split_between_folds() -> None:
         assert len(set((rows.order % FOLDS)[rows.cluster == code].tolist())) == 1
 
 
-def test_a_collection_has_no_part_in_the_choice_without_it() -> None:
-    rows = rows_of(10, 10, 10)
-    values = np.zeros((30, 3))
-    for at in range(3):
-        values[rows.collection == at, at] = 1.0 + at / 10
-    assert chosen(values, rows).elsewhere == (2, 2, 1)
-    assert chosen(values[:10], rows_of(10)).elsewhere == ()
-
-
 def test_halving_looks_at_few_queries_first_and_finds_what_is_plainly_best() -> None:
     rng = np.random.default_rng(3)
     values = rng.normal(0, 0.1, (QUERIES, CANDIDATES))
