@@ -6,11 +6,10 @@ import os
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, redirect_stdout
-from functools import partial
-from itertools import chain, pairwise
+from itertools import pairwise
 from pathlib import Path
 from threading import Barrier
 
@@ -24,12 +23,11 @@ from harness.check.subject import (
     ShownHits,
     Violations,
     ask,
-    promise_in,
     quoted,
     raised,
     shown,
 )
-from harness.core.engine import Hit, Searcher
+from harness.core.engine import Searcher
 from harness.core.printable import many, one_line
 from harness_engines import registry
 
@@ -78,31 +76,64 @@ MORE = (1, 10**4, 10**9)
 """Hits asked for beyond the number of documents."""
 
 
-RETURN = "Let search return Answer(hits, self.manifest.fingerprint) with a tuple of Hit"
+RETURN = (
+    "Let search return Answer(hits, self.manifest.fingerprint) with a tuple of Hit. Over HTTP,"
+    " correct the key of the file that the message names"
+)
 BY_BEST = "Order by (-score, doc_id) and cut after that: harness_engines.ranking.by_best does both"
-SANITISE = "Quote or remove what your parser reads as syntax before it sees the text"
+SANITISE = (
+    "Quote or remove what your parser reads as syntax before it sees the text. Over HTTP, let body"
+    " or query send the text as a quoted value"
+)
 SETS = (
     "Order by (-score, doc_id). Keep no state between queries, and draw nothing at random"
     " without a fixed seed"
 )
-ANSWER_CHECKS: list[Check] = []
+CHECKS: list[Check] = []
 """In their order; the later ones run the same queries again, elsewhere."""
-promise = partial(promise_in, ANSWER_CHECKS)
+OfAnswer = Callable[[QueryOutcome, CheckSubject], Iterator[str]]
+OF_ANSWERS: list[OfAnswer] = []
+"""What is owed by every answer alone."""
+
+
+def promise(
+    name: str, promise: str, hint: str, **needs: bool
+) -> Callable[[Violations], Violations]:
+    """Declare a check, by the function that yields each violation."""
+
+    def added(violations: Violations) -> Violations:
+        CHECKS.append(Check(name, promise, hint, violations, **needs))
+        return violations
+
+    return added
+
+
+def of_answer(name: str, said: str, hint: str, **needs: bool) -> Callable[[OfAnswer], OfAnswer]:
+    """Declare a check of single answers, by the function that yields what is wrong with one."""
+
+    def added(wrong: OfAnswer) -> OfAnswer:
+        OF_ANSWERS.append(wrong)
+
+        @promise(name, said, hint, **needs)
+        def _violations(subject: CheckSubject) -> Iterator[str]:
+            for one in subject.answered():
+                yield from (f"{one}: {problem}" for problem in wrong(one, subject))
+
+        return wrong
+
+    return added
 
 
 def every_answer(one: QueryOutcome, subject: CheckSubject) -> Iterator[str]:
     """Yield what is wrong with one answer, by all that every answer owes."""
     if one.error:
         yield f"{one}: {one.error}"
-    of_hits = (_ids(one.hits, subject.known), _scores(one.hits), _order(one.hits), _by_id(one.hits))
-    for wrong in chain.from_iterable(of_hits):
-        yield f"{one}: {wrong}"
-    yield from _identity(one, subject)
+    for wrong in OF_ANSWERS:
+        yield from (f"{one}: {problem}" for problem in wrong(one, subject))
 
 
-@promise("answers", "Every query gets an Answer.", RETURN)
-def errors(subject: CheckSubject) -> Iterator[str]:
-    """Yield each query that raised, with its error."""
+@promise("answers", "Every query gets an Answer.", RETURN, over_http=True)
+def _errors(subject: CheckSubject) -> Iterator[str]:
     for one in subject.asked:
         if one.error:
             yield f"{one}: {one.error}"
@@ -111,81 +142,70 @@ def errors(subject: CheckSubject) -> Iterator[str]:
 @promise(
     "finds",
     "A query with words of a document finds something.",
-    "Check that build writes every document and that search reads what build wrote",
+    "Check that build writes every document and that search reads what build wrote. Over HTTP,"
+    " compare url, query and body with a request that finds something",
+    over_http=True,
 )
 def _finds(subject: CheckSubject) -> Iterator[str]:
-    if not any(one.hits for one in subject.answered()):
-        yield f"none of {len(subject.asked)} queries with words of the documents has a hit"
+    if any(one.hits for one in subject.answered()):
+        return
+    none = f"none of {len(subject.asked)} queries"
+    if not subject.documents:
+        raise NotChecked(f"{none} of the harness has a hit: name the server's data with --dataset")
+    yield f"{none} with words of the documents has a hit"
 
 
-@promise(
+@of_answer(
     "identity",
     "Each answer carries the fingerprint of the index that is open.",
     "Give self.manifest.fingerprint as served_by, and raise instead of falling back",
+    over_http=True,
 )
-def _identities(subject: CheckSubject) -> Iterator[str]:
-    for one in subject.answered():
-        yield from _identity(one, subject)
-
-
 def _identity(one: QueryOutcome, subject: CheckSubject) -> Iterator[str]:
     own = subject.built.fingerprint
     if one.answer and one.answer.served_by != own:
-        yield f"{one}: served by {one.answer.served_by[:12]!r}, the index is {own[:12]!r}"
+        yield f"served by {one.answer.served_by[:12]!r}, the index is {own[:12]!r}"
 
 
-def _ids(hits: Iterable[Hit], known: frozenset[str]) -> Iterator[str]:
-    for doc_id, times in Counter(hit.doc_id for hit in hits).items():
-        if doc_id not in known:
+@of_answer(
+    "ids",
+    "Each hit is a document of the corpus and is shown once.",
+    "Give the doc_id of the document, and keep its best part where it has several. Over HTTP, let"
+    " the server collapse parts of a document into one hit",
+    over_http=True,
+)
+def _ids(one: QueryOutcome, subject: CheckSubject) -> Iterator[str]:
+    """Yield strange and repeated ids; over HTTP an arm's file says which ids it takes."""
+    for doc_id, times in Counter(hit.doc_id for hit in one.hits).items():
+        if doc_id not in subject.known and not subject.over_http:
             yield f"{doc_id!r} is the id of no document"
         if times > 1:
             yield f"{doc_id!r} is shown {times} times"
 
 
-def _scores(hits: Iterable[Hit]) -> Iterator[str]:
-    for hit in hits:
+@of_answer(
+    "scores",
+    "Scores are finite and between 0 and 1.",
+    "Divide by the best score of the query: harness_engines.ranking.by_best does it",
+)
+def _scores(one: QueryOutcome, _: CheckSubject) -> Iterator[str]:
+    for hit in one.hits:
         if not (0.0 <= hit.score <= 1.0 and math.isfinite(hit.raw_score)):
             yield f"{hit.doc_id!r} has the score {hit.score!r} (raw {hit.raw_score!r})"
 
 
-def _order(hits: Iterable[Hit]) -> Iterator[str]:
-    for before, after in pairwise(hits):
+@of_answer("order", "The highest score comes first.", BY_BEST)
+def _order(one: QueryOutcome, _: CheckSubject) -> Iterator[str]:
+    for before, after in pairwise(one.hits):
         if before.score < after.score:
             yield f"{after.doc_id!r} ({after.score:.6g}) stands below {before.score:.6g}"
 
 
-def _by_id(hits: Iterable[Hit]) -> Iterator[str]:
-    for before, after in pairwise(hits):
+@of_answer("ties", "Equal scores are ordered by document id.", BY_BEST)
+def _ties(one: QueryOutcome, _: CheckSubject) -> Iterator[str]:
+    for before, after in pairwise(one.hits):
         if before.score == after.score and before.doc_id > after.doc_id:
             yield f"{before.doc_id!r} stands before {after.doc_id!r}, with equal scores"
-
-
-def _each(wrong: Callable[[Sequence[Hit], frozenset[str]], Iterator[str]]) -> Violations:
-    """Yield what is wrong with the hits of each answer that can be read, with its query."""
-
-    def violations(subject: CheckSubject) -> Iterator[str]:
-        for one in subject.answered():
-            yield from (f"{one}: {said}" for said in wrong(one.hits, subject.known))
-
-    return violations
-
-
-_each_id = promise(
-    "ids",
-    "Each hit is a document of the corpus and is shown once.",
-    "Give the doc_id of the document, and keep its best part where it has several",
-)(_each(_ids))
-_each_score = promise(
-    "scores",
-    "Scores are finite and between 0 and 1.",
-    "Divide by the best score of the query: harness_engines.ranking.by_best does it",
-)(_each(lambda hits, _: _scores(hits)))
-_each_order = promise("order", "The highest score comes first.", BY_BEST)(
-    _each(lambda hits, _: _order(hits))
-)
-_each_tie = promise("ties", "Equal scores are ordered by document id.", BY_BEST)(
-    _each(lambda hits, _: _by_id(hits))
-)
 
 
 @promise(
@@ -202,18 +222,21 @@ def _equal_documents(subject: CheckSubject) -> Iterator[str]:
             yield f"{one}: shows {list(found)} instead of {list(EQUAL[:k])}"
 
 
-@promise("k", "A shorter list is the beginning of a longer one, and never longer than k.", BY_BEST)
+@promise(
+    "k",
+    "A shorter list is the beginning of a longer one, and never longer than k.",
+    f'{BY_BEST}. Over HTTP, put "${{k}}" where the server reads the number of hits',
+    over_http=True,
+)
 def _k(subject: CheckSubject) -> Iterator[str]:
     for most in subject.answered():
+        shown = [hit.doc_id for hit in most.hits]
         for k in FEWER:
-            few, wanted = ask(subject.searcher, most.text, k), _named(most, k)
-            if few.error or _named(few) != wanted:
-                seen = few.error or f"shows {_named(few)}"
-                yield f"{few}: {seen}, the first of k = {most.k} are {wanted}"
-
-
-def _named(one: QueryOutcome, k: int | None = None) -> list[str]:
-    return [hit.doc_id for hit in one.hits[:k]]
+            few = ask(subject.searcher, most.text, k)
+            found = [hit.doc_id for hit in few.hits]
+            if few.error or found != shown[:k]:
+                seen = few.error or f"shows {found}"
+                yield f"{few}: {seen}, the first of k = {most.k} are {shown[:k]}"
 
 
 @promise(
@@ -240,7 +263,7 @@ def _empty(subject: CheckSubject) -> Iterator[str]:
             yield f"{name}, {quoted(text)}: shows {many(len(one.hits), 'document')}"
 
 
-@promise("hostile text", "No text is an error.", SANITISE)
+@promise("hostile text", "No text is an error.", SANITISE, over_http=True)
 def _hostile(subject: CheckSubject) -> Iterator[str]:
     for name, text in HOSTILE.items():
         for wrong in every_answer(ask(subject.searcher, text, 5), subject):
@@ -280,7 +303,7 @@ TOGETHER_S = 60.0
 """How long the threads wait for each other to open the index."""
 
 
-@promise("repetitions", "The same query gets the same answer each time.", SETS)
+@promise("repetitions", "The same query gets the same answer each time.", SETS, over_http=True)
 def _repetitions(subject: CheckSubject) -> Iterator[str]:
     before = subject.answered()
     for time in range(2, TIMES + 1):
@@ -289,20 +312,11 @@ def _repetitions(subject: CheckSubject) -> Iterator[str]:
 
 
 @promise(
-    "opened again",
-    "An index that is opened again answers the same.",
-    "Write all that ranking rests on into the index folder",
-)
-def _opened_again(subject: CheckSubject) -> Iterator[str]:
-    before = subject.answered()
-    with subject.engine.open(subject.index) as searcher:
-        yield from _differences(before, _asked(searcher, before), "opened again")
-
-
-@promise(
     "threads",
     "Several threads, each with an index opened for itself, get the same answers.",
-    "Share nothing that changes between searchers: give each open its own connection",
+    "Write all that ranking rests on into the index folder, and share nothing that changes between"
+    " searchers: give each open its own connection",
+    over_http=True,
 )
 def _threads(subject: CheckSubject) -> Iterator[str]:
     """Open the index in each thread, as ``harness load`` does, and query at once."""
@@ -359,8 +373,6 @@ def difference(was: ShownHits, now: ShownHits) -> str:
 CODE = "from harness.check.answers import answer; answer()"
 PATIENCE_S = 600.0
 """How long the other process may take."""
-SEED = "271828"
-"""Of the hashes of the other process; this one draws its own."""
 SAID = 300
 """Characters of what a process said that failed."""
 
@@ -381,9 +393,10 @@ def answer() -> None:
     "Another process that opens the index gets the same answers.",
     "Sort what comes out of a set before you rank it: the order of a set differs by process",
     by_name=True,
+    over_http=True,
 )
 def _processes(subject: CheckSubject) -> Iterator[str]:
-    """Open the same index in another interpreter, and compare its answers."""
+    """Open the same index in an interpreter with other hashes, and compare its answers."""
     before = subject.answered()
     if subject.arm is None:
         raise NotChecked("needs the engine's TOML file, to open it in another process")
@@ -393,7 +406,12 @@ def _processes(subject: CheckSubject) -> Iterator[str]:
         "index": str(subject.index),
         "queries": [(one.text, one.k) for one in before],
     }
-    done = _run(json.dumps(given))
+    path = os.pathsep.join(filter(None, sys.path))
+    done = subprocess.run(  # noqa: S603  this interpreter, and code of this module
+        [sys.executable, "-c", CODE], input=json.dumps(given), capture_output=True, text=True,
+        env={**os.environ, "PYTHONPATH": path, "PYTHONHASHSEED": "271828"},
+        check=False, timeout=PATIENCE_S,
+    )  # fmt: skip
     if done.returncode:
         last = (done.stderr.strip().splitlines() or [f"it ended with code {done.returncode}"])[-1]
         yield f"the other process failed: {one_line(last, SAID)}"
@@ -402,16 +420,3 @@ def _processes(subject: CheckSubject) -> Iterator[str]:
         seen = [(doc_id, score) for doc_id, score in hits]
         if error or seen != shown(one.hits):
             yield f"{one}: {error or difference(shown(one.hits), seen)}, in another process"
-
-
-def _run(given: str) -> subprocess.CompletedProcess[str]:
-    """Start an interpreter that finds the modules that this one finds, with other hashes."""
-    env = {
-        **os.environ,
-        "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
-        "PYTHONHASHSEED": SEED,
-    }
-    return subprocess.run(  # noqa: S603  this interpreter, and code of this module
-        [sys.executable, "-c", CODE],
-        input=given, env=env, capture_output=True, text=True, check=False, timeout=PATIENCE_S,
-    )  # fmt: skip

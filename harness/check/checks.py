@@ -2,53 +2,44 @@
 
 import shutil
 import weakref
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 from unittest import SkipTest
 
-from harness.check import answers
+from harness.check.answers import CHECKS, promise
 from harness.check.subject import (
-    COMMON,
     DOCUMENTS,
-    OBVIOUS,
     Check,
     CheckFinding,
     CheckOutcome,
+    CheckSample,
     CheckSubject,
     Named,
     NotChecked,
     QueryOutcome,
     ask,
     examine,
-    examine_all,
-    promise_in,
-    quoted,
     raised,
     shown,
     standing,
 )
 from harness.core.digest import of_documents, of_file
 from harness.core.engine import Engine, Manifest
-from harness.core.errors import DatasetError, HarnessError, IndexNotReady
+from harness.core.errors import IndexNotReady
 from harness.core.files import scratch
-from harness.core.formats import toml_file
 from harness.core.printable import many
-from harness.core.reading import Malformed, text_of
+from harness.core.reading import text_of
 from harness.core.records import Document
-from harness.corpus.prepared import Prepared
 from harness_engines import registry
 from harness_engines.contract import FILE
 
 RECORD = "Build with harness_engines.contract.record, and give what manifest.read reads"
 REFUSE = "Call harness_engines.contract.read and check_made_by in open, and check_count after it"
-INDEX_CHECKS: list[Check] = []
-promise = partial(promise_in, INDEX_CHECKS)
 COUNT = '"documents": '
 DAMAGE: dict[str, Callable[[str], str]] = {
     "other settings": lambda text: text.replace('"settings_sha256": "', '"settings_sha256": "0'),
@@ -60,7 +51,12 @@ DAMAGE: dict[str, Callable[[str], str]] = {
 """What may have happened to a manifest since the index was built."""
 
 
-@promise("manifest", "The open index is the one that was built, and says so.", RECORD)
+@promise(
+    "manifest",
+    "The open index is the one that was built, and says so.",
+    RECORD,
+    over_http=True,
+)
 def _manifest(subject: CheckSubject) -> Iterator[str]:
     built, opened = subject.built, subject.searcher.manifest
     if opened != built:
@@ -73,7 +69,12 @@ def _manifest(subject: CheckSubject) -> Iterator[str]:
         yield f"the index folder has no {FILE}"
 
 
-@promise("no index", "A folder without an index is refused with IndexNotReady.", REFUSE)
+@promise(
+    "no index",
+    "A folder without an index is refused with IndexNotReady.",
+    REFUSE,
+    over_http=True,
+)
 def _no_index(subject: CheckSubject) -> Iterator[str]:
     with subject.scratch() as folder:
         yield from _refuses(subject.engine, folder, "an empty folder")
@@ -83,6 +84,7 @@ def _no_index(subject: CheckSubject) -> Iterator[str]:
     "damaged index",
     "An index that differs from its manifest is refused with IndexNotReady.",
     REFUSE,
+    over_http=True,
 )
 def _damaged(subject: CheckSubject) -> Iterator[str]:
     with subject.scratch() as folder:
@@ -114,6 +116,7 @@ def _refuses(engine: Engine, index: Path, what: str) -> Iterator[str]:
     "read only",
     "Opening and searching leave the index folder as it was.",
     "Open the files of the index read-only, and keep caches in the folder cache",
+    over_http=True,
 )
 def _read_only(subject: CheckSubject) -> Iterator[str]:
     before = _files(subject.index)
@@ -186,198 +189,41 @@ def _rebuilt(
             return made, tuple(ask(searcher, one.text, one.k) for one in subject.asked)
 
 
-FEW = 3
-"""Hits asked for where a server has more."""
-LEFT_OUT = {
-    "scores", "order", "ties", "equal documents", "more than all", "empty text", "long text",
-    "fingerprint", "document order", "empty corpus", "finds", "answers", "hostile text",
-}  # fmt: skip
-"""Promises that no one can keep who does not build the index, or that the server decides."""
+CONTRACT_CHECKS: tuple[Check, ...] = tuple(CHECKS)
 
 
-@runtime_checkable
-class Exchanges(Protocol):
-    """A searcher that shows what it reads, before anything is made of it."""
-
-    @property
-    def known(self) -> frozenset[str] | None:
-        """Ids of the data set; None where the arm's file takes any id."""
-        ...
-
-    def exchange(self, text: str, k: int) -> Any:  # noqa: ANN401  what the engine reads
-        """Send one query, and return what was read of the answer."""
-        ...
-
-
-@runtime_checkable
-class ServedElsewhere(Protocol):
-    """An engine whose server holds its documents already."""
-
-    def of_any_documents(self) -> Engine:
-        """Return the same engine, which takes whatever ids the server has."""
-        ...
-
-
-CONTRACT_CHECKS: tuple[Check, ...] = (*answers.ANSWER_CHECKS, *INDEX_CHECKS)
-KEPT = tuple(one for one in CONTRACT_CHECKS if one.name not in LEFT_OUT | {"ids", "k"})
-OF_MAPPING = [
-    Check(
-        "answers",
-        "Every query gets an answer that the file can read.",
-        "Correct the key of the file that the message names",
-        answers.errors,
-    )
-]
-mapping = partial(promise_in, OF_MAPPING)
-
-
-def _read(subject: CheckSubject) -> Iterator[tuple[QueryOutcome, Any]]:
-    """Yield the queries that have an answer, with what is read of it."""
-    if not isinstance(subject.searcher, Exchanges):
-        raise NotChecked("needs an engine over HTTP")
-    for one in subject.answered():
-        yield one, subject.searcher.exchange(one.text, one.k)
-
-
-@mapping(
-    "finds",
-    "Some query has a hit.",
-    "Compare url, query and body with a request that finds something",
-)
-def _finds(subject: CheckSubject) -> Iterator[str]:
-    if any(one.hits for one in subject.answered()):
-        return
-    none = f"none of {len(subject.asked)} queries"
-    if not subject.documents:
-        raise NotChecked(f"{none} of the harness has a hit: name the server's data with --dataset")
-    yield f"{none} of the data set has a hit"
-
-
-@mapping(
-    "ids",
-    "Each hit is a document of the data set.",
-    "Let id name the member that holds the data set's id, such as _source.doc_id",
-)
-def _ids(subject: CheckSubject) -> Iterator[str]:
+def _of_the_data(subject: CheckSubject) -> Iterator[str]:
     if not subject.documents:
         raise NotChecked("needs the documents that the server holds: name them with --dataset")
-    if isinstance(subject.searcher, Exchanges) and subject.searcher.known is None:
-        shown = [hit.doc_id for one in subject.answered() for hit in one.hits]
-        if shown and subject.known.isdisjoint(shown):
-            yield f"no hit is a document of the data set, the first has the id {shown[0]!r}"
-        return
-    for one in subject.answered():
-        if strange := [hit.doc_id for hit in one.hits if hit.doc_id not in subject.known]:
-            yield f"{one}: {strange[0]!r} is the id of no document, {len(strange)} of them"
+    shown = [hit.doc_id for one in subject.answered() for hit in one.hits]
+    if shown and subject.known.isdisjoint(shown):
+        yield f"no hit is a document of the data set, the first has the id {shown[0]!r}"
 
 
-@mapping(
-    "once",
-    "Each document is shown once.",
-    "Let the server collapse parts of a document into one hit",
-)
-def _twice(subject: CheckSubject) -> Iterator[str]:
-    for one, read in _read(subject):
-        for doc_id, times in Counter(hit.doc_id for hit in read.hits).items():
-            if times > 1:
-                yield f"{one}: {doc_id!r} is shown {times} times"
-
-
-@mapping(
-    "descending scores",
-    "The scores do not ascend.",
-    "Let score name what the server ranks by, and no distance; or leave score out",
-)
 def _descending(subject: CheckSubject) -> Iterator[str]:
-    for one, read in _read(subject):
-        for at, (before, after) in enumerate(pairwise(read.hits), start=2):
-            if before.score is None or after.score is None:
-                raise NotChecked("the file reads no score")
-            if before.score < after.score:
-                yield f"{one}: hit {at} scores {after.score:g}, the one above {before.score:g}"
-
-
-@mapping(
-    "order of ties",
-    "Equal scores come in the same order each time.",
-    "Let the server sort by score and then by id, so that two runs are the same",
-)
-def _tied(subject: CheckSubject) -> Iterator[str]:
-    """Compare the order of equal scores in repeated answers."""
-    for one, first in _read(subject):
-        for _ in range(answers.TIMES - 1):
-            again = subject.searcher.exchange(one.text, one.k)  # type: ignore[attr-defined]
-            was, now = ([(h.score, h.doc_id) for h in read.hits] for read in (first, again))
-            if was != now and sorted(was, key=str) == sorted(now, key=str):
-                at = next(
-                    i for i, pair in enumerate(zip(was, now, strict=True)) if len({*pair}) > 1
-                )
-                yield f"{one}: {now[at][1]!r} instead of {was[at][1]!r} at rank {at + 1}"
-                break
-
-
-@mapping(
-    "k",
-    "The number of hits is the one that was requested.",
-    'Put "${k}" where the server reads the number of hits, such as size, limit or rows',
-)
-def _k(subject: CheckSubject) -> Iterator[str]:
     for one in subject.answered():
-        if len(one.hits) > 1:
-            few = ask(subject.searcher, one.text, 1)
-            if few.error or [h.doc_id for h in few.hits] != [one.hits[0].doc_id]:
-                yield f"{few}: {few.error or f'shows {[h.doc_id for h in few.hits]}'}"
+        for at, (before, after) in enumerate(pairwise(one.hits), start=2):
+            if before.raw_score < after.raw_score:
+                said = f"scores {after.raw_score:g}, the one above {before.raw_score:g}"
+                yield f"{one}: hit {at} {said}"
 
 
-@mapping(
-    "total",
-    "The total is at least the number of hits.",
-    "Let total name the number of all matches, and not that of a page",
+MAPPING_CHECKS = (
+    *(one for one in CONTRACT_CHECKS if one.over_http),
+    Check(
+        "documents",
+        "Hits are documents of the data set.",
+        "Let id name the member that holds the data set's id, such as _source.doc_id",
+        _of_the_data,
+    ),
+    Check(
+        "descending scores",
+        "The scores do not ascend.",
+        "Let score name what the server ranks by, and no distance; or leave score out",
+        _descending,
+    ),
 )
-def _total(subject: CheckSubject) -> Iterator[str]:
-    for one, read in _read(subject):
-        if read.total is None:
-            raise NotChecked("the file reads no total")
-        if read.total < len(read.hits):
-            yield f"{one}: total is {read.total}, and {many(len(read.hits), 'hit is')} shown"
-
-
-@mapping(
-    "hostile text",
-    "No text is an error.",
-    "Correct the key that a message names; where none does, let body or query send the text as"
-    " a quoted value, and look into the server's log",
-)
-def _hostile(subject: CheckSubject) -> Iterator[str]:
-    """Yield each text that fails; whose ids are shown is of no account here."""
-    for name, text in answers.HOSTILE.items():
-        if error := ask(subject.searcher, text, FEW).error:
-            yield f"{name}: {quoted(text)}: {error}"
-
-
-MAPPING_CHECKS = (*OF_MAPPING, *KEPT)
-QUERIES = 50
-"""Queries of a data set that are run, taken evenly from all."""
-
-
-@dataclass(frozen=True, slots=True)
-class CheckSample:
-    """What an engine is checked on."""
-
-    documents: Sequence[Document] = DOCUMENTS
-    texts: Sequence[str] = (*OBVIOUS, *COMMON)
-    own: bool = True
-    """Whether these are the sample documents of the harness."""
-
-    @classmethod
-    def of(cls, data: Path) -> "CheckSample":
-        """Take documents and queries from prepared data."""
-        prepared = Prepared.open(data)
-        documents = tuple(prepared.documents())
-        if not documents:
-            raise DatasetError(f"{data}: no document to check an engine on. Name another data set")
-        texts = tuple(dict.fromkeys(query.text for query in prepared.queries()))
-        return cls(documents, texts[:: -(-len(texts) // QUERIES) or 1], own=False)
+"""Of an engine over HTTP: of its mapping, and of all that holds without building an index."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -416,52 +262,23 @@ class CheckResult:
 
 
 def check(name: str, cache: Path, sample: CheckSample | None = None) -> CheckResult:
-    """Build an index of an arm, open it and run every check; all of it is removed after that."""
+    """Build an index of an arm, open it and run every check; all of it is removed after that.
+
+    Where the first finds that no query is answered, there is nothing to learn from the others.
+    """
     given = sample or CheckSample()
     arm = registry.load(name, cache)
-    checks = MAPPING_CHECKS if isinstance(arm.engine, ServedElsewhere) else CONTRACT_CHECKS
-    with scratch() as beside, _stood(arm, Named(name, cache), beside, given) as subject:
-        found = tuple(examine_all(checks, subject, own_documents=given.own))
-        return CheckResult(arm.name, subject.built, found)
-
-
-def _stood(
-    engine: Engine, named: Named | None, beside: Path, given: CheckSample
-) -> AbstractContextManager[CheckSubject]:
-    """Build and open an engine; one whose server holds documents takes whatever it has."""
-    inner = engine.engine if isinstance(engine, registry.Arm) else engine
-    if given.own and isinstance(inner, ServedElsewhere):
-        return standing(inner.of_any_documents(), beside, (), given.texts, None)
-    return standing(engine, beside, given.documents, given.texts, named)
-
-
-class Bench:
-    """An engine whose index is built when the first check looks at it."""
-
-    def __init__(self, engine: str | Path | Engine, sample: CheckSample) -> None:
-        self._engine, self._sample = engine, sample
-
-    @cached_property
-    def subject(self) -> CheckSubject:
-        """Build and open the index; it stays open until no check is left, or Python ends."""
-        opened = ExitStack()
-        weakref.finalize(self, opened.close)
-        beside = opened.enter_context(scratch())
-        given, arm = self._engine, None
-        if isinstance(given, str | Path):
-            arm = Named(str(given), beside / "cache")
-            given = registry.load(*arm)
-        return opened.enter_context(_stood(given, arm, beside, self._sample))
-
-
-def is_served_elsewhere(engine: str | Path | Engine) -> bool:
-    """Describe by the file alone, for no engine is made when tests are collected."""
-    if not isinstance(engine, str | Path):
-        return isinstance(engine, ServedElsewhere)
-    try:
-        return toml_file(registry.path_of(str(engine))).get("stack") == "http"
-    except (HarnessError, OSError, Malformed):
-        return False
+    found: list[CheckFinding] = []
+    with scratch() as beside, standing(arm, beside, given, Named(name, cache)) as subject:
+        for one in MAPPING_CHECKS if subject.over_http else CONTRACT_CHECKS:
+            reason = ""
+            if found and found[0].broken and not any(asked.answer for asked in subject.asked):
+                reason = "no query was answered"
+            elif one.own_documents and not given.own:
+                reason = "needs the sample documents: leave out --dataset"
+            skipped = CheckFinding(one, CheckOutcome.NOT_CHECKED, reason=reason)
+            found.append(skipped if reason else examine(one, subject))
+        return CheckResult(arm.name, subject.built, tuple(found))
 
 
 @dataclass(frozen=True, slots=True)
@@ -469,9 +286,8 @@ class EngineCheck:
     """One check of an engine; call it to run the check."""
 
     check: Check
-    bench: Bench
-    skips: bool = False
-    """Whether a check that has nothing to look at is skipped, as pytest and unittest do."""
+    open: Callable[[], CheckSubject]
+    """Returns the engine; its index is built when the first check looks at it."""
 
     def __call__(self) -> None:
         """Check the promise.
@@ -479,12 +295,15 @@ class EngineCheck:
         Raises:
             AssertionError: it is broken, or nothing could be checked; the message has the first
                 violations and what to do.
-            SkipTest: an engine over HTTP gives the check nothing to look at.
+            SkipTest: a check of other engines, where the engine is one over HTTP.
             HarnessError: the engine's file is wrong, or its index cannot be built or opened.
         """
         __tracebackhide__ = True
-        finding = examine(self.check, self.bench.subject)
-        if self.skips and finding.outcome is CheckOutcome.NOT_CHECKED:
+        subject = self.open()
+        if subject.over_http and not self.check.over_http:
+            raise SkipTest(f"{self.check}: not over HTTP")
+        finding = examine(self.check, subject)
+        if subject.over_http and finding.outcome is CheckOutcome.NOT_CHECKED:
             raise SkipTest(f"{self.check}: {finding.reason}")
         if finding.outcome is not CheckOutcome.HOLDS:
             raise AssertionError(str(finding))
@@ -504,10 +323,8 @@ def engine_contract(
     ``engine`` is the path of a TOML file, or an object with ``build`` and ``open``. The index is
     built at the first check, in a temporary folder, and all checks share it. With your own
     ``documents``, also give ``queries`` that match them; checks that need the sample documents are
-    then left out. The check in another process needs a path, not an object.
-
-    A file with ``stack = "http"`` gets the checks of ``harness arm check``: of its mapping, and of
-    all that holds without building an index. The documents are those that the server has.
+    then left out. The check in another process needs a path, not an object. With ``stack = "http"``
+    the documents are those that the server has, and checks that need an index of them are skipped.
 
     As a test::
 
@@ -516,11 +333,20 @@ def engine_contract(
             check()
     """
     sample = CheckSample() if documents is DOCUMENTS else CheckSample(documents, queries, own=False)
-    bench = Bench(engine, sample)
-    known = isinstance(engine, str | Path)
-    elsewhere = is_served_elsewhere(engine)
+    known, opened = isinstance(engine, str | Path), ExitStack()
+
+    @cache
+    def subject() -> CheckSubject:
+        """Build and open the index; it stays open until no check is left, or Python ends."""
+        beside = opened.enter_context(scratch())
+        if isinstance(engine, str | Path):
+            arm = Named(str(engine), beside / "cache")
+            return opened.enter_context(standing(registry.load(*arm), beside, sample, arm))
+        return opened.enter_context(standing(engine, beside, sample))
+
+    weakref.finalize(subject, opened.close)
     return tuple(
-        EngineCheck(check, bench, elsewhere)
-        for check in (MAPPING_CHECKS if elsewhere else CONTRACT_CHECKS)
+        EngineCheck(check, subject)
+        for check in CONTRACT_CHECKS
         if (sample.own or not check.own_documents) and (known or not check.by_name)
     )

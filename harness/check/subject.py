@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property
 from itertools import islice
@@ -11,9 +11,11 @@ from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 from harness.core.engine import Answer, Engine, Hit, Manifest, Searcher
+from harness.core.errors import DatasetError
 from harness.core.files import FULL, refusal
 from harness.core.printable import between, one_line
 from harness.core.records import Document
+from harness.corpus.prepared import Prepared
 from harness.replay.drive import BrokenAnswer, copied
 
 DOCUMENTS = tuple(
@@ -58,6 +60,9 @@ EQUAL = ("twin-a", "twin-b")
 EQUAL_TEXT = "same words in two places"
 COMMON = ("the water of a day", "words", EQUAL_TEXT)
 """Queries whose words stand in several documents."""
+TEXTS = (*OBVIOUS, *COMMON)
+QUERIES = 50
+"""Queries of a data set that are run, taken evenly from all."""
 K = 20
 """Hits asked for; all sample documents, so that every tie is seen."""
 QUOTED = 40
@@ -66,6 +71,27 @@ LONG = 1_000
 """Words of the long texts, unless another number is named."""
 ShownHits = list[tuple[str, float]]
 """Ids and scores in order: what a comparison of two answers rests on."""
+
+
+@dataclass(frozen=True, slots=True)
+class CheckSample:
+    """What an engine is checked on."""
+
+    documents: Sequence[Document] = DOCUMENTS
+    texts: Sequence[str] = TEXTS
+    """Queries with words of the documents."""
+    own: bool = True
+    """Whether these are the sample documents of the harness."""
+
+    @classmethod
+    def of(cls, data: Path) -> "CheckSample":
+        """Take documents and queries from prepared data."""
+        prepared = Prepared.open(data)
+        documents = tuple(prepared.documents())
+        if not documents:
+            raise DatasetError(f"{data}: no document to check an engine on. Name another data set")
+        texts = tuple(dict.fromkeys(query.text for query in prepared.queries()))
+        return cls(documents, texts[:: -(-len(texts) // QUERIES) or 1], own=False)
 
 
 class NotChecked(Exception):
@@ -107,11 +133,15 @@ class CheckSubject:
     index: Path
     searcher: Searcher
     documents: Sequence[Document] = DOCUMENTS
-    texts: Sequence[str] = (*OBVIOUS, *COMMON)
-    """Queries with words of the documents."""
+    texts: Sequence[str] = TEXTS
     arm: Named | None = field(default=None, kw_only=True)
     """None where the engine is an object of this process."""
     long_words: int = field(default=LONG, kw_only=True)
+
+    @cached_property
+    def over_http(self) -> bool:
+        """Whether a server holds the documents already."""
+        return of_any_documents(self.engine) is not None
 
     @cached_property
     def known(self) -> frozenset[str]:
@@ -137,20 +167,28 @@ class CheckSubject:
             yield Path(folder)
 
 
+def of_any_documents(engine: Engine) -> Engine | None:
+    """Return an engine over HTTP as one that takes any ids; None for every other engine."""
+    made: Callable[[], Engine] | None
+    made = getattr(getattr(engine, "engine", engine), "of_any_documents", None)
+    return made() if made else None
+
+
 @contextmanager
 def standing(
-    engine: Engine,
-    scratch: Path,
-    documents: Sequence[Document] = DOCUMENTS,
-    texts: Sequence[str] = (*OBVIOUS, *COMMON),
-    arm: Named | None = None,
+    engine: Engine, scratch: Path, sample: CheckSample | None = None, arm: Named | None = None
 ) -> Iterator[CheckSubject]:
-    """Build an index in the folder ``scratch`` and open it."""
-    index = scratch / "index"
+    """Build an index in the folder ``scratch`` and open it.
+
+    An engine over HTTP does not have the sample documents; it takes whatever its server has.
+    """
+    given, index = sample or CheckSample(), scratch / "index"
+    if given.own and (any_ids := of_any_documents(engine)):
+        given, engine, arm = replace(given, documents=()), any_ids, None
     index.mkdir()
-    built = engine.build(iter(documents), index)
+    built = engine.build(iter(given.documents), index)
     with engine.open(index) as searcher:
-        yield CheckSubject(engine, built, index, searcher, documents, texts, arm=arm)
+        yield CheckSubject(engine, built, index, searcher, given.documents, given.texts, arm=arm)
 
 
 def ask(searcher: Searcher, text: str, k: int) -> QueryOutcome:
@@ -215,21 +253,11 @@ class Check:
     """Whether it needs the documents of ``harness.check.subject``."""
     by_name: bool = False
     """Whether it needs an engine that another process can load: an arm, or a TOML file."""
+    over_http: bool = False
+    """Whether an engine that has its documents already can keep it too."""
 
     def __str__(self) -> str:
         return self.name
-
-
-def promise_in(
-    checks: list[Check], name: str, promise: str, hint: str, **needs: bool
-) -> Callable[[Violations], Violations]:
-    """Add a check to ``checks``, by the function that yields each violation."""
-
-    def added(violations: Violations) -> Violations:
-        checks.append(Check(name, promise, hint, violations, **needs))
-        return violations
-
-    return added
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,23 +302,3 @@ def examine(check: Check, subject: CheckSubject) -> CheckFinding:
         return CheckFinding(check, CheckOutcome.HOLDS)
     first = tuple(between(one, LONGEST) for one in found[:LISTED])
     return CheckFinding(check, CheckOutcome.BROKEN, first, len(found))
-
-
-def examine_all(
-    checks: Sequence[Check], subject: CheckSubject, *, own_documents: bool
-) -> Iterator[CheckFinding]:
-    """Run checks one by one; ``own_documents`` says whether ``subject`` indexed the sample.
-
-    Where the first finds that no query is answered, there is nothing to learn from the others.
-    """
-    silent = False
-    for number, check in enumerate(checks):
-        if silent:
-            yield CheckFinding(check, CheckOutcome.NOT_CHECKED, reason="no query was answered")
-        elif check.own_documents and not own_documents:
-            reason = "needs the sample documents: leave out --dataset"
-            yield CheckFinding(check, CheckOutcome.NOT_CHECKED, reason=reason)
-        else:
-            finding = examine(check, subject)
-            silent = number == 0 and finding.broken and not any(one.answer for one in subject.asked)
-            yield finding

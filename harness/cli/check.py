@@ -18,7 +18,8 @@ from harness.core.parts import part
 from harness.core.printable import many
 
 if TYPE_CHECKING:
-    from harness.check.checks import CheckResult, CheckSample
+    from harness.check.checks import CheckResult
+    from harness.check.subject import CheckSample
     from harness.pipeline.layout import Layout
     from harness.pipeline.verify import Verified
     from harness.policy.selftest import Tried
@@ -62,14 +63,13 @@ def check(
     project = Project.here()
     with _sample(project, dataset, split) as sample:
         found = check(arm or options.function_of(engine)[0], project.cache, sample)
-    code = 0 if found.holds else BROKEN
-    return Result(shown(*_checked(found)).doc, code, found.told())
+    return Result(shown(*_checked(found)).doc, 0 if found.holds else BROKEN, found.told())
 
 
 @contextmanager
 def _sample(project: Project, dataset: str, split: str) -> Iterator[CheckSample | None]:
     """Prepare the data set in a temporary folder; None where none is named."""
-    from harness.check.checks import CheckSample
+    from harness.check.subject import CheckSample
     from harness.core.records import FIELDS
 
     if not dataset:

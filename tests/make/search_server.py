@@ -26,7 +26,6 @@ LINES = {
     "hits": '"hits"',
     "id": '"id"',
     "score": '"score"',
-    "total": '"total"',
     "timeout_s": "5.0",
     "retries": "2",
 }
@@ -84,7 +83,7 @@ class Served:
         counted = [(len(words & set(one.text.split())), one.doc_id) for one in DOCUMENTS]
         hits = sorted(((n, doc_id) for n, doc_id in counted if n), key=lambda one: -one[0])
         shown = [{"id": doc_id, "score": float(n)} for n, doc_id in hits[:size]]
-        answer = {"hits": shown, "total": len(hits), "generation": self.generation}
+        answer = {"hits": shown, "generation": self.generation}
         self.change(answer)
         return answer
 
@@ -117,7 +116,7 @@ def slow(seconds: float) -> Fault:
 
     def answer(handler: BaseHTTPRequestHandler) -> None:
         time.sleep(seconds)
-        send(handler, 200, b'{"hits": [], "total": 0}')
+        send(handler, 200, b'{"hits": []}')
 
     return answer
 

@@ -18,7 +18,7 @@ from harness_engines.stacks.http.settings import HttpSettings, MalformedAnswer, 
 
 KEYS = 8
 """Members of an answer that a message lists."""
-EXPRESSIONS = ("hits", "id", "score", "total", "incomplete", "generation")
+EXPRESSIONS = ("hits", "id", "score", "incomplete", "generation")
 
 
 class ServerHit(NamedTuple):
@@ -32,7 +32,6 @@ class AnswerReading(NamedTuple):
     """What was read of an answer."""
 
     hits: Sequence[ServerHit]
-    total: int | None
     generation: object
 
 
@@ -80,11 +79,7 @@ class HttpMapping:
         if too_many := surplus(len(listed), k):
             raise MalformedAnswer(too_many)
         hits = [self._hit(at, one) for at, one in enumerate(listed, start=1)]
-        total = self.value("total", answer)
-        whole = isinstance(total, int) and not isinstance(total, bool) and total >= 0
-        if given.total and not whole:
-            raise MalformedAnswer(f"total: {given.total!r} is {total!r}, not a number of hits")
-        return AnswerReading(hits, total, self.value("generation", answer))
+        return AnswerReading(hits, self.value("generation", answer))
 
     def _hit(self, at: int, hit: Any) -> ServerHit:  # noqa: ANN401  any JSON
         given, found, score = self.settings, self.value("id", hit), self.value("score", hit)
@@ -196,10 +191,6 @@ class HttpSearcher:
         if moved:
             served_by = of_json([served_by, moved])
         return Answer(tuple(hits), served_by, moved, got.retries, got.limited)
-
-    def exchange(self, text: str, k: int) -> AnswerReading:
-        """Send one query, and return what was read of the answer."""
-        return self.mapping.read(self.to.call(self.mapping.request(text, k)).answer, k)
 
 
 def engine(given: Mapping[str, Any], _cache: Path) -> Engine:

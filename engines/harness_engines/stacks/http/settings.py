@@ -269,7 +269,6 @@ class HttpSettings(StackSettings):
     hits: Jmespath = Field(min_length=1)
     id: Jmespath = Field(min_length=1)
     score: Jmespath = ""
-    total: Jmespath = ""
     incomplete: Jmespath = ""
     generation: Jmespath = ""
     probe: list[Probe] = Field(default_factory=list)
