@@ -75,8 +75,8 @@ MODELS: tuple[tuple[str, str, type[BaseModel]], ...] = (
 HEAD = f"""\
 # Reference: keys, measures, variables, files
 
-What exists, in tables made from the code. What a setting means: [params.md](params.md) and
-[engines.md](engines.md). What a number means: [method.md](method.md). Options of commands:
+What exists, in tables made from the code. What a setting means: [settings](params.md) and
+[engines](engines.md). What a number means: [method](method.md). Options of commands:
 `--help`, or [the command line](command-line.md). Rebuild this page with `{MAKE}`.
 """
 
@@ -302,8 +302,8 @@ each means:
 MEASURES = """\
 In the notation of ir-measures: `NAME@k`, or with settings `NAME(key=value)@k`; k from 1. `rel=2`
 asks for grade 2 or more, `judged_only=True` removes unjudged documents first, `dcg='exp-log2'` is
-the exponential gain, `gains={{1: 1, 2: 5}}` sets gains by grade. What the usual ones mean:
-[method.md](method.md#quality-harnessmeasures). [Bounds over missing judgements](judging.md) are
+the exponential gain, `gains={{1: 1, 2: 5}}` sets gains by grade. Usual ones have
+[formulas](method.md#quality-harnessmeasures). [Bounds over missing judgements](judging.md) are
 known of {bounded}.
 """
 AGREEMENT = """\
