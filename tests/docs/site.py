@@ -19,6 +19,8 @@ AT_THE_ROOT = {
     "CONTRIBUTING.md": "contributing.md",
 }
 """Pages of the root, and what they are called on the site."""
+IN_A_LIST = re.compile(r"^(?: {2,3}|( {4}) {2,3})(?=\S)", re.MULTILINE)
+"""The indent of a paragraph or of code within an item, which Python-Markdown wants at 4 or 8."""
 LINK = re.compile(r"(!?)\[([^\]]*)\]\(([^)\s#:]+)(#[^)\s]*)?\)")
 command = typer.main.get_command(application())
 command.help = re.sub(r"\[/?\w+\]", "", command.help or "")  # marks of the terminal
@@ -33,7 +35,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:  # noqa: ARG001  MkDocs names them
-    """Point links to the site's own pages, and make text of those to the source."""
+    """Indent items of lists, point links to the site's pages, and make text of other links."""
     at = page.file.src_uri
     source = {name: root for root, name in AT_THE_ROOT.items()}.get(at, f"docs/{at}")
 
@@ -46,4 +48,6 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
         up = "../" * at.count("/")
         return f"{image}[{text}]({up}{name}{anchor or ''})"
 
-    return LINK.sub(follow, markdown)
+    parts = re.split(r"(^```.*?^```)", LINK.sub(follow, markdown), flags=re.MULTILINE | re.DOTALL)
+    parts[::2] = [IN_A_LIST.sub(r"    \1", part) for part in parts[::2]]
+    return "".join(parts)
