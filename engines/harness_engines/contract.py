@@ -232,6 +232,20 @@ def reading(where: Path, *kinds: type[Exception]) -> Iterator[None]:
         raise IndexNotReady(f"{where}: {exc}. Build it again: harness stage index") from exc
 
 
+@contextmanager
+def unmoved(lost: Callable[[], str], prove: Callable[[], object]) -> Iterator[None]:
+    """Raise InvalidArm where a server was lost, or its index moved, while the block ran."""
+    yield
+    if why := lost():
+        told = f"the server was lost while queries ran: {why}. Nothing is scored."
+        raise InvalidArm(f"{told} Start the server, and replay")
+    try:
+        prove()
+    except IndexNotReady as exc:
+        why = f"the index moved while queries ran: {exc}. Nothing is scored"
+        raise InvalidArm(why) from exc
+
+
 def write_ids(path: Path, doc_ids: Iterable[str]) -> None:
     """Write the ids of an index's documents, in their order."""
     write_text(path, json.dumps([*doc_ids]))

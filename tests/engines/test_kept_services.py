@@ -62,6 +62,17 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Any:  # noqa: ANN401  an o
     followed.close()
 
 
+def test_code_is_shown_with_what_is_beside_it(tmp_path: Path) -> None:
+    followed = live("code", write_shop(tmp_path / "root"), tmp_path / "kept")
+    with followed.now() as (now, _):
+        found = asked(now, "checkout", top=1, mode="code", context=3)
+    followed.close()
+    (hit,) = found["hits"]
+    assert hit["score"] > 0
+    beside = {(one["name"], one["reason"], one["of"]) for one in found["context"]}
+    assert ("shop.prices.load_prices", "call", hit["id"]) in beside
+
+
 @pytest.mark.parametrize("name", ["retain", "Book.retain", "Book"])
 def test_what_is_named_exactly_comes_before_prose_and_words(tmp_path: Path, name: str) -> None:
     write(tmp_path / "root", "a.md", f"# About {name}\n\n{name} {name}: retain a Book.\n")

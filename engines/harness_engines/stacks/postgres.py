@@ -25,7 +25,7 @@ from pydantic import Field, model_validator
 
 from harness.core.digest import of_json
 from harness.core.engine import Answer, Engine, Hit, Manifest, Searcher
-from harness.core.errors import IndexNotReady, InvalidArm
+from harness.core.errors import IndexNotReady
 from harness.core.files import write_json
 from harness.core.formats import json_file
 from harness.core.printable import one_line
@@ -139,16 +139,8 @@ class Postgres:
             contract.check_made_by(index, made, **self._made_by(to, embedder))
             contract.check_count(index, made, _proven(to, told))
             keeping = bulk.recorded(embedder, self.cache) if embedder else None
-            yield PostgresSearcher(to, made, self.settings, keeping, statement(self.settings))
-            if to.lost:
-                raise InvalidArm(
-                    f"PostgreSQL was lost while queries ran: {to.lost}. Nothing is scored."
-                    " Start the server, and replay"
-                )
-            try:
-                _proven(to, told)
-            except IndexNotReady as exc:
-                raise InvalidArm(f"the index moved while queries ran: {exc}") from exc
+            with contract.unmoved(lambda: to.lost, lambda: _proven(to, told)):
+                yield PostgresSearcher(to, made, self.settings, keeping, statement(self.settings))
 
     @contextmanager
     def _session(self, index: Path, schema: str, *, keep: bool = False) -> Iterator[Session]:

@@ -20,7 +20,7 @@ from pydantic import Field, field_validator
 
 from harness.core.digest import of_json
 from harness.core.engine import Answer, Engine, Hit, Manifest
-from harness.core.errors import IndexNotReady, InvalidArm
+from harness.core.errors import IndexNotReady
 from harness.core.files import write_json
 from harness.core.formats import json_file, json_of
 from harness.core.printable import one_line
@@ -101,15 +101,8 @@ class Typesense(contract.FileEngine["TypesenseSearcher"]):
         with self._nodes() as nodes:
             version = nodes.version()
             nodes.prove(what)
-            yield TypesenseSearcher(nodes, made, what)
-            if nodes.lost:
-                told = f"Typesense was lost while queries ran: {nodes.lost}. Nothing is scored."
-                raise InvalidArm(f"{told} Start the nodes, and replay")
-            try:
-                nodes.prove_rest(what, version)
-            except IndexNotReady as exc:
-                why = f"the collection moved while queries ran: {exc}. Nothing is scored"
-                raise InvalidArm(why) from exc
+            with contract.unmoved(lambda: nodes.lost, lambda: nodes.prove_rest(what, version)):
+                yield TypesenseSearcher(nodes, made, what)
 
     @contextmanager
     def _nodes(self) -> Iterator[Nodes]:

@@ -78,6 +78,7 @@ def test_a_function_is_taken_apart() -> None:
     assert {"numpy.linalg", "found", "url", "list", "bytes"} <= set(facts.uses)
     assert "rate" not in facts.uses
     assert facts.imports == ("numpy", "os.path")
+    assert read("import os.path\nos.path.join(x)")[1].calls == ("os.path.join",)
 
 
 @pytest.mark.parametrize(

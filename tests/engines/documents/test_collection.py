@@ -77,7 +77,8 @@ def pro(cache: Path) -> Iterator[DocumentCollection]:
 
 def test_the_answer_is_the_json_of_section_7_and_nothing_else(pro: DocumentCollection) -> None:
     for query in ("customer retention", "water", "zzz", ""):
-        check(json.loads(json.dumps(pro.to_json(pro.search(query, 10)), allow_nan=False)))
+        told = DOCUMENTS.answer(pro, {"query": query, "top_k": 10})
+        check(json.loads(json.dumps(told, allow_nan=False)))
     gone = MissingModel("E6", "not installed")
     left = replace(pro.pipeline.models, sparse=None, missing=(gone,))
     without = replace(pro, pipeline=replace(pro.pipeline, models=left))
@@ -87,7 +88,7 @@ def test_the_answer_is_the_json_of_section_7_and_nothing_else(pro: DocumentColle
 
 
 def test_a_result_says_where_it_stands_and_what_stands_around_it(pro: DocumentCollection) -> None:
-    told = pro.to_json(pro.search("customer retention per cent", 3))
+    told = DOCUMENTS.answer(pro, {"query": "customer retention per cent", "top_k": 3})
     first = told["results"][0]
     assert told["stages_used"] == ["bm25", "semantic", "colbert"]
     assert told["tier"] == "pro"
@@ -97,7 +98,7 @@ def test_a_result_says_where_it_stands_and_what_stands_around_it(pro: DocumentCo
     assert first["context"]["before"] == ""
     assert first["context"]["after"].startswith("Churn fell")
     assert first["source"]["chunk_embedded_at"] == NOON.isoformat()
-    rows = pro.search("churn after quarterly reviews", 1).rows
+    rows = pro.search("churn after quarterly reviews", 1).rows.tolist()
     related = pro.graph.expand(rows, 3)
     assert pro.library.chunks[related[0].row].id == "reports/q3.pdf#000000"
     assert "ocean tide trust" in related[0].shared
@@ -109,19 +110,19 @@ def test_a_filter_leaves_one_document_and_an_unknown_one_none(pro: DocumentColle
     found = pro.search("the water, retention and the customers", 10, "reports/q3.pdf").rows
     of = [pro.library.chunks[row].source.document_id for row in found]
     assert of == ["reports/q3.pdf"] * 2
-    assert pro.search("water", 10, "gone").rows == ()
+    assert not len(pro.search("water", 10, "gone").rows)
     assert len(pro.search("water of the sea", 1).rows) == 1
     with pytest.raises(HarnessError, match="one result at least"):
         pro.search("water", 0)
     ticks = iter([1_000_000, 88_400_000])
     timed = replace(pro, clock_ns=lambda: next(ticks))
-    assert timed.search("water", 1).search_time_ms == 87
+    assert DOCUMENTS.answer(timed, {"query": "water"})["search_time_ms"] == 87
 
 
 def test_without_models_nothing_was_embedded(tmp_path: Path) -> None:
     given = settings(tier="free", embedder="", sparse="")
     with built(tmp_path / "words", given, tmp_path) as opened:
-        answer = opened.to_json(opened.search("water of the sea", 3))
+        answer = DOCUMENTS.answer(opened, {"query": "water of the sea"})
     assert answer["stages_used"] == ["bm25"]
     assert answer["results"][0]["source"]["chunk_embedded_at"] is None
 

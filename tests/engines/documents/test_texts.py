@@ -38,12 +38,7 @@ from tests.source import ROOT
 
 SPECIFIED = Cutting(2000, 200)
 CUTTING = st.integers(20, 60).flatmap(
-    lambda size: st.builds(
-        Cutting,
-        st.just(size),
-        st.integers(0, (size - 1) // 2),
-        st.sampled_from(["break", "anywhere"]),
-    )
+    lambda size: st.builds(Cutting, st.just(size), st.integers(0, (size - 1) // 2))
 )
 TEXT = st.text(st.sampled_from("ab .!\n\r\t\u00e9\u2003\U0001f600\u0301"), max_size=400) | st.text(
     max_size=200
@@ -77,7 +72,7 @@ def test_chunks_cover_the_text_in_order_within_their_bounds(text: str, cutting: 
         assert chunk.text == chunk.text.strip() != ""
 
 
-def test_a_chunk_ends_with_a_paragraph_else_a_sentence_else_a_word_else_anywhere() -> None:
+def test_a_chunk_ends_with_a_paragraph_else_a_sentence_else_a_word() -> None:
     cutting = Cutting(40, 15)
     rest = "z" * 60
     for head, ended in {
@@ -95,7 +90,6 @@ def test_a_chunk_ends_with_a_paragraph_else_a_sentence_else_a_word_else_anywhere
     assert [end - start for start, end in found[:-1]] == [1999] * (len(found) - 1)
     assert all(one[1] - other[0] == 199 for one, other in itertools.pairwise(found))
     text = "word " * 60
-    assert list(stretches(text, Cutting(42, 10, "anywhere")))[:2] == [(0, 42), (32, 74)]
     whole = list(stretches(text, Cutting(42, 10)))
     assert all(start % 5 == 0 and end % 5 == 4 for start, end in whole)
 
@@ -341,6 +335,10 @@ def test_a_charset_that_may_be_wrong_is_said(name: str, data: bytes, note: str) 
     said = read(name, data).notes
     assert bool(said) == bool(note)
     assert note in "".join(said)
+
+
+def test_a_page_without_text_is_told() -> None:
+    assert read("a.pdf", made_pdf(PAGES)).notes == ("no text on page 2; it cannot be found",)
 
 
 def test_a_box_may_begin_with_a_byte_order_mark() -> None:

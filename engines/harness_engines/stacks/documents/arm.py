@@ -8,7 +8,7 @@ from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from sqlite3 import Connection, IntegrityError
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -80,20 +80,6 @@ def collection_of(
     return DocumentCollection(name, held_chunks, Pipeline(settings, held_chunks.words, ready))
 
 
-class Response(NamedTuple):
-    """The answer to one query, best first."""
-
-    query: str
-    """As typed."""
-    rows: tuple[int, ...]
-    """Positions of the chunks that are shown."""
-    scores: tuple[float, ...]
-    """In [0, 1], higher is better; comparable only within one answer."""
-    stages_used: tuple[str, ...]
-    """Those that ran: a stage without its model did not."""
-    search_time_ms: int
-
-
 @dataclass(frozen=True)
 class DocumentCollection:
     """An open collection."""
@@ -110,15 +96,12 @@ class DocumentCollection:
         dense = self.pipeline.models.dense
         return ChunkGraph.of(self.library.named, dense.vectors if dense else None)
 
-    def search(self, query: str, top_k: int, document_filter: str | None = None) -> Response:
+    def search(self, query: str, top_k: int, document_filter: str | None = None) -> RankedChunks:
         """Show at most ``top_k`` chunks, and never more than the 100 that stage 2 keeps."""
         if top_k < 1:
             raise HarnessError(f"top_k is {top_k}; ask for one result at least")
-        began = self.clock_ns()
         ranked = self.rank(query, document_filter)
-        rows, scores = (tuple(one[:top_k].tolist()) for one in (ranked.rows, ranked.scores))
-        took = round((self.clock_ns() - began) / 1e6)
-        return Response(query, rows, scores, ranked.stages_used, took)
+        return ranked._replace(rows=ranked.rows[:top_k], scores=ranked.scores[:top_k])
 
     def rank(self, query: str, document_filter: str | None = None) -> RankedChunks:
         """Rank chunks; operators of the query and the filter hold for all of them."""
@@ -132,17 +115,16 @@ class DocumentCollection:
         of = (chunk.source.document_id == document for chunk in self.library.chunks)
         return np.fromiter(of, np.bool_, len(self.library.chunks))
 
-    def to_json(self, response: Response) -> dict[str, Any]:
+    def to_json(self, query: str, found: RankedChunks, took_ms: int) -> dict[str, Any]:
         """Write the fields of section 7, and no other."""
-        found = zip(response.rows, response.scores, strict=True)
         return {
-            "query": response.query,
+            "query": query,
             "collection": self.name,
-            "results_count": len(response.rows),
-            "search_time_ms": response.search_time_ms,
+            "results_count": len(found.rows),
+            "search_time_ms": took_ms,
             "tier": self.pipeline.settings.tier,
-            "stages_used": list(response.stages_used),
-            "results": [self._shown(row, score) for row, score in found],
+            "stages_used": list(found.stages_used),
+            "results": list(map(self._shown, found.rows.tolist(), found.scores.tolist())),
         }
 
     def _shown(self, row: int, score: float) -> dict[str, Any]:
@@ -187,26 +169,27 @@ class DocumentCollection:
         document, sources = given["document_filter"] or None, self.library.sources
         if document is not None and document not in sources:
             raise UnknownName("document", document, sorted(sources))
-        found, notes = self.search(query, top_k, document), {}
-        if query.strip() and not (found.rows and self._has_a_word(query)):
+        began, notes = self.clock_ns(), {}
+        found = self.search(query, top_k, document)
+        took_ms = round((self.clock_ns() - began) / 1e6)
+        if query.strip() and not (len(found.rows) and self._has_a_word(query)):
             if last := self._containing(query, top_k, document):
-                found = found._replace(rows=last, scores=(0.0,) * len(last), stages_used=(LIKE,))
+                found = RankedChunks(np.array(last), np.zeros(len(last)), (LIKE,))
                 notes = {"fallback": LIKE}
-            elif found.rows:
+            elif len(found.rows):
                 notes = {"nearest": NEAREST}
             else:
                 found = found._replace(stages_used=())
-        answer = self.to_json(found) | notes
+        answer, rows = self.to_json(query, found, took_ms) | notes, found.rows.tolist()
         if given["max_expansions"]:
-            answer["related"] = self._related(found.rows, given["max_expansions"])
+            answer["related"] = self._related(rows, given["max_expansions"])
         if missing := self.pipeline.models.missing:
             answer["missing"] = [one._asdict() for one in missing]
         if given["explain"]:
-            rows = np.array(found.rows, dtype=np.int64)
-            legs = self.pipeline.legs(query, rows)
+            legs = self.pipeline.legs(query, found.rows)
             answer["explain"] = {
                 self.library.chunks[row].id: {name: scores[at] for name, scores in legs.items()}
-                for at, row in enumerate(found.rows)
+                for at, row in enumerate(rows)
             }
         return answer
 

@@ -297,7 +297,6 @@ class DocumentSettings(StackSettings):
     recall_weight: float = Field(default=0.0, ge=0.0)
     chunk_characters: int = Field(default=2000, ge=20)
     chunk_overlap: int = Field(default=200, ge=0)
-    chunk_ends: Literal["break", "anywhere"] = "break"
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
@@ -312,7 +311,7 @@ class DocumentSettings(StackSettings):
     @property
     def cutting(self) -> Cutting:
         """Sizes of chunks."""
-        return Cutting(self.chunk_characters, self.chunk_overlap, self.chunk_ends)
+        return Cutting(self.chunk_characters, self.chunk_overlap)
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from email import message_from_bytes
 from io import BytesIO
 from itertools import accumulate
 from pathlib import Path, PurePath
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 from zipfile import ZipFile
 
 import webencodings
@@ -164,8 +164,6 @@ class Cutting(NamedTuple):
 
     characters: int
     overlap: int
-    ends: Literal["break", "anywhere"] = "break"
-    """Whether a chunk is made shorter to end where the text breaks."""
 
 
 def chunks(source: DocumentText, cutting: Cutting) -> Iterator[DocumentChunk]:
@@ -181,19 +179,18 @@ def chunks(source: DocumentText, cutting: Cutting) -> Iterator[DocumentChunk]:
         for start, end in stretches(text, cutting):
             first, last = (bisect_right(begins, at) - 1 for at in (start, end - 1))
             began, ended = start - begins[first], end - begins[last]
-            above, below = layouts[first], layouts[last]
+            lines, paragraphs = (
+                NumberSpan(bisect_right(above, began), bisect_right(below, ended - 1))
+                for above, below in zip(layouts[first], layouts[last], strict=True)
+            )
             yield DocumentChunk(
                 source,
                 index,
                 text[start:end],
                 page=run[first].number,
                 page_end=run[last].number,
-                paragraphs=NumberSpan(
-                    bisect_right(above.paragraphs, began), bisect_right(below.paragraphs, ended - 1)
-                ),
-                lines=NumberSpan(
-                    bisect_right(above.lines, began), bisect_right(below.lines, ended - 1)
-                ),
+                paragraphs=paragraphs,
+                lines=lines,
                 char_start=began,
                 char_end=ended,
             )
@@ -206,20 +203,17 @@ def stretches(text: str, cutting: Cutting) -> Iterator[tuple[int, int]]:
     A chunk has at most ``characters``, and ends at a paragraph, else a sentence, else a word where
     one ends among its last ``overlap`` characters. The next begins at most ``overlap`` characters
     before that end, at a word where it can. Where no more than ``overlap`` characters would
-    remain, which would make a chunk of little but repetition, they are taken along. With ends
-    ``anywhere``, words are cut where they must be.
+    remain, which would make a chunk of little but repetition, they are taken along.
     """
     start, stop = _solid(text, 0), len(text.rstrip())
-    anywhere = cutting.ends == "anywhere"
     while start < stop:
         if stop - start <= cutting.characters + cutting.overlap:
             yield start, stop
             return
         high = start + cutting.characters
-        end = high if anywhere else _end(text, high - cutting.overlap, high)
+        end = _end(text, high - cutting.overlap, high)
         yield start, start + len(text[start:end].rstrip())
-        low = end - cutting.overlap
-        start = _solid(text, low if anywhere else _begin(text, low, end))
+        start = _solid(text, _begin(text, end - cutting.overlap, end))
 
 
 def _end(text: str, low: int, high: int) -> int:
