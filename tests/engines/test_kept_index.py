@@ -293,6 +293,7 @@ def test_a_heading_that_begins_a_note_is_shown_once(tmp_path: Path) -> None:
     write(tmp_path / "root", "a.md", "\n# Harbour tides\n\nBoats wait.\n")
     write(tmp_path / "root", "b.md", "Salt first.\n\n# Below\n\nBoats go.\n")
     write(tmp_path / "root", "c.md", "# Alone\n")
+    write(tmp_path / "root", "d.md", "\ufeff# Marked\n\nIt begins so.\n")
     followed = live("notes", tmp_path / "root", tmp_path / "kept")
     with followed.now() as (now, _):
         (first,) = ask("notes", now, "harbour")["items"]
@@ -300,6 +301,8 @@ def test_a_heading_that_begins_a_note_is_shown_once(tmp_path: Path) -> None:
         (second,) = ask("notes", now, "salt")["items"]
         assert second["snippet"].startswith("Below\nSalt first")
         assert [one["snippet"] for one in ask("notes", now, "alone")["items"]] == ["Alone"]
+        (marked,) = ask("notes", now, "marked")["items"]
+        assert marked["snippet"] == "Marked\nIt begins so."
     followed.close()
 
 

@@ -145,6 +145,10 @@ def asked(text: str) -> Asked:
     return wanted(clauses(text), "none")
 
 
+def test_the_beginning_of_a_name_is_that_of_its_last_part() -> None:
+    assert [one.phrases for one in asked("readCs*")] == [(("cs*",),)]
+
+
 STACK = Path(__file__).resolve().parents[3] / "engines" / "harness_engines" / "stacks" / "code"
 """A package that calls itself a good deal."""
 WORDS = ("search", "units", "filter", "score of a hit", "read", "terms", "graph", "documents path")
