@@ -247,6 +247,7 @@ def test_a_page_is_cut_at_headings_of_three_levels() -> None:
     found = {one.title: one.text for one in of_file("a.md", "a", text.encode())}
     assert list(found) == ["", "A", "B", "C", "E"]
     assert found["C"].endswith("Inside.")
+    assert [one.title for one in of_file("b.md", "b", "\ufeff# A\n\nx".encode())] == ["A"]
 
 
 @pytest.mark.parametrize("name", ["a.tsv", "a.jsonl", "a.yaml", "b/a.YML"])
