@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from harness.logs.stage import LogSample
 
 Log = Annotated[Path, typer.Argument(help="A log, packed with gzip or not; or a shadow log.")]
-queries = group("queries", "Sample a query set from a log, and pool what is to be judged.")
+queries = group("queries", "Sample a query set from a log, and watch a later log for drift.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +73,33 @@ def from_log(
     seed = project.params.score.seed if seed is None else seed
     made = make(log, to, kind=form.kind, fields=form.fields, size=size, seed=seed)
     return said(*_sampled(made), f"wrote {many(len(made.queries), 'query')} to {to}")
+
+
+@command(queries)
+def drift(
+    sample: Annotated[Path, typer.Argument(help="The sample, as from-log wrote it.")],
+    log: Log,
+    form: LogForm,
+) -> Result:
+    """Compare a later log with the one that a sample was drawn from.
+
+    Prints the shares of the requests by form and by whether results were found, then and now.
+    Estimates from the sample how many of the later requests repeat queries of the earlier log.
+
+    Example: harness queries drift out/queries.jsonl access.log.1 --format combined
+    """
+    from harness.logs.stage import drift as compare
+
+    found = compare(sample, log, kind=form.kind, fields=form.fields)
+    lines = [
+        f"  {kind}: {found.then.get(kind, 0.0):.1%} then, {found.now.get(kind, 0.0):.1%} now"
+        for kind in sorted(found.then.keys() | found.now.keys())
+    ]
+    return said(
+        *lines,
+        f"{found.distance:.1%} of {found.requests:,} requests are of another kind than then;"
+        f" about {found.carried:.1%} repeat a query of the earlier log",
+    )
 
 
 @command(queries)

@@ -7,7 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from random import Random
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
+
+from pydantic import ConfigDict, Field
 
 from harness.core import digest
 from harness.core.errors import BadFile, HarnessError
@@ -15,6 +17,7 @@ from harness.core.files import json_text
 from harness.core.folders import changing, check_new, completed
 from harness.core.printable import many, one_line
 from harness.core.records import Document, Drawn, Qrels, Query
+from harness.core.store import Json, StrictModel
 from harness.corpus import beir, judgements, prepared
 from harness.corpus.clusters import near_duplicates, normalised, stars
 from harness.corpus.judgements import SNIPPET, TITLE, JudgingPair, Pool
@@ -203,6 +206,19 @@ class Stratum:
         return self.sampled / self.queries
 
 
+class SampleCard(StrictModel):
+    """What is read again of the card of a sample."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    format: Annotated[int, Field(ge=FORMAT, le=FORMAT)]
+    strata: dict[str, Stratum]
+    queries_sha256: str
+
+
+CARDS = Json[SampleCard]("a sample's card", SampleCard, remedy="Draw the sample again.")
+TOLD = 2
+"""Slashes in the name of a stratum of a log that tells the number of results."""
 Strata = Mapping[str, Sequence[QueryRequests]]
 """Queries by the name of their stratum, the most frequent first."""
 
@@ -313,6 +329,59 @@ def from_log(path: Path, to: Path, *, kind: str, fields: Fields, size: int, seed
         change.write(beside(to), json_text(_card(path, sample, seed)))
         change.write(to, beir.queries_text(sample.queries))
     return sample
+
+
+class Drift(NamedTuple):
+    """Shares of requests by form, and by whether results were found where both logs tell."""
+
+    then: Mapping[str, float]
+    now: Mapping[str, float]
+    requests: int
+    """Of the later log."""
+    carried: float
+    """Estimated share of them whose query the earlier log has too."""
+
+    @property
+    def distance(self) -> float:
+        """Total variation: the share of requests that would have to be of another kind."""
+        kinds = self.then.keys() | self.now.keys()
+        return sum(abs(self.then.get(k, 0) - self.now.get(k, 0)) for k in kinds) / 2
+
+
+def drift(sample: Path, later: Path, *, kind: str, fields: Fields) -> Drift:
+    """Compare a later log with the card of a sample.
+
+    What of the later requests the earlier log has too is a Horvitz-Thompson estimate: the sampled
+    queries' later requests, each over its inclusion probability.
+    """
+    card, queries = CARDS.read(beside(sample)), list(beir.queries(sample))
+    if digest.of_queries(queries) != card.queries_sha256:
+        raise BadFile(sample, "it was changed since its card was written", CARDS.remedy)
+    counts = count(later, kind, fields)
+    every = classified(counts.queries.values()).items()
+    now = {name: sum(one.requests for one in each) for name, each in every}
+    carried = sum(
+        counts.queries[key].requests / query.drawn.inclusion
+        for query in queries
+        if query.drawn and (key := normalised(query.text)) in counts.queries
+    )
+    then = {name: stratum.requests for name, stratum in card.strata.items()}
+    both_tell = all(name.count("/") == TOLD for name in (*then, *now))
+    parts = TOLD + 1 if both_tell else TOLD
+    return Drift(
+        _shares(then, parts),
+        _shares(now, parts),
+        counts.requests,
+        min(1.0, carried / counts.requests),
+    )
+
+
+def _shares(requests: Mapping[str, int], parts: int) -> dict[str, float]:
+    """Add up over the classes of frequency, which are thirds of every log."""
+    found: Counter[str] = Counter()
+    for name, number in requests.items():
+        found["/".join(name.split("/")[1:parts])] += number
+    return {kind: number / found.total() for kind, number in sorted(found.items())}
 
 
 def _card(path: Path, sample: LogSample, seed: int) -> Mapping[str, Any]:

@@ -101,6 +101,7 @@ WORKS: dict[str, tuple[str, ...]] = {
     "policy pin": ("policy/toy.toml", *DATA),
     "pool": (*DATA, *PAIR, "--measure", "nDCG@10", "--size", "5", "--out", "{new}"),
     "stage prepare": DATA,
+    "queries drift": ("sample.jsonl", "beir/queries.jsonl"),
     "queries pool": (
         "beir/queries.jsonl", "beir/corpus.jsonl", "--arms", "fts5", "--depth", "2",
         "--out", "{new}",
@@ -250,6 +251,9 @@ def world(measured: Toy, tmp_path_factory: pytest.TempPathFactory) -> Toy:
     made.harness("report")
     made.harness("run", *DATA, "--arms", "fts5,tantivy", "--control", "fts5", "--out", "ran")
     made.harness("history", "add")
+    made.harness(
+        "queries", "from-log", "beir/queries.jsonl", "--size", "20", "--out", "sample.jsonl"
+    )
     made.harness("migrate", "begin", "--serving", "fts5", "--at", "moved", "--policy", "mail.toml")
     return project
 

@@ -20,6 +20,7 @@ from harness.logs.stage import (
     classified,
     count,
     drawn,
+    drift,
     first_pool,
     from_log,
     strata,
@@ -309,3 +310,22 @@ def test_each_rule_of_cleaning_has_its_reason() -> None:
     ]  # fmt: skip
     assert rules.sessions == 2
     assert plain(" e\u0301a\x1b[31m\t b\n") == "éa [31m b"
+
+
+def test_drift_is_none_of_the_same_log_and_all_of_another(tmp_path: Path) -> None:
+    make(write(tmp_path / "log.jsonl", requests()), size=10_000)
+    sample = tmp_path / "out.jsonl"
+
+    def moved(queries: list[str]) -> tuple[float, float]:
+        later = write(tmp_path / "later.jsonl", queries)
+        found = drift(sample, later, kind="", fields=Fields())
+        return found.distance, found.carried
+
+    assert moved(requests()) == pytest.approx((0, 1))
+    assert moved(["utterly new words here"] * 50)[1] == 0
+    assert moved([text for text in requests() if text.endswith("x1")])[0] > 0.3
+    half = ["utterly new words here"] * 1_000 + requests(size=1_000)
+    assert moved(half)[1] == pytest.approx(0.5, abs=0.02)
+    make(tmp_path / "log.jsonl", "few.jsonl", size=60)
+    found = drift(tmp_path / "few.jsonl", tmp_path / "log.jsonl", kind="", fields=Fields())
+    assert found.carried == pytest.approx(1, abs=0.1), "each query stands for those not drawn"
