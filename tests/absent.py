@@ -9,8 +9,7 @@ from harness.core.parts import has
 
 TESTS = Path(__file__).resolve().parent
 SLICES = (
-    "clicks", "judge", "load", "logs", "migrate", "serve", "services", "shadow", "tables", "trust",
-    "tune",
+    "clicks", "judge", "load", "logs", "migrate", "serve", "services", "shadow", "trust", "tune",
 )  # fmt: skip
 """Folders below ``harness`` that nothing else rests on."""
 WHOLE = frozenset({"test_pipeline.py", "test_reference.py"})

@@ -14,32 +14,29 @@ if TYPE_CHECKING:
     from harness.api.comparison import (
         Difference,
         Inference,
-        Leaderboard,
         Scored,
         compare,
-        leaderboard,
         near_duplicates,
         score,
     )
     from harness.api.data import Collection, load_collection, load_qrels, load_run, save_collection
     from harness.api.decision import Decided, decide, log_to_mlflow
     from harness.api.drawing import Drawing, draw_differences, draw_forest
+    from harness.api.paper_table import Table, table
     from harness.check.checks import EngineCheck, engine_contract
     from harness.clicks.api import Interleaver, Interleaving, load_clicks
     from harness.shadow.api import Sides, Watched, draw_sequences, load_shadow_log
-    from harness.tables.stage import Table, table
 
 __all__ = [
     "Collection", "Decided", "Difference", "Drawing", "EngineCheck", "Inference", "Interleaver",
-    "Interleaving", "Leaderboard", "Scored", "Sides", "Table", "Watched", "compare", "decide",
-    "draw_differences", "draw_forest", "draw_sequences", "engine_contract", "leaderboard",
+    "Interleaving", "Scored", "Sides", "Table", "Watched", "compare", "decide",
+    "draw_differences", "draw_forest", "draw_sequences", "engine_contract",
     "load_clicks", "load_collection", "load_qrels", "load_run", "load_shadow_log", "log_to_mlflow",
     "near_duplicates", "save_collection", "score", "table",
 ]  # fmt: skip
 HOMES = {
     "api.comparison": (
-        "Difference", "Inference", "Leaderboard", "Scored", "compare", "leaderboard",
-        "near_duplicates", "score",
+        "Difference", "Inference", "Scored", "compare", "near_duplicates", "score",
     ),
     "check.checks": ("EngineCheck", "engine_contract"),
     "api.data": ("Collection", "load_collection", "load_qrels", "load_run", "save_collection"),
@@ -47,7 +44,7 @@ HOMES = {
     "api.drawing": ("Drawing", "draw_differences", "draw_forest"),
     "clicks.api": ("Interleaver", "Interleaving", "load_clicks"),
     "shadow.api": ("Sides", "Watched", "draw_sequences", "load_shadow_log"),
-    "tables.stage": ("Table", "table"),
+    "api.paper_table": ("Table", "table"),
 }  # fmt: skip
 """Names by the module that has them; of this package, or of a slice that may be absent."""
 _HOME_OF = {name: home for home, names in HOMES.items() for name in names}

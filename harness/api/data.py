@@ -8,16 +8,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from numbers import Integral, Real
 from pathlib import Path
-from traceback import extract_tb
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, SupportsFloat, TypeAlias
 
-from harness.core.engine import Hit
 from harness.core.errors import DatasetError, HarnessError, RunError
 from harness.core.files import replacing_folder
 from harness.core.names import checked
-from harness.core.printable import one_line
 from harness.core.records import Document, Judgement, Qrels, Query
-from harness.core.run import Row, Run, Status
+from harness.core.run import Run
 from harness.corpus import beir, cells, runs, trec
 from harness.corpus.beir import Beir
 from harness.corpus.cells import written_otherwise
@@ -352,49 +349,22 @@ Ranked: TypeAlias = (
 )
 """Document ids, best first, with or without scores, or scores by document id."""
 Search: TypeAlias = Callable[[str], Ranked]
-ERROR, SHOWN = 300, "shown"
-"""Characters kept of a function's exception; the id of the one query of such a row."""
-SHAPES = (
-    "Return document ids with the best first, (id, score) pairs with the best first, or a mapping"
-    " of id to score"
-)
+SHOWN = "shown"
+"""Id of the one query of such a ranking."""
+SHAPES = "Return document ids with the best first, (id, score) pairs, or a mapping of id to score"
 
 
-def shown_by(search: Search, text: str, name: str) -> Row:
-    """Run a query on a function called ``name``; an exception becomes the error of the query."""
-    try:
-        given: object = search(text)
-        if isinstance(given, Iterable) and not isinstance(given, Mapping | str | bytes):
-            given = list(given)
-    except Exception as exc:  # noqa: BLE001  the query failed; the others go on
-        frames = extract_tb(exc.__traceback__)
-        at = f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
-        said = one_line(f"{type(exc).__name__}: {exc}{at}", ERROR)
-        return Row(SHOWN, Status.FAILED, error=said)
-    if isinstance(given, Mapping):
-        return next(load_run({SHOWN: given}, name).rows())
-    if not isinstance(given, list):
+def ranking_by(search: Search, text: str, name: str) -> tuple[str, ...]:
+    """Run a query on a function called ``name``; return ids of documents, the best first."""
+    given: object = search(text)
+    if isinstance(given, Iterable) and not isinstance(given, Mapping | str | bytes):
+        given = list(given)
+        if all(isinstance(one, str) for one in given):
+            return tuple(dict.fromkeys(given))
+        if all(isinstance(one, tuple) and len(one) == len(("id", "score")) for one in given):
+            load_run({SHOWN: dict(given)}, name)  # checks ids and scores; ties stay as they are
+            ordered = sorted(given, key=lambda pair: -pair[1])
+            return tuple(dict.fromkeys(str(doc_id) for doc_id, _ in ordered))
+    if not isinstance(given, Mapping):
         raise RunError(f"{name}: gives a {type(given).__name__}. {SHAPES}")
-    return next(Run.of(name, [Row(SHOWN, Status.ANSWERED, _hits(given, name))]).rows())
-
-
-def _hits(given: Sequence[object], where: str) -> list[Hit]:
-    """Read a ranking; ids without scores score by their rank."""
-    hits: list[Hit] = []
-    for rank, item in enumerate(given, start=1):
-        pair = (item, 1.0 / rank) if isinstance(item, str) else item
-        if not (isinstance(pair, tuple) and len(pair) == len(("id", "score"))):
-            raise RunError(f"{where}: rank {rank} is a {type(item).__name__}. {SHAPES}")
-        doc_id, score = pair
-        if isinstance(doc_id, int):
-            raise RunError(f"{where}: rank {rank} has the number {doc_id}. Give str({doc_id})")
-        if not isinstance(doc_id, str) or not isinstance(score, Real) or isinstance(score, bool):
-            raise RunError(f"{where}: rank {rank} is {item!r}. {SHAPES}")
-        value = float(score)
-        if hits and value > hits[-1].raw_score:
-            raise RunError(
-                f"{where}: rank {rank} scores {score}, more than the rank before it. Sort by score,"
-                " or return a mapping of id to score, which is sorted here"
-            )
-        hits.append(Hit(doc_id, 1.0 / rank, value))
-    return hits
+    return load_run({SHOWN: given}, name).ranking(SHOWN)

@@ -11,8 +11,9 @@ from typing import Any
 from matplotlib import rc_context
 from matplotlib.figure import Figure
 
-from harness.api.comparison import Difference, Leaderboard
-from harness.core.errors import HarnessError
+from harness.api.comparison import Difference
+from harness.api.paper_table import Table
+from harness.core.errors import EvidenceError, HarnessError
 from harness.core.files import replacing
 from harness.report.page import figures
 from harness.report.svg import ARMS, INK, STYLE, label, quiet
@@ -77,33 +78,35 @@ def draw_differences(found: Difference) -> Drawing:
     return Drawing((WIDTH, 3.0), paint, about)
 
 
-def draw_forest(board: Leaderboard) -> Drawing:
-    """Draw every difference from the control with its interval, one panel for each measure.
+def draw_forest(table: Table) -> Drawing:
+    """Draw every difference from the baseline with its interval, one panel for each measure.
 
-    Each interval is for one comparison; marks follow Holm's correction over all of them.
+    Each interval is for one comparison; marks follow the correction over the whole table.
+
+    Raises:
+        EvidenceError: the table has no baseline.
     """
-    arms = [arm for arm in board.scores if arm != board.control]
-    lines = len(board.measures)
-    height = lines * (0.24 * len(arms) + 0.62) + 0.15
+    if not table.baseline:
+        raise EvidenceError("a forest plot needs a baseline. Name it: table(..., baseline=NAME)")
+    arms = [arm for arm in table.systems if arm != table.baseline]
+    measures = list(dict.fromkeys(pair.measure for pair in table.pairs))
+    height = len(measures) * (0.24 * len(arms) + 0.62) + 0.15
 
     def paint(figure: Figure) -> None:
-        panels = figure.subplots(lines, 1, squeeze=False)[:, 0]
+        panels = figure.subplots(len(measures), 1, squeeze=False)[:, 0]
         figure.subplots_adjust(left=0.24, right=0.97, top=1 - 0.34 / height, bottom=0.3 / height)
         figure.subplots_adjust(hspace=0.6 / (0.24 * len(arms) + 0.02))
-        for axes, measure in zip(panels, board.measures, strict=True):
+        for axes, measure in zip(panels, measures, strict=True):
             quiet(axes, grid="x")
             axes.axvline(0, color=INK, linewidth=0.8)
-            axes.set_title(f"{measure}, difference from {label(board.control)}", fontsize=9.5)
-            for at, arm in enumerate(arms):
-                found = board.differences.get((arm, measure))
-                if found is None:
-                    continue
-                apart = found.estimate
-                axes.plot([apart.low, apart.high], [at, at], color=ARMS[0], linewidth=2)
-                axes.plot([apart.value], [at], "o", color=ARMS[0], markersize=5.5)
-            names = [f"{label(arm)} {board.mark(arm, measure)}".strip() for arm in arms]
+            axes.set_title(f"{measure}, difference from {label(table.baseline)}", fontsize=9.5)
+            for pair in (one for one in table.pairs if one.measure == measure):
+                at = arms.index(pair.system)
+                axes.plot([pair.low, pair.high], [at, at], color=ARMS[0], linewidth=2)
+                axes.plot([pair.difference], [at], "o", color=ARMS[0], markersize=5.5)
+            names = [f"{label(arm)} {table.mark(arm, measure)}".strip() for arm in arms]
             axes.set_yticks(range(len(arms)), names)
             axes.set_ylim(len(arms) - 0.5, -0.5)
 
-    about = f"Differences from {board.control} of {', '.join(board.measures)}, with intervals"
+    about = f"Differences from {table.baseline} of {', '.join(measures)}, with intervals"
     return Drawing((WIDTH, height), paint, about)

@@ -36,7 +36,7 @@ PANELS = {
         "tune": "tune.commands", "stage": "cli.pipeline",
     },
     "Inspect": {
-        "table": "tables.commands", "ask": "cli.inspect", "decompose": "cli.inspect",
+        "table": "cli.export", "ask": "cli.inspect", "decompose": "cli.inspect",
         "export": "cli.export", "history": "cli.inspect",
     },
     "Speed": {"race": "cli.pipeline", "load": "load.commands"},

@@ -8,16 +8,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness.api.comparison import Shown
-from harness.api.data import Search, shown_by
+from harness.api.data import Search, ranking_by
 from harness.clicks import credit
 from harness.core.errors import EvidenceError, InvalidArm, RunError
 from harness.core.folders import CLICKS, claim
 from harness.core.names import checked
+from harness.core.printable import one_line
 from harness.migrate.ledger import Switch
 from harness.report.doc import Block, Num, table
 
 if TYPE_CHECKING:
     import pandas as pd
+
+ERROR = 300
+"""Characters kept of a function's exception."""
 
 
 class Interleaver:
@@ -69,11 +73,11 @@ class Interleaver:
     def _ranking(self, name: str, text: str) -> tuple[tuple[str, ...], str]:
         """Return the ranking of a function, or what is wrong with it."""
         try:
-            row = shown_by(self._arms[name], text, name)
+            return ranking_by(self._arms[name], text, name), ""
         except RunError as exc:
             return (), str(exc)
-        ranking = tuple(dict.fromkeys(hit.doc_id for hit in row.hits))
-        return ranking, f"{name}: {row.error}" if row.error else ""
+        except Exception as exc:  # noqa: BLE001  the function failed; the others go on
+            return (), one_line(f"{name}: {type(exc).__name__}: {exc}", ERROR)
 
     def click(self, shown_id: str, document: str) -> None:
         """Note that a document of a list was clicked."""

@@ -20,10 +20,6 @@ class Small(NamedTuple):
     better: Run
     worse: Run
 
-    @property
-    def candidates(self) -> tuple[Run, ...]:
-        return (self.better, self.worse)
-
 
 @pytest.fixture
 def small() -> Small:

@@ -9,18 +9,18 @@ import numpy as np
 import pytest
 
 import harness
-from harness.api.comparison import Inference, Leaderboard, compare, leaderboard, score
+from harness.api.comparison import Inference, compare, score
 from harness.api.data import load_qrels, load_run
 from harness.api.decision import decide
 from harness.api.drawing import Drawing, draw_differences, draw_forest
-from harness.api.export import LIST, ExportRequest, export, exported, write_values
-from harness.core.errors import EvidenceError, HarnessError
-from harness.core.folders import EXPORT, mark
+from harness.api.export import ExportRequest, export, values_csv
+from harness.api.paper_table import table
+from harness.core.errors import EvidenceError
 from harness.core.run import Status
 from harness.corpus.runs import read_run
 from harness.measures.name import SHARE
 from harness.stats.interval import interval
-from harness.stats.significance import adjusted, sign_flip
+from harness.stats.significance import sign_flip
 from tests.api.conftest import QUERIES, Small
 from tests.make.runs import run_of
 from tests.make.toy import ARMS, GATES, HEAD, STEP, Toy
@@ -65,38 +65,6 @@ def test_a_lost_query_is_told_and_not_counted(small: Small, sure: Inference) -> 
     assert found.paired.unpaired == ("q07",)
     assert found.estimate.n == 29
     assert "1 lost" in found._repr_html_()
-
-
-MEASURES = ("RR@10", "P@1")
-
-
-@pytest.fixture
-def board(small: Small, sure: Inference) -> Leaderboard:
-    return leaderboard(small.control, small.candidates, small.qrels, MEASURES, sure=sure)
-
-
-def test_the_best_comes_first_and_is_marked(board: Leaderboard) -> None:
-    assert list(board.scores) == ["better", "control", "worse"]
-    marks = [board.mark(arm, "RR@10") for arm in board.scores]
-    assert marks == ["†", "", "‡"]
-    assert board.mark("worse", "P@1") == ""
-    assert repr(board).splitlines()[2] == "worse: RR@10 0.2500‡, P@1 0"
-    assert board.best("RR@10") == board.mean("better", "RR@10")
-    paper = board.paper().to_markdown()
-    assert "| better | **" in paper
-    assert "| control | **" not in paper
-
-
-def test_p_values_are_corrected_over_the_whole_table(board: Leaderboard) -> None:
-    p_values = np.array([one.p_value for one in board.differences.values()])
-    assert list(board.corrected.values()) == adjusted(p_values).tolist()
-    assert len(p_values) == 4
-    compared = {(r["arm"], r["measure"]): r for r in board.rows() if r["arm"] != board.control}
-    for key, one in board.differences.items():
-        ends = [compared[key][name] for name in ("difference", "low", "high")]
-        assert ends == [one.estimate.value, one.estimate.low, one.estimate.high]
-    assert "(comparisons: 4)" in board.note
-    assert "p below 0.05" in board.note
 
 
 def test_queries_in_nearly_the_same_words_are_one_cluster() -> None:
@@ -169,8 +137,9 @@ BEGINS = {"png": b"\x89PNG", "svg": b"<?xml", "pdf": b"%PDF"}
 @pytest.fixture
 def drawings(small: Small, sure: Inference) -> tuple[Drawing, Drawing]:
     apart = compare(small.control, small.worse, small.qrels, "RR@10", sure=sure)
-    board = leaderboard(small.control, small.candidates, small.qrels, ["RR@10", "P@1"], sure=sure)
-    return draw_differences(apart), draw_forest(board)
+    runs = [small.control, small.better, small.worse]
+    found = table(runs, small.qrels, ["RR@10", "P@1"], baseline="control", sure=sure)
+    return draw_differences(apart), draw_forest(found)
 
 
 @pytest.mark.slow
@@ -219,22 +188,25 @@ def test_the_table_has_the_means_and_differences_of_the_pipeline(
 ) -> None:
     means = json.loads(measured.layout.scores.read_text())
     apart = json.loads(measured.layout.differences.read_text())["fts5~tantivy"]
-    found = {(row["arm"], row["measure"]): row for row in rows(written / "table.csv")}
-    assert len(found) == len(ARMS) * 2
+    every = rows(written / "table.csv")
+    levels = {(row["system"], row["measure"]): row for row in every if row["mean"]}
+    pairs = {(row["system"], row["measure"]): row for row in every if row["difference"]}
+    assert len(levels) == len(ARMS) * 2
+    assert len(pairs) == len(levels) - 2
     for measure in WANTED.measures:
-        row = found["tantivy", measure]
-        assert float(row["mean"]) == means["tantivy"][measure]["mean"]
-        assert float(row["difference"]) == apart[measure]["mean"]
-        assert float(row["low"]) == apart[measure]["low"]
-        assert float(row["p_holm"]) >= float(row["p"])
+        row = pairs["tantivy", measure]
+        assert float(levels["tantivy", measure]["mean"]) == means["tantivy"][measure]["mean"]
+        ends = [float(row[name]) for name in ("difference", "low", "high")]
+        assert ends == pytest.approx([apart[measure][name] for name in ("mean", "low", "high")])
+        assert float(row["p_corrected"]) >= float(row["p"])
+    assert r"\toprule" in (written / "table.tex").read_text()
+    assert "after Holm's correction over" in (written / "table.md").read_text()
 
 
-def test_a_query_without_a_value_stands_there_with_its_reason(
-    small: Small, sure: Inference, tmp_path: Path
-) -> None:
+def test_a_query_without_a_value_stands_there_with_its_reason(small: Small, tmp_path: Path) -> None:
     broken = run_of({q: ["a"] for q in QUERIES}, "broken", ended={"q07": Status.FAILED})
-    board = leaderboard(small.control, [broken], small.qrels, ["RR@10"], sure=sure)
-    write_values(board, tmp_path / "values.csv")
+    scores = {run.arm: score(run, small.qrels, ["RR@10"]).scores for run in (small.control, broken)}
+    (tmp_path / "values.csv").write_text(values_csv(scores, ["RR@10"]))
     found = rows(tmp_path / "values.csv")
     assert len(found) == 2 * len(QUERIES)
     (lost,) = (row for row in found if not row["value"])
@@ -246,48 +218,3 @@ def test_a_run_that_was_changed_since_is_refused(project: Toy, tmp_path: Path) -
     run.write_bytes(project.layout.run("fts5").read_bytes())
     with pytest.raises(EvidenceError):
         export(project.layout, WANTED, SURE, tmp_path / "paper")
-
-
-MARK = mark(Path(), EXPORT).name
-
-
-def export_exported(to: Path, *names: str, text: str = "x") -> None:
-    with exported(to, {"arms": ("a", "b")}) as beside:
-        for name in names:
-            (beside / name).parent.mkdir(exist_ok=True)
-            (beside / name).write_text(text)
-
-
-def names(folder: Path) -> list[str]:
-    return sorted(p.relative_to(folder).as_posix() for p in folder.rglob("*") if p.is_file())
-
-
-def test_an_earlier_export_goes_whole(tmp_path: Path) -> None:
-    to = tmp_path / "paper"
-    export_exported(to, "runs/old.trec", "table.md")
-    (to / "table.md").unlink()
-    export_exported(to, "runs/new.trec")
-    assert names(to) == [LIST, MARK, "runs/new.trec"]
-    assert [path.name for path in tmp_path.iterdir()] == ["paper"]
-
-
-@pytest.mark.parametrize("list_there", [True, False])
-@pytest.mark.parametrize("name", ["mine.tex", "runs/mine.trec", ".hidden"])
-def test_a_file_of_ones_own_is_never_lost(tmp_path: Path, name: str, *, list_there: bool) -> None:
-    to = tmp_path / "paper"
-    export_exported(to, "runs/a.trec")
-    if not list_there:
-        (to / LIST).unlink()
-    (to / name).write_text("my own")
-    with pytest.raises(HarnessError, match=r"is not of an earlier export\. Move it away"):
-        export_exported(to, "runs/b.trec")
-    assert (to / name).read_text() == "my own"
-    assert "runs/a.trec" in names(to)
-
-
-def test_what_was_edited_is_never_lost(tmp_path: Path) -> None:
-    export_exported(tmp_path / "paper", "table.tex")
-    (tmp_path / "paper" / "table.tex").write_text("edited")
-    with pytest.raises(HarnessError, match=r"table\.tex: was changed since it was exported"):
-        export_exported(tmp_path / "paper", "table.tex")
-    assert (tmp_path / "paper" / "table.tex").read_text() == "edited"

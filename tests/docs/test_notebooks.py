@@ -92,8 +92,8 @@ def test_the_comparison_runs_and_agrees_with_the_scores(
             "chatty    fused", "lexical by order", "return-voucher <--",
         )),
         ("03-your-own-corpus-and-engine", (
-            "own: HOLD (fts5 → own)", "own: PROMOTE (fts5 → own)", "elsewhere: nDCG@10 0.0031‡",
-            "whole: nDCG@10 0.6136‡",
+            "own: HOLD (fts5 → own)", "own: PROMOTE (fts5 → own)",
+            "| elsewhere | 0.0031‡ |", "| whole | 0.6136‡ |",
         )),
         ("05-reading-a-shadow-log", (
             "candidate: ValueError: no vouchers yet", "lowest Jaccard 0.6667",

@@ -1,38 +1,42 @@
-"""One table of systems by measures, from runs and judgements alone."""
+"""The table of a paper: systems by measures, from runs and judgements or a run's scores."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations, product
+from itertools import chain, combinations
 from pathlib import Path
 from string import ascii_lowercase
-from typing import TYPE_CHECKING, Literal, NamedTuple, cast, get_args
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar, cast
 
 import numpy as np
 from ir_measures import Measure
 from numpy.typing import NDArray
 
-from harness.api.comparison import HIGHER, LOWER, MarkedMean, PaperTable, check_ids
+from harness.api.comparison import Shown, score
 from harness.api.data import QrelsLike, RunLike, load_qrels, load_run
 from harness.core.errors import EvidenceError, UnknownName
 from harness.core.formats import to_csv
 from harness.core.names import checked
-from harness.core.printable import many
+from harness.core.printable import many, one_line
 from harness.core.run import Run
-from harness.measures.quality import score
+from harness.core.scores import Estimate, codes
+from harness.measures.name import span_of_difference
 from harness.report import doc
+from harness.report.rounding import MINUS, markdown, number
 from harness.stats.inference import Inference
-from harness.stats.significance import adjusted, fdr_adjusted, sign_flip_each
+from harness.stats.interval import interval_each
+from harness.stats.significance import Codes, adjusted, fdr_adjusted, sign_flip_each
 
 if TYPE_CHECKING:
     import pandas as pd
 
 Floats = NDArray[np.float64]
+T = TypeVar("T")
 Test = Literal["permutation", "bootstrap", "t", "wilcoxon", "tukey"]
 Correction = Literal["holm", "bh", "none"]
-TESTS: tuple[Test, ...] = get_args(Test)
-CORRECTIONS: tuple[Correction, ...] = get_args(Correction)
+Values = Mapping[str, Mapping[str, Mapping[str, float]]]
+"""By system, measure and query."""
 Pairs = Sequence[tuple[int, int]]
 NAMES: dict[Test, str] = {
     "permutation": "paired sign-flip permutation test",
@@ -52,6 +56,15 @@ USUAL = Inference(confidence=0.95, resamples=10_000, seed=20_260_101)
 """Of a table that looks around; gates and policies have no default."""
 COUNTED = "Judged", "Num"
 """Begin measures that count: no system is best by them, and none is tested."""
+HIGHER, LOWER = "†", "‡"
+NO_VALUE = "no value"
+SIGNS = str.maketrans({HIGHER: r"$^{\dagger}$", LOWER: r"$^{\ddagger}$", MINUS: "$-$"})
+"""Signs of a cell as LaTeX writes them."""
+LATEX = SIGNS | str.maketrans({
+    "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_",
+    "{": r"\{", "}": r"\}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",
+    "<": r"\textless{}", ">": r"\textgreater{}",
+})  # fmt: skip
 
 
 class SystemPair(NamedTuple):
@@ -62,17 +75,20 @@ class SystemPair(NamedTuple):
     measure: str
     queries: int
     difference: float
+    low: float | None
+    """End of the interval of the difference; None where all pairs are tested."""
+    high: float | None
     effect_size: float
     p: float
     p_corrected: float
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Table:
+class Table(Shown):
     """Means of systems by measure, and a test of each pair."""
 
-    values: Mapping[str, Mapping[str, Mapping[str, float]]]
-    """By system, measure and query; the best system by the first measure comes first."""
+    values: Values
+    """The best system by the first measure comes first."""
     lost: Mapping[str, int]
     """By system, judged queries without a value by the first measure."""
     pairs: tuple[SystemPair, ...]
@@ -80,6 +96,34 @@ class Table:
     test: Test
     correction: Correction
     sure: Inference
+
+    @classmethod
+    def of(
+        cls, found: Values, lost: Mapping[str, int], *, baseline: str, test: Test,
+        correction: Correction, sure: Inference, clusters: Mapping[str, str] | None = None,
+    ) -> Table:  # fmt: skip
+        """Order systems and test their differences; queries of one cluster flip together."""
+        if baseline and baseline not in found:
+            raise UnknownName("baseline", baseline, found)
+        first = next(iter(next(iter(found.values()))))
+        order = sorted(found, key=lambda one: (-_mean(found[one][first], -np.inf), one))
+        against = [(one, baseline) for one in order if one != baseline]
+        pairs = against if baseline else [*combinations(order, 2)]
+        ordered = {one: found[one] for one in order}
+        together = clusters or {}
+        tested = _tested(ordered, pairs, test, sure=sure, clusters=together, ends=bool(baseline))
+        correction = "none" if test == "tukey" else correction
+        corrected = correct(np.array([one.p for one in tested], dtype=np.float64), correction)
+        both = zip(tested, corrected.tolist(), strict=True)
+        return cls(
+            values=ordered,
+            lost=lost,
+            pairs=tuple(one._replace(p_corrected=p) for one, p in both),
+            baseline=baseline,
+            test=test,
+            correction=correction,
+            sure=sure,
+        )
 
     @property
     def systems(self) -> tuple[str, ...]:
@@ -93,8 +137,7 @@ class Table:
 
     def mean(self, system: str, measure: str) -> float | None:
         """Return the mean over queries; None where no query has a value."""
-        found = self.values[system][measure]
-        return sum(found.values()) / len(found) if found else None
+        return _mean(self.values[system][measure], None)
 
     def best(self, measure: str) -> float | None:
         """Return the highest mean; None for measures of the judgements."""
@@ -170,38 +213,68 @@ class Table:
         rows = [*means, *(one._asdict() for one in self.pairs)]
         return to_csv([*dict.fromkeys((*means[0], *SystemPair._fields))], rows)
 
+    def _rows(self, bold: str = "{}", letters: str = " {}") -> list[list[str]]:
+        """Write a row for each system: its name, and means with their marks."""
+        best = {of: self.best(of) for of in self.measures}
+
+        def cell(system: str, of: str) -> str:
+            mean, mark = self.mean(system, of), self.mark(system, of)
+            if mean is None:
+                return NO_VALUE
+            shown = bold.format(number(mean)) if mean == best[of] else number(mean)
+            return shown + (letters.format(mark) if mark and mark.isascii() else mark)
+
+        return [
+            [
+                system if self.baseline else f"{self.letter(system)} {system}",
+                *(cell(system, of) for of in self.measures),
+            ]
+            for system in self.systems
+        ]
+
     def to_markdown(self) -> str:
         """Write the table; the best mean of each measure is bold."""
-        return self._paper().to_markdown()
+        rows = [
+            ["", *map(markdown, self.measures)],
+            ["---", *["---:"] * len(self.measures)],
+            *([markdown(name), *cells] for name, *cells in self._rows("**{}**")),
+        ]
+        body = "\n".join(f"| {' | '.join(row)} |" for row in rows)
+        return f"{markdown(self.caption)}\n\n{body}\n\n{markdown(self.note)}\n"
 
     def to_latex(self) -> str:
         """Write a ``table`` for the package booktabs; the best mean of each measure is bold."""
-        return self._paper().to_latex()
 
-    def _paper(self) -> PaperTable:
-        best = {of: self.best(of) for of in self.measures}
-        rows: dict[str, list[MarkedMean]] = {}
-        for system, of in product(self.systems, self.measures):
-            name = system if self.baseline else f"{self.letter(system)} {system}"
-            mean = self.mean(system, of)
-            marked = MarkedMean(mean, self.mark(system, of), mean is not None and mean == best[of])
-            rows.setdefault(name, []).append(marked)
-        return PaperTable(self.caption, self.measures, rows, self.note, "no value")
+        def escaped(text: str) -> str:
+            return one_line(text).translate(LATEX)
 
-    def doc(self) -> doc.Section:
-        """Return the table as a document."""
-        paper = self._paper()
-        rows = [(name, *map(paper.cell, means)) for name, means in paper.rows.items()]
-        shown = doc.table(self.caption, ("", *self.measures), rows)
-        return doc.Section("", (shown, doc.Text(self.note)))
+        rows = (
+            " & ".join([escaped(name), *(cell.translate(SIGNS) for cell in cells)])
+            for name, *cells in self._rows(r"\textbf{{{}}}", "$^{{{}}}$")
+        )
+        return "\n".join([
+            r"\begin{table}",
+            r"\centering",
+            rf"\caption{{{escaped(self.caption)}}}",
+            rf"\begin{{tabular}}{{l{'r' * len(self.measures)}}}",
+            r"\toprule",
+            " & ".join(["", *map(escaped, self.measures)]).strip() + r" \\",
+            r"\midrule",
+            *(row + r" \\" for row in rows),
+            r"\bottomrule",
+            r"\end{tabular}",
+            rf"\par\smallskip{{\footnotesize {escaped(self.note)}}}",
+            r"\end{table}",
+            "",
+        ])
+
+    def blocks(self) -> Iterable[doc.Block]:
+        """Return the table and what its marks mean."""
+        yield doc.table(self.caption, ("", *self.measures), self._rows())
+        yield doc.Text(self.note)
 
     def __repr__(self) -> str:
         return self.to_markdown()
-
-    def _repr_html_(self) -> str:
-        from harness.report.html import fragment
-
-        return fragment(self.doc().blocks)
 
 
 def table(
@@ -230,8 +303,8 @@ def table(
         BadFile, RunError, DatasetError, InvalidArm: as ``load_run``, ``load_qrels`` and ``score``.
     """
     for what, given, known in (
-        ("test", test, TESTS),
-        ("correction", correction, CORRECTIONS),
+        ("test", test, NAMES),
+        ("correction", correction, CORRECTED),
         ("rule of missing queries", missing, ("left out", "empty")),
     ):
         if given not in known:
@@ -239,39 +312,19 @@ def table(
     judged = load_qrels(qrels)
     empty = judged.query_ids if missing == "empty" else ()
     names = tuple(dict.fromkeys(map(str, measures)))
-    if not names:
-        raise EvidenceError("a table needs a measure; name one, such as nDCG@10")
+    systems = [*_systems(runs, empty)]
+    if not names or not systems:
+        raise EvidenceError("a table needs a run and a measure; name them")
     found: dict[str, dict[str, dict[str, float]]] = {}
     lost: dict[str, int] = {}
-    for name, several in _systems(runs, empty):
+    for name, several in systems:
         if name in found:
             raise EvidenceError(f"two systems are named {name}. Name them: NAME=FILE")
-        each = []
-        for run in several:
-            check_ids(run, judged)
-            each.append(score(run, judged, names, judged.query_ids))
+        each = [score(run, judged, names).scores for run in several]
         found[name] = {m: _together([one[m].by_query for one in each]) for m in names}
         undefined = {q for one in each for q in one[names[0]].unanswered}
         lost[name] = len(undefined - found[name][names[0]].keys())
-    if baseline and baseline not in found:
-        raise UnknownName("baseline", baseline, found)
-    order = sorted(found, key=lambda one: (-_mean(found[one][names[0]]), one))
-    between = [(one, baseline) for one in order if one != baseline]
-    pairs = _tested(found, order, between if baseline else [*combinations(order, 2)], test, sure)
-    if test == "tukey":
-        correction = "none"
-    corrected = correct(np.array([one.p for one in pairs], dtype=np.float64), correction)
-    return Table(
-        values={one: found[one] for one in order},
-        lost=lost,
-        pairs=tuple(
-            one._replace(p_corrected=float(p)) for one, p in zip(pairs, corrected, strict=True)
-        ),
-        baseline=baseline,
-        test=test,
-        correction=correction,
-        sure=sure,
-    )
+    return Table.of(found, lost, baseline=baseline, test=test, correction=correction, sure=sure)
 
 
 def _systems(
@@ -307,43 +360,57 @@ def _together(each: Sequence[Mapping[str, float]]) -> dict[str, float]:
     return {query_id: sum(values) / len(values) for query_id, values in by.items()}
 
 
-def _mean(values: Mapping[str, float]) -> float:
-    return sum(values.values()) / len(values) if values else -np.inf
+def _mean(values: Mapping[str, float], without: T) -> float | T:
+    return float(np.mean([*values.values()])) if values else without
 
 
 def _tested(
-    found: Mapping[str, Mapping[str, Mapping[str, float]]],
-    order: Sequence[str],
-    pairs: Sequence[tuple[str, str]],
-    test: Test,
-    sure: Inference,
-) -> list[SystemPair]:
-    """Test every pair by every measure, over the queries that all systems of the table have."""
+    found: Values, pairs: Sequence[tuple[str, str]], test: Test, *,
+    sure: Inference, clusters: Mapping[str, str], ends: bool,
+) -> list[SystemPair]:  # fmt: skip
+    """Test every pair by every measure over the queries that both have; Tukey's, that all have."""
     tested: list[SystemPair] = []
-    at = [(order.index(one), order.index(other)) for one, other in pairs]
-    quality = [one for one in found[order[0]] if not one.startswith(COUNTED)]
-    for measure in quality if pairs else ():
-        shared = sorted(set.intersection(*(set(found[one][measure]) for one in order)))
-        values = np.array([[found[one][measure][q] for one in order] for q in shared])
-        try:
-            p = p_values(values, at, test, sure)
-        except EvidenceError as exc:
-            raise EvidenceError(f"{measure}: {exc}") from exc
-        for (one, other), (left, right), value in zip(pairs, at, p.tolist(), strict=True):
-            apart = values[:, left] - values[:, right]
-            mean, size = float(apart.mean()), effect_size(apart)
-            tested.append(SystemPair(one, other, measure, len(shared), mean, size, value, value))
+    systems = tuple(found)
+    for measure in (one for one in found[systems[0]] if not one.startswith(COUNTED)):
+        of, span = {one: found[one][measure] for one in systems}, span_of_difference(measure)
+        alike: dict[tuple[str, ...], list[tuple[str, str]]] = {}
+        for pair in pairs:
+            known = (of[one].keys() for one in (systems if test == "tukey" else pair))
+            alike.setdefault(tuple(sorted(set.intersection(*map(set, known)))), []).append(pair)
+        for shared, some in alike.items():
+            named = systems if test == "tukey" else tuple(dict.fromkeys(chain(*some)))
+            values = np.array([[of[one][q] for one in named] for q in shared])
+            at = [(named.index(one), named.index(other)) for one, other in some]
+            together = codes(shared, clusters)
+            try:
+                p = p_values(values, at, test, sure, together).tolist()
+            except EvidenceError as exc:
+                raise EvidenceError(f"{measure}: {exc}") from exc
+            apart = np.column_stack([values[:, left] - values[:, right] for left, right in at])
+            sides: Sequence[Estimate | None] = [None] * len(some)
+            if ends:
+                sides = interval_each(apart, span=span, inference=sure, clusters=together)
+            for pair, column, value, side in zip(some, apart.T, p, sides, strict=True):
+                low, high = (side.low, side.high) if side else (None, None)
+                mean, size = float(column.mean()), effect_size(column)
+                tested.append(
+                    SystemPair(*pair, measure, len(shared), mean, low, high, size, value, value)
+                )
     return tested
 
 
-def p_values(values: Floats, pairs: Pairs, test: Test, sure: Inference) -> Floats:
+def p_values(
+    values: Floats, pairs: Pairs, test: Test, sure: Inference, clusters: Codes | None = None
+) -> Floats:
     """Compute the two-sided p-value of each pair of systems, shape (pairs,), uncorrected.
 
     ``values`` has shape (queries, systems), without gaps. Tukey's test corrects for all pairs of
-    systems by itself.
+    systems by itself. Queries of one code in ``clusters`` flip together in the permutation test.
     """
     if len(values) < FEWEST:
-        raise EvidenceError("a test needs two queries that all systems of it have a value for")
+        raise EvidenceError(
+            "a test needs two queries that all systems have a value for. Leave systems out"
+        )
     if test == "tukey":
         return tukey(values, pairs)
     columns = np.array(pairs, dtype=np.int64).reshape(-1, 2)
@@ -351,13 +418,8 @@ def p_values(values: Floats, pairs: Pairs, test: Test, sure: Inference) -> Float
     if test == "bootstrap":
         return bootstrap(differences, sure)
     if test == "permutation":
-        found = sign_flip_each(
-            differences,
-            resamples=sure.resamples,
-            seed=sure.seed,
-            clusters=None,
-        )
-        return np.array(found)
+        how = {"resamples": sure.resamples, "seed": sure.seed}
+        return np.array(sign_flip_each(differences, **how, clusters=clusters))
     return _t(differences) if test == "t" else _wilcoxon(differences)
 
 
