@@ -18,11 +18,11 @@ from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, HTTPConnection, Request
-from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
+from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, ExceptionHandler, Message, Receive, Scope, Send
 
-from harness.core.digest import of_bytes, of_json
+from harness.core.digest import of_json
 from harness.core.errors import HarnessError
 from harness.core.reading import Malformed, text_of
 from harness.core.server import FORBIDDEN, MISDIRECTED, UNAUTHORIZED, Admission, token_of
@@ -32,7 +32,7 @@ from harness.judge.judge import BACK, QUIT, SKIP
 from harness.judge.pool import following, standing
 from harness.report.html import TEMPLATES, environment, script_source
 from harness.report.page import cards
-from harness.serve.shelf import HTML, PAGES, Sheet, Shelf, entries, look, progress
+from harness.serve.shelf import HTML, PAGES, Sheet, entries, look, progress
 
 LOOPBACK = {"127.0.0.1": "127.0.0.1", "::1": "::1", "localhost": "127.0.0.1"}
 NAMES = ("127.0.0.1", "localhost", "[::1]")
@@ -117,17 +117,6 @@ class Guard:
         response = _page("word", "", title="The pages are open", text="", go="/")
         response.set_cookie(self._name, self._cookie, httponly=True, samesite="strict")
         return response
-
-
-def afterwards(pool: Path, harness: str) -> Mapping[str, str]:
-    """Return commands that follow for a pool, by what they do; ``harness`` is as it is called."""
-    words = {
-        "Take the judgements into a data set that has these documents and queries:":
-        ["judge", str(pool), "--merge", "NAME", "--by", "WHO"],
-        "Or make a data set of them, with your own files in place of the first two:":
-        ["import", "jsonl", "corpus.jsonl", "queries.jsonl", str(pool), "--name", "NAME"],
-    }  # fmt: skip
-    return {said: f"{harness} {shlex.join(command)}" for said, command in words.items()}
 
 
 REMEMBERED = 50
@@ -295,15 +284,11 @@ def _number(text: str) -> int | None:
 SEE_OTHER, BAD_REQUEST, NOT_FOUND, CONFLICT, TOO_LARGE, BROKEN = 303, 400, 404, 409, 413, 500
 
 
-def application(served: Mapping[str, Path], url: str, harness: str = "harness") -> Guard:
-    """Serve folders at ``url``, which names scheme, host and port; to those with the token.
-
-    ``harness`` is the program in commands that a page gives, as the reader calls it.
-    """
-    desk = Desk(served, harness)
+def application(served: Mapping[str, Path], url: str) -> Guard:
+    """Serve folders at ``url``, which names scheme, host and port; to those with the token."""
+    desk = Desk(served)
     routes = [
         Route("/", desk.front),
-        Route("/state", desk.state),
         Route("/files/{key:path}", desk.file),
         Route("/judge/{key:path}", desk.sit),
         Route("/judge/{key:path}", desk.press, methods=["POST"]),
@@ -325,26 +310,11 @@ class Desk:
 
     served: Mapping[str, Path]
     """Folders by their labels."""
-    harness: str
 
     def front(self, _: Request) -> Response:
-        text, stamp = self._listing(look(self.served))
-        body = Markup(text)  # noqa: S704  our own template, its texts are escaped
-        return _page("front", "front.js", listed=body, stamp=stamp)
-
-    def state(self, request: Request) -> Response:
-        """Describe the signature of every file, and the list if it is not the one that is known."""
         shelf = look(self.served)
-        listed, stamp = self._listing(shelf)
-        files = {key: sheet.signature for key, sheet in shelf.sheets.items()}
-        known = request.query_params.get("stamp") == stamp
-        return JSONResponse({"stamp": stamp, "files": files, "list": None if known else listed})
-
-    def _listing(self, shelf: Shelf) -> tuple[str, str]:
-        """Return the list of the front page, and a word that is another one with the list."""
-        found, pools = entries(shelf, datetime.now(UTC)), progress(shelf)
-        text = _environment().get_template("list.html.j2").render(entries=found, pools=pools)
-        return text, of_bytes(text.encode())
+        found = entries(shelf, datetime.now(UTC))
+        return _page("front", "front.js", entries=found, pools=progress(shelf))
 
     def file(self, request: Request) -> Response:
         """Return a file as it lies there."""
@@ -358,7 +328,7 @@ class Desk:
 
     def sit(self, request: Request) -> Response:
         pool = self._pool(request)
-        return judging(sit(pool.key, pool.path, request.query_params), self.harness)
+        return judging(sit(pool.key, pool.path, request.query_params))
 
     async def press(self, request: Request) -> Response:
         body = bytearray()
@@ -371,7 +341,7 @@ class Desk:
             pool = self._pool(request)
             then = press(pool.key, pool.path, bytes(body))
             if then.notice:
-                return judging(then, self.harness)
+                return judging(then)
             return RedirectResponse(then.url, SEE_OTHER)
 
         return await run_in_threadpool(pressed)
@@ -407,12 +377,12 @@ def _environment() -> Environment:
     return made
 
 
-def judging(sitting: Sitting, harness: str) -> HTMLResponse:
+def judging(sitting: Sitting) -> HTMLResponse:
     """Return the form for the pair that is shown; 409 where it is shown for a second time."""
     status = CONFLICT if sitting.notice else 200
-    advice = {} if sitting.pool.open else afterwards(sitting.path, harness)
+    merge = shlex.join(["harness", "judge", str(sitting.path), "--merge", "NAME", "--by", "WHO"])
     keys = {"skip": SKIP, "back": BACK, "quit": QUIT}
-    return _page("judge", "judge.js", status, sitting=sitting, keys=keys, advice=advice)
+    return _page("judge", "judge.js", status, sitting=sitting, keys=keys, merge=merge)
 
 
 def refused(status: int, title: str, text: str) -> HTMLResponse:

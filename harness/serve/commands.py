@@ -7,7 +7,6 @@ from typing import Annotated
 import typer
 
 from harness.cli.command import app, command, tell
-from harness.cli.exit_codes import called
 from harness.cli.options import LOCALHOST, Host, Port
 from harness.cli.project import Project
 
@@ -24,36 +23,23 @@ def serve(
     *,
     port: Port = 8642,
     host: Host = LOCALHOST,
-    opened: Annotated[
-        bool, typer.Option("--open", help="Open the address in a browser too.")
-    ] = False,
 ) -> None:
     """Show reports, watch for new runs, and judge pools in a browser of this machine.
 
     The address, with its token, is printed on the error stream. Files are sent as they are; the
-    front page looks for newer ones and says so, also in the tabs that were opened from it. Ctrl-C
-    ends it.
+    front page looks for newer ones and says so. Ctrl-C ends it.
 
-    Example: harness serve reports perf out/mine --open
+    Example: harness serve reports perf out/mine
     """
-    import webbrowser
-    from threading import Thread
-
     from harness.core.server import bound, server
     from harness.serve.application import application, loopback
     from harness.serve.shelf import folders as served_from
 
-    def browse(address: str) -> None:
-        if not webbrowser.open(address):
-            tell("no browser can be opened here; open the address yourself")
-
     address = loopback(host)
     served = served_from(folders or _usual())
     with bound(address, port) as (listening, url):
-        app = application(served, url, called())
+        app = application(served, url)
         tell(f"serving {app.address}")
-        if opened:  # beside the server, for a browser may wait for the page
-            Thread(target=browse, args=(app.address,), daemon=True).start()
         with suppress(KeyboardInterrupt):
             server(app).run(sockets=[listening])
         tell("stopped")

@@ -1,11 +1,11 @@
 """The server's own pages in a browser: list, follow, judge by keyboard, and a run that appears."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from threading import Thread
 
 import pytest
-from playwright.sync_api import Browser, Page, Route, ViewportSize, expect
+from playwright.sync_api import Browser, ViewportSize, expect
 
 from harness.core.files import write_text
 from harness.core.server import bound, server
@@ -19,7 +19,6 @@ pytestmark = pytest.mark.slow
 SOON_MS = 20_000
 SOONER = "const wait = setTimeout; window.setTimeout = (does, ms) => wait(does, ms / 20);"
 """The front page looks every two seconds; here ten times in one."""
-NOTICE = "#harness-newer"
 STRANGE = """<!doctype html><title>strange</title><script>
 document.title = "ran";
 const ask = (window.opener ?? window).fetch;
@@ -71,19 +70,6 @@ def tab(chromium: Browser, address: str) -> Iterator[Watched]:
         yield watched
 
 
-def followed(tab: Watched, name: str) -> Page:
-    """Follow a link of the front page into the tab that it opens."""
-    with tab.page.context.expect_page() as opened:
-        tab.page.get_by_role("link", name=name).first.click()
-    opened.value.wait_for_url("**/files/**")
-    return opened.value
-
-
-def page_of(body: str) -> Callable[[Route], None]:
-    """Answer as a server of somebody else."""
-    return lambda route: route.fulfill(body=body, content_type="text/html")
-
-
 def calm(tab: Watched) -> bool:
     """Whether nothing was logged and no hostile text ran."""
     return tab.logged == [] and bool(tab.page.evaluate("window.executed === undefined"))
@@ -103,14 +89,9 @@ def test_the_servers_pages_can_be_read(tab: Watched) -> None:
     assert calm(tab)
 
 
-def test_a_newer_run_is_told_on_the_list_and_in_the_tabs_that_it_opened(
-    tab: Watched, site: Path
-) -> None:
+def test_a_newer_run_is_told_on_the_list(tab: Watched, site: Path) -> None:
     page = tab.page
     expect(page.locator("#watch")).to_have_text("Watching for new runs.")
-    report = followed(tab, "reports")
-    assert report.url.endswith("/files/reports/index.html")
-    assert report.title() == "report"
     link = page.get_by_role("list", name="Files of reports").get_by_text("decision.json")
     link.focus()
     write_decision(site / "reports", "renewed")
@@ -119,38 +100,20 @@ def test_a_newer_run_is_told_on_the_list_and_in_the_tabs_that_it_opened(
     expect(page.locator(".newer:visible")).to_have_text("newer")
     expect(link).to_be_focused()
     assert page.title() == "(1) Search reports"
-    expect(report.locator(NOTICE)).to_contain_text("A newer run is there.")
-    report.get_by_role("button", name="Reload").click()
-    report.wait_for_load_state()
-    for _ in range(2):
-        with page.expect_response("**/state*"):
-            pass
-    expect(report.locator(NOTICE)).to_have_count(0)
+    for file in (site / "reports").iterdir():
+        file.unlink()
+    expect(page.locator(".entry", has_text="reports")).to_have_count(0)
     assert tab.grave() == []
     assert calm(tab)
 
 
 def test_a_page_of_somebody_else_runs_no_script(tab: Watched, site: Path) -> None:
     (site / "reports" / "index.html").write_text(STRANGE, encoding="utf-8")
-    report = followed(tab, "reports")
-    logged: list[str] = []
+    report, logged = tab.page, list[str]()
     report.on("console", lambda message: logged.append(message.text))
-    report.reload()
+    report.goto("/files/reports/index.html")
     assert report.title() == "strange"
     assert len([line for line in logged if "Content Security Policy" in line]) == 2, logged
-
-
-def test_a_run_that_appears_and_one_that_goes(tab: Watched, site: Path) -> None:
-    page = tab.page
-    report = followed(tab, "reports")
-    write_decision(site / "out" / "mine", "mine")
-    newer = page.locator(".entry", has_text="out/mine")
-    expect(newer.locator(".newer")).to_be_visible()
-    expect(report.locator(NOTICE)).to_have_count(0)
-    for file in (site / "reports").iterdir():
-        file.unlink()
-    expect(report.locator(NOTICE)).to_contain_text("This page is gone")
-    expect(page.locator(".entry")).to_have_count(2)
 
 
 def test_pairs_are_judged_by_keyboard(tab: Watched, site: Path) -> None:

@@ -267,7 +267,6 @@ def shell(world: Toy, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shel
         mock.patch("harness.core.server.server"),
         mock.patch("harness.shadow.receiver.server"),
         mock.patch("harness.shadow.mcp.server", mock.AsyncMock()),
-        mock.patch("webbrowser.open"),
         mock.patch.dict(os.environ, {name: f"{PLANTED}-{name}" for name in SECRETS}),
     ):
         yield made
@@ -466,7 +465,7 @@ def test_a_file_of_somebodys_own_is_never_replaced(
     if name == "pool":
         assert "queries.jsonl: already exists" in harness(*words, "site/queries").error
     assert seen(ready.root) == before
-    file = "site/mine" + {"decompose": ".json", "tune": ".toml", "table": ".md"}.get(name, "")
+    file = "site/mine" + {"decompose": ".csv", "tune": ".toml", "table": ".md"}.get(name, "")
     with grading(ready.root, monkeypatch):
         said, again = harness(*words, file), harness(*words, file)
     if name == "pool":

@@ -36,7 +36,7 @@ from harness.serve.shelf import (
 )
 from tests.make import report_inputs
 from tests.programs import PYTHON, Program
-from tests.serve.conftest import SCALE, URL, make_pool, write_compared, write_decision
+from tests.serve.conftest import SCALE, URL, make_pool, write_compared
 
 pytestmark = pytest.mark.slow
 LINK = re.compile(r'href="(/[^"]*)"')
@@ -89,27 +89,10 @@ def test_a_page_keeps_its_own_policy(site: Path, client: TestClient) -> None:
 def test_nothing_but_a_pool_can_be_changed(site: Path, client: TestClient) -> None:
     before = (site / "reports" / "index.html").read_bytes()
     for method, path in product(
-        ["POST", "PUT", "DELETE", "PATCH"], ["/", "/state", "/files/reports/index.html"]
+        ["POST", "PUT", "DELETE", "PATCH"], ["/", "/files/reports/index.html"]
     ):
         assert client.request(method, path, headers={"origin": URL}).status_code == 405
     assert (site / "reports" / "index.html").read_bytes() == before
-
-
-def test_the_state_gives_the_list_only_where_it_is_another_one(
-    site: Path, client: TestClient
-) -> None:
-    first = client.get("/state").json()
-    assert "reports/index.html" in first["files"]
-    assert f'data-stamp="{first["stamp"]}"' in client.get("/").text
-    again = client.get("/state", params={"stamp": first["stamp"]}).json()
-    assert again == {**first, "list": None}
-    write_decision(site / "reports", "renewed")
-    now = client.get("/state", params={"stamp": first["stamp"]}).json()
-    assert now["stamp"] != first["stamp"]
-    assert "renewed" in now["list"]
-    changed = {key for key, value in now["files"].items() if first["files"].get(key) != value}
-    assert "reports/index.html" in changed
-    assert "out/mine/index.html" not in changed
 
 
 def test_a_client_that_leaves_within_a_form_is_no_fault(client: TestClient) -> None:
@@ -137,7 +120,7 @@ def test_a_client_that_leaves_within_a_form_is_no_fault(client: TestClient) -> N
 
 
 PATHS = (
-    "/", "/state", "/files/reports/index.html", "/judge/out/pool.qrels", "/nothing", "/?token=",
+    "/", "/files/reports/index.html", "/judge/out/pool.qrels", "/nothing", "/?token=",
     "/?token=guessed", "/?token=%00%ff", "/?token=é",
 )  # fmt: skip
 POOL = "/judge/out/pool.qrels"
@@ -203,7 +186,7 @@ def test_only_a_page_of_this_server_may_change_something(site: Path, client: Tes
     assert (site / "out" / "pool.qrels").read_text() == before
 
 
-@pytest.mark.parametrize("path", ["/", "/state", "/files/reports/index.html", POOL, "/nothing"])
+@pytest.mark.parametrize("path", ["/", "/files/reports/index.html", POOL, "/nothing"])
 def test_every_answer_is_kept_by_nobody_and_framed_by_nobody(
     stranger: TestClient, guard: Guard, path: str
 ) -> None:
