@@ -4,7 +4,7 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
@@ -149,25 +149,6 @@ def settings_of(address: str, like: str = "") -> HttpSettings:
     except ValidationError as exc:
         said = exc.errors()[0]["msg"].removeprefix("Value error, ")
         raise HarnessError(f"{address}: {said}") from exc
-
-
-def arm_file(settings: HttpSettings, summary: str) -> str:
-    """Write the arm's TOML file; ``settings`` that are as by default are left out."""
-    lines = [f"summary = {_toml(summary)}", 'stack = "http"', "", "[settings]"]
-    given = settings.model_dump(exclude_defaults=True)
-    lines += [f"{key} = {_toml(value)}" for key, value in given.items() if key != "probe"]
-    for probe in given.get("probe", ()):
-        lines += ["", "[[settings.probe]]"]
-        lines += [f"{key} = {_toml(value)}" for key, value in probe.items()]
-    return "\n".join(lines) + "\n"
-
-
-def _toml(value: object) -> str:
-    """Write a value of settings; strings of JSON are strings of TOML."""
-    if isinstance(value, dict):
-        inside = ", ".join(f"{json.dumps(key)} = {_toml(one)}" for key, one in value.items())
-        return f"{{ {inside} }}"
-    return json.dumps(value, ensure_ascii=False)
 
 
 def learn(
@@ -359,35 +340,13 @@ def _looked(service: SearchService, queries: Sequence[Query]) -> Iterator[Any]:
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
-    """What one service said."""
-
-    service: SearchService
-    rows: list[TimedOutcome] = field(default_factory=list)
-
-    def hear(self, one: TimedOutcome) -> None:
-        """Take an outcome; give up a service that fails one query after the other."""
-        self.rows.append(one)
-        last = self.rows[-IN_A_ROW:]
-        if len(last) == IN_A_ROW and all(o.row.status is not Status.ANSWERED for o in last):
-            raise HarnessError(
-                f"{self.service.arm}: {IN_A_ROW} queries in a row failed, the last with"
-                f" {one.row.error}. Nothing is compared"
-            )
-
-    def run(self) -> Run:
-        return Run.of(self.service.arm, (one.row for one in self.rows))
-
-    def elapsed_ns(self) -> NDArray[np.int64]:
-        return np.array([one.elapsed_ns for one in self.rows], dtype=np.int64)
-
-
-@dataclass(frozen=True, slots=True)
 class PairedAnswers:
-    """What both services said of the same queries."""
+    """What both services said of the same queries; pairs are of control and candidate."""
 
     queries: tuple[Query, ...]
-    heard: tuple[Heard, Heard]
+    runs: tuple[Run, Run]
+    elapsed_ns: tuple[NDArray[np.int64], NDArray[np.int64]]
+    """Shape (queries,) each."""
     again: Run
     """The control's answers to some of the queries, a second time."""
     documents: Mapping[str, Document]
@@ -405,25 +364,40 @@ def ask(
     """Send every query to both services, in a drawn order of the two, one at a time."""
     documents: dict[str, Document] = {}
     rng = Random(seed)
+    heard: tuple[list[TimedOutcome], list[TimedOutcome]] = ([], [])
     with ExitStack() as opened:
         open_ = [opened.enter_context(_opened(one)) for one in services]
-        control, candidate = (Heard(one) for one in services)
         for query in queries:
             for at in rng.sample((0, 1), 2):
-                heard = (control, candidate)[at]
-                heard.hear(_once(heard.service, open_[at], query, documents))
+                heard[at].append(_once(services[at], open_[at], query, documents))
+                _check_answers(services[at].arm, heard[at][-IN_A_ROW:], IN_A_ROW)
             advance(1)
         chosen = rng.sample(list(queries), min(REPEATED, len(queries)))
         again: list[Row] = [_once(services[0], open_[0], one, documents).row for one in chosen]
-        for heard in (control, candidate):
-            if all(one.row.status is not Status.ANSWERED for one in heard.rows):
-                raise HarnessError(
-                    f"{heard.service.arm}: no query was answered, the first failed with"
-                    f" {heard.rows[0].row.error}. Nothing is compared"
-                )
+        for service, outcomes in zip(services, heard, strict=True):
+            _check_answers(service.arm, outcomes, len(queries))
         made = {one.arm: to.manifest for one, to in zip(services, open_, strict=True)}
-    second = Run.of(ARMS[0], again)
-    return PairedAnswers(tuple(queries), (control, candidate), second, documents, made)
+    control, candidate = (
+        Run.of(arm, (one.row for one in of)) for arm, of in zip(ARMS, heard, strict=True)
+    )
+    times = tuple(np.array([one.elapsed_ns for one in of], dtype=np.int64) for of in heard)
+    return PairedAnswers(
+        queries=tuple(queries),
+        runs=(control, candidate),
+        elapsed_ns=(times[0], times[1]),
+        again=Run.of(ARMS[0], again),
+        documents=documents,
+        manifests=made,
+    )
+
+
+def _check_answers(arm: str, outcomes: Sequence[TimedOutcome], most: int) -> None:
+    """Refuse a service that failed ``most`` queries in a row."""
+    if len(outcomes) == most and all(o.row.status is not Status.ANSWERED for o in outcomes):
+        raise HarnessError(
+            f"{arm}: {most} queries in a row failed, the last with {outcomes[-1].row.error}."
+            " Nothing is compared"
+        )
 
 
 def _once(

@@ -186,7 +186,7 @@ def _times(found: ServicesFound, inference: Inference) -> doc.TableBlock:
     """Show the times of both services over the queries that both answered."""
     sure, sides = inference.confidence, (found.evidence.control, found.evidence.candidate)
     both = np.logical_and(*(one.run.status == Status.ANSWERED for one in sides))
-    times = [heard.elapsed_ns()[both] for heard in found.answers.heard]
+    times = [elapsed[both] for elapsed in found.answers.elapsed_ns]
     rows: list[tuple[doc.Value | str, ...]] = []
     if both.any():
         rows = [

@@ -19,6 +19,7 @@ from harness.core.progress import progress
 from harness.core.reading import text_of
 from harness.core.records import Document, Judgement, Qrels
 from harness.corpus import beir, judgements
+from harness.corpus.card import toml_text
 from harness.corpus.judgements import JudgingPair, Pool
 from harness.corpus.prepared import Prepared
 from harness.gates.base.differences import asked_means
@@ -116,7 +117,9 @@ def compare(
     for one in services:
         if one.learned:
             summary = f"The {one.arm} of a comparison by log"
-            write_text(one.file, asking.arm_file(one.settings, summary))
+            settings = one.settings.model_dump(exclude_defaults=True)
+            arm = {"summary": summary, "stack": "http", "settings": settings}
+            write_text(one.file, toml_text(arm))
     data = out / TRAFFIC
     pool = _written(data, answers, card, seed)
     policy = for_candidates(load_policy(policy_file), asking.ARMS[0], asking.ARMS[1:])
@@ -172,7 +175,7 @@ def _written(data: Path, answers: asking.PairedAnswers, card: str, seed: int) ->
 
 def _to_judge(answers: asking.PairedAnswers) -> dict[str, set[str]]:
     """List what is to be judged: all of two lists that differ, the first hit of two that do not."""
-    control, candidate = (heard.run() for heard in answers.heard)
+    control, candidate = answers.runs
     found = {}
     for query in answers.queries:
         one, other = (run.ranking(query.query_id, asking.DEPTH) for run in (control, candidate))
@@ -183,8 +186,7 @@ def _to_judge(answers: asking.PairedAnswers) -> dict[str, set[str]]:
 def _evidence(answers: asking.PairedAnswers, data: Prepared) -> Evidence:
     """Collect what a gate may look at without a judgement."""
     control, candidate = (
-        ArmResult(one.service.arm, answers.manifests[one.service.arm], one.run(), {})
-        for one in answers.heard
+        ArmResult(one.arm, answers.manifests[one.arm], one, {}) for one in answers.runs
     )
     noise = answers.again.query_ids
     return Evidence(
@@ -212,15 +214,8 @@ def _report(
             commands=(), decided_at=datetime.now(UTC), evidence_days=None, replayed_at={},
             settings={},
         ),
-        policy=None,
-        decisions=(),
         evidence={asking.ARMS[1]: evidence},
         arms=arms,
-        means={},
-        slice_means={},
-        differences={},
-        slice_differences={},
-        latency=None,
         queries={query.query_id: query for query in answers.queries},
         qrels=Qrels({}),
         documents=lambda ids: {one: answers.documents[one] for one in ids},
