@@ -6,7 +6,7 @@ What cannot be run is in ``ELSEWHERE`` with the reason and the test that does th
 import json
 import re
 import shlex
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import chdir, nullcontext
 from dataclasses import dataclass, field
 from difflib import get_close_matches
@@ -18,24 +18,20 @@ import pytest
 
 from benchmarks.simulate import TABLES
 from tests import once_a_process
-from tests.cli.owned import command_tree, leaves
-from tests.docs.pages import ASSIGNED, COMMAND, ROOT, Said, Shell, page, pages
+from tests.docs.pages import ASSIGNED, COMMAND, ROOT, Shell, page, pages
 from tests.docs.world import World
 
 FILLED = {
     "CORPUS": "collections/mine/corpus.jsonl",
     "FOLDER": "collections/mine",
-    "LICENCE": "CC0-1.0",
     "LOG": "out/shadow",
     "MBOX": "collections/mine/mbox",
     "NAME": "theirs",
     "OWNER": "acme",
     "PATH": "collections",
-    "PEERS": ".venv",
     "QUERIES": "collections/mine/queries.jsonl",
     "QRELS": "collections/mine/qrels.trec",
     "REPO@REF": "search-harness@v1",
-    "SOURCE": "somewhere",
     "TOPICS": "collections/mine/topics.tsv",
 }
 """What stands for a word in capitals."""
@@ -56,33 +52,10 @@ KEYS = {
     "harness judge": "1s0uq",
 }
 """What a person types while it runs."""
-SMALLER = {
-    "harness load": {"--seconds": "0.2", "--rounds": "1"},
-    "python benchmarks/documents.py pdf": {"--documents": "5"},
-    "python benchmarks/documents.py places": {"--chunks": "40"},
-    "python benchmarks/documents.py stages": {"--chunks": "40", "--queries": "3", "--rounds": "1"},
-    "python benchmarks/rebuilds.py": {"--times": "4"},
-    "python benchmarks/moving_folders.py": {"--minutes": "0.05"},
-    "python benchmarks/moving_mail.py": {"--minutes": "0.05"},
-    "python benchmarks/verdicts.py": {"--trials": "12", "--queries": "30"},
-    "python benchmarks/simulate.py": {"--trials": "20"},
-}
+SMALLER = {"harness load": {"--seconds": "0.2", "--rounds": "1"}}
 """Options that are made small, also where a line leaves them to their defaults."""
 MOST_ARMS = 3
 """More are not run side by side: the first of them, and the control."""
-ONLY_HELP = {
-    "python benchmarks/capacity.py": "it embeds, and indexes a hundred thousand messages",
-    "python benchmarks/field.py": "it runs every arm on six collections",
-    "python benchmarks/mail_search.py": "five rounds at least, of every engine",
-    "python benchmarks/measures.py": "its peers have an environment of their own",
-    "python benchmarks/paper_table.py": "its peers have an environment of their own",
-    "python benchmarks/package.py": "it installs environments from a package index",
-    "python benchmarks/receiver.py": "it starts nginx and servers, and times them",
-    "python benchmarks/shadow.py": "it starts processes, and waits between questions",
-}
-"""Only asked for their options, and why."""
-MAKES = {"python benchmarks/documents.py pdf": "a folder that the next lines of its page read"}
-"""Scripts that are always run, and what they make."""
 PACKAGE = "tests/test_package.py"
 SERVES = "tests/cli/test_servers.py"
 GUIDES = "tests/docs/test_guides.py"
@@ -140,7 +113,7 @@ ELSEWHERE = {
 }
 """Lines that are not typed here, and where the same is tried: what serves until it is stopped,
 asks another service, takes minutes, or is this suite."""
-LONGER = frozenset({
+OTHER_DATA = frozenset({
     "datasets/README.md",
     "docs/datasets/package-texts.md",
     "docs/field.md",
@@ -154,7 +127,7 @@ LONGER = frozenset({
     "docs/stacks/writing.md",
     "docs/workers.md",
 })
-"""Pages typed under ``--all``: their commands are those of other pages, on other data."""
+"""Pages that are not typed: their commands are those of other pages, on other data."""
 RUNS = "python3 run.py harness run --dataset"
 SHADOW = (
     "python3 run.py harness shadow run --dataset python-docs --control fts5 --candidate tantivy"
@@ -162,7 +135,6 @@ SHADOW = (
 )
 MINE = f"{RUNS} python-docs --arms fts5,tantivy --control fts5 --out out/mine"
 IMPORTED = "python3 run.py harness import beir collections/mine --name mine"
-MAIL = f"{RUNS} agent-mail --policy policy/mail.toml --out out/agent-mail"
 HARNESS = "python3 run.py harness"
 OF_MAIL = "--dataset agent-mail"
 ARMS_OF_MAIL = ("mail-fts5", "mail-tantivy")
@@ -170,7 +142,6 @@ INDEXED_MAIL = tuple(f"{HARNESS} stage index {OF_MAIL} --arm {arm}" for arm in A
 SHADOW_OF_MAIL = (
     f"{HARNESS} shadow run {OF_MAIL} --control mail-fts5 --candidate mail-tantivy --out"
 )
-TEXTS = "python3 run.py harness stage prepare --dataset package-texts --update"
 BEFORE = {
     "docs/api.md": ("cp build/python-docs/data/qrels.trec .", "cp -r build/python-docs/runs runs"),
     "docs/ci.md": (
@@ -178,9 +149,7 @@ BEFORE = {
         f"{RUNS} mine --arms fts5,tantivy --control fts5 --out out/mine",
         "cp -r out/mine out/before",
     ),
-    "docs/datasets/package-texts.md": (TEXTS,),
     "docs/judging.md": (IMPORTED,),
-    "docs/load.md": (MAIL,),
     "docs/migrate.md": (*INDEXED_MAIL, f"{SHADOW_OF_MAIL} out/mail-shadow"),
     "docs/params.md": (SHADOW,),
     "docs/regress.md": (
@@ -189,7 +158,6 @@ BEFORE = {
         "mkdir ../release-1 && cp -r build ../release-1/build",
     ),
     "docs/shadow-reading.md": (SHADOW,),
-    "docs/stacks/documents.md": (TEXTS,),
 }
 """What has to be there before a page's first command: what earlier pages, or the demo, make."""
 
@@ -266,13 +234,24 @@ def _few(arms: list[str], words: list[str]) -> list[str]:
     return [arm for at, arm in enumerate(arms) if at < MOST_ARMS or arm == control]
 
 
-EVERY_LINE = [(page.name, line) for page in pages() for line in page.commands()]
+SCRIPT = re.compile(r"python (?:benchmarks/\w+\.py|-m tests\.\w+)(?= |$)")
+"""Repeats the figures of a page; it is only asked for its options."""
+EVERY_LINE = [line for page in pages() for line in page.commands()]
+SCRIPTS = sorted({
+    found[0]
+    for line in EVERY_LINE
+    if (found := SCRIPT.match(after(line))) and not row(ELSEWHERE, line)
+})
 TYPED = {
-    page.name: [line for line in page.commands() if not row(ELSEWHERE, line)] for page in pages()
+    page.name: [
+        line
+        for line in page.commands()
+        if not row(ELSEWHERE, line) and not SCRIPT.match(after(line))
+    ]
+    for page in pages()
+    if page.name not in OTHER_DATA
 }
 DONE = frozenset({0})
-SCRIPT = re.compile(r"python (?:benchmarks/\w+\.py|-m tests\.\w+)(?= |$)")
-"""Repeats the figures of a page, and is no part of what is installed."""
 
 
 def stands_elsewhere(name: str) -> bool:
@@ -300,61 +279,38 @@ def test_tests_that_run_the_rest_are_there() -> None:
     assert all((ROOT / path).exists() for path in ELSEWHERE.values())
 
 
-@pytest.mark.parametrize("table", [CODES, ELSEWHERE, KEYS, MAKES, ONLY_HELP, SMALLER], ids=min)
+@pytest.mark.parametrize("table", [CODES, ELSEWHERE, KEYS, SMALLER], ids=min)
 def test_no_row_has_lost_its_line(table: dict[str, object]) -> None:
-    used = {found[0] for _, line in EVERY_LINE if (found := row(table, line))}
+    used = {found[0] for line in EVERY_LINE if (found := row(table, line))}
     assert used == set(table)
 
 
-LIKE_IT = pytest.mark.whole("test_every_command_of_a_page_runs")
+@pytest.mark.parametrize("name", PAGES)
+def test_every_command_of_a_page_runs(world: World, tmp_path: Path, name: str) -> None:
+    with nullcontext() if name == DRAWN else once_a_process.pictures(painted=False):
+        shell, filling = Shell(world.copied(tmp_path / "project").root), Filling()
+        for line in BEFORE.get(name, ()):
+            said = shell.type(line)
+            assert said.code == 0, f"before {name}: {line}\n{said.text}"
+        for line in TYPED[name]:
+            check(shell, filling, line)
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[LIKE_IT] * (name in LONGER)) for name in PAGES]
-)
-def test_every_command_of_a_page_runs(
-    world: World,
-    tmp_path: Path,
-    pytestconfig: pytest.Config,
-    name: str,
-) -> None:
-    """Type every line of a page; of a script, its options only, but under ``--all``."""
-    scripts = bool(pytestconfig.getoption("--all"))
-    with nullcontext() if name == DRAWN else once_a_process.pictures(painted=scripts):
-        type_all(name, Shell(world.copied(tmp_path / "project").root), scripts=scripts)
-
-
-def type_all(name: str, shell: Shell, *, scripts: bool) -> None:
-    """Type every line of a page."""
-    filling = Filling()
-    for line in BEFORE.get(name, ()):
-        said = shell.type(line)
-        assert said.code == 0, f"before {name}: {line}\n{said.text}"
-    for line in TYPED[name]:
-        check(shell, filling, line, scripts=scripts)
-
-
-def check(shell: Shell, filling: Filling, line: str, *, scripts: bool = True) -> Said:
-    """Run one line, and look at how it ended and what it wrote."""
+def check(shell: Shell, filling: Filling, line: str) -> int:
+    """Run one line; return its code, which is one of its command."""
     typed = filling.filled(line)
-    script = SCRIPT.match(after(line))
-    if only := row(ONLY_HELP, line):
-        typed = f"{COMMAND} {only[0]} --help"
-    elif script and not (scripts or row(MAKES, line)):
-        typed = f"{COMMAND} {script[0]} --help"
     found, keys = row(CODES, line), row(KEYS, line)
     said = shell.type(typed, keys[1] if keys else "")
     assert said.code in (found[1] if found else DONE), (
         f"{line}\nas\n{typed}\n{said.code}\n{said.text}"
     )
-    return said
+    return said.code
 
 
-def commands(names: Iterable[str]) -> set[str]:
-    """Name the commands of the harness that these pages have typed."""
-    every = {name for name, _ in leaves(command_tree())}
-    lines = {" ".join(after(line).split()[1:3]) for name in names for line in TYPED[name]}
-    return {name for name in every for line in lines if f"{line} ".startswith(f"{name} ")}
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_every_script_of_a_page_shows_its_options(script: str) -> None:
+    said = Shell(ROOT).type(f"{COMMAND} {script} --help")
+    assert said.code == 0, said.text
 
 
 PYTHON = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
@@ -369,7 +325,7 @@ SKETCHES = {
 MADE = {
     "docs/api.md": BEFORE["docs/api.md"],
     "docs/shadow.md": (SHADOW.replace("out/shadow", "shadow"),),
-    "docs/stacks/documents.md": ("mkdir papers index",),
+    "docs/stacks/documents.md": ("mkdir -p papers index",),
 }
 """What a page takes for granted to be there."""
 SAID = {
@@ -401,9 +357,13 @@ def test_sketches_are_on_their_pages_and_what_runs_them_is_there() -> None:
     assert all((ROOT / test).is_file() for test in SKETCHES.values())
 
 
+@pytest.fixture(scope="module")
+def root(world: World, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return world.copied(tmp_path_factory.mktemp("blocks") / "project").root
+
+
 @pytest.mark.parametrize(("name", "block"), RUN, ids=lambda text: text[:30])
-def test_a_block_runs(world: World, tmp_path: Path, name: str, block: str) -> None:
-    root = world.copied(tmp_path / "project").root
+def test_a_block_runs(root: Path, name: str, block: str) -> None:
     for line in MADE.get(name, ()):
         assert Shell(root).type(line).code == 0, line
     known: dict[str, object] = {"__name__": "page"}
@@ -478,7 +438,7 @@ class Reader:
         self.folder, self.shell, self.filling = folder, Shell(folder), Filling()
 
     def type(self, line: str) -> int:
-        return check(self.shell, self.filling, line).code
+        return check(self.shell, self.filling, line)
 
     def change(self, line: str) -> str:
         """Replace the line that this one resembles, and return that one."""

@@ -2,15 +2,14 @@
 
 It is other than the project in this, and in nothing else:
 
-- ``python-docs`` is harvested from four modules, its documents cut early, ``agent-mail`` is a
-  thousand messages with few questions, and ``package-texts`` is of two packages; all by cards of
-  their own, from the same code.
+- ``python-docs`` is harvested from four modules, its documents cut early, and ``agent-mail`` is a
+  thousand messages with few questions; both by cards of their own, from the same code.
 - Collections that are not part of the project are ``python-docs`` in BEIR layout: whole where they
   are a reader's own, and a part of it with five questions where they are SciFact and the like.
 - ``params.yaml``, as everywhere but for fewer draws, a short race and trials of load that take a
   blink.
-- The policies draw less, and ask for few queries; those of message search and of notes end before
-  the steps that read much with models.
+- The policies draw less, and ask for few queries; that of message search ends before the steps that
+  read much with models.
 - ``run.py`` starts this environment, and makes none.
 """
 
@@ -38,15 +37,12 @@ NAME = "python-docs"
 NAMESPACES = ["numpy.fft", "numpy.linalg", "numpy.polynomial.polynomial", "scipy.fft"]
 DOCUMENTS, CHARACTERS, QUESTIONS = 110, 200, 20
 MESSAGES, ASKED = 1_000, 20
-TEXTS = '[texts.packages]\nclick = "8"\njinja2 = "3"\n'
 COLLECTIONS = Path("collections")
 MINE = "mine"
-OUTSIDE = (
-    "scifact", "cranfield", "cacm", "vaswani", "cosqa", "adi", "r-mailing-lists", "ubuntu-irc",
-)  # fmt: skip
+OUTSIDE = ("scifact", "cranfield")
 FEW = 5
 SPLITS = ("test", "dev", "train")
-LAST_STEP = {"mail.toml": "tantivy", "writing.toml": "rarest"}
+LAST_STEP = {"mail.toml": "tantivy"}
 """Of policies whose later steps read much with models."""
 LINKED = (".venv", "benchmarks", "docs")
 COPIED = ("policy", "examples")
@@ -157,7 +153,7 @@ def _changed(text: str, changes: Iterable[tuple[str, str]]) -> str:
 
 def _cards(root: Path) -> None:
     """Write the cards of the small sets; ``prepare --update`` counts what they hold."""
-    for name in (NAME, "agent-mail", "package-texts"):
+    for name in (NAME, "agent-mail"):
         (root / "qrels" / name).mkdir(parents=True)
         text = (ROOT / "datasets" / name / "card.toml").read_text()
         listed = ", ".join(f'"{namespace}"' for namespace in NAMESPACES)
@@ -168,7 +164,6 @@ def _cards(root: Path) -> None:
             (r"^(natural_language|identifiers) = \d+", rf"\g<1> = {QUESTIONS}"),
             (r"^messages = \d+", f"messages = {MESSAGES}"),
             (r"(^seed = \d+\nqueries) = \d+", rf"\g<1> = {ASKED}"),
-            (r"^\[texts\.packages\]\n(?:.+\n)+", TEXTS),
         )
         folder = root / "datasets" / name
         shutil.copytree(ROOT / "datasets" / name, folder)
