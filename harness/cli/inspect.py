@@ -137,24 +137,27 @@ def decompose(
     Steps lead from the control to the candidate's first stage, and on to what it shows. Each has
     two parts: documents that entered or left, and the order of those that stayed. All parts of
     a query sum to its difference. The candidate's index is opened, and no clock runs. --out takes
-    every query as .csv or .json. The next `harness report` shows the steps of each query in
+    every query as .csv. The next `harness report` shows the steps of each query in
     explore.html.
 
     Example: harness decompose --dataset python-docs --control fts5 --candidate hybrid
     """
+    from harness.core.files import write_text
     from harness.core.folders import check_new
-    from harness.pipeline.decompose import DecomposeRequest, check_ending, keep, write
+    from harness.pipeline.decompose import DecomposeRequest, keep
     from harness.pipeline.decompose import decompose as stage
+    from harness.report.explorer_stages import to_csv
 
     layout, project = of.layout(adds=True), Project.here()
     if to:
         check_new(to, reads=(of.source or layout.root, *project.sources))
-        check_ending(to)
+        if to.suffix != ".csv":
+            raise HarnessError(f"{to}: every query is written as .csv. Name a file that ends so")
     wanted = DecomposeRequest(control, candidate, measure, project.params.replay.k)
     found = stage(layout, wanted, project.policy().rules, project.cache)
     keep(layout, found)
     if to:
-        write(found, to)
+        write_text(to, to_csv(found))
     return shown(*_decomposed(found, top))
 
 
@@ -246,21 +249,21 @@ def add(of: options.EvidencePlace, at: options.At = None) -> Result:
 def page(at: options.At = None, to: options.MayWrite = None) -> Result:
     """Write the page of trends, reports/trends.html without --out: one file that loads nothing.
 
-    Measures with their intervals from decision to decision, what was decided, ratios of times,
-    and what changed: commit, packages, policy, data.
+    Measures with their intervals from decision to decision, what was decided, with ratios of
+    times, and what changed: commit, packages, policy, data.
 
     Example: harness history page
     """
     from harness.core.folders import REPORT, check_new
     from harness.pipeline import report
-    from harness.report.trends import is_page
 
     project = Project.own()
     folder, reports = at or project.root / FOLDER, project.root / "reports"
+    file = to or reports / "trends.html"
     if to is None:
         own(reports, REPORT, folder)
-    file = to or reports / "trends.html"
-    check_new(file, reads=(folder, *project.sources), ours=is_page)
+    else:
+        check_new(file, reads=(folder, *project.sources))
     count = report.page(folder, file)
     return said(f"{count} decisions: {file}")
 

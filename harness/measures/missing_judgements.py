@@ -2,10 +2,10 @@
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property, wraps
 from hashlib import blake2b
-from itertools import compress, repeat
+from itertools import compress
 from typing import NamedTuple, TypeVar
 from weakref import WeakKeyDictionary, ref
 
@@ -73,31 +73,6 @@ def narrowing(
 
 ROUNDING = 1e-12
 """Narrowing up to this is rounding."""
-
-
-def condense(run: Run, qrels: Qrels) -> Run:
-    """Take unjudged documents out of each ranking; the rest close up (Sakai 2007).
-
-    Its score is the value of a measure without unjudged documents; compared with the plain value,
-    it shows their weight. A grade below 0 is a judgement here, as it is for ``Judged``, though not
-    for ``judged_only`` of trec_eval's code. Queries without any judgement keep their rankings: no
-    measure of quality looks at them.
-    """
-    encoded = EncodedQrels.of(qrels)
-    at = np.fromiter(map(encoded.position.get, run.query_ids, repeat(-1)), np.int64, len(run))
-    row = np.repeat(at, run.lengths)
-    docs = encoded.translation(run.vocabulary)[run.docs]
-    keep, asked = row < 0, np.flatnonzero(row >= 0)
-    known, _ = encoded.lookup.find(row[asked], docs[asked])
-    keep[asked[known]] = True
-    kept = np.concatenate([[0], np.cumsum(keep, dtype=np.int64)])
-    return replace(
-        run,
-        offsets=kept[run.offsets].astype(np.int64),
-        docs=run.docs[keep],
-        score=run.score[keep],
-        raw_score=run.raw_score[keep],
-    )
 
 
 Floats = NDArray[np.float64]

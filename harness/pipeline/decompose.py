@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from harness.core.engine import IMPORTED, Explained, Explains, Hit, Searcher, Staged
-from harness.core.errors import EvidenceError, HarnessError, InvalidArm, UnknownName
-from harness.core.files import write_json, write_text
+from harness.core.errors import EvidenceError, InvalidArm, UnknownName
 from harness.core.progress import progress
 from harness.core.records import Document, Query
 from harness.core.run import Row, Run, Status
@@ -26,7 +25,7 @@ from harness.pipeline.layout import Layout
 from harness.pipeline.receipts import check_run, read_manifest
 from harness.pipeline.score import slices
 from harness.replay.drive import Noted, Traced, observe, told, trace, unstaged
-from harness.report.explorer_stages import HINT, Decomposed, SliceChange, from_json, to_csv, to_json
+from harness.report.explorer_stages import HINT, Decomposed, SliceChange, from_json, to_json
 from harness.report.inputs import Apart
 from harness.stats.significance import fdr_adjusted, sign_flip_each
 from harness_engines import registry as arms
@@ -202,21 +201,6 @@ def decompose(layout: Layout, wanted: DecomposeRequest, rules: Rules, cache: Pat
         moved=_moved(steps, ids, slices(queries), data.clusters(), rules),
         lost={query_id: why for query_id, why in traced.lost.items() if query_id in known},
     )
-
-
-def write(decomposed: Decomposed, to: Path) -> None:
-    """Write every query to a file, in the format that its ending names."""
-    check_ending(to)
-    if to.suffix == ".csv":
-        write_text(to, to_csv(decomposed))
-    else:
-        write_json(to, to_json(decomposed))
-
-
-def check_ending(to: Path) -> None:
-    """Check that a file's ending names a format."""
-    if to.suffix not in {".csv", ".json"}:
-        raise HarnessError(f"{to}: no format ends so; name a file that ends in .csv or .json")
 
 
 def _trace(

@@ -109,11 +109,6 @@ class Held:
     verdict: Verdict | None
     """Of the gates on this comparison; None where none judges it."""
 
-    @property
-    def collapsed(self) -> tuple[Loss, ...]:
-        """Return the queries that lost more than half of their value."""
-        return tuple(loss for loss in self.losses if loss.is_collapse)
-
 
 @dataclass(frozen=True, slots=True)
 class MeasureOutcome:
@@ -228,10 +223,9 @@ def document(checked: CiResult, most: int) -> Section:
         *why,
         _means(checked),
         *([Items(blocks)] if (blocks := (*way, *waits)) else []),
-        *(_losses(checked, held, most) for held in checked.held if held.losses),
         *_changed(checked),
         *([_steps(checked)] if checked.decisions else []),
-        *_collapses(checked, most),
+        *(_losses(checked, held, most) for held in checked.held if held.losses),
     )
     return Section(title, inside)
 
@@ -287,38 +281,25 @@ def _changed(checked: CiResult) -> Iterator[Block]:
 
 
 def _losses(checked: CiResult, held: Held, most: int) -> Section:
-    shown = held.losses[:most]
+    """Show the ``most`` worst queries and all that lost more than half, at most ``FULL``."""
+    losses, collapsed = held.losses, sum(loss.is_collapse for loss in held.losses)
+    shown = [loss for at, loss in enumerate(losses) if at < most or loss.is_collapse]
+    more = len(shown) - FULL
     said = (
-        f"{many(len(held.losses), 'query')} lost in {checked.measure}, {len(held.collapsed)} of"
-        f" them more than half; the worst {len(shown)}:"
+        f"{many(len(losses), 'query')} lost in {checked.measure}, {collapsed} of them more than"
+        f" half; the worst {len(losses[:most])} and all of these"
+        f"{f', but {more:,} that are in {DETAILS}' if more > 0 else ''}:"
     )
-    rows = _rows(checked, held, shown)
-    return Section(f"Queries that lost: {held.arm} against {held.against}", (Text(said), rows))
-
-
-def _collapses(checked: CiResult, most: int) -> Iterator[Section]:
-    """Show every query that lost more than half, where the worst ones are not all of them."""
-    for held in checked.held:
-        if not set(held.collapsed) <= set(held.losses[:most]):
-            title = f"All {many(len(held.collapsed), 'query')} that lost more than half"
-            more = len(held.collapsed) - FULL
-            left = [Text(f"{more} more are in {DETAILS}.")] if more > 0 else []
-            yield Section(
-                f"{title}: {held.arm} against {held.against}",
-                (_rows(checked, held, held.collapsed[:FULL]), *left),
-            )
-
-
-def _rows(checked: CiResult, held: Held, losses: Iterable[Loss]) -> TableBlock:
-    return table(
+    rows = table(
         "",
         ("query", "line", "text", held.against, held.arm),
         (
             (loss.query_id, str(checked.lines.get(loss.query_id, "")), one_line(loss.text, TEXT),
              Num(loss.before), loss.instead if loss.now is None else Num(loss.now))
-            for loss in losses
+            for loss in shown[:FULL]
         ),
     )  # fmt: skip
+    return Section(f"Queries that lost: {held.arm} against {held.against}", (Text(said), rows))
 
 
 ELEMENT = {Verdict.FAIL: "failure", Verdict.INCONCLUSIVE: "error"}

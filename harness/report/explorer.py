@@ -3,7 +3,6 @@
 import base64
 import gzip
 import json
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, compress, repeat
@@ -13,7 +12,6 @@ import numpy as np
 from markupsafe import Markup
 from numpy.typing import NDArray
 
-from harness.core.errors import HarnessError
 from harness.core.evidence import Agreement
 from harness.core.printable import one_line
 from harness.core.records import Query
@@ -189,15 +187,12 @@ EXCERPT = 2 * tables.SNIPPET
 """Longest beginning of a document that is stored, in characters."""
 BEST = 9
 """Of gzip: the page is written once and sent to many."""
-PALETTE = re.compile(r":root \{\n(?P<light>.*?)\n\}\n.*?:root \{\n(?P<dark>.*?)\n  \}\n", re.DOTALL)
-"""The colours of ``page.css``, light and dark."""
 
 
 def to_explorer(reports: Sequence[ReportInput]) -> str:
     """Return the page of all data sets; the same bytes for the same input and the same zlib."""
     script = (TEMPLATES / "explore.js").read_text(encoding="utf-8")
-    base = (TEMPLATES / "page.css").read_text(encoding="utf-8")
-    style = base + themes(base) + (TEMPLATES / "explore.css").read_text(encoding="utf-8")
+    style = "".join((TEMPLATES / f"{name}.css").read_text("utf-8") for name in ("page", "explore"))
     text = (
         environment()
         .get_template("explore.html.j2")
@@ -224,18 +219,6 @@ def pack(value: object) -> Markup:
     text = json.dumps(value, default=vars, separators=(",", ":"), allow_nan=False)
     packed = base64.b64encode(gzip.compress(text.encode(), BEST, mtime=0))
     return Markup(packed.decode())  # noqa: S704  nothing but base64
-
-
-def themes(style: str) -> str:
-    """Return rules that hold a page to one of the two palettes of ``style``, for the screen."""
-    match = PALETTE.search(style)
-    if match is None:
-        raise HarnessError("page.css: begins without two palettes; see themes() in explore.py")
-    rules = [
-        f':root[data-theme="{name}"] {{\n{colours}\n  color-scheme: {name};\n}}\n'
-        for name, colours in match.groupdict().items()
-    ]
-    return f"@media screen {{\n{''.join(rules)}}}\n"
 
 
 def hits(report: ReportInput) -> Columns:

@@ -62,7 +62,7 @@ def environment() -> Environment:
     return made
 
 
-def to_page(doc: Section, *, scripted: bool = False, generator: str = "") -> str:
+def to_page(doc: Section, *, scripted: bool = False) -> str:
     """Write a document as one file; a scripted page opens what an address behind it names."""
     style, script = ((TEMPLATES / f"page.{kind}").read_text("utf-8") for kind in ("css", "js"))
     script = script if scripted else ""
@@ -74,7 +74,6 @@ def to_page(doc: Section, *, scripted: bool = False, generator: str = "") -> str
             style=Markup(style),  # noqa: S704  our own file
             script=Markup(script),  # noqa: S704  our own file
             script_source=Markup(script_source(script)),  # noqa: S704  our own digest
-            generator=generator,
         )
     )
     return text.rstrip() + "\n"

@@ -226,29 +226,29 @@ class ReportInput:
 
     dataset: str
     provenance: ProvenancePart
-    policy: PolicyPart | None
-    decisions: tuple[StepDecision, ...]
-    """In the order of the migration."""
     evidence: Mapping[str, Evidence]
     """By comparison."""
     arms: Mapping[str, ArmResult]
     """Every arm measured, by name, also those in no comparison."""
-    means: Mapping[str, Mapping[str, Estimate]]
-    """Mean of each measure with its interval, by arm and measure."""
-    slice_means: Mapping[str, Mapping[str, Mapping[str, Estimate]]]
-    """The same by slice, arm and measure."""
-    differences: Mapping[str, Mapping[str, Estimate]]
-    """Mean of candidate - control with its interval, by comparison and measure."""
-    slice_differences: Mapping[str, Mapping[str, Estimate]]
-    """The same of ``measure``, by comparison and slice."""
-    latency: Latency | None
-    """None where no race was run."""
     queries: Mapping[str, Query]
     """By query id."""
     qrels: Qrels
     documents: Lookup
     measure: str
     """The measure that people look at first, e.g. ``nDCG@10``; by it queries are ranked."""
+    policy: PolicyPart | None = None
+    decisions: tuple[StepDecision, ...] = ()
+    """In the order of the migration."""
+    means: Mapping[str, Mapping[str, Estimate]] = field(default_factory=dict)
+    """Mean of each measure with its interval, by arm and measure."""
+    slice_means: Mapping[str, Mapping[str, Mapping[str, Estimate]]] = field(default_factory=dict)
+    """The same by slice, arm and measure."""
+    differences: Mapping[str, Mapping[str, Estimate]] = field(default_factory=dict)
+    """Mean of candidate - control with its interval, by comparison and measure."""
+    slice_differences: Mapping[str, Mapping[str, Estimate]] = field(default_factory=dict)
+    """The same of ``measure``, by comparison and slice."""
+    latency: Latency | None = None
+    """None where no race was run."""
     judged_by: Policy | None = None
     """What a verdict may err, and where each gate passes; None without a policy."""
     custody: Custody | None = None

@@ -1,6 +1,5 @@
 """Verdicts, and what each gate measured, as printed."""
 
-import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
@@ -10,6 +9,7 @@ from harness.core.scores import Estimate
 from harness.corpus.runs import Means
 from harness.report.doc import Cell, Section, TableBlock, Text, table
 from harness.report.page.cards import outcome_word, remains
+from harness.report.page.tables import best_first
 from harness.report.rounding import in_unit, interval
 
 TONES = {Outcome.PROMOTE: "good", Outcome.HOLD: "open", Outcome.ROLLBACK: "bad"}
@@ -86,11 +86,6 @@ def leaderboard(means: Means, measures: Sequence[str]) -> TableBlock:
 
     The number of queries stands beside a mean that is of fewer than another's.
     """
-    first = measures[0]
-    ordered = sorted(
-        means.items(),
-        key=lambda row: (-row[1][first].value if first in row[1] else math.inf, row[0]),
-    )
     most = {m: max((row[m].n for row in means.values() if m in row), default=0) for m in measures}
 
     def mean(found: Estimate | None, most: int) -> Cell:
@@ -98,5 +93,8 @@ def leaderboard(means: Means, measures: Sequence[str]) -> TableBlock:
             return Cell("-")
         return Cell(f"{found.value:.4f}", f"(n {found.n:,} of {most:,})" if found.n < most else "")
 
-    rows = ([Cell(arm), *(mean(of.get(m), most[m]) for m in measures)] for arm, of in ordered)
+    rows = (
+        [Cell(arm), *(mean(means[arm].get(m), most[m]) for m in measures)]
+        for arm in best_first(means, measures[0])
+    )
     return table("", ("arm", *measures), rows)

@@ -10,18 +10,19 @@ from itertools import pairwise, takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from harness.core.digest import of_json
 from harness.core.errors import BadFile, EvidenceError
 from harness.core.files import held, write_text
 from harness.core.formats import Moment
 from harness.core.gate import Outcome, Verdict
-from harness.core.reading import Malformed, opened
+from harness.core.names import KeptModel
 from harness.core.scores import Estimate
 from harness.core.store import Journal, JsonLines
 from harness.policy.age import check_past
 from harness.report import html
+from harness.report.decision import IntervalPart, Intervals
 from harness.report.doc import (
     Block,
     Card,
@@ -33,12 +34,12 @@ from harness.report.doc import (
     Section,
     TableBlock,
     Text,
-    row,
+    table,
 )
 from harness.report.inputs import PolicyPart
 from harness.report.page.cards import listed
 from harness.report.rounding import interval, number, signed
-from harness.report.svg import ARMS, LINE, MARKS, MUTED, draw, label, logarithmic, quiet
+from harness.report.svg import ARMS, LINE, MARKS, draw, label, quiet
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing
@@ -48,26 +49,7 @@ HINT = "Bring the file back (git), or take the line out"
 Json = Mapping[str, Any]
 
 
-class _Kept(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
-
-
-class Interval(_Kept):
-    """A number with its interval; an end that is not there is infinite."""
-
-    value: float
-    low: float | None
-    high: float | None
-    n: int
-
-    @property
-    def estimate(self) -> Estimate:
-        """The same as an estimate."""
-        low = -math.inf if self.low is None else self.low
-        return Estimate(self.value, low, math.inf if self.high is None else self.high, self.n)
-
-
-class StepKept(_Kept):
+class StepKept(KeptModel):
     """What was decided of one step."""
 
     step: str
@@ -76,10 +58,10 @@ class StepKept(_Kept):
     verdict: Verdict
     outcome: Outcome
     gates: dict[str, Verdict]
-    ratios: dict[str, Interval]
+    ratios: Intervals
     """Time of the candidate over that of the control: p50, p95 and mean; empty without a race."""
-    gain: Interval | None = None
-    """Candidate - control in the first measure; earlier versions kept none."""
+    gain: IntervalPart | None = None
+    """Candidate - control in the first measure; earlier files have none."""
 
     @property
     def tone(self) -> str:
@@ -90,13 +72,19 @@ class StepKept(_Kept):
         return "waits" if waits else self.outcome.value
 
     @property
+    def p95(self) -> Num | None:
+        """How its 95th percentiles of a race stand to each other; None without a race."""
+        found = self.ratios["p95"].estimate if "p95" in self.ratios else None
+        return Num.of(found, "ratio") if found else None
+
+    @property
     def word(self) -> str:
         """Its outcome, and why the step is not decided."""
         beside = {"unsure": " (inconclusive)", "waits": " (waits)"}
         return self.outcome.upper() + beside.get(self.tone, "")
 
 
-class TrendEntry(_Kept):
+class TrendEntry(KeptModel):
     """One decision."""
 
     format: Annotated[int, Field(ge=FORMAT, le=FORMAT)] = FORMAT
@@ -115,12 +103,17 @@ class TrendEntry(_Kept):
     measure: str
     """What arms are compared by first."""
     steps: tuple[StepKept, ...]
-    means: dict[str, dict[str, Interval]]
+    means: dict[str, Intervals]
     """By arm and measure."""
-    engines: dict[str, str] = {}
-    """Fingerprint of each arm; what was kept by earlier versions has none."""
-    settings: dict[str, str] = {}
-    """Digest of what each stage was set to; as ``engines``."""
+    engines: dict[str, str]
+    """Fingerprint of each arm."""
+    settings: dict[str, str]
+    """Digest of what each stage was set to."""
+
+    def mean(self, arm: str, measure: str) -> Estimate | None:
+        """Return an arm's mean; None where it has none."""
+        found = self.means.get(arm, {}).get(measure)
+        return found.estimate if found else None
 
     @property
     def day(self) -> str:
@@ -132,6 +125,7 @@ class TrendEntry(_Kept):
         return next((step for step in self.steps if step.step == name), None)
 
 
+KEPT = ("step", "control", "candidate", "verdict", "outcome")
 ENTRIES: Journal[TrendEntry] = JsonLines("an entry of a history", TrendEntry, remedy=HINT)
 
 
@@ -140,38 +134,30 @@ def entry_of(about: Json, *, decision_sha256: str, commit: str) -> TrendEntry:
     of, latency, measure = about["provenance"], about["latency"], about["quality"]["measure"]
     ratios = latency["ratios"] if latency else {}
     gains = {one["name"]: one["differences"].get(measure) for one in about["comparisons"]}
-    return TrendEntry(
-        decision_sha256=decision_sha256,
-        decided_at=of["decided_at"],
-        dataset=about["dataset"],
-        commit=commit,
-        code=of["code_version"],
-        python=of["python"],
-        packages=of["packages"],
-        data=of["sha256"],
-        policy=PolicyPart(**about["policy"]) if about["policy"] else None,
-        measure=measure,
-        steps=tuple(
-            StepKept(
-                step=step["step"],
-                control=step["control"],
-                candidate=step["candidate"],
-                verdict=step["verdict"],
-                outcome=step["outcome"],
-                gates={finding["gate"]: finding["verdict"] for finding in step["findings"]},
-                ratios=_intervals(ratios.get(step["step"], {})),
-                gain=gains.get(step["step"]),
-            )
+    return TrendEntry.model_validate({
+        "decision_sha256": decision_sha256,
+        "decided_at": of["decided_at"],
+        "dataset": about["dataset"],
+        "commit": commit,
+        "code": of["code_version"],
+        "python": of["python"],
+        "packages": of["packages"],
+        "data": of["sha256"],
+        "policy": about["policy"],
+        "measure": measure,
+        "steps": [
+            {
+                **{name: step[name] for name in KEPT},
+                "gates": {finding["gate"]: finding["verdict"] for finding in step["findings"]},
+                "ratios": ratios.get(step["step"], {}),
+                "gain": gains.get(step["step"]),
+            }
             for step in about["steps"]
-        ),
-        means={arm: _intervals(row) for arm, row in about["quality"]["means"].items()},
-        engines={arm: one["fingerprint"] for arm, one in of["arms"].items()},
-        settings={stage: of_json(how) for stage, how in of.get("settings", {}).items()},
-    )
-
-
-def _intervals(row: Mapping[str, Json | None]) -> dict[str, Interval]:
-    return {name: Interval(**found) for name, found in row.items() if found is not None}
+        ],
+        "means": about["quality"]["means"],
+        "engines": {arm: one["fingerprint"] for arm, one in of["arms"].items()},
+        "settings": {stage: of_json(how) for stage, how in of["settings"].items()},
+    })
 
 
 def read(path: Path) -> tuple[TrendEntry, ...]:
@@ -242,35 +228,19 @@ TICKS = 8
 """Most dates written below."""
 SPREAD = 0.4
 """Share of the way to the next decision over which the lines lie beside each other."""
-Points = Mapping[int, Interval]
-"""Interval by number of the decision; a decision that has none is left out."""
+Points = Mapping[int, Estimate]
+"""Estimate by number of the decision; a decision that has none is left out."""
 
 
 def measures(name: str, entries: Sequence[TrendEntry]) -> str:
     """Draw the mean of the first measure of each arm with its interval."""
-    measure = entries[-1].measure
-    lines: dict[str, dict[int, Interval]] = {}
-    for at, entry in enumerate(entries):
-        for arm, means in entry.means.items():
-            points = lines.setdefault(arm, {})
-            if measure in means:
-                points[at] = means[measure]
-    about = f"Mean {measure} of {len(lines)} arms at {len(entries)} decisions"
-    return draw(name, about, (WIDTH, HEIGHT), partial(_paint, entries, lines, measure, ratio=False))
-
-
-def ratios(name: str, entries: Sequence[TrendEntry], percent: str) -> str:
-    """Draw candidate over control of each step's times; empty where no decision has one."""
-    lines: dict[str, dict[int, Interval]] = {}
-    for step in dict.fromkeys(step.step for entry in entries for step in entry.steps):
-        for at, entry in enumerate(entries):
-            if (found := entry.step(step)) and percent in found.ratios:
-                lines.setdefault(step, {})[at] = found.ratios[percent]
-    if not lines:
-        return ""
-    about = f"Ratio of {percent} times, candidate over control, of {len(lines)} steps"
-    what = f"{percent} time, candidate / control"
-    return draw(name, about, (WIDTH, HEIGHT), partial(_paint, entries, lines, what, ratio=True))
+    arms, what = dict.fromkeys(arm for entry in entries for arm in entry.means), entries[-1].measure
+    lines = {
+        arm: {at: found for at, entry in enumerate(entries) if (found := entry.mean(arm, what))}
+        for arm in arms
+    }
+    about = f"Mean {what} of {len(lines)} arms at {len(entries)} decisions"
+    return draw(name, about, (WIDTH, HEIGHT), partial(_paint, entries, lines, what))
 
 
 def _paint(
@@ -278,8 +248,6 @@ def _paint(
     lines: Mapping[str, Points],
     what: str,
     figure: Drawing,
-    *,
-    ratio: bool,
 ) -> None:
     axes = figure.subplots()
     figure.subplots_adjust(left=0.09, right=0.77, top=0.95, bottom=0.14)
@@ -289,17 +257,14 @@ def _paint(
         colour, mark = ARMS[nth % len(ARMS)], MARKS[nth % len(MARKS)]
         for first, run in enumerate(_runs(entries, points)):
             found = [points[at] for at in run]
-            low = [one.value if one.low is None else one.low for one in found]
-            high = [one.value if one.high is None else one.high for one in found]
+            low = [one.low if math.isfinite(one.low) else one.value for one in found]
+            high = [one.high if math.isfinite(one.high) else one.value for one in found]
             beside = [at + aside for at in run]
             axes.plot(
                 beside, [one.value for one in found], mark, linestyle="-", color=colour,
                 linewidth=1.6, markersize=4.5, label="_" if first else label(named),
             )  # fmt: skip
             axes.vlines(beside, low, high, color=colour, linewidth=1.2, alpha=0.7)
-    if ratio:
-        logarithmic(axes, "y")
-        axes.axhline(1, color=MUTED, linewidth=1, linestyle=(0, (4, 3)))
     for at, (before, after) in enumerate(pairwise(entries), start=1):
         if not comparable(before, after):
             axes.axvline(at - 0.5, color=LINE, linewidth=1.2)
@@ -323,22 +288,7 @@ def _runs(entries: Sequence[TrendEntry], points: Points) -> list[list[int]]:
     return found
 
 
-COLUMNS = 8
-"""Most decisions side by side: the latest ones, the very latest first."""
 PREFIX = 12
-GENERATOR = "harness history page"
-HEAD = 2_000
-"""Bytes within which a page names what made it."""
-
-
-def is_page(file: Path) -> bool:
-    """Return whether a file is such a page, so that a new one may take its place."""
-    try:
-        with opened(file) as found:
-            mark = f'name="generator" content="{GENERATOR}"'
-            return mark.encode() in found.read(HEAD)
-    except (OSError, Malformed):
-        return False
 
 
 def headline(entries: Sequence[TrendEntry]) -> str:
@@ -357,7 +307,7 @@ def _since(entries: Sequence[TrendEntry], step: StepKept) -> str:
 
 def to_page(histories: Mapping[str, Sequence[TrendEntry]]) -> str:
     """Write the page; the same bytes for the same histories."""
-    return html.to_page(document(histories), generator=GENERATOR)
+    return html.to_page(document(histories))
 
 
 def document(histories: Mapping[str, Sequence[TrendEntry]]) -> Section:
@@ -393,34 +343,21 @@ def _history(name: str, entries: Sequence[TrendEntry]) -> Iterator[Block]:
             "Means with the intervals of each decision. A line breaks, and a rule stands, where"
             " documents, queries or judgements changed: its two sides cannot be compared.",
         )
-    times = ratios(f"{name}-times", entries, "p95")
-    if times and several:
-        yield Figure(
-            times,
-            "p95 time of the candidate over that of the control, raced side by side. Only ratios"
-            " are kept: times of two days, or of two machines, cannot be compared.",
-        )
-    else:
-        one = "One decision rests on a race; its ratios are on its page."
-        yield Text(one if times else "No decision rests on a race.", "instead")
-    if last.steps:
-        yield _decided(entries)
-    yield _changes(entries)
+    yield _decisions(entries)
 
 
 def _card(entries: Sequence[TrendEntry], step: StepKept) -> Card:
     """Show where a step stands, its gain and time, and what stands in its way now."""
     last = entries[-1]
-    both = [last.means.get(arm, {}).get(last.measure) for arm in (step.control, step.candidate)]
-    known = [number(one.value) for one in both if one]
+    control, candidate = (last.mean(arm, last.measure) for arm in (step.control, step.candidate))
     blocks: list[Block] = [Text(f"{step.control} → {step.candidate}", "arms")]
-    if len(known) == len(both):
+    if control and candidate:
         found = step.gain.estimate if step.gain else None
         more = f": {signed(found.value)} {interval(found)}" if found else ""
-        blocks.append(Text(f"{last.measure} {' → '.join(known)}{more}", "measured"))
-    if p95 := step.ratios.get("p95"):
-        time = Num.of(p95.estimate, "ratio")
-        blocks.append(Text(f"p95 {time.text} {time.note}", "measured"))
+        both = f"{number(control.value)} → {number(candidate.value)}"
+        blocks.append(Text(f"{last.measure} {both}{more}", "measured"))
+    if step.p95:
+        blocks.append(Text(f"p95 {step.p95.text} {step.p95.note}", "measured"))
     before = entries[-2].step(step.step) if len(entries) > 1 else None
     old = before.gates if before else {}
     moved = tuple(
@@ -443,43 +380,39 @@ def _latest(entries: Sequence[TrendEntry]) -> TableBlock:
     last = entries[-1]
     before = entries[-2] if len(entries) > 1 and comparable(entries[-2], last) else None
     found = []
-    for arm, means in last.means.items():
-        if now := means.get(last.measure):
-            was = before.means.get(arm, {}).get(last.measure) if before else None
+    for arm in last.means:
+        if now := last.mean(arm, last.measure):
+            was = before.mean(arm, last.measure) if before else None
             said = Num(was.value) if was else Cell("not comparable" if entries[1:] else "none")
-            found.append((now.value, row(arm, Num.of(now.estimate), said)))
-    rows = tuple(cells for _, cells in sorted(found, key=lambda pair: -pair[0]))
-    return TableBlock(f"{last.measure} of every arm", ("arm", "latest", "before"), rows)
+            found.append((now.value, (arm, Num.of(now), said)))
+    rows = (cells for _, cells in sorted(found, key=lambda pair: -pair[0]))
+    return table(f"{last.measure} of every arm", ("arm", "latest", "before"), rows)
 
 
-def _decided(entries: Sequence[TrendEntry]) -> TableBlock:
-    """Show the outcome of each step by decision; how many gates stood in its way, not which."""
-    shown = entries[: -COLUMNS - 1 : -1]
+def _decisions(entries: Sequence[TrendEntry]) -> TableBlock:
+    """Show each decision, the latest first: outcome of each step, and what changed before it."""
+    names = tuple(dict.fromkeys(step.step for entry in reversed(entries) for step in entry.steps))
+    said = ["the first"]
+    for before, after in pairwise(entries):
+        cut = "" if comparable(before, after) else "not comparable with the one before: "
+        said.append(cut + (", ".join(changed(before, after)) or "nothing"))
 
     def cell(step: StepKept | None) -> Cell:
         if step is None:
             return Cell("not there", tone="quiet")
         found = Counter(step.gates.values())
-        open_ = (one for one in Verdict if one is not Verdict.PASS and found[one])
-        return Cell(step.word, ", ".join(f"{found[one]} {one}" for one in open_), step.tone)
+        said = [f"{found[one]} {one}" for one in Verdict if one is not Verdict.PASS and found[one]]
+        said += [f"p95 {step.p95.text}"] if step.p95 else []
+        return Cell(step.word, ", ".join(said), step.tone)
 
-    names = dict.fromkeys(step.step for entry in shown for step in entry.steps)
-    rows = tuple((Cell(name), *(cell(entry.step(name)) for entry in shown)) for name in names)
-    cut = f": {len(shown)} of {len(entries)}" if len(entries) > len(shown) else ""
-    header = ("step", *(entry.day for entry in shown))
-    return TableBlock(f"Steps by decision, the latest first{cut}", header, rows, "decided")
-
-
-def _changes(entries: Sequence[TrendEntry]) -> TableBlock:
-    """Show each decision with what was other than at the one before, the latest first."""
-    said = ["the first"]
-    for before, after in pairwise(entries):
-        cut = "" if comparable(before, after) else "not comparable with the one before: "
-        said.append(cut + (", ".join(changed(before, after)) or "nothing"))
     rows = tuple(
-        row(one.day, one.decision_sha256[:PREFIX], one.commit or "none", what)
+        (
+            Cell(one.day, one.decision_sha256[:PREFIX]),
+            *(cell(one.step(name)) for name in names),
+            Cell(one.commit or "none"),
+            Cell(what),
+        )
         for one, what in reversed([*zip(entries, said, strict=True)])
     )
     caption = "Decisions, the latest first, and what changed since the previous decision"
-    header = ("decided", "decision", "commit", "changed")
-    return TableBlock(caption, header, rows, "changes")
+    return TableBlock(caption, ("decided", *names, "commit", "changed"), rows, "changes")

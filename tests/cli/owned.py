@@ -102,7 +102,7 @@ NEW = {
     "table": ("build/toy/runs/fts5.parquet", "--qrels", "build/toy/data/qrels.trec"),
 }
 """Commands that write a file, ``--out``."""
-AGAIN = {"history page", "judge", "tune"}
+AGAIN = {"judge", "tune"}
 """Of them, those that replace a file of their own."""
 IN_PLACE = {
     ("init", "folder"), ("judge", "file"), ("policy pin", "policy"),

@@ -113,9 +113,10 @@ def test_a_planted_regression_turns_it_red(story: Story) -> None:
     assert "- FAIL engine, Queries that collapse: 150 of 240 queries lost over 50%" in comment
     assert "- index of engine: code of the engine" in comment
     assert f"| {LOST} | 2 | How do I rename a board? | 1.000 | 0.3155 |" in comment
-    worst, *every = comment.split("### All ")
-    assert len(every) == 2
-    assert worst.count("| q-") == 10, "the five worst of each comparison"
+    before, *lost = comment.split("### Queries that lost")
+    assert len(lost) == 2
+    assert "| q-" not in before
+    assert comment.count("| q-") == 200, "a hundred of each comparison"
     assert "| engine | fts5 → engine | HOLD | 1 of 3 gates pass |" in comment
     assert (story.folder.parent / "summary.md").read_text() == comment
 

@@ -1,4 +1,4 @@
-"""Unjudged documents: bounds, by query and in columns, and condensed runs."""
+"""Unjudged documents: bounds, by query and in columns."""
 
 import gc
 from itertools import combinations, product
@@ -17,7 +17,6 @@ from harness.measures.missing_judgements import (
     MissingJudgements,
     bounding,
     cases,
-    condense,
     judged_by_relevance,
     missing,
     narrowing,
@@ -258,12 +257,3 @@ def test_measures_that_no_judgement_moves() -> None:
     assert judged_by_relevance("ERR@10")
     for name in ("Judged@10", "Jaccard@50", "Empty@10", "tau", "NumRet"):
         assert not judged_by_relevance(name), name
-
-
-def test_unjudged_documents_go_and_the_rest_closes_up() -> None:
-    run = run_of({"p": ["x", "a", "y", "b"], "empty": [], "q": ["a", "x"], "other": ["x"]})
-    qrels = qrels_of({"p": {"a": 1, "b": 0}, "q": {"x": 0}})
-    short = condense(run, qrels)
-    assert [short.ranking(q) for q in run.query_ids] == [("a", "b"), (), ("x",), ("x",)]
-    assert [hit.score for hit in short.hits("p")] == [0.5, 0.25]
-    assert run.ranking("p") == ("x", "a", "y", "b")

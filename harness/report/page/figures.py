@@ -13,7 +13,6 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
-from harness.core.evidence import Evidence
 from harness.core.scores import Estimate, Paired
 from harness.gates.base.differences import asked_means
 from harness.gates.latency import LatencyRatioSettings
@@ -21,7 +20,6 @@ from harness.report import svg
 from harness.report.doc import Cell, Num, TableBlock, Value, measured, table, time_cell
 from harness.report.inputs import Latency, ReportInput
 from harness.report.page.cards import movement
-from harness.report.page.tables import best_first
 from harness.report.rounding import MINUS, NS_PER_MS, interval, number, percent, signed
 
 CACHED = 0.5
@@ -69,20 +67,6 @@ def _gain(estimate: Estimate | None, name: str) -> Value:
     return measured(estimate, more=name if much else "")
 
 
-def budgets(report: ReportInput) -> TableBlock:
-    """Show what each budget in milliseconds asked for and found, step by step."""
-    return table(
-        "Budgets",
-        ("gate", "budget", "ms, scaled", "verdict"),
-        (
-            (f"{decision.step}: {one.gate}", one.bound, measured(one.estimate), one.verdict.value)
-            for decision in report.decisions
-            for one in decision.findings
-            if one.timed and one.unit == "ms"
-        ),
-    )
-
-
 def ratios(report: ReportInput, latency: Latency) -> TableBlock:
     """Show candidate / control of each comparison, and each arm in other processes."""
     trusted = report.trusted_ratios(latency)
@@ -106,14 +90,9 @@ def ratios(report: ReportInput, latency: Latency) -> TableBlock:
 
 WIDTH = 7.6
 """Inches of a full-width figure."""
-PANELS = 4
-"""Panels beside each other."""
-TITLE, TITLE_LETTERS = 9.5, 18
-"""Size of a panel's title, and the letters that fit above a panel; longer ones are set smaller."""
 ORDER = "queries, from the largest loss to the largest gain"
 STEPS = 1_000
 """Of the figure of all differences: finer than its pixels."""
-BINS = np.linspace(0.0, 1.0, 11)
 
 CURVE = 240
 """Points of a distribution curve."""
@@ -175,95 +154,16 @@ def _finite_ends(estimate: Estimate) -> list[float]:
     return [end if math.isfinite(end) else estimate.value for end in ends]
 
 
-def means(
-    name: str, found: Mapping[str, Mapping[str, Estimate]], measures: Sequence[str]
-) -> str | None:
-    """Draw the mean of each measure with its interval for every arm, a panel a measure."""
-    if not measures or not found:
-        return None
-    order = best_first(found, measures[0])
-    panels = {measure: {arm: found[arm].get(measure) for arm in order} for measure in measures}
-    columns = min(PANELS, len(panels))
-    lines = math.ceil(len(panels) / columns)
-    height = lines * (0.26 * len(order) + 0.62) + 0.1
-
-    def paint(figure: Figure) -> None:
-        grid = figure.subplots(lines, columns, squeeze=False)
-        figure.subplots_adjust(
-            left=0.19, right=0.975, top=1 - 0.32 / height, bottom=0.3 / height, wspace=0.16
-        )
-        figure.subplots_adjust(hspace=0.62 / (0.26 * len(order) + 0.2))
-        every = grid.ravel()
-        for axes, (title, row) in zip(every, panels.items(), strict=False):
-            svg.quiet(axes, grid="x")
-            said = svg.label(title)
-            axes.set_title(said, fontsize=TITLE * min(1.0, TITLE_LETTERS / max(len(said), 1)))
-            for at, arm in enumerate(order):
-                _dot(axes, at, row[arm])
-            axes.set_ylim(len(order) - 0.4, -0.6)
-            axes.set_yticks(range(len(order)), [svg.label(arm) for arm in order])
-            axes.xaxis.set_major_locator(MaxNLocator(3))
-            if axes not in grid[:, 0]:
-                axes.tick_params(labelleft=False)
-        for axes in every[len(panels) :]:
-            axes.set_visible(False)
-
-    about = f"Means of {', '.join(measures)} by arm"
-    return svg.draw(name, about, (WIDTH, height), paint)
-
-
-def _dot(axes: Axes, at: int, estimate: Estimate | None) -> None:
-    if estimate is None or not math.isfinite(estimate.value):
-        axes.text(0.5, at, "not measured", transform=axes.get_yaxis_transform(), ha="center",
-                  va="center", color=svg.MUTED, fontsize=8)  # fmt: skip
-        return
-    axes.plot(
-        _finite_ends(estimate), [at, at], color=svg.ARMS[0], linewidth=2, solid_capstyle="round"
-    )
-    axes.plot([estimate.value], [at], "o", color=svg.ARMS[0], markersize=5.5)
-
-
-def agreement(name: str, evidence: Evidence, score: str) -> str | None:
-    """Draw how many queries have which ``score`` with the control, beside control twice."""
-    candidate, noise = evidence.agreement.scores.get(score), evidence.noise.scores.get(score)
-    if candidate is None or not len(candidate.values):
-        return None
-
-    def paint(figure: Figure) -> None:
-        axes = figure.add_axes((0.10, 0.18, 0.86, 0.68))
-        svg.quiet(axes, grid="y")
-        counts, _ = np.histogram(candidate.values, BINS)
-        axes.stairs(counts, BINS, fill=True, color=svg.ARMS[0], alpha=0.75, label="candidate")
-        if noise is not None and len(noise.values):
-            twin, _ = np.histogram(noise.values, BINS)
-            axes.stairs(twin, BINS, color=svg.INK, linewidth=1.3, linestyle=(0, (4, 2)),
-                        label="A/A (control twice)")  # fmt: skip
-        axes.set(xlim=(0, 1), xlabel=f"{score} with the control", ylabel="queries")
-        axes.yaxis.set_major_locator(MaxNLocator(4, integer=True))
-        axes.legend(loc="upper center", bbox_to_anchor=(0.5, 1.22), ncols=2)
-
-    about = f"Histogram of {score} between control and candidate, beside control against itself"
-    return svg.draw(name, about, (WIDTH, 2.7), paint)
-
-
 def latency_curves(name: str, latency: Latency) -> str | None:
     """Draw the share of answers within a time by verified arm; dashed where texts came again."""
-    race = latency.race
-    times = {arm: found for arm, found in race.elapsed_ns.items() if latency.is_verified(arm)}
-    return distributions(name, times, race.repeated_ns, latency.percentiles)
-
-
-def distributions(
-    name: str,
-    times: Mapping[str, NDArray[np.int64]],
-    again: Mapping[str, NDArray[np.int64]],
-    intervals: Mapping[str, Mapping[str, Estimate]],
-) -> str | None:
-    """Draw the share of answers within a time by arm; None where an arm has no time."""
-    shown = {arm: found for arm, found in times.items() if found.size}
+    race, share = latency.race, np.linspace(0.0, 1.0, CURVE)
+    shown = {
+        arm: found
+        for arm, found in race.elapsed_ns.items()
+        if latency.is_verified(arm) and found.size
+    }
     if not shown:
         return None
-    share = np.linspace(0.0, 1.0, CURVE)
 
     def curve(found: NDArray[np.int64]) -> NDArray[np.float64]:
         ordered: NDArray[np.float64] = np.quantile(found.ravel() / NS_PER_MS, share)
@@ -273,14 +173,14 @@ def distributions(
         axes = figure.add_axes((0.09, 0.15, 0.66, 0.78))
         svg.quiet(axes, grid="y")
         for at, (arm, found) in enumerate(shown.items()):
-            colour = svg.ARMS[at % len(svg.ARMS)]
+            colour, again = svg.ARMS[at % len(svg.ARMS)], race.repeated_ns.get(arm)
             axes.plot(curve(found), share, color=colour, linewidth=1.8)
-            if arm in again and again[arm].size:
-                axes.plot(curve(again[arm]), share, color=colour, linewidth=1.2, linestyle=DASHES)
-            _percentiles(axes, at, found, intervals.get(arm, {}))
+            if again is not None and again.size:
+                axes.plot(curve(again), share, color=colour, linewidth=1.2, linestyle=DASHES)
+            _percentiles(axes, at, found, latency.percentiles.get(arm, {}))
             svg.key(axes, at, arm)
         svg.note(axes, 0, "bars: intervals")
-        if again:
+        if race.repeated_ns:
             svg.note(axes, 1, "dashed: texts again")
         axes.set_xscale("log")
         left, right = axes.get_xlim()

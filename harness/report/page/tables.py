@@ -16,9 +16,8 @@ from harness.core.run import Status
 from harness.core.scores import Estimate, Paired, Scores
 from harness.corpus.tuning import Leak
 from harness.measures.decompose import decompose
-from harness.measures.missing_judgements import condense, judged_by_relevance, missing
+from harness.measures.missing_judgements import judged_by_relevance, missing
 from harness.measures.name import span_of
-from harness.measures.quality import score
 from harness.measures.ties import count_ties
 from harness.report.doc import (
     NOT_MEASURED,
@@ -251,18 +250,18 @@ JUDGED, ALIKE = "Judged@10", "Jaccard@10"
 
 
 def unjudged(report: ReportInput) -> TableBlock:
-    """Show each difference beside that on judged documents alone, and its bounds."""
+    """Show each difference, and its bounds over what is not judged."""
     found = {name: (each, paired(each, report.measure)) for name, each in report.evidence.items()}
     return table(
         "What unjudged documents leave open, candidate minus control",
         ("comparison", f"control's {JUDGED}", f"candidate's {JUDGED}", report.measure,
-         "on judged documents alone", "whatever is not judged"),
+         "whatever is not judged"),
         (
             (
                 Cell(name, f"{evidence.control.arm} → {evidence.candidate.arm}"),
                 _judged(evidence.control), _judged(evidence.candidate),
                 Num(float(pairs.difference.mean()), signed=True),
-                _condensed(report, evidence, pairs), _bounds(report, evidence, pairs),
+                _bounds(report, evidence, pairs),
             )
             for name, (evidence, pairs) in found.items()
             if pairs and pairs.query_ids
@@ -273,18 +272,6 @@ def unjudged(report: ReportInput) -> TableBlock:
 def _judged(side: ArmResult) -> Value:
     scores = side.scores.get(JUDGED)
     return Cell(NOT_MEASURED) if scores is None else Num(scores.mean)
-
-
-def _condensed(report: ReportInput, evidence: Evidence, pairs: Paired) -> Value:
-    values = [
-        score(condense(side.run, report.qrels), report.qrels, [report.measure], pairs.query_ids)
-        for side in (evidence.control, evidence.candidate)
-    ]
-    means = [each[report.measure].mean for each in values]
-    control, candidate = means
-    if control is None or candidate is None:
-        return Cell(NOT_MEASURED)
-    return Num(candidate - control, signed=True)
 
 
 def _bounds(report: ReportInput, evidence: Evidence, pairs: Paired) -> Cell:

@@ -10,14 +10,12 @@ from harness.report import doc
 from harness.report.html import explore_link
 from harness.report.inputs import ReportInput
 from harness.report.page import cards, figures, tables
-from harness.report.page.tables import ALIKE
 from harness.report.rounding import minute
 
 LISTED = 10
 """Queries listed in each direction of each comparison; the explorer has every query."""
 OPEN = "quality"
 """The one part that is not folded."""
-FIGURE_MEASURES = 4
 LEGEND = (
     "In each line, the upright stroke is the gate's bound, the shaded side is where it passes, and"
     " the bar is the measured interval: ✓ passes, ✕ fails, ? inconclusive. Each line has a scale of"
@@ -104,8 +102,8 @@ def _details(report: ReportInput, prefix: str) -> doc.Section:
     parts = (
         ("Gates", "gates", _gates(report, prefix)),
         ("Quality", "quality", _quality(report, described, prefix)),
-        ("Agreement", "agreement", _agreement(described, prefix)),
-        ("Latency", "latency", _latency(report, described, prefix)),
+        ("Agreement", "agreement", _agreement(described)),
+        ("Latency", "latency", _latency(described, prefix)),
         ("Queries that moved", "queries", _queries(described)),
         ("Provenance", "provenance", _provenance(report)),
     )
@@ -166,13 +164,9 @@ def _sentence(text: str) -> str:
 
 
 def _quality(report: ReportInput, described: ReportInput, prefix: str) -> Iterator[doc.Block]:
-    measures = tables.measures_of(report.means, report.measure)[:FIGURE_MEASURES]
     yield doc.Text(QUALITY, "lead")
     if report.decisions:
         yield tables.leaderboard(report)
-    yield from _figure(
-        figures.means(f"{prefix}-means", report.means, measures), "Means and intervals of each arm."
-    )
     if (traffic := tables.traffic(described)).rows:
         yield from (traffic, doc.Text(TRAFFIC))
     if described.evidence:
@@ -205,34 +199,28 @@ def _named(name: str, evidence: Evidence) -> str:
     return f"{name}: {evidence.control.arm} → {evidence.candidate.arm}"
 
 
-def _agreement(report: ReportInput, prefix: str) -> Iterator[doc.Block]:
+def _agreement(report: ReportInput) -> Iterator[doc.Block]:
     yield doc.Text(AGREEMENT, "lead")
-    for at, (name, evidence) in enumerate(report.evidence.items()):
-        drawn = figures.agreement(f"{prefix}-{at}-alike", evidence, ALIKE)
-        said = "Queries by how much the first ten hits overlap, beside an A/A run of the control."
-        missing = doc.Text(f"{ALIKE} was not measured, so the histogram is missing.", "instead")
+    for name, evidence in report.evidence.items():
         shown = tables.agreement(evidence), tables.classes(evidence)
-        inside = (*shown, *(_figure(drawn, said) if drawn else (missing,)))
-        yield doc.Section(_named(name, evidence), inside)
+        yield doc.Section(_named(name, evidence), shown)
     if not report.evidence:
         yield doc.Text("No two arms were compared.", "instead")
 
 
-def _latency(report: ReportInput, described: ReportInput, prefix: str) -> Iterator[doc.Block]:
+def _latency(report: ReportInput, prefix: str) -> Iterator[doc.Block]:
     found = report.latency
     if found is None:
         yield doc.Text("No race was run, so nothing is said about time.", "instead")
     else:
         yield doc.Text(LATENCY.format(found.race.machine), "lead")
         yield from (figures.percentiles(found), figures.conditions(found))
-        if (budgets := figures.budgets(report)).rows:
-            yield budgets
         drawn = figures.latency_curves(f"{prefix}-curves", found)
         said = "Share of answers within a time, each arm's own line and mark."
         missing = "No arm's rankings were verified in the race, so no curve is shown."
         yield from _figure(drawn, said) if drawn else (doc.Text(missing, "instead"),)
-        yield from _figure(figures.draw_ratios(described, f"{prefix}-ratios"), RATIOS)
-        yield figures.ratios(described, described.latency or found)
+        yield from _figure(figures.draw_ratios(report, f"{prefix}-ratios"), RATIOS)
+        yield figures.ratios(report, found)
 
 
 def _queries(report: ReportInput) -> Iterator[doc.Block]:

@@ -724,13 +724,6 @@
     }
     $("keys").addEventListener("click", () => $("help").showModal());
     $("close-help").addEventListener("click", () => $("help").close());
-    const looks = ["system", "light", "dark"];
-    $("theme").addEventListener("click", (event) => {
-      const next = looks[(looks.indexOf(document.documentElement.dataset.theme ?? "system") + 1) % looks.length];
-      if (next === "system") delete document.documentElement.dataset.theme;
-      else document.documentElement.dataset.theme = next;
-      event.target.textContent = `Theme: ${next}`;
-    });
     window.addEventListener("popstate", async () => {
       if (location.hash === address(state)) return;
       const opened = state.q;
