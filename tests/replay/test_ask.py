@@ -1,9 +1,10 @@
-"""An arm is asked, alone and in stages."""
+"""An arm is asked: one query, a set in parts that outlive a kill, and in stages."""
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,11 +12,11 @@ import pytest
 from harness.core.engine import Answer, Hit, Manifest, Stage
 from harness.core.errors import InvalidArm
 from harness.core.records import Query, Scalar
-from harness.core.run import Row, Run, Status
+from harness.core.run import Conditions, Row, Run, Status
 from harness.corpus.runs import read_run, write_run
 from harness.replay import drive
 from harness.replay.drive import BrokenAnswer, TimedOutcome, copied, observe, trace
-from tests.make.arms import Table, hits, raising
+from tests.make.arms import Table, hits, queries, raising
 
 QUERY = Query("q1", "what?")
 MINUTE_NS = 60_000_000_000
@@ -40,14 +41,7 @@ def test_an_answer_is_kept_as_it_was_given() -> None:
     assert row.served_by == arm.manifest.fingerprint
     assert row.error == ""
     assert arm.diary == [("table", "what?", 3)]
-
-
-def test_who_answered_is_who_says_so_and_not_who_was_asked() -> None:
-    row = watch(lambda: Answer(hits("a"), "somebody else")).row
-    assert row.served_by == "somebody else"
-
-
-def test_finding_nothing_is_an_answer() -> None:
+    assert watch(lambda: Answer(hits("a"), "somebody else")).row.served_by == "somebody else"
     row = watch(lambda: Table().shows()).row
     assert (row.status, row.hits, row.error) == (Status.ANSWERED, (), "")
 
@@ -281,3 +275,99 @@ def test_stages_that_lead_elsewhere_are_refused() -> None:
 
     with pytest.raises(InvalidArm, match="toy: query q2: its stage fused is not what it showed"):
         trace(Arm(other), QUERIES, shown(), k=7, advance=lambda _: None)
+
+
+TEN = queries(10)
+
+
+@pytest.fixture(autouse=True)
+def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(drive, "PART", 4)
+
+
+def replay(
+    arm: Table,
+    parts: Path,
+    asked: Sequence[Query] = TEN,
+    **changed: Any,  # noqa: ANN401  settings of any type
+) -> Run:
+    usual: dict[str, Any] = {
+        "k": 3,
+        "time_limit_s": 60.0,
+        "seed": 7,
+        "code_sha256": "c0de",
+        "advance": lambda _: None,
+    }
+    return drive.drive(arm.name, arm, asked, parts=parts, **usual | changed)
+
+
+def rows(run: Run) -> list[object]:
+    return list(run.rows())
+
+
+def test_every_query_is_asked_once_and_stands_in_its_place(tmp_path: Path) -> None:
+    arm = Table()
+    run = replay(arm, tmp_path)
+    assert sorted(arm.asked()) == [query.text for query in TEN]
+    assert {k for _, _, k in arm.diary} == {3}
+    assert run.query_ids == tuple(query.query_id for query in TEN)
+    assert run.arm == "table"
+    for query in TEN:
+        assert run.ranking(query.query_id) == (f"about {query.text}",)
+
+
+def test_the_order_of_asking_is_seeded_and_the_run_is_not(tmp_path: Path) -> None:
+    orders, runs = [], []
+    for at, seed in enumerate((7, 7, 8)):
+        arm = Table()
+        runs.append(rows(replay(arm, tmp_path / str(at), seed=seed)))
+        orders.append(arm.asked())
+    assert orders[0] == orders[1]
+    assert orders[0] != orders[2]
+    assert orders[0] != [query.text for query in TEN]
+    assert runs[0] == runs[1] == runs[2]
+
+
+@pytest.mark.parametrize("dies_at", [0, 3, 4, 5, 8, 9])
+def test_after_a_kill_only_the_rest_is_asked(tmp_path: Path, dies_at: int) -> None:
+    whole = Table()
+    expected = rows(replay(whole, tmp_path / "whole"))
+    order = list(whole.asked())
+    dying = Table(answers={order[dies_at]: raising(KeyboardInterrupt())})
+    with pytest.raises(KeyboardInterrupt):
+        replay(dying, tmp_path / "parts")
+    assert dying.asked() == order[: dies_at + 1]
+    finished = dies_at // 4
+    assert len(list((tmp_path / "parts").glob("*"))) == finished
+    resumed = Table()
+    assert rows(replay(resumed, tmp_path / "parts")) == expected
+    assert resumed.asked() == order[4 * finished :]
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [{"code_sha256": "other"}, {"k": 2}, {"time_limit_s": 1.0}, {"seed": 8}],
+    ids=lambda changed: next(iter(changed)),
+)
+def test_whatever_a_part_depends_on_asks_again(tmp_path: Path, changed: dict[str, Any]) -> None:
+    replay(Table(), tmp_path)
+    again = Table()
+    replay(again, tmp_path, **changed)
+    assert len(again.diary) == 10
+
+
+def test_another_build_of_the_same_arm_asks_again(tmp_path: Path) -> None:
+    class Rebuilt(Table):
+        @property
+        def manifest(self) -> Manifest:
+            return replace(Table().manifest, corpus_sha256="0ther")
+
+    replay(Table(), tmp_path)
+    again = Rebuilt()
+    found = replay(again, tmp_path)
+    assert len(again.diary) == 10
+    assert {row.served_by for row in found.rows()} == {again.manifest.fingerprint}
+
+
+def test_a_run_says_under_which_conditions_it_was_asked(tmp_path: Path) -> None:
+    assert replay(Table(), tmp_path, k=2, time_limit_s=3.0).conditions == Conditions(2, 3.0)

@@ -1,18 +1,29 @@
-"""Arms against the clock: interleaved, each by itself, and only with the answers of their runs."""
+"""Arms against the clock, what a race draws, and what the machine did beside."""
 
 import gc
+import os
 import re
+import signal
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from harness.core.engine import Answer, Searcher
+from harness.core.errors import EvidenceError, HarnessError, InvalidArm
 from harness.core.records import Document, Query
 from harness.replay import race as module
 from harness.replay.drive import observe
+from harness.replay.machine import (
+    Advance,
+    MachineCounters,
+    between,
+    in_fresh_process,
+    throttled_s,
+)
 from harness.replay.race import (
     IDLE,
     RUN_QUEUE,
@@ -28,8 +39,6 @@ from harness.replay.race import (
     varied,
 )
 from tests.make.arms import Table, queries, raising
-
-# Arms against the clock: interleaved, each by itself, and only with the answers of their runs
 
 EIGHT = queries(8)
 TEXTS = RaceTexts(
@@ -204,9 +213,6 @@ def test_no_garbage_is_collected_in_anybodys_time(
     assert gc.isenabled() is collecting
 
 
-# What a race times and what it warms up on: never the same text
-
-
 def drawn(count: int, **changed: int) -> RaceTexts:
     return draw(queries(count), {}, **{"timed": 20, "warm": 5, "repeated": 4, "seed": 3} | changed)
 
@@ -242,9 +248,6 @@ def test_a_text_in_other_case_or_space_is_the_same_text() -> None:
     texts = draw(twice, {}, timed=12, warm=12, repeated=1, seed=3)
     assert len(texts.timed) == 10
     assert not {q.query_id[-2:] for q in texts.warm} & {q.query_id[-2:] for q in texts.timed}
-
-
-def test_a_text_with_other_filters_is_another() -> None:
     asked = [Query(f"q{at}", "same", params={"level": at}) for at in range(10)]
     assert len(draw(asked, {}, timed=5, warm=5, repeated=1, seed=3).timed) == 5
 
@@ -313,9 +316,6 @@ def test_each_order_has_variants_of_its_own_and_of_the_same_texts() -> None:
     assert min(map(len, orders)) > 10
 
 
-# What the system took, read from counters that the test turns by hand
-
-
 def say(tasks: Path, **waits_ns: int) -> None:
     """Write what Linux says of each thread: ran, waited, how often."""
     for thread, waited_ns in waits_ns.items():
@@ -357,3 +357,82 @@ def test_where_nothing_counts_waits_all_idle_time_stands_for_them(
         == 0
     )
     meter.close()
+
+
+BEFORE = MachineCounters(wall=10, own=1, busy=100, total=200, steal=5, throttled=2)
+
+
+def after(**moved: float) -> MachineCounters:
+    """Two processors, ten seconds later; this process worked for all of them."""
+    usual = {"wall": 10, "own": 10, "busy": 10, "total": 20, "steal": 0, "throttled": 0}
+    change = usual | moved
+    return MachineCounters(
+        *(getattr(BEFORE, name) + change[name] for name in MachineCounters._fields)
+    )
+
+
+def test_what_others_took_are_shares() -> None:
+    assert between(BEFORE, after()) == (0, 0, 0)
+    assert between(BEFORE, after(busy=15)).others == 5 / 20
+    assert between(BEFORE, after(busy=9.9)).others == 0
+    assert between(BEFORE, after(steal=10)).steal == 10 / 20
+    assert between(BEFORE, after(throttled=1)).throttled == 0.1
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("nr_throttled 3\nthrottled_usec 2500000\n", 2.5),
+        ("nr_periods 9\nthrottled_time 2500000000\n", 2.5),
+        ("usage_usec 17\n", 0.0),
+    ],
+)
+def test_a_quota_is_told_in_both_versions(tmp_path: Path, text: str, seconds: float) -> None:
+    (tmp_path / "cpu.stat").write_text(text)
+    assert throttled_s((tmp_path / "absent", tmp_path / "cpu.stat")) == seconds
+
+
+@dataclass(frozen=True)
+class Noting:
+    """Leaves the number of its process, and does what it is told to."""
+
+    to: Path
+    ends: str = "well"
+
+    def __call__(self, advance: Advance) -> None:
+        advance(2)
+        self.to.write_text(f"{os.getpid()} {os.getppid()}")
+        advance(3)
+        if self.ends == "killed":
+            os.kill(os.getpid(), signal.SIGKILL)
+        if self.ends == "ours":
+            raise EvidenceError("nothing was measured; measure it")
+        if self.ends == "theirs":
+            raise ZeroDivisionError("of an engine")
+
+
+@pytest.mark.usefixtures("anew")
+@pytest.mark.slow
+def test_it_is_another_process_and_tells_how_far_it_is(tmp_path: Path) -> None:
+    done: list[int] = []
+    in_fresh_process(Noting(tmp_path / "note"), done.append)
+    own, parent = map(int, (tmp_path / "note").read_text().split())
+    assert own != os.getpid() == parent
+    assert done == [2, 3]
+
+
+@pytest.mark.usefixtures("anew")
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("ends", "error", "said"),
+    [
+        ("killed", InvalidArm, "its process died with exit code -9 before it was done"),
+        ("ours", HarnessError, "nothing was measured; measure it"),
+        ("theirs", InvalidArm, "ZeroDivisionError: of an engine"),
+    ],
+)
+def test_what_goes_wrong_there_is_told_here(
+    tmp_path: Path, ends: str, error: type[HarnessError], said: str
+) -> None:
+    with pytest.raises(error, match=said):
+        in_fresh_process(Noting(tmp_path / "note", ends), lambda _: None)
