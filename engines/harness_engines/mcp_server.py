@@ -28,18 +28,6 @@ CALLER: ContextVar[Any] = ContextVar("caller")
 """Whom the current request is answered for, None an operator; unset outside of HTTP."""
 SHOWN = 60
 """Characters shown of a value that cannot be meant."""
-KINDS = {
-    "int": "a whole number",
-    "string_too_short": "at least a character",
-    "bool": "true or false",
-    "float": "a number",
-    "finite": "a finite number",
-    "string": "a text",
-    "greater_than_equal": "at least {ge}",
-    "less_than_equal": "at most {le}",
-    "literal_error": "{expected}",
-}
-"""What is meant, by how pydantic begins the type of an error."""
 
 
 class RefusalCode(StrEnum):
@@ -64,8 +52,6 @@ class ToolArguments(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
     aliases: ClassVar[Mapping[str, tuple[str, ...]]] = {}
-    same: ClassVar[Mapping[str, Callable[[str], object]]] = {}
-    """Reads a parameter whose value may be spelled in several ways."""
 
 
 class Tool(NamedTuple):
@@ -84,9 +70,8 @@ Arguments = TypeVar("Arguments", bound=BaseModel)
 def resolved(takes: type[Arguments], given: Mapping[str, Any]) -> Arguments:
     """Read arguments, of which null is as good as absent."""
     merged = {name: value for name, value in given.items() if value is not None}
-    if issubclass(takes, ToolArguments):
-        for name, others in takes.aliases.items():
-            _merge(takes, merged, name, others)
+    for name, others in _aliases(takes).items():
+        _merge(merged, name, others)
     try:
         return takes.model_validate(merged)
     except ValidationError as exc:
@@ -96,45 +81,34 @@ def resolved(takes: type[Arguments], given: Mapping[str, Any]) -> Arguments:
         raise ToolRefusal("; ".join(said or [e["msg"] for e in exc.errors()])) from exc
 
 
-def _merge(
-    takes: type[ToolArguments], merged: dict[str, Any], name: str, others: Sequence[str]
-) -> None:
+def _aliases(takes: type[BaseModel]) -> Mapping[str, tuple[str, ...]]:
+    return takes.aliases if issubclass(takes, ToolArguments) else {}
+
+
+def _merge(merged: dict[str, Any], name: str, others: Sequence[str]) -> None:
     """Move what is given under any of the names to the first."""
-    said = {key: merged.pop(key) for key in (name, *others) if merged.get(key, "") != ""}
-    for other in others:
-        merged.pop(other, None)
-    if not said:
-        return
-    key, value = next(iter(said.items()))
-    for other, twice in said.items():
-        if twice != value and _differ(takes.same.get(name, str), value, twice):
+    said = {key: merged.pop(key) for key in (name, *others) if key in merged}
+    said = {key: value for key, value in said.items() if value != ""}
+    for other, value in said.items():
+        if merged.setdefault(name, value) != value:
+            first = next(iter(said))
             raise ToolRefusal(
-                f"{key} is {value!r} and {other} is {twice!r}; they are names of one"
+                f"{first} is {said[first]!r} and {other} is {value!r}; they are names of one"
                 " parameter, give one"
             )
-    merged[name] = value
-
-
-def _differ(same: Callable[[str], object], value: str, twice: str) -> bool:
-    try:
-        return same(value) != same(twice)
-    except (ValueError, TypeError, AttributeError):
-        return True
 
 
 def _sentence(name: str, error: ErrorDetails, known: Sequence[str]) -> str:
     """Write what is wrong with an argument."""
-    kind, about = error["type"], error.get("ctx", {})
+    if error["type"] == "missing":
+        return f"{name} is missing, give it"
+    if error["type"] == "extra_forbidden":
+        return str(UnknownName("parameter", name, known))
+    if error["type"] == "value_error":
+        return f"{name}: {error['ctx']['error']}"
     shown = repr(error["input"])
     shown = shown if len(shown) <= SHOWN else f"{shown[:SHOWN]}..."
-    if kind == "missing":
-        return f"{name} is missing, give it"
-    if kind == "extra_forbidden":
-        return str(UnknownName("parameter", name, known))
-    if kind == "value_error":
-        return f"{name}: {about['error']}"
-    meant = next((f", give {said}" for at, said in KINDS.items() if kind.startswith(at)), "")
-    return f"{name} is {shown}" + (meant.format(**about) or f": {error['msg']}")
+    return f"{name} is {shown}: {error['msg']}"
 
 
 def parameters(takes: type[BaseModel]) -> dict[str, Any]:
@@ -142,7 +116,7 @@ def parameters(takes: type[BaseModel]) -> dict[str, Any]:
     schema = takes.model_json_schema()
     known = schema.setdefault("properties", {})
     schema["additionalProperties"] = False
-    for name, others in takes.aliases.items() if issubclass(takes, ToolArguments) else ():
+    for name, others in _aliases(takes).items():
         for other in others:
             known[other] = {"type": "string", "default": "", "description": f"As {name}."}
     return schema

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, ClassVar
 
-from pydantic import ValidationError
+from pydantic import Field, ValidationError
 
 from harness.core.digest import of_files
 from harness.core.engine import Answer, Engine, Hit, Manifest, Searcher
@@ -25,7 +25,6 @@ from harness_engines.contract import line_of_key, opened_whole, with_values
 from harness_engines.ranking import by_best
 
 FOLDER = Path(__file__).parent / "arms"
-KEYS = {"summary", "stack", "settings", "tuning"}
 STACKS = {
     "blend": "text.blend",
     "code": "code.arm",
@@ -117,10 +116,10 @@ def load(name: str, cache: Path, instead: Mapping[str, Scalar] | None = None) ->
         return Arm(place.name, f"the function {name}", found, file)
     path = path_of(name)
     about = _read(path)
-    settings = with_values(about.get("settings", {}), instead or {})
-    contract.check_allowed(path, about["stack"], settings)
+    settings = with_values(about.settings, instead or {})
+    contract.check_allowed(path, about.stack, settings)
     with _written_in(path):
-        stack = _stack(path, about["stack"])
+        stack = _stack(path, about.stack)
     try:
         with (
             _written_in(path),
@@ -128,41 +127,50 @@ def load(name: str, cache: Path, instead: Mapping[str, Scalar] | None = None) ->
         ):
             engine = stack.engine(settings, cache)
     except ValidationError as exc:
-        first = min(exc.errors(), key=lambda error: error["type"] != "extra_forbidden")
-        key = ["settings", *_written(settings, first["loc"])]
         known = getattr(getattr(stack, exc.title, None), "model_fields", ())
-        hint = f"The stack {about['stack']} has the settings {', '.join(sorted(known))}"
-        problem = f"{'.'.join(key)}: {first['msg']}"
-        raise BadPolicy(path, problem, hint, line_of_key(path, key)) from exc
+        hint = f"The stack {about.stack} has the settings {', '.join(sorted(known))}"
+        raise _wrong(path, exc, hint, {"settings": settings}, "settings") from exc
     return Arm(
         path.stem,
-        about["summary"],
+        about.summary,
         engine,
         path,
-        shared=about["stack"] in STACKS.keys() - SERVED,
-        tuning=path.parent / about["tuning"] if "tuning" in about else None,
+        shared=about.stack in STACKS.keys() - SERVED,
+        tuning=path.parent / about.tuning if about.tuning else None,
         settings=settings,
     )
 
 
-def _read(path: Path) -> dict[str, Any]:
+class ArmFile(contract.StackSettings):
+    """What the TOML file of an arm says."""
+
+    summary: str
+    stack: str
+    settings: dict[str, Any] = Field(default_factory=dict)
+    tuning: str = ""
+    """The file of its tuning record, where it has one."""
+
+
+def _read(path: Path) -> ArmFile:
     """Read the file of an arm, and check its keys."""
     try:
         about = toml_file(path)
     except Malformed as exc:
         raise BadPolicy(path, f"not TOML: {exc}", "Correct it", exc.line) from exc
-    hint = (
-        "An arm has a summary and a stack, both text, and may have a [settings] table and the name"
-        " of its tuning record"
-    )
-    for key in sorted(set(about) - KEYS):
-        raise BadPolicy(path, f"{key}: no such key", hint, line_of_key(path, [key]))
-    for key in sorted({"summary", "stack"} - set(about)):
-        raise BadPolicy(path, f"{key}: is missing", hint)
-    for key, value in about.items():
-        if not isinstance(value, dict if key == "settings" else str):
-            raise BadPolicy(path, f"{key}: is {value!r}", hint, line_of_key(path, [key]))
-    return about
+    try:
+        return ArmFile.model_validate(about)
+    except ValidationError as exc:
+        hint = f"An arm has the keys {', '.join(ArmFile.model_fields)}"
+        raise _wrong(path, exc, hint, about) from exc
+
+
+def _wrong(
+    path: Path, exc: ValidationError, hint: str, tree: Mapping[str, Any], *above: str
+) -> BadPolicy:
+    """Name the first wrong key of an arm's file, with its line."""
+    first = min(exc.errors(), key=lambda error: error["type"] != "extra_forbidden")
+    key = _written(tree, [*above, *first["loc"]])
+    return BadPolicy(path, f"{'.'.join(key)}: {first['msg']}", hint, line_of_key(path, key))
 
 
 def _stack(path: Path, stack: str) -> ModuleType:

@@ -18,7 +18,7 @@ from harness.core.digest import of_file
 from harness.core.files import replacing
 from harness_engines.contract import EngineError, FeatureUnavailable, IndexUnavailable
 from harness_engines.vector import bulk
-from harness_engines.vector.amvi import HALF_BYTES, Format, Shape, crc
+from harness_engines.vector.amvi import HALF_BYTES, Format, crc
 from harness_engines.vector.embedder import ModelPass, TokenEmbedder, session, tokenizer_of
 from harness_engines.vector.scan import COSINE_DIGITS, Half
 
@@ -152,7 +152,7 @@ TOKEN_FORMAT = Format(
     b"TOKS",
     1,
     struct.Struct("<4sHHIQQ4xI4x"),
-    lambda name, dimension, texts, tokens: Shape(dimension, name, (2 * texts + 1) * 8, tokens),
+    lambda name, dimension, texts, tokens: (dimension, name, (2 * texts + 1) * 8, tokens),
 )
 
 Ids = NDArray[np.int64]

@@ -48,8 +48,8 @@ def observer(control: MailSearcher, comparison: LiveComparison) -> Observer:
 
 def _answer(control: MailSearcher, found: SearchResponse) -> Answer:
     who, explain = control.manifest.fingerprint, found.explain
-    if found.fell_back or explain.used_like_fallback or found.unread:
-        who = of_json([who, found.served_by, explain.method, found.unread])
+    if found.fell_back or explain.used_like_fallback:
+        who = of_json([who, found.served_by, explain.method])
     return Answer(control.hits_of(found), who, explain.note)
 
 

@@ -79,10 +79,10 @@ def test_an_unknown_arm_is_told_what_there_is(tmp_path: Path) -> None:
         ("title_weight = 2.0", 'title_weight = "2"', 6, "settings.title_weight"),
         ("title_weight = 2.0", "title_weight = inf", 6, "settings.title_weight"),
         ('tokenize = "unicode61"', "", 4, "settings.tokenize"),
-        ('stack = "fts5"', 'stack = "fts5"\nk = 3', 3, "k: no such key"),
-        ('summary = "An arm of one\'s own"', "summary = []", 1, "summary: is"),
+        ('stack = "fts5"', 'stack = "fts5"\nk = 3', 3, "k: Extra inputs"),
+        ('summary = "An arm of one\'s own"', "summary = []", 1, "summary: Input should be"),
         ("[settings]", "[settings", 4, "not TOML"),
-        ('stack = "fts5"', "", None, "stack: is missing"),
+        ('stack = "fts5"', "", None, "stack: Field required"),
     ],
 )
 def test_a_wrong_file_is_named_with_its_line_and_key(

@@ -147,33 +147,24 @@ def test_a_text_without_a_sign_is_near_nothing(tmp_path: Path) -> None:
     assert [row.any() for row in half] == [False, True, False, False, False]
 
 
-def test_a_kill_loses_only_the_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bulk, "PART", 4)
-    texts = [f"text {at:02}" for at in range(20)]
+def test_a_kill_loses_only_the_work(tmp_path: Path) -> None:
+    texts = [f"text {at:03}" for at in range(300)]
     with pytest.raises(RuntimeError, match="killed"):
-        embed_all(texts, Counting(dies_at="text 07"), tmp_path)
-    kept = texts_kept(tmp_path)
-    assert 4 <= kept < 20
+        embed_all(texts, Counting(dies_at="text 107"), tmp_path)
+    kept = [len(np.load(path)["keys"]) for path in tmp_path.rglob("*.npz")]
+    assert set(kept) <= {64, 300 % 64}
+    assert 64 <= sum(kept) < 300
     again = Counting()
     assert np.array_equal(embed_all(texts, again, tmp_path), expected(texts))
-    assert len(again.seen) == 20 - kept
-    assert "text 07" in again.seen
+    assert len(again.seen) == 300 - sum(kept)
+    assert "text 107" in again.seen
     assert not list(tmp_path.rglob("*.partial"))
 
 
-def texts_kept(cache: Path) -> int:
-    """Count the texts in part files."""
-    return sum(len(np.load(path)["keys"]) for path in cache.rglob("*.npz"))
-
-
-@pytest.mark.parametrize("seconds", [0.0, 1e9])
-def test_part_ends_agree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
-    monkeypatch.setattr(bulk, "PART_S", seconds)
-    texts = [f"text {at} " * (at % 40) for at in range(120)]
-    embedder = Counting()
-    assert np.array_equal(embed_all(texts, embedder, tmp_path), expected(texts))
-    parts = len(list(tmp_path.rglob("*.npz")))
-    assert parts == (len(embedder.batches) if seconds == 0 else 1)
+@pytest.mark.parametrize("long", [1, 40])
+def test_batches_agree(tmp_path: Path, long: int) -> None:
+    texts = [f"text {at} " * (at % long) for at in range(120)]
+    assert np.array_equal(embed_all(texts, Counting(), tmp_path), expected(texts))
     again = Counting()
     assert np.array_equal(embed_all(texts, again, tmp_path), expected(texts))
     assert again.seen == []

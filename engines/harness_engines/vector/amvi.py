@@ -1,6 +1,5 @@
 """AMVI, the file of message vectors (ADR-003, D6; decision 14 of the agent mail stack)."""
 
-import json
 import os
 import struct
 import zlib
@@ -9,29 +8,25 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
 
 from harness.core.errors import IndexNotReady
-from harness.core.files import replacing, write_text
-from harness.core.formats import MAX_INDEX_BYTES, json_file
-from harness_engines.contract import EngineError, IndexUnavailable
+from harness.core.files import replacing
+from harness_engines.contract import (
+    EngineError,
+    IndexUnavailable,
+    read_ids,
+    reading,
+    write_ids,
+)
 from harness_engines.vector.scan import Half, Rows, dots_of, nearest
 
 HALF_BYTES = 2
 CHUNK_BYTES = 1 << 20
 TABLE_ALIGNED, SLAB_ALIGNED = 8, 32
-
-
-class Shape(NamedTuple):
-    """What the counts of a header say of a file."""
-
-    dimension: int
-    embedder_bytes: int
-    table_bytes: int
-    vectors: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +38,8 @@ class Format:
     version: int
     header: struct.Struct
     """Magic, version, the format's own counts, CRC-32."""
-    shape: Callable[..., Shape]
-    """Reads the counts."""
+    shape: Callable[..., tuple[int, int, int, int]]
+    """Reads of the counts: the dimension, bytes of the embedder's id and of the table, vectors."""
 
     def head(self, *counts: int) -> bytes:
         """Return the header of a file: the format's own counts and the CRC-32."""
@@ -113,7 +108,7 @@ AMVI = Format(
     b"AMVI",
     1,
     struct.Struct("<4sHIQHI"),
-    lambda dimension, count, name: Shape(dimension, name, count * RECORD.itemsize, count),
+    lambda dimension, count, name: (dimension, name, count * RECORD.itemsize, count),
 )
 
 Ids = NDArray[np.int64]
@@ -128,6 +123,8 @@ class AmviIndex:
     """Shape (messages,), strictly ascending."""
     vectors: Half
     """Shape (messages, dimension), mapped from the file."""
+    header: str = ""
+    """In hexadecimal digits: it has the CRC-32 of all that follows."""
 
     @classmethod
     def open(cls, path: Path, embedder_id: str, dimension: int) -> "AmviIndex":
@@ -135,6 +132,8 @@ class AmviIndex:
         try:
             with path.open("rb") as file:
                 table, vectors = AMVI.read(file, embedder_id, dimension)
+                file.seek(0)
+                header = file.read(AMVI.header.size).hex()
         except (OSError, ValueError) as exc:
             raise IndexUnavailable(f"{path}: {exc}. Build the vector index anew") from exc
         records = np.frombuffer(table, dtype=RECORD)
@@ -144,7 +143,7 @@ class AmviIndex:
             raise IndexUnavailable(
                 f"{path}: its records are not in order. Build the vector index anew"
             )
-        return cls(embedder_id, message_ids, vectors)
+        return cls(embedder_id, message_ids, vectors, header)
 
     def search(
         self, query: NDArray[np.float32], k: int, allowed: Ids | None = None
@@ -168,15 +167,6 @@ class AmviIndex:
         inside = rows < len(self.message_ids)
         inside[inside] = self.message_ids[rows[inside]] == message_ids[inside]
         return rows[inside]
-
-
-def header_of(path: Path) -> str:
-    """Read the header in hexadecimal digits: it has the CRC-32 of all that follows."""
-    try:
-        with path.open("rb") as file:
-            return file.read(AMVI.header.size).hex()
-    except OSError as exc:
-        raise IndexUnavailable(f"{path}: {exc}. Build the vector index anew") from exc
 
 
 def write_amvi(path: Path, embedder_id: str, message_ids: Ids, vectors: Half) -> None:
@@ -247,16 +237,14 @@ class VectorStore:
 def write_store(folder: Path, doc_ids: Sequence[str], vectors: NDArray[np.float16]) -> None:
     """Write vectors of documents that come in byte order of their ids."""
     write_amvi(folder / VECTORS, EMBEDDER, np.arange(len(doc_ids)), vectors)
-    write_text(folder / IDS, json.dumps(list(doc_ids)))
+    write_ids(folder / IDS, doc_ids)
 
 
 def open_store(folder: Path, dimension: int) -> VectorStore:
     """Check both files and map the vectors."""
-    try:
-        doc_ids = tuple(json_file(folder / IDS, most=MAX_INDEX_BYTES))
+    doc_ids = read_ids(folder / IDS)
+    with reading(folder, IndexUnavailable):
         index = AmviIndex.open(folder / VECTORS, EMBEDDER, dimension)
-    except (OSError, ValueError, TypeError, IndexUnavailable) as exc:
-        raise IndexNotReady(f"{folder}: {exc}. Build it again: harness stage index") from exc
     if len(index.message_ids) != len(doc_ids):
         raise IndexNotReady(
             f"{folder / VECTORS}: holds {len(index.message_ids)} vectors for"

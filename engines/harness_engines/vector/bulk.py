@@ -2,13 +2,13 @@
 
 import hashlib
 import os
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from io import BytesIO
 from itertools import repeat
 from pathlib import Path
 from tempfile import TemporaryFile
-from time import monotonic
 from typing import Any
 from zipfile import BadZipFile
 
@@ -27,14 +27,8 @@ from harness_engines.vector.embedder import Embedder
 BATCH = 16
 BATCH_CHARACTERS = 2_000
 """Long texts go alone: a batch that outgrows the processor's cache is slower, not faster."""
-PART = 256
-"""Texts that a part file holds at most."""
-PART_S = 30.0
-"""Work that a part file holds at most, as soon as it is one batch: a killed process loses no more
-on each processor."""
-
-SLAB = 1 << 16
-"""New texts that are held in memory at once."""
+PART = 64
+"""Texts that a part file holds at most; a killed process loses no more on each processor."""
 HALF_BYTES, IN_MEMORY = 2, 256 << 20
 """Bytes of a component; bytes of vectors from which they are mapped."""
 
@@ -52,32 +46,22 @@ Write = Callable[[Part, Sequence[Any], Path], None]
 """Writes what was made of the batches of a part into a file."""
 
 
-def embed_all(texts: Iterable[str], embedder: Embedder, cache: Path) -> Half:
+def embed_all(texts: Sequence[str], embedder: Embedder, cache: Path) -> Half:
     """Embed ``texts``; shape (texts, dimension), half precision, mapped where they are many.
 
     Vectors are kept below ``cache`` by the SHA-256 of their text, in part files that are written
-    every half a minute, so that only texts never seen before cost anything. ``texts`` are read
-    ``SLAB`` at a time. A text in which nothing is seen is near nothing: its vector is zero.
+    as they are done, so that only texts never seen before cost anything. A text in which nothing
+    is seen is near nothing: its vector is zero.
     """
     folder = folder_of(cache, VECTORS, embedder)
     known = {key for keys, _ in _stored(folder) for key in keys}
-    keys: list[bytes] = []
-    blank: list[int] = []
-    slab: dict[bytes, str] = {}
-    for text in texts:
-        key = key_of(text)
-        is_seen = any(one.isprintable() and not one.isspace() for one in text)
-        blank += [] if is_seen else [len(keys)]
-        keys.append(key)
-        if key not in known:
-            slab[key] = text
-        if len(slab) == SLAB:
-            make_parts(slab, embedder.embed, _write_vectors, folder)
-            known.update(slab)
-            slab.clear()
-    make_parts(slab, embedder.embed, _write_vectors, folder)
+    keys = [key_of(text) for text in texts]
+    missing = {key: text for key, text in zip(keys, texts, strict=True) if key not in known}
+    make_parts(missing, embedder.embed, _write_vectors, folder)
     found = _gathered(keys, embedder.dimension, folder)
-    found[blank] = 0
+    for row, text in enumerate(texts):
+        if not any(one.isprintable() and not one.isspace() for one in text):
+            found[row] = 0
     return found
 
 
@@ -126,15 +110,14 @@ def folder_of(cache: Path, kind: str, embedder: Embedder) -> Path:
 def make_parts(missing: Mapping[bytes, str], make: Make, write: Write, folder: Path) -> None:
     """Call ``make`` on texts batch by batch, long texts first, and ``write`` part files.
 
-    A part file ends after ``PART`` texts or ``PART_S`` seconds. On an error or an interrupt the
-    batches in work are done and kept, and no other is begun.
+    On an error or an interrupt the batches in work are done, and no other is begun.
     """
     by_length = sorted(missing.items(), key=lambda item: (len(item[1]), item[0]))
     parts = [by_length[at : at + PART] for at in range(0, len(by_length), PART)]
     folder = folder.absolute()
     with progress("embedding", len(missing)) as advance:
         map_batches(
-            Making(make, write, folder),
+            partial(_made, make, write),
             [Batch(part, named(folder, part), len(part)) for part in parts[::-1]],
             advance=advance,
             whole=lambda _: False,
@@ -142,35 +125,13 @@ def make_parts(missing: Mapping[bytes, str], make: Make, write: Write, folder: P
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Making:
-    """Makes something of the texts of a part, and keeps what is done every ``PART_S`` seconds."""
-
-    make: Make
-    write: Write
-    folder: Path
-
-    def __call__(self, part: Part, beside: Path) -> Iterator[int]:
-        made: list[Any] = []
-        done: list[tuple[bytes, str]] = []
-        began = monotonic()
-        try:
-            for batch in batches(part):
-                if done and monotonic() - began >= PART_S:
-                    self._keep(done, made)
-                    made, done, began = [], [], monotonic()
-                made.append(self.make([text for _, text in batch]))
-                done += batch
-                yield len(batch)
-        except BaseException:
-            if done:
-                self._keep(done, made)
-            raise
-        self.write(done, made, beside)
-
-    def _keep(self, part: Part, made: Sequence[Any]) -> None:
-        with replacing(named(self.folder, part)) as beside:
-            self.write(part, made, beside)
+def _made(make: Make, write: Write, part: Part, beside: Path) -> Iterator[int]:
+    """Make something of the texts of a part, and write it."""
+    made = []
+    for batch in batches(part):
+        made.append(make([text for _, text in batch]))
+        yield len(batch)
+    write(part, made, beside)
 
 
 def named(folder: Path, part: Part) -> Path:

@@ -187,16 +187,6 @@ def session(
     return onnxruntime.InferenceSession(graph, options, providers=["CPUExecutionProvider"])
 
 
-def eight_bit_session(weights: Path) -> onnxruntime.InferenceSession:
-    """Open the graph over the pinned file of all-MiniLM-L6-v2."""
-    held = whole(weights)
-    arrays = {
-        name: np.frombuffer(held, kind, int(np.prod(shape)), first).reshape(shape).copy()
-        for name, (first, shape, kind) in json_file(PLACES).items()
-    }
-    return session(whole(GRAPH), arrays)
-
-
 @cache
 def made_by() -> str:
     """Describe what the rounded matrices depend on beside the model's file."""
@@ -221,8 +211,14 @@ class OnnxEmbedder:
         """Open the model's files."""
         tokenizer = tokenizer_of(model.tokenizer.path(), max_tokens)
         weights = model.weights.path()
-        opened = eight_bit_session(weights) if model.eight_bits else session(str(weights))
-        return cls(model, max_tokens, tokenizer, opened)
+        if not model.eight_bits:
+            return cls(model, max_tokens, tokenizer, session(str(weights)))
+        held = whole(weights)
+        arrays = {
+            name: np.frombuffer(held, kind, int(np.prod(shape)), first).reshape(shape).copy()
+            for name, (first, shape, kind) in json_file(PLACES).items()
+        }
+        return cls(model, max_tokens, tokenizer, session(whole(GRAPH), arrays))
 
     def __reduce__(self) -> tuple[Callable[[Model, int], OnnxEmbedder], tuple[Model, int]]:
         """Return how another process loads the same model, once."""

@@ -12,8 +12,6 @@ BLOCK = 256
 FEW = 8
 """Where at most one block of so many can hold a candidate, the others are not looked into."""
 
-Scores = NDArray[np.float64]
-Positions = NDArray[np.int64]
 COSINE_DIGITS = 6
 """Half precision holds no more, so equal here is a tie."""
 SCAN_ROWS = 1 << 18
@@ -100,18 +98,18 @@ def _some(vectors: Half, asked: Half, rows: Rows) -> Iterator[Dots]:
 class Top(NamedTuple):
     """Where the best scores stand, and what they are; shape (kept,) both."""
 
-    positions: Positions
-    scores: Scores
+    positions: Rows
+    scores: Dots
 
 
 NOTHING = Top(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.float64))
 
 
 def best(
-    parts: Iterable[Scores],
+    parts: Iterable[Dots],
     k: int,
     digits: int,
-    exact: Callable[[Positions], Scores] | None = None,
+    exact: Callable[[Rows], Dots] | None = None,
 ) -> Top:
     """Rank the ``k`` highest of all scores, rounded to ``digits``: by (-score, position).
 
@@ -137,7 +135,7 @@ def best(
     return Top(kept.positions[by], kept.scores[by] + 0.0)
 
 
-def _candidates(scores: Scores, k: int, digits: int, floor: float) -> Positions:
+def _candidates(scores: Dots, k: int, digits: int, floor: float) -> Rows:
     """Find every score that may be among the best ``k`` of its part and above ``floor``."""
     starts = np.arange(0, len(scores), BLOCK)
     maxima = np.maximum.reduceat(scores, starts)
@@ -157,7 +155,7 @@ def _candidates(scores: Scores, k: int, digits: int, floor: float) -> Positions:
     if len(found) <= k:
         return found
     kth = np.partition(scores[found], len(found) - k)[len(found) - k]
-    kept: Positions = found[scores[found] >= kth - 2 * 10.0**-digits]
+    kept: Rows = found[scores[found] >= kth - 2 * 10.0**-digits]
     return kept
 
 

@@ -33,7 +33,6 @@ from harness_engines.stacks.agent_mail.contract import (
 )
 from harness_engines.stacks.agent_mail.pipeline.plan import (
     LIFTED,
-    CursorEngine,
     FallbackTier,
     KillSwitch,
     SearchCursor,
@@ -184,7 +183,7 @@ QUERIES = st.builds(
         lambda *seen: SearchCursor(*seen).encode(),
         st.floats(width=64),
         st.integers(1, 500),
-        st.none() | st.sampled_from(CursorEngine),
+        st.just("") | st.sampled_from(FallbackTier),
     ),
     rerank_top_k=FEW,
     rrf_k=FEW,

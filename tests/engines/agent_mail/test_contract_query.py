@@ -3,11 +3,9 @@
 import json
 import logging
 import re
-import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, field, fields, replace
 from enum import StrEnum
-from functools import partial
 from pathlib import Path
 from threading import Event as Signal
 from time import perf_counter_ns
@@ -47,7 +45,6 @@ from harness_engines.stacks.agent_mail.contract import (
 from harness_engines.stacks.agent_mail.faults import CURRENT, Deadline, ServiceParts
 from harness_engines.stacks.agent_mail.pipeline.plan import (
     MODE_OF,
-    CursorEngine,
     FallbackTier,
     KillSwitch,
     SearchCursor,
@@ -324,7 +321,7 @@ CARRIED = {
 
 def test_everything_that_can_happen_is_told_with_what_the_contract_says(tmp_path: Path) -> None:
     build(tmp_path, some_mail(58, 40).messages)
-    other = SearchCursor(0.5, 1, CursorEngine.FTS5).encode()
+    other = SearchCursor(0.5, 1, FallbackTier.FTS5).encode()
     with whole(tmp_path) as post:
         (tmp_path / "tantivy" / HASH).write_text('{"sha256": "0"}')
         post.ask(SearchQuery("review"))
@@ -569,10 +566,3 @@ def test_a_statement_that_nobody_waits_for_is_interrupted(tmp_path: Path) -> Non
             store.ask(COUNT, (LATE,))
         CURRENT.reset(token)
         assert store.ask(COUNT, (SOON,)) == [(SOON,)]
-
-
-def test_a_statement_within_a_budget_fails_with_its_own_error(tmp_path: Path) -> None:
-    with stored(tmp_path / "mail.db", [one(1, "deploy")]) as store:
-        ask = partial(store.ask, "SELECT CAST(x'ff' AS TEXT)")
-        with pytest.raises(sqlite3.OperationalError, match="decode to UTF-8"):
-            ServiceParts().call("fts5", ask, within(60_000.0))

@@ -36,7 +36,6 @@ from harness_engines.stacks.agent_mail.ingest import Draft, Ingest
 from harness_engines.stacks.agent_mail.live import LiveIndexes, LiveTokens, LiveWords
 from harness_engines.stacks.agent_mail.mcp_tools.server import Surface
 from harness_engines.stacks.agent_mail.pipeline.plan import (
-    CursorEngine,
     FallbackTier,
     KillSwitch,
     SearchCursor,
@@ -288,19 +287,19 @@ def test_an_edit_changes_only_the_fields_named(box: Ingest) -> None:
 pytestmark = pytest.mark.slow
 TEXT = "deployment review br-2tnl"
 WAYS = {
-    CursorEngine.LIKE: (SearchMode.LEXICAL, None),
-    CursorEngine.FTS5: (SearchMode.LEXICAL, KillSwitch.FTS5),
-    CursorEngine.TANTIVY: (SearchMode.LEXICAL, None),
-    CursorEngine.SEMANTIC: (SearchMode.SEMANTIC, None),
-    CursorEngine.HYBRID: (SearchMode.HYBRID, None),
-    CursorEngine.HYBRID_RERANK: (SearchMode.HYBRID_RERANK, None),
+    FallbackTier.LIKE: (SearchMode.LEXICAL, None),
+    FallbackTier.FTS5: (SearchMode.LEXICAL, KillSwitch.FTS5),
+    FallbackTier.TANTIVY: (SearchMode.LEXICAL, None),
+    FallbackTier.SEMANTIC: (SearchMode.SEMANTIC, None),
+    FallbackTier.HYBRID: (SearchMode.HYBRID, None),
+    FallbackTier.RERANK: (SearchMode.HYBRID_RERANK, None),
 }
 EVERY = pytest.mark.parametrize("engine", WAYS)
 
 
-def asked(mail: Whole, engine: CursorEngine, **more: object) -> tuple[Whole, SearchQuery]:
+def asked(mail: Whole, engine: FallbackTier, **more: object) -> tuple[Whole, SearchQuery]:
     mode, switch = WAYS[engine]
-    like = engine is CursorEngine.LIKE
+    like = engine is FallbackTier.LIKE
     served = mail.without(FallbackTier.TANTIVY, FallbackTier.FTS5) if like else mail
     query = SearchQuery("re" if like else TEXT, mode=mode, **more)  # type: ignore[arg-type]
     return served.under(switch), query
@@ -320,7 +319,7 @@ def walk(mail: Whole, query: SearchQuery) -> list[list[int]]:
 
 @EVERY
 @pytest.mark.parametrize("ranking", RankingMode)
-def test_pages_form_one_list(post: Whole, engine: CursorEngine, ranking: RankingMode) -> None:
+def test_pages_form_one_list(post: Whole, engine: FallbackTier, ranking: RankingMode) -> None:
     served, query = asked(post, engine, limit=1_000, ranking=ranking)
     whole_list = served.ids(query)
     for limit in (1, 7, len(whole_list)):
@@ -330,7 +329,7 @@ def test_pages_form_one_list(post: Whole, engine: CursorEngine, ranking: Ranking
 
 
 @EVERY
-def test_a_short_page_is_the_last(post: Whole, engine: CursorEngine) -> None:
+def test_a_short_page_is_the_last(post: Whole, engine: FallbackTier) -> None:
     served, query = asked(post, engine, limit=1_000)
     total = len(served.ids(query))
     assert 10 < total < 1_000
@@ -351,7 +350,7 @@ def test_a_short_page_is_the_last(post: Whole, engine: CursorEngine) -> None:
 
 
 @EVERY
-def test_a_token_says_score_id_and_engine(post: Whole, engine: CursorEngine) -> None:
+def test_a_token_says_score_id_and_engine(post: Whole, engine: FallbackTier) -> None:
     served, query = asked(post, engine, limit=3)
     found = served.ask(query)
     token, last = found.next_cursor, found.hits[-1]
@@ -371,7 +370,7 @@ def test_a_token_says_score_id_and_engine(post: Whole, engine: CursorEngine) -> 
 
 @pytest.mark.parametrize(("made_by", "read_by"), [*permutations(WAYS, 2)])
 def test_a_foreign_token_restarts(
-    post: Whole, made_by: CursorEngine, read_by: CursorEngine
+    post: Whole, made_by: FallbackTier, read_by: FallbackTier
 ) -> None:
     maker, query = asked(post, made_by, limit=3)
     token = maker.ask(query).next_cursor
@@ -395,7 +394,7 @@ def test_a_foreign_token_restarts(
     ],
 )
 def test_another_querys_token_starts_at_page_one(post: Whole, other: dict[str, object]) -> None:
-    served, query = asked(post, CursorEngine.TANTIVY, limit=3)
+    served, query = asked(post, FallbackTier.TANTIVY, limit=3)
     token = served.ask(query).next_cursor
     changed = replace(query, **other)  # type: ignore[arg-type]
     found = served.ask(replace(changed, cursor=token))
@@ -406,7 +405,7 @@ def test_another_querys_token_starts_at_page_one(post: Whole, other: dict[str, o
 
 @EVERY
 @pytest.mark.parametrize(("at", "gone"), [(4, 1), (4, 3), (19, 1), (19, 3)])
-def test_no_survivor_is_lost(engine: CursorEngine, at: int, gone: int, tmp_path: Path) -> None:
+def test_no_survivor_is_lost(engine: FallbackTier, at: int, gone: int, tmp_path: Path) -> None:
     """An index of vectors still holds the message, and not where it stood."""
     build(tmp_path, MAIL.messages)
     with whole(tmp_path) as mail:
@@ -451,7 +450,7 @@ def change(box: Ingest, rng: Random, at: int) -> None:
 
 @EVERY
 def test_what_stays_visible_comes_exactly_once_whatever_moves(
-    tmp_path: Path, engine: CursorEngine
+    tmp_path: Path, engine: FallbackTier
 ) -> None:
     """Between two pages messages change and are hidden, and everything is opened anew."""
     index, rng = built(tmp_path, mode="hybrid"), Random(engine.value)
@@ -491,13 +490,13 @@ def test_what_stays_visible_comes_exactly_once_whatever_moves(
 
 
 def asked_of(
-    service: MailSearch, engine: CursorEngine, ranking: RankingMode
+    service: MailSearch, engine: FallbackTier, ranking: RankingMode
 ) -> tuple[MailSearch, SearchQuery]:
     """Return who answers by an engine, and a query that it answers."""
     mode, switch = WAYS[engine]
     tiers = replace(service.tiers, reranker=by_length)
     text = "review plan broker"
-    if engine is CursorEngine.LIKE:
+    if engine is FallbackTier.LIKE:
         text = "re"
         tiers = replace(tiers, lexical={FallbackTier.LIKE: tiers.lexical[FallbackTier.LIKE]})
     served = replace(service, tiers=tiers, switch=switch)

@@ -44,7 +44,6 @@ from harness_engines.stacks.agent_mail.pipeline.scope import (
     scope_of,
     viewer,
 )
-from tests.docs.contract import TOOL, rows
 from tests.engines.agent_mail.whole import SETTINGS, Names, Tools, message, over, service
 
 
@@ -201,13 +200,13 @@ def test_null_is_absent(tools: Tools) -> None:
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"limit": "many"}, "limit is 'many', give a whole number"),
-        ({"offset": -1}, "offset is -1, give at least 0"),
-        ({"offset": 10**6}, "offset is 1000000, give at most 5000"),
+        ({"limit": "many"}, "limit is 'many': Input should be a valid integer"),
+        ({"offset": -1}, "offset is -1: Input should be greater than or equal to 0"),
+        ({"offset": 10**6}, "offset is 1000000: Input should be less than or equal to 5000"),
         ({"query": None}, "query is missing, give it"),
         ({"sendr": "Ann"}, "Did you mean sender?"),
-        ({"limit": "x" * 10_000}, f"limit is '{'x' * 59}..., give a whole number"),
-        ({"limit": [], "offset": -1}, "limit is [], give a whole number; offset is -1, give"),
+        ({"limit": "x" * 10_000}, f"limit is '{'x' * 59}...: Input should be a valid integer"),
+        ({"limit": [], "offset": -1}, "limit is []: Input should be a valid integer; offset is"),
     ],
 )
 def test_errors_have_code_and_remedy(tools: Tools, given: dict[str, Any], said: str) -> None:
@@ -235,7 +234,7 @@ def act(args: Mode) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ("both", "INVALID_ARGUMENT: mode is 'both', give 'code' or 'prose'"),
+        ("both", "INVALID_ARGUMENT: mode is 'both': Input should be 'code' or 'prose'"),
         ("code", "FAILED: the index is gone"),
         ("prose", "FAILED: act failed; its server's log says why"),
     ],
@@ -304,19 +303,11 @@ def test_the_switch_file_names_the_next_engine(tools: Tools, tmp_path: Path) -> 
 
 
 def completed(tools: Tools, prefix: str = "re", **given: object) -> dict[str, Any]:
-    asked = {"project_key": "*", "prefix": prefix, **given}
-    answer = tools.call(SUBJECT, **asked)
-    assert not answer.is_error, answer.content
-    assert isinstance(answer.structured_content, dict)
-    return answer.structured_content
+    return tools.answer(SUBJECT, **{"project_key": "*", "prefix": prefix, **given})
 
 
 def ids(tools: Tools, prefix: str = "re", **given: object) -> list[int]:
     return [row["id"] for row in completed(tools, prefix, **given)["subjects"]]
-
-
-def seen_by(tools: Tools, scope: Scope | None) -> Tools:
-    return Tools(tools.surface, scope)
 
 
 def test_a_beginning_finds_subjects_and_short_ones_come_first(tools: Tools) -> None:
@@ -329,86 +320,25 @@ def test_a_beginning_finds_subjects_and_short_ones_come_first(tools: Tools) -> N
         assert completed(tools, prefix) == {"subjects": []}
     assert set(ids(tools, project_key="project-1")) == {1, 2}
     assert len(ids(tools, limit=2)) == 2
-    assert "NOT_FOUND: no project 'none'" in tools_refused(tools, project_key="none")
-    assert "limit is 51, give at most 50" in tools_refused(tools, limit=51)
-
-
-def tools_refused(tools: Tools, **given: object) -> str:
-    asked = {"project_key": "*", "prefix": "re", **given}
-    answer = tools.call(SUBJECT, **asked)
-    assert answer.is_error
-    return str(getattr(answer.content[0], "text", ""))
+    assert "NOT_FOUND: no project 'none'" in tools.refusal(SUBJECT, project_key="none", prefix="re")
+    assert "limit is 51: Input should be less than or equal to 50" in tools.refusal(
+        SUBJECT, project_key="*", prefix="re", limit=51
+    )
 
 
 def test_a_viewer_is_told_no_subject_that_is_hidden(tools: Tools) -> None:
     """Message 4 is from Cid and not to Ann, in a project not hers: its subject is redacted."""
-    ann = seen_by(tools, viewer("Ann", frozenset({1}), frozenset({"Cid"})))
+    ann = Tools(tools.surface, viewer("Ann", frozenset({1}), frozenset({"Cid"})))
     (row,) = ann.found("", sender="Cid")["result"]
     assert (row["id"], row["redacted"]) == (4, True)
     assert ids(ann) == [6, 2, 3, 1]
-    stranger = seen_by(tools, viewer("Eve", frozenset(), frozenset()))
+    stranger = Tools(tools.surface, viewer("Eve", frozenset(), frozenset()))
     assert completed(stranger) == {"subjects": []}
     assert stranger.found()["served_by"]["documents"] == 0
     scope, service = viewer("Zoe", frozenset({1}), frozenset()), tools.surface.service
     assert [one.message_id for one in service.seen_by(scope).beginning("re", None, 1)] == [2]
     through = service.seen_by(replace(scope, audited=True))
     assert [one.message_id for one in through.beginning("re", None, 50)] == [2, 1]
-
-
-NEEDED: Mapping[str, Mapping[str, object]] = {
-    "search_messages": {"project_key": "*", "query": "review"},
-    "search_messages_product": {"product_key": "product-5", "query": "review"},
-    "complete_subject": {"project_key": "*", "prefix": "rev"},
-}
-"""What each tool cannot do without."""
-SAID: Mapping[str, object] = {
-    "query": "review",
-    "prefix": "rev",
-    "project_key": "project-1",
-    "product_key": "product-5",
-    **dict.fromkeys(("project", "project_key_filter", "project_slug", "proj"), "project-1"),
-    "mode": "lexical",
-    "doc_kind": "agent",
-    "rrf_k": 30,
-    "rerank_top_k": 50,
-    "explain": True,
-    "limit": 2,
-    "offset": 1,
-    "importance": "low,high",
-    "ranking": "recency",
-    "thread_id": "t1",
-    "ack_required": True,
-    "min_score": 0.5,
-    "direction": "inbox",
-    **dict.fromkeys(("sender", "from_agent", "sender_name", "agent_name", "recipient"), "Ann"),
-    **dict.fromkeys(("date_start", "date_from", "after", "since"), "2026-05-01"),
-    **dict.fromkeys(("date_end", "date_to", "before", "until"), "2026-05-06"),
-}
-WAYS = {way for row in rows() for way in row.reached_by}
-CALLS = sorted(
-    (found[1], tuple(found[2].split(", ")))
-    for way in WAYS
-    if (found := TOOL.fullmatch(way)) and found[1] in NEEDED
-)
-
-
-@pytest.mark.slow
-def test_a_client_goes_each_way_to_a_promise(tools: Tools) -> None:
-    assert {tool for tool, _ in CALLS} == NEEDED.keys()
-    for tool, arguments in CALLS:
-        given = {**NEEDED[tool], **{name: said_reached(tools, name) for name in arguments}}
-        if "direction" in given:
-            given["agent_name"] = "Ann"
-        answer = tools.call(tool, **given)
-        assert not answer.is_error, (tool, arguments, answer.content)
-        found = answer.structured_content or {}
-        assert "diagnostics" not in found, (tool, arguments, found)
-        assert found.keys() >= {"subjects" if tool == "complete_subject" else "result"}
-        assert ("explain" in found) == ("explain" in arguments)
-
-
-def said_reached(tools: Tools, name: str) -> object:
-    return tools.found(limit=1)["next_cursor"] if name == "cursor" else SAID[name]
 
 
 @pytest.fixture

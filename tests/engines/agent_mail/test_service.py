@@ -38,7 +38,6 @@ from harness_engines.stacks.agent_mail.pipeline.pages import (
 )
 from harness_engines.stacks.agent_mail.pipeline.plan import (
     MAX_WORDS,
-    CursorEngine,
     FallbackTier,
     KillSwitch,
     SearchCursor,
@@ -439,7 +438,7 @@ def test_recency_keeps_scores(store: MessageStore, mail: Mail, tmp_path: Path, e
 @given(st.floats(allow_nan=False, allow_infinity=False), st.integers(-(2**62), 2**62))
 def test_a_cursor_reads_back_bit_for_bit(score: float, message_id: int) -> None:
     assert SearchCursor.decode(SearchCursor(score, message_id).encode()) is not None
-    for engine, seen in product(CursorEngine, ((), (3,), (-(2**63), -1, 0, 7, 2**63 - 1))):
+    for engine, seen in product(FallbackTier, ((), (3,), (-(2**63), -1, 0, 7, 2**63 - 1))):
         query = "0123456789abcdef" if seen else ""
         cursor = SearchCursor(score, message_id, engine, query, frozenset(seen))
         assert SearchCursor.decode(cursor.encode()) == cursor
@@ -447,8 +446,8 @@ def test_a_cursor_reads_back_bit_for_bit(score: float, message_id: int) -> None:
 
 def test_the_wire_format_is_the_specifications() -> None:
     assert SearchCursor(0.5, 42).encode() == "s3fe0000000000000:i42"
-    assert SearchCursor(0.5, 42, CursorEngine.TANTIVY).encode() == "s3fe0000000000000:i42:etantivy"
-    ends = (":elucene", ":elike:b1,2", ":elike:q0123456789abcdef", ":elike:q0123456789abcdef:xAB")
+    assert SearchCursor(0.5, 42, FallbackTier.TANTIVY).encode() == "s3fe0000000000000:i42:etantivy"
+    ends = (":elike:b1,2", ":elike:q0123456789abcdef", ":elike:q0123456789abcdef:xAB")
     for bad in ("", "s7ff8000000000000:i1", *(f"s3fe0000000000000:i1{end}" for end in ends)):
         assert SearchCursor.decode(bad) is None
 

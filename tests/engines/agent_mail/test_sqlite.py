@@ -399,21 +399,6 @@ def test_what_is_found(engine: Fts5Engine, text: str, found: list[int]) -> None:
     assert ids(ask(engine, text)) == found
 
 
-@pytest.mark.parametrize(
-    ("text", "weights", "order"),
-    [
-        ("stone", Weights(subject=2, identifiers=1), [3, 4]),
-        ("stone", Weights(subject=0, identifiers=1), [4, 3]),
-        ("br-2tnl", Weights(subject=1, identifiers=4), [2, 1]),
-        ("br-2tnl", Weights(subject=4, identifiers=0), [1, 2]),
-    ],
-)
-def test_each_column_has_its_weight(
-    engine: Fts5Engine, text: str, weights: Weights, order: list[int]
-) -> None:
-    assert ids(ask(Fts5Engine(engine.store, weights), text)) == order
-
-
 def test_it_says_what_it_executed(engine: Fts5Engine) -> None:
     found = ask(engine, "stone", Filters(thread_id=""))
     assert found.normalized_query == '"stone"'

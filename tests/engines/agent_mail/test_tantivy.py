@@ -12,11 +12,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from harness_engines.contract import IndexUnavailable
-from harness_engines.lexical import terms
-from harness_engines.lexical.tantivy import analyzer
 from harness_engines.stacks.agent_mail.contract import (
     Changes,
-    Filters,
     Message,
     RankingMode,
 )
@@ -25,7 +22,6 @@ from harness_engines.stacks.agent_mail.tantivy.index import (
     HASH,
     INDEX,
     META,
-    SHORTEST,
     SUFFIXES,
     OpenIndex,
     grams,
@@ -35,9 +31,7 @@ from harness_engines.stacks.agent_mail.tantivy.index import (
 from tests.make.damage import overwrite
 from tests.make.mail_engines import NONE, WEIGHTS, Case, Source, built, case, upserts
 from tests.make.mail_messages import (
-    PHRASES,
     one,
-    passes,
     some_filters,
     some_mail,
     some_message,
@@ -308,54 +302,6 @@ def test_only_what_is_added_between_breaks_the_order(mail: Case, ids: tuple[int,
     assert now(mail).in_order == (ids == (8,))
     for depth in range(1, 7):
         assert mail.ids("moss", depth=depth) == sorted({*IDS, *ids})[:depth]
-
-
-SUBJECTS = some_mail(11, 400)
-
-
-@pytest.fixture(scope="module")
-def ahead(tmp_path_factory: pytest.TempPathFactory) -> Case:
-    return built(tmp_path_factory.mktemp("typeahead") / "mail", SUBJECTS.messages)
-
-
-def read(text: str) -> list[str]:
-    return [word.lower() for word in terms.words(terms.folded(text))]
-
-
-def by_hand(prefix: str, filters: Filters) -> set[int]:
-    """Messages of which a subject's word begins with the last word, the others standing in it."""
-    *whole, last = read(prefix)
-    found = set()
-    for message in SUBJECTS.messages:
-        words = read(message.subject)
-        begun = any(word.startswith(last) for word in words)
-        if begun and set(whole) <= set(words) and passes(message, filters):
-            found.add(message.message_id)
-    return found
-
-
-@pytest.mark.slow
-def test_beginnings_are_found_as_by_hand(ahead: Case) -> None:
-    rng = Random(4)
-    words = sorted({word for phrase in PHRASES for word in analyzer("none").analyze(phrase)})
-    tried = shown = 0
-    for word in words:
-        for length in range(SHORTEST, len(word) + 1):
-            prefix = word[:length].upper() if rng.random() < 0.2 else word[:length]
-            if rng.random() < 0.3:
-                prefix = f"{rng.choice(words)} {prefix}"
-            if len(analyzer("none").analyze(prefix)[-1]) < SHORTEST:
-                continue
-            filters = some_filters(rng) if rng.random() < 0.5 else NONE
-            got = {at for at, _ in ahead.engine.typeahead(prefix, filters, 1_000)}
-            assert got == by_hand(prefix, filters), prefix
-            tried, shown = tried + 1, shown + bool(got)
-    assert tried > 200
-    assert shown > 100
-    long = ahead.engine.typeahead("de", NONE, 1_000)
-    assert list(long) == sorted(long, key=lambda c: (-c[1], c[0]))
-    for k in (0, 1, 2, 7, 50):
-        assert ahead.engine.typeahead("de", NONE, k) == long[:k]
 
 
 @given(st.lists(st.text(max_size=25), max_size=5))

@@ -364,31 +364,36 @@ class Tools:
 
         return anyio.run(ask)
 
-    def found(self, query: str = "review", **given: object) -> dict[str, Any]:
-        """Search everywhere, or in the project named, and give the structured answer."""
-        answer = self.call("search_messages", **{"project_key": "*", "query": query, **given})
+    def answer(self, tool: str, **given: object) -> dict[str, Any]:
+        """Call a tool that answers, and give the structured answer."""
+        answer = self.call(tool, **given)
         assert not answer.is_error, answer.content
         assert isinstance(answer.structured_content, dict)
         return answer.structured_content
+
+    def found(self, query: str = "review", **given: object) -> dict[str, Any]:
+        """Search everywhere, or in the project named."""
+        return self.answer("search_messages", **{"project_key": "*", "query": query, **given})
 
     def ids(self, query: str = "review", **given: object) -> list[int]:
         return sorted(row["id"] for row in self.found(query, **given)["result"])
 
     def product(self, query: str = "review", **given: object) -> dict[str, Any]:
         asked = {"product_key": "product-5", "query": query, **given}
-        answer = self.call("search_messages_product", **asked)
-        assert not answer.is_error, answer.content
-        assert isinstance(answer.structured_content, dict)
-        return answer.structured_content
+        return self.answer("search_messages_product", **asked)
 
-    def refused(self, tool: str = "search_messages", **given: object) -> str:
-        key = "project_key" if tool == "search_messages" else "product_key"
-        here = {"project_key": "*", "product_key": "product-5"}[key]
-        answer = self.call(tool, **{key: here, "query": "review", **given})
+    def refusal(self, tool: str, **given: object) -> str:
+        """Call a tool that refuses, and give its words."""
+        answer = self.call(tool, **given)
         assert answer.is_error
         assert answer.structured_content is None
         (said,) = answer.content
         return str(getattr(said, "text", ""))
+
+    def refused(self, tool: str = "search_messages", **given: object) -> str:
+        key = "project_key" if tool == "search_messages" else "product_key"
+        here = {"project_key": "*", "product_key": "product-5"}[key]
+        return self.refusal(tool, **{key: here, "query": "review", **given})
 
 
 class Names:

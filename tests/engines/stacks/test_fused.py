@@ -14,7 +14,7 @@ import pytest
 from tantivy import Query
 
 from harness.check.subject import DOCUMENTS, OBVIOUS
-from harness.core.engine import Engine, Explains, Hit, Searcher
+from harness.core.engine import Engine, Hit, Searcher
 from harness.core.errors import IndexNotReady, ModelNotReady
 from harness.core.records import Document
 from harness_engines import registry as arms
@@ -30,7 +30,6 @@ from harness_engines.stacks.text.rerank import FUSED, Rerank, RerankSettings
 from harness_engines.stacks.text.tantivy import Tantivy, TantivySearcher, TantivySettings
 from harness_engines.vector.amvi import VECTORS
 from harness_engines.vector.embedder import embedder_of, identity_of_embedder
-from tests.engines.conftest import Standing
 
 WORDS = ("ant", "bee", "cat", "dog", "eel", "fox", "gnu", "hen")
 
@@ -78,7 +77,7 @@ def test_the_order_is_that_of_a_full_sort(tmp_path: Path) -> None:
     )
     for name, texts in (("tied", tied(500)), ("same", same)):
         (tmp_path / name).mkdir()
-        made = tantivy(writer_threads=2)
+        made = tantivy()
         made.build(texts, tmp_path / name)
         with made.open(tmp_path / name) as searcher:
             for text in ("moss stone",) if name == "same" else QUESTIONS:
@@ -426,31 +425,3 @@ def test_no_model_no_sign(tmp_path: Path, index: Path, monkeypatch: pytest.Monke
     assert answer.note == "E6: MODEL_NOT_READY"
     with pytest.raises(ModelNotReady):
         engine.build(DOCUMENTS, tmp_path)
-
-
-EXPLAINED = "moon sea water tides"
-OF_AN_ANSWER = {
-    "blend": "vector_share",
-    "code": "mode",
-    "documents": "stagesUsed",
-    "mail": "method",
-    "writing": "queries",
-}
-OF_A_HIT = {"blend": "cosine", "code": "selected", "documents": "chunk", "writing": "snippet"}
-SILENT = {"dense", "fts5", "hybrid", "rerank", "tantivy"}
-
-
-@pytest.mark.slow
-def test_an_answer_is_explained_by_the_stacks_that_can(standing: Standing) -> None:
-    stack = tomllib.loads(standing.arm.path.read_text(encoding="utf-8"))["stack"]
-    searcher = standing.searcher
-    assert isinstance(searcher, Explains) == (stack not in SILENT), stack
-    if not isinstance(searcher, Explains):
-        return
-    shown = [hit.doc_id for hit in standing.searcher.search(EXPLAINED, 5).hits]
-    found = searcher.explain(EXPLAINED, 5, {})
-    assert OF_AN_ANSWER[stack] in json.loads(json.dumps(found.answer, allow_nan=False))
-    if stack in OF_A_HIT:
-        assert list(found.hits) == shown
-        assert all(OF_A_HIT[stack] in why for why in found.hits.values())
-        json.dumps(dict(found.hits), allow_nan=False)

@@ -15,7 +15,7 @@ from harness_engines import registry as arms
 from harness_engines.stacks.agent_mail import arm as mail
 from tests.engines.agent_mail.whole import SETTINGS
 from tests.make import models as tiny_model
-from tests.make.damage import flip, run_sql
+from tests.make.damage import flip
 
 DOCUMENTS = [
     Document("m1", "br-2tnl is ready", "please review", {"project_id": 1, "sender": "Ann"}),
@@ -51,17 +51,6 @@ def test_a_broken_part_is_served_without_it_unsigned(tmp_path: Path, mode: str, 
         assert len(answer.hits) == 3
         assert answer.served_by != searcher.manifest.fingerprint
         assert said in answer.note
-
-
-def test_an_unreadable_message_alone_is_left_out(tmp_path: Path) -> None:
-    engine = stack(tmp_path)
-    index = built(engine, tmp_path)
-    run_sql(index / mail.STORE, "UPDATE messages SET subject = CAST(x'ff' AS TEXT) WHERE id = 1")
-    with engine.open(index) as searcher:
-        answer = searcher.search("review", 5)
-        assert answer.served_by != searcher.manifest.fingerprint
-    assert {hit.doc_id for hit in answer.hits} == {"m2", "m3"}
-    assert "1 messages cannot be read (message store: " in answer.note
 
 
 def test_the_mail_arms_differ_in_what_answers_first(tmp_path: Path) -> None:
@@ -111,11 +100,6 @@ def test_a_cross_encoder_replaces_the_scores_of_the_window(tmp_path: Path) -> No
     assert answer.hits[0].doc_id == "m3"
     assert answer.note == ""
     assert all(0.0 <= hit.score <= 1.0 for hit in answer.hits)
-
-
-def test_only_its_mode_has_a_reranker(tmp_path: Path) -> None:
-    named = reranking(tmp_path, mode="hybrid", reranker="no-such-folder")
-    assert named.version() == reranking(tmp_path, mode="hybrid").version()
 
 
 def test_without_a_reranker_hybrid_answers_and_the_arm_does_not_sign(tmp_path: Path) -> None:

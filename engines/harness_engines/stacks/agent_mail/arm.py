@@ -53,26 +53,6 @@ def message(message_id: int, document: Document) -> Message:
     )
 
 
-def projects(documents: Iterable[Document]) -> Mapping[int, str]:
-    """Slugs of projects: what ``project_slug`` says, or ``project-`` and the number."""
-    found = {}
-    for one in documents:
-        number = _whole(one.metadata, "project_id", DEFAULT_PROJECT)
-        found[number] = str(one.metadata.get("project_slug") or f"project-{number}")
-    return found
-
-
-def products(documents: Iterable[Document]) -> Mapping[int, set[int]]:
-    """Projects of each product that the metadata names."""
-    found: dict[int, set[int]] = {}
-    for one in documents:
-        product = one.metadata.get("product_id")
-        if product is not None:
-            project = _whole(one.metadata, "project_id", DEFAULT_PROJECT)
-            found.setdefault(int(product), set()).add(project)
-    return found
-
-
 KNOWN: Mapping[str, Callable[[Any], Any]] = {
     "project_id": int,
     "product_id": int,
@@ -209,9 +189,8 @@ class MailSearcher:
         if not search_response.degraded:
             return self.manifest.fingerprint
         explain = search_response.explain
-        by = [search_response.served_by, explain.method, search_response.unread]
-        stale = ["stale"] if search_response.stale else []
-        return of_json([self.manifest.fingerprint, *by, *stale])
+        by = [search_response.served_by, explain.method, search_response.stale]
+        return of_json([self.manifest.fingerprint, *by])
 
 
 ByTier = Mapping[FallbackTier, contract.MailEngine]
@@ -303,10 +282,17 @@ class Mail(kit.FileEngine[MailSearcher]):
         in_order = sorted(documents, key=lambda document: document.doc_id)
         messages = [message(number, d) for number, d in enumerate(in_order, start=1)]
         with store.create(index / STORE) as made:
-            for project, slug in sorted(projects(in_order).items()):
+            slugs: dict[int, str] = {}
+            linked: dict[int, set[int]] = {}
+            for sent, document in zip(messages, in_order, strict=True):
+                about, project = document.metadata, sent.project_id
+                slugs[project] = str(about.get("project_slug") or f"project-{project}")
+                if (product := about.get("product_id")) is not None:
+                    linked.setdefault(int(product), set()).add(project)
+            for project, slug in sorted(slugs.items()):
                 made.add_project(project, slug)
-            for product, linked in sorted(products(in_order).items()):
-                made.add_product(product, f"product-{product}", sorted(linked))
+            for product, within in sorted(linked.items()):
+                made.add_product(product, f"product-{product}", sorted(within))
             made.insert_all((message, {}) for message in messages)
             made.settle_journal()
             live.LiveWords(self._tantivy(index, made)).reindex(0)

@@ -484,8 +484,6 @@ class SearchResponse:
     """Whether a tier answered that is not the first of its chain."""
     entities: tuple[EntityHit, ...] = ()
     """Agents or projects, where those were requested."""
-    unread: int = 0
-    """Messages that were found, and left out because they cannot be read."""
     stale: bool = False
     """Whether messages changed that the engine that answered may not know."""
 
@@ -494,4 +492,4 @@ class SearchResponse:
         """Whether something other than what was requested answered."""
         explain = self.explain
         other = explain.mode_downgraded or explain.used_like_fallback
-        return other or self.fell_back or self.stale or self.unread > 0
+        return other or self.fell_back or self.stale

@@ -4,9 +4,8 @@ Section 9.1 has the four kinds. A budget is shared among the tiers of a chain.
 """
 
 import os
-import sqlite3
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -20,10 +19,7 @@ from typing import NamedTuple, TypeVar
 from harness.core.errors import ModelNotReady
 from harness_engines.contract import EngineError, FeatureUnavailable, SearchError
 
-Doc = TypeVar("Doc")
 Result = TypeVar("Result")
-_WAITED = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
-"""SQLite waited for another process, and would wait again for each message."""
 
 
 @contextmanager
@@ -37,45 +33,6 @@ def known() -> Iterator[None]:
         raise FeatureUnavailable(str(exc)) from exc
     except BaseException as exc:
         raise EngineError(f"{type(exc).__name__}: {exc}") from exc
-
-
-@contextmanager
-def of_leg(name: str) -> Iterator[None]:
-    """Prefix what goes wrong in a leg with its name; its kind stays."""
-    try:
-        with known():
-            yield
-    except SearchError as exc:
-        raise type(exc)(f"{name}: {exc}") from exc
-
-
-def salvaged(
-    hydrate: Callable[[Sequence[int]], Mapping[int, Doc]], lost: dict[int, str]
-) -> Callable[[Sequence[int]], Mapping[int, Doc]]:
-    """Read documents one by one where some cannot be read together; ``lost`` learns why."""
-
-    def read(message_ids: Sequence[int]) -> Mapping[int, Doc]:
-        try:
-            with known():
-                return hydrate(message_ids)
-        except SearchError as exc:
-            code = getattr(exc.__cause__, "sqlite_errorcode", None)
-            if code is not None and code & 0xFF in _WAITED:
-                raise
-            found: dict[int, Doc] = {}
-            unread: dict[int, str] = {}
-            for one in message_ids:
-                try:
-                    with known():
-                        found.update(hydrate([one]))
-                except SearchError as why:
-                    unread[one] = str(why)
-            if not found:
-                raise
-        lost.update(unread)
-        return found
-
-    return read
 
 
 NS_A_MS = 1_000_000

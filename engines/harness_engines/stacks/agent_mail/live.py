@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from threading import Lock
 
@@ -153,13 +153,12 @@ class LiveVectors:
         self.path, self.embedder, self._cache, self._source = path, embedder, cache, source
         self._note = IndexNote(path.with_suffix(f".{FILE}"))
         self._open: tuple[Stamp, amvi.AmviIndex] | None = None
-        self._seen: tuple[Stamp, str] | None = None
         self._lock = Lock()
 
     @property
     def reached(self) -> int | None:
         """Generation up to which the file surely holds every change; None where not known."""
-        return self._note.read(self._which())
+        return self._note.read(self.now().header)
 
     def apply(self, changes: Changes, generation: int) -> None:
         """Apply changes that lead to ``generation``, and note it; twice is as once."""
@@ -172,7 +171,7 @@ class LiveVectors:
             empty = np.zeros((0, self.embedder.dimension), dtype=np.float16)
             vectors = np.concatenate([empty, *made])
             amvi.updated(self.now(), self.path, _ids(written), vectors, deleted)
-            self._note.write(generation, self._which())
+            self._note.write(generation, self.now().header)
 
     def reindex(self, generation: int) -> None:
         """Write the vectors of all messages, which have reached ``generation``."""
@@ -184,32 +183,21 @@ class LiveVectors:
         texts = [text_of(message) for message in messages]
         vectors = bulk.embed_all(texts, self.embedder, self._cache)
         amvi.write_amvi(self.path, self.embedder.identity, _ids(messages), vectors)
-        self._note.write(generation, self._which())
+        self._note.write(generation, self.now().header)
 
     def now(self) -> amvi.AmviIndex:
         """Open the file that is there now."""
-        stamp = self._stamp()
+        seen = stamp(self.path)
+        if seen is None:
+            raise IndexUnavailable(f"{self.path}: No such file. Build the vector index anew")
         known = self._open
-        if known is not None and known[0] == stamp:
+        if known is not None and known[0] == seen:
             return known[1]
         with self._lock:
-            if self._open is None or self._open[0] != stamp:
+            if self._open is None or self._open[0] != seen:
                 made = self.embedder.identity, self.embedder.dimension
-                self._open = stamp, amvi.AmviIndex.open(self.path, *made)
+                self._open = seen, amvi.AmviIndex.open(self.path, *made)
             return self._open[1]
-
-    def _which(self) -> str:
-        """Return what tells the file that is there now from any other."""
-        stamp = self._stamp()
-        if self._seen is None or self._seen[0] != stamp:
-            self._seen = stamp, amvi.header_of(self.path)
-        return self._seen[1]
-
-    def _stamp(self) -> Stamp:
-        found = stamp(self.path)
-        if found is None:
-            raise IndexUnavailable(f"{self.path}: No such file. Build the vector index anew")
-        return found
 
 
 def _ids(messages: Sequence[Message]) -> NDArray[np.int64]:
@@ -240,38 +228,29 @@ class LiveWords:
             self._note.write(generation)
 
 
-@dataclass(frozen=True, slots=True)
 class LiveTokens:
     """A reranker whose file holds the messages as they were when the index was built."""
 
-    base: LateInteraction
-    store: MessageStore
-    hydrate: Hydrate
-    _kept: dict[tuple[int, int], Half] = field(default_factory=dict)
-    """By message and the generation of its last change, the oldest first."""
+    def __init__(self, base: LateInteraction, store: MessageStore, hydrate: Hydrate) -> None:
+        self._base, self._store, self._hydrate = base, store, hydrate
+        self._tokens = lru_cache(maxsize=MAX_KEPT)(self._read)
 
     def rerank(self, text: str, ids: Sequence[int], fused: Sequence[float]) -> Sequence[Reranked]:
         """Score a window; see ``LateInteraction``. A message that is gone is like nothing."""
-        changed = self.store.changed_of(ids)
+        changed = self._store.changed_of(ids)
         if not changed:
-            return self.base.rerank(text, ids, fused)
+            return self._base.rerank(text, ids, fused)
         over = {one: self._tokens(one, at) for one, at in changed.items()}
 
         def tokens(one: int) -> Half:
-            return over[one] if one in over else self.base.tokens(one)
+            return over[one] if one in over else self._base.tokens(one)
 
-        return replace(self.base, tokens=tokens).rerank(text, ids, fused)
+        return replace(self._base, tokens=tokens).rerank(text, ids, fused)
 
-    def _tokens(self, message_id: int, generation: int) -> Half:
-        known = self._kept.get((message_id, generation))
-        if known is not None:
-            return known
-        message = self.hydrate([message_id]).get(message_id)
+    def _read(self, message_id: int, generation: int) -> Half:  # noqa: ARG002  read anew at each change
+        """Read the tokens of a message as it is since its last change."""
+        message = self._hydrate([message_id]).get(message_id)
         if message is None:
-            return np.zeros((0, self.base.embedder.dimension), dtype=np.float16)
-        (read,) = self.base.embedder.read([text_of(message)]).tokens
-        made = read.astype(np.float16)
-        self._kept[message_id, generation] = made
-        for old in [*self._kept][:-MAX_KEPT]:
-            self._kept.pop(old, None)
-        return made
+            return np.zeros((0, self._base.embedder.dimension), dtype=np.float16)
+        (read,) = self._base.embedder.read([text_of(message)]).tokens
+        return read.astype(np.float16)

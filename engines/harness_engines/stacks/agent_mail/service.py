@@ -172,7 +172,6 @@ class MailSearch:
             served_by=tier.value,
             fell_back=tier is not first,
             entities=page.entities,
-            unread=len(page.lost or ()),
             stale=bool(stale),
         )
         if self.observer and self.scope is None and self._comparable(query, page):
@@ -237,7 +236,7 @@ class MailSearch:
 
     def _page(self, tier: FallbackTier, query: SearchQuery, asked: TierQuery) -> HitPage:
         scope = self.scope or unrestricted()
-        current = plan.CursorEngine.of(query.doc_kind, tier)
+        current = plan.pager(query.doc_kind, tier)
         read = None if query.cursor is None else SearchCursor.decode(query.cursor)
         cursor = read if read and read.goes_on(current, digits_of(query, asked)) else None
         with faults.known():
@@ -250,16 +249,10 @@ class MailSearch:
             else:
                 raise FeatureUnavailable(f"no {query.doc_kind}s are held here")
         if page.invalidated:
-            made_by = read.engine if read else None
+            made_by = read.engine if read and read.engine else None
             told: contract.Payload = {"cursor_engine": made_by, "current_engine": current}
             self._tell(Event.CURSOR_INVALIDATED, told)
-        if not page.lost:
-            return page
-        why = next(iter(page.lost.values()))
-        note = f"{len(page.lost)} {query.doc_kind}s cannot be read ({why})"
-        found = page.ranked.found
-        noted = replace(found, note="; ".join(filter(None, (found.note, note))))
-        return replace(page, ranked=replace(page.ranked, found=noted))
+        return page
 
     def _shadowed(
         self, query: SearchQuery, asked: TierQuery, served: HitPage

@@ -142,13 +142,12 @@ class StoredViews:
         return made
 
     def _visible(self, scope: Scope) -> tuple[list[Message], frozenset[int]]:
-        """Read what the scope shows, by id; a message that cannot be read is not shown."""
+        """Read what the scope shows, by id."""
         ids = [row[0] for row in self._source.read("SELECT id FROM messages ORDER BY id")]
         shown: list[Message] = []
         redacted: set[int] = set()
-        hydrate = faults.salvaged(self._source.hydrate, {})
         for start in range(0, len(ids), BATCH):
-            for message in hydrate(ids[start : start + BATCH]).values():
+            for message in self._source.hydrate(ids[start : start + BATCH]).values():
                 verdict = scope.sees(message)
                 if verdict is Visibility.REDACT:
                     redacted.add(message.message_id)

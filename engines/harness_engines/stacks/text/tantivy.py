@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 import tantivy
-from pydantic import Field
 
 from harness.core.engine import Answer, Engine, Manifest
 from harness.core.records import Document
@@ -24,6 +23,7 @@ IDS = "ids.json"
 POSITIONS = "pos"
 """Suffix of the one file of a segment that Tantivy opens without; no phrase would be found."""
 ANALYZER = "text_as_typed"
+HEAP_BYTES = 256_000_000
 
 
 class TantivySettings(query.Weighed):
@@ -32,23 +32,12 @@ class TantivySettings(query.Weighed):
     language: Language
     joined: Literal["phrase", "words", "both"]
     """A joined word such as ``read_csv`` asks for the phrase, for its words, or for both."""
-    writer_threads: int = Field(default=1, ge=1)
-    heap_bytes: int = Field(default=256_000_000, ge=15_000_000)
-
-    @property
-    def identity(self) -> Mapping[str, Any]:
-        """All that changes an answer; how the index is written does not."""
-        return self.model_dump(exclude={"writer_threads", "heap_bytes"})
 
 
 @dataclass(frozen=True, slots=True)
 class Tantivy(FileEngine["TantivySearcher"]):
     ENGINE: ClassVar = "tantivy"
     settings: TantivySettings
-
-    @property
-    def identity(self) -> Mapping[str, Any]:
-        return self.settings.identity
 
     def version(self, made: Manifest | None = None) -> str:  # noqa: ARG002  the same for both
         return f"{version('tantivy')}, {FORM}"
@@ -61,7 +50,7 @@ class Tantivy(FileEngine["TantivySearcher"]):
         schema = builder.build()
         folder = tantivy.Index(schema, path=str(index))
         folder.register_tokenizer(ANALYZER, analyzer(self.settings.language))
-        writer = folder.writer(self.settings.heap_bytes, self.settings.writer_threads)
+        writer = folder.writer(HEAP_BYTES, 1)
         rows = ((d.doc_id, indexed(d.title), indexed(d.text)) for d in documents)
         doc_ids: list[str] = []
         for doc_id, title, text in sort_by_id(rows):

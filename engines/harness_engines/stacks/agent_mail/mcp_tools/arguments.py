@@ -2,35 +2,17 @@
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from difflib import get_close_matches
 from enum import StrEnum
-from typing import Annotated, Any, ClassVar, TypeVar
+from typing import Annotated, Any, ClassVar, NamedTuple, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, PlainValidator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainValidator
 from pydantic_core import PydanticKnownError
 
 from harness_engines.mcp_server import ToolArguments
 from harness_engines.stacks.agent_mail import contract
 from harness_engines.stacks.agent_mail.contract import Importance
-
-_PATH = re.compile(r"(?<![\w.:/-])/(?:[^\s/:;,'\"()]+/)+([^\s/:;,'\"()]*)")
-
-
-def pathless(said: str) -> str:
-    """Leave of each absolute path its last part."""
-    return _PATH.sub(r"\1", said)
-
-
-def without_paths(explain: contract.QueryExplain) -> contract.QueryExplain:
-    """Return the same of a query without absolute paths."""
-    reason = explain.downgrade_reason
-    return replace(
-        explain,
-        note=pathless(explain.note),
-        downgrade_reason=None if reason is None else pathless(reason),
-    )
 
 
 class ResultModel(BaseModel):
@@ -125,10 +107,10 @@ class SearchDiagnostics(ResultModel):
 
     degraded: bool = Field(description="False for a query that says nothing.")
     signals: list[str] = Field(description="What happened, for programs to branch on.")
-    fallback_mode: str | None = Field(description="Engine that served in place of another.")
-    requested_mode: str | None
-    actual_mode: str | None
-    cursor_invalidated: bool
+    fallback_mode: str | None = Field(None, description="Engine that served instead of another.")
+    requested_mode: str | None = None
+    actual_mode: str | None = None
+    cursor_invalidated: bool = False
     reason: str = Field(description="The same in words.")
     remediation_hints: list[str]
 
@@ -189,7 +171,6 @@ class Signal(StrEnum):
     ENGINE_FALLBACK = "engine_fallback"
     LIKE_FALLBACK = "like_fallback"
     INDEX_STALE = "index_stale"
-    MESSAGES_UNREAD = "messages_unread"
     CURSOR_INVALIDATED = "cursor_invalidated"
 
 
@@ -203,7 +184,6 @@ HINTS = {
     Signal.ENGINE_FALLBACK: "see the reason; build the index again where it is broken",
     Signal.LIKE_FALLBACK: "write words of letters or digits; the text could not be matched",
     Signal.INDEX_STALE: "ask again: the index is catching up; see the reason where it stays so",
-    Signal.MESSAGES_UNREAD: "messages were found and left out; repair the message store",
     Signal.CURSOR_INVALIDATED: "begin at the first page; the cursor is of another engine or query",
 }
 
@@ -219,87 +199,53 @@ def diagnose(search_response: contract.SearchResponse) -> SearchDiagnostics | No
         Signal.ENGINE_FALLBACK: fell,
         Signal.LIKE_FALLBACK: explain.used_like_fallback,
         Signal.INDEX_STALE: search_response.stale,
-        Signal.MESSAGES_UNREAD: search_response.unread > 0,
         Signal.CURSOR_INVALIDATED: explain.cursor_invalidated,
     }
     signals = [signal for signal, on in seen.items() if on]
     if not signals:
         return None
-    return SearchDiagnostics(
+    return told(
+        signals,
+        explain.note or ", ".join(signals).replace("_", " "),
         degraded=signals != [Signal.INVALID_QUERY],
         fallback_mode=search_response.served_by if fell or explain.mode_downgraded else None,
         requested_mode=str(explain.requested_mode),
         actual_mode=str(explain.actual_mode),
         cursor_invalidated=explain.cursor_invalidated,
-        reason=explain.note or ", ".join(signals).replace("_", " "),
-        **_said(signals),
     )
 
 
-def failed(reason: str) -> SearchDiagnostics:
-    """Describe a failure before any engine was queried."""
-    return SearchDiagnostics(
-        degraded=True,
-        fallback_mode=None,
-        requested_mode=None,
-        actual_mode=None,
-        cursor_invalidated=False,
-        reason=reason,
-        **_said([Signal.SEARCH_FAILED]),
-    )
-
-
-def _said(signals: Sequence[Signal]) -> dict[str, Any]:
+def told(signals: Sequence[Signal], reason: str, **more: Any) -> SearchDiagnostics:  # noqa: ANN401  fields
+    """Describe signals with their hints."""
     hints = [HINTS[signal] for signal in signals]
-    return {"signals": [signal.value for signal in signals], "remediation_hints": hints}
+    named = [signal.value for signal in signals]
+    return SearchDiagnostics(signals=named, reason=reason, remediation_hints=hints, **more)
 
 
-_DAY = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
-_INSTANT = re.compile(
-    r"(?P<clock>\d{4}-\d{2}-\d{2}[Tt ]\d{2}:\d{2}(?::\d{2})?)(?:[.,](?P<fraction>\d{1,18}))?"
-    r"(?P<zone>[Zz]|[+-]\d{2}:?\d{2})?",
-    re.ASCII,
-)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
-_DAY_US = 24 * 60 * 60 * 1_000_000
-_DIGITS = 6
-FORMS = "YYYY-MM-DD, or YYYY-MM-DDTHH:MM:SS with a fraction and a zone where there is one"
+DAY_US = 24 * 60 * 60 * 1_000_000
+DAY = "YYYY-MM-DD"
 
 
 def earliest(text: str) -> int:
-    """First microsecond that ``text`` admits as a lower bound: a day from its first on."""
-    start, beyond, _ = _read(text)
-    return start + beyond
+    """Microsecond of an instant of ISO 8601, the first of a day; UTC where it has no zone."""
+    try:
+        read = datetime.fromisoformat(text.strip().upper())
+    except ValueError as exc:
+        raise ValueError(f"{text!r} is not a date; write {DAY} or {DAY}THH:MM:SSZ") from exc
+    return (read.replace(tzinfo=read.tzinfo or UTC) - _EPOCH) // _MICROSECOND
 
 
 def latest(text: str) -> int:
-    """Last microsecond that ``text`` admits as an upper bound: a day to its last (inclusive)."""
-    start, _, whole_day = _read(text)
-    return start + _DAY_US - 1 if whole_day else start
+    """Microsecond of an instant, the last of a day, which counts to its end."""
+    is_day = len(text.strip()) <= len(DAY)
+    return earliest(text) + (DAY_US - 1 if is_day else 0)
 
 
 def written(microseconds: int) -> str:
     """Write an instant so that ``earliest`` and ``latest`` give it back."""
     return (_EPOCH + microseconds * _MICROSECOND).isoformat().replace("+00:00", "Z")
-
-
-def _read(text: str) -> tuple[int, bool, bool]:
-    """Return microseconds, whether the instant lies beyond them, and whether a day is meant."""
-    asked = text.strip()
-    match, a_day = _INSTANT.fullmatch(asked), _DAY.fullmatch(asked)
-    if match is None and not a_day:
-        raise ValueError(f"{text!r} is not a date; write {FORMS}")
-    try:
-        if match is None:
-            return (date.fromisoformat(asked) - _EPOCH.date()) // _MICROSECOND, False, True
-        zone = (match["zone"] or "Z").upper()
-        moment = datetime.fromisoformat(match["clock"].upper().replace(" ", "T") + zone)
-    except ValueError as exc:
-        raise ValueError(f"{text!r} is not a date: {exc}") from exc
-    digits = (match["fraction"] or "").ljust(_DIGITS, "0")
-    whole, rest = int(digits[:_DIGITS]), digits[_DIGITS:]
-    return (moment - _EPOCH) // _MICROSECOND + whole, bool(rest.strip("0")), False
 
 
 ALIKE = 0.7
@@ -310,34 +256,22 @@ _PIECE = re.compile(
 )
 
 
-class HintField(StrEnum):
-    """What may be hinted at."""
+class HintedFilter(NamedTuple):
+    """What a hint filters by."""
 
-    FROM = "from"
-    THREAD = "thread"
-    PROJECT = "project"
-    BEFORE = "before"
-    AFTER = "after"
-    IMPORTANCE = "importance"
-
-
-HINT_ALIASES = {
-    HintField.FROM: ("from_agent", "sender", "sender_name"),
-    HintField.THREAD: ("thread_id",),
-    HintField.PROJECT: ("project_key", "project_slug", "proj"),
-    HintField.BEFORE: ("until", "date_end", "date_to"),
-    HintField.AFTER: ("since", "date_start", "date_from"),
-    HintField.IMPORTANCE: ("priority",),
-}
-_FIELD_OF = {name: field for field, names in HINT_ALIASES.items() for name in (field.value, *names)}
+    names: tuple[str, ...]
+    """The first is the field that is told."""
+    filter: str
+    read: Callable[[str], Any] | None
+    """Reads a value; without it the value is looked up."""
 
 
 def read_hints(
-    text: str, takes: Callable[[HintField, str, str], HintApplied | HintUnread]
+    text: str, takes: Callable[[HintedFilter, str, str], HintApplied | HintUnread]
 ) -> QueryAssistance:
     """Take hints out of ``text``; slips, and what ``takes`` cannot read, are left in as words.
 
-    ``takes`` gets the field, the value without quotation marks, and how the hint was typed.
+    ``takes`` gets the hint, the value without quotation marks, and how it was typed.
     """
     taken: list[HintApplied] = []
     unread: list[HintUnread] = []
@@ -347,16 +281,17 @@ def read_hints(
         name, typed, value = piece["field"], piece[0], piece["value"]
         if name is None:
             return typed
-        field = _FIELD_OF.get(name.lower())
-        if field is None:
-            meant = get_close_matches(name.lower(), HintField, n=1, cutoff=ALIKE)
+        hint = HINT_OF.get(name.lower())
+        if hint is None:
+            fields = [one.names[0] for one in HINTED]
+            meant = get_close_matches(name.lower(), fields, n=1, cutoff=ALIKE)
             slips.extend(DidYouMean(typed=typed, suggestion=f"{one}:{value}") for one in meant)
             return typed
-        hint = takes(field, value.strip('"'), typed)
-        if isinstance(hint, HintUnread):
-            unread.append(hint)
+        said = takes(hint, value.strip('"'), typed)
+        if isinstance(said, HintUnread):
+            unread.append(said)
             return typed
-        taken.append(hint)
+        taken.append(said)
         return ""
 
     left = _PIECE.sub(without, text)
@@ -379,10 +314,11 @@ ARGUMENT_ALIASES: Mapping[str, tuple[str, ...]] = {
 }
 
 
-BLANK: Any = ""
-"""The default of a text that is read; it is read as if it were given."""
 Value = TypeVar("Value")
-Word = TypeVar("Word", bound=StrEnum)
+WORD = BeforeValidator(
+    lambda said: (said.strip().lower() or None) if isinstance(said, str) else said
+)
+"""Declares one of some words, in any case; blank is as good as absent."""
 
 
 def _read_by(how: Callable[[str], Value]) -> PlainValidator:
@@ -401,17 +337,6 @@ def _if_any(how: Callable[[str], Value]) -> PlainValidator:
     return _read_by(lambda text: how(text) if text.strip() else None)
 
 
-def _one_of(kind: type[Word]) -> Callable[[str], Word]:
-    def read(text: str) -> Word:
-        known = {word.value: word for word in kind}
-        found = known.get(text.strip().lower())
-        if found is None:
-            raise ValueError(f"{text!r} is not one of {', '.join(known)}")
-        return found
-
-    return read
-
-
 def listed(text: str) -> tuple[str, ...]:
     """Read words with commas between."""
     return tuple(name for one in text.split(",") if (name := one.strip()))
@@ -419,53 +344,62 @@ def listed(text: str) -> tuple[str, ...]:
 
 def levels(text: str) -> tuple[Importance, ...]:
     """Read levels of importance with commas between, each once."""
-    return tuple(dict.fromkeys(map(_one_of(Importance), listed(text))))
+    said, known = listed(text.lower()), [level.value for level in Importance]
+    if strange := [word for word in said if word not in known]:
+        raise ValueError(f"{strange[0]!r} is not one of {', '.join(known)}")
+    return tuple(map(Importance, dict.fromkeys(said)))
+
+
+HINTED = (
+    HintedFilter(("from", "from_agent", "sender", "sender_name"), "sender_name", str),
+    HintedFilter(("thread", "thread_id"), "thread_id", str),
+    HintedFilter(("project", "project_key", "project_slug", "proj"), "project_id", None),
+    HintedFilter(("before", "until", "date_end", "date_to"), "max_ts", latest),
+    HintedFilter(("after", "since", "date_start", "date_from"), "min_ts", earliest),
+    HintedFilter(("importance", "priority"), "importance", levels),
+)
+HINT_OF = {name: hint for hint in HINTED for name in hint.names}
 
 
 class Arguments(ToolArguments):
     """What both tools take; an empty text is as good as absent."""
 
-    model_config = ConfigDict(validate_default=True)
     aliases: ClassVar[Mapping[str, tuple[str, ...]]] = ARGUMENT_ALIASES
-    same: ClassVar[Mapping[str, Callable[[str], object]]] = {
-        "date_start": earliest,
-        "date_end": latest,
-    }
 
     query: str = Field(
         description="What to search for. May hold hints: from:, thread:, project:, before:,"
         " after:, importance:."
     )
-    doc_kind: Annotated[contract.DocKind | None, _if_any(_one_of(contract.DocKind))] = Field(
-        BLANK, description="message (default), agent or project."
+    doc_kind: Annotated[contract.DocKind | None, WORD] = Field(
+        None, description="message (default), agent or project."
     )
     limit: int = Field(LIMIT_DEFAULT, description="Hits on a page, held within 1..1000.")
     offset: int = Field(
         0, ge=0, le=MAX_OFFSET, description="Messages to skip; not together with cursor."
     )
-    ranking: Annotated[contract.RankingMode | None, _if_any(_one_of(contract.RankingMode))] = Field(
-        BLANK, description="relevance (default) or recency."
+    ranking: Annotated[contract.RankingMode | None, WORD] = Field(
+        None, description="relevance (default) or recency."
     )
     sender: str = Field("", description="Exact name of the agent that wrote it.")
-    importance: Annotated[tuple[Importance, ...], _read_by(levels)] = Field(
-        BLANK, description="Any of low,normal,high,urgent, commas between."
+    importance: Annotated[tuple[Importance, ...] | None, _if_any(levels)] = Field(
+        None, description="Any of low,normal,high,urgent, commas between."
     )
     thread_id: str = Field("", description="Exact thread.")
     date_start: Annotated[int | None, _if_any(earliest)] = Field(
-        BLANK, description="Not sent before: a day or an instant, UTC if no zone."
+        None, description="Not sent before: a day or an instant, UTC if no zone."
     )
     date_end: Annotated[int | None, _if_any(latest)] = Field(
-        BLANK, description="Not sent after; a day counts to its last microsecond, UTC."
+        None, description="Not sent after; a day counts to its last microsecond, UTC."
     )
     explain: bool = Field(default=False, description="Say how the query was served.")
     cursor: str = Field("", description="next_cursor of the page before.")
-    mode: Annotated[contract.SearchMode | None, _if_any(_one_of(contract.SearchMode))] = Field(
-        BLANK, description="lexical (default), semantic, hybrid or hybrid_rerank."
+    mode: Annotated[contract.SearchMode | None, WORD] = Field(
+        None, description="lexical (default), semantic, hybrid or hybrid_rerank."
     )
     recipient: str = Field("", description="Exact name of an agent in to, cc or bcc.")
     agent_name: str = Field("", description="Exact name of an agent that wrote or received it.")
-    direction: Annotated[contract.Direction | None, _if_any(_one_of(contract.Direction))] = Field(
-        BLANK, description="inbox or outbox, of agent_name."
+    direction: Annotated[contract.Direction | None, WORD] = Field(
+        None, description="inbox or outbox, of agent_name."
     )
     ack_required: bool | None = Field(None, description="Whether an acknowledgement is required.")
     min_score: float | None = Field(
@@ -511,19 +445,17 @@ class Beginning(ToolArguments):
 
 
 Recipients = Annotated[tuple[str, ...], _read_by(listed)]
-Level = Annotated[Importance, _read_by(_one_of(Importance))]
+Level = Annotated[Importance, WORD]
 
 
 class InsertMessage(ToolArguments):
     """Parameters of ``insert_message``."""
 
-    model_config = ConfigDict(validate_default=True)
-
     project_key: str = Field(description="Slug of the project that the message belongs to.")
     sender: str = Field(min_length=1, description="Exact name of the agent that writes it.")
     subject: str = Field("", description="Its subject.")
     body: str = Field("", description="Its text.")
-    recipients: Recipients = Field(BLANK, description="Names of agents, commas between.")
+    recipients: Recipients = Field((), description="Names of agents, commas between.")
     thread_id: str = Field("", description="Its thread.")
     importance: Level = Field(Importance.NORMAL, description="low, normal, high or urgent.")
     ack_required: bool = Field(default=False, description="Whether it asks to be acknowledged.")

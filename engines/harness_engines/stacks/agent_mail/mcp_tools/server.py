@@ -19,21 +19,11 @@ from harness_engines.stacks.agent_mail import contract
 from harness_engines.stacks.agent_mail.contract import DocKind, Names, SearchMode, SearchQuery
 from harness_engines.stacks.agent_mail.ingest import Draft, Ingest, IngestedMessages
 from harness_engines.stacks.agent_mail.mcp_tools import arguments as wire
-from harness_engines.stacks.agent_mail.mcp_tools.arguments import EVERY_PROJECT, HintField
+from harness_engines.stacks.agent_mail.mcp_tools.arguments import EVERY_PROJECT
 from harness_engines.stacks.agent_mail.pipeline.plan import KillSwitch, engine_chain
 from harness_engines.stacks.agent_mail.pipeline.scope import Scope
 from harness_engines.stacks.agent_mail.service import MailSearch
 from harness_engines.stacks.agent_mail.views import plain
-
-HINTED: Mapping[HintField, tuple[str, Callable[[str], Any] | None]] = {
-    HintField.FROM: ("sender_name", str),
-    HintField.THREAD: ("thread_id", str),
-    HintField.PROJECT: ("project_id", None),
-    HintField.IMPORTANCE: ("importance", wire.levels),
-    HintField.AFTER: ("min_ts", wire.earliest),
-    HintField.BEFORE: ("max_ts", wire.latest),
-}
-"""What a hint filters by, and how it is read; None is looked up."""
 
 
 def question(
@@ -55,7 +45,7 @@ def question(
         doc_kind=args.doc_kind or DocKind.MESSAGE,
         project_id=project_id,
         product_id=product_id,
-        importance=args.importance,
+        importance=args.importance or (),
         direction=args.direction,
         agent_name=args.agent_name or None,
         thread_id=args.thread_id or None,
@@ -72,24 +62,25 @@ def question(
         rrf_k=args.rrf_k,
     )
 
-    def takes(hint: HintField, value: str, typed: str) -> wire.HintApplied | wire.HintUnread:
+    def takes(
+        hint: wire.HintedFilter, value: str, typed: str
+    ) -> wire.HintApplied | wire.HintUnread:
         """Take a hint that can be read; a parameter or an earlier hint goes before it."""
         nonlocal query
-        name, how = HINTED[hint]
         try:
-            read: Any = project_called(value, directory, within) if how is None else how(value)
+            read = hint.read(value) if hint.read else project_called(value, directory, within)
         except (ToolRefusal, ValueError) as exc:
             reason = exc.problem if isinstance(exc, ToolRefusal) else str(exc)
             return wire.HintUnread(typed=typed, reason=reason)
-        if name in {"min_ts", "max_ts"}:
-            known = getattr(query.time_range, name)
-            hinted = replace(query, time_range=replace(query.time_range, **{name: read}))
-        else:
-            known, hinted = getattr(query, name), replace(query, **{name: read})
+        of_time = hint.filter in {"min_ts", "max_ts"}
+        within_query: Any = query.time_range if of_time else query
+        known = getattr(within_query, hint.filter)
+        hinted = replace(within_query, **{hint.filter: read})
+        hinted = replace(query, time_range=hinted) if of_time else hinted
         counts = known in {None, (), read} and not _contradict(hinted.time_range)
         if counts:
             query = hinted
-        return wire.HintApplied(field=hint.value, value=value, typed=typed, applied=counts)
+        return wire.HintApplied(field=hint.names[0], value=value, typed=typed, applied=counts)
 
     said = wire.read_hints(args.query, takes)
     query = replace(query, text=said.text)
@@ -187,7 +178,7 @@ class Surface:
             raise
         except Exception as exc:  # noqa: BLE001  told, and logged where it is not known
             signed = self._signed(of_json([self.manifest.fingerprint, NOBODY]), NOBODY, NOBODY)
-            reason = wire.failed(self._told(exc))
+            reason = wire.told([wire.Signal.SEARCH_FAILED], self._told(exc), degraded=True)
             return wire.SearchResult(result=[], diagnostics=reason, served_by=signed)
         return self._result(args, query, said, found)
 
@@ -206,7 +197,7 @@ class Surface:
 
     def _told(self, exc: Exception) -> str:
         if isinstance(exc, SearchError):
-            return wire.pathless(str(exc)) if self.service.view is None else plain(exc)
+            return str(exc) if self.service.view is None else plain(exc)
         LOG.error("search failed", exc_info=exc)
         return f"{type(exc).__name__} in the service; see its log"
 
@@ -229,9 +220,8 @@ class Surface:
         said: wire.QueryAssistance | None,
         found: contract.SearchResponse,
     ) -> wire.SearchResult:
-        explain = wire.without_paths(found.explain)
-        search_response = replace(found, explain=explain)
-        diagnostics = wire.diagnose(search_response)
+        explain = found.explain
+        diagnostics = wire.diagnose(found)
         signals = diagnostics.signals if diagnostics else []
         searched = {wire.Signal.INVALID_QUERY, wire.Signal.SEARCH_FAILED}.isdisjoint(signals)
         begins = not args.offset and not args.cursor
@@ -247,7 +237,7 @@ class Surface:
             assistance=said,
             guidance=guide(query, said) if empty and begins and searched else None,
             explain=explain if args.explain else None,
-            next_cursor=search_response.next_cursor,
+            next_cursor=found.next_cursor,
             diagnostics=diagnostics,
             served_by=self._signed(fingerprint, by, str(explain.actual_mode)),
         )
@@ -401,7 +391,7 @@ def application(
             return offered.answer(surface.now.seen_by(CALLER.get(caller)), args).written()
         except SearchError as exc:
             LOG.warning("%s: %s", name, exc)
-            raise ToolRefusal(wire.pathless(str(exc)), RefusalCode.FAILED) from exc
+            raise ToolRefusal(str(exc), RefusalCode.FAILED) from exc
 
     tools = [
         Tool(name, one.about, one.takes, partial(answer, name, one), one.gives)

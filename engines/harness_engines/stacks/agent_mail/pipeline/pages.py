@@ -88,11 +88,8 @@ def of_lexical(found: CandidateList, clock: ExplainTiming) -> RankedMessages:
 
 def check_numbers(candidates: Sequence[contract.MessageCandidate]) -> None:
     """Refuse scores that are not numbers."""
-    if all(map(math.isfinite, map(itemgetter(1), candidates))):
-        return
-    for message_id, score in candidates:
-        if not math.isfinite(score):
-            raise EngineError(f"message {message_id} scored {score}")
+    if not all(map(math.isfinite, map(itemgetter(1), candidates))):
+        raise EngineError("a score is not a number")
 
 
 Ids = NDArray[np.int64]
@@ -153,9 +150,6 @@ EVERY = 2**31 - 2
 NEAREST = FUSED_DEPTH
 """Messages near enough to be shown newest first; all have some cosine, and pages must agree."""
 
-LONG_AGO = -(2**53)
-"""When a message was sent whose time cannot be read: it comes last, and its reader will say so."""
-
 
 @dataclass(frozen=True, slots=True)
 class TierQuery:
@@ -203,9 +197,7 @@ class Tiers:
             found = self._rank(tier, asked, depth)
             if asked.ranking is not contract.RankingMode.RECENCY:
                 return found
-            lost: dict[int, str] = {}
-            when = faults.salvaged(self.sent, lost)([hit.message_id for hit in found.hits])
-            when = {**dict.fromkeys(lost, LONG_AGO), **when}
+            when = self.sent([hit.message_id for hit in found.hits])
             hits = (h._replace(sent=when[h.message_id]) for h in found.hits if h.message_id in when)
             return replace(found, hits=in_order(hits))
 
@@ -250,17 +242,14 @@ class Tiers:
 
     def _fused(self, asked: TierQuery) -> RankedMessages:
         if asked.text and not asked.meant:
-            with faults.of_leg(plan.FallbackTier.TANTIVY):
-                words, took = _timed(lambda: self._words(plan.FallbackTier.TANTIVY, asked, EVERY))
+            words, took = _timed(lambda: self._words(plan.FallbackTier.TANTIVY, asked, EVERY))
             listed = of_lexical(words, ExplainTiming(lexical_us=took))
             return replace(listed, found=replace(words, method="hybrid_rrf"))
-        with faults.of_leg(plan.FallbackTier.SEMANTIC):
-            nearest, vector_us = _timed(lambda: self._nearest(asked, FUSED_DEPTH))
+        nearest, vector_us = _timed(lambda: self._nearest(asked, FUSED_DEPTH))
         by_relevance = replace(asked, ranking=contract.RankingMode.RELEVANCE)
-        with faults.of_leg(plan.FallbackTier.TANTIVY):
-            words, lexical_us = _timed(
-                lambda: self._words(plan.FallbackTier.TANTIVY, by_relevance, FUSED_DEPTH)
-            )
+        words, lexical_us = _timed(
+            lambda: self._words(plan.FallbackTier.TANTIVY, by_relevance, FUSED_DEPTH)
+        )
         legs = {
             "lexical": [str(message_id) for message_id, _ in words.candidates],
             "semantic": [str(message_id) for message_id, _ in nearest.candidates],
@@ -389,8 +378,6 @@ class HitPage:
     denied: int = 0
     invalidated: bool = False
     scope_us: int = 0
-    lost: Mapping[int, str] | None = None
-    """Documents that were found and cannot be read, and why; they are left out."""
 
     @property
     def messages(self) -> tuple[SearchHit, ...]:
@@ -425,14 +412,12 @@ def fill(
     them, however writing and deleting moved it meanwhile. First comes what stands after the
     cursor's document, or after its score where that is gone; what has moved before it comes last.
     """
-    lost: dict[int, str] = {}
-    hydrate = faults.salvaged(source.hydrate, lost)
     limit, least = query.effective_limit, query.effective_min_score
     spare = min(limit, SPARE) if source.hides else 0
     depth = limit + spare + (len(cursor.seen) if cursor else 0)
     while True:
         ranked = source.tiers.rank(tier, asked, depth)
-        at = _place(ranked, cursor, hydrate)
+        at = _place(ranked, cursor, source.hydrate)
         if at is not None:
             left = _left(ranked, cursor, at)
             if least is not None:
@@ -442,7 +427,7 @@ def fill(
             while end < len(left) and len(shown) < limit:
                 part = left[end : end + limit - len(shown)]
                 end += len(part)
-                known = hydrate([hit.message_id for hit in part])
+                known = source.hydrate([hit.message_id for hit in part])
                 start = perf_counter_ns()
                 made = source.show(part, known)
                 shown.extend(made)
@@ -456,10 +441,10 @@ def fill(
         last = left[end - 1]
         before = (cursor and cursor.seen) or frozenset(hit.message_id for hit in ranked.hits[:at])
         examined = frozenset(hit.message_id for hit in left[:end])
-        where = float(last.key), last.message_id, plan.CursorEngine.of(query.doc_kind, tier)
+        where = float(last.key), last.message_id, plan.pager(query.doc_kind, tier)
         next_cursor = plan.SearchCursor(*where, digits_of(query, asked), before | examined).encode()
     invalidated = query.cursor is not None and cursor is None
-    return HitPage(ranked, tuple(shown), next_cursor, denied, invalidated, took_ns // 1_000, lost)
+    return HitPage(ranked, tuple(shown), next_cursor, denied, invalidated, took_ns // 1_000)
 
 
 def _place(
@@ -470,11 +455,7 @@ def _place(
     """Return how many candidates stand before a page; None where more must be read to know."""
     if cursor is None:
         return 0
-    try:
-        lives = cursor.message_id in hydrate([cursor.message_id])
-    except SearchError:
-        lives = True
-    if lives:
+    if cursor.message_id in hydrate([cursor.message_id]):
         for at, hit in enumerate(ranked.hits, start=1):
             if hit.message_id == cursor.message_id:
                 return at

@@ -6,12 +6,10 @@ import logging
 import math
 import re
 import struct
-from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
-from functools import lru_cache
-from itertools import chain
+from itertools import accumulate, chain
 from operator import sub
 from pathlib import Path
 
@@ -56,36 +54,19 @@ FACETS = (
 )  # fmt: skip
 """Names of filters in the order of section 7.1."""
 LARGEST_ID = 2**63 - 1
-LEAST_ID = -(2**63)
-_LOW, _MORE, _BITS = 0x7F, 0x80, 7
 _TOKEN = re.compile(
-    r"s([0-9a-f]{16}):i(-?[0-9]{1,19})(?::e([a-z0-9]+)(?::q([0-9a-f]{16}):x([A-Za-z0-9_-]+))?)?",
+    r"s([0-9a-f]{16}):i(-?[0-9]{1,19})(?::e([a-z0-9]+)(?::q([0-9a-f]{16}):x([0-9a-f_-]+))?)?",
     re.ASCII,
 )
 QUERY_DIGITS = 16
 """Hexadecimal digits that a query is told by."""
 
 
-class CursorEngine(StrEnum):
-    """Who made a page, and of what kind of document; another's page cannot be continued."""
-
-    LIKE = "like"
-    FTS5 = "fts5"
-    TANTIVY = "tantivy"
-    SEMANTIC = "semantic"
-    HYBRID = "hybrid"
-    HYBRID_RERANK = "rerank"
-    AGENTS = "agents"
-    AGENTS_LIKE = "agentslike"
-    PROJECTS = "projects"
-    PROJECTS_LIKE = "projectslike"
-
-    @classmethod
-    def of(cls, kind: DocKind, tier: FallbackTier) -> CursorEngine:
-        """Return who makes pages of a kind of document by a tier."""
-        if kind is DocKind.MESSAGE:
-            return cls(tier.value)
-        return cls(f"{kind}s{'like' if tier is FallbackTier.LIKE else ''}")
+def pager(kind: DocKind, tier: FallbackTier) -> str:
+    """Name who makes pages of a kind of document by a tier; another's page is not continued."""
+    if kind is DocKind.MESSAGE:
+        return tier.value
+    return f"{kind}s{'like' if tier is FallbackTier.LIKE else ''}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +75,8 @@ class SearchCursor:
 
     score: float
     message_id: int
-    engine: CursorEngine | None = None
+    engine: str = ""
+    """Who made the page, by ``pager``."""
     query: str = ""
     """Digits of the query that the pages are of; empty in a token that names none."""
     seen: frozenset[int] = frozenset()
@@ -109,7 +91,7 @@ class SearchCursor:
 
     @classmethod
     def decode(cls, token: str) -> SearchCursor | None:
-        """Read a token; None where it is malformed, its score not finite or its engine unknown."""
+        """Read a token; None where it is malformed, or its score is not finite."""
         match = _TOKEN.fullmatch(token)
         if match is None:
             return None
@@ -117,60 +99,29 @@ class SearchCursor:
         message_id = int(match[2])
         if not math.isfinite(score) or abs(message_id) > LARGEST_ID:
             return None
-        if match[3] is None:
-            return cls(score, message_id)
-        if match[3] not in {engine.value for engine in CursorEngine}:
-            return None
         try:
             seen = unpacked(match[5]) if match[5] else frozenset[int]()
         except ValueError:
             return None
-        return cls(score, message_id, CursorEngine(match[3]), match[4] or "", seen)
+        return cls(score, message_id, match[3] or "", match[4] or "", seen)
 
-    def goes_on(self, engine: CursorEngine, query: str) -> bool:
+    def goes_on(self, engine: str, query: str) -> bool:
         """Whether it is of these pages; one that names no engine or no query may be of any."""
-        return self.engine in {None, engine} and self.query in {"", query}
+        return self.engine in {"", engine} and self.query in {"", query}
 
 
 def packed(ids: Iterable[int]) -> str:
-    """Write ids, in any order; none twice."""
+    """Write ids, in any order and none twice, as gaps in hexadecimal digits."""
     ordered = sorted(ids)
-    gaps = map(sub, ordered, chain((LEAST_ID,), ordered))
-    return urlsafe_b64encode(b"".join(map(_written, gaps))).rstrip(b"=").decode()
-
-
-@lru_cache(maxsize=1 << 14)
-def _written(gap: int) -> bytes:
-    """Write a gap between ids, its low bits first; most are small and come again."""
-    out = bytearray()
-    while gap > _LOW:
-        out.append(gap & _LOW | _MORE)
-        gap >>= _BITS
-    out.append(gap)
-    return bytes(out)
+    return "_".join(f"{gap:x}" for gap in map(sub, ordered, chain((0,), ordered)))
 
 
 def unpacked(text: str) -> frozenset[int]:
     """Read what ``packed`` wrote."""
-    found = frozenset(_ids(urlsafe_b64decode(text + "=" * (-len(text) % 4))))
+    found = frozenset(accumulate(int(gap, 16) for gap in text.split("_")))
     if packed(found) != text:
         raise ValueError("not a list of ids")
     return found
-
-
-def _ids(data: bytes) -> Iterator[int]:
-    last, gap, shift = LEAST_ID, 0, 0
-    for byte in data:
-        gap |= (byte & _LOW) << shift
-        shift += _BITS
-        if byte & _MORE:
-            if shift > _BITS * 9:
-                raise ValueError("an id has 64 bits at most")
-            continue
-        last, gap, shift = last + gap, 0, 0
-        if last > LARGEST_ID:
-            raise ValueError("an id has 64 bits at most")
-        yield last
 
 
 class FallbackTier(StrEnum):
