@@ -91,7 +91,17 @@ def test_weights_and_settings_count_and_another_index_is_refused(tmp_path: Path)
 
 
 K, COUNT, MOST_WORDS, CLOSE = 10, 400, 5, 1e-5
-SHAPES = '{} {} {}|{} {}|{}|"{} {}"|"{} {}" {}|{}-{}|+{} {}|+{} +{}|{} -{}'.split("|")
+SHAPES = [
+    "{} {} {}",
+    "{} {}",
+    "{}",
+    '"{} {}"',
+    '"{} {}" {}',
+    "{}-{}",
+    "+{} {}",
+    "+{} +{}",
+    "{} -{}",
+]
 
 
 def drawn(texts: Sequence[str]) -> Iterator[str]:
