@@ -22,15 +22,14 @@ from harness.core.errors import BadFile, HarnessError, Locked
 
 
 def claimed(path: Path, flags: int) -> int | None:
-    """Open a lock file and lock it; None where another holds it or it is gone by then."""
-    lock = os.open(path, flags | os.O_CLOEXEC | os.O_NOFOLLOW, 0o666)
-    with ExitStack() as unless_locked:
+    """Open a file or folder and lock it; None where another holds it or it is gone by then."""
+    with ExitStack() as unless_locked, suppress(BlockingIOError, FileNotFoundError):
+        lock = os.open(path, flags | os.O_CLOEXEC | os.O_NOFOLLOW, 0o666)
         unless_locked.callback(os.close, lock)
-        with suppress(BlockingIOError, FileNotFoundError):
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if os.path.samestat(os.fstat(lock), path.lstat()):
-                unless_locked.pop_all()
-                return lock
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if os.path.samestat(os.fstat(lock), path.lstat()):
+            unless_locked.pop_all()
+            return lock
     return None
 
 
@@ -44,10 +43,7 @@ def let_go(lock: int) -> None:
 LEFT_OVER = ".partial"
 OLD = ".old"
 """In the folder: what is being replaced, where that takes two steps."""
-_TOKEN_BYTES = 8
-_TEMPORARY = re.compile(rf"\.[0-9a-f]{{{2 * _TOKEN_BYTES}}}{re.escape(LEFT_OVER)}")
-"""How a folder of ours is named; it has a lock in it, or is empty still."""
-_LOCK = ".lock"
+_TEMPORARY = re.compile(rf"\.harness-[0-9a-f]{{16}}{re.escape(LEFT_OVER)}")
 
 
 @contextmanager
@@ -55,16 +51,10 @@ def written_in(folder: Path) -> Iterator[Path]:
     """Return a new folder in ``folder``, locked while the block runs and removed after it."""
     sweep(folder)
     lock = None
-    while lock is None:
-        place = folder / f".{token_hex(_TOKEN_BYTES)}{LEFT_OVER}"
+    while lock is None:  # another writer may sweep it before it is locked
+        place = folder / f".harness-{token_hex(8)}{LEFT_OVER}"
         place.mkdir()
-        try:
-            lock = claimed(place / _LOCK, os.O_RDWR | os.O_CREAT)
-        except FileNotFoundError:
-            continue
-        except OSError:
-            place.rmdir()
-            raise
+        lock = claimed(place, os.O_RDONLY)
     try:
         yield place
     finally:
@@ -79,36 +69,20 @@ def sweep(folder: Path) -> None:
         left = [Path(e.path) for e in entries if _TEMPORARY.fullmatch(e.name)]
     for path in left:
         with suppress(OSError):
-            _swept(path)
-
-
-def _swept(left: Path) -> None:
-    """Remove what is ours beyond doubt; a link or a file of such a name is somebody else's."""
-    if left.is_symlink() or not left.is_dir():
-        return
-    if not os.access(left, os.X_OK) or not (left / _LOCK).exists():
-        left.rmdir()
-    elif (lock := claimed(left / _LOCK, os.O_RDWR)) is not None:
-        try:
-            _removed(left)
-        finally:
-            let_go(lock)
+            if (lock := claimed(path, os.O_RDONLY | os.O_DIRECTORY)) is not None:
+                try:
+                    _removed(path)
+                finally:
+                    let_go(lock)
 
 
 def _removed(place: Path) -> None:
-    """Remove a temporary folder, its lock last, putting an old folder back that lost its place."""
+    """Remove a temporary folder, putting an old folder back that lost its place."""
     old = place / OLD
-    within = [one for one in place.iterdir() if one.name != _LOCK]
-    for new in within:
+    for new in [*place.iterdir()]:
         if new != old and old.exists() and not (lost := place.with_name(new.name)).exists():
             old.replace(lost)
-    for one in [one for one in within if one.exists() or one.is_symlink()]:
-        if one.is_dir() and not one.is_symlink():
-            shutil.rmtree(one)
-        else:
-            one.unlink()
-    (place / _LOCK).unlink(missing_ok=True)
-    place.rmdir()
+    shutil.rmtree(place)
 
 
 FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
@@ -233,9 +207,7 @@ def told(folder: Path) -> Iterator[None]:
 def scratch() -> Iterator[Path]:
     """Return a new, empty folder for the block and remove it afterwards."""
     folder = place()
-    with told(folder), written_in(folder) as locked:
-        made = locked / "files"
-        made.mkdir()
+    with told(folder), written_in(folder) as made:
         yield made
 
 

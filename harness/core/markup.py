@@ -6,13 +6,13 @@ Labels of charsets mean what browsers and mail programs take them for: gb2312 is
 
 import codecs
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from datetime import UTC
 from email.errors import HeaderParseError
 from email.header import Header, decode_header, make_header
 from email.message import Message
-from email.utils import getaddresses, parsedate_to_datetime
+from email.utils import parsedate_to_datetime
 from functools import cache
 
 import webencodings
@@ -153,15 +153,6 @@ def header(mail: Message, name: str, problems: list[str]) -> str:
             problems.append(f"its {name} cannot be decoded ({exc})")
             found.append(whole)
     return clean(" ".join(found))
-
-
-def addresses(headers: Sequence[str], problems: list[str]) -> list[str]:
-    """Take the addresses out of headers; none where they cannot be told apart."""
-    try:
-        return [address for _, address in getaddresses(headers)]
-    except RecursionError:
-        problems.append("its addresses are nested too deeply")
-        return []
 
 
 def moment(text: str, problems: list[str]) -> int | None:

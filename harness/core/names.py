@@ -16,22 +16,15 @@ LONGEST, LONGEST_LABEL = 100, 200
 """Bytes of a name, which gets an ending and must still fit a file system; characters of a label."""
 _NAME = re.compile(r"\w[\w.+@-]*")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
-MAY = "letters, digits and _ . + @ -, with no . + @ or - in front"
+MAY = (
+    f"letters (in Unicode NFC), digits and _ . + @ -, no . + @ - in front, {LONGEST} bytes at most"
+)
 
 
 def fault(name: str) -> str:
     """Describe why a text is not a valid name; empty if it is."""
-    if not name:
-        return "it is empty"
-    if _CONTROL.search(name):
-        return "it has control characters or half of a character"
-    if unicodedata.normalize("NFC", name) != name:
-        return "its letters are not composed (Unicode NFC)"
-    if len(name.encode()) > LONGEST:
-        return f"it has {len(name.encode())} bytes, and may have {LONGEST}"
-    if not _NAME.fullmatch(name):
-        return f"it may have {MAY}"
-    return ""
+    composed = _NAME.fullmatch(name) and unicodedata.normalize("NFC", name) == name
+    return "" if composed and len(name.encode()) <= LONGEST else f"it may have {MAY}"
 
 
 def checked(kind: str, name: str) -> str:
@@ -56,13 +49,9 @@ def labelled(kind: str, text: str) -> str:
 
 
 def _label_fault(text: str) -> str:
-    if not text.strip():
-        return "it is empty"
-    if _CONTROL.search(text):
-        return "it has control characters; it must be one line"
-    if len(text) > LONGEST_LABEL:
-        return f"it has {len(text)} characters, and may have {LONGEST_LABEL}"
-    return ""
+    if text.strip() and len(text) <= LONGEST_LABEL and not _CONTROL.search(text):
+        return ""
+    return f"it must be a line of 1 to {LONGEST_LABEL} characters, without control characters"
 
 
 def _without(fault_of: Callable[[str], str], what: str) -> AfterValidator:

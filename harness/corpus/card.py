@@ -12,7 +12,6 @@ from pydantic import Field, model_validator
 
 from harness.core import digest
 from harness.core.errors import DatasetError
-from harness.core.files import write_text
 from harness.core.formats import toml_file
 from harness.core.names import Name, Sha256
 from harness.core.records import Qrels, Query
@@ -79,6 +78,7 @@ REMEDY = "Correct the card, or import the data anew (harness import)"
 CARDS = Artifact(
     "a card of a data set",
     lambda path: DatasetCard.model_validate(toml_file(path)),
+    lambda card: text_of(card).encode(),
     remedy=REMEDY,
 )
 
@@ -99,7 +99,7 @@ def installed(packages: Iterable[str]) -> dict[str, str]:
 
 def write(folder: Path, card: DatasetCard) -> None:
     """Write the card, plain values first and tables after; the same card gives the same bytes."""
-    write_text(folder / FILE, text_of(card))
+    CARDS.write(folder / FILE, card)
 
 
 def text_of(card: DatasetCard) -> str:

@@ -278,19 +278,18 @@ class Similar:
         cls, ids: Sequence[str], vectors: NDArray[np.float32], model: str, queries_sha256: str
     ) -> Similar:
         """Compare unit vectors, shape (queries, dimension), each with every later one."""
-        pairs = tuple((ids[one], ids[other], cosine) for one, other, cosine in _pairs(vectors))
-        return cls(model, LEAST_COSINE, queries_sha256, pairs)
+        pairs: list[tuple[str, str, float]] = []
+        for start in range(0, len(vectors), ROWS):
+            cosines = np.round(vectors[start : start + ROWS] @ vectors[start:].T, DIGITS)
+            found = np.argwhere(np.triu(cosines, 1) >= np.float32(LEAST_COSINE)).tolist()
+            for row, column in found:
+                cosine = round(float(cosines[row, column]), DIGITS)
+                pairs.append((ids[start + row], ids[start + column], cosine))
+        return cls(model, LEAST_COSINE, queries_sha256, tuple(pairs))
 
 
 NONE = Similar("none", LEAST_COSINE, "", ())
 SIMILAR_FILE: Artifact[Similar] = Json("pairs of queries", Similar, remedy=SIMILAR_HINT)
-
-
-def _pairs(vectors: NDArray[np.float32]) -> Iterator[tuple[int, int, float]]:
-    for start in range(0, len(vectors), ROWS):
-        cosines = np.round(vectors[start : start + ROWS] @ vectors[start:].T, DIGITS)
-        for row, column in np.argwhere(np.triu(cosines, 1) >= np.float32(LEAST_COSINE)).tolist():
-            yield start + row, start + column, round(float(cosines[row, column]), DIGITS)
 
 
 def read_similar(dataset: Path, queries_sha256: str) -> Similar:

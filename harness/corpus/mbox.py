@@ -4,11 +4,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from email import message_from_bytes
 from email.message import Message
+from email.utils import getaddresses
 from pathlib import Path
 from typing import IO, NamedTuple
 
 from harness.core.errors import BadFile
-from harness.core.markup import addresses, clean, header, mails, moment, texts
+from harness.core.markup import clean, header, mails, moment, texts
 from harness.core.reading import MAX_LINE_BYTES, Malformed, naming, opened
 from harness.core.records import Document
 
@@ -149,7 +150,7 @@ def _parsed(number: int, mail: Message, problems: list[str]) -> _Mail:
     ids = header(mail, "Message-ID", problems)
     refers = f"{header(mail, 'References', problems)} {header(mail, 'In-Reply-To', problems)}"
     people = [header(mail, name, problems) for name in ("To", "Cc", "Bcc")]
-    senders = addresses([header(mail, "From", problems)], problems)
+    senders = [one for _, one in getaddresses([header(mail, "From", problems)])]
     subject = " ".join(header(mail, "Subject", problems).split())
     text = "\n\n".join(texts(mail, problems)).strip()
     if not senders:
@@ -164,7 +165,7 @@ def _parsed(number: int, mail: Message, problems: list[str]) -> _Mail:
         subject=subject,
         text=text,
         sender=senders[0] if senders else "",
-        recipients=",".join(dict.fromkeys(filter(None, addresses(people, problems)))),
+        recipients=",".join(dict.fromkeys(one for _, one in getaddresses(people) if one)),
         created_ts=moment(header(mail, "Date", problems), problems),
         problems=tuple(dict.fromkeys(problems)),
     )

@@ -455,7 +455,7 @@ def test_what_a_killed_process_left_goes_and_what_a_living_one_uses_stays(tmp_pa
     left = Path(done.stdout.strip())
     assert (left / "letter").read_text() == "private"
     with scratch() as living:
-        assert not left.parent.exists()
+        assert not left.exists()
         with scratch():
             assert living.exists()
 

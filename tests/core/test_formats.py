@@ -9,7 +9,6 @@ import sys
 import time
 import tracemalloc
 from collections.abc import Callable
-from email import message_from_bytes
 from pathlib import Path
 from time import thread_time
 from typing import Any
@@ -17,7 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from harness.core import digest, markup, reading
+from harness.core import digest, reading
 from harness.core.elementary import exp, expm1, log, log1p, log2, powers
 from harness.core.errors import BadFile
 from harness.core.formats import (
@@ -305,29 +304,6 @@ def test_the_functions_are_what_they_are_named() -> None:
     np.testing.assert_allclose(log2(np.arange(1, 99)), np.log2(np.arange(1, 99)), rtol=1e-15)
     np.testing.assert_allclose(powers(0.9, 99), 0.9 ** np.arange(100), rtol=2e-14)
     assert log(np.zeros(1)) == log1p(-np.ones(1)) == -np.inf
-
-
-# Headers and text of one mail: what is odd is said, and something is given all the same
-
-
-def header(line: bytes) -> tuple[str, list[str]]:
-    problems: list[str] = []
-    mail = message_from_bytes(line + b"\n\nwords\n")
-    return markup.header(mail, "Subject", problems), problems
-
-
-def test_addresses_too_deep_to_tell_apart_are_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Later versions of Python read 3,000 parentheses; earlier ones went too deep."""
-
-    def too_deep(_: object) -> None:
-        raise RecursionError
-
-    problems: list[str] = []
-    assert markup.addresses(["a <a@x>, b@x"], problems) == ["a@x", "b@x"]
-    assert problems == []
-    monkeypatch.setattr(markup, "getaddresses", too_deep)
-    assert markup.addresses(["("], problems) == []
-    assert problems == ["its addresses are nested too deeply"]
 
 
 # What a person reads of a page, in linear time

@@ -49,25 +49,15 @@ def test_params_are_part_of_the_question() -> None:
 
 # A name is one word that a file can be called by; whatever else is refused, and says why
 
-HOSTILE = {
-    "": "empty",
-    "..": "may have",
-    "a/b": "may have",
-    ".hidden": "may have",
-    "--force": "may have",
-    "a b": "may have",
-    "a=b": "may have",
-    "a\0b": "control",
-    "a\nb": "control",
-    "e\u0301": "composed",
-    "x" * (LONGEST + 1): "bytes",
-    "ö" * 51: "bytes",
-}
+HOSTILE = [
+    "", "..", "a/b", ".hidden", "--force", "a b", "a=b", "a\0b", "a\nb", "e\u0301", "\ud800",
+    "x" * (LONGEST + 1), "ö" * 51,
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_what_is_no_name_is_refused_with_its_reason(name: str) -> None:
-    with pytest.raises(BadName, match=HOSTILE[name]) as refused:
+    with pytest.raises(BadName, match="it may have letters") as refused:
         checked("a split", name)
     assert "is not a name of a split: " in str(refused.value)
     assert str(refused.value).endswith("Give another name")
@@ -90,17 +80,6 @@ FEW = [
     Row("q4", Status.TIMED_OUT, error="late"),
     Row("q5", Status.NOT_ASKED),
 ]
-
-
-def test_views_of_one_query() -> None:
-    run = Run.of("arm", FEW)
-    assert run.ranking("q1") == ("b", "a")
-    assert run.ranking("q1", 1) == ("b",)
-    assert run.ranking("q1", 9) == ("b", "a")
-    assert run.ranking("q2") == ()
-    assert run.hits("q1", 1) == (Hit("b", 1.0, 9.0),)
-    with pytest.raises(KeyError):
-        run.ranking("q9")
 
 
 def test_some_queries_keep_their_hits_and_scores() -> None:

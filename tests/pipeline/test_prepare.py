@@ -205,9 +205,9 @@ def test_a_run_that_is_done_leaves_nothing_of_one_that_was_killed(tmp_path: Path
     layout = Layout(tmp_path / "build", tmp_path / "perf", tmp_path / "cache")
     Built(layout).forget()
     assert not layout.cache.exists()
-    left = layout.cache / ".0123456789abcdef.partial"
+    left = layout.cache / ".harness-0123456789abcdef.partial"
     left.mkdir(parents=True)
-    (left / ".lock").touch()
+    (left / "file").touch()
     (layout.cache / "built.json").write_text("{}")
     Built(layout).forget()
     assert [*layout.cache.iterdir()] == []
