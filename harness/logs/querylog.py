@@ -4,6 +4,7 @@ import re
 import unicodedata
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
@@ -119,12 +120,11 @@ class Fields:
 
 
 class LogLine(NamedTuple):
-    """One line of a log: its entry, or None where it has none or is broken."""
+    """One line of a log: its entry, or why it has none."""
 
     number: int
-    entry: LogEntry | None
-    broken: bool
-    foreign: bool
+    entry: LogEntry | Left
+    foreign: bool = False
 
 
 def format_of(path: Path, given: str) -> str:
@@ -155,11 +155,11 @@ def lines(path: Path, kind: str, fields: Fields) -> Iterator[LogLine]:
             read = _table(path, text, fields) if kind == "csv" else partial(_entry, kind, fields)
             if kind == "csv":
                 continue
-        try:
-            entry, broken = (None, True) if "\0" in text else (read(text), False)
-        except ValueError:
-            entry, broken = None, True
-        yield LogLine(number, entry, broken=broken, foreign=foreign)
+        entry: LogEntry | Left = Left.BROKEN
+        with suppress(ValueError):
+            if "\0" not in text:
+                entry = read(text) or Left.NO_QUERY
+        yield LogLine(number, entry, foreign)
 
 
 def decoded(raw: bytes) -> tuple[str, bool]:

@@ -74,20 +74,19 @@ def count(path: Path, kind: str, fields: Fields) -> LogCounts:
     for line in _shadow(path, counts) if path.is_dir() else lines(path, counts.format, fields):
         counts.lines += 1
         counts.foreign += line.foreign
-        if line.broken:
-            counts.left[Left.BROKEN] += 1
-            first_broken = first_broken or line.number
-        elif why := _taken(line.entry, cleaner, counts):
+        if why := _taken(line.entry, cleaner, counts):
             counts.left[why] += 1
+        if why is Left.BROKEN:
+            first_broken = first_broken or line.number
     counts.sessions = cleaner.sessions
     _check(path, counts, first_broken)
     return counts
 
 
-def _taken(entry: LogEntry | None, cleaner: Cleaner, counts: LogCounts) -> Left | None:
-    """Count one entry; say why where it does not count."""
-    if entry is None:
-        return Left.NO_QUERY
+def _taken(entry: LogEntry | Left, cleaner: Cleaner, counts: LogCounts) -> Left | None:
+    """Count one entry; return why where it does not count."""
+    if isinstance(entry, Left):
+        return entry
     entry = entry._replace(text=plain(entry.text))
     if why := cleaner.left(entry):
         return why
@@ -110,7 +109,7 @@ def _shadow(folder: Path, counts: LogCounts) -> Iterator[LogLine]:
             counts.untold += 1
             continue
         results = one.control.hits if one.control else None
-        yield LogLine(one.number, LogEntry(text, results), broken=False, foreign=False)
+        yield LogLine(one.number, LogEntry(text, results))
 
 
 def _check(path: Path, counts: LogCounts, first_broken: int) -> None:

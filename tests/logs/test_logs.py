@@ -244,18 +244,19 @@ AGENT = "Mozilla/5.0 (X11)"
 REQUEST = '10.1.1.1 - bob [24/Nov/2026:08:00:00 +0000] "GET {} HTTP/1.1" {} 512'
 
 
-def read_querylog(
-    path: Path, raw: str | bytes, kind: str, **fields: str
-) -> list[LogEntry | str | None]:
-    """Yield the entry of each line, or that it is broken."""
-    path.write_bytes(raw if isinstance(raw, bytes) else raw.encode())
-    return ["broken" if line.broken else line.entry for line in lines(path, kind, Fields(**fields))]
+BROKEN, NONE = Left.BROKEN, Left.NO_QUERY
+
+
+def read_querylog(path: Path, raw: str, kind: str, **fields: str) -> list[LogEntry | Left]:
+    """List the entry of each line, or why it has none."""
+    path.write_text(raw)
+    return [line.entry for line in lines(path, kind, Fields(**fields))]
 
 
 def test_csv_by_its_usual_names_or_by_those_given(tmp_path: Path) -> None:
     table = 'when,q,hits,session\n1,"a, b",0,s1\n2,c,7,\n3,"half\n4,x\n5,,1,s\n'
     assert read_querylog(tmp_path / "a.csv", table, "csv") == [
-        LogEntry("a, b", 0, "s1"), LogEntry("c", 7), "broken", "broken", None,
+        LogEntry("a, b", 0, "s1"), LogEntry("c", 7), BROKEN, BROKEN, NONE,
     ]  # fmt: skip
     other = "words;found\nalpha beta;3\n"
     fields = {"text": "words", "results": "found"}
@@ -270,7 +271,7 @@ def test_json_lines_at_any_depth(tmp_path: Path) -> None:
     ]  # fmt: skip
     raw = "\n".join(rows)
     assert read_querylog(tmp_path / "a.jsonl", raw, "jsonl") == [
-        LogEntry("a", 0, "7"), LogEntry("b", 2), None, "broken", "broken", "broken", None,
+        LogEntry("a", 0, "7"), LogEntry("b", 2), NONE, BROKEN, BROKEN, BROKEN, NONE,
     ]  # fmt: skip
     assert read_querylog(tmp_path / "a.jsonl", rows[-1], "jsonl", text="request.text") == [
         LogEntry("deep")
@@ -281,14 +282,14 @@ def test_calls_of_mcp_and_no_other_message(tmp_path: Path) -> None:
     call = {"method": "tools/call", "params": {"name": "search", "arguments": {"query": "a b"}}}
     rows = [{"jsonrpc": "2.0", **call}, {"method": "initialize"}, {"result": {"query": "no"}}]
     raw = "\n".join(map(json.dumps, rows))
-    assert read_querylog(tmp_path / "m", raw, "mcp") == [LogEntry("a b"), None, None]
+    assert read_querylog(tmp_path / "m", raw, "mcp") == [LogEntry("a b"), NONE, NONE]
 
 
 def test_access_logs_by_the_name_of_their_pattern(tmp_path: Path) -> None:
     found = REQUEST.format("/search?q=caf%C3%A9+au+lait&token=SECRET", 200)
     raw = f'{found}\n{found} "-" "{AGENT}"\n{REQUEST.format("/style.css", 200)}\n{found[:40]}'
     common = [LogEntry("café au lait", None, "10.1.1.1 ")] * 2
-    assert read_querylog(tmp_path / "l", raw, "common") == [*common, None, "broken"]
+    assert read_querylog(tmp_path / "l", raw, "common") == [*common, NONE, BROKEN]
     entry = LogEntry("café au lait", None, f"10.1.1.1 {AGENT}", 200, AGENT)
     assert read_querylog(tmp_path / "l", raw.splitlines()[1], "combined") == [entry]
     assert read_querylog(tmp_path / "l", f"www.a.org {raw.splitlines()[1]}", "vhost") == [entry]
