@@ -1,6 +1,7 @@
 """Files are replaced whole or not at all."""
 
 import ast
+import errno
 import os
 import signal
 import sqlite3
@@ -238,6 +239,14 @@ def test_a_file_for_which_there_is_no_room_is_named(tmp_path: Path, writer: str)
     assert told.value.filename == str(path)
     assert path.read_text() == "as it was"
     assert [one.name for one in tmp_path.iterdir()] == ["file"]
+
+
+def test_a_disk_that_refused_is_found_behind_what_came_of_it() -> None:
+    full = OSError(errno.ENOSPC, "No space left on device")
+    for chained in (ValueError("broken"), KeyError("lost")):
+        chained.__cause__ = full
+        assert files.refusal(chained) is full
+    assert files.refusal(ValueError("broken")) is None
 
 
 def documents() -> list[Document]:

@@ -23,6 +23,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from harness.core import server as connections
 from harness.core.mcp_pipes import (
+    CANCELLED,
     ENDING,
     MAX_MESSAGE_BYTES,
     MAX_UNANSWERED,
@@ -363,7 +364,7 @@ def test_an_answer_longer_than_a_pipe_holds_up_nothing_else(ends: tuple[Streams,
     assert read.decode() == text
 
 
-LONG = b'"params":{"id":7,"x":"' + b"a" * MAX_MESSAGE_BYTES + b'"}'
+LONG = b'"params":{"id":7,"x":"' + b"a" * (2 * MAX_MESSAGE_BYTES - 1_000) + b'"}'
 
 
 @pytest.mark.parametrize(
@@ -388,6 +389,17 @@ def test_a_request_that_is_too_long_gets_its_id_back(
 def test_a_request_that_is_malformed_gets_its_id_back(tmp_path: Path, query: bytes) -> None:
     begun = b'{"jsonrpc":"2.0","id":5,"method":"tools/call","params":{"q":"'
     assert id_told(tmp_path, begun + query + b'"}}') == 5
+
+
+def test_a_request_that_was_cancelled_holds_up_no_end(tmp_path: Path) -> None:
+    cancel = {"jsonrpc": "2.0", "method": CANCELLED, "params": {"requestId": 5}}
+    (tmp_path / "in").write_text(f"{ping(5)}\n{json.dumps(cancel)}\n")
+
+    async def read() -> int:
+        with anyio.fail_after(LONG_S), (tmp_path / "in").open("rb") as reads:
+            return len([line async for line in Streams(reads.fileno(), 2, MAX_MESSAGE_BYTES)])
+
+    assert anyio.run(read) == 2
 
 
 def test_an_id_that_is_no_json_ends_no_server(tmp_path: Path) -> None:

@@ -263,6 +263,26 @@ def test_a_file_that_somebody_changed_since_is_not_written_over(tmp_path: Path) 
     assert state(tmp_path) == {"thing": "new", "beside": "by hand", "new/third": "old"}
 
 
+@pytest.mark.parametrize("stands", [True, False])
+def test_a_prepared_change_is_made_once_its_proof_stands(tmp_path: Path, *, stands: bool) -> None:
+    """An import that is killed before its folder stands changes no judgement."""
+    proof = tmp_path / "proof"
+
+    def interrupted() -> None:
+        with changing(tmp_path / "thing", within=[tmp_path], what="import") as made:
+            made.write(tmp_path / "beside", "new")
+            made.prepare(proof, digest.of_bytes(b"whole"))
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    proof.write_text("whole" if stands else "half")
+    with changing(tmp_path / "thing", within=[tmp_path], what="look") as made:
+        assert made.resumed == ("import" if stands else "")
+    assert (tmp_path / "beside").exists() == stands
+    assert not cut_off(tmp_path / "thing")
+
+
 def test_a_file_outside_is_refused_also_where_a_journal_names_it(tmp_path: Path) -> None:
     inside = tmp_path / "inside"
     with (

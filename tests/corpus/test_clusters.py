@@ -213,6 +213,8 @@ def test_a_pair_of_a_model_is_one_need_unless_names_or_numbers_differ() -> None:
     alike = [("cheap flights to Paris", ONE), ("low cost airfare to paris", TWO)]
     assert len(clusters(alike, [])) == 2
     assert len(clusters(alike, [(0, 1)])) == 1
+    no_name = [*alike, ("cheap flights to paris", ONE), ("cheap tickets", TWO)]
+    assert len(clusters(no_name, [(0, 3)])) == 2, "one text writes it without a capital letter"
     numbered = [("iphone 12", ONE), ("iphone 13", TWO)]
     assert len(clusters(numbered, [(0, 1)])) == 2
 

@@ -200,6 +200,7 @@ def test_a_formula_is_written_as_text_and_read_back(tmp_path: Path, said: str) -
     [
         (CASE + "boots,d1\n", r"case\.csv:2: the row has 2 cells, too few.* Complete the row"),
         (CASE + '"boots,d1,1\n', r"case\.csv:2: the row is not CSV .* Close the quote"),
+        (CASE + 'x,d,1\n"b\n\nc",d1,good\n', r"case\.csv:3: the grade 'good' is not an integer"),
         (CASE + "boots,d1,good\n", r"case\.csv:2: the grade 'good' is not an integer"),
         (CASE + "boots,d1,1\nboots,d1,2\n", r"case\.csv:3: d1 is rated for query 'boots' at 2"),
         (

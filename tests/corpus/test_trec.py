@@ -256,7 +256,9 @@ def test_queries_come_back_as_they_were(
 
 
 def test_beir_names_and_other_keys(written: Written) -> None:
-    path = written('{"_id": "1", "text": "t", "year": 1958, "metadata": {"by": ["a", "b"]}}')
+    path = written(
+        '{"_id": "1", "text": "t", "by": "c", "year": 1958, "metadata": {"by": ["a", "b"]}}'
+    )
     (found,) = beir.documents(path)
     assert found == Document("1", "", "t", {"year": 1958, "by": '["a", "b"]'})
 
