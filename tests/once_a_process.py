@@ -25,7 +25,6 @@ from harness.report import svg, trends
 if TYPE_CHECKING:
     from harness.pipeline.evidence import ReportSubject
     from harness.pipeline.layout import Layout
-    from harness.pipeline.verify import Derived
     from harness_engines.vector.embedder import PackagedModel
 
 EMPTY = '<svg viewBox="0 0 1 1"></svg>'
@@ -114,10 +113,10 @@ def derivations() -> Iterator[None]:
     """Derive each decision again once in this process, wherever a copy of its files lies."""
     from harness.pipeline import verify
 
-    derived: dict[str, Derived] = {}
+    derived: dict[str, int] = {}
     derive = verify.derive
 
-    def once(layout: Layout, about: Any, subject: ReportSubject) -> Derived:  # noqa: ANN401  of JSON
+    def once(layout: Layout, about: Any, subject: ReportSubject) -> int:  # noqa: ANN401  of JSON
         judged = replace(subject, policy_file=None)
         key = repr((_files(layout.root), _files(layout.today), about, judged))
         if key not in derived:

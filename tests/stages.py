@@ -106,10 +106,6 @@ UNCACHED = {"race.json", "findings.json"}
 """Outs that are small enough to be tracked as they are."""
 UNTRACKED = {"tuning"}
 """Files that only some arms have."""
-PLOT = {
-    "template": "bar_horizontal_sorted", "x": "${score.measures[0]}", "y": "arm",
-    "title": f"${{score.measures[0]}} by arm, {SET}",
-}  # fmt: skip
 
 
 def path(one: Declared[Any]) -> str:
@@ -133,9 +129,8 @@ def outs(stage: str) -> dict[str, list[Any]]:
     found: dict[str, list[Any]] = defaultdict(list)
     for name, one in declared().items():
         if one.made_by.removeprefix("stage ") == stage:
-            kind = "metrics" if name in METRICS else "plots" if name == "means_plot" else "outs"
-            more = PLOT if kind == "plots" else {"cache": False} if one.path in UNCACHED else {}
-            found[kind].append({path(one): dict(more)} if more else path(one))
+            uncached = {path(one): {"cache": False}} if one.path in UNCACHED else path(one)
+            found["metrics" if name in METRICS else "outs"].append(uncached)
     return dict(found) or {"outs": [{"reports/receipt.json": {"cache": False}}]}
 
 

@@ -18,8 +18,8 @@ from typer.main import get_command
 
 from harness.cli import application
 from harness.cli.oneshot import PROJECT
-from harness.pipeline.ci import COMMENT, DECISION, FILE, QUALITY
 from harness.pipeline.init import ACTION, SCRIPT
+from harness.pipeline.regress import COMMENT, DECISION, QUALITY
 from harness.shadow.http import SENT_BY_US
 from tests.source import ROOT
 
@@ -118,7 +118,7 @@ def test_what_is_kept_is_enough_to_compare_with() -> None:
     assert kept[0] == kept[1]
     for paths in (github, job["artifacts"]["paths"]):
         endings = {path.rpartition(".")[2] for path in paths}
-        for name in (DECISION, FILE, COMMENT, QUALITY, "junit.xml", "index.html"):
+        for name in (DECISION, COMMENT, QUALITY, "junit.xml", "index.html"):
             assert name.rpartition(".")[2] in endings
     reports = job["artifacts"]["reports"]
     assert reports["junit"].endswith("/out/junit.xml")

@@ -230,7 +230,7 @@ def selftest(
 
     Example: harness selftest --dataset python-docs
     """
-    from harness.pipeline.pins import for_control
+    from harness.pipeline.evidence import for_control
     from harness.pipeline.verify import check_values, try_gates
     from harness.report.doc import Section, Text
 
@@ -284,10 +284,6 @@ def verify(
     ] = 0,
     seed: options.Seed = None,
     arm: options.AnyArms = None,
-    signed_by: Annotated[
-        Path | None,
-        typer.Option(help="Who may have signed: a name and a public key a line, as ssh has it."),
-    ] = None,
     deep: Annotated[
         bool, typer.Option("--deep/--no-deep", help="Compute every measure by ir-measures too.")
     ] = True,
@@ -305,8 +301,7 @@ def verify(
 
     Example: harness verify --dataset python-docs --requery 20
     """
-    from harness.pipeline.pins import signed_by as signer
-    from harness.pipeline.verify import Verified, verify_with_files
+    from harness.pipeline.verify import verify_with_files
     from harness.report.doc import Section, Text
 
     project, sections = Project.here(), []
@@ -314,12 +309,6 @@ def verify(
         found = [*verify_with_files(layout, of.source, project.root, deep=deep)]
         if requery:
             found += _requeried(layout, requery, seed, arm or (), project.cache)
-        said = "unsigned"
-        if signed_by:
-            said = f"by {signer(layout, signed_by)}, of {layout.signature}"
-        elif layout.signature.is_file():
-            said = f"{layout.signature}, not checked: name --signed-by"
-        found.append(Verified("signature", said))
         lines = tuple(Text(f"  {one.what:<20} {one.said}") for one in found)
         sections.append(Section(f"{layout.root.name} is as it was decided", lines))
     return shown(*sections)

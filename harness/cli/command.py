@@ -44,7 +44,7 @@ PANELS = {
         "shadow": "shadow.commands", "clicks": "clicks.commands", "migrate": "migrate.commands",
     },
     "Trust": {
-        "verify": "cli.check", "sign": "trust.commands", "reproduce": "trust.commands",
+        "verify": "cli.check", "reproduce": "trust.commands",
         "selftest": "cli.check", "arm": "cli.check",
     },
     "Search programs": {

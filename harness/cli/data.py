@@ -74,20 +74,16 @@ def ratings(
 def ir_datasets(
     collection: Annotated[str, typer.Argument(help="Its id, such as beir/scifact/test.")],
     to: Imported,
-    *,
-    download: Annotated[
-        bool, typer.Option("--download", help="Let ir_datasets fetch what is not here.")
-    ] = False,
 ) -> Result:
-    """Import a collection of ir_datasets, from the files that it has on this machine.
+    """Import a collection of ir_datasets, which downloads what it does not have on this machine.
 
-    Nothing is downloaded without --download. It needs the extra ir-datasets.
+    It needs the extra ir-datasets.
 
-    Example: harness import ir-datasets beir/scifact/test --name scifact --download
+    Example: harness import ir-datasets beir/scifact/test --name scifact
     """
     from harness.pipeline.imports import import_ir_datasets
 
-    return imported(import_ir_datasets(to.target(), collection=collection, download=download))
+    return imported(import_ir_datasets(to.target(), collection=collection))
 
 
 @command(imports)

@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from harness.gates.base.rules import Rules
+    from harness.pipeline.evidence import BeirFolder, Ground
     from harness.pipeline.layout import Layout
-    from harness.pipeline.pins import BeirFolder, Ground
-    from harness.pipeline.regress import Regression
     from harness.policy.model import Policy
     from harness.policy.plan import Need, PlannedStep
+    from harness.report.ci import Against
     from harness.report.doc import Block
 
 
@@ -48,7 +48,7 @@ class Of(options.EvidencePlace):
 
     def data(self) -> Layout | BeirFolder:
         """Return the folder that is named as a data set, or else the place of the evidence."""
-        from harness.pipeline.pins import BeirFolder
+        from harness.pipeline.evidence import BeirFolder
 
         if not self.dataset or self.source or not Path(self.dataset).is_dir():
             return self.layout()
@@ -81,7 +81,7 @@ def plan(
 
     Example: harness plan --policy policy/migration.toml --dataset python-docs
     """
-    from harness.pipeline.pins import for_control, ground
+    from harness.pipeline.evidence import for_control, ground
     from harness.policy.plan import Assumed, Raced
     from harness.policy.plan import plan as planned
 
@@ -173,8 +173,8 @@ def pin(
 
     Example: harness policy pin policy/migration.toml --dataset python-docs
     """
-    from harness.pipeline.pins import pin
-    from harness.policy.pins import path_of
+    from harness.pipeline.evidence import pin
+    from harness.policy.validity import path_of
 
     if not (of.dataset or of.source):
         raise HarnessError("name what is pinned: --dataset, or --from what a harness run wrote")
@@ -300,7 +300,7 @@ def regress(
     return shown(*blocks, code=worst(codes))
 
 
-def _regressed(found: Regression, baseline: str, top: int) -> Iterator[Block]:
+def _regressed(found: Against, baseline: str, top: int) -> Iterator[Block]:
     from harness.core.printable import one_line
     from harness.report.doc import Num, Text, table
     from harness.report.printed import blocking_lines
@@ -316,8 +316,6 @@ def _regressed(found: Regression, baseline: str, top: int) -> Iterator[Block]:
     for word, arms in (("only then", found.gone), ("only now", found.new)):
         if arms:
             yield Text(f"  {word}: {', '.join(arms)}")
-    for one in found.verdicts:
-        yield Text(f"  step {one.step} was {one.then} without times, and is {one.now}")
     rows = [
         (row.arm, row.measure, Num(row.then), Num(row.now), Num.of(row.difference, signed=True))
         for row in found.moved
@@ -325,8 +323,10 @@ def _regressed(found: Regression, baseline: str, top: int) -> Iterator[Block]:
     ]
     if rows:
         yield table("", ("arm", "measure", "then", "now", "now - then"), rows)
-    if found.worse:
-        yield Text(f"\n{many(len(found.worse), 'answer')} got worse; the worst of them:")
-    for lost in found.worse[:top]:
-        about = f"{lost.arm}  {lost.query_id}: {one_line(lost.text, LONGEST)}"
-        yield Text(f"  {lost.then:.3f} -> {lost.now:.3f}  {about}")
+    worse = [(loss.by, one.arm, loss) for one in found.held for loss in one.losses]
+    if worse:
+        yield Text(f"\n{many(len(worse), 'answer')} got worse; the worst of them:")
+    for _, arm, loss in sorted(worse, key=lambda one: (*one[:2], one[2].query_id))[:top]:
+        now = loss.instead if loss.now is None else f"{loss.now:.3f}"
+        about = f"{arm}  {loss.query_id}: {one_line(loss.text, LONGEST)}"
+        yield Text(f"  {loss.before:.3f} -> {now}  {about}")

@@ -170,17 +170,16 @@ def ci(
     a control, its gates count too, and neither keeps the other from being judged. FROM/ci.md is a
     comment for a pull request: the verdict, means, the queries that lost most and all that lost
     more than half, what changed, a link to the report. FROM/gl-code-quality-report.json notes the
-    lines of these queries for GitLab. FROM/inputs.json records what the answers rest on, for the
-    next comparison. On GitHub notes are printed as workflow commands, and the comment is added to
-    the summary of the step. Exit codes: 0 no worse, or nothing to compare with; 1 worse, or a gate
-    fails; 2 bad input; 3 inconclusive.
+    lines of these queries for GitLab. On GitHub notes are printed as workflow commands, and the
+    comment is added to the summary of the step. Exit codes: 0 no worse, or nothing to compare with;
+    1 worse, or a gate fails; 2 bad input; 3 inconclusive.
 
     Example: harness ci --from out --queries data/queries.jsonl --baseline before
     """
     from harness.core.errors import BadFile
     from harness.core.folders import RUN, check_apart, check_held
     from harness.core.reading import text_of
-    from harness.pipeline.ci import check, write
+    from harness.pipeline.regress import check, write
     from harness.report.ci import document, notes
     from harness.report.ci import github as annotation
     from harness.report.doc import Text

@@ -130,34 +130,24 @@ def decompose(
     *,
     measure: options.Measure = "nDCG@10",
     top: options.Top = 20,
-    to: options.MayWrite = None,
 ) -> Result:
     """Take the difference of two arms apart by the stages of the candidate, query by query.
 
     Steps lead from the control to the candidate's first stage, and on to what it shows. Each has
     two parts: documents that entered or left, and the order of those that stayed. All parts of
-    a query sum to its difference. The candidate's index is opened, and no clock runs. --out takes
-    every query as .csv. The next `harness report` shows the steps of each query in
-    explore.html.
+    a query sum to its difference. The candidate's index is opened, and no clock runs. Every query
+    is kept in perf/DATASET/apart/CONTROL~CANDIDATE.json, and the next `harness report` shows its
+    steps in explore.html.
 
     Example: harness decompose --dataset python-docs --control fts5 --candidate hybrid
     """
-    from harness.core.files import write_text
-    from harness.core.folders import check_new
     from harness.pipeline.decompose import DecomposeRequest, keep
     from harness.pipeline.decompose import decompose as stage
-    from harness.report.explorer_stages import to_csv
 
     layout, project = of.layout(adds=True), Project.here()
-    if to:
-        check_new(to, reads=(of.source or layout.root, *project.sources))
-        if to.suffix != ".csv":
-            raise HarnessError(f"{to}: every query is written as .csv. Name a file that ends so")
     wanted = DecomposeRequest(control, candidate, measure, project.params.replay.k)
     found = stage(layout, wanted, project.policy().rules, project.cache)
     keep(layout, found)
-    if to:
-        write_text(to, to_csv(found))
     return shown(*_decomposed(found, top))
 
 

@@ -193,17 +193,12 @@ def demo(*, record: options.Record = False) -> Result:
 def _with_all_that_is_needed(found: Project) -> Project:
     """Check the extras before anything is run, and make a project where there is none."""
     from harness.core.errors import DEMO, install, missing_from
-    from harness.pipeline.init import begin_packaged, other_versions
+    from harness.pipeline.init import begin_packaged
 
     if missing := [module for extra in NEEDS for module in missing_from(extra)]:
         raise HarnessError(
             f"the demo needs packages that are not installed: {', '.join(missing)}."
             f" Run: {install(DEMO)}"
-        )
-    if other := other_versions(found.root, found.params.datasets):
-        raise HarnessError(
-            "the embedded data are the documentation of exact versions;"
-            f" installed: {', '.join(other)}. Run: {install(DEMO)}"
         )
     if not found.packaged:
         return found

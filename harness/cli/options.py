@@ -194,19 +194,15 @@ class Imported(Options):
     title: Annotated[str, typer.Option(help="One line for the card.")] = NOT_STATED
     source: Annotated[str, typer.Option(help="Where it is from; for the card.")] = NOT_STATED
     licence: Annotated[str, typer.Option(help="Its terms; for the card.")] = NOT_STATED
-    allow_dangling: Annotated[
-        bool, typer.Option(help="Keep judgements of documents or queries that do not exist.")
-    ] = False
     force: Annotated[bool, typer.Option(help="Replace a data set of this name.")] = False
 
     def target(self) -> ImportTarget:
         """Return where it goes."""
-        from harness.pipeline.imports import About, ImportTarget
+        from harness.pipeline.imports import ImportTarget
 
-        root = Project.own().root
-        about = About(self.title, self.source, self.licence)
+        root, said = Project.own().root, (self.title, self.source, self.licence)
         places = root / "datasets", root / "qrels"
-        return ImportTarget(self.name, *places, self.split, about, self.allow_dangling, self.force)
+        return ImportTarget(self.name, *places, self.split, *said, force=self.force)
 
 
 def imported(report: ImportReport, *before: str) -> Result:

@@ -2,6 +2,7 @@
 
 import random
 import shutil
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -26,14 +27,14 @@ from harness.load.trial import RECEIPT, TRIALS, Record, summed
 from harness.load.workers import TrialPlan, poisson, run_pool
 from harness.pipeline.experiments import note_timed
 from harness.pipeline.index import Opener, check_index
-from harness.pipeline.layout import Layout, drop_older
+from harness.pipeline.layout import Layout
 from harness.pipeline.params import LoadParams
 from harness.pipeline.receipts import check_run, read_manifest
 from harness.replay.machine import Reference, folder_bytes, machine
 from harness.replay.race import shown
 from harness_engines import registry
 
-LOOK_S = 0.3
+HOUR_S, LOOK_S = 3600.0, 0.3
 """How long the machine is looked at before a trial."""
 REFERENCES = 5
 """How often the reference work is timed beside a trial."""
@@ -147,7 +148,9 @@ class _Loading:
         }
         self.folder = parts / digest.of_json([self.receipt, machine()])[:32]
         """Of the trials that were run, one file each."""
-        drop_older(self.folder, params.resume_hours)
+        for part in self.folder.glob("*"):
+            if time.time() - part.stat().st_mtime > params.resume_hours * HOUR_S:
+                part.unlink()
         self._records: dict[str, Record] = {}
 
     @property
@@ -215,13 +218,7 @@ class _Loading:
             )
 
     def _trial(
-        self,
-        arm: str,
-        rate: float | None,
-        number: int,
-        *,
-        twin: bool = False,
-        purpose: str = CURVE,
+        self, arm: str, rate: float | None, number: int, *, twin: bool = False, purpose: str = CURVE
     ) -> Record:
         """Run one trial, or read it where an interrupted load ran it."""
         at = "closed" if rate is None else f"{rate:.6g}"
@@ -258,8 +255,7 @@ class _Loading:
         busy = psutil.cpu_percent(LOOK_S) / 100
         reference = Reference()
         parts = run_pool(opener, plan, params.processes, params.threads)
-        budget = self._wanted.budget_ns
-        budgets_ns = () if budget is None else (budget,)
+        budgets_ns = () if self._wanted.budget_ns is None else (self._wanted.budget_ns,)
         about = {
             "dataset": self._layout.root.name,
             "machine": machine(),

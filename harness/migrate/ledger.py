@@ -24,8 +24,8 @@ from harness.core.reading import Malformed, opened
 from harness.migrate import standing
 from harness.pipeline.gate import read_decision
 from harness.pipeline.layout import Layout
-from harness.policy.age import check_past
 from harness.policy.model import Policy, Step
+from harness.policy.validity import check_past
 from harness_engines.stacks.agent_mail.pipeline.plan import NAME, value_in
 
 if TYPE_CHECKING:

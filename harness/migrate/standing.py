@@ -12,8 +12,8 @@ from harness.core.errors import EvidenceError
 from harness.core.formats import Moment
 from harness.core.gate import Outcome, Verdict
 from harness.core.store import StrictModel
-from harness.policy.age import check_age, check_past
 from harness.policy.model import Policy, Step
+from harness.policy.validity import check_age, check_past
 
 Name = Annotated[str, Field(min_length=1)]
 Sha256 = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]

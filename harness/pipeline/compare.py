@@ -65,7 +65,12 @@ def tie_ends(
     for side in sides.values():
         if side.manifest.engine == IMPORTED and count_ties(side.run).tied:
             spreads[side.arm] = tie_sensitivity(side.run, qrels, tuple(side.scores), asked)
-            _check_all_bounded(side, policy, spreads[side.arm])
+            read = {getattr(g.settings, "measure", "") for s in policy.steps for g in s.gates}
+            if missing := sorted(read.intersection(side.scores) - set(spreads[side.arm])):
+                raise HarnessError(
+                    f"{side.arm}: its scores tie, and {', '.join(missing)} has no bounds under"
+                    " ties; judge by another measure"
+                )
     if not spreads:
         return ()
     return tuple(
@@ -86,15 +91,6 @@ def _at(one: Evidence, spreads: Mapping[str, Mapping[str, Spread]], *, best: boo
         candidate=settled(one.candidate, up=best),
         others={arm: settled(side, up=not best) for arm, side in one.others.items()},
     )
-
-
-def _check_all_bounded(side: ArmResult, policy: Policy, spreads: Mapping[str, Spread]) -> None:
-    asked = {getattr(gate.settings, "measure", "") for s in policy.steps for gate in s.gates}
-    if missing := sorted(asked.intersection(side.scores) - set(spreads)):
-        raise HarnessError(
-            f"{side.arm}: its scores tie, and {', '.join(missing)} has no bounds under ties;"
-            " judge by another measure"
-        )
 
 
 Pair = tuple[str, str]

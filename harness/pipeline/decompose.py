@@ -12,7 +12,7 @@ from harness.core.engine import IMPORTED, Explained, Explains, Hit, Searcher, St
 from harness.core.errors import EvidenceError, InvalidArm, UnknownName
 from harness.core.progress import progress
 from harness.core.records import Document, Query
-from harness.core.run import Row, Run, Status
+from harness.core.run import Row, Status
 from harness.core.scores import Paired, codes
 from harness.core.store import Artifact, Json
 from harness.corpus.prepared import Prepared
@@ -24,7 +24,7 @@ from harness.pipeline.index import check_index, opened
 from harness.pipeline.layout import Layout
 from harness.pipeline.receipts import check_run, read_manifest
 from harness.pipeline.score import slices
-from harness.replay.drive import Noted, Traced, observe, told, trace, unstaged
+from harness.replay.drive import Noted, observe, told, trace, unstaged
 from harness.report.explorer_stages import HINT, Decomposed, SliceChange, from_json, to_json
 from harness.report.inputs import Apart
 from harness.stats.significance import fdr_adjusted, sign_flip_each
@@ -179,7 +179,13 @@ def decompose(layout: Layout, wanted: DecomposeRequest, rules: Rules, cache: Pat
         *(score(run, qrels, [wanted.measure], asked)[wanted.measure] for run in (control, shown))
     )
     known = frozenset(paired.query_ids)
-    traced = _trace(layout, wanted, [q for q in queries if q.query_id in known], shown, cache)
+    traced = unstaged(shown)
+    if read_manifest(layout, wanted.names[1]).engine != IMPORTED:
+        staged = [query for query in queries if query.query_id in known]
+        loaded = arms.load(wanted.candidate, cache)
+        doing = progress(f"asking {loaded.name} for its stages", len(staged))
+        with opened(layout, loaded) as searcher, doing as advance:
+            traced = trace(searcher, staged, shown, k=wanted.k, advance=advance)
     kept = [at for at, query_id in enumerate(paired.query_ids) if query_id not in traced.lost]
     ids = tuple(paired.query_ids[at] for at in kept)
     parts = decompose_way(control, traced.way, qrels, wanted.measure, ids)
@@ -201,20 +207,6 @@ def decompose(layout: Layout, wanted: DecomposeRequest, rules: Rules, cache: Pat
         moved=_moved(steps, ids, slices(queries), data.clusters(), rules),
         lost={query_id: why for query_id, why in traced.lost.items() if query_id in known},
     )
-
-
-def _trace(
-    layout: Layout, wanted: DecomposeRequest, queries: Sequence[Query], shown: Run, cache: Path
-) -> Traced:
-    """Open the candidate; one that was imported has no stages."""
-    if read_manifest(layout, wanted.names[1]).engine == IMPORTED:
-        return unstaged(shown)
-    arm = arms.load(wanted.candidate, cache)
-    with (
-        opened(layout, arm) as searcher,
-        progress(f"asking {arm.name} for its stages", len(queries)) as advance,
-    ):
-        return trace(searcher, queries, shown, k=wanted.k, advance=advance)
 
 
 def _moved(

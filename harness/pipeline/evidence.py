@@ -1,13 +1,14 @@
-"""What the stages left, read once, and the report that is made of it."""
+"""What the stages left, read once: the report that is made of it, and the ground of a plan."""
 
 import platform
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cache, partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -15,6 +16,7 @@ from harness.core import digest
 from harness.core.batches import code_sha256
 from harness.core.errors import EvidenceError
 from harness.core.evidence import Agreement, ArmResult, Evidence, Race
+from harness.core.files import scratch
 from harness.core.gate import StepDecision
 from harness.core.names import ExperimentInputs, Setting
 from harness.core.parts import kinds
@@ -28,12 +30,17 @@ from harness.gates.base.rules import Rules
 from harness.measures.name import span_of, span_of_difference
 from harness.pipeline import experiments
 from harness.pipeline.compare import Pair, check_compared, check_drawn, difference, read_agreement
+from harness.pipeline.experiments import race_settings
+from harness.pipeline.imports import load_folder
 from harness.pipeline.layout import Layout
 from harness.pipeline.params import CompareParams, ScoreParams
 from harness.pipeline.race import read_race
 from harness.pipeline.receipts import Replayed, read_manifest, replayed, versions
 from harness.pipeline.score import check_scores, slices
+from harness.policy.load import for_arms
 from harness.policy.model import Policy
+from harness.policy.plan import AtHand, Raced
+from harness.policy.validity import Pin, add_pin
 from harness.replay.machine import machine
 from harness.report.inputs import (
     Custody,
@@ -126,6 +133,8 @@ def measured(layout: Layout, wanted: DecisionSubject) -> Measured:
     how = policy.clusters if policy else BY_TEXT
     inventory = experiments.stock(layout)
     judged = [arm for arm in policy.arms if arm in arms] if policy else []
+    grades = data.qrels().grades
+    judged_queries = [query for query in data.queries() if query.query_id in grades]
     return Measured(
         dataset=layout.root.name,
         data=data,
@@ -134,7 +143,11 @@ def measured(layout: Layout, wanted: DecisionSubject) -> Measured:
         race=race,
         race_settings=experiments.race_settings(layout),
         replayed={arm: replayed(layout, arm) for arm in arms},
-        tuned=tuple(_leaks(layout, judged, data)),
+        tuned=tuple(
+            leak(arm, tuning.read(layout.tuning(arm)), judged_queries)
+            for arm in judged
+            if layout.tuning(arm).is_file()
+        ),
         inventory=inventory,
         inputs=experiments.inputs(
             layout,
@@ -220,15 +233,6 @@ def gathered(
     }
 
 
-def _leaks(layout: Layout, arms: Iterable[str], data: Prepared) -> Iterator[Leak]:
-    """Count for each tuned arm the judged queries that its tuning has seen."""
-    judged = data.qrels().grades.keys()
-    queries = [query for query in data.queries() if query.query_id in judged]
-    for arm in arms:
-        if layout.tuning(arm).is_file():
-            yield leak(arm, tuning.read(layout.tuning(arm)), queries)
-
-
 def pairs_of(policy: Policy) -> dict[str, Pair]:
     """Control and candidate of each step."""
     return {step.name: (step.control, step.candidate) for step in policy.steps}
@@ -273,19 +277,18 @@ def provenance(
 
 PERCENTILES = {"p50": 50.0, "p90": 90.0, "p95": 95.0, "p99": 99.0}
 RATIOS = {"p50": 50.0, "p95": 95.0}
+TextTimes = Mapping[str, clock.Nanoseconds]
 
 
 def latency(race: Race, pairs: Mapping[str, Pair], rules: Rules) -> Latency:
     """Summarise a race; a pair that did not take part has no ratios."""
     first, sure = race.elapsed_ns, rules.confidence
     several = min(map(len, first.values()), default=0) > 1
-    again = {
-        arm: clock.text_ratio(race.repeated_ns[arm], ns, confidence=sure)
-        for arm, ns in first.items()
-    }
-    seen = {
-        arm: clock.text_ratio(ns, race.unseen_ns[arm], confidence=sure) for arm, ns in first.items()
-    }
+
+    def ratios(of: TextTimes, to: TextTimes) -> dict[str, Estimate]:
+        found = {arm: clock.text_ratio(of[arm], to[arm], confidence=sure) for arm in first}
+        return {arm: one for arm, one in found.items() if one}
+
     return Latency(
         race=race,
         percentiles={
@@ -302,8 +305,8 @@ def latency(race: Race, pairs: Mapping[str, Pair], rules: Rules) -> Latency:
             for arm, ns in first.items()
             if several
         },
-        repeats={arm: one for arm, one in again.items() if one},
-        seen={arm: one for arm, one in seen.items() if one},
+        repeats=ratios(race.repeated_ns, first),
+        seen=ratios(first, race.unseen_ns),
     )
 
 
@@ -379,12 +382,11 @@ def _differences(found: Measured, subject: ReportSubject) -> dict[str, Mapping[s
     return apart
 
 
-def _dependence(evidence: Evidence, measures: Sequence[str]) -> dict[str, Dependence]:
+def _dependence(one: Evidence, measures: Sequence[str]) -> dict[str, Dependence]:
     """Weigh the clusters of each difference that has two queries or more."""
-    control, candidate = evidence.control.scores, evidence.candidate.scores
-    every = (Paired.of(control[measure], candidate[measure]) for measure in measures)
+    every = (Paired.of(one.control.scores[of], one.candidate.scores[of]) for of in measures)
     return {
-        paired.measure: dependence(paired.difference, codes(paired.query_ids, evidence.clusters))
+        paired.measure: dependence(paired.difference, codes(paired.query_ids, one.clusters))
         for paired in every
         if len(paired.query_ids) >= FEWEST
     }
@@ -439,13 +441,78 @@ def slice_differences(
 ) -> dict[str, dict[str, Estimate]]:
     """Mean of candidate - control with its interval, by comparison and slice."""
     found: dict[str, dict[str, Estimate]] = {}
-    for one in evidence.values():
-        if name(one) in found:
-            continue
+    for comparison, one in evidence.items():
         control, candidate = one.control.scores[measure], one.candidate.scores[measure]
         each = {
             of: difference(control.only(ids), candidate.only(ids), rules, one.clusters)
             for of, ids in one.slices.items()
         }
-        found[name(one)] = {of: apart for of, apart in each.items() if apart}
-    return {comparison: found[name(one)] for comparison, one in evidence.items()}
+        found[comparison] = {of: apart for of, apart in each.items() if apart}
+    return found
+
+
+class BeirFolder(NamedTuple):
+    """A folder in BEIR layout, as ``harness run`` takes it."""
+
+    path: Path
+    split: str
+    forms: bool
+
+
+@contextmanager
+def _opened(of: Layout | BeirFolder) -> Iterator[tuple[str, Prepared]]:
+    """Open a data set, or a folder before anything was run on it, with its name."""
+    if isinstance(of, Layout):
+        yield of.root.name, Prepared.open(of.data)
+        return
+    with scratch() as place:
+        load_folder(of.path, of.split, place / "data", forms=of.forms)
+        yield of.path.resolve().name, Prepared.open(place / "data")
+
+
+def pin(of: Layout | BeirFolder, policy_file: Path, *, at: datetime, by: str) -> Pin:
+    """Pin queries, judgements and race settings; a folder has no race yet."""
+    race = race_settings(of) if isinstance(of, Layout) else {}
+    with _opened(of) as (name, data):
+        inventory = Inventory.of(data.queries(), data.qrels())
+    return add_pin(policy_file, name, inventory, race, at=at, by=by)
+
+
+class Ground(NamedTuple):
+    """What a policy is planned on."""
+
+    dataset: str
+    at_hand: AtHand
+    inventory: Inventory
+    pilots: Mapping[str, Evidence]
+
+
+def ground(of: Layout | BeirFolder, policy: Policy, race: Raced | None) -> Ground:
+    """Read a query set, and of a data set its race and the runs of steps that were compared."""
+    pilots: Mapping[str, Evidence] = {}
+    if isinstance(of, Layout):
+        race = raced(of) or race
+        if of.score_receipt.is_file() and of.compare_receipt.is_file():
+            compared = read_agreement(of)
+            pairs = {step: pair for step, pair in pairs_of(policy).items() if pair in compared}
+            arms = sides(of, [arm for (arm,) in of.read(Layout.per_query)])
+            pilots = gathered(of, pairs, arms, None, policy.clusters)
+    with _opened(of) as (name, data):
+        queries, qrels, clusters = data.queries(), data.qrels(), data.clusters(policy.clusters)
+        ids = (query.query_id for query in queries)
+        at_hand = AtHand.of(ids, qrels, slices(queries), clusters, race)
+        return Ground(name, at_hand, Inventory.of(queries, qrels), pilots)
+
+
+def raced(layout: Layout) -> Raced | None:
+    """Return the size of the race in ``layout``; None where none was run."""
+    race = read_race(layout)
+    if race is None:
+        return None
+    return Raced(min(len(times) for times in race.elapsed_ns.values()), len(race.query_ids))
+
+
+def for_control(layout: Layout, policy: Policy, control: str) -> Policy:
+    """Plan the one step of a policy for every arm that was compared with ``control``."""
+    others = [two for one, two in read_agreement(layout) if one == control != two]
+    return for_arms(policy, others, control)

@@ -64,8 +64,10 @@ def writing(layout: Layout) -> Iterator[None]:
     """Lock the log while the block reads, judges and adds a line; others wait."""
     with ExitStack() as stack:
         try:
-            for place in _places(layout):
-                stack.enter_context(held(place))
+            stack.enter_context(held(layout.experiments))
+            if shared := layout.shared_log:  # a log in a folder of its own is held by its folder
+                own = shared.name == layout.log.name
+                stack.enter_context(held(shared.parent if own else shared))
             layout.experiments.mkdir(parents=True, exist_ok=True)
         except OSError as exc:
             raise HarnessError(
@@ -75,14 +77,6 @@ def writing(layout: Layout) -> Iterator[None]:
         if layout.shared_log:
             _go_on(layout, layout.shared_log)
         yield
-
-
-def _places(layout: Layout) -> Iterator[Path]:
-    """Yield what is held: a log in a folder of its own is held by its folder."""
-    yield layout.experiments
-    if layout.shared_log:
-        own = layout.shared_log.name == layout.log.name
-        yield layout.shared_log.parent if own else layout.shared_log
 
 
 def _go_on(layout: Layout, shared: Path) -> None:
@@ -124,11 +118,8 @@ def read(layout: Layout) -> ExperimentLog:
         return kept
     log = _read(path, folder)
     if log.lines[: len(kept.lines)] != kept.lines:
-        same = sum(1 for ours, theirs in zip(log.lines, kept.lines, strict=False) if ours == theirs)
-        problem = (
-            f"has {len(log.lines)} experiments, and {layout.kept_log} kept {len(kept.lines)}, of"
-            f" which it has the first {same}"
-        )
+        count = f"{len(log.lines)} experiments, and {layout.kept_log} kept {len(kept.lines)}"
+        problem = f"has {count}, which it does not begin with"
         raise BadFile(path, problem, f"{HINT}. A log that is not there begins with the kept one")
     return log
 
@@ -262,15 +253,7 @@ def _shown(path: Path, sha256: str) -> str:  # noqa: ARG001  the same for the sa
 
 def note_timed(layout: Layout, kind: Clocked, arms: Sequence[str], at: datetime) -> None:
     """Add the race or the load test at hand to the log, whether a gate will judge it or not."""
-    inventory = stock(layout)
-    found = inputs(
-        layout,
-        arms,
-        inventory,
-        policy=None,
-        seeds={},
-        raced=kind in {"race", "load"},
-        beside=(kind,),
-    )
+    inventory, raced = stock(layout), kind in {"race", "load"}
+    found = inputs(layout, arms, inventory, policy=None, seeds={}, raced=raced, beside=(kind,))
     with writing(layout):
         add(layout, kind, at, inputs=found, inventory=inventory)

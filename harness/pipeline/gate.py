@@ -30,13 +30,12 @@ from harness.pipeline.evidence import (
 )
 from harness.pipeline.experiments import ExperimentLog
 from harness.pipeline.layout import File, Layout
-from harness.policy.age import check_age, check_past
 from harness.policy.decision import decide as judge
 from harness.policy.decision import not_as_pinned, tuned_on
-from harness.policy.load import for_candidates, load_policy
-from harness.policy.looks import looked, looks_by_step, told
+from harness.policy.load import for_arms, load_policy
+from harness.policy.looks import looked, looks, told
 from harness.policy.model import AcceptedDecision, Policy, Step
-from harness.policy.pins import Pin, path_of, read
+from harness.policy.validity import check_age, check_past, path_of, read_pins
 from harness.report.ci import to_junit
 from harness.report.decision import from_json, steps_json, to_json, without_times
 from harness.report.inputs import Custody, JudgementCoverage, PinPart, ReportInput, SincePart
@@ -67,7 +66,7 @@ STATED = ("packages", "python", "code_version", "machine")
 
 def gate(layout: Layout, subject: ReportSubject, *, now: datetime) -> ReportInput:
     """Judge at the time ``now``, and write the decision in the place of any earlier one."""
-    for stale in (layout.signature, layout.decision_receipt, layout.decision, layout.junit):
+    for stale in (layout.decision_receipt, layout.decision, layout.junit):
         stale.unlink(missing_ok=True)
     with experiments.writing(layout):
         found = measured(layout, subject)
@@ -263,7 +262,7 @@ def decide_again(
     if control:
         if control not in arms:
             raise EvidenceError(f"no arm {control} was measured, only {', '.join(arms)}")
-        policy = for_candidates(policy, control, [arm for arm in arms if arm != control])
+        policy = for_arms(policy, [arm for arm in arms if arm != control], control)
     compared = read_agreement(layout)
     wanted = DecisionSubject(
         pairs={step: pair for step, pair in pairs_of(policy).items() if pair in compared},
@@ -287,14 +286,24 @@ PREFIX = 12
 def custody(found: Measured, wanted: DecisionSubject, log: ExperimentLog) -> Custody:
     """Assemble what a decision on this evidence must say of its keeping."""
     (policy, file), inventory = wanted.judged_by, found.inventory
-    pinned = read(file).datasets
+    pinned = read_pins(file).datasets
+    pin = PinPart(command=wanted.pin, pinned_at=None, times=0, differences=())
+    if own := pinned.get(found.dataset):
+        pin = PinPart(
+            command=wanted.pin,
+            pinned_at=own.made[-1].at.date().isoformat(),
+            times=len(own.made),
+            differences=own.differences(found.inventory, found.race_settings),
+        )
     return Custody(
         coverage=_coverage(found),
-        pin=_pinned(pinned.get(found.dataset), found, wanted.pin),
+        pin=pin,
         number=len(log.lines) + 1,
         previous=log.head,
         since=_since(log, inventory),
-        looks=looks_by_step(log.experiments, policy, found.inputs),
+        looks={
+            step.name: looks(log.experiments, policy, step, found.inputs) for step in policy.steps
+        },
         earlier=told(log.experiments),
         unprobed=tuple(
             arm for arm in policy.arms if arm in found.arms and found.arms[arm].index_sha256 is None
@@ -312,16 +321,6 @@ def drifted(pin: PinPart) -> tuple[Finding, ...]:
         return ()
     at = pin.pinned_at or ""
     return (not_as_pinned(pin.differences, pinned_at=at, again=pin.command),)
-
-
-def _pinned(pin: Pin | None, found: Measured, command: str) -> PinPart:
-    """Compare the evidence with what it is pinned to, if it is."""
-    if pin is None:
-        return PinPart(command=command, pinned_at=None, times=0, differences=())
-    at, said = pin.made[-1].at, pin.differences(found.inventory, found.race_settings)
-    return PinPart(
-        command=command, pinned_at=at.date().isoformat(), times=len(pin.made), differences=said
-    )
 
 
 def _coverage(found: Measured) -> JudgementCoverage:
@@ -376,30 +375,18 @@ def check_accepted(policy: Policy, dataset: str, evidence: Mapping[str, Evidence
 def _fingerprint_accepted(step: Step, accepted: AcceptedDecision, dataset: str) -> str:
     """Read which index the decision that a step was taken by accepted."""
     path = accepted.path
-    if not path.is_file():
-        raise BadFile(path, f"is gone, and step {step.name} was taken by it", TAKEN)
-    if (found := digest.of_file(path)) != accepted.sha256:
-        raise EvidenceError(
-            f"{path}: is {found[:PREFIX]}, and step {step.name} was taken by"
-            f" {accepted.sha256[:PREFIX]}. {TAKEN}"
-        )
+    if not path.is_file() or digest.of_file(path) != accepted.sha256:
+        problem = f"is not the file {accepted.sha256[:PREFIX]} that step {step.name} was taken by"
+        raise BadFile(path, problem, TAKEN)
     try:
-        written: Any = json_file(path)
-        about = next(one for one in written["datasets"] if one["dataset"] == dataset)
+        about = next(one for one in json_file(path)["datasets"] if one["dataset"] == dataset)
         said = next(one for one in about["steps"] if one["step"] == step.name)
+        decided = said["control"], said["candidate"], said["outcome"]
         fingerprint = str(about["provenance"]["arms"][said["candidate"]]["fingerprint"])
-        control, candidate, outcome = said["control"], said["candidate"], said["outcome"]
-    except (ValueError, KeyError, TypeError) as exc:
-        raise BadFile(path, f"is not a decision ({exc!r})", TAKEN) from exc
-    except StopIteration:
-        raise BadFile(path, f"says nothing of step {step.name} on {dataset}", TAKEN) from None
-    if (control, candidate) != (step.control, step.candidate):
-        raise EvidenceError(
-            f"{path}: decided on {control} -> {candidate}, and step {step.name}"
-            f" is {step.control} -> {step.candidate}. {TAKEN}"
-        )
-    if outcome != Outcome.PROMOTE:
-        raise EvidenceError(
-            f"{path}: says {outcome} of step {step.name}, which the policy calls taken. {TAKEN}"
-        )
+    except (ValueError, KeyError, TypeError, StopIteration) as exc:
+        problem = f"is not a decision on step {step.name} of {dataset} ({exc!r})"
+        raise BadFile(path, problem, TAKEN) from exc
+    if decided != (step.control, step.candidate, Outcome.PROMOTE):
+        problem = f"did not promote {step.control} -> {step.candidate} in step {step.name}"
+        raise BadFile(path, f"{problem}, but says {' '.join(decided)}", TAKEN)
     return fingerprint

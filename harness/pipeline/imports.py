@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from functools import partial
@@ -37,19 +36,6 @@ LONGEST = 100
 
 
 @dataclass(frozen=True, slots=True)
-class About:
-    """What the files do not say of themselves."""
-
-    title: str = NOT_STATED
-    source: str = NOT_STATED
-    licence: str = NOT_STATED
-    warnings: tuple[str, ...] = ()
-
-
-NOTHING_STATED = About()
-
-
-@dataclass(frozen=True, slots=True)
 class ImportReport:
     """What was taken over, and what a reader of the numbers must know of it."""
 
@@ -80,12 +66,7 @@ class PassingCorpus:
 
 
 def report(
-    to: tuple[str, str],
-    queries: tuple[Query, ...],
-    qrels: Qrels,
-    corpus: PassingCorpus,
-    *,
-    allow_dangling: bool = True,
+    to: tuple[str, str], queries: tuple[Query, ...], qrels: Qrels, corpus: PassingCorpus
 ) -> ImportReport:
     """Count what was taken over ``to`` a name and a split; ``queries`` are all that were given."""
     name, split = to
@@ -96,19 +77,14 @@ def report(
     documents = tuple(sorted(judged - corpus.ids))
     asked_for = tuple(query_id for query_id in qrels.query_ids if query_id not in given)
     said = f"{name}: the judgements of split {split!r} name"
-    for what, strange, known, where, dangling in (
-        ("query", unknown, given - frozenset(qrels.grades), "the query set", asked_for),
-        ("document", judged - corpus.ids, corpus.ids, "the corpus", documents),
+    for what, strange, known in (
+        ("query", unknown, given - frozenset(qrels.grades)),
+        ("document", judged - corpus.ids, corpus.ids),
     ):
         if pair := written_otherwise(strange, known):
             here, there = (between(one, LONGEST) for one in pair)
             raise DatasetError(
                 f"{said} the {what} {here}, which is {there} in the data. Write ids in one way"
-            )
-        if dangling and not allow_dangling:
-            raise DatasetError(
-                f"{said} {many(len(dangling), what)} not in {where}: {few(dangling)}; complete the"
-                " files, or keep such judgements with --allow-dangling"
             )
     left_out, count = len(queries) - len(asked), sum(1 for _ in qrels.rows())
     warnings = [
@@ -168,9 +144,16 @@ class ImportTarget:
     datasets: Path
     qrels: Path
     split: str
-    about: About = NOTHING_STATED
-    allow_dangling: bool = False
+    title: str = NOT_STATED
+    source: str = NOT_STATED
+    licence: str = NOT_STATED
+    warnings: tuple[str, ...] = ()
+    """What is known to be odd before anything was read."""
     force: bool = False
+
+    def warned(self, *warnings: str) -> ImportTarget:
+        """Return the target with further warnings."""
+        return replace(self, warnings=(*self.warnings, *warnings))
 
 
 def import_beir(
@@ -200,11 +183,11 @@ def import_jsonl(
     to: ImportTarget, *, corpus_file: Path, queries_file: Path, qrels_file: Path
 ) -> ImportReport:
     """Register JSON lines with judgements: BEIR's (``*.tsv``), TREC's, or of a pool."""
-    judged, about = judgements(qrels_file, to.about)
+    judged, odd = judgements(qrels_file)
     asked = tuple(beir.queries(queries_file))
     files = corpus_file, queries_file, qrels_file
     given = ImportedFiles(partial(beir.documents, corpus_file), asked, judged, files)
-    return register(given, replace(to, about=about))
+    return register(given, to.warned(*odd))
 
 
 def load_folder(
@@ -255,14 +238,29 @@ def register(given: ImportedFiles, to: ImportTarget) -> ImportReport:
             beir.write_queries(beside / "queries.jsonl", asked)
             if others:
                 write_text(beside / LEFT_OUT, "".join(f"{query_id}\n" for query_id in others))
-            found = report(
-                (to.name, to.split),
-                given.queries,
-                given.qrels,
-                corpus,
-                allow_dangling=to.allow_dangling,
+            found = report((to.name, to.split), given.queries, given.qrels, corpus)
+            made = DatasetCard(
+                name=to.name,
+                title=to.name if to.title == NOT_STATED else to.title,
+                source=to.source,
+                licence=to.licence,
+                made_by="harness import",
+                kind="files",
+                split=to.split,
+                documents=found.documents,
+                queries=found.queries,
+                judgements=found.judgements,
+                warnings=[*to.warnings, *found.warnings],
+                sha256=Digests(
+                    corpus=corpus.digest.sha256,
+                    queries=of_queries(asked),
+                    qrels=card.of_qrels(given.qrels),
+                ),
+                slices=card.slices(asked),
+                fields=None if given.fields == FIELDS else [*given.fields],
+                left_out=found.left_out or None,
             )
-            card.write(beside, _card(given, to, found, asked, corpus.digest.sha256))
+            card.write(beside, made)
             change.write(judged, trec.qrels_text(given.qrels))
             change.prepare(folder / card.FILE, digest.of_file(beside / card.FILE))
         return found
@@ -282,43 +280,16 @@ def _others(queries: tuple[Query, ...], judged: Qrels) -> tuple[str, ...]:
     return tuple(one.query_id for one in queries if one.query_id not in judged.grades)
 
 
-def _card(
-    given: ImportedFiles,
-    to: ImportTarget,
-    import_report: ImportReport,
-    asked: tuple[Query, ...],
-    corpus: str,
-) -> DatasetCard:
-    about = to.about
-    return DatasetCard(
-        name=to.name,
-        title=to.name if about.title == NOT_STATED else about.title,
-        source=about.source,
-        licence=about.licence,
-        made_by="harness import",
-        kind="files",
-        split=to.split,
-        documents=import_report.documents,
-        queries=import_report.queries,
-        judgements=import_report.judgements,
-        warnings=[*about.warnings, *import_report.warnings],
-        sha256=Digests(corpus=corpus, queries=of_queries(asked), qrels=card.of_qrels(given.qrels)),
-        slices=card.slices(asked),
-        fields=None if given.fields == FIELDS else [*given.fields],
-        left_out=import_report.left_out or None,
-    )
-
-
-def judgements(path: Path, about: About) -> tuple[Qrels, About]:
-    """Read a file by its name; what a pool leaves open is counted in ``about``."""
+def judgements(path: Path) -> tuple[Qrels, tuple[str, ...]]:
+    """Read a file by its name, and count what a pool leaves open."""
     if path.suffix == ".tsv":
-        return beir.qrels(path), about
+        return beir.qrels(path), ()
     if not corpus_judgements.texts_path(path).is_file():
-        return trec.qrels(path), about
+        return trec.qrels(path), ()
     found = corpus_judgements.read_pool(path)
     judged = trec.collect(path, enumerate(found.judgements, start=1))
-    odd = f"The pool leaves {many(len(found.open), 'pair')} open."
-    return judged, replace(about, warnings=(*about.warnings, odd)) if found.open else about
+    odd = (f"The pool leaves {many(len(found.open), 'pair')} open.",) if found.open else ()
+    return judged, odd
 
 
 def import_mbox(
@@ -330,19 +301,18 @@ def import_mbox(
     found = mbox.read(mbox_file)
     for at, mail in enumerate(found.documents, start=1):
         trec.checked_id(mbox_file, None, f"{at}. mail's", mail.doc_id)
-    odd = (*to.about.warnings, *mbox.problems_of(found))
-    judged, about = judgements(qrels_file, replace(to.about, warnings=odd))
+    judged, odd = judgements(qrels_file)
     asked = tuple(beir.queries(queries_file))
     files = mbox_file, queries_file, qrels_file
     given = ImportedFiles(lambda: iter(found.documents), asked, judged, files)
-    return register(given, replace(to, about=about)), found.notes
+    return register(given, to.warned(*mbox.problems_of(found), *odd)), found.notes
 
 
 PARTS = ("docs", "queries", "qrels")
 
 
-def import_ir_datasets(to: ImportTarget, *, collection: str, download: bool) -> ImportReport:
-    """Register a collection of ir_datasets, such as ``beir/scifact/test``."""
+def import_ir_datasets(to: ImportTarget, *, collection: str) -> ImportReport:
+    """Register a collection of ir_datasets, which fetches what this machine does not have."""
     import ir_datasets
 
     try:
@@ -354,44 +324,12 @@ def import_ir_datasets(to: ImportTarget, *, collection: str, download: bool) -> 
         if not getattr(found, f"has_{part}")():
             problem = f"{collection}: has no {part} in ir_datasets"
             raise DatasetError(f"{problem}; choose one that has, such as beir/scifact/test")
-    with _downloads(collection, allowed=download):
-        queries = tuple(_query(one) for one in found.queries_iter())
-        qrels = Qrels.of(
-            Judgement(_id(one.query_id), _id(one.doc_id), one.relevance)
-            for one in found.qrels_iter()
-        )
-        given = ImportedFiles(lambda: map(_document, found.docs_iter()), queries, qrels, ())
-        return register(given, to)
-
-
-class _Refused(BaseException):
-    """A download that was not requested: no ``Exception``, which ir_datasets would pass over."""
-
-
-def _refuse() -> None:
-    raise _Refused
-
-
-@contextmanager
-def _downloads(collection: str, *, allowed: bool) -> Iterator[None]:
-    """Allow ir_datasets to download, or make it an error that says how to allow it."""
-    from ir_datasets import lazy_libs
-
-    fetch = lazy_libs.requests
-    lazy_libs.requests = fetch if allowed else _refuse
-    try:
-        yield
-    except _Refused as exc:
-        raise DatasetError(
-            f"{collection}: its files are not on this machine; let ir_datasets download them with"
-            " --download"
-        ) from exc
-    finally:
-        lazy_libs.requests = fetch
-
-
-def _query(one: Any) -> Query:  # noqa: ANN401  a tuple of ir_datasets
-    return Query(_id(one.query_id), one.default_text())
+    queries = tuple(Query(_id(one.query_id), one.default_text()) for one in found.queries_iter())
+    qrels = Qrels.of(
+        Judgement(_id(one.query_id), _id(one.doc_id), one.relevance) for one in found.qrels_iter()
+    )
+    given = ImportedFiles(lambda: map(_document, found.docs_iter()), queries, qrels, ())
+    return register(given, to)
 
 
 def _document(one: Any) -> Document:  # noqa: ANN401  a tuple of ir_datasets
@@ -417,16 +355,13 @@ def import_ratings(
 
     found = reader(kind)(ratings_file, text)
     odd = f"{many(found.unrated, 'pair was')} listed without a rating and left out."
-    about = to.about
-    if found.unrated:
-        about = replace(about, warnings=(*about.warnings, odd))
     given = ImportedFiles(
         partial(beir.documents, corpus_file),
         found.queries,
         found.qrels,
         (ratings_file, corpus_file),
     )
-    return register(given, replace(to, about=about))
+    return register(given, to.warned(odd) if found.unrated else to)
 
 
 def convert(data: Prepared, name: str, kind: str, to: Path) -> tuple[Path, ...]:

@@ -6,8 +6,7 @@ import platform
 import re
 import shlex
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -20,7 +19,6 @@ from harness.core.errors import HarnessError
 from harness.core.files import replacing_folder, scratch, write_json, write_text
 from harness.core.formats import yaml_file
 from harness.core.names import Place
-from harness.corpus import card
 from harness.pipeline.receipts import versions
 from harness_engines.registry import roots
 
@@ -43,20 +41,6 @@ def begin_packaged(packaged: Path, folder: Path) -> None:
         kept = [dep for dep in stage["deps"] if dep.partition("/")[0] not in CODE]
         stage["deps"] = [*kept, INSTALLED]
     write_text(folder / PACKAGED_PIPELINE, yaml.safe_dump(pipeline, sort_keys=False))
-
-
-def other_versions(root: Path, datasets: Iterable[str]) -> tuple[str, ...]:
-    """Name the installed packages that are not of the version that a data set is read from."""
-    others: dict[str, str] = {}
-    for folder in (root / "datasets" / name for name in datasets):
-        wanted = card.read(folder).packages if (folder / card.FILE).is_file() else {}
-        here = card.installed(wanted)
-        others |= {
-            package: f"{package} {here.get(package, 'none')} (not {version})"
-            for package, version in wanted.items()
-            if here.get(package) != version
-        }
-    return tuple(others[package] for package in sorted(others))
 
 
 ACTIONS: Mapping[str, str] = {
@@ -126,20 +110,19 @@ def begin_project(wanted: NewProject) -> tuple[str, ...]:
     folder = wanted.folder.resolve()
     root = next((one for one in (folder, *folder.parents) if (one / ".git").exists()), None)
     _may_hold_a_project(wanted.folder, in_repository=root is not None)
-    flows = _flows(wanted, folder, root or folder)
-    has = {name for name in (README, IGNORED) if (folder / name).exists()}
-    files = _files(wanted, BESIDE if README in has else README)
+    files = _files(wanted, BESIDE if (folder / README).exists() else README)
+    ignored = files.pop(IGNORED) if (folder / IGNORED).exists() else b""
+    files |= {_from(folder, path): text for path, text in _flows(wanted, folder, root or folder)}
+    _none_exists(Path(os.path.normpath(folder / name)) for name in files)
+    inside = {name: content for name, content in files.items() if not name.startswith("..")}
     if folder.exists():
-        ignored = files.pop(IGNORED) if IGNORED in has else b""
-        with added({**{folder / name: content for name, content in files.items()}, **flows}):
-            _ignore(folder / IGNORED, ignored.decode().splitlines())
-    elif root is None:
-        with replacing_folder(folder) as beside:
-            _write(beside, {**files, **{_from(folder, path): flows[path] for path in flows}})
+        _write(folder, inside)
+        _ignore(folder / IGNORED, ignored.decode().splitlines())
     else:
-        with added(flows), replacing_folder(folder) as beside:
-            _write(beside, files)
-    return tuple(sorted({*files, *(_from(folder, path) for path in flows)}))
+        with replacing_folder(folder) as beside:
+            _write(beside, inside)
+    _write(folder, {name: files[name] for name in files.keys() - inside.keys()})
+    return tuple(sorted(files))
 
 
 def _may_hold_a_project(folder: Path, *, in_repository: bool) -> None:
@@ -150,20 +133,18 @@ def _may_hold_a_project(folder: Path, *, in_repository: bool) -> None:
         raise HarnessError(f"{problem}. Name a new or empty folder, or run: git init")
 
 
-def _flows(wanted: NewProject, folder: Path, root: Path) -> dict[Path, bytes]:
-    """Return the files for build servers, which name the folder from the root."""
+def _flows(wanted: NewProject, folder: Path, root: Path) -> Iterator[tuple[Path, bytes]]:
+    """Yield the files for build servers, which name the folder from the root."""
     within = "" if folder == root else json.dumps(folder.relative_to(root).as_posix())
     github, gitlab = _source(wanted.github), _source(wanted.gitlab)
-    flows = {}
     if github:
         lines = f"\n        with:\n          folder: {within}" if within else ""
         words = {"action": f"{github[0]}/{ACTION}@{github[1]}", "inputs": lines}
-        flows[root / WORKFLOW] = _filled("github.yml", words)
+        yield root / WORKFLOW, _filled("github.yml", words)
     if gitlab:
         line = f"\n      folder: {within}" if within else ""
         words = {"project": gitlab[0], "ref": gitlab[1], "folder": line}
-        flows[root / INIT_PIPELINE] = _filled("gitlab.yml", words)
-    return flows
+        yield root / INIT_PIPELINE, _filled("gitlab.yml", words)
 
 
 def _files(wanted: NewProject, readme: str) -> dict[str, bytes]:
@@ -250,7 +231,8 @@ def _write(folder: Path, files: Mapping[str, bytes]) -> None:
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content)
-        _make_runnable(path, content)
+        if content.startswith(SHEBANG):
+            path.chmod(RUNNABLE)
 
 
 def _ignore(file: Path, lines: Iterable[str]) -> None:
@@ -272,33 +254,6 @@ def _source(given: str) -> tuple[str, str] | None:
     if not match:
         raise HarnessError(f"{given!r} is an invalid repository reference: give OWNER/REPO@REF")
     return match[1], match[2]
-
-
-@contextmanager
-def added(files: Mapping[Path, bytes]) -> Iterator[None]:
-    """Write each file; what was made is removed again where the block raises."""
-    _none_exists(files)
-    undo: list[Callable[[], None]] = []
-    try:
-        for path, content in files.items():
-            for folder in reversed([one for one in path.parents if not one.exists()]):
-                folder.mkdir()
-                undo.append(folder.rmdir)
-            with path.open("xb") as file:
-                undo.append(path.unlink)
-                file.write(content)
-            _make_runnable(path, content)
-        yield
-    except BaseException:
-        for step in reversed(undo):
-            with suppress(OSError):
-                step()
-        raise
-
-
-def _make_runnable(path: Path, content: bytes) -> None:
-    if content.startswith(SHEBANG):
-        path.chmod(RUNNABLE)
 
 
 def _none_exists(files: Iterable[Path]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,16 +13,6 @@ from harness.core.names import checked
 from harness.core.store import Artifact, Json
 from harness.corpus.prepared import REPEAT
 from harness.corpus.runs import ARM_SCORES, CLASSES, MEANS, PAIR_SCORES, RUN, SLICE_MEANS
-
-HOUR_S = 3600.0
-
-
-def drop_older(folder: Path, hours: float) -> None:
-    """Remove the files in ``folder`` that were written more than so many hours ago."""
-    for part in folder.glob("*"):
-        if time.time() - part.stat().st_mtime > hours * HOUR_S:
-            part.unlink()
-
 
 MADE_WITH, FILES = "arm.sha256", "files.json"
 """In the folder of an index: which arm it was built by, and the digests of the other files."""
@@ -122,21 +111,18 @@ class Layout:
     score_parts = Plain("scores", "scores that are under way", "stage score", place=CACHE)
     per_query = File("scores/per_query.parquet", "measures by query", "stage score", ARM_SCORES)
     scores = File("scores/scores.json", "means with intervals", "stage score", MEANS)
-    means_plot = Plain("scores/means.csv", "means alone, to be drawn by DVC", "stage score")
     slices = File("scores/slices.json", "means by slice", "stage score", SLICE_MEANS)
     score_receipt = Plain("scores/receipt.json", "receipt of the scores", "stage score")
     agreement = File("compare/agreement.parquet", "agreements", "stage compare", PAIR_SCORES)
     classes = File("compare/classes.parquet", "how two rankings differ", "stage compare", CLASSES)
     differences = File("compare/differences.json", "paired differences", "stage compare", MEANS)
     compare_receipt = Plain("compare/receipt.json", "receipt of comparisons", "stage compare")
-    race_parts = Plain("race", "a race that is under way", "race", place=CACHE)
     times = Plain("times.parquet", "the race's times", "race", place=TODAY)
     race_receipt = File("race.json", "what was raced", "race", RACE_RECEIPT)
     findings = Plain("findings.json", "the decision without times", "gate")
     decision = Plain("decision.json", "the decision with its evidence", "gate", place=TODAY)
     junit = Plain("junit.xml", "the decision as a test report", "gate", place=TODAY)
     decision_receipt = Plain("receipt.json", "receipt of the decision", "gate", place=TODAY)
-    signature = Plain("receipt.json.sig", "signature of that receipt", "sign", place=TODAY)
     experiments = Plain("experiments", "all gates and races on these data", "gate", place=TODAY)
     log = Plain("experiments/log.jsonl", "log of these experiments", "gate", place=TODAY)
     log_link = Plain("experiments/shared.jsonl", "link to a shared log", "run", place=TODAY)

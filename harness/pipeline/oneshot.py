@@ -35,7 +35,7 @@ from harness.pipeline.receipts import read_manifest, versions
 from harness.pipeline.replay import import_run, remarks, replay
 from harness.pipeline.report import linked
 from harness.pipeline.score import score
-from harness.policy.load import for_candidates, load_policy
+from harness.policy.load import for_arms, load_policy
 from harness.policy.model import Policy
 from harness.report.files import write_reports
 from harness_engines import contract, registry
@@ -253,24 +253,26 @@ def _judged_by(wanted: RunRequest, template: Policy, names: Sequence[str]) -> Po
         raise HarnessError("the steps of a policy name their own control; leave --control out")
     if wanted.control:
         others = [name for name in names if name != wanted.control]
-        return for_candidates(template, wanted.control, others)
+        return for_arms(template, others, wanted.control)
     return template if wanted.by_steps else None
 
 
+def exports(layout: Layout, arms: Iterable[str], out: Path) -> dict[Path, Path]:
+    """Return the copies in ``out`` for people and other tools, each with its original."""
+    return {
+        out / "scores.json": layout.scores,
+        out / "per_query.parquet": layout.per_query,
+        out / QUERIES: layout.data / QUERIES,
+        **{out / "runs" / f"{arm}.parquet": layout.run(arm) for arm in arms},
+    }
+
+
 def _export(layout: Layout, runs: Sequence[Run], out: Path) -> None:
-    """Write the means and the runs where a person or another tool looks for them."""
-    _copied(layout.scores, out / "scores.json")
-    _copied(layout.per_query, out / "per_query.parquet")
-    _copied(layout.data / QUERIES, out / QUERIES)
+    for to, source in exports(layout, (run.arm for run in runs), out).items():
+        with replacing(to) as beside:  # a link in its place is replaced, and not followed
+            shutil.copyfile(source, beside)
     for run in runs:
-        _copied(layout.run(run.arm), out / "runs" / f"{run.arm}.parquet")
         trec.write_run(out / "runs" / f"{run.arm}.trec", run)
-
-
-def _copied(source: Path, to: Path) -> None:
-    """Copy a file; a link in its place is replaced, and not followed."""
-    with replacing(to) as beside:
-        shutil.copyfile(source, beside)
 
 
 def measuring(params: Params, more: Iterable[str]) -> Params:

@@ -43,7 +43,7 @@ def _prepare(
 ) -> None:
     about = card.read(dataset)
     judged = qrels / f"{about.split}.qrels"
-    found = _made(dataset, about) or _from_files(dataset, judged)
+    found = _read(dataset, about, judged)
     if similar:
         SIMILAR_FILE.write(dataset / SIMILAR, _similar(found.queries))
     corpus, left_out = DocumentsDigest(), dataset / LEFT_OUT
@@ -71,7 +71,7 @@ def _prepare(
             change.commit()
             return
         card.check(about, counted, hint=_hint(about))
-        if found.made and card.of_qrels(trec.qrels(judged)) != about.sha256.qrels:
+        if about.kind != "files" and card.of_qrels(trec.qrels(judged)) != about.sha256.qrels:
             raise DatasetError(f"{judged}: not the judgements of the card. {_hint(about)}")
 
 
@@ -91,13 +91,16 @@ class _Found:
     documents: Iterable[Document]
     queries: tuple[Query, ...]
     qrels: Qrels
-    made: bool
 
 
-def _made(dataset: Path, about: DatasetCard) -> _Found | None:
-    """Run the data set's own program; None where the data are files."""
+def _read(dataset: Path, about: DatasetCard, judged: Path) -> _Found:
+    """Read the files of a data set, or run its own program."""
     if about.kind == "files":
-        return None
+        return _Found(
+            beir.documents(either(dataset, "corpus.jsonl")),
+            tuple(beir.queries(either(dataset, "queries.jsonl"))),
+            trec.qrels(judged),
+        )
     program = dataset / MAKE
     if not program.is_file():
         raise BadFile(program, "missing file", "Bring it back, or import data (harness import).")
@@ -105,16 +108,7 @@ def _made(dataset: Path, about: DatasetCard) -> _Found | None:
         made = runpy.run_path(str(program))["make"](about)
     except ValidationError as exc:
         raise bad(dataset / card.FILE, "not a card", exc, card.REMEDY) from exc
-    return _Found(made.documents, made.queries, made.qrels, made=True)
-
-
-def _from_files(dataset: Path, judged: Path) -> _Found:
-    return _Found(
-        beir.documents(either(dataset, "corpus.jsonl")),
-        tuple(beir.queries(either(dataset, "queries.jsonl"))),
-        trec.qrels(judged),
-        made=False,
-    )
+    return _Found(made.documents, made.queries, made.qrels)
 
 
 def _hint(about: DatasetCard) -> str:

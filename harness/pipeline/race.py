@@ -4,8 +4,7 @@ import json
 import os
 import random
 import secrets
-import shutil
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -21,9 +20,8 @@ from harness.core import digest
 from harness.core.engine import Answer, Searcher, TakesParams
 from harness.core.errors import EvidenceError, MismatchedQueries
 from harness.core.evidence import Race, Stolen
-from harness.core.files import held, replacing
+from harness.core.files import held, replacing, scratch
 from harness.core.formats import json_of
-from harness.core.names import Clocked
 from harness.core.printable import many
 from harness.core.progress import progress
 from harness.core.reading import Malformed
@@ -33,10 +31,10 @@ from harness.corpus.prepared import Prepared
 from harness.corpus.runs import read_run, table_of
 from harness.pipeline.experiments import note_timed
 from harness.pipeline.index import Opener, check_index
-from harness.pipeline.layout import Layout, drop_older
+from harness.pipeline.layout import Layout
 from harness.pipeline.params import RaceParams
 from harness.pipeline.receipts import check_run, read_manifest
-from harness.policy.age import check_past
+from harness.policy.validity import check_past
 from harness.replay.machine import Advance, Work, in_fresh_process, machine, usable_cores
 from harness.replay.race import UNSEEN, Expected, Lap, RaceTexts, Words, draw, shown, varied
 from harness.replay.race import race as run_race
@@ -196,8 +194,8 @@ def race(
 ) -> None:
     """Time every arm in ``params.processes`` processes, one after the other, with new variants.
 
-    A process is the A/A control of the others. An interrupted race goes on with the next one; the
-    log notes that a race begins or goes on before it does. Two races take turns.
+    A process is the A/A control of the others. The log notes that a race begins before it does. Two
+    races take turns.
     """
     loaded = {arm.name: arm for arm in (registry.load(name, cache) for name in arm_names)}
     for name, arm in loaded.items():
@@ -216,14 +214,10 @@ def race(
     words = Words(data.documents(), data.manifest.documents)
     openers = {name: Opener.of(layout, arm, cache) for name, arm in loaded.items()}
     receipt = _receipt(layout, tuple(loaded), texts, params)
-    parts = layout.race_parts / digest.of_json([receipt, machine()])[:32]
-    with held(layout.race_parts):
-        drop_older(parts, params.resume_hours)
+    with held(layout.times), scratch() as parts:
         expected = {name: _expected(layout, name, texts, params.k) for name in loaded}
         done: list[ProcessPart] = []
-        resumed = any(parts.glob("*.parquet"))
-        kind: Clocked = "race resumed" if resumed else "race begun"
-        note_timed(layout, kind, tuple(loaded), datetime.now(UTC))
+        note_timed(layout, "race begun", tuple(loaded), datetime.now(UTC))
         for process in range(params.processes):
             order = secrets.token_hex(8)
             part = RacePart(
@@ -237,10 +231,9 @@ def race(
                 time_limit_s=time_limit_s,
                 to=parts / f"{process}.parquet",
             )
-            if not part.to.is_file():
-                doing = f"racing, process {process + 1} of {params.processes}"
-                with progress(doing, part.turns) as advance:
-                    run(part, advance)
+            doing = f"racing, process {process + 1} of {params.processes}"
+            with progress(doing, part.turns) as advance:
+                run(part, advance)
             done.append(read_part(part.to))
         astray = [part.about["strays"] for part in done]
         arms = dict.fromkeys(arm for one in astray for arm in one)
@@ -252,7 +245,6 @@ def race(
         )
         layout.write(Layout.race_receipt, receipt)
         note_timed(layout, "race", tuple(loaded), datetime.now(UTC))
-        shutil.rmtree(layout.race_parts, ignore_errors=True)
 
 
 def _receipt(
@@ -298,16 +290,12 @@ def read_race(layout: Layout) -> Race | None:
     except EvidenceError as exc:
         raise EvidenceError(f"{layout.times}: {exc}. {hint}") from exc
     for arm, raced in receipt["runs"].items():
-        if not layout.run(arm).is_file() or digest.of_file(layout.run(arm)) != raced:
-            raise EvidenceError(f"{layout.times}: {arm} was replayed since the race. {hint}")
-        if read_manifest(layout, arm).fingerprint != receipt["arms"][arm]:
-            raise EvidenceError(f"{layout.times}: {arm} was indexed anew since the race. {hint}")
-    return race_of(times, receipt["arms"], receipt["strays"])
-
-
-def race_of(times: Times, arms: Iterable[str], strays: Container[str]) -> Race:
-    """Return the times of these arms as evidence; those in ``strays`` are not verified."""
-    arms = tuple(arms)
+        run, index = layout.run(arm), read_manifest(layout, arm).fingerprint
+        if not run.is_file() or digest.of_file(run) != raced or index != receipt["arms"][arm]:
+            raise EvidenceError(
+                f"{layout.times}: {arm} was replayed or indexed anew since the race. {hint}"
+            )
+    arms, strays = tuple(receipt["arms"]), receipt["strays"]
     return Race(
         query_ids=times.queries,
         elapsed_ns={arm: times.of(arm, "elapsed_ns", 0) for arm in arms},

@@ -5,7 +5,7 @@ import json
 import subprocess
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
-from datetime import UTC, datetime
+from datetime import datetime
 from importlib.metadata import PackageNotFoundError, version
 from os.path import normpath, relpath
 from pathlib import Path
@@ -24,7 +24,7 @@ from harness.core.store import Artifact, Json
 from harness.corpus.cells import without_own
 from harness.corpus.prepared import QUERIES, Prepared
 from harness.pipeline.layout import NOTES, STATED, Layout, ReplayDate
-from harness.policy.age import check_age, check_past
+from harness.policy.validity import check_age, check_past
 
 RECEIPT: Artifact[dict[str, str]] = Json("a receipt", dict[str, str], keep=24)
 
@@ -86,12 +86,6 @@ def index_files(layout: Layout, arm: str) -> str | None:
     return digest.of_json(named) if counted else None
 
 
-def asked_since(began: datetime, parts: Path) -> datetime:
-    """Return when the oldest answer of a replay was requested, that ``began`` or went on then."""
-    times = (path.stat().st_mtime for path in parts.rglob("*") if path.is_file())
-    return min((began, *(datetime.fromtimestamp(time, UTC) for time in times)))
-
-
 class Replayed(NamedTuple):
     """When the run of an arm was queried, and from what index."""
 
@@ -137,8 +131,7 @@ SAMPLE = 50
 
 def read_manifest(layout: Layout, arm: str) -> Manifest:
     """Read what stage ``index`` handed on."""
-    path = layout.manifest(arm)
-    if not path.is_file():
+    if not (path := layout.manifest(arm)).is_file():
         remedy = layout.remedy(Layout.index, arm)
         raise IndexNotReady(f"{path}: the arm {arm} has no index. {remedy}")
     return layout.read(Layout.manifest, arm)
@@ -147,10 +140,10 @@ def read_manifest(layout: Layout, arm: str) -> Manifest:
 def check_same(layout: Layout, arm: str, wanted: Manifest, opened: Manifest) -> None:
     """Compare an opened index with what stage ``index`` handed on."""
     if opened != wanted:
+        other = f"{opened.fingerprint[:12]} instead of {wanted.fingerprint[:12]}"
         raise IndexNotReady(
             f"{layout.index(arm)}: is not the index that {layout.manifest(arm)} describes"
-            f" ({opened.fingerprint[:12]} instead of {wanted.fingerprint[:12]})."
-            f" {layout.remedy(Layout.index, arm)}"
+            f" ({other}). {layout.remedy(Layout.index, arm)}"
         )
 
 
@@ -291,17 +284,15 @@ def _md5(path: Path) -> str:
     """Digest as DVC gives it: of a file's bytes, or of the list of a folder's files."""
     if path.is_file():
         return digest.of_file(path, "md5")
-    files = [(p.relative_to(path), p) for p in path.rglob("*") if p.is_file()]
-    named = sorted((name.as_posix(), p) for name, p in files if not _left_over(name))
-    rows = [{"md5": _md5(file), "relpath": name} for name, file in named]
-    text = json.dumps(rows, sort_keys=True)
+    rows = []
+    for file in path.rglob("*"):
+        name = file.relative_to(path)
+        hidden = name.name.startswith(".") and name.name.endswith(BESIDE)
+        passed_over = hidden or is_stray(name) or any(p.endswith(LEFT_OVER) for p in name.parts)
+        if file.is_file() and not passed_over:  # as .dvcignore says
+            rows.append({"md5": _md5(file), "relpath": name.as_posix()})
+    text = json.dumps(sorted(rows, key=lambda row: row["relpath"]), sort_keys=True)
     return hashlib.md5(text.encode(), usedforsecurity=False).hexdigest() + FOLDER
-
-
-def _left_over(name: Path) -> bool:
-    """Return whether DVC passes a file over, as ``.dvcignore`` says."""
-    hidden = name.name.startswith(".") and name.name.endswith(BESIDE)
-    return hidden or is_stray(name) or any(part.endswith(LEFT_OVER) for part in name.parts)
 
 
 @contextmanager

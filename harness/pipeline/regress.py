@@ -1,32 +1,48 @@
-"""Every arm against itself as it was in an earlier release, paired by query."""
+"""Every arm against itself in an earlier release: for people, and for build servers."""
 
+import math
 import shutil
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from harness.agreement import agree
 from harness.core.digest import of_file
+from harness.core.engine import Manifest
 from harness.core.errors import BadFile, EvidenceError
 from harness.core.evidence import ArmResult, Evidence
+from harness.core.files import write_json, write_text
 from harness.core.formats import json_file, yaml_of
-from harness.core.gate import StepDecision, Verdict, together
+from harness.core.gate import StepDecision
 from harness.core.printable import many
-from harness.core.reading import Malformed
-from harness.core.scores import Paired
+from harness.core.reading import Malformed, numbered
+from harness.core.records import Query
+from harness.core.scores import Paired, Scores
+from harness.corpus import beir
 from harness.corpus.prepared import Prepared
 from harness.gates.base.rules import Rules
 from harness.pipeline.compare import difference
 from harness.pipeline.evidence import sides
-from harness.pipeline.layout import Layout
+from harness.pipeline.layout import Layout, left_by_run
 from harness.pipeline.params import CompareParams
 from harness.pipeline.receipts import FOLDER, LOCK, read_twice
 from harness.pipeline.score import slices
 from harness.policy.decision import decide
+from harness.policy.load import for_arms
 from harness.policy.model import Policy
-from harness.report.ci import MeasureOutcome
+from harness.report import decision as decision_json
+from harness.report.ci import (
+    Against,
+    CiResult,
+    Held,
+    Loss,
+    MeasureOutcome,
+    gitlab,
+    notes,
+    to_markdown,
+)
 
 CACHE = Path(".dvc") / "cache" / "files" / "md5"
 TIMED = frozenset({"race.json", "findings.json"})
@@ -58,7 +74,7 @@ def of_revision(root: Path, revision: str, dataset: str, to: Path) -> Layout:
             (out["path"], out["md5"])
             for stage in yaml_of(text)["stages"].values()
             for out in stage["outs"]
-            if out["path"].startswith(prefix)
+            if out["path"].startswith(prefix) and Path(out["path"]).name not in TIMED
         ]
     except (Malformed, KeyError, TypeError, AttributeError) as exc:
         problem = f"of {revision} is not what DVC writes ({exc!r})"
@@ -66,9 +82,11 @@ def of_revision(root: Path, revision: str, dataset: str, to: Path) -> Layout:
     if not outs:
         raise EvidenceError(f"{LOCK} of {revision} records nothing of {dataset}")
     for path, md5 in outs:
-        if Path(path).name in TIMED:
-            continue
-        for name, digest in _files(root, path, md5):
+        files = {path: md5}
+        if md5.endswith(FOLDER):
+            rows = json_file(_cached(root, md5, path))
+            files = {f"{path}/{row['relpath']}": row["md5"] for row in rows}
+        for name, digest in files.items():
             place, what = to / name, f"{name} of {revision}"
             if ".." in place.parts:
                 raise EvidenceError(f"{what} would lie elsewhere. Name another revision")
@@ -92,15 +110,6 @@ def _git(root: Path, *words: str) -> str:
     return done.stdout
 
 
-def _files(root: Path, path: str, md5: str) -> Iterator[tuple[str, str]]:
-    """Yield path and digest of each file of an output."""
-    if not md5.endswith(FOLDER):
-        yield path, md5
-        return
-    for row in json_file(_cached(root, md5, path)):
-        yield f"{path}/{row['relpath']}", row["md5"]
-
-
 def _cached(root: Path, md5: str, what: str) -> Path:
     """Find a file of the cache, and hold it against its name."""
     path = root / CACHE / md5[:2] / md5[2:]
@@ -109,8 +118,7 @@ def _cached(root: Path, md5: str, what: str) -> Path:
             f"{what} is not in {CACHE}. Fetch it (dvc fetch), or check the revision out beside, run"
             " the demo there, and give its folder"
         )
-    found = of_file(path, "md5")
-    if found != md5.removesuffix(FOLDER):
+    if of_file(path, "md5") != md5.removesuffix(FOLDER):
         raise EvidenceError(f"{path}: is not what its name says. Remove it, and fetch it again")
     return path
 
@@ -119,68 +127,38 @@ class Incomparable(EvidenceError):
     """Two releases were measured on different data, or have no arm in common."""
 
 
-DATA = ("corpus_sha256", "queries_sha256", "qrels_sha256")
-MEANT = {"corpus": "documents", "queries": "queries", "qrels": "judgements"}
-
-
-@dataclass(frozen=True, slots=True)
-class Worse:
-    """A query that an arm answers worse than it did."""
-
-    arm: str
-    query_id: str
-    text: str
-    then: float
-    now: float
-
-
-@dataclass(frozen=True, slots=True)
-class Verdicts:
-    """What the gates without a clock said of a step of the policy, then and now."""
-
-    step: str
-    then: str
-    now: str
-
-
-@dataclass(frozen=True, slots=True)
-class Regression:
-    """Outcome of a data set's arms since an earlier release."""
-
-    dataset: str
-    decisions: tuple[StepDecision, ...]
-    moved: tuple[MeasureOutcome, ...]
-    worse: tuple[Worse, ...]
-    verdicts: tuple[Verdicts, ...]
-    """Steps of the migration's policy whose verdict is another one; empty where none was made."""
-    same: frozenset[str]
-    gone: tuple[str, ...]
-    new: tuple[str, ...]
-
-    @property
-    def verdict(self) -> Verdict:
-        """Verdict of all arms; one that shows the same, hit for hit, is no worse."""
-        open_ = [one.verdict for one in self.decisions if one.candidate not in self.same]
-        return together(open_) if open_ else Verdict.PASS
+DATA = {"corpus": "documents", "queries": "queries", "qrels": "judgements"}
+INDEX = {
+    "engine": "engine",
+    "version": "code of the engine",
+    "settings_sha256": "settings",
+    "corpus_sha256": "documents",
+}
+"""Fields of a manifest, in words."""
 
 
 def regress(
     now: Layout, then: Layout, policy: Policy, params: CompareParams, *, arms: Sequence[str]
-) -> Regression:
+) -> Against:
     """Judge each arm that both releases measured; ``arms`` names some of them, or none for all."""
     data, before = Prepared.open(now.data), Prepared.open(then.data)
-    for key in DATA:
-        if getattr(data.manifest, key) != getattr(before.manifest, key):
-            what = MEANT[key.removesuffix("_sha256")]
+    for kind, what in DATA.items():
+        if getattr(data.manifest, f"{kind}_sha256") != getattr(before.manifest, f"{kind}_sha256"):
             raise Incomparable(
                 f"{then.data}: has other {what} than {now.data}; measures of the two are of"
                 " different things. Compare with a release that was measured on the same data"
             )
     old, new = (tuple(arm for (arm,) in of.read(Layout.per_query)) for of in (then, now))
-    both = _both(old, new, arms)
+    both = tuple(arm for arm in new if arm in old)
+    missing = [arm for arm in arms if arm not in both]
+    if missing or not both:
+        raise Incomparable(
+            f"{', '.join(missing) or 'no arm'} was measured in both releases; then there were"
+            f" {', '.join(old)}, now {', '.join(new)}"
+        )
+    both = tuple(arm for arm in both if arm in arms) if arms else both
     was, is_ = sides(then, both), sides(now, both)
-    queries = data.queries()
-    together = data.clusters(policy.clusters)
+    queries, together = data.queries(), data.clusters(policy.clusters)
     evidence = {
         arm: Evidence(
             dataset=data.manifest.name,
@@ -196,91 +174,156 @@ def regress(
         )
         for arm in both
     }
-    judged_by = _for_arms(policy, both)
-    decisions = decide(judged_by, evidence, now=datetime.now(UTC))
-    texts = {query.query_id: query.text for query in queries}
-    return Regression(
+    decisions = decide(for_arms(policy, both), evidence, now=datetime.now(UTC))
+    verdicts = {one.candidate: one.verdict for one in decisions}
+    texts = {query.query_id: query for query in queries}
+    moved = [row for arm in both for row in _moved(was[arm], is_[arm], together, policy.rules)]
+    indexes = {arm: index_changes(was[arm].manifest, is_[arm].manifest) for arm in both}
+    held = []
+    for arm in both:
+        measure = next(iter(is_[arm].scores))
+        if measure in was[arm].scores:
+            losses = lost(was[arm].scores[measure], is_[arm].scores[measure], texts)
+            held.append(Held(arm, f"{arm} before", losses, verdicts[arm]))
+    return Against(
         dataset=data.manifest.name,
         decisions=decisions,
-        moved=tuple(
-            row for arm in both for row in _moved(was[arm], is_[arm], together, policy.rules)
-        ),
-        worse=_worse(was, is_, texts),
-        verdicts=_verdicts(then.findings, now.findings),
+        moved=tuple(moved),
+        held=tuple(held),
         same=frozenset(arm for arm in both if was[arm].run.shows_the_same(is_[arm].run)),
+        changed=tuple(f"index of {arm}: {other}" for arm, other in indexes.items() if other),
         gone=tuple(arm for arm in old if arm not in new),
         new=tuple(arm for arm in new if arm not in old),
     )
 
 
-def _both(old: Sequence[str], new: Sequence[str], wanted: Sequence[str]) -> tuple[str, ...]:
-    """Arms to compare, in the order of today."""
-    both = tuple(arm for arm in new if arm in old)
-    missing = [arm for arm in wanted if arm not in both]
-    if missing or not both:
-        named = ", ".join(missing) or "no arm"
-        raise Incomparable(
-            f"{named} was measured in both releases; then there were {', '.join(old)}, now"
-            f" {', '.join(new)}"
-        )
-    return tuple(arm for arm in both if arm in wanted) if wanted else both
-
-
-def _for_arms(template: Policy, arms: Sequence[str]) -> Policy:
-    """Judge each arm by the gates of the template's one step, against itself."""
-    if len(template.steps) != 1:
-        raise EvidenceError(
-            f"the policy {template.name} has {many(len(template.steps), 'step')}; name one with"
-            " one step, whose gates every arm is judged by"
-        )
-    (step,) = template.steps
-    steps = tuple(replace(step, name=arm, control=arm, candidate=arm) for arm in arms)
-    return replace(template, steps=steps, chained=False)
-
-
 def _moved(
     then: ArmResult, now: ArmResult, together: Mapping[str, str], rules: Rules
-) -> tuple[MeasureOutcome, ...]:
-    found = []
+) -> Iterator[MeasureOutcome]:
     for measure, scores in now.scores.items():
-        if measure in then.scores and (
-            apart := difference(then.scores[measure], scores, rules, together)
-        ):
-            paired = Paired.of(then.scores[measure], scores)
+        before = then.scores.get(measure)
+        if before and (apart := difference(before, scores, rules, together)):
+            paired = Paired.of(before, scores)
             levels = float(paired.control.mean()), float(paired.candidate.mean())
-            found.append(MeasureOutcome(now.arm, measure, *levels, apart))
-    return tuple(found)
+            yield MeasureOutcome(now.arm, measure, *levels, apart)
 
 
-def _worse(
-    then: Mapping[str, ArmResult], now: Mapping[str, ArmResult], texts: Mapping[str, str]
-) -> tuple[Worse, ...]:
-    """Return every query that lost in the first measure."""
-    found = []
-    for arm, side in now.items():
-        measure = next(iter(side.scores))
-        if measure not in then[arm].scores:
-            continue
-        paired = Paired.of(then[arm].scores[measure], side.scores[measure])
-        for query_id, old, new in zip(
-            paired.query_ids, paired.control.tolist(), paired.candidate.tolist(), strict=True
-        ):
-            if new < old:
-                found.append(Worse(arm, query_id, texts[query_id], old, new))
-    return tuple(sorted(found, key=lambda one: (one.now - one.then, one.arm, one.query_id)))
-
-
-def _verdicts(then: Path, now: Path) -> tuple[Verdicts, ...]:
-    """Return the steps of which both releases decided, and not alike."""
-    if not (then.is_file() and now.is_file()):
-        return ()
-    old, new = _steps(then), _steps(now)
-    return tuple(
-        Verdicts(step, old[step], new[step])
-        for step in new
-        if old.get(step, new[step]) != new[step]
+def lost(before: Scores, now: Scores, texts: Mapping[str, Query]) -> tuple[Loss, ...]:
+    """Find queries that lost; a query without an answer comes before all that have one."""
+    old = before.by_query
+    gone = [
+        Loss(query_id, texts[query_id].text, old[query_id], None, why)
+        for why, ids in now.undefined.items()
+        for query_id in ids
+        if query_id in old
+    ]
+    pairs = Paired.of(before, now)
+    columns = (pairs.difference.tolist(), pairs.control.tolist(), pairs.candidate.tolist())
+    fell = sorted(row for row in zip(columns[0], pairs.query_ids, *columns[1:], strict=True))
+    return (
+        *sorted(gone, key=lambda loss: loss.query_id),
+        *(Loss(name, texts[name].text, was, value, "") for by, name, was, value in fell if by < 0),
     )
 
 
-def _steps(path: Path) -> dict[str, str]:
-    return {step["step"]: step["untimed_verdict"] for step in json_file(path)["steps"]}
+def index_changes(before: Manifest, now: Manifest) -> str:
+    """Describe how the index of an arm differs; empty where it does not."""
+    other = [what for key, what in INDEX.items() if getattr(before, key) != getattr(now, key)]
+    return ", ".join(other)
+
+
+DECISION = "decision.json"
+COMMENT, QUALITY = "ci.md", "gl-code-quality-report.json"
+HINT = "Give the folder that was --out of one harness run"
+DIGITS = 1e-8
+"""``decision.json`` keeps ten significant digits of a mean."""
+
+
+def check(
+    folder: Path,
+    baseline: Path | None,
+    queries: Path | None,
+    *,
+    policy: Policy,
+    params: CompareParams,
+    report: str = "",
+) -> CiResult:
+    """Assemble what a ``harness run`` left in ``folder`` and, if named, in ``baseline``."""
+    layout = left_by_run(folder)
+    arms = tuple(arm for (arm,) in layout.read(Layout.per_query))
+    now = sides(layout, arms)
+    measure = next(iter(now[arms[0]].scores))
+    texts = {query.query_id: query for query in Prepared.open(layout.data).queries()}
+    lines = _lines(queries, texts) if queries else {}
+    decisions = _decided(folder / DECISION, now, measure)
+    against = None
+    if baseline:
+        then = of_folder(baseline, layout.root.name)
+        try:
+            against = regress(layout, then, policy, params, arms=())
+        except Incomparable as exc:
+            against = Against(layout.root.name, incomparable=str(exc))
+    held = [*against.held] if against else []
+    for step in decisions:
+        if {step.control, step.candidate} <= now.keys():
+            control, candidate = (now[a].scores[measure] for a in (step.control, step.candidate))
+            losses = lost(control, candidate, texts)
+            held.append(Held(step.candidate, step.control, losses, step.verdict))
+    return CiResult(
+        place=seen_from_root(folder),
+        dataset=layout.root.name,
+        measure=measure,
+        means={arm: one.scores[measure].mean for arm, one in now.items()},
+        decisions=decisions,
+        held=tuple(held),
+        against=against,
+        report=report,
+        file=seen_from_root(queries) if queries else "",
+        lines=lines,
+    )
+
+
+def write(checked: CiResult, folder: Path, most: int) -> Path:
+    """Write the comment and the Code Quality report into ``folder``."""
+    write_text(folder / COMMENT, to_markdown(checked, most))
+    write_json(folder / QUALITY, gitlab(notes(checked, most)))
+    return folder / COMMENT
+
+
+def seen_from_root(path: Path) -> str:
+    """Name a file as its repository does; as it is given without a repository."""
+    whole = path.resolve()
+    root = next((folder for folder in whole.parents if (folder / ".git").exists()), None)
+    return whole.relative_to(root).as_posix() if root else path.as_posix()
+
+
+def _decided(path: Path, now: Mapping[str, ArmResult], measure: str) -> tuple[StepDecision, ...]:
+    """Read what was decided of the run, if anything was; its means are those of the run."""
+    if not path.exists():
+        return ()
+    try:
+        whole: dict[str, Any] = json_file(path)
+    except (OSError, ValueError) as exc:
+        raise BadFile(path, f"no decision ({exc})", HINT) from exc
+    decisions = tuple(one.decision for one in decision_json.from_json(whole, path))
+    if len(whole["datasets"]) != 1:
+        raise BadFile(path, f"is of {len(whole['datasets'])} data sets, not of one", HINT)
+    means = whole["datasets"][0]["quality"]["means"]
+    for arm, one in now.items():
+        said, mean = (means.get(arm) or {}).get(measure), one.scores[measure].mean
+        same = said is not None and mean is not None and math.isclose(
+            said["value"], mean, rel_tol=DIGITS, abs_tol=DIGITS
+        )  # fmt: skip
+        if not same and (said, mean) != (None, None):
+            raise EvidenceError(f"{path}: is not of the run beside it. {HINT}")
+    return decisions
+
+
+def _lines(path: Path, asked: Mapping[str, Query]) -> Mapping[str, int]:
+    pairs = zip(numbered(path), beir.queries(path), strict=True)
+    found = {query.query_id: number for (number, _), query in pairs}
+    missing = sorted(asked.keys() - found.keys())
+    if missing:
+        problem = f"it lacks {many(len(missing), 'query')} of the run, for example {missing[0]}"
+        raise BadFile(path, problem, "Give the queries.jsonl of the run")
+    return found

@@ -99,8 +99,9 @@ def _replayed(layout: Layout, arm: Arm, cache: Path, params: ReplayParams) -> Ru
         again = _ask(layout, arm, cache, otherwise, advance)
     receipts.check_same(layout, arm.name, wanted, receipts.read_manifest(layout, arm.name))
     first = receipts.record_run(layout, first, again)
-    since = receipts.asked_since(began, layout.parts(arm.name))
-    receipts.note_replayed(layout, arm.name, since, index_sha256=counted)
+    parts = (path for path in layout.parts(arm.name).rglob("*") if path.is_file())
+    answered = (datetime.fromtimestamp(path.stat().st_mtime, UTC) for path in parts)
+    receipts.note_replayed(layout, arm.name, min((began, *answered)), index_sha256=counted)
     return first
 
 
@@ -262,17 +263,15 @@ def import_run(
     layout.write(Layout.manifest, manifest, arm)
     run = receipts.record_run(layout, run)
     receipts.note_replayed(layout, arm, datetime.now(UTC))
-    return run, tuple(_odd(run, sorted(others)))
-
-
-def _odd(run: Run, strange: Sequence[str]) -> Iterator[str]:
+    odd = []
     if count := run.count(Status.NOT_ASKED):
-        yield (
+        odd.append(
             f"{count:,} of {len(run):,} queries have no line: they are lost, and count against"
             " every candidate; where the engine found nothing for them, say --missing empty"
         )
-    if strange:
-        yield (
-            f"{many(len(strange), 'query is')} not in the data set and left out, for example"
-            f" {', '.join(strange[:EXAMPLES])}"
+    if others:
+        odd.append(
+            f"{many(len(others), 'query is')} not in the data set and left out, for example"
+            f" {', '.join(sorted(others)[:EXAMPLES])}"
         )
+    return run, tuple(odd)

@@ -7,8 +7,7 @@ from pathlib import Path
 
 from harness.core.batches import Batch, code_sha256, map_batches
 from harness.core.digest import of_file, of_json
-from harness.core.files import held, write_text
-from harness.core.formats import to_csv
+from harness.core.files import held
 from harness.core.records import Query
 from harness.core.scores import Estimate, Scores, independent
 from harness.corpus.clusters import CLUSTERS
@@ -22,13 +21,6 @@ from harness.pipeline.layout import Layout
 from harness.pipeline.params import ScoreParams
 from harness.pipeline.receipts import check_run
 from harness.stats.inference import Inference
-
-
-def as_csv(means: Means, measures: Sequence[str]) -> str:
-    """Write a row an arm and a column a measure; empty where nothing was measured."""
-    rows = ({"arm": arm} | {m: found[m].value for m in found} for arm, found in means.items())
-    return to_csv(["arm", *measures], rows)
-
 
 FEWEST = 2
 PART = score_file(())
@@ -45,7 +37,6 @@ def score(layout: Layout, arms: Sequence[str], params: ScoreParams) -> Means:
     clusters, inference = data.clusters(), params.inference()
     means = estimates(by_arm, clusters, inference)
     layout.write(Layout.scores, means)
-    write_text(layout.means_plot, as_csv(means, params.measures))
     by_slice = {
         name: estimates(
             {arm: {m: s.only(ids) for m, s in of.items()} for arm, of in by_arm.items()},

@@ -3,7 +3,6 @@
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -34,17 +33,16 @@ from harness.pipeline.compare import compare, ties
 from harness.pipeline.evidence import ReportSubject, gathered, measured, pairs_of, sides
 from harness.pipeline.experiments import ExperimentLog
 from harness.pipeline.layout import Declared, Layout
-from harness.pipeline.oneshot import TIES
+from harness.pipeline.oneshot import TIES, exports
 from harness.pipeline.params import CompareParams, ScoreParams
 from harness.pipeline.race import read_race
 from harness.pipeline.receipts import LOCK, check_recorded, read_manifest
 from harness.pipeline.report import linked
 from harness.pipeline.score import score
-from harness.policy.age import SLACK, check_past
 from harness.policy.load import NamedStep, as_applied, load_policy
 from harness.policy.model import Policy
-from harness.policy.pins import read as read_pins
 from harness.policy.selftest import Tried, selftest
+from harness.policy.validity import SLACK, check_past, read_pins
 from harness.report import files as pages
 from harness.report.inputs import ReportInput
 
@@ -90,8 +88,10 @@ def verify(layout: Layout, *, deep: bool = True) -> tuple[Verified, ...]:
     except EvidenceError as exc:
         why = "" if same else " The code changed since it was decided, so this may be why."
         raise EvidenceError(f"{exc}.{why} {hint}") from exc
-    values, findings = many(again.values, "value"), many(again.findings, "finding")
+    findings = many(sum(len(step["findings"]) for step in about["steps"]), "finding")
     deeply = "nothing (--no-deep)" if twice is None else f"{many(twice, 'value')} by ir-measures"
+    asked = ", ".join(f"{arm} {at}" for arm, at in sorted(said["replayed_at"].items()))
+    raw = "the race's raw times, " if about["latency"] else ""
     return (
         Verified("decision", f"{layout.decision}, of {said['decided_at']}"),
         Verified("policy", f"{about['policy']['name']}, {about['policy']['sha256'][:PREFIX]}"),
@@ -104,21 +104,14 @@ def verify(layout: Layout, *, deep: bool = True) -> tuple[Verified, ...]:
         Verified("answers", f"{answers}, each by its own arm's fingerprint"),
         Verified("race", f"of {race.raced_at}" if race else "none was run"),
         Verified("files", f"{len(noted.union(files))} held byte by byte against receipts"),
-        Verified("derived again", f"{values} by query, {findings}"),
-        Verified("taken as stated", _stated(about)),
+        Verified("derived again", f"{many(again, 'value')} by query, {findings}"),
+        Verified(
+            "taken as stated",
+            f"what the engines answered, {raw}when they were run ({asked or 'time not recorded'}),"
+            " machine and packages. --requery asks the engines again",
+        ),
         Verified("counted twice", deeply),
         Verified("code", "the same" if same else "changed since; every value is still the same"),
-    )
-
-
-def _stated(about: dict[str, Any]) -> str:
-    """Name what is believed, for nothing that is here could derive it."""
-    asked = about["provenance"]["replayed_at"].items()
-    when = ", ".join(f"{arm} {at}" for arm, at in sorted(asked)) or "time not recorded"
-    raw = "the race's raw times, " if about["latency"] else ""
-    return (
-        f"what the engines answered, {raw}when they were run ({when}), machine and packages."
-        " --requery asks the engines again; a signature says who stands for it"
     )
 
 
@@ -167,12 +160,7 @@ def verify_sources(root: Path, layout: Layout) -> tuple[Verified, ...]:
 def verify_exports(out: Path, layout: Layout) -> tuple[Verified, ...]:
     """Make the files that ``harness run`` put into ``out`` again, and compare."""
     hint, arms, runs = "Run the same harness run again", judged_arms(layout), out / "runs"
-    copies = {
-        out / "scores.json": layout.scores,
-        out / "per_query.parquet": layout.per_query,
-        out / QUERIES: layout.data / QUERIES,
-        **{runs / f"{arm}.parquet": layout.run(arm) for arm in arms},
-    }
+    copies = exports(layout, arms, out)
     made = {runs / f"{arm}.trec": trec.run_text(read_run(layout.run(arm))) for arm in arms}
     if (out / TIES).is_file():
         made[out / TIES] = _ties(layout, arms)
@@ -263,11 +251,10 @@ NOW, BEFORE, GONE = "now", "before", ""
 
 def _as_linked(reports: Sequence[ReportInput]) -> Iterator[list[ReportInput]]:
     """Return the reports with all that was left beside them, and then with less of it."""
-    left = (
-        (NOW, BEFORE, GONE) if any(one.beside for one in reports) else (NOW,),
-        (NOW, GONE) if any(one.apart for one in reports) else (NOW,),
-        (NOW, GONE) if any(one.history for one in reports) else (NOW,),
-    )
+    ways = {"beside": (NOW, BEFORE, GONE), "apart": (NOW, GONE), "history": (NOW, GONE)}
+    left = [
+        how if any(getattr(one, part) for one in reports) else (NOW,) for part, how in ways.items()
+    ]
     for beside, apart, history in product(*left):
         yield [
             replace(
@@ -331,33 +318,20 @@ def check_values(layout: Layout) -> int:
     for (arm,), scores in layout.read(Layout.per_query).items():
         library = oracle(read_run(layout.run(arm)), qrels, tuple(scores), asked)
         for name, wanted in library.items():
-            _check_values(arm, name, scores[name].by_query, wanted.by_query)
-            count += len(wanted.query_ids)
+            found, exact = scores[name].by_query, wanted.by_query
+            for query_id in dict.fromkeys([*found, *exact]):
+                ours, theirs = found.get(query_id), exact.get(query_id)
+                if ours is None or theirs is None or abs(ours - theirs) > SAME:
+                    raise EvidenceError(
+                        f"{name} of {arm} for query {query_id} is {ours}, but ir-measures says"
+                        f" {theirs}; the scores are wrong: fix harness.measures"
+                    )
+            count += len(exact)
     return count
 
 
-def _check_values(
-    arm: str, measure: str, found: Mapping[str, float], exact: Mapping[str, float]
-) -> None:
-    """Compare values by query with those of ir-measures."""
-    for query_id in dict.fromkeys([*found, *exact]):
-        ours, theirs = found.get(query_id), exact.get(query_id)
-        if ours is None or theirs is None or abs(ours - theirs) > SAME:
-            raise EvidenceError(
-                f"{measure} of {arm} for query {query_id} is {ours}, but ir-measures says"
-                f" {theirs}; the scores are wrong: fix harness.measures"
-            )
-
-
-class Derived(NamedTuple):
-    """What was computed again, and found equal."""
-
-    values: int
-    findings: int
-
-
-def derive(layout: Layout, about: Mapping[str, Any], subject: ReportSubject) -> Derived:
-    """Compute all that the decision in ``layout`` says again, and compare."""
+def derive(layout: Layout, about: Mapping[str, Any], subject: ReportSubject) -> int:
+    """Compute all that the decision in ``layout`` says again, and compare; count its values."""
     before = experiments.before_decision(layout, about["record"]["number"])
     at, stated = moment_of(about["provenance"]["decided_at"]), about["provenance"]
     with scratch() as folder:
@@ -374,7 +348,7 @@ def derive(layout: Layout, about: Mapping[str, Any], subject: ReportSubject) -> 
         texts = {of: text_of(of.at(again)) for of in means} | gate.texts(report)
         for path, text in ((of.at(layout), text) for of, text in texts.items()):
             _same_text(path, text)
-    return Derived(values, sum(len(step["findings"]) for step in about["steps"]))
+    return values
 
 
 def _raw_beside(layout: Layout, folder: Path, before: ExperimentLog) -> Layout:
@@ -484,18 +458,12 @@ def check_times(layout: Layout, about: Mapping[str, Any], subject: ReportSubject
             f" {layout.log}, which is of it, is of {logged.isoformat(timespec='seconds')}. Decide"
             f" anew: harness gate --dataset {layout.root.name}"
         )
-    for where, at in _times_stated(layout, subject, log):
+    stated = [(f"{layout.log}:{one.number}", one.at) for one in log.experiments]
+    file = subject.policy_file
+    if file and (pin := read_pins(file).datasets.get(layout.root.name)):
+        stated += [(str(file), made.at) for made in pin.made]
+    for where, at in stated:
         try:
             check_past(at)
         except EvidenceError as exc:
             raise EvidenceError(f"{where}: {exc}. {experiments.HINT}") from exc
-
-
-def _times_stated(
-    layout: Layout, subject: ReportSubject, log: ExperimentLog
-) -> Iterator[tuple[str, datetime]]:
-    """Yield when each line of the log was written, and when the evidence was pinned."""
-    yield from ((f"{layout.log}:{one.number}", one.at) for one in log.experiments)
-    file = subject.policy_file
-    if file and (pin := read_pins(file).datasets.get(layout.root.name)):
-        yield from ((str(file), made.at) for made in pin.made)

@@ -4,10 +4,10 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from itertools import chain, combinations
+from itertools import combinations
 from operator import attrgetter
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from scipy.special import bdtrc
@@ -16,15 +16,15 @@ from harness.core.errors import EvidenceError, MismatchedQueries, UnknownName
 from harness.core.evidence import ArmResult, Evidence, Load, Race, Traffic
 from harness.core.gate import Cause, Finding, Outcome, StepDecision, Verdict
 from harness.core.printable import counted, many
-from harness.core.run import Run, Status
+from harness.core.run import Status
 from harness.core.scores import BY_TEXT, Estimate
 from harness.corpus.tuning import Leak
 from harness.gates.base.queries import check_compared
 from harness.gates.base.rules import GateSettings, Rules, signed
-from harness.gates.latency import TimedSettings
-from harness.policy.age import check_age
+from harness.gates.latency import Hindrance, TimedSettings
 from harness.policy.looks import SAME, Looks
-from harness.policy.model import Demands, Gate, Policy, Premises, Step
+from harness.policy.model import Gate, Policy, Premises, Step
+from harness.policy.validity import check_age
 from harness.stats.bounded import ValueRange
 from harness.stats.interval import share
 from harness.stats.sample_size import min_queries
@@ -34,89 +34,43 @@ CUT_SHARE = 0.05
 REPLAY = "replay both arms with one replay.k and one replay.time_limit_s, then score and compare"
 
 
-class Unmet(NamedTuple):
-    """A condition that the evidence does not meet."""
-
-    reason: str
-    remedy: str
-
-
-def unmet(settings: GateSettings, evidence: Evidence, demands: Demands) -> Unmet | None:
+def unmet(settings: GateSettings, evidence: Evidence) -> Hindrance | None:
     """Return the first condition of the replays that is not met; None if all are met."""
     if settings.timed:
         return None
     others = [evidence.others[arm] for arm in settings.arms if arm in evidence.others]
-    sides = (evidence.control, evidence.candidate, *others)
+    sides, deepest = (evidence.control, evidence.candidate, *others), settings.deepest
     known = {side.arm: side.run.conditions for side in sides if side.run.conditions}
     if len(set(known.values())) > 1:
         said = "; ".join(
             f"{arm}: {many(found.k, 'hit')} within {found.time_limit_s:g} s"
             for arm, found in known.items()
         )
-        return Unmet(f"the arms were not asked alike ({said})", REPLAY)
-    checks = (
-        _other_replay(sides, settings.deepest, demands),
-        _cut(sides, settings.deepest),
-        _other_depth(evidence, demands.depth),
-    )
-    return next(chain.from_iterable(checks), None)
-
-
-def _other_replay(sides: tuple[ArmResult, ...], deepest: int, demands: Demands) -> Iterator[Unmet]:
-    """Yield arms that were asked for too few hits, and then those that had too much time."""
-    k, limit = demands.k, demands.time_limit_s
-    for side in sides:
-        found = side.run.conditions
-        hits = many(found.k, "hit") if found else ""
-        if k is not None and (found is None or found.k < k):
-            said = f"asked for {hits}" if found else "imported and does not say its k"
-            why = f"{side.arm} was {said}; the policy demands {k} (policy.evidence.k)"
-            yield Unmet(why, REPLAY)
-        if found is not None and found.k < deepest:
-            yield Unmet(
-                f"{side.arm} returned {hits} a query, and the gate looks at {deepest}: the end of"
-                " its lists is not a miss",
+        return Hindrance(Cause.NO_EVIDENCE, f"the arms were not asked alike ({said})", REPLAY)
+    for arm, found in known.items():
+        if found.k < deepest:
+            return Hindrance(
+                Cause.NO_EVIDENCE,
+                f"{arm} returned {many(found.k, 'hit')} a query, and the gate looks at {deepest}:"
+                " the end of its lists is not a miss",
                 f"raise replay.k to {deepest}, and {REPLAY}",
             )
-    for side in sides:
-        found = side.run.conditions
-        if limit is not None and (found is None or found.time_limit_s > limit):
-            said = f"of {found.time_limit_s:g} s" if found else "that was not recorded"
-            yield Unmet(
-                f"{side.arm} was replayed with a time limit {said}; the policy demands {limit:g} s"
-                " (policy.evidence.time_limit_s)",
-                REPLAY,
-            )
+    return next(_cut(sides, deepest), None)
 
 
-def _cut(sides: tuple[ArmResult, ...], deepest: int) -> Iterator[Unmet]:
+def _cut(sides: tuple[ArmResult, ...], deepest: int) -> Iterator[Hindrance]:
     """Find imported runs whose lists were cut before the gate's depth, and another arm's not."""
     longest = max(int(side.run.lengths.max(initial=0)) for side in sides)
     for side in sides:
-        cut = None if side.run.conditions else _cut_at(side.run)
-        if cut is not None and cut < min(deepest, longest, side.manifest.documents):
-            yield Unmet(
+        lengths = side.run.lengths[side.run.status == Status.ANSWERED]
+        cut = int(lengths.max(initial=0))
+        ended = side.run.conditions or not cut or float(np.mean(lengths == cut)) < CUT_SHARE
+        if not ended and cut < min(deepest, longest, side.manifest.documents):
+            yield Hindrance(
+                Cause.NO_EVIDENCE,
                 f"the lists of {side.arm} were cut at {many(cut, 'hit')}, those of another arm go"
                 f" to {longest}, and the gate looks at {deepest}",
                 f"import a run of {side.arm} with {many(deepest, 'hit')} a query",
-            )
-
-
-def _cut_at(run: Run) -> int | None:
-    """Length at which lists were cut; None where they seem to end by themselves."""
-    lengths = run.lengths[run.status == Status.ANSWERED]
-    top = int(lengths.max(initial=0))
-    return top if top and float(np.mean(lengths == top)) >= CUT_SHARE else None
-
-
-def _other_depth(evidence: Evidence, wanted: int | None) -> Iterator[Unmet]:
-    for found in (evidence.agreement, evidence.noise):
-        if wanted is not None and found.depth != wanted:
-            said = "an unknown depth" if found.depth is None else f"a depth of {found.depth}"
-            yield Unmet(
-                f"RBO, the taus and the classes were computed at {said}; the policy demands"
-                f" {wanted} (policy.evidence.depth)",
-                f"put {wanted} last in compare.depths, and run harness stage compare",
             )
 
 
@@ -363,8 +317,8 @@ def _findings(
         found = []
         for gate in step.gates:
             settings = gate.settings
-            if missing := unmet(settings, evidence, policy.demands):
-                found.append(settings.undecided(gate.name, Cause.NO_EVIDENCE, *missing))
+            if missing := unmet(settings, evidence):
+                found.append(settings.undecided(gate.name, *missing))
             elif settings.timed:
                 found.append(judge_over(gate, evidence, ends, policy.rules))
             else:

@@ -18,7 +18,6 @@ from harness.core.reading import Malformed, text_of
 from harness.gates.base import rules
 from harness.gates.base.rules import Rules
 from harness.policy.model import (
-    FORMAT,
     AcceptedDecision,
     Gate,
     GateHead,
@@ -93,7 +92,6 @@ class _Reader:
         self._lines = lines
 
     def policy(self, raw: Mapping[str, Any]) -> Policy:
-        self._of_a_known_format(raw)
         file = self._table(PolicyFile, raw, (), "the policy")
         head = file.policy
         steps = tuple(self._step(at, table) for at, table in enumerate(file.step))
@@ -105,21 +103,9 @@ class _Reader:
             power=head.power,
             largest_cluster=head.largest_cluster,
         )
-        policy = Policy(rules=rules, steps=steps, demands=head.evidence, **_same(head, Policy))
+        policy = Policy(rules=rules, steps=steps, **_same(head, Policy))
         self._with_room(policy)
         return policy
-
-    def _of_a_known_format(self, raw: Mapping[str, Any]) -> None:
-        """Refuse a file of another format before its keys are called unknown."""
-        head = raw.get("policy")
-        found = head.get("format", FORMAT) if isinstance(head, Mapping) else FORMAT
-        if found != FORMAT or isinstance(found, bool):
-            self._wrong(
-                ("policy", "format"),
-                f"its format is {found!r}, and this harness reads format {FORMAT}",
-                f"Use the harness that it was written for, or write it anew as format {FORMAT}"
-                " (docs/params.md)",
-            )
 
     def _with_room(self, policy: Policy) -> None:
         """Refuse margins that no number of queries shows beside clusters of the largest share."""
@@ -158,22 +144,17 @@ class _Reader:
             )
         gates = tuple(self._gate(at, number, raw) for number, raw in enumerate(table.gate))
         self._once([gate.name for gate in gates], ("step", at, "gate"), f"gates of {table.name}")
-        return Step(gates=gates, **_same(table, Step) | {"accepted": self._accepted(at, table)})
-
-    def _accepted(self, at: int, table: StepTable) -> AcceptedDecision | None:
-        """Return the decision that a step was taken by; its path is relative to the policy."""
         file, sha256 = table.accepted, table.accepted_sha256
-        if file is None and sha256 is None:
-            return None
-        if file is None or sha256 is None or not table.taken:
+        accepted = AcceptedDecision(self._path.parent / file, sha256) if file and sha256 else None
+        if (file or sha256) and not (accepted and table.taken):
             names = "names half of" if table.taken else "was not taken, and names"
             self._wrong(
-                ("step", at, "accepted_sha256" if file is None else "accepted"),
+                ("step", at, "accepted" if file else "accepted_sha256"),
                 f"step {table.name} {names} the decision that it was taken by",
                 "Write accepted, the file of that decision, and accepted_sha256, its digest, in a"
                 " step with taken = true",
             )
-        return AcceptedDecision(self._path.parent / file, sha256)
+        return Step(gates=gates, **_same(table, Step) | {"accepted": accepted})
 
     def _gate(self, step: int, number: int, raw: Mapping[str, Any]) -> Gate:
         at: KeyPath = ("step", step, "gate", number)
@@ -236,19 +217,19 @@ def _same(table: BaseModel, kind: type) -> dict[str, Any]:
     return {name: getattr(table, name) for name in names}
 
 
-def for_candidates(template: Policy, control: str, candidates: Sequence[str]) -> Policy:
-    """Judge each candidate by the gates of the template's one step, which is named after it."""
+def for_arms(template: Policy, arms: Sequence[str], control: str = "") -> Policy:
+    """Judge each arm by the template's one step, against ``control`` or else against itself."""
     if len(template.steps) != 1:
         raise EvidenceError(
             f"the policy {template.name} has {many(len(template.steps), 'step')}, which name their"
-            " own arms: leave --control out. To compare with one control, name a policy with one"
-            " step; its gates judge each candidate"
+            " own arms; leave --control out, or name a policy with one step, whose gates judge each"
+            " arm"
         )
-    if not candidates:
+    if not arms:
         raise EvidenceError(f"no arm is compared with {control}; name one more with --arms")
     (step,) = template.steps
-    steps = tuple(replace(step, name=arm, control=control, candidate=arm) for arm in candidates)
-    return replace(template, steps=steps, chained=False)
+    steps = (replace(step, name=arm, control=control or arm, candidate=arm) for arm in arms)
+    return replace(template, steps=tuple(steps), chained=False)
 
 
 class NamedStep(NamedTuple):
@@ -267,7 +248,7 @@ def as_applied(template: Policy, judged: Sequence[NamedStep]) -> Policy:
     controls = {one.control for one in judged}
     names = [one.candidate for one in judged]
     if len(own) == 1 and len(controls) == 1 and names == [one.step for one in judged]:
-        return for_candidates(template, controls.pop(), names)
+        return for_arms(template, names, controls.pop())
     said = ", ".join(one.step for one in judged) or "none"
     raise EvidenceError(
         f"the steps {said} were judged, and the policy {template.name} has"

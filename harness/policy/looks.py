@@ -29,8 +29,6 @@ CHANGES = {
 """Inputs by name, and what is said where one is other than at the look before."""
 SAME = "same_answers"
 """Stands where a finding names its rule: answers that are the same, hit for hit."""
-NAMED = {"load": "load test", "race resumed": "race that was stopped and resumed"}
-"""What is said of a kind of experiment, where that is other than its name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +49,6 @@ class Looks:
     """Day and outcome of each look before this one, oldest first."""
     elsewhere: float = 0.0
     """Of ``spent``, the level of other looks than this one."""
-    resumed: int = 0
-    """How often a race was stopped and gone on with from what was done; no look by itself."""
 
     @property
     def attempts(self) -> int:
@@ -78,7 +74,9 @@ def looked(
     else:
         shown = [inputs.shown.get(arm, inputs.runs.get(arm)) for arm in arms]
         rested = [inputs.corpus, inputs.queries, inputs.qrels, shown]
-    clocked = _clocked(step, inputs)
+    clocked: object = inputs.times
+    if step.needs(Load):
+        clocked = [inputs.times, inputs.load] if inputs.times or inputs.load else None
     by: dict[bool, list[object]] = {False: [], True: []}
     taken = [
         one.p_value or policy.level
@@ -97,13 +95,6 @@ def looked(
         untimed=of_json([rested, by[False]]) if False in kinds else None,
         timed=of_json([clocked, list(arms), by[True]]) if True in kinds and clocked else None,
     )
-
-
-def _clocked(step: Step, inputs: ExperimentInputs) -> object:
-    """Return what its gates on time rest on; None where that is nothing."""
-    if not step.needs(Load):
-        return inputs.times
-    return [inputs.times, inputs.load] if inputs.times or inputs.load else None
 
 
 def looks(log: Iterable[Experiment], policy: Policy, step: Step, inputs: ExperimentInputs) -> Looks:
@@ -131,16 +122,7 @@ def looks(log: Iterable[Experiment], policy: Policy, step: Step, inputs: Experim
             for line, one in others
         ),
         elsewhere=sum(level for body, level in untimed.items() if body != now.untimed),
-        resumed=sum(one.kind == "race resumed" for one in _of_arms(known, step, inputs)),
     )
-
-
-def looks_by_step(
-    log: Iterable[Experiment], policy: Policy, inputs: ExperimentInputs
-) -> dict[str, Looks]:
-    """Count the attempts at the control of each step, by the step's name."""
-    known = tuple(log)
-    return {step.name: looks(known, policy, step, inputs) for step in policy.steps}
 
 
 def _levels(attempts: Iterable[tuple[str | None, float]]) -> Mapping[str, float]:
@@ -211,7 +193,7 @@ def told(log: Iterable[Experiment]) -> tuple[str, ...]:
         for one in line.steps:
             said[f"{one.candidate} against {one.control} by policy {line.policy!r}"] += 1
         if not line.steps and line.kind != "race begun":
-            said[NAMED.get(line.kind, line.kind)] += 1
+            said["load test" if line.kind == "load" else line.kind] += 1
     return tuple(f"{what}, {count}x" if count > 1 else what for what, count in said.items())
 
 

@@ -13,26 +13,11 @@ from harness.core.gate import Finding
 from harness.core.names import Label, Name
 from harness.core.parts import kinds
 from harness.core.scores import BY_TEXT, Clustering
+from harness.core.store import StrictModel
 from harness.gates.base.rules import GateSettings, Rules, missing
 from harness.stats.inference import MOST_CONFIDENCE
 
 AtLeastOne = Annotated[int, Field(ge=1, le=1_000_000)]
-
-
-class Demands(BaseModel):
-    """The table ``[policy.evidence]``; each key is optional, an unknown one an error."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
-    k: AtLeastOne | None = None
-    """Fewest hits requested from every arm."""
-    time_limit_s: Annotated[float, Field(gt=0, le=86_400)] | None = None
-    """Longest time limit of a query."""
-    depth: AtLeastOne | None = None
-    """Hits at which RBO, the taus and the classes were computed, exactly."""
-
-
-NOTHING = Demands()
-"""What a policy without the table demands."""
 
 
 def _why(granted: str) -> Any:  # noqa: ANN401  a field of pydantic
@@ -40,10 +25,9 @@ def _why(granted: str) -> Any:  # noqa: ANN401  a field of pydantic
     return Field(default=None, min_length=1, description=granted)
 
 
-class Premises(BaseModel):
+class Premises(StrictModel):
     """The table ``[policy.premises]``: why each may be taken for granted; the page shows it."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
     drawn: str | None = _why("these queries are like those to come")
     needs: str | None = _why("no need is put twice in unlike words")
     judges: str | None = _why("the grades of a judged sample are right")
@@ -57,8 +41,6 @@ UNDECLARED = Premises()
 
 Probability = Annotated[float, Field(gt=0, lt=1)]
 Text = Annotated[str, Field(min_length=1)]
-FORMAT = 1
-"""Of the files that are read; raised where a key changes its meaning."""
 MOST_DAYS, MOST_ATTEMPTS = 36_500, 1_000
 """A hundred years, within which a day has a date; attempts, of which each has its share
 of the error."""
@@ -67,11 +49,7 @@ FEWEST_RESAMPLES, MOST_RESAMPLES = 1_000, 10_000_000
 """Below this the ends of a 95 % interval rest on fewer than 25 draws each."""
 
 
-class _Table(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
-
-
-class Header(_Table):
+class Header(StrictModel):
     """The table ``[policy]``."""
 
     name: Label
@@ -86,13 +64,11 @@ class Header(_Table):
     chained: bool = True
     clusters: Clustering = BY_TEXT
     largest_cluster: Probability = 0.0
-    evidence: Demands = NOTHING
     premises: Premises = UNDECLARED
     tuned_reason: Text = ""
-    format: int = FORMAT
 
 
-class StepTable(_Table):
+class StepTable(StrictModel):
     """A table ``[[step]]``; its gates are read once their rule is known."""
 
     name: Label
@@ -116,7 +92,7 @@ class GateHead(BaseModel):
     rule: Text
 
 
-class PolicyFile(_Table):
+class PolicyFile(StrictModel):
     """A whole policy file."""
 
     policy: Header
@@ -199,7 +175,6 @@ class Policy:
     """Why attempts are declared and not counted; empty where a log counts them."""
     clusters: Clustering = BY_TEXT
     """Which queries depend on each other and are resampled together."""
-    demands: Demands = NOTHING
     premises: Premises = UNDECLARED
     """Under which conditions its evidence must have been measured."""
     tuned_reason: str = ""

@@ -251,10 +251,13 @@ class _Planner:
 
     def mean(self, asked: differences.AskedMean) -> Need:
         settings, bound = asked.settings, asked.limit
-        truth = self._gain(bound) if bound >= 0 else 0.0
-        at = self.at_hand
+        gain = TIMES_MARGIN * bound if self.assume.gain is None else self.assume.gain
+        truth, at = gain if bound >= 0 else 0.0, self.at_hand
         have = at.count(at.answerable, settings.slice) if at else None
-        words = _words(settings.measure, bound)
+        words = "any sure gain"
+        if bound:
+            in_words = gain_in_words if bound > 0 else loss_in_words
+            words = in_words(settings.measure, abs(bound))
         need = Need(self.gate, _queries(settings.slice), words, settings.required_queries, have)
         if truth <= bound:
             note = f"no true gain above {bound:g} is assumed: name one with --gain"
@@ -306,9 +309,6 @@ class _Planner:
             )  # fmt: skip
             if found is not None:
                 yield moved, max(found, settings.required_queries)
-
-    def _gain(self, margin: float) -> float:
-        return TIMES_MARGIN * margin if self.assume.gain is None else self.assume.gain
 
     def negative(self, settings: quality.NegativesSettings) -> Need:
         bound = -settings.max_more
@@ -382,12 +382,6 @@ class _Planner:
             raced=race.processes if race else 0,
             note=note,
         )
-
-
-def _words(measure: str, bound: float) -> str:
-    if not bound:
-        return "any sure gain"
-    return gain_in_words(measure, bound) if bound > 0 else loss_in_words(measure, -bound)
 
 
 def _queries(name: str | None) -> str:

@@ -68,14 +68,12 @@ def _data(text: str) -> str:
     return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 
 
-TEXT = 80
-WHY = 300
+TEXT, WHY = 80, 300
 """Longest texts shown, in characters."""
 FAR = "∅"
 """Instead of a number where there is none."""
-HALF = 0.5
-FULL = 100
-"""Most queries of one comparison in a comment, which a server cuts at 65,536 characters."""
+HALF, FULL = 0.5, 100
+"""Part of a value, and most queries in a comment, which a server cuts at 65,536 characters."""
 DETAILS = "explore.html"
 """The page of the run with every query."""
 
@@ -91,6 +89,11 @@ class Loss:
     """None where the arm gave no answer that could be measured."""
     instead: str
     """Reason for a missing value, as in the scores; empty with a value."""
+
+    @property
+    def by(self) -> float:
+        """The change of its value; without an answer all is lost."""
+        return (self.now or 0.0) - self.before
 
     @property
     def is_collapse(self) -> bool:
@@ -123,20 +126,32 @@ class MeasureOutcome:
 
 @dataclass(frozen=True, slots=True)
 class Against:
-    """Each arm against itself in the baseline."""
+    """Each arm of a data set against itself in an earlier release."""
 
-    verdict: Verdict
-    decisions: tuple[StepDecision, ...]
+    dataset: str
+    decisions: tuple[StepDecision, ...] = ()
     """One an arm."""
-    moved: tuple[MeasureOutcome, ...]
-    same: frozenset[str]
+    moved: tuple[MeasureOutcome, ...] = ()
+    held: tuple[Held, ...] = ()
+    same: frozenset[str] = frozenset()
     """Arms whose answers are the same, hit for hit."""
-    changed: tuple[str, ...]
-    """What differs, by kind."""
-    recorded: str
-    """What was looked at to find that."""
+    changed: tuple[str, ...] = ()
+    """What differs in the index of an arm."""
+    gone: tuple[str, ...] = ()
+    new: tuple[str, ...] = ()
     incomparable: str = ""
     """Why the two are of different things; empty where they are compared."""
+
+    @property
+    def open(self) -> tuple[StepDecision, ...]:
+        """Decisions of the arms whose answers are not the same; these are no worse."""
+        return tuple(one for one in self.decisions if one.candidate not in self.same)
+
+    @property
+    def verdict(self) -> Verdict:
+        """Verdict of all arms."""
+        judged = [Verdict.INCONCLUSIVE] if self.incomparable else [one.verdict for one in self.open]
+        return together(judged or [Verdict.PASS])
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,7 +229,7 @@ def document(checked: CiResult, most: int) -> Section:
     title = f"Search: {WORDS[against.verdict]} ({checked.dataset})" if against else (
         f"Search: {checked.dataset}"
     )  # fmt: skip
-    judged = (*(against.decisions if against else ()), *checked.decisions)
+    judged = (*(against.open if against else ()), *checked.decisions)
     waits = (f"{one.step} waits for {one.blocked_by}" for one in judged if one.blocked_by)
     way = (line for decision in judged for line in _in_the_way(decision))
     why = () if against is None or not against.incomparable else (Text(against.incomparable),)
@@ -265,16 +280,15 @@ def _means(checked: CiResult) -> TableBlock:
 
 def _changed(checked: CiResult) -> Iterator[Block]:
     """Name what changed; where nothing was found, only what was looked at."""
-    against = checked.against
-    if against is None:
+    if not (against := checked.against):
         return
     same = checked.means.keys() <= against.same
     if against.changed:
         yield Items(against.changed, "Changed since the baseline")
     elif not same:
         yield Text(
-            f"No change was found in {against.recorded}, and yet the answers differ: a service, a"
-            " model, a clock or chance may be behind it."
+            "No change was found in the indexes, and yet the answers differ: a package, a service,"
+            " a model, a clock or chance may be behind it."
         )
     if same:
         yield Text("The answers are the same, hit for hit.")

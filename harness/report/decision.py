@@ -11,13 +11,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
-from pydantic import (
-    AliasChoices,
-    Field,
-    ValidationError,
-    model_serializer,
-    model_validator,
-)
+from pydantic import AliasChoices, Field, ValidationError, model_serializer, model_validator
 
 from harness.core.errors import BadFile
 from harness.core.gate import Cause, Finding, Outcome, StepDecision, Verdict, together

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.core import formats
 from harness.core.errors import BadFile
 from harness.core.records import Query
 from harness.measures.decompose import DifferenceParts
@@ -166,12 +165,6 @@ def blamed(decomposed: Decomposed, at: int) -> Blame:
         Blame(*key, float(column[at].round(DIGITS))) for key, column in decomposed.columns.items()
     )
     return min(every, key=lambda blame: blame.value)
-
-
-def to_csv(decomposed: Decomposed) -> str:
-    """Write one line a query, in the order of the query set."""
-    rows = _rows(decomposed)
-    return formats.to_csv([*rows[0]] if rows else ["query_id"], rows)
 
 
 def to_json(decomposed: Decomposed) -> Mapping[str, Any]:

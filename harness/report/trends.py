@@ -20,7 +20,7 @@ from harness.core.gate import Outcome, Verdict
 from harness.core.names import KeptModel
 from harness.core.scores import Estimate
 from harness.core.store import Journal, JsonLines
-from harness.policy.age import check_past
+from harness.policy.validity import check_past
 from harness.report import html
 from harness.report.decision import IntervalPart, Intervals
 from harness.report.doc import (

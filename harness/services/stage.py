@@ -29,7 +29,7 @@ from harness.measures.quality import score
 from harness.pipeline.evidence import provenance
 from harness.pipeline.imports import NOT_STATED, load_folder
 from harness.pipeline.score import slices
-from harness.policy.load import for_candidates, load_policy
+from harness.policy.load import for_arms, load_policy
 from harness.policy.model import Policy
 from harness.policy.plan import AtHand, plan
 from harness.report.explorer import to_explorer
@@ -122,7 +122,7 @@ def compare(
             write_text(one.file, toml_text(arm))
     data = out / TRAFFIC
     pool = _written(data, answers, card, seed)
-    policy = for_candidates(load_policy(policy_file), asking.ARMS[0], asking.ARMS[1:])
+    policy = for_arms(load_policy(policy_file), asking.ARMS[1:], asking.ARMS[0])
     with scratch() as work:
         load_folder(data, SPLIT, work / TRAFFIC)
         prepared = Prepared.open(work / TRAFFIC)

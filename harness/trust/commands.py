@@ -1,14 +1,11 @@
-"""``harness sign`` and ``harness reproduce``."""
+"""``harness reproduce``."""
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from harness.cli.command import Result, app, command, said
-from harness.cli.options import Dataset, EvidencePlace, Record
+from harness.cli.options import Dataset, Record
 from harness.cli.project import Project
 
 if TYPE_CHECKING:
@@ -53,26 +50,3 @@ def reproduced(found: Reproduced) -> Iterator[str]:
     yield from (f"  machine   {line}" for line in found.environment)
     if not found.environment:
         yield "  machine   no feature, package or SQLite differs: the cause is elsewhere"
-
-
-@command(app)
-def sign(
-    key: Annotated[Path, typer.Option(help="A private key of OpenSSH, kept elsewhere.")],
-    of: EvidencePlace,
-) -> Result:
-    """Verify a decision, and sign its receipt, which names the decision and its evidence by digest.
-
-    ssh-keygen makes the signature; it lies beside the receipt and is gone with the next decision.
-    harness verify --signed-by says who signed. Exit codes: 0 signed, 2 what is there does not
-    follow from its evidence, or the key cannot be used.
-
-    Example: harness sign --key signing_key --dataset python-docs
-    """
-    from harness.pipeline.pins import sign
-    from harness.pipeline.verify import verify_with_files
-
-    project, lines = Project.here(), []
-    for layout in of.layouts(adds=True):
-        verify_with_files(layout, of.source, project.root)
-        lines.append(f"signed: {sign(layout, key)}")
-    return said(*lines)

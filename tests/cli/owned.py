@@ -82,7 +82,6 @@ ADDS = {
     "load": ("--arm", "fts5", *LEFT),
     "mail-server": ("--dataset", "toy", "--arm", "fts5", *LEFT),
     "labels": ("pool.qrels", "--by", "ada", *LEFT),
-    "sign": ("--key", "absent", *LEFT),
     "selftest": (
         "--control", "fts5", "--policy", "policy/pairwise.toml", "--trials", "1", *LEFT,
     ),
@@ -92,7 +91,6 @@ ADDS = {
 ASKED = ("beir/queries.jsonl", "beir/corpus.jsonl")
 NEW = {
     "pool": ("--measure", "nDCG@10", "--size", "5", *PAIR),
-    "decompose": PAIR,
     "judge": ("pool.qrels", "--machine", "judge.toml"),
     "panel settle": ("judged/pool.a.qrels", "judged/pool.b.qrels"),
     "history page": (),
@@ -114,9 +112,9 @@ IN_PLACE = {
 READ = {
     "--arm", "--baseline", "--bounds", "--candidate-reading", "--log",
     "--candidate-token", "--control-token", "--dataset",
-    "--key", "--machine", "--mailbox", "--policy",
+    "--machine", "--mailbox", "--policy",
     "--qrels", "--queries", "--reading", "--register", "--search", "--shadow",
-    "--shadow-settings", "--signed-by", "--switch-file", "--viewers", "corpus", "file", "folder",
+    "--shadow-settings", "--switch-file", "--viewers", "corpus", "file", "folder",
     "files", "folders", "log", "logs", "path", "pool", "qrels", "queries", "run", "sample",
     "topics",
 }  # fmt: skip

@@ -38,7 +38,6 @@ FOLDERS = [
     (QRELS, "", TSV + "q00\td00\n", r"test\.tsv:2: the line has 2 columns, not 3"),
     (QRELS, "", TSV + "q00\td00\tgood\n", r"test\.tsv:2: the grade 'good'"),
     (QRELS, "", TSV + "zzz\td00\t1\n", "none of the 41 queries is judged"),
-    (QRELS, None, "q00\tnone\t1\n", "name 1 document not in the .*: none.*--allow-dangling"),
 ]
 """A file of a data set, what goes, what comes, and what is said."""
 
@@ -54,8 +53,7 @@ def test_a_folder_that_is_malformed(
     else:
         path.write_bytes(os.fsencode((path.read_text() if old is None else "") + new))
     for words in (RUN_BEIR, ("import", "beir", "beir", "--name", "other")):
-        if words != RUN_BEIR or "dangling" not in says:
-            assert re.search(says, harness(*words).error)
+        assert re.search(says, harness(*words).error)
     assert not (project.root / "datasets" / "other").exists()
     assert not (project.root / "out" / "scores.json").exists()
 

@@ -14,8 +14,8 @@ from typer.testing import CliRunner
 
 from harness.cli import application
 from harness.core.gate import Verdict
-from harness.pipeline.ci import check
 from harness.pipeline.params import read
+from harness.pipeline.regress import check
 from harness.policy.load import load_policy
 from harness.report.ci import CiResult, to_markdown
 from tests.source import ROOT

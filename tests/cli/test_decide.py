@@ -18,12 +18,12 @@ from harness.core.errors import EvidenceError
 from harness.corpus.runs import read_run
 from harness.pipeline.layout import Layout
 from harness.pipeline.report import report
-from harness.policy.pins import read
+from harness.policy.validity import read_pins
 from tests.cli.conftest import Harness
 from tests.make.decisions import of_gate
 from tests.make.toy import CONTROL, GATES, HEAD, NAME, RACED, STEP, Toy
-from tests.pipeline.test_regress import GATES as GATES_OF_REGRESS
-from tests.pipeline.test_regress import LOST, spoil
+from tests.pipeline.test_experiments import GATES as GATES_OF_REGRESS
+from tests.pipeline.test_experiments import LOST, spoil
 
 pytestmark = pytest.mark.slow
 FAILS = GATES.replace("floor = 0.6", "floor = 0.999")
@@ -98,7 +98,7 @@ def test_a_data_set_is_pinned_beside_the_policy(project: Toy, harness: Harness) 
     queries.write_text("".join(rows[1:]))
     said = harness("policy", "pin", "policy/toy.toml", "--dataset", NAME)
     assert "changed: 1 query removed (q00)\n" in said.out
-    assert len(read(project.root / "policy" / "toy.toml").datasets["toy"].made) == 2
+    assert len(read_pins(project.root / "policy" / "toy.toml").datasets["toy"].made) == 2
 
 
 @pytest.mark.parametrize("more", [(), ("--log", "kept")])

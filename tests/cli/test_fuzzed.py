@@ -73,7 +73,6 @@ WORKS: dict[str, tuple[str, ...]] = {
     "import jsonl": (*FILES, "--name", "{new}"),
     "import mbox": (
         "toy.mbox", "--name", "{new}", "--queries", "beir/queries.jsonl", "--qrels", "toy.qrels",
-        "--allow-dangling",
     ),
     "import ir-datasets": ("absent", "--name", "{new}"),
     "import ratings": ("case.csv", FILES[0], "--format", "quepid", "--name", "{new}"),
@@ -112,7 +111,6 @@ WORKS: dict[str, tuple[str, ...]] = {
     "stage replay": (*DATA, "--arm", "fts5"),
     "reproduce": DATA,
     "run": (*DATA, "--arms", "fts5", "--out", "{new}"),
-    "sign": ("--key", "absent"),
     "stage score": DATA,
     "selftest": (*DATA, "--trials", "1"),
     "serve": ("reports",),
@@ -465,7 +463,7 @@ def test_a_file_of_somebodys_own_is_never_replaced(
     if name == "pool":
         assert "queries.jsonl: already exists" in harness(*words, "site/queries").error
     assert seen(ready.root) == before
-    file = "site/mine" + {"decompose": ".csv", "tune": ".toml", "table": ".md"}.get(name, "")
+    file = "site/mine" + {"tune": ".toml", "table": ".md"}.get(name, "")
     with grading(ready.root, monkeypatch):
         said, again = harness(*words, file), harness(*words, file)
     if name == "pool":

@@ -1,6 +1,5 @@
 """Ask, decompose and tune; import, export, query sets and logs."""
 
-import csv
 import json
 from pathlib import Path
 from typing import Any
@@ -65,21 +64,15 @@ def test_json_has_the_very_ids_and_nothing_that_a_terminal_obeys(
 WORDS_DECOMPOSE = ("decompose", "--control", "fts5", "--candidate", "hash-hybrid")
 
 
-def rows(path: Path) -> list[dict[str, str]]:
-    with path.open(encoding="utf-8", newline="") as lines:
-        return list(csv.DictReader(lines))
-
-
 def test_every_query_is_in_the_file_and_its_parts_sum_to_its_difference(
-    project: Toy, harness: Harness, tmp_path: Path
+    project: Toy, harness: Harness
 ) -> None:
-    said = harness(
-        *WORDS_DECOMPOSE, "--dataset", NAME, "--out", tmp_path / "parts.csv", "--top", "3"
-    )
+    said = harness(*WORDS_DECOMPOSE, "--dataset", NAME, "--top", "3")
     assert said.code == 0, said
     scores = ARM_SCORES.read(project.layout.per_query)
     old, new = (scores[(arm,)]["nDCG@10"].by_query for arm in ("fts5", "hash-hybrid"))
-    found = rows(tmp_path / "parts.csv")
+    path = project.layout.today / "apart" / "fts5~hash-hybrid.json"
+    found = json.loads(path.read_text())["queries"]
     assert [row["query_id"] for row in found] == [q for q in old if q in new]
     parts = ("lexical_shown", "lexical_order", "fused_shown", "fused_order")
     for row in found:

@@ -1,4 +1,4 @@
-"""Verify, sign, reproduce, selftest, arm check and doctor; and every remedy, executed."""
+"""Verify, reproduce, selftest, arm check and doctor; and every remedy, executed."""
 
 import hashlib
 import json
@@ -16,9 +16,7 @@ from harness.pipeline.receipts import RECORD, check_recorded
 from harness.pipeline.verify import _answers, verify
 from tests.cli.conftest import Harness
 from tests.docs.pages import ROOT
-from tests.make.forging import forge
 from tests.make.toy import CANDIDATE, NAME, Toy
-from tests.pipeline.test_custody import allowed, key
 
 pytestmark = pytest.mark.slow
 OTHERS = ("harness-run.txt", "ci.md")
@@ -130,35 +128,6 @@ def test_a_sample_of_queries_is_run_again(project: Toy, harness: Harness, tmp_pa
     assert said.code == 0, said
     assert "queried mine         no: its run came as a file" in said.out
     assert "queried fts5         3 of 3, seed " in said.out
-
-
-@pytest.fixture
-def decided_sign(project: Toy) -> Toy:
-    project.decide()
-    return project
-
-
-@pytest.mark.skipif(shutil.which("ssh-keygen") is None, reason="no OpenSSH here")
-def test_who_signed_is_told(decided_sign: Toy, harness: Harness, tmp_path: Path) -> None:
-    mine, other = key(tmp_path, "me"), key(tmp_path, "somebody")
-    assert "signature            unsigned" in harness("verify").out
-    said = harness("sign", "--key", mine)
-    assert (said.code, said.out) == (0, f"signed: {decided_sign.layout.signature}\n")
-    assert "receipt.json.sig, not checked: name --signed-by" in harness("verify").out
-    said = harness("verify", "--signed-by", allowed(tmp_path, other, mine))
-    assert "signature            by me@example.org, of" in said.out
-    error = harness("verify", "--signed-by", allowed(tmp_path, other)).error
-    assert "receipt.json.sig: is by a key that" in error
-
-
-@pytest.mark.skipif(shutil.which("ssh-keygen") is None, reason="no OpenSSH here")
-def test_a_forged_decision_is_not_signed(
-    decided_sign: Toy, harness: Harness, tmp_path: Path
-) -> None:
-    forge(decided_sign.layout, lambda about: about["trust"]["alpha"].update(allowed=0.001))
-    error = harness("sign", "--key", key(tmp_path, "me")).error
-    assert "trust.alpha.allowed: stored 0.001, derived 0.25" in error
-    assert not decided_sign.layout.signature.exists()
 
 
 def test_a_verdict_that_moved_is_an_exit_code(project: Toy, harness: Harness) -> None:

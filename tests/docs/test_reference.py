@@ -20,7 +20,7 @@ from harness.cli.exit_codes import DEBUG
 from harness.gates.base import rules
 from harness.pipeline.oneshot import RESULTS
 from harness.pipeline.params import Params
-from harness.policy.model import Demands, GateHead, Header, Premises, StepTable
+from harness.policy.model import GateHead, Header, Premises, StepTable
 from harness_engines import registry as arms
 from harness_engines import stacks
 from tests.docs import reference
@@ -44,7 +44,6 @@ def stack_of(name: str) -> type[BaseModel]:
 DESCRIBED: list[tuple[Page, str, type[BaseModel]]] = [
     (PARAMS, "`params.yaml`", Params),
     (PARAMS, "`[policy]`", Header),
-    (PARAMS, "`[policy.evidence]`", Demands),
     (PARAMS, "`[policy.premises]`", Premises),
     (PARAMS, "`[[step]]`", StepTable),
     (PARAMS, "`[[step.gate]]`", GateHead),

@@ -76,7 +76,7 @@ ELSEWHERE = {
     "uv pip compile": PACKAGE,
     "harness labels": "tests/cli/test_judging.py",
     "harness reproduce": "tests/cli/test_trust.py",
-    "harness import ir-datasets": "tests/pipeline/test_imports.py",
+    "harness import ir-datasets": "tests/pipeline/test_prepare.py",
     "harness load --dataset python-docs --arm fts5 --arm tantivy --find": LOADS,
     "harness docs serve": "tests/cli/test_kept.py",
     "harness mail-server": SERVES,

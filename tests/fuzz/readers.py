@@ -21,7 +21,7 @@ from harness.logs import querylog
 from harness.migrate import ledger as migrate_ledger
 from harness.pipeline import params, race
 from harness.pipeline.receipts import check_recorded
-from harness.policy import pins
+from harness.policy import validity
 from harness.policy.load import load_policy
 from harness.report import trends
 from harness.shadow import log
@@ -149,7 +149,7 @@ _SEEDS: dict[str, tuple[Read, str]] = {
     "pairs": (_pairs, _PAIR),
     "history": (trends.read, '{"format": 1, "dataset": "toy"}\n'),
     "load": (load_trial.TRIALS.read, '{"format": 1}\n'),
-    "pins": (_within("p.pins.json", lambda p: pins.read(p / "p.toml")), "{}"),
+    "pins": (_within("p.pins.json", lambda p: validity.read_pins(p / "p.toml")), "{}"),
     "manifest": (_within(contract.FILE, contract.read), '{"engine": "fts5", "documents": 1}'),
     "stream": (
         _within("degradations.000001.jsonl", lambda p: list(log.records(p, Degradation))),

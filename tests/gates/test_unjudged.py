@@ -194,11 +194,7 @@ def with_sample(of: Evidence, sample: Sample) -> Evidence:
 
 @pytest.mark.parametrize(
     ("rule", "verdict"),
-    [
-        ("non_inferior", Verdict.PASS),
-        ("equivalent", Verdict.PASS),
-        ("superior", Verdict.FAIL),
-    ],
+    [("non_inferior", Verdict.PASS), ("equivalent", Verdict.PASS), ("superior", Verdict.FAIL)],
 )
 def test_a_judged_sample_settles_it_in_a_sentence(rule: str, verdict: Verdict) -> None:
     """It takes as many hits as the remedy says, and with half of them it is open."""

@@ -12,7 +12,7 @@ from harness.core.gate import StepDecision
 from harness.pipeline.compare import compare
 from harness.pipeline.evidence import pairs_of
 from harness.pipeline.gate import gate
-from harness.pipeline.imports import About, ImportTarget, import_beir
+from harness.pipeline.imports import ImportTarget, import_beir
 from harness.pipeline.index import index
 from harness.pipeline.layout import Layout
 from harness.pipeline.params import Params
@@ -44,7 +44,7 @@ score:
   resamples: 1000
   seed: 5
 compare: {depths: [10, 50], rbo_p: 0.9}
-race: {processes: 3, queries: 20, k: 20, warmup: 4, repeated: 5, resume_hours: 1, seed: 5}
+race: {processes: 3, queries: 20, k: 20, warmup: 4, repeated: 5, seed: 5}
 load:
   {k: 20, processes: 1, threads: 1, seconds: 0.2, rounds: 1, warm: 4, rates: [0.1],
   max_lag: 50, max_noise: 50, resolution: 4, confidence: 0.6, resume_hours: 1, seed: 5}
@@ -199,9 +199,8 @@ def make(root: Path) -> Toy:
     (root / "policy" / "toy.toml").write_text(HEAD + STEP + GATES + RACED)
     (root / "policy" / "pairwise.toml").write_text(HEAD + STEP + GATES)
     write_data(root / "beir")
-    about = About("Toy", "made by a test", "CC0-1.0")
-    to = root / "datasets", root / "qrels"
-    import_beir(root / "beir", ImportTarget(NAME, *to, split="test", about=about))
+    to = NAME, root / "datasets", root / "qrels", "test"
+    import_beir(root / "beir", ImportTarget(*to, "Toy", "made by a test", "CC0-1.0"))
     return Toy(Project(root))
 
 

@@ -11,8 +11,8 @@ import pytest
 from harness.core.engine import Answer
 from harness.core.errors import BadFile, EvidenceError
 from harness.core.gate import Outcome, Verdict
+from harness.pipeline.evidence import pin
 from harness.pipeline.gate import stored
-from harness.pipeline.pins import pin
 from harness.pipeline.prepare import prepare
 from harness.pipeline.verify import verify
 from harness.report.page.tables import kept_lines

@@ -193,7 +193,6 @@ def write(root: Path) -> None:
         "given": policy(f'clusters = "given"\n{loose}', *few),
         "large": policy("largest_cluster = 0.02", few[0]),
         "larger": policy("largest_cluster = 0.01\nconfidence = 0.9\nattempts = 2", few[0]),
-        "asked": policy('declared = "no log"\nattempts = 1\n[policy.evidence]\nk = 100', few[0]),
         "one": policy("", few[0]),
         "timed": policy(f"{loose}\nattempts = 4", *timed),
         "traffic": policy("", ("serving", "quick", kept["traffic"])),
@@ -279,7 +278,7 @@ Scene = tuple[Callable[[Path], None], Sequence[Line]]
 TREC = " ".join(f"--trec-run {name}={name}.trec" for name in RUNS)
 RACED = "serving.toml,quick.toml,flaky.toml,other.toml"
 BEGUN = f"run --dataset thorns --forms {TREC} --policy thorns.toml --out a"
-POLICIES = ("chain", "alone", "given", "larger", "large", "asked", "none")
+POLICIES = ("chain", "alone", "given", "larger", "large", "none")
 POOL = "pool --from a --control ctl --candidate worse"
 THORNS: Sequence[Line] = (
     BEGUN,

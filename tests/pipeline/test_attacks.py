@@ -23,8 +23,8 @@ from harness.corpus.clusters import CLUSTERS
 from harness.corpus.runs import ARM_SCORES, read_run, write_run
 from harness.pipeline import experiments
 from harness.pipeline import verify as stage
+from harness.pipeline.evidence import pin
 from harness.pipeline.gate import check_decision
-from harness.pipeline.pins import pin
 from harness.pipeline.receipts import note_replayed, note_run, read_manifest
 from harness.pipeline.report import report
 from harness.pipeline.verify import verify, verify_exports, verify_pages

@@ -1,23 +1,34 @@
-"""The log of experiments, and pages and history of decisions."""
+"""The log of experiments, the history of decisions, and releases compared."""
 
+import hashlib
 import json
+import subprocess
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+import yaml
 
 from harness.core.errors import BadFile, EvidenceError, HarnessError
+from harness.core.gate import Verdict
 from harness.core.names import Experiment, Kind
+from harness.core.records import Query
+from harness.corpus.runs import read_run, write_run
 from harness.pipeline import experiments
 from harness.pipeline.experiments import FIRST, keep, read, shared, stock
 from harness.pipeline.gate import decide_again
 from harness.pipeline.layout import Layout
+from harness.pipeline.receipts import note_replayed, note_run
+from harness.pipeline.regress import CACHE, TIMED, lost, of_folder, of_revision, regress
 from harness.pipeline.report import report
+from harness.policy.load import load_policy
 from harness.report import trends
+from harness.report.ci import Against
 from harness.report.files import ReportFiles
 from tests.cli.conftest import Harness, harness
-from tests.make.toy import CANDIDATE, CONTROL, NAME, Toy
+from tests.make.runs import scores_of
+from tests.make.toy import CANDIDATE, CONTROL, HEAD, NAME, STEP, Toy
 
 pytestmark = pytest.mark.slow
 
@@ -77,7 +88,7 @@ def test_what_was_kept_is_how_a_log_begins(project: Toy, tmp_path: Path) -> None
     assert [one.number for one in read(layout).experiments] == [1, 2, 3, 4]
     assert keep(layout, kept) == 4
     path.write_text(path.read_text().splitlines()[0] + "\n")
-    with pytest.raises(BadFile, match=r"has 1 experiments, and .* kept 4, of which"):
+    with pytest.raises(BadFile, match=r"has 1 experiments, and .* kept 4, which it does not"):
         read(layout)
     with pytest.raises(BadFile, match="kept 4"):
         keep(project.layout, kept)
@@ -128,31 +139,6 @@ def made(project: Toy) -> ReportFiles:
     return report(subjects, project.root / "reports", project.root / "reports" / "receipt.json")
 
 
-def test_five_files_and_a_receipt(project: Toy) -> None:
-    project.decide()
-    written = made(project)
-    assert {path.name for path in written} == {
-        "index.html", "explore.html", "report.md", "decision.json", "junit.xml",
-    }  # fmt: skip
-    assert "PROMOTE" in written.markdown.read_text().upper()
-    page = written.page.read_text()
-    assert page.lower().startswith("<!doctype html>")
-    ours, theirs = (
-        json.loads(path.read_text()) for path in (written.decision, project.layout.decision)
-    )
-    assert ours["datasets"][0]["record"] == theirs["datasets"][0]["record"]
-    said = ours["summary"]["outcomes"]
-    assert said == {"promote": 1, "hold": 0, "rollback": 0}
-
-
-def test_a_policy_changed_since_the_decision_is_no_report(project: Toy) -> None:
-    project.decide()
-    path: Path = project.root / "policy" / "toy.toml"
-    path.write_text(path.read_text().replace("margin = 0.15", "margin = 0.2"))
-    with pytest.raises(EvidenceError, match=r"toy\.toml: was changed since"):
-        made(project)
-
-
 NOW = datetime(2026, 1, 31, tzinfo=UTC)
 
 
@@ -185,3 +171,190 @@ def test_what_does_not_verify_is_not_kept(project: Toy, harness: Harness) -> Non
     assert "scores.json: was changed since" in harness("history", "add").error
     assert not (project.root / "history").exists()
     assert "holds no history" in harness("history", "page").error
+
+
+LOST = 16
+GATES = """
+[[step.gate]]
+name = "Answers"
+rule = "failure_rate"
+max_share = 0.15
+
+[[step.gate]]
+name = "Quality"
+rule = "non_inferior"
+measure = "nDCG@10"
+margin = 0.15
+min_queries = 20
+"""
+
+
+@pytest.fixture(scope="module")
+def then(measured: Toy, tmp_path_factory: pytest.TempPathFactory) -> Toy:
+    """Keep the release before, as it was measured and decided."""
+    made = measured.copied(tmp_path_factory.mktemp("then") / "project")
+    made.decide()
+    return made
+
+
+def judged(now: Toy, before: Layout, arms: tuple[str, ...] = ()) -> Against:
+    (now.root / "policy" / "regress.toml").write_text(HEAD + STEP + GATES)
+    policy = load_policy(now.root / "policy" / "regress.toml")
+    return regress(now.layout, before, policy, now.params.compare, arms=arms)
+
+
+def spoil(project: Toy, arm: str, lost: int) -> None:
+    """Make an arm find nothing for its first queries."""
+    for path in (project.layout.run(arm), project.layout.again(arm)):
+        run = read_run(path)
+        rows = [row._replace(hits=()) if at < lost else row for at, row in enumerate(run.rows())]
+        write_run(type(run).of(run.arm, rows), path)
+    note_run(project.layout, arm)
+    note_replayed(project.layout, arm, datetime.now(UTC))
+    project.judge_again()
+
+
+def test_nothing_changed_is_no_worse_hit_for_hit(then: Toy, project: Toy) -> None:
+    regression = judged(project, then.layout)
+    assert {one.verdict for one in regression.decisions} == {Verdict.PASS}
+    assert regression.same == {"fts5", "tantivy", "hash-hybrid"}
+    assert [one.losses for one in regression.held] == [(), (), ()]
+    assert (regression.gone, regression.new, regression.verdict) == ((), (), Verdict.PASS)
+    assert {row.difference.value for row in regression.moved} == {0.0}
+    assert [one.step for one in judged(project, then.layout, ("tantivy",)).decisions] == ["tantivy"]
+
+
+def test_an_arm_that_lost_answers_fails_and_its_queries_are_named(then: Toy, project: Toy) -> None:
+    spoil(project, "tantivy", LOST)
+    project.untimed()
+    project.decide()
+    regression = judged(project, then.layout)
+    verdicts = {one.step: one.verdict for one in regression.decisions}
+    assert verdicts == {
+        "fts5": Verdict.PASS, "tantivy": Verdict.FAIL, "hash-hybrid": Verdict.PASS,
+    }  # fmt: skip
+    assert regression.same == {"fts5", "hash-hybrid"}
+    worse = {one.arm: one.losses for one in regression.held if one.losses}
+    assert list(worse) == ["tantivy"]
+    assert {one.query_id for one in worse["tantivy"]} == {f"q{n:02}" for n in range(LOST)}
+    assert all(one.now == 0 < one.before for one in worse["tantivy"])
+    losses = [one.by for one in worse["tantivy"]]
+    assert losses == sorted(losses)
+    (row,) = [m for m in regression.moved if (m.arm, m.measure) == ("tantivy", "nDCG@10")]
+    assert row.difference.high < -0.02
+    assert row.now - row.then == pytest.approx(row.difference.value)
+    assert regression.verdict is Verdict.FAIL
+
+
+@pytest.mark.parametrize(
+    ("key", "what"), [("corpus", "documents"), ("queries", "queries"), ("qrels", "judgements")]
+)
+def test_evidence_on_other_data_is_refused(then: Toy, project: Toy, key: str, what: str) -> None:
+    path = project.layout.data / "manifest.json"
+    about = json.loads(path.read_text())
+    path.write_text(json.dumps({**about, f"{key}_sha256": "0" * 64}))
+    with pytest.raises(EvidenceError, match=f"has other {what}"):
+        judged(project, then.layout)
+
+
+def test_a_file_of_the_baseline_that_was_changed_is_refused(then: Toy, project: Toy) -> None:
+    copy = then.copied(project.root.parent / "changed")
+    path = copy.layout.run("fts5")
+    path.write_bytes(path.read_bytes() + b"x")
+    with pytest.raises(EvidenceError, match=r"fts5\.parquet: was changed"):
+        judged(project, copy.layout)
+
+
+def test_a_folder_may_be_a_project_its_build_or_what_a_run_left(then: Toy, tmp_path: Path) -> None:
+    for folder in (then.root, then.root / "build"):
+        assert of_folder(folder, NAME).data == then.layout.data
+    (tmp_path / "work").symlink_to(then.root)
+    assert of_folder(tmp_path, NAME).per_query.is_file()
+    with pytest.raises(BadFile, match="holds no evidence of toy"):
+        of_folder(tmp_path / "work" / "policy", NAME)
+
+
+def git(root: Path, *words: str) -> None:
+    who = ("-c", "user.name=t", "-c", "user.email=t@example.org")
+    subprocess.run(["git", *who, *words], cwd=root, check=True, capture_output=True)
+
+
+@pytest.fixture
+def recorded(then: Toy, tmp_path: Path) -> Toy:
+    """Record the release before in a ``dvc.lock`` that is committed, its files in the cache."""
+    made = then.copied(tmp_path / "recorded")
+
+    def cached(data: bytes, mark: str = "") -> str:
+        md5 = hashlib.md5(data, usedforsecurity=False).hexdigest() + mark
+        to = made.root / CACHE / md5[:2] / md5[2:]
+        to.parent.mkdir(parents=True, exist_ok=True)
+        to.write_bytes(data)
+        return md5
+
+    outs = [{"path": f"build/{NAME}/{name}", "md5": "0" * 32} for name in TIMED]
+    for entry in sorted(made.layout.root.iterdir()):
+        name = entry.relative_to(made.root).as_posix()
+        if entry.name in TIMED:
+            continue
+        if entry.is_file():
+            outs.append({"path": name, "md5": cached(entry.read_bytes())})
+            continue
+        rows = [
+            {"md5": cached(file.read_bytes()), "relpath": file.relative_to(entry).as_posix()}
+            for file in sorted(entry.rglob("*"))
+            if file.is_file()
+        ]
+        outs.append({"path": name, "md5": cached(json.dumps(rows).encode(), ".dir")})
+    lock = made.root / "dvc.lock"
+    lock.write_text(yaml.safe_dump({"stages": {"all": {"outs": outs}}}))
+    git(made.root, "init", "-q")
+    git(made.root, "add", "dvc.lock")
+    git(made.root, "commit", "-q", "-m", "a release")
+    git(made.root, "tag", "v1")
+    lock.write_text("stages: [")
+    git(made.root, "commit", "-q", "-a", "-m", "spoilt")
+    return made
+
+
+def test_a_revision_comes_out_of_the_cache(recorded: Toy, then: Toy, tmp_path: Path) -> None:
+    before = of_revision(recorded.root, "v1", NAME, tmp_path / "brought")
+    regression = judged(recorded, before)
+    assert {one.verdict for one in regression.decisions} == {Verdict.PASS}
+    assert before.run("fts5").read_bytes() == then.layout.run("fts5").read_bytes()
+
+
+def test_a_cache_with_a_hole_or_a_lie_is_refused(recorded: Toy, tmp_path: Path) -> None:
+    data = recorded.layout.run("fts5").read_bytes()
+    md5 = hashlib.md5(data, usedforsecurity=False).hexdigest()
+    kept = recorded.root / CACHE / md5[:2] / md5[2:]
+    kept.write_bytes(data + b"x")
+    with pytest.raises(EvidenceError, match="is not what its name says"):
+        of_revision(recorded.root, "v1", NAME, tmp_path / "a")
+    kept.unlink()
+    with pytest.raises(EvidenceError, match=r"parquet of v1 is not in .*dvc fetch"):
+        of_revision(recorded.root, "v1", NAME, tmp_path / "b")
+
+
+TEXTS = {name: Query(name, f"text of {name}") for name in "abcdef"}
+
+
+def test_the_largest_loss_comes_first_and_no_gain_at_all() -> None:
+    before = scores_of({"a": 0.5, "b": 1.0, "c": 0.2, "d": 1.0})
+    now = scores_of({"a": 0.4, "b": 0.2, "c": 0.3, "d": 1.0})
+    found = lost(before, now, TEXTS)
+    assert [(loss.query_id, loss.before, loss.now) for loss in found] == [
+        ("b", 1.0, 0.2),
+        ("a", 0.5, 0.4),
+    ]
+    assert found[0].text == "text of b"
+
+
+def test_no_answer_is_worse_than_any_number_and_is_none() -> None:
+    before = scores_of({"a": 1.0, "b": 0.0, "c": 0.5}, failed="d")
+    now = scores_of({"a": 0.0}, timed_out="bc", failed="d")
+    found = lost(before, now, TEXTS)
+    assert [(loss.query_id, loss.now, loss.instead) for loss in found] == [
+        ("b", None, "timed_out"),
+        ("c", None, "timed_out"),
+        ("a", 0.0, ""),
+    ]

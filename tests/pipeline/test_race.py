@@ -1,38 +1,59 @@
-"""The stage race: times, first answers and memos."""
+"""The stage race, and stages that run side by side."""
 
 import json
 import os
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from functools import partial
 from pathlib import Path
+from threading import local
+from time import sleep
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from harness.core.batches import Processes, using
 from harness.core.engine import Answer
 from harness.core.errors import EvidenceError, InvalidArm
 from harness.core.evidence import Race
-from harness.corpus.runs import read_run, write_run
+from harness.core.run import Run
+from harness.corpus.runs import RUN_PART, read_run, write_run
 from harness.gates.base.rules import Rules
-from harness.pipeline.evidence import latency
+from harness.pipeline.evidence import for_control, ground, latency
 from harness.pipeline.index import index
+from harness.pipeline.layout import File, Layout
 from harness.pipeline.prepare import prepare
 from harness.pipeline.race import (
     CountingSearcher,
     RacePart,
     Times,
     race,
+    read_part,
     read_race,
     read_times,
 )
+from harness.pipeline.receipts import check_run
 from harness.pipeline.replay import replay
+from harness.pipeline.score import PART, score
+from harness.policy.load import load_policy
+from harness.policy.plan import Raced, plan
+from harness.replay import drive
 from harness.replay.machine import Advance, Work
+from harness.report import trends
 from harness.stats.times import text_ratio
 from harness_engines.stacks.text.fts5 import Fts5Searcher
+from harness_engines.vector import bulk
+from harness_engines.vector.bulk import embed_all
+from harness_engines.vector.embedder import HashEmbedder
 from tests.make import toy
 from tests.make.arms import Table
-from tests.make.toy import CANDIDATE, CONTROL, NAME, Toy
+from tests.make.toy import ARMS, CANDIDATE, CONTROL, GATES, HEAD, NAME, STEP, Toy
+from tests.pipeline.conftest import A_MOMENT_S, AtOnce
+from tests.report.test_trends import entry
 
 
 @pytest.mark.slow
@@ -59,7 +80,7 @@ def test_every_time_is_kept(measured: Toy) -> None:
 @pytest.mark.slow
 def test_a_run_made_since_the_race_spoils_it(project: Toy) -> None:
     write_run(read_run(project.layout.run("hash-hybrid")), project.layout.run(CANDIDATE))
-    with pytest.raises(EvidenceError, match="tantivy was replayed since the race"):
+    with pytest.raises(EvidenceError, match="tantivy was replayed or indexed anew since the race"):
         read_race(project.layout)
 
 
@@ -95,7 +116,7 @@ def spoilt(project: Toy, change: Callable[[pa.Table], pa.Table]) -> None:
 
 
 @pytest.mark.slow
-def test_an_interrupted_race_goes_on_with_the_process_that_failed(project: Toy) -> None:
+def test_an_interrupted_race_leaves_the_earlier_times_and_begins_anew(project: Toy) -> None:
     ran: list[int] = []
 
     def failing(work: Work, advance: Advance) -> None:
@@ -112,10 +133,7 @@ def test_an_interrupted_race_goes_on_with_the_process_that_failed(project: Toy) 
         race(project.layout, arms, project.cache, params, 10, run=failing)
     assert project.layout.times.read_bytes() == before
     race(project.layout, arms, project.cache, params, 10, run=failing)
-    assert ran == [0, 1, 1, 2]
-    assert not project.layout.race_parts.exists()
-    race(project.layout, arms, project.cache, params, 10, run=failing)
-    assert ran == [0, 1, 1, 2, 0, 1, 2]
+    assert ran == [0, 1, 0, 1, 2]
 
 
 @pytest.mark.slow
@@ -265,3 +283,141 @@ def test_queries_with_filters_are_counted_and_handed_on(monkeypatch: pytest.Monk
         assert one.asked == 2
     assert deaf.search_with("a", 5, {"to": 1}).hits[0].doc_id == "about a"
     assert filtering.search_with("a", 5, {"to": 1}).hits[0].doc_id == "about a {'to': 1}"
+
+
+LAYOUT = Layout(Path("build/x"), Path("perf/x"), Path(".cache/x"))
+
+
+def properties() -> dict[str, Path]:
+    names = [name for name, kind in vars(Layout).items() if isinstance(kind, File)]
+    return {name: getattr(LAYOUT, name) for name in names}
+
+
+PAIRS = {"step": (CONTROL, CANDIDATE)}
+
+
+SET_UP = Raced(9, 99)
+
+
+def test_runs_that_are_there_are_the_pilot(measured: Toy) -> None:
+    policy = load_policy(measured.project.policy_file)
+    found = ground(measured.layout, policy, SET_UP)
+    assert found.dataset == NAME
+    assert found.pilots.keys() == {"tantivy"}
+    assert found.at_hand.race == Raced(3, 20)
+    assert len(found.at_hand.queries) == 41
+    assert (len(found.at_hand.answerable), len(found.at_hand.negative)) == (41, 0)
+    (step,) = plan(policy, found.at_hand, found.pilots)
+    quality = next(one for one in step.needs if one.gate.name == "Quality")
+    assert quality.alone is not None
+
+
+def test_a_step_is_planned_for_each_arm_that_was_compared(measured: Toy) -> None:
+    file = measured.project.policy_file.with_name("template.toml")
+    file.write_text(HEAD + STEP + GATES)
+    policy = load_policy(file)
+    file.unlink()
+    each = for_control(measured.layout, policy, "fts5")
+    assert "tantivy" in [step.candidate for step in each.steps]
+    assert {step.control for step in each.steps} == {"fts5"}
+    with pytest.raises(EvidenceError, match="no arm is compared with nobody"):
+        for_control(measured.layout, policy, "nobody")
+
+
+@pytest.mark.slow
+def test_what_processes_do_is_what_one_does(
+    project: Toy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    layout, params = project.layout, project.params
+    texts = [f"text {at} " * (at % 40) for at in range(120)]
+    results = [layout.run(arm) for arm in ARMS] + [layout.again(arm) for arm in ARMS]
+    results += [layout.per_query, layout.scores, layout.slices]
+
+    def made(cache: Path) -> list[bytes]:
+        for arm in ARMS:
+            replay(layout, arm, project.cache, params.replay)
+        score(layout, ARMS, params.score)
+        found = [path.read_bytes() for path in results]
+        return [*found, embed_all(texts, HashEmbedder(16), cache).tobytes()]
+
+    alone = made(tmp_path / "one")
+    monkeypatch.setattr(drive, "PART", 9)
+    monkeypatch.setattr(bulk, "PART", 30)
+    said: list[str] = []
+    with closing(Processes(2, said.append)) as pool, using(pool):
+        monkeypatch.setattr(drive, "observe", None)  # this process runs no query
+        assert made(tmp_path / "two") == alone
+    assert not said
+
+
+@pytest.mark.slow
+def test_two_who_score_take_turns_with_the_parts(
+    project: Toy, at_once: AtOnce, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever was first removed the parts that the other had not read yet."""
+    one, seen = project.layout, PART.read
+    waits, mine = iter((0.0, A_MOMENT_S)), local()
+
+    def read_late(*given: Any) -> Any:  # noqa: ANN401  as the function
+        mine.waits = getattr(mine, "waits", None) or next(waits, 0.0)
+        sleep(mine.waits)
+        return seen(*given)
+
+    monkeypatch.setattr(PART, "read", read_late)
+    scoring = partial(score, one, project.params.arms, project.params.score)
+    first, second = at_once([scoring, scoring])
+    assert first == second
+    assert not one.score_parts.exists()
+
+
+@pytest.mark.slow
+def test_two_who_replay_an_arm_take_turns_with_the_parts(
+    project: Toy, at_once: AtOnce, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever was first removed the folder in which the other wrote a part."""
+    one, seen = project.layout, RUN_PART.read
+    waits, mine = iter((0.0, A_MOMENT_S)), local()
+
+    def read_late(path: Path) -> Run:
+        mine.waits = getattr(mine, "waits", None) or next(waits, 0.0)
+        sleep(mine.waits)
+        return seen(path)
+
+    monkeypatch.setattr(RUN_PART, "read", read_late)
+    again = partial(replay, one, "fts5", project.cache, project.params.replay)
+    first, second = at_once([again, again])
+    assert isinstance(first, Run)
+    assert isinstance(second, Run)
+    assert list(first.rows()) == list(second.rows())
+    assert not one.parts("fts5").exists()
+    check_run(one, "fts5")
+
+
+@pytest.mark.slow
+def test_two_who_race_take_turns(project: Toy, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They timed each other's work, and whoever was first removed the other's parts."""
+    seen, inside = read_part, []
+
+    def alone(*given: Any) -> Any:  # noqa: ANN401  as the function
+        inside.append(1)
+        sleep(A_MOMENT_S / 5)
+        most.append(len(inside))
+        found = seen(*given)
+        inside.pop()
+        return found
+
+    most: list[int] = []
+    monkeypatch.setattr("harness.pipeline.race.read_part", alone)
+    with ThreadPoolExecutor(2) as threads:
+        for found in [threads.submit(project.race) for _ in range(2)]:
+            found.result()
+    assert max(most) == 1
+
+
+def test_two_decisions_are_both_in_the_history(tmp_path: Path, at_once: AtOnce) -> None:
+    path = tmp_path / "toy.jsonl"
+    entries = [entry(number) for number in range(2)]
+    assert at_once([partial(trends.add, path, one) for one in entries]) == [True, True]
+    assert [one.decision_sha256 for one in trends.read(path)] == [
+        one.decision_sha256 for one in entries
+    ]

@@ -16,11 +16,11 @@ from harness.core.gate import OF_VERDICT, Cause, Finding, Outcome, StepDecision,
 from harness.core.run import Conditions, Row, Run, Status
 from harness.gates import answers, quality
 from harness.gates.base.rules import GateSettings
-from harness.policy.age import check_age
-from harness.policy.decision import Unmet, decide, exit_code, judge_over, unmet, worst
+from harness.policy.decision import decide, exit_code, judge_over, unmet, worst
 from harness.policy.load import load_policy
 from harness.policy.looks import SAME, Looks
-from harness.policy.model import NOTHING, Demands, Gate, Policy
+from harness.policy.model import Gate, Policy
+from harness.policy.validity import check_age
 from tests.make import gate_inputs
 
 NOW = datetime(2026, 11, 2, 12, tzinfo=UTC)
@@ -391,22 +391,15 @@ def asked(side: ArmResult, conditions: Conditions | None) -> ArmResult:
     return replace(side, run=replace(side.run, conditions=conditions))
 
 
-def measured(
-    control: Conditions | None = ASKED, candidate: Conditions | None = ASKED, depth: int | None = 50
-) -> Evidence:
+def measured(control: Conditions | None = ASKED, candidate: Conditions | None = ASKED) -> Evidence:
     plain = gate_inputs.evidence(20)
     return replace(
-        plain,
-        control=asked(plain.control, control),
-        candidate=asked(plain.candidate, candidate),
-        agreement=replace(plain.agreement, depth=depth),
-        noise=replace(plain.noise, depth=depth),
+        plain, control=asked(plain.control, control), candidate=asked(plain.candidate, candidate)
     )
 
 
-def said(settings: GateSettings, evidence: Evidence, demands: Demands = NOTHING) -> str:
-    found = unmet(settings, evidence, demands)
-    assert isinstance(found, Unmet | None)
+def said(settings: GateSettings, evidence: Evidence) -> str:
+    found = unmet(settings, evidence)
     return f"{found.reason}. {found.remedy}" if found else ""
 
 
@@ -436,19 +429,6 @@ def test_no_gate_looks_deeper_than_the_arms_were_asked() -> None:
     )
     silence = quality.NegativesSettings(measure="nDCG@10", depth=30, max_more=0.1, min_queries=2)
     assert "the gate looks at 30" in said(silence, measured(shallow, shallow))
-
-
-@pytest.mark.parametrize(
-    ("demands", "words"),
-    [
-        (Demands(k=200), "asked for 100 hits; the policy demands 200 (policy.evidence.k)"),
-        (Demands(time_limit_s=5.0), "a time limit of 10 s; the policy demands 5 s"),
-        (Demands(depth=100), "computed at a depth of 50; the policy demands 100"),
-    ],
-)
-def test_what_a_policy_demands_must_be_met(demands: Demands, words: str) -> None:
-    assert words in said(QUALITY, measured(), demands)
-    assert not said(QUALITY, measured(), Demands(k=100, time_limit_s=10.0, depth=50))
 
 
 def listed(side: ArmResult, length: int, natural: int = 0) -> ArmResult:

@@ -15,7 +15,7 @@ from harness.gates.base import rules
 from harness.gates.base.rules import Rules
 from harness.pipeline.params import Params
 from harness.policy.load import NamedStep, as_applied, load_policy
-from harness.policy.model import Demands, Header, Policy, StepTable
+from harness.policy.model import Header, Policy, StepTable
 from harness.policy.plan import MOVED
 from harness.shadow.settings import ComparisonSettings
 from harness.shadow.summary import AlarmBounds
@@ -119,14 +119,6 @@ def test_an_error_names_the_line_and_the_hint(
     assert caught.value.line == line
     assert str(caught.value).startswith(f"{path}:{line}: " if line else f"{path}: ")
     assert caught.value.hint
-
-
-@pytest.mark.parametrize("found", ["2", "'1'"])
-def test_another_format_is_refused_before_its_keys(tmp_path: Path, found: str) -> None:
-    text = GOOD.replace("version = 1", f"version = 1\nformat = {found}\nlater = 3")
-    with pytest.raises(BadPolicy, match=r"policy\.toml:4: its format is .* reads format 1\. Use"):
-        load_policy(written(tmp_path, text))
-    assert load_policy(written(tmp_path, GOOD.replace("seed = 3", "seed = 3\nformat = 1")))
 
 
 def test_clusters_may_not_hide_a_margin_from_any_number_of_queries(tmp_path: Path) -> None:
@@ -309,7 +301,6 @@ def kinds(annotation: Any, marks: list[Any]) -> Iterator[tuple[Any, list[Any]]]:
 MODELS: dict[str, Any] = {
     "policy": Header,
     "step": StepTable,
-    "demands": Demands,
     "params": Params,
     "shadow": ComparisonSettings,
     "watch": AlarmBounds,

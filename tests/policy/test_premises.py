@@ -21,8 +21,8 @@ from harness.policy.decision import decide, open_premises, over_budget
 from harness.policy.load import load_policy
 from harness.policy.looks import Looks, looked, looks, told
 from harness.policy.model import UNDECLARED, Policy
-from harness.policy.pins import path_of, pin, read
 from harness.policy.selftest import Pattern, Values, draw, passed, selftest
+from harness.policy.validity import add_pin, path_of, read_pins
 from tests.make import gate_inputs
 from tests.make.toy import GATES, HEAD, RACED, STEP
 from tests.policy import test_decide
@@ -179,8 +179,8 @@ SECOND = Inventory.of([Query("a", "one"), Query("b", "two")], Qrels({"a": {"d": 
 
 
 def test_what_differs_from_a_pin_is_told(tmp_path: Path) -> None:
-    found = pin(tmp_path / "p.toml", "toy", FIRST, {"k": 50}, at=AT, by="me")
-    assert found == read(tmp_path / "p.toml").datasets["toy"]
+    found = add_pin(tmp_path / "p.toml", "toy", FIRST, {"k": 50}, at=AT, by="me")
+    assert found == read_pins(tmp_path / "p.toml").datasets["toy"]
     assert found.differences(FIRST, {"k": 50}) == ()
     assert found.differences(SECOND, {"k": 50}) == ("1 query added (b)",)
     assert found.differences(FIRST, {"k": 20, "seed": 1}) == (
@@ -189,18 +189,18 @@ def test_what_differs_from_a_pin_is_told(tmp_path: Path) -> None:
 
 
 def test_no_race_is_no_other_race(tmp_path: Path) -> None:
-    raced = pin(tmp_path / "p.toml", "toy", FIRST, {"k": 50}, at=AT, by="me")
+    raced = add_pin(tmp_path / "p.toml", "toy", FIRST, {"k": 50}, at=AT, by="me")
     assert raced.differences(FIRST, {}) == ()
-    never = pin(tmp_path / "q.toml", "toy", FIRST, {}, at=AT, by="me")
+    never = add_pin(tmp_path / "q.toml", "toy", FIRST, {}, at=AT, by="me")
     assert never.differences(FIRST, {"k": 50}) == ()
 
 
 def test_every_pin_is_kept_with_what_it_changed(tmp_path: Path) -> None:
     file = tmp_path / "p.toml"
-    pin(file, "toy", FIRST, {}, at=AT, by="me")
-    pin(file, "other", FIRST, {}, at=AT, by="me")
-    pin(file, "toy", SECOND, {}, at=AT + timedelta(days=1), by="you")
-    found = read(file).datasets
+    add_pin(file, "toy", FIRST, {}, at=AT, by="me")
+    add_pin(file, "other", FIRST, {}, at=AT, by="me")
+    add_pin(file, "toy", SECOND, {}, at=AT + timedelta(days=1), by="you")
+    found = read_pins(file).datasets
     assert found.keys() == {"toy", "other"}
     assert [(one.by, one.changes) for one in found["toy"].made] == [
         ("me", ()), ("you", ("1 query added (b)",)),
@@ -211,9 +211,9 @@ def test_every_pin_is_kept_with_what_it_changed(tmp_path: Path) -> None:
 def test_what_is_no_pin_is_refused(tmp_path: Path, text: str) -> None:
     path_of(tmp_path / "p.toml").write_text(text)
     with pytest.raises(BadFile, match=r"p\.pins\.json:(1:)? "):
-        read(tmp_path / "p.toml")
+        read_pins(tmp_path / "p.toml")
     with pytest.raises(BadFile, match=r"p\.pins\.json:(1:)? "):
-        pin(tmp_path / "p.toml", "toy", FIRST, {}, at=AT, by="me")
+        add_pin(tmp_path / "p.toml", "toy", FIRST, {}, at=AT, by="me")
 
 
 BASE: Mapping[str, Any] = {

@@ -11,13 +11,7 @@ from benchmarks.simulate_times import AT_BOUND, EQUAL, fast_enough, missed
 from harness.core.errors import EvidenceError
 from harness.core.scores import Estimate
 from harness.stats import times as stats_times
-from harness.stats.times import (
-    aa_ratio,
-    fewest_for,
-    percentile,
-    shared_ratio,
-    text_ratio,
-)
+from harness.stats.times import aa_ratio, fewest_for, percentile, shared_ratio, text_ratio
 
 
 def times(seed: int, shape: tuple[int, int], factor: float = 1.0) -> NDArray[np.int64]:

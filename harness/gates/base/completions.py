@@ -153,8 +153,11 @@ class Completions:
         """Name the command that draws a sample to settle it; empty where no judgement does."""
         if bound.verdict(interval(self.known, None, rules)) is Verdict.INCONCLUSIVE:
             return ""
-        if self.judged and not self._is_nearly(self.judged, bound, interval, rules):
-            return ""
+        if self.judged:  # were the sample large, would the verdict be that of the judged hits?
+            known, moved = interval(self.known, None, rules), float(self.judged.change.mean())
+            settled = Estimate(known.value + moved, known.low + moved, known.high + moved, known.n)
+            if bound.verdict(settled) is not bound.verdict(known):
+                return ""
         if self.left:
             return (
                 f"judge the {many(self.left, 'pair')} of the sample that are left: harness judge"
@@ -185,14 +188,6 @@ class Completions:
             return len(every.query)
         rate = missing_judgements.rate_within(self.missing, down / unseen, up / unseen)
         return len(every.query) if rate is None else missing_judgements.expected_size(every, rate)
-
-    def _is_nearly(
-        self, judged: SampledQueries, bound: Bound, interval: Interval, rules: Rules
-    ) -> bool:
-        """Return whether the verdict would be that of the judged hits, were the sample large."""
-        known, moved = interval(self.known, None, rules), float(judged.change.mean())
-        settled = Estimate(known.value + moved, known.low + moved, known.high + moved, known.n)
-        return bound.verdict(settled) is bound.verdict(known)
 
 
 NONE: Floats = np.zeros(0)
