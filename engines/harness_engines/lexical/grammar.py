@@ -170,7 +170,8 @@ def _without_needless_groups(
             for one in chosen
         ]  # fmt: skip
         parts += [node for node, signed in every if signed]
-    return ClauseGroup(occur, _spliced(parts, either=either), either)
+    simple = (inner for part in parts for inner in _simplified(part, either=either))
+    return ClauseGroup(occur, tuple(simple), either)
 
 
 def _pieces(typed: str) -> Iterator[_Piece]:
@@ -240,10 +241,6 @@ def _signs_read(pieces: list[_Piece]) -> list[_Piece]:
     return read
 
 
-def _spliced(parts: Iterable[Node], *, either: bool) -> tuple[Node, ...]:
-    return tuple(inner for part in parts for inner in _simplified(part, either=either))
-
-
 def _simplified(node: Node, *, either: bool) -> tuple[Node, ...]:
     """Return parts that mean the same, where they stand, as the group around them."""
     if isinstance(node, Clause):
@@ -260,7 +257,7 @@ def _simplified(node: Node, *, either: bool) -> tuple[Node, ...]:
         parts = node.parts
     else:
         return (node,)
-    return _spliced(parts, either=either)
+    return tuple(inner for part in parts for inner in _simplified(part, either=either))
 
 
 def seldom(many: Sequence[Item], key: Callable[[Item], Hashable]) -> Sequence[Item]:

@@ -338,17 +338,12 @@ def passage(text: str, written: str) -> str:
     """
     if (coded := indexed(text)) == text:
         return written
-    if not (count := _many(written)):
+    if not (count := len(_TERM.findall(written.lower()))):
         return text
-    first = _many(coded[: max(0, coded.find(written))])
+    first = len(_TERM.findall(coded[: max(0, coded.find(written))].lower()))
     spans = list(islice(places(text), first, first + count + 1))
     start = spans[0][0] if first else 0
     return text[start : spans[count - 1][1] if len(spans) > count else None]
-
-
-def _many(written: str) -> int:
-    """Count the terms of an indexed text, whose ASCII words keep their case."""
-    return len(_TERM.findall(written.lower()))
 
 
 def places(text: str) -> Iterator[tuple[int, int]]:
