@@ -179,7 +179,7 @@ READ: dict[str, tuple[Callable[[Path], Any], Callable[[Any], object], object]] =
     "ledger.json": (lambda p: ledger.read(p.parent), lambda found: len(found.events), 1),
     "pool.qrels": (read_held, lambda found: list(found.grades), [1, 0, 1, 0]),
     "accepted.toml": (read_suppressions, lambda found: found.entries[0].by, "ada"),
-    "load_trials.jsonl": (TRIALS.read, lambda found: found[0].trial.arrivals, 1999),
+    "load_trials.jsonl": (TRIALS.read, lambda found: found[0].trial.response.count, 1999),
     "index_manifest.json": (MANIFEST.read, lambda found: found.documents, 240),
     "data_manifest.json": (DATA_MANIFEST.read, lambda found: found.queries, 240),
 }

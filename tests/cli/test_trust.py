@@ -164,6 +164,8 @@ def test_the_worst_rate_is_said_first_with_what_it_rests_on(project: Toy, harnes
     assert "no difference" in said.out
     assert "Computed twice: 492 values, the second time by ir-measures." in said.out
     assert harness("selftest", *FEW).out == said.out
+    alone = ("--control", "dense", "--policy", "policy/pairwise.toml")
+    assert "no arm is compared with dense" in harness("selftest", "--dataset", NAME, *alone).error
     assert {path for path in project.root.rglob("*") if path.is_file()} == before
 
 

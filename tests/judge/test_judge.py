@@ -96,14 +96,17 @@ def test_what_is_no_answer_is_named(reply: Reply, says: str) -> None:
         endpoint.read(json.loads(reply.body), (0, 1, 2))
 
 
-@pytest.mark.parametrize("reply", [completion("prose"), Reply(b"slow down", 429)])
-def test_what_is_no_answer_is_tried_again(at: Desk, reply: Reply) -> None:
+@pytest.mark.parametrize(
+    ("reply", "paid"), [(completion("prose"), 5), (Reply(b"slow down", 429), 4)]
+)
+def test_what_is_no_answer_is_tried_again_and_paid(at: Desk, reply: Reply, paid: int) -> None:
     at.answers(reply)
     with pytest.raises(HarnessError, match=r"the judge grader: .*\(attempts: 3\)"):
         at.label()
     at.answers(reply, graded(1, 0, 0))
     done = at.label()
     assert (done.retries, len(done.labels)) == (1, 4)
+    assert done.cost == pytest.approx(paid * PAID)
 
 
 @pytest.mark.parametrize("status", [301, 401, 404])
@@ -181,6 +184,9 @@ def test_no_reader_of_judgements_takes_labels_for_them(at: Desk) -> None:
     assert {name: part.grades for name, part in parts.items()} == {
         "pool": (0, 1, None, 0), "grader": (0, 0, 0, 0),
     }  # fmt: skip
+    at.to.write_text(at.to.read_text().replace('"grader"', '"other"', 1))
+    with pytest.raises(BadFile, match="labels of other pairs, or of several judges"):
+        read_panel([at.to, at.pool], machines=True)
 
 
 def test_what_was_answered_is_not_paid_again(at: Desk) -> None:

@@ -304,9 +304,14 @@ def test_a_load_is_of_the_runs_and_indexes_at_hand(kept: Toy) -> None:
     with pytest.raises(BadFile, match="is not of the load"):
         last(kept.layout)
     changed(kept, '"load": "x', '"load": "')
-    run = kept.layout.run("tantivy")
-    run.write_bytes(run.read_bytes() + b"x")
-    assert last(kept.layout) is None
+    for path, old, new in (
+        (kept.layout.run("tantivy"), b"PAR1", b"PAR2"),
+        (kept.layout.manifest("tantivy"), b'"version": "', b'"version": "0'),
+    ):
+        raw = path.read_bytes()
+        path.write_bytes(raw.replace(old, new, 1))
+        assert last(kept.layout) is None
+        path.write_bytes(raw)
 
 
 @slow
@@ -441,6 +446,7 @@ def test_a_ratio_is_of_the_same_round() -> None:
     assert new_point.p99 is not None
     assert new_point.p99.value == pytest.approx(105 * MS, rel=0.01)
     assert new_point.response.count == 120
+    assert new_point.service.percentile(100) == pytest.approx(2 * MS, rel=0.01)
 
 
 def test_a_round_that_does_not_count_is_in_no_number() -> None:
