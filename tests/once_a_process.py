@@ -31,7 +31,7 @@ EMPTY = '<svg viewBox="0 0 1 1"></svg>'
 DRAW = (
     svg,
     trends,
-    *(part(name, "page") for name in ("load", "shadow") if has(name)),
+    *(part(name, "page") for name in ("load",) if has(name)),
 )
 """Where what draws is looked up; each module that draws has tests of its own."""
 MOST_READ = 500

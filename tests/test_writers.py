@@ -4,14 +4,12 @@ import json
 import os
 import shutil
 from collections.abc import Callable
-from datetime import date
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
-from harness.agreement import Class
 from harness.core.engine import MANIFEST
 from harness.core.errors import HarnessError
 from harness.corpus import card, judgements, trec
@@ -28,8 +26,7 @@ from harness.pipeline.prepare import prepare
 from harness.policy.load import load_policy
 from harness.report import trends
 from harness.report.decision import from_json
-from harness.shadow.divergences import AcceptedDivergence
-from harness.shadow.settings import accept, read_suppressions
+from harness.shadow.settings import read_suppressions
 from tests.make.decisions import POLICY, day, decision, evidence
 from tests.make.toy import NAME, Toy
 from tests.pipeline.conftest import AtOnce, at_once
@@ -95,14 +92,6 @@ def test_an_update_of_the_card_keeps_a_merge_of_the_same_moment(
     prepare(data, qrels, project.layout.data)
 
 
-def test_two_who_accept_are_both_in_the_register(tmp_path: Path, at_once: AtOnce) -> None:
-    path = tmp_path / "accepted.toml"
-    first = AcceptedDivergence.of("why", "Ada", date(2031, 6, 1), kind=Class.TIE_ORDER)
-    both = [first, first.model_copy(update={"kind": Class.REORDER})]
-    at_once([partial(accept, path, one, today=date(2031, 5, 1)) for one in both])
-    assert set(read_suppressions(path).entries) == set(both)
-
-
 def test_two_who_take_a_step_take_one_and_the_other_is_refused(
     tmp_path: Path, at_once: AtOnce
 ) -> None:
@@ -128,11 +117,6 @@ def switched(folder: Path) -> None:
     ledger.write(folder, "fts5", why="a test")
 
 
-def accepted(folder: Path) -> None:
-    one = AcceptedDivergence.of("why", "Ada", date(2031, 6, 1), kind=Class.TIE_ORDER)
-    accept(folder / "accepted.toml", one, today=date(2031, 5, 1))
-
-
 def labelled(folder: Path) -> None:
     one = Label(query_id="q", doc_id="d", grade=1, kind="person", by="me")
     judgements.write_labels(folder / "labels.jsonl", [one])
@@ -144,7 +128,6 @@ def labelled(folder: Path) -> None:
         (begun, ("ledger.json", "switch.env")),
         (switched, ("switch.env",)),
         (decided, ("toy.jsonl",)),
-        (accepted, ("accepted.toml",)),
         (labelled, ("labels.jsonl",)),
     ],
 )

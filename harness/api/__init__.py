@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     from harness.api.drawing import Drawing, draw_differences, draw_forest
     from harness.api.paper_table import Table, table
     from harness.check.checks import EngineCheck, engine_contract
-    from harness.clicks.api import Interleaver, Interleaving, load_clicks
-    from harness.shadow.api import Sides, Watched, draw_sequences, load_shadow_log
+    from harness.clicks.api import Interleaver, load_clicks
+    from harness.shadow.api import Sides, Watched, load_shadow_log
 
 __all__ = [
     "Collection", "Decided", "Difference", "Drawing", "EngineCheck", "Inference", "Interleaver",
-    "Interleaving", "Scored", "Sides", "Table", "Watched", "compare", "decide",
-    "draw_differences", "draw_forest", "draw_sequences", "engine_contract",
+    "Scored", "Sides", "Table", "Watched", "compare", "decide",
+    "draw_differences", "draw_forest", "engine_contract",
     "load_clicks", "load_collection", "load_qrels", "load_run", "load_shadow_log", "log_to_mlflow",
     "near_duplicates", "save_collection", "score", "table",
 ]  # fmt: skip
@@ -42,8 +42,8 @@ HOMES = {
     "api.data": ("Collection", "load_collection", "load_qrels", "load_run", "save_collection"),
     "api.decision": ("Decided", "decide", "log_to_mlflow"),
     "api.drawing": ("Drawing", "draw_differences", "draw_forest"),
-    "clicks.api": ("Interleaver", "Interleaving", "load_clicks"),
-    "shadow.api": ("Sides", "Watched", "draw_sequences", "load_shadow_log"),
+    "clicks.api": ("Interleaver", "load_clicks"),
+    "shadow.api": ("Sides", "Watched", "load_shadow_log"),
     "api.paper_table": ("Table", "table"),
 }  # fmt: skip
 """Names by the module that has them; of this package, or of a slice that may be absent."""

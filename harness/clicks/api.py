@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from harness.api.comparison import Shown
 from harness.api.data import Search, ranking_by
 from harness.clicks import credit
 from harness.core.errors import EvidenceError, InvalidArm, RunError
@@ -15,10 +12,6 @@ from harness.core.folders import CLICKS, claim
 from harness.core.names import checked
 from harness.core.printable import one_line
 from harness.migrate.ledger import Switch
-from harness.report.doc import Block, Num, table
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 ERROR = 300
 """Characters kept of a function's exception."""
@@ -88,46 +81,11 @@ class Interleaver:
         self._log.close()
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Interleaving(Shown):
-    """What users preferred, by candidate."""
-
-    found: credit.Preferences
-
-    def frame(self) -> pd.DataFrame:
-        """Return a frame with a row for each candidate, unrounded."""
-        import pandas as pd
-
-        rows = [
-            {
-                "candidate": arm, "wins": one.wins, "losses": one.losses, "ties": one.ties,
-                "preference": one.estimate.value, "low": one.estimate.low,
-                "high": one.estimate.high,
-            }
-            for arm, one in self.found.candidates.items()
-        ]  # fmt: skip
-        return pd.DataFrame(rows).set_index("candidate")
-
-    def __repr__(self) -> str:
-        return "\n".join(credit.sentences(self.found))
-
-    def blocks(self) -> Iterable[Block]:
-        """Return a table with a row for each candidate."""
-        yield table(
-            f"Users who prefer to {self.found.control}",
-            ("candidate", "wins", "losses", "ties", "preference"),
-            (
-                (arm, one.wins, one.losses, one.ties, Num.of(one.estimate, signed=True))
-                for arm, one in self.found.candidates.items()
-            ),
-        )
-
-
-def load_clicks(folder: str | Path, *, confidence: float) -> Interleaving:
+def load_clicks(folder: str | Path, *, confidence: float) -> credit.Preferences:
     """Read what an ``Interleaver`` wrote, and say which engine users preferred.
 
     Raises:
         BadFile: the log is missing or malformed.
         EvidenceError: no list was mixed, lists of different arms were, or too few users are known.
     """
-    return Interleaving(credit.preferences(credit.read(Path(folder)), confidence=confidence))
+    return credit.preferences(credit.read(Path(folder)), confidence=confidence)

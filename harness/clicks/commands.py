@@ -23,7 +23,7 @@ def report(
 
     Example: harness clicks report out/clicks
     """
-    from harness.clicks.credit import preferences, read, sentences
+    from harness.clicks.credit import preferences, read
 
     confidence = Project.here().params.score.confidence
-    return said(*sentences(preferences(read(log), confidence=confidence)))
+    return said(*preferences(read(log), confidence=confidence).sentences())

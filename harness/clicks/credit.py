@@ -181,6 +181,40 @@ class Preferences:
     """Mixed lists of unknown users; they are left out, as those of robots are."""
     robots: Mapping[str, int]
 
+    def __str__(self) -> str:
+        return "\n".join(self.sentences())
+
+    def sentences(self) -> Iterator[str]:
+        """Write who is preferred and how surely, and what was left out."""
+        yield (
+            f"{counted(self.users, 'user')} saw {counted(self.lists, 'mixed list')} and clicked"
+            f" {counted(self.clicks, 'document')}"
+        )
+        for arm, one in self.candidates.items():
+            of = one.estimate
+            verdict = (
+                f"{arm} is preferred" if of.low > 0
+                else f"{self.control} is preferred" if of.high < 0
+                else "open: the interval holds no preference"
+            )  # fmt: skip
+            yield (
+                f"{arm} against {self.control}: {of.value:+.3f} [{of.low:+.3f}, {of.high:+.3f}]"
+                f" of users ({one.wins:,} to {one.losses:,}, {one.ties:,} ties): {verdict}"
+            )
+        failed = (
+            "the control's own, because an arm failed: they count for no arm, and a candidate that"
+            " fails on hard queries looks better than it is"
+        )
+        for count, counts, why in (
+            (self.failed, "list was", failed),
+            *((many, "user is", f"left out as robots: {why}") for why, many in self.robots.items()),
+            (self.anonymous, "list is", "left out: its user is unknown"),
+            (self.unmixed, "list was", "shown while mixing was off"),
+            (self.strays, "click is", "on no list or document of the log"),
+        ):
+            if count:
+                yield f"{counted(count, counts)} {why}"
+
 
 def preferences(found: Clicks, *, confidence: float) -> Preferences:
     """Credit clicks to arms, and compare each candidate with the control."""
@@ -228,39 +262,6 @@ def preferences(found: Clicks, *, confidence: float) -> Preferences:
         anonymous=sum(not one.user for one in mixed),
         robots=robots,
     )
-
-
-def sentences(found: Preferences) -> Iterator[str]:
-    """Write who is preferred and how surely, and what was left out."""
-    yield (
-        f"{counted(found.users, 'user')} saw {counted(found.lists, 'mixed list')} and clicked"
-        f" {counted(found.clicks, 'document')}"
-    )
-    for arm, one in found.candidates.items():
-        of = one.estimate
-        verdict = (
-            f"{arm} is preferred" if of.low > 0
-            else f"{found.control} is preferred" if of.high < 0
-            else "open: the interval holds no preference"
-        )  # fmt: skip
-        yield (
-            f"{arm} against {found.control}: {of.value:+.3f} [{of.low:+.3f}, {of.high:+.3f}]"
-            f" of users ({one.wins:,} to {one.losses:,}, {one.ties:,} ties): {verdict}"
-        )
-    if found.failed:
-        yield (
-            f"{counted(found.failed, 'list was')} the control's own, because an arm failed: they"
-            " count for no arm, and a candidate that fails on hard queries looks better than it"
-            " is"
-        )
-    for count, counts, why in (
-        *((many, "user is", f"left out as robots: {why}") for why, many in found.robots.items()),
-        (found.anonymous, "list is", "left out: its user is unknown"),
-        (found.unmixed, "list was", "shown while mixing was off"),
-        (found.strays, "click is", "on no list or document of the log"),
-    ):
-        if count:
-            yield f"{counted(count, counts)} {why}"
 
 
 def credits_of(shown: ShownList, clicked: Collection[str]) -> Counter[int]:

@@ -9,8 +9,8 @@ from enum import StrEnum
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from queue import Empty, SimpleQueue
-from threading import Event, Lock, RLock, Thread
+from queue import Empty, Queue, SimpleQueue
+from threading import Event, Lock, Thread
 from time import monotonic, monotonic_ns, perf_counter_ns, sleep, time_ns
 from typing import Self
 
@@ -24,16 +24,15 @@ from harness.core.run import Status
 from harness.shadow import pair
 from harness.shadow.log import BETWEEN, FILE, OFF, Between, LogWriter
 from harness.shadow.pair import Attempt, RecordBatch, ServedQuery, Slices, told, trouble
-from harness.shadow.record import Degradation, Observation, ProblemKind, client_key, dumped
-from harness.shadow.settings import (
-    MILLION,
-    MINUTE_NS,
-    NS_PER_MS,
-    NS_PER_S,
-    ComparisonSettings,
-    Limits,
-    Recording,
+from harness.shadow.record import (
+    AnyRecord,
+    Degradation,
+    Observation,
+    ProblemKind,
+    client_key,
+    dumped,
 )
+from harness.shadow.settings import MILLION, MINUTE_NS, NS_PER_S, ComparisonSettings, Limits
 from harness.shadow.worker import Lane, Open, ProcessWorker
 
 
@@ -58,7 +57,6 @@ class ShedReason(StrEnum):
 
     OFF = "off"
     """It is switched off, or closed."""
-    IN_FLIGHT = "in_flight"
     QUEUE = "queue"
     BUDGET = "budget"
     """The candidate has had its time of this minute."""
@@ -68,14 +66,14 @@ class LoadShedder:
     """Admits at most ``in_flight + queue`` pairs at once, and a candidate's time a minute."""
 
     def __init__(self, limits: Limits, clock: Callable[[], int] = monotonic_ns) -> None:
-        self._most = limits.room
-        self._full = ShedReason.QUEUE if limits.queue else ShedReason.IN_FLIGHT
+        self.most = limits.in_flight + limits.queue
+        """How many may wait or run at once."""
         self._budget_ns = limits.budget_s * NS_PER_S
         self._clock = clock
         self._lock = Lock()
         self._spent: deque[tuple[int, int]] = deque()
         self._spent_ns = 0
-        self._shed: Counter[ShedReason] = Counter()
+        self.shed: Counter[ShedReason] = Counter()
         self.off = False
         """Whether all that comes is shed."""
         self.inside = 0
@@ -88,14 +86,14 @@ class LoadShedder:
             if reason is None:
                 self.inside += 1
             else:
-                self._shed[reason] += 1
+                self.shed[reason] += 1
             return reason
 
     def _reason(self) -> ShedReason | None:
         if self.off:
             return ShedReason.OFF
-        if self.inside >= self._most:
-            return self._full
+        if self.inside >= self.most:
+            return ShedReason.QUEUE
         since = self._clock() - MINUTE_NS
         while self._spent and self._spent[0][0] <= since:
             self._spent_ns -= self._spent.popleft()[1]
@@ -108,12 +106,6 @@ class LoadShedder:
             self._spent.append((self._clock(), candidate_ns))
             self._spent_ns += candidate_ns
 
-    @property
-    def shed(self) -> Mapping[ShedReason, int]:
-        """How many were shed, by reason."""
-        with self._lock:
-            return dict(self._shed)
-
 
 Export = Callable[[Sequence[Observation]], None]
 """Reports attempts that were written to somewhere else too."""
@@ -121,6 +113,13 @@ LOG = logging.getLogger("harness.shadow")
 REMEDY = "Free the space or the rights; until then nothing is compared"
 LOOK_S = 0.5
 """How often ``tick`` is called, and a log that cannot be written is tried, where nothing comes."""
+BATCH, LINGER_S = 16, 0.25
+"""Most pairs that are compared and written at once, and how long one waits for others, which makes
+each cheaper. A batch takes about 2 ms of the interpreter's lock; a kill takes what waits."""
+BACKLOG = 10_000
+"""Pairs that may wait to be written; beyond it they are lost, and counted."""
+CLOSE_S = 10.0
+"""How long closing may take; a lane that is busy for longer is left alone."""
 NAP_S = 0.0005
 """Pause after each batch. Comparing holds the interpreter's lock; whoever serves gets it then."""
 
@@ -131,19 +130,15 @@ class Recorder(Thread):
     def __init__(
         self,
         log: LogWriter,
-        recording: Recording,
         *,
         slices: Slices | None,
         tick: Callable[[], None],
         export: Export | None,
     ) -> None:
         super().__init__(name="shadow recorder", daemon=True)
-        self._log, self._recording, self._slices, self._tick = log, recording, slices, tick
-        self._export = export
-        self._inbox: SimpleQueue[Attempt | Degradation | None] = SimpleQueue()
-        self._closing = Event()
-        self._putting, self._losing = Lock(), Lock()
-        self._put = self._taken = 0
+        self._log, self._slices, self._tick, self._export = log, slices, tick, export
+        self._inbox: Queue[Attempt | Degradation | None] = Queue()
+        self._closing, self._losing = Event(), Lock()
         self._unsaid = 0
         self._owed: list[Degradation] = []
         self._reported = False
@@ -155,12 +150,10 @@ class Recorder(Thread):
 
     def put(self, item: Attempt | Degradation) -> None:
         """Pass on a pair or a trouble; where too many wait it is lost."""
-        with self._putting:
-            if self._inbox.qsize() >= self._recording.backlog:
-                self._lose(isinstance(item, Attempt))
-            else:
-                self._put += 1
-                self._inbox.put(item)
+        if self._inbox.qsize() >= BACKLOG:
+            self._lose(isinstance(item, Attempt))
+        else:
+            self._inbox.put(item)
 
     def _lose(self, count: int) -> None:
         with self._losing:
@@ -170,7 +163,7 @@ class Recorder(Thread):
     @property
     def idle(self) -> bool:
         """Whether all that was handed over is written."""
-        return self._put == self._taken
+        return not self._inbox.unfinished_tasks
 
     def close(self, timeout_s: float) -> None:
         """Write what is there and end; the log is closed by then, if that takes no longer."""
@@ -179,13 +172,14 @@ class Recorder(Thread):
         self.join(timeout_s)
 
     def run(self) -> None:
-        going = True
-        while going:
-            items, going = self._batch()
+        items: list[Attempt | Degradation | None] = []
+        while None not in items:
+            items = self._batch()
             if items or self.stuck:
-                self._write(items)
-                self._taken += len(items)
+                self._write([one for one in items if one is not None])
                 self._closing.wait(NAP_S)
+            for _ in items:
+                self._inbox.task_done()
             try:
                 self._tick()
             except Exception as exc:  # noqa: BLE001  the recorder must go on
@@ -195,26 +189,21 @@ class Recorder(Thread):
         with suppress(OSError):
             self._log.close()
 
-    def _batch(self) -> tuple[list[Attempt | Degradation], bool]:
-        """Wait for something, then for more of it; False where that was all."""
-        found: list[Attempt | Degradation] = []
-        try:
-            item = self._inbox.get(timeout=LOOK_S)
-            if self._inbox.qsize() + 1 < self._recording.batch:
-                self._closing.wait(self._recording.linger_ms / 1e3)
-            while item is not None:
-                found.append(item)
-                if len(found) == self._recording.batch:
-                    return found, True
-                item = self._inbox.get_nowait()
-        except Empty:
-            return found, True
-        return found, False
+    def _batch(self) -> list[Attempt | Degradation | None]:
+        """Wait for something, then for more of it; None is the end of all."""
+        found: list[Attempt | Degradation | None] = []
+        with suppress(Empty):
+            found.append(self._inbox.get(timeout=LOOK_S))
+            if self._inbox.qsize() + 1 < BATCH:
+                self._closing.wait(LINGER_S)
+            while found[-1] is not None and len(found) < BATCH:
+                found.append(self._inbox.get_nowait())
+        return found
 
     def _write(self, items: Sequence[Attempt | Degradation]) -> None:
         attempts = [item for item in items if isinstance(item, Attempt)]
         troubles = self._owed + [item for item in items if isinstance(item, Degradation)]
-        unsaid, unwritten = self._unsaid, len(attempts)
+        unsaid, unwritten, writer = self._unsaid, len(attempts), self._log.writer
         try:
             found = self._judged(attempts)
             if unsaid:
@@ -222,11 +211,10 @@ class Recorder(Thread):
                 found.degradations.append(trouble(ProblemKind.FAULT, cause))
             self._log.append(found.observations, found.divergences, ())
             unwritten = 0
-            writer = self._log.writer
-            told_of = [replace(one, writer=writer) for one in (*found.degradations, *troubles)]
-            self._log.append((), (), told_of)
+            own = [replace(one, writer=writer) for one in (*found.degradations, *troubles)]
+            self._log.append((), (), own)
         except Exception as exc:  # noqa: BLE001  a full disk must not end the recorder
-            self.cause, self._owed = told(exc), troubles[: self._recording.backlog]
+            self.cause, self._owed = told(exc), troubles[:BACKLOG]
             if not self._reported:
                 LOG.error("%s: the log cannot be written (%s). %s", self._log.folder, exc, REMEDY)  # noqa: TRY400  no traceback
             self.stuck, self._reported = self.cause, True
@@ -248,13 +236,10 @@ class Recorder(Thread):
         try:
             return self._as_records(attempts, self._slices)
         except Exception as exc:  # noqa: BLE001  found out one by one
-            if len(attempts) == 1:
-                return self._skipped(attempts[0], told(exc))
-            alone = zip(*(self._judged([one]) for one in attempts), strict=True)
-            return RecordBatch(*(list(chain.from_iterable(kind)) for kind in alone))
-
-    def _skipped(self, attempt: Attempt, why: str) -> RecordBatch:
-        """Make a pair that cannot be written down a skipped comparison that says why."""
+            if len(attempts) > 1:
+                alone = zip(*(self._judged([one]) for one in attempts), strict=True)
+                return RecordBatch(*(list(chain.from_iterable(kind)) for kind in alone))
+            (attempt,), why = attempts, told(exc)
         error, served = "could not be written down", attempt.served
         bare = ServedQuery(served.text, 1, {}, None, error, served.elapsed_ns, "")
         skipped = pair.unanswered(Status.NOT_ASKED, why)
@@ -264,17 +249,14 @@ class Recorder(Thread):
         return found
 
     def _as_records(self, attempts: Sequence[Attempt], slices: Slices | None) -> RecordBatch:
-        persistence, writer = self._recording.persistence, self._log.writer
-        found = pair.judged(attempts, writer=writer, persistence=persistence, slices=slices)
-        for records in found:
-            for record in records:
-                dumped(record)
+        found = pair.judged(attempts, writer=self._log.writer, slices=slices)
+        own: list[AnyRecord] = [*found.observations, *found.divergences, *found.degradations]
+        for record in own:
+            dumped(record)  # raises where a line is too long
         return found
 
 
-OFF_BY_FILE = "there is a file 'off' in the folder of the log"
 PAUSE_S = 0.005
-MIB = 1 << 20
 CAUSES = 16
 """Causes of queries that were not taken, at once; a client may make up any number of them."""
 OTHER_CAUSES = "other causes"
@@ -309,57 +291,48 @@ class LiveComparison:
         slices: Slices | None = None,
         export: Export | None = None,
     ) -> None:
-        limits, recording = settings.limits, settings.recording
-        log = LogWriter(
-            folder,
-            rotate_bytes=int(recording.rotate_mib * MIB),
-            sync_ns=round(recording.sync_ms * NS_PER_MS),
-        )
+        limits, log = settings.limits, LogWriter(folder)
         self.folder = folder
         self.gate = LoadShedder(limits)
         self._sampler = Sampler(rate=settings.sampling.rate, seed=settings.sampling.seed)
         self._salt, self._first = log.salt, (log.number, log.served)
         self._number, self._served = self._first
-        self._numbering, self._faulting = Lock(), RLock()
+        self._numbering, self._faulting = Lock(), Lock()
         self._faults = 0
         self._not_taken: Counter[str] = Counter()
         """By cause, since they were last written down."""
-        self._close_s, self._closed = limits.close_s, False
+        self._closed = False
         self._queue: SimpleQueue[Attempt | None] = SimpleQueue()
-        self._recorder = Recorder(log, recording, tick=self._tick, slices=slices, export=export)
+        self._recorder = Recorder(log, tick=self._tick, slices=slices, export=export)
         self._lanes = [
-            Lane(self._queue, start=start, limits=limits, done=self._done, tell=self._recorder.put)
+            Lane(self._queue, start=start, limits=limits, done=self._done)
             for _ in range(limits.in_flight)
         ]
-        self._look_at_file()
+        self.gate.off = (folder / OFF).exists()
         for thread in (self._recorder, *self._lanes):
             thread.start()
 
     def offer(self, served: ServedQuery, generation: Callable[[], str]) -> None:
         """Take a query that was served; never raises, never waits for the candidate."""
         try:
-            self._offer(served, generation)
+            if self.stuck:
+                raise EvidenceError(UNWRITABLE)  # noqa: TRY301  counted below, as every failure is
+            kept = served.checked()
+            with self._numbering:
+                self._served += 1
+                order = self._served
+                if not self._sampler.takes(order):
+                    return
+                self._number += 1
+                number = self._number
+            kept = kept._replace(client=client_key(kept.client, self._salt))
+            attempt = Attempt(number, order, time_ns(), kept, generation)
+            if reason := self.gate.admit():
+                self._recorder.put(replace(attempt, after=served.generation, shed=reason))
+            else:
+                self._queue.put(attempt)
         except Exception as exc:  # noqa: BLE001  nothing of this may reach who is served
             self.fault(exc)
-
-    def _offer(self, served: ServedQuery, generation: Callable[[], str]) -> None:
-        if self.stuck:
-            raise EvidenceError(UNWRITABLE)
-        kept = served.checked()
-        with self._numbering:
-            self._served += 1
-            order = self._served
-            if not self._sampler.takes(order):
-                return
-            self._number += 1
-            number = self._number
-        kept = kept._replace(client=client_key(kept.client, self._salt))
-        attempt = Attempt(number, order, time_ns(), kept, generation)
-        reason = self.gate.admit()
-        if reason is None:
-            self._queue.put(attempt)
-        else:
-            self._recorder.put(replace(attempt, after=served.generation, shed=reason))
 
     def fault(self, exc: Exception) -> None:
         """Count a query that could not be taken; each is written down with its cause, soon."""
@@ -368,8 +341,6 @@ class LiveComparison:
             cause = told(exc)
             known = cause in self._not_taken or len(self._not_taken) < CAUSES
             self._not_taken[cause if known else OTHER_CAUSES] += 1
-            if self._faults.bit_count() == 1:
-                self._tell_not_taken()
 
     def _tell_not_taken(self) -> None:
         with self._faulting:
@@ -384,14 +355,8 @@ class LiveComparison:
     def _tick(self) -> None:
         if not self.stuck:
             self._tell_not_taken()
-        self._look_at_file()
-
-    def _look_at_file(self) -> None:
-        """Shed every pair while the file is there; those that wait are still compared."""
-        there = (self.folder / OFF).exists()
-        if there and not self.gate.off:
-            self._recorder.put(trouble(ProblemKind.DISABLED, OFF_BY_FILE))
-        self.gate.off = there or self._closed
+        # every pair is shed while the file is there; those that wait are still compared
+        self.gate.off = self._closed or (self.folder / OFF).exists()
 
     @property
     def stuck(self) -> str:
@@ -412,7 +377,7 @@ class LiveComparison:
         return ComparisonCounts(
             served=self._served - self._first[1],
             attempted=self._number - self._first[0],
-            shed=self.gate.shed,
+            shed=dict(self.gate.shed),
             lost=self._recorder.lost,
             faults=self._faults,
         )
@@ -429,7 +394,7 @@ class LiveComparison:
 
     def close(self) -> None:
         """Ask the candidate no more, write down what is there, and let go of the folder."""
-        until = monotonic() + self._close_s
+        until = monotonic() + CLOSE_S
         self._closed = self.gate.off = True
         for lane in self._lanes:
             lane.stopped = True

@@ -46,11 +46,6 @@ def path_of(layout: Layout, control: str, candidate: str) -> Path:
     return layout.today / FOLDER / f"{control}~{candidate}.json"
 
 
-def taken_in(layout: Layout) -> tuple[Path, ...]:
-    """List what was taken in."""
-    return tuple(sorted((layout.today / FOLDER).glob("*.json")))
-
-
 def read_traffic(layout: Layout, control: ArmResult, candidate: ArmResult) -> Traffic | None:
     """Read the live-traffic results of two arms; None where none are of these indexes."""
     path = path_of(layout, control.arm, candidate.arm)
@@ -83,12 +78,11 @@ def _plain(value: object) -> object:
 
 
 def _from_json(written: dict[str, Any]) -> Traffic:
-    found: dict[str, Any] = {name: np.array(written[name], dtype=of) for name, of in ARRAYS.items()}
-    by_depth = {
-        name: {int(k): np.array(values, dtype=of) for k, values in written[name].items()}
-        for name, of in BY_DEPTH.items()
-    }
-    return Traffic(**{**written, **found, **by_depth})
+    for name, of in ARRAYS.items():
+        written[name] = np.array(written[name], dtype=of)
+    for name, of in BY_DEPTH.items():
+        written[name] = {int(k): np.array(at, dtype=of) for k, at in written[name].items()}
+    return Traffic(**written)
 
 
 OTHER_CONTROL = "whose control was another engine"
@@ -179,6 +173,6 @@ KIND: EvidenceKind[Layout, Traffic] = EvidenceKind(
     name="shadow",
     value=Traffic,
     collect=read_traffic,
-    artifacts=taken_in,
+    artifacts=lambda layout: tuple(sorted((layout.today / FOLDER).glob("*.json"))),
     rules={f"anytime_{of.lower()}": f"harness.shadow.live:{of}Settings" for of in GATES},
 )

@@ -5,7 +5,7 @@ import re
 import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
-from functools import lru_cache
+from functools import cached_property, partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -18,25 +18,17 @@ from harness.core.engine import Answer, Hit, Manifest
 from harness.core.errors import BadFile, BadPolicy, HarnessError
 from harness.core.files import scratch
 from harness.core.printable import many
-from harness.core.reading import MAX_FILE_BYTES, naming, opened, raw_lines, text_of, whole
+from harness.core.reading import MAX_FILE_BYTES, naming, opened, raw_lines, whole
 from harness.core.records import Query, Scalar
+from harness.core.store import StrictModel
 from harness.shadow.pair import SECRET
-from harness.shadow.settings import (
-    AnswerTable,
-    Backend,
-    ReadLimits,
-    RequestTable,
-    TrafficReading,
-    Unreadable,
-    known,
-    read_reading,
-    unit,
-)
+from harness.shadow.settings import Backend, ReadLimits, TrafficReading, Unreadable, known, unit
 from harness_engines import registry
 from harness_engines.stacks.http.arm import HttpEngine, HttpMapping
-from harness_engines.stacks.http.settings import PLACE, HttpSettings, NoAnswer, filled
+from harness_engines.stacks.http.settings import HttpSettings, NoAnswer, filled
 
 KIND = "http"
+REQUEST_BYTES, ANSWER_BYTES = 1 << 16, 4 << 20
 OK, REDIRECTS = 200, range(300, 400)
 ANSWER_TYPE = "application/json"
 FORM_TYPE = "application/x-www-form-urlencoded"
@@ -50,32 +42,93 @@ class NothingToCompare(Exception):
     """The server answered, but not with hits: a redirect, or ``not modified``."""
 
 
+class ArmReading(StrictModel):
+    """Writes requests as the template of an engine over HTTP does, and reads answers as it does."""
+
+    settings: HttpSettings
+
+    @property
+    def bounds(self) -> ReadLimits:
+        return ReadLimits(
+            request_bytes=REQUEST_BYTES,
+            answer_bytes=ANSWER_BYTES,
+            timeout_s=self.settings.timeout_s,
+        )
+
+    @property
+    def tells_generation(self) -> bool:
+        return bool(self.settings.generation)
+
+    def answer_of(self, answer: Any, manifest: Manifest, k: int) -> tuple[Answer, int | str]:  # noqa: ANN401  any JSON
+        try:
+            found = self._mapping.read(answer, k)
+        except NoAnswer as exc:
+            raise Unreadable(str(exc)) from None
+        hits = tuple(
+            Hit(hit.doc_id, 1 / at, 1 / at)
+            if hit.score is None
+            else Hit(hit.doc_id, unit(hit.score), hit.score)
+            for at, hit in enumerate(found.hits, start=1)
+        )
+        generation = known(found.generation) if self.tells_generation else ""
+        return Answer(hits, manifest.fingerprint), generation
+
+    def headers(self) -> Mapping[str, str]:
+        """Return headers that every request to the server carries; no log has them."""
+        return filled(self.settings.headers).values
+
+    def translated(self, text: str, k: int) -> Mapping[str, Scalar]:
+        """Return the params of the arm's own request for a query."""
+        request, url = self._mapping.request(text, k), urlsplit(self.settings.url)
+        query = "&".join(filter(None, (url.query, urlencode(request.query or {}))))
+        body = "" if request.body is None else json.dumps(request.body)
+        return {
+            "method": request.method,
+            "target": f"{url.path or '/'}?{query}" if query else url.path or "/",
+            "type": ANSWER_TYPE if body else "",
+            "body": body,
+        }
+
+    @cached_property
+    def _mapping(self) -> HttpMapping:
+        return HttpMapping(self.settings)
+
+
+def of_arm(path: Path) -> ArmReading:
+    """Read the file of an engine over HTTP."""
+    with scratch() as cache:
+        engine = registry.load(str(path), cache).engine
+    if not isinstance(engine, HttpEngine):
+        hint = "Give a file as examples/http_engine/servers/elasticsearch.toml"
+        raise BadPolicy(path, "is not of the stack http", hint)
+    found = ArmReading(settings=engine.settings)
+    found.headers()  # raises where a variable of the environment is missing
+    return found
+
+
 class HttpRequester(Backend):
     """Sends the requests that ``params`` hold: ``method``, ``target``, ``type`` and ``body``.
 
-    Params whose name begins with ``secret:`` are headers, as ``headers`` are of every request; both
-    may hold secrets. With ``translates``, which takes the file of an engine over HTTP, a request
-    is made anew of its text and k, for a server with another API.
+    Params whose name begins with ``secret:`` are headers, as those of an ``ArmReading``. By such a
+    reading a request is made anew of its text and k, for a server with another API.
     """
 
     def __init__(
         self,
         client: httpx.Client,
         server: str,
-        reading: TrafficReading,
-        headers: Mapping[str, str],
-        *,
-        translates: bool = False,
+        reading: TrafficReading | ArmReading,
     ) -> None:
         super().__init__(reading, KIND, server)
-        self._client, self._url, self._translates = client, httpx.URL(server), translates
+        self._client, self._url, self._reading = client, httpx.URL(server), reading
         self._headers = {"accept": ANSWER_TYPE, "accept-encoding": "gzip, deflate", SENT_BY_US: "1"}
-        self._headers |= headers
+        if isinstance(reading, ArmReading):
+            self._headers |= reading.headers()
 
     def search_with(self, text: str, k: int, params: Mapping[str, Scalar]) -> Answer:
         """Send a request."""
-        if self._translates and isinstance(self.reading, ArmReading):
-            params = {**params, **self.reading.translated(text, k)}
+        if isinstance(self._reading, ArmReading):
+            params = {**params, **self._reading.translated(text, k)}
         return self.ask(k, params)[0]
 
     def ask(self, k: int, params: Mapping[str, Scalar]) -> tuple[Answer, str]:
@@ -89,7 +142,7 @@ class HttpRequester(Backend):
         body = str(params["body"]).encode() or None
         # made by hand, as the client would add its own headers, and cookies of other answers
         sent = httpx.Request(str(params["method"]), url, headers=headers, content=body)
-        most, found = self.reading.bounds.answer_bytes, bytearray()
+        most, found = self._reading.bounds.answer_bytes, bytearray()
         with closing(self._client.send(sent, stream=True)) as got:
             if got.status_code in REDIRECTS:
                 raise NothingToCompare(f"HTTP {got.status_code}")
@@ -104,12 +157,10 @@ class HttpRequester(Backend):
 
 
 @contextmanager
-def http_searcher(
-    server: str, reading: TrafficReading, headers: Mapping[str, str], *, translates: bool = False
-) -> Iterator[HttpRequester]:
+def http_searcher(server: str, reading: TrafficReading | ArmReading) -> Iterator[HttpRequester]:
     """Open connections to a server; it is not asked before the first query."""
     with httpx.Client(trust_env=False, timeout=reading.bounds.timeout_s) as client:
-        yield HttpRequester(client, server, reading, headers, translates=translates)
+        yield HttpRequester(client, server, reading)
 
 
 def check_address(server: str) -> None:
@@ -144,21 +195,15 @@ class MirroredRequest(NamedTuple):
         media_type = self.headers.get("content-type", "")
         encoding = self.headers.get("content-encoding", "")
         body = unpacked(self.body, encoding, reading.bounds.request_bytes)
-        parts: dict[str, Any] = {"query": _parameters(self.target.partition("?")[2])}
+        parameters = partial(parse_qsl, keep_blank_values=True)
+        parts: dict[str, Any] = {"query": dict(parameters(self.target.partition("?")[2]))}
         if body and media_type.partition(";")[0].strip().lower() == FORM_TYPE:
-            parts["body"] = _parameters(body.decode("latin-1"))
+            parts["body"] = dict(parameters(body.decode("latin-1")))
         elif body:
             parts["body"] = read_json(body)
         text, k = reading.asked(parts)
         same = {"method": self.method, "target": self.target, "type": media_type}
         return text, k, {**same, "body": body.decode()}
-
-
-def _parameters(text: str) -> dict[str, str]:
-    try:
-        return dict(parse_qsl(text, keep_blank_values=True))
-    except ValueError as exc:
-        raise Unreadable(f"its parameters: {exc}") from exc
 
 
 def unpacked(body: bytes, encoding: str, most: int) -> bytes:
@@ -194,8 +239,6 @@ LOGGED = re.compile(rb'"([A-Z]{1,16}) ([!-!#-~]{1,16384}) HTTP/[0-9.]{1,3}"')
 
 BETWEEN = "\n🐵🙈🙉\n".encode()
 """What stands behind each message of a recording of GoReplay."""
-SERVER = re.compile(r"\Ahttps?://[^/?]*", re.IGNORECASE)
-"""Begins a target that was sent to a proxy."""
 REQUEST = b"1 "
 """Begins the first line of a message of GoReplay that is a request."""
 
@@ -205,8 +248,7 @@ def recorded(path: Path, reading: TrafficReading) -> Iterator[Query]:
     requests, named = 0, reading.request.compared
     compared = False
     with naming(path):
-        for requests, sent in enumerate(_requests(path), start=1):
-            one = sent._replace(target=SERVER.sub("", sent.target))
+        for requests, one in enumerate(_requests(path), start=1):
             if one.name in named:
                 compared = True
                 try:
@@ -258,105 +300,3 @@ def _of_goreplay(raw: bytes) -> Iterator[MirroredRequest]:
             headers = {name.strip().lower(): value.strip() for name, _, value in pairs}
             method, _, rest = first.partition(" ")
             yield MirroredRequest(method, rest.rpartition(" ")[0], headers, body)
-
-
-K_ABSENT = 10
-"""Hits that a request asks for where it does not say."""
-REQUEST_BYTES, ANSWER_BYTES = 1 << 16, 4 << 20
-
-
-class ArmReading(TrafficReading):
-    """Reads requests at the places of the arm's template, and answers as the arm does."""
-
-    settings: HttpSettings
-
-    def answer_of(self, answer: Any, manifest: Manifest, k: int) -> tuple[Answer, int | str]:  # noqa: ANN401  any JSON
-        try:
-            found = self._mapping.read(answer, k)
-        except NoAnswer as exc:
-            raise Unreadable(str(exc)) from None
-        hits = tuple(
-            Hit(hit.doc_id, 1 / at, 1 / at)
-            if hit.score is None
-            else Hit(hit.doc_id, unit(hit.score), hit.score)
-            for at, hit in enumerate(found.hits, start=1)
-        )
-        generation = known(found.generation) if self.settings.generation else ""
-        return Answer(hits, manifest.fingerprint), generation
-
-    def headers(self) -> Mapping[str, str]:
-        return filled(self.settings.headers).values
-
-    def translated(self, text: str, k: int) -> Mapping[str, Scalar]:
-        """Return the params of the arm's own request for a query."""
-        request, url = self._mapping.request(text, k), urlsplit(self.settings.url)
-        query = "&".join(filter(None, (url.query, urlencode(request.query or {}))))
-        body = "" if request.body is None else json.dumps(request.body)
-        return {
-            "method": request.method,
-            "target": f"{url.path or '/'}?{query}" if query else url.path or "/",
-            "type": ANSWER_TYPE if body else "",
-            "body": body,
-        }
-
-    @property
-    def _mapping(self) -> HttpMapping:
-        return _compiled(self.settings.model_dump_json())
-
-
-@lru_cache(maxsize=4)
-def _compiled(settings: str) -> HttpMapping:
-    return HttpMapping(HttpSettings.model_validate_json(settings))
-
-
-def http_reading(path: Path) -> TrafficReading:
-    """Read where queries and answers of an HTTP server are, from settings or an arm's file."""
-    try:
-        is_arm = "stack" in formats.toml_of(text_of(path, most=formats.MAX_SETTINGS_BYTES))
-    except (OSError, ValueError):
-        is_arm = False  # which the reader of settings explains
-    return of_arm(path) if is_arm else read_reading(path)
-
-
-def of_arm(path: Path) -> ArmReading:
-    """Derive a reading from the file of an engine over HTTP."""
-    with scratch() as cache:
-        engine = registry.load(str(path), cache).engine
-    if not isinstance(engine, HttpEngine):
-        raise BadPolicy(
-            path, "is not of the stack http", "Give a file as examples/shadow/http.toml"
-        )
-    given = engine.settings
-    places = dict(_places({"query": given.query, "body": given.tree}, ""))
-    for name in ("text", "k"):
-        if name not in places:
-            raise BadPolicy(
-                path,
-                f"${{{name}}} is part of a longer value, so it cannot be read from a request",
-                "Let it be a whole value, or write a file as examples/shadow/http.toml",
-            )
-    generation = "/" if given.generation else ""  # whether it is told; ArmReading reads it
-    return ArmReading(
-        request=RequestTable(
-            compared=[f"{given.method} {urlsplit(given.url).path or '/'}"],
-            text=places["text"],
-            k=places["k"],
-            k_absent=K_ABSENT,
-        ),
-        answer=AnswerTable(hits="", id="", score="", degraded="", generation=generation),
-        bounds=ReadLimits(
-            request_bytes=REQUEST_BYTES, answer_bytes=ANSWER_BYTES, timeout_s=given.timeout_s
-        ),
-        settings=given,
-    )
-
-
-def _places(tree: object, at: str) -> Iterator[tuple[str, str]]:
-    if isinstance(tree, dict):
-        for key, value in tree.items():
-            yield from _places(value, f"{at}/{str(key).replace('~', '~0').replace('/', '~1')}")
-    elif isinstance(tree, list):
-        for place, value in enumerate(tree):
-            yield from _places(value, f"{at}/{place}")
-    elif isinstance(tree, str) and (match := PLACE.fullmatch(tree)):
-        yield match[1], at

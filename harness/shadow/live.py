@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Iterator
-from typing import Annotated, ClassVar, Literal, NamedTuple
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,15 +41,9 @@ MIN_PERIODS = 2
 SECONDS = {"day": A_DAY_S, "week": 7 * A_DAY_S}
 
 
-class LiveValues(NamedTuple):
-    """What a gate averages."""
-
-    values: Floats
-    """In [0, 1] and by time, shape (pairs,)."""
-    at_ns: Ints
-    """Time of each in nanoseconds, shape (pairs,)."""
-    said: str
-    """What they are, with notes for the reader."""
+LiveValues = tuple[Floats, Ints, str]
+"""What a gate averages: values in [0, 1] by time and the time of each in nanoseconds, of shape
+(pairs,), and what they are, with notes for the reader."""
 
 
 class LiveSettings(GateSettings):
@@ -98,15 +92,6 @@ class RareSettings(LiveSettings):
     unit: ClassVar[str] = "share"
     max_share: Share
 
-    @property
-    @abstractmethod
-    def befalls(self) -> str:
-        """The event, as a verb phrase after "live queries"."""
-
-    @property
-    def bound(self) -> str:
-        return f"fewer than {self.max_share:.2%} of the live queries {self.befalls}"
-
 
 class FailuresSettings(RareSettings):
     """The share of live queries that the candidate does not answer must lie below ``max_share``.
@@ -115,12 +100,14 @@ class FailuresSettings(RareSettings):
     as an answer.
     """
 
-    befalls: ClassVar[str] = "go unanswered"
+    @property
+    def bound(self) -> str:
+        return f"fewer than {self.max_share:.2%} of the live queries go unanswered"
 
     def averaged(self, traffic: Traffic) -> LiveValues:
         ways = ", ".join(f"{count} {how}" for how, count in sorted(traffic.failures.items()))
         said = "share that the candidate did not answer" + (f" ({ways})" if ways else "")
-        return LiveValues(traffic.failed.astype(np.float64), traffic.failed_at, said)
+        return traffic.failed.astype(np.float64), traffic.failed_at, said
 
 
 class SlowSettings(RareSettings):
@@ -133,13 +120,14 @@ class SlowSettings(RareSettings):
     max_ratio: Ratio
 
     @property
-    def befalls(self) -> str:
-        return f"take more than {self.max_ratio:g} times the control's time"
+    def bound(self) -> str:
+        slow = f"take more than {self.max_ratio:g} times the control's time"
+        return f"fewer than {self.max_share:.2%} of the live queries {slow}"
 
     def averaged(self, traffic: Traffic) -> LiveValues:
         slow = traffic.candidate_ns > self.max_ratio * traffic.control_ns
         said = f"share beyond {self.max_ratio:g} times the control's time"
-        return LiveValues(slow.astype(np.float64), traffic.timed_at, said)
+        return slow.astype(np.float64), traffic.timed_at, said
 
 
 class OverlapSettings(LiveSettings):
@@ -163,7 +151,7 @@ class OverlapSettings(LiveSettings):
 
     def averaged(self, traffic: Traffic) -> LiveValues:
         others = ", ".join(str(k) for k in sorted(traffic.overlap) if k != self.k)
-        return LiveValues(
+        return (
             traffic.overlap.get(self.k, np.empty(0)),
             traffic.overlap_at.get(self.k, np.empty(0, dtype=np.int64)),
             f"mean {self.unit}" + (f" (the log also has k of {others})" if others else ""),

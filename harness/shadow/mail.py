@@ -29,7 +29,6 @@ def observer(control: MailSearcher, comparison: LiveComparison) -> Observer:
         diagnostics = diagnose(search_response)
         signals = diagnostics.signals if diagnostics else []
         failed = Signal.SEARCH_FAILED.value in signals
-        generation = now()
         comparison.offer(
             ServedQuery(
                 text=query.text,
@@ -38,7 +37,7 @@ def observer(control: MailSearcher, comparison: LiveComparison) -> Observer:
                 answer=None if failed else _answer(control, search_response),
                 error=diagnostics.reason if diagnostics and failed else "",
                 elapsed_ns=elapsed_ns,
-                generation=generation,
+                generation=now(),
             ),
             now,
         )

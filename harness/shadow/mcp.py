@@ -5,7 +5,6 @@ import shlex
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
-from pathlib import Path
 from time import perf_counter_ns
 from typing import Any, NamedTuple, TypeVar
 from urllib.parse import parse_qs, urlencode, urlsplit
@@ -28,10 +27,9 @@ from mcp.types import (
 )
 
 from harness.core.engine import Answer, Searcher
-from harness.core.errors import BadFile, HarnessError, IndexNotReady, first_of
+from harness.core.errors import HarnessError, IndexNotReady, first_of
 from harness.core.formats import json_of
 from harness.core.mcp_pipes import pipes, run_until_signalled
-from harness.core.reading import Malformed, text_of
 from harness.core.records import Scalar
 from harness.core.server import CONNECTIONS, Admission, bound, refuse_streams, server
 from harness.shadow.comparison import LiveComparison, ShadowLog
@@ -126,6 +124,7 @@ class McpProxy:
     ) -> None:
         about = control.server_info
         self.control, self.comparison, self.later = control, comparison, later
+        self._reading = reading
         self.backend = Backend(reading, KIND, f"{about.name} {about.version}" if about else "")
 
     async def tools(self, _: Context, asked: PaginatedRequestParams | None) -> ListToolsResult:
@@ -143,7 +142,7 @@ class McpProxy:
             error = told(exc)
             raise
         finally:
-            if call.name in self.backend.reading.request.compared:
+            if call.name in self._reading.request.compared:
                 offer = partial(self._offer, call, answer, error, perf_counter_ns() - start)
                 self.later.start_soon(anyio.to_thread.run_sync, offer)
         return answer
@@ -156,7 +155,7 @@ class McpProxy:
         elapsed_ns: int,
     ) -> None:
         try:
-            text, k = self.backend.reading.asked(call.arguments or {})
+            text, k = self._reading.asked(call.arguments or {})
             arguments = json.dumps(call.arguments, sort_keys=True, ensure_ascii=False)
         except Exception as exc:  # noqa: BLE001  the client has its answer; the log is told
             self.comparison.fault(exc)
@@ -191,19 +190,14 @@ class McpServer(NamedTuple):
     command: tuple[str, ...]
     url: str
 
-    @property
-    def host(self) -> str:
-        """Name the server without what may be secret; empty for a program."""
-        return urlsplit(self.url).netloc.rpartition("@")[2]
-
     @classmethod
     def of(cls, said: str, token: str = "") -> "McpServer":
         """Read an argument, which other users of the machine see, so no token is taken from it."""
         if said.startswith(("http://", "https://")):
             if parse_qs(urlsplit(said).query).get("token"):
                 raise HarnessError(
-                    "the token is in the address, which other users see. Put it into a file, and"
-                    " name the file with --control-token or --candidate-token"
+                    "the token is in the address, which other users see. Put it into the"
+                    " environment: HARNESS_CONTROL_TOKEN or HARNESS_CANDIDATE_TOKEN"
                 )
             between = "&" if urlsplit(said).query else "?"
             return cls((), f"{said}{between}{urlencode({'token': token})}" if token else said)
@@ -214,19 +208,6 @@ class McpServer(NamedTuple):
         if not words:
             raise HarnessError("a server is an address as http://127.0.0.1:8765/mcp, or a command")
         return cls(words, "")
-
-
-def token_for(file: Path | None, given: str | None) -> str:
-    """Read the token of a server from a file; without one it is what the environment has given."""
-    if file is None:
-        return (given or "").strip()
-    try:
-        words = text_of(file).split()
-    except (OSError, Malformed) as exc:
-        raise BadFile(file, f"cannot be read ({exc})", "Name another file") from exc
-    if len(words) != 1:
-        raise BadFile(file, "does not hold one token", "Write the token into it, and nothing else")
-    return words[0]
 
 
 class McpSearcher(Backend):
@@ -284,7 +265,9 @@ def shadow_mcp(
                     await _serve_http(app, *http, reading.bounds.request_bytes, ready)
             group.cancel_scope.cancel()
 
-    with log.compared(opens, between=Between(control.host, candidate.host)) as comparison:
+    # without what may be secret; empty for a program
+    hosts = (urlsplit(one.url).netloc.rpartition("@")[2] for one in (control, candidate))
+    with log.compared(opens, between=Between(*hosts)) as comparison:
         run_until_signalled(run)
 
 

@@ -1,199 +1,331 @@
-"""The page of a shadow log: figures, and divergences side by side."""
+"""A shadow log as a page, as tables and as JSON."""
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from datetime import date
-from functools import partial
-
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure as Drawing
-from matplotlib.ticker import FuncFormatter, MaxNLocator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, replace
+from datetime import UTC, date, datetime
+from typing import Any
 
 from harness.core.printable import counted, one_line
-from harness.core.run import Status
 from harness.core.scores import Estimate
-from harness.report import doc
-from harness.report.page.figures import WIDTH
-from harness.report.page.tables import DEPTH, TITLE, move
+from harness.report import doc, rounding
+from harness.report.doc import Block, Cell, Num, Section, TableBlock, Text, Value, table
+from harness.report.page.tables import DEPTH, TITLE, instead_of, move
 from harness.report.page.tables import QUERY as PAGE_QUERY
-from harness.report.rounding import milliseconds, number, watched
-from harness.report.svg import ARMS, INK, MUTED, draw, logarithmic, quiet
-from harness.shadow import words
+from harness.report.rounding import estimate_for_json, number, share, watched
 from harness.shadow.divergences import Trace
 from harness.shadow.record import Divergence, LoggedAnswer
-from harness.shadow.summary import LogState, TrackPoint
+from harness.shadow.summary import ARMS, AlarmState, LogState, Summary
 
-SIZE = WIDTH, 4.6
-"""Inches of the picture of the sequences."""
-TITLES = {
-    "overlap": "overlap (mean Jaccard)",
-    "failures": "failures of the candidate",
-    "slow": "slow pairs",
-    "ratio": "median time ratio",
-}
-RATIO = "ratio"
-OPEN_END = 4
-"""An axis whose upper end is unbounded reaches so many times as far as the value."""
-ROOM = 0.01
-"""Height of an axis on which nothing moves."""
-Tracks = Mapping[str, Sequence[TrackPoint]]
+REASON, QUERY = 160, 100
+"""Characters of a reason and of a query that are shown."""
+UNTIMED = "the control's time is not known: the proxy of 0.1 got several answers at once"
 
 
-def drawn(tracks: Tracks) -> Tracks:
-    """Return the sequences that are drawn and have a point; noise is in the table alone."""
-    return {what: points for what in TITLES if (points := tracks.get(what, ()))}
+def troubles(summary: Summary) -> TableBlock:
+    """Show degradations, and why queries, attempts and times were not compared."""
+    rows: list[tuple[Cell | str, int, str]] = [
+        (f"{arm}: {kind}", count, "degradation")
+        for (arm, kind), count in sorted(summary.degradations.items(), key=_most)
+    ]
+    rows += [
+        (Cell("not taken", one_line(cause, REASON)), count, "no attempt")
+        for cause, count in sorted(summary.not_taken.items(), key=_most)
+    ]
+    rows += [
+        (Cell(kind, one_line(reason, REASON)), count, "not compared")
+        for (kind, reason), count in sorted(summary.reasons.items(), key=_most)
+    ]
+    if count := summary.untimed:
+        rows.append((Cell("time", UNTIMED), count, "no time compared"))
+    return table("What went worse than it should have", ("what", "times", "kind"), rows)
 
 
-def say(shown: Tracks) -> str:
-    """Describe what ``paint`` draws."""
-    said = "; ".join(
-        f"{TITLES[what]} {number(points[-1].estimate.value)} {watched(points[-1].estimate)}"
-        for what, points in shown.items()
+def _most(item: tuple[object, int]) -> tuple[int, object]:
+    return -item[1], item[0]
+
+
+NS_PER_S = 10**9
+NOTHING_YET = "nothing yet"
+FAILURES_LEAD = 0.01
+"""Share of failed attempts of one arm above which the headline begins with it."""
+
+
+def overview(state: LogState, top: int) -> Iterator[Block]:
+    """Show how things stand, with the worst ``top`` queries."""
+    summary = state.summary
+    yield Text(headline(state), "headline")
+    if summary.first and summary.last:
+        both = summary.first, summary.last
+        ends = (datetime.fromtimestamp(one.at // NS_PER_S, UTC) for one in both)
+        yield Text(" to ".join(f"{end:%Y-%m-%d %H:%M:%S} UTC" for end in ends), "about")
+    tables = (
+        tally(summary),
+        estimates(summary),
+        alarms(state),
+        classes(summary),
+        divergences(state, top),
+        troubles(summary),
     )
-    return f"Confidence sequences, as they stand: {said}"
+    yield from (one for one in tables if one.rows)
 
 
-def paint(shown: Tracks, figure: Drawing) -> None:
-    """Paint each estimate and its confidence sequence over the pairs seen, a panel each."""
-    panels = figure.subplots(2, 2, squeeze=True).ravel()
-    for axes, (what, points) in zip(panels, shown.items(), strict=False):
-        _panel(axes, what, points)
-    for axes in panels[len(shown) :]:
-        axes.set_visible(False)
-    figure.subplots_adjust(0.07, 0.10, 0.98, 0.93, wspace=0.18, hspace=0.5)
+def headline(shadowed: LogState) -> str:
+    """Describe in one line what a reader should know first: alarms, agreement, divergences."""
+    summary, blocking = shadowed.summary, shadowed.blocking
+    attempted = summary.tally.attempted
+    said = [
+        f"the {arm} failed in {share(count, attempted)} of {counted(attempted, 'attempt')}"
+        for arm, count in summary.failures.items()
+        if count > FAILURES_LEAD * attempted
+    ]
+    if shadowed.raised:
+        names = ", ".join(dict.fromkeys(one.name for one in shadowed.raised))
+        said.append(f"{counted(len(shadowed.raised), 'alarm')} raised ({names})")
+    elif not said and not blocking:
+        early = "not yet decided: alarms have too little to go by"
+        said.append(early if shadowed.early else "no alarm is raised")
+    if overlap := summary.estimates["overlap"]:
+        said.append(f"mean Jaccard of the first hits {number(overlap.value)}")
+    if blocking:
+        queries = len({trace.query for trace in blocking})
+        times = sum(trace.times for trace in blocking)
+        said.append(
+            f"{counted(times, 'attempt')} of {counted(queries, 'query')} diverged without"
+            " being accepted"
+        )
+    elif summary.tally.compared:
+        said.append("every divergence is accepted")
+    if count := summary.not_taken.total():
+        said.append(f"{counted(count, 'served query')} could not be compared")
+    text, between = "; ".join(said) + ".", shadowed.between
+    if between.control and between.candidate:
+        return f"{between.control} → {between.candidate}: {text[0].lower()}{text[1:]}"
+    return text[0].upper() + text[1:]
 
 
-def _panel(axes: Axes, what: str, points: Sequence[TrackPoint]) -> None:
-    quiet(axes, grid="y")
-    pairs = [point.estimate.n for point in points]
-    values = [point.estimate.value for point in points]
-    floor, ceiling = _range(points)
-    floor = max(floor, ceiling / 1e3) if what == RATIO else floor
-    low = [max(point.estimate.low, floor) for point in points]
-    high = [min(point.estimate.high, ceiling) for point in points]
-    axes.fill_between(pairs, low, high, color=ARMS[0], alpha=0.22, linewidth=0)
-    axes.plot(pairs, low, color=ARMS[0], linewidth=0.8)
-    axes.plot(pairs, high, color=ARMS[0], linewidth=0.8)
-    axes.plot(pairs, values, color=INK, linewidth=1.5)
-    if what == RATIO:
-        logarithmic(axes, "y")
-        axes.axhline(1, color=MUTED, linewidth=0.8, linestyle=(0, (3, 2)))
-    else:
-        axes.yaxis.set_major_locator(MaxNLocator(4))
-    axes.xaxis.set_major_locator(MaxNLocator(4, integer=True))
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
-    axes.set(xlim=(0, max(pairs)), ylim=(floor, ceiling), title=TITLES[what], xlabel="pairs")
+def tally(summary: Summary) -> TableBlock:
+    """Show the request accounting."""
+    of, other = summary.tally, summary.not_taken.total()
+    parts = {"= compared": of.compared, "+ errored": of.errored, "+ skipped": of.skipped,
+             "+ shed": of.shed}  # fmt: skip
+    cells = (Num(n, "count", more=share(n, of.attempted)) for n in parts.values())
+    lost = "numbered, and not in the log" if summary.missing else ""
+    return table(
+        "Request accounting; shed: not sent to the candidate, to spare the machine",
+        ("attempted", *parts, "lost beside", "not taken"),
+        [(of.attempted, *cells, Num(summary.missing, "count", more=lost),
+          Num(other, "count", more="served, and no attempts" if other else ""))],
+    )  # fmt: skip
 
 
-def _range(points: Sequence[TrackPoint]) -> tuple[float, float]:
-    later = [point.estimate for point in points[len(points) // 4 :]]
-    low = min(min(one.low, one.value) for one in later)
-    ends = [max(one.high, one.value) for one in later if math.isfinite(one.high)]
-    high = max(ends, default=OPEN_END * max(one.value for one in later))
-    return low, high if high > low else low + ROOM
+def estimates(summary: Summary) -> TableBlock:
+    """Show each estimate with its confidence sequence."""
+    bounds = summary.bounds.watch
+    names = {
+        "overlap": "overlap: mean Jaccard of the first k",
+        "failures": "failures: share of the candidate's answers that failed or were too late",
+        "slow": f"slow: share of pairs slower than {bounds.slow_ratio:g} times the control",
+        "ratio": "time: median of candidate / control",
+        "noise": "noise: share of repeated queries that the control answered differently;"
+        f" {counted(summary.beyond_noise, 'pair')} of them differ where it did not",
+    }
+    return table(
+        f"How sure: {100 * bounds.confidence:g} % confidence sequences, that hold however often"
+        " they are read",
+        ("what", "so far", "lies within", "pairs"),
+        (
+            (names[name], Num(now.value), watched(now), now.n)
+            if now
+            else (names[name], NOTHING_YET, "", 0)
+            for name, now in summary.estimates.items()
+        ),
+    )
 
 
-@dataclass(frozen=True, slots=True)
-class Both:
-    """One query that diverged in one class, with both rankings where the log has them."""
+def classes(summary: Summary) -> TableBlock:
+    """Count attempts by class and slice, most first."""
+    slices = sorted(summary.by_slice) if len(summary.by_slice) > 1 else []
+    columns = [summary.classes, *(summary.by_slice[name] for name in slices)]
+    kinds = sorted(summary.classes, key=lambda kind: (-summary.classes[kind], kind))
+    return table(
+        "Attempts by class: how the candidate's list differs from the control's",
+        ("class", "all", *slices),
+        (
+            (kind, *(Num(of[kind], "count", more=share(of[kind], of.total()) if of[kind] else "")
+                     for of in columns))
+            for kind in kinds
+        ),
+    )  # fmt: skip
 
-    trace: Trace
-    divergence: Divergence | None
 
-    @property
-    def about(self) -> str:
-        """How often it came, and with what."""
-        trace = self.trace
-        about = [counted(trace.times, "time")]
+def alarms(shadowed: LogState) -> TableBlock:
+    """Show every alarm, the raised ones first."""
+    order = (AlarmState.RAISED, AlarmState.EARLY, AlarmState.QUIET)
+    rows = []
+    for one in sorted(shadowed.summary.alarms, key=lambda one: order.index(one.state)):
+        state = one.state.upper() if one.state is AlarmState.RAISED else one.state
+        found: Value = Cell(NOTHING_YET)
+        if now := one.estimate:
+            found = Num(now.value, more=f"{watched(now)}, n {now.n:,}")
+        since = "" if one.since is None else one.since
+        rows.append((Cell(f"{one.name} {one.arm}", one.about), state, found, Num(one.bound), since))
+    return table("Alarms", ("alarm", "state", "measured", "bound", "since attempt"), rows)
+
+
+def divergences(shadowed: LogState, limit: int) -> TableBlock:
+    """Show the worst queries, blocking ones first."""
+    shown, whole = shadowed.traces[:limit], len(shadowed.traces)
+    return table(
+        f"Queries that diverge, the worst {len(shown):,} of {whole:,}",
+        ("query", "class", "slices", "times", "lowest Jaccard", "register"),
+        (
+            (
+                Cell(what_was_typed(trace), trace.query), trace.outcome,
+                ", ".join(trace.slices), trace.times,
+                "" if trace.jaccard is None else Num(trace.jaccard), trace.register,
+            )
+            for trace in shown
+        ),
+    )  # fmt: skip
+
+
+def what_was_typed(trace: Trace) -> str:
+    """Return the text of a query on one line, or words where the log has none."""
+    if not trace.text:
+        return "(its divergence is not in the log)"
+    return one_line(trace.text, QUERY) or "(white space)"
+
+
+FORMAT = 1
+Percentiles = Mapping[str, Mapping[str, Estimate | None]]
+
+
+def to_json(shadowed: LogState, *, today: date, times: Percentiles) -> dict[str, Any]:
+    """Return the summary; estimates are {value, low, high, n}, with null for what is unbounded."""
+    summary = shadowed.summary
+    first, last = summary.first, summary.last
+    return {
+        "format": FORMAT,
+        "as_of": today.isoformat(),
+        "headline": headline(shadowed),
+        "from_ns": first.at if first else None,
+        "to_ns": last.at if last else None,
+        "tally": {**asdict(summary.tally), "missing": summary.missing},
+        "classes": {str(kind): count for kind, count in summary.classes.items()},
+        "classes_by_slice": {
+            name: {str(kind): count for kind, count in counts.items()}
+            for name, counts in summary.by_slice.items()
+        },
+        "confidence": summary.bounds.watch.confidence,
+        "estimates": {name: _held(now) for name, now in summary.estimates.items()},
+        "latency_ns": {
+            arm: {name: estimate_for_json(of) for name, of in row.items()}
+            for arm, row in times.items()
+        },
+        "alarms": [
+            {**asdict(one), "estimate": estimate_for_json(one.estimate)} for one in summary.alarms
+        ],
+        "divergences": [
+            {
+                "query": trace.query,
+                "text": trace.text,
+                "class": str(trace.outcome),
+                "slices": list(trace.slices),
+                "times": trace.times,
+                "jaccard": rounding.for_json(trace.jaccard),
+                "register": str(trace.register),
+            }
+            for trace in shadowed.traces
+        ],
+        "blocking": len(shadowed.blocking),
+        "register": [
+            {**entry.model_dump(mode="json", by_alias=True), "class": entry.kind or ""}
+            for entry in shadowed.suppressions.entries
+        ],
+        "failures": summary.failures,
+        "degradations": [
+            {"arm": arm, "kind": str(kind), "times": count}
+            for (arm, kind), count in sorted(summary.degradations.items())
+        ],
+        "not_compared": [
+            {"class": str(kind), "reason": reason, "times": count}
+            for (kind, reason), count in sorted(summary.reasons.items())
+        ],
+        "not_taken": [
+            {"cause": cause, "times": count} for cause, count in sorted(summary.not_taken.items())
+        ],
+        "untimed": summary.untimed,
+        "served_by": {arm: dict(summary.served_by[arm]) for arm in ARMS},
+    }
+
+
+def _held(found: Estimate | None) -> dict[str, float | int | None] | None:
+    if found is not None and rounding.moved(found):
+        found = replace(found, low=-math.inf, high=math.inf)
+    return estimate_for_json(found)
+
+
+def side_by_side(traces: Sequence[Trace], divergences: Iterable[Divergence]) -> tuple[Section, ...]:
+    """Show both rankings of each query, where they are among ``divergences``."""
+    wanted = {(trace.writer, trace.number) for trace in traces}
+    kept = {where: one for one in divergences if (where := (one.writer, one.number)) in wanted}
+    found = []
+    for trace in traces:
+        about = [trace.register.value, counted(trace.times, "time")]
         if trace.jaccard is not None:
             about.append(f"lowest Jaccard {number(trace.jaccard)}")
         about += [*trace.slices, trace.query]
-        if self.divergence:
-            about += [f"{k} = {value}" for k, value in sorted(self.divergence.params.items())]
-        return " · ".join(about)
-
-    @property
-    def text(self) -> str:
-        """The class, and what was typed."""
-        return f"{self.trace.outcome}: {words.what_was_typed(self.trace, PAGE_QUERY)}"
-
-    def shown(self) -> doc.Section:
-        """Show both answers under the text."""
-        rankings: list[doc.Block] = [doc.Text("The log does not hold this divergence.", "instead")]
-        if one := self.divergence:
+        rankings: list[Block] = [Text("The log does not hold this divergence.", "instead")]
+        if one := kept.get((trace.writer, trace.number)):
+            about += [f"{k} = {value}" for k, value in sorted(one.params.items())]
             both = one.control, one.candidate
             rankings = [_ranking("control", *both), _ranking("candidate", *both[::-1])]
-        meta = doc.Text(f"{self.trace.register} · {self.about}", "meta")
-        return doc.Section(self.text, (meta, *rankings), kind="moved", fold="closed")
+        title = f"{trace.outcome}: {what_was_typed(trace)}"
+        blocks = Text(" · ".join(about), "meta"), *rankings
+        found.append(Section(title, blocks, kind="moved", fold="closed"))
+    return tuple(found)
 
 
-def side_by_side(
-    shown: Sequence[Trace], divergences: Mapping[tuple[str, int], Divergence]
-) -> tuple[Both, ...]:
-    """Join traces with their divergences, by writer and number."""
-    return tuple(Both(trace, divergences.get((trace.writer, trace.number))) for trace in shown)
-
-
-def _ranking(arm: str, side: LoggedAnswer, other: LoggedAnswer) -> doc.Block:
-    took = "time unknown" if side.elapsed_ns is None else f"{milliseconds(side.elapsed_ns)} ms"
+def _ranking(arm: str, side: LoggedAnswer, other: LoggedAnswer) -> Block:
+    took = (
+        "time unknown"
+        if side.elapsed_ns is None
+        else f"{rounding.milliseconds(side.elapsed_ns)} ms"
+    )
     parts = [took, counted(len(side.hits), "hit"), one_line(side.note, PAGE_QUERY)]
     about = " · ".join(filter(None, parts))
     if not side.hits:
-        instead = {
-            Status.ANSWERED: "found nothing",
-            Status.FAILED: f"failed: {side.error or 'no reason given'}",
-            Status.TIMED_OUT: f"was given up: {side.error or 'too slow'}",
-        }.get(side.status, "was not asked")
-        return doc.Text(f"{arm}: {one_line(instead, PAGE_QUERY)} ({about})", "instead")
+        return Text(f"{arm}: {instead_of(side.status, side.error)} ({about})", "instead")
     ranks = {hit.doc_id: at for at, hit in reversed([*enumerate(other.hits, start=1)])}
     rows = [
         (str(rank), one_line(hit.doc_id, TITLE),
          move(rank, ranks.get(hit.doc_id), candidate=arm == "candidate"), number(hit.score))
         for rank, hit in enumerate(side.hits[:DEPTH], start=1)
     ]  # fmt: skip
-    return doc.table(f"{arm}: {about}", ("rank", "document", "move", "score"), rows)
+    return table(f"{arm}: {about}", ("rank", "document", "move", "score"), rows)
 
 
-QUERY = 200
 LISTED = 100
 """Queries in the table; all are in the JSON."""
-Percentiles = Mapping[str, Mapping[str, Estimate | None]]
-ALARMS = (
-    "None of them needs a judgement. An alarm on a share is raised when its whole confidence"
-    " sequence lies beyond the bound. An alarm on change is raised when a window differs from the"
-    " first by more than the bound, and significantly."
-)
-BAND = (
-    "The line: the mean, or the median, so far. The band: where it lies, over all times together"
-    " with the confidence of the table above. Each panel shows what the later three quarters need."
-)
 CLOCKS = (
     "Pairs in which both arms were timed, each on its own clock; the control was timed as it"
     " served, the candidate beside it. A candidate that was given up counts with the time after"
     " which it was. Intervals are for one look."
 )
-WORST = (
-    "Open divergences come first, the severest at the top: lost answers, and lists that share"
-    " nothing. Failures come last; their share is bounded by itself."
-)
 
 
 def document(
     shadowed: LogState,
-    sides: Sequence[Both],
+    sides: Sequence[Section],
     percentiles: Percentiles,
     today: date,
     commands: Sequence[str],
-) -> doc.Section:
+) -> Section:
     """Describe the state of a log, the answer first."""
-    summary = shadowed.summary
-    tracks = drawn({name: one.points for name, one in summary.tracks.items()})
-    band: doc.Block = doc.Text("Nothing was compared yet.", "instead")
-    if tracks and (svg := draw("sequences", say(tracks), SIZE, partial(paint, tracks))):
-        band = doc.Figure(svg, BAND)
+    between = shadowed.between
     names = tuple(dict.fromkeys(name for row in percentiles.values() for name in row))
-    times = doc.table(
+    times = table(
         "Milliseconds per query, each arm on its own clock",
         ("arm", *names),
         [
@@ -201,31 +333,26 @@ def document(
             for arm, row in percentiles.items()
         ],
     )
-    accepted, wrong = words.accepted(shadowed, today.isoformat()), words.troubles(summary)
-    shown = tuple(one.shown() for one in sides)
-    typed = doc.Section("To reproduce it", (doc.CodeBlock(tuple(commands)),))
-    parts: Sequence[tuple[str, str, Sequence[doc.Block]]] = (
-        ("Alarms", "alarms", (doc.Text(ALARMS, "lead"), words.alarms(shadowed))),
-        ("Over time", "sequences", (band,)),
-        ("Classes", "classes", (words.classes(summary, by_slice=True),)),
-        ("Latency", "latency", (doc.Text(CLOCKS, "lead"), times)),
-        ("Divergences", "divergences", (
-            doc.Text(WORST, "lead"), words.divergences(shadowed, LISTED, text=QUERY),
-            *([doc.Section("Side by side", shown)] if shown else []))),
-        ("Register", "register", (
-            doc.Text(words.standing_counts(shadowed), "lead"),
-            accepted if accepted.rows else doc.Text("Nothing is accepted."))),
-        ("The rest", "rest", (
-            *((wrong,) if wrong.rows else ()), words.who(summary),
-            *((typed,) if commands else ()))),
+    day = today.isoformat()
+    accepted = table(
+        "What is accepted",
+        ("what, and why", "by", "until", f"on {day}"),
+        [
+            (Cell(one.about, one_line(one.reason)), one_line(one.by), one.until.isoformat(),
+             "expired" if one.until < today else "counts")
+            for one in shadowed.suppressions.entries
+        ],
     )  # fmt: skip
-    return doc.Section(
-        words.title(shadowed),
-        (
-            doc.Text(words.headline(shadowed), "headline"),
-            doc.Text(f"{words.span(summary)}. The register as of {today.isoformat()}.", "about"),
-            words.tally(summary),
-            words.estimates(summary),
-            *(doc.Section(title, tuple(blocks), anchor) for title, anchor, blocks in parts),
+    blocks = (
+        *overview(shadowed, LISTED),
+        Section("Latency", (Text(CLOCKS, "lead"), times), "latency"),
+        *([Section("Side by side", tuple(sides), "sides")] if sides else []),
+        Section(
+            f"The register as of {day}",
+            (accepted if accepted.rows else Text("Nothing is accepted."),),
+            "register",
         ),
+        *([Section("To reproduce it", (doc.CodeBlock(tuple(commands)),))] if commands else []),
     )
+    candidate, control = between.candidate or "The candidate", between.control or "the control"
+    return Section(f"{candidate} in the shadow of {control}", blocks)

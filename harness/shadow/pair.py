@@ -1,8 +1,8 @@
 """A served query, the answers of both arms to it, and the records of the pair."""
 
-from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from time import time_ns
 from types import MappingProxyType
@@ -24,6 +24,8 @@ LONGEST, SHORT = 2_000, 300
 ARMS = "control", "candidate"
 SECRET = "secret:"  # noqa: S105  of a name
 """Begins the names of params that are headers, and never written down."""
+PERSISTENCE = 0.9
+"""The p of RBO."""
 LARGEST = 1e300
 """Numbers of a query's params stay below it: a log's reader takes none that is larger."""
 Question = tuple[str, int, Mapping[str, Scalar]]
@@ -151,16 +153,11 @@ def told(exc: BaseException) -> str:
 
 
 def trouble(
-    kind: record.ProblemKind,
-    cause: str,
-    about: Attempt | None = None,
-    *,
-    arm: str = "shadow",
-    times: int = 1,
+    kind: record.ProblemKind, cause: str, about: Attempt | None = None, *, times: int = 1
 ) -> record.Degradation:
     """Describe what went wrong; the recorder adds whose log it is."""
     number, at = (about.number, about.at) if about else (0, time_ns())
-    return record.Degradation(number, "", at, arm, kind, clean(cause), times)
+    return record.Degradation(number, "", at, "shadow", kind, clean(cause), times)
 
 
 def asked(searcher: Searcher, question: Question, late_ns: int) -> record.LoggedAnswer:
@@ -218,10 +215,8 @@ Verdict = tuple[agreement.Class, float | None, float | None]
 """Class, Jaccard and RBO; both None where the two were not compared."""
 
 
-def judged(
-    attempts: Sequence[Attempt], *, writer: str, persistence: float, slices: Slices | None
-) -> RecordBatch:
-    """Classify and measure each attempt at its own k; ``persistence`` is the p of RBO."""
+def judged(attempts: Sequence[Attempt], *, writer: str, slices: Slices | None) -> RecordBatch:
+    """Classify and measure each attempt at its own k."""
     by_k: dict[int, list[Attempt]] = defaultdict(list)
     for attempt in attempts:
         by_k[attempt.served.k].append(attempt)
@@ -230,11 +225,10 @@ def judged(
         verdicts = _verdicts(
             [(one.sides["control"], one.sides["candidate"]) for one in group],
             k,
-            persistence,
-            shed=[at for at, one in enumerate(group) if one.shed],
-            stale=[at for at, one in enumerate(group) if one.stale],
+            shed=[str(at) for at, one in enumerate(group) if one.shed],
+            stale=[str(at) for at, one in enumerate(group) if one.stale],
         )
-        again = _repeated(group, k, persistence)
+        again = _repeated(group, k)
         for attempt, (outcome, shared, order) in zip(group, verdicts, strict=True):
             served, text = attempt.served, clean(attempt.served.text)
             same: dict[str, Any] = {
@@ -261,36 +255,38 @@ def judged(
             if outcome in record.DIVERGING:
                 same |= attempt.sides
                 found.divergences.append(record.Divergence(**same, text=text, params=served.params))
-            found.degradations.extend(_degradations(attempt, outcome, writer))
-    found.degradations.extend(_shed(attempts, writer))
+            found.degradations.extend(_fallbacks(attempt, writer))
     return found
 
 
 def _verdicts(
     sides: Sequence[tuple[record.LoggedAnswer, record.LoggedAnswer]],
     k: int,
-    persistence: float,
     *,
-    shed: Sequence[int] = (),
-    stale: Sequence[int] = (),
+    shed: Sequence[str] = (),
+    stale: Sequence[str] = (),
 ) -> list[Verdict]:
     """Compare pairs of answers; ``shed`` and ``stale`` are places among them."""
-    rows = zip(*([_row(at, side) for side in both] for at, both in enumerate(sides)), strict=True)
-    control, candidate = (Run.of(arm, of) for arm, of in zip(ARMS, rows, strict=True))
+    control, candidate = (
+        Run.of(arm, [Row(str(at), one.status, one.hits, one.served_by, one.error)
+                     for at, one in enumerate(each)])
+        for arm, each in zip(ARMS, zip(*sides, strict=True), strict=True)
+    )  # fmt: skip
     runs = agreement.RankPair.of(control, candidate)
-    classes = agreement.classify(
-        control, candidate, runs, depth=k, shed=[*map(str, shed)], stale=[*map(str, stale)]
-    )
-    found = zip(
-        classes,
-        _each(agreement.jaccard(runs, k)),
-        _each(agreement.rbo(runs, k, persistence)),
-        strict=True,
-    )
-    return [(one[0], None, None) if one[0] in agreement.UNCOMPARED else one for one in found]
+    classes = agreement.classify(control, candidate, runs, depth=k, shed=shed, stale=stale)
+    shared, order = _each(agreement.jaccard(runs, k)), _each(agreement.rbo(runs, k, PERSISTENCE))
+    return [
+        (one, None, None) if one in agreement.UNCOMPARED else (one, jaccard, rbo)
+        for one, jaccard, rbo in zip(classes, shared, order, strict=True)
+    ]
 
 
-def _repeated(group: Sequence[Attempt], k: int, persistence: float) -> dict[int, agreement.Class]:
+def _each(found: agreement.KernelResult) -> list[float | None]:
+    values = iter(found.values.tolist())
+    return [next(values) if defined else None for defined in found.defined.tolist()]
+
+
+def _repeated(group: Sequence[Attempt], k: int) -> dict[int, agreement.Class]:
     """Classify the control against its own second answer, by the number of the attempt."""
     twice = {
         one.number: (
@@ -300,17 +296,8 @@ def _repeated(group: Sequence[Attempt], k: int, persistence: float) -> dict[int,
         for one in group
         if one.served.again is not None
     }
-    found = _verdicts([*twice.values()], k, persistence) if twice else []
+    found = _verdicts([*twice.values()], k) if twice else []
     return {number: outcome for number, (outcome, *_) in zip(twice, found, strict=True)}
-
-
-def _row(at: int, side: record.LoggedAnswer) -> Row:
-    return Row(str(at), side.status, side.hits, side.served_by, side.error)
-
-
-def _each(found: agreement.KernelResult) -> list[float | None]:
-    values = iter(found.values.tolist())
-    return [next(values) if defined else None for defined in found.defined.tolist()]
 
 
 def _seen(side: record.LoggedAnswer) -> record.SideObservation | None:
@@ -331,28 +318,10 @@ def _seen(side: record.LoggedAnswer) -> record.SideObservation | None:
     )
 
 
-def _degradations(
-    attempt: Attempt, outcome: agreement.Class, writer: str
-) -> Iterable[record.Degradation]:
-    why = attempt.stale
-    here = record.Degradation(
-        attempt.number, writer, attempt.at, "shadow", record.ProblemKind.STALE, why
-    )
-    if outcome is agreement.Class.STALE:
-        yield here
+def _fallbacks(attempt: Attempt, writer: str) -> Iterator[record.Degradation]:
     for arm, side in attempt.sides.items():
         if side.status is Status.ANSWERED and side.before[:DIGITS] != side.served_by[:DIGITS]:
             cause = f"answered by {side.served_by[:SHORT] or 'nobody'}; {side.note}"
-            yield replace(here, arm=arm, kind=record.ProblemKind.FALLBACK, cause=cause)
-
-
-def _shed(attempts: Sequence[Attempt], writer: str) -> Iterable[record.Degradation]:
-    """Return one degradation for each reason of the batch, at the first attempt of it."""
-    shed = [one for one in attempts if one.shed]
-    first = {one.shed: one for one in reversed(shed)}
-    for reason, count in Counter(one.shed for one in shed).items():
-        cause = f"{reason}: {count} of the {len(attempts)} attempts of a batch"
-        about = first[reason]
-        yield record.Degradation(
-            about.number, writer, about.at, "shadow", record.ProblemKind.SHED, cause
-        )
+            yield record.Degradation(
+                attempt.number, writer, attempt.at, arm, record.ProblemKind.FALLBACK, cause
+            )

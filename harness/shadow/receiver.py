@@ -30,6 +30,8 @@ from harness.shadow.settings import MILLION, Sampling, TrafficReading
 
 MOST_WAITING = 1_000
 """Requests that wait; each has a bound, so this bounds their memory too."""
+WORKERS = 4
+"""Requests to the control at once."""
 DRAIN_S = 10.0
 FULL = "too many requests wait"
 TOO_FAST = "above the limit of requests a second"
@@ -42,7 +44,6 @@ class ReceiverLimits(NamedTuple):
 
     per_second: float
     """Requests to the control a second at most; the second of a repeated one counts too."""
-    workers: int
     repeat: float
     """Share of the requests that the control gets a second time, to see its own noise."""
     client_header: str
@@ -72,7 +73,7 @@ class Receiver:
         self._received, self._asked = count(1), count(1)
         self.dropped: Counter[str] = Counter()
         """Requests that nothing asked about, by reason; those of a search are in the log too."""
-        self._workers = ThreadPoolExecutor(asking.workers)
+        self._workers = ThreadPoolExecutor(WORKERS)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve as an ASGI application: 204 for every request, before any work."""
@@ -100,7 +101,7 @@ class Receiver:
         elif not self._room.acquire(blocking=False):
             self._drop(FULL)
         else:
-            self._workers.submit(self._work, request)
+            self._workers.submit(self._answer, request)
 
     def close(self) -> None:
         """Ask about what waits, and end."""
@@ -110,19 +111,19 @@ class Receiver:
         self.dropped[why] += 1
         self._comparison.fault(EvidenceError(why))
 
-    def _work(self, request: http.MirroredRequest) -> None:
+    def _answer(self, request: http.MirroredRequest) -> None:
         self._room.release()
         try:
-            self._ask(request)
+            self._comparison.offer(self._asked_of_control(request), self._control.now)
         except Exception as exc:  # noqa: BLE001  counted in the log with its cause
             self._comparison.fault(exc)
 
-    def _ask(self, request: http.MirroredRequest) -> None:
+    def _asked_of_control(self, request: http.MirroredRequest) -> ServedQuery:
         text, k, params = request.read(self._reading)
         forwarded = self._forwarded & request.headers.keys()
         secret = {f"{SECRET}{name}": request.headers[name] for name in forwarded}
         asked = {**params, **secret}
-        answer, error, generation = None, "", ""
+        answer, error, generation, again = None, "", "", None
         start = perf_counter_ns()
         try:
             answer, generation = self._control.ask(k, asked)
@@ -131,15 +132,13 @@ class Receiver:
         except Exception as exc:  # noqa: BLE001  a control that fails is an attempt that failed
             error = told(exc)
         elapsed_ns = perf_counter_ns() - start
-        again = None
         if not error and self._repeats.takes(next(self._asked)) and self._pace.takes():
             with suppress(Exception):  # the first answer is what is compared
                 again = self._control.ask(k, asked)[0]
         client = request.headers.get(self._client_header, "").partition(",")[0].strip()
-        served = ServedQuery(
+        return ServedQuery(
             text, k, params, answer, error, elapsed_ns, generation, client, again, secret
         )
-        self._comparison.offer(served, self._control.now)
 
 
 def shadow_receive(
@@ -147,7 +146,7 @@ def shadow_receive(
     candidate: str,
     *,
     reading: TrafficReading,
-    candidate_reading: http.ArmReading | None,
+    translated: http.ArmReading | None,
     address: tuple[str, int],
     asking: ReceiverLimits,
     log: ShadowLog,
@@ -158,12 +157,10 @@ def shadow_receive(
         http.check_address(server_address)
     whole = log.settings.sampling.model_copy(update={"rate": MILLION})
     log = ShadowLog(log.folder, log.settings.model_copy(update={"sampling": whole}))
-    theirs, own = candidate_reading or reading, bool(candidate_reading)
-    headers = theirs.headers() if own else {}  # of a file, to its own server alone
-    opens = partial(http.http_searcher, candidate, theirs, headers, translates=own)
+    opens = partial(http.http_searcher, candidate, translated or reading)
     with (
         bound(*address) as (listening, url),
-        http.http_searcher(control, reading, reading.headers()) as searcher,
+        http.http_searcher(control, reading) as searcher,
         log.compared(opens, between=Between(control, candidate)) as made,
     ):
         receiver = Receiver(reading, searcher, made, asking)

@@ -54,24 +54,19 @@ Share = Annotated[float, Field(ge=0, le=1)]
 
 
 class ProblemKind(StrEnum):
-    """What went worse than it should have."""
+    """What went worse than it should have; the last five are of earlier versions."""
 
     FALLBACK = "fallback"
     """An arm answered with less than it has, or as another engine; its note says how."""
-    SHED = "shed"
-    """A pair was not compared, to spare the machine."""
-    TIMEOUT = "timeout"
-    """The candidate was given up; its worker is replaced."""
-    CRASH = "crash"
-    """The candidate's worker ended, grew past its memory, or could not start."""
-    STALE = "stale"
-    """An index moved during a pair."""
-    DISABLED = "disabled"
-    """The comparison was switched off; what comes after it is shed."""
     NOT_TAKEN = "not taken"
     """Queries were served and are not attempts: they could not be read or were too many."""
     FAULT = "fault"
     """The comparison's own code failed; what was served is not touched by that."""
+    SHED = "shed"
+    TIMEOUT = "timeout"
+    CRASH = "crash"
+    STALE = "stale"
+    DISABLED = "disabled"
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,22 +2,20 @@
 
 from collections.abc import Mapping
 from contextlib import suppress
-from datetime import date
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Self, TypeVar
+from typing import Annotated, Any, Protocol, Self, TypeVar
 
 from pydantic import AfterValidator, BaseModel, Field, ValidationError, model_validator
 
 from harness.core.digest import of_json
 from harness.core.engine import Answer, Hit, Manifest, surplus
-from harness.core.errors import BadPolicy, EvidenceError
-from harness.core.files import held, write_text
+from harness.core.errors import BadPolicy
 from harness.core.formats import MAX_SETTINGS_BYTES, toml_of
 from harness.core.reading import Malformed, text_of
 from harness.core.store import StrictModel
 from harness.policy import load
-from harness.shadow.divergences import AcceptedDivergence, Suppressions
+from harness.shadow.divergences import Suppressions
 from harness.shadow.pair import digits_of, stated
 from harness.shadow.summary import AlarmBounds
 
@@ -29,7 +27,6 @@ MOST_MS = 86_400_000
 Many = Annotated[int, Field(ge=0, le=MILLION)]
 Some = Annotated[int, Field(ge=1, le=MILLION)]
 Time = Annotated[float, Field(gt=0, le=MOST_MS)]
-AnyTime = Annotated[float, Field(ge=0, le=MOST_MS)]
 
 
 class Sampling(StrictModel):
@@ -53,56 +50,21 @@ class Limits(StrictModel):
     """An answer after this long is a timeout: a person had left."""
     hang_ms: Time
     """After this long the process is given up and replaced; not below ``late_ms``."""
-    start_s: Time
-    """A candidate that is not open after this long did not start."""
     memory_mib: Some
     """Resident memory of a candidate's process, above which it is replaced."""
-    backoff_ms: Time
-    """Wait before a lost process is replaced; doubled at each loss until a query is answered."""
-    backoff_most_ms: Time
-    close_s: Time
-    """How long closing may take; a lane that is busy for longer is left alone."""
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
-        if self.hang_ms < self.late_ms or self.backoff_most_ms < self.backoff_ms:
-            raise ValueError(
-                f"hang_ms {self.hang_ms} must not lie below late_ms {self.late_ms}, nor"
-                f" backoff_most_ms {self.backoff_most_ms} below backoff_ms {self.backoff_ms}"
-            )
+        if self.hang_ms < self.late_ms:
+            raise ValueError(f"hang_ms {self.hang_ms} must not lie below late_ms {self.late_ms}")
         return self
-
-    @property
-    def room(self) -> int:
-        """Pairs that may wait or run at once."""
-        return self.in_flight + self.queue
-
-
-class Recording(StrictModel):
-    """How pairs become records."""
-
-    batch: Some
-    """Most pairs that are compared and written at once. It takes about 0.1 ms a pair of the
-    interpreter's lock, which whoever serves waits for in the worst case."""
-    linger_ms: AnyTime
-    """How long a pair may wait for others to be compared with it, which makes each of them
-    cheaper. It is also what a kill may take."""
-    backlog: Some
-    """Pairs that may wait to be written; beyond it they are lost, and counted."""
-    rotate_mib: float = Field(gt=0, le=MILLION)
-    """A stream starts a new file after one of this size."""
-    sync_ms: AnyTime
-    """How often the disk is waited for; 0 is after every batch."""
-    persistence: float = Field(gt=0, lt=1)
-    """The p of RBO."""
 
 
 class ComparisonSettings(StrictModel):
-    """What a live comparison may cost, and how it is written down."""
+    """What a live comparison may cost."""
 
     sampling: Sampling
     limits: Limits
-    recording: Recording
 
 
 class Unreadable(Exception):
@@ -224,9 +186,10 @@ class TrafficReading(StrictModel):
         generation = known(pointed(answer, table.generation)) if table.generation else ""
         return Answer(hits, who, note), generation
 
-    def headers(self) -> Mapping[str, str]:
-        """Return headers that every request to the server carries; no log has them."""
-        return {}
+    @property
+    def tells_generation(self) -> bool:
+        """Whether answers tell which state of the index gave them."""
+        return bool(self.answer.generation)
 
 
 def _hit(place: int, doc_id: Any, raw: Any, *, scored: bool) -> Hit:  # noqa: ANN401  any JSON
@@ -252,13 +215,22 @@ def unit(raw: float) -> float:
     return (1 + raw / (1 + abs(raw))) / 2
 
 
+class Reading(Protocol):
+    """Reads the answers of a server."""
+
+    @property
+    def tells_generation(self) -> bool: ...
+    def model_dump(self) -> dict[str, Any]: ...
+    def answer_of(self, answer: Any, manifest: Manifest, k: int) -> tuple[Answer, int | str]: ...  # noqa: ANN401  any JSON
+
+
 class Backend:
     """Reads the answers of one server as a file says; it holds nothing that is known."""
 
-    def __init__(self, reading: TrafficReading, kind: str, name: str) -> None:
+    def __init__(self, reading: Reading, kind: str, name: str) -> None:
         self.manifest = Manifest(kind, name, 0, "", of_json(reading.model_dump()))
-        self.reading = reading
-        self.generation: int | str | None = None if reading.answer.generation else ""
+        self.generation: int | str | None = None if reading.tells_generation else ""
+        self._answer_of = reading.answer_of
 
     def search(self, text: str, k: int) -> Answer:
         """Refuse: a text alone is not a request."""
@@ -266,7 +238,7 @@ class Backend:
 
     def read(self, found: Any, k: int) -> tuple[Answer, str]:  # noqa: ANN401  any JSON
         """Read an answer to a request for ``k`` hits, and which generation of the index gave it."""
-        answer, number = self.reading.answer_of(found, self.manifest, k)
+        answer, number = self._answer_of(found, self.manifest, k)
         self.generation = number
         return answer, stated(digits_of(self.manifest), number)
 
@@ -314,7 +286,7 @@ read_bounds = partial(read_table, AlarmBounds, "Give the path of a file as polic
 read_settings = partial(
     read_table, ComparisonSettings, "Give the path of a file as policy/shadow.toml"
 )
-"""Read what a live comparison may cost, and how it is written down."""
+"""Read what a live comparison may cost."""
 read_reading = partial(
     read_table, TrafficReading, "Give the path of a file as examples/shadow/http.toml"
 )
@@ -325,23 +297,3 @@ read_suppressions = partial(
     "Write an empty file to accept nothing, or give the path of a suppression list",
 )
 """Read what is accepted; an empty file accepts nothing."""
-
-
-def accept(path: Path, entry: AcceptedDivergence, *, today: date) -> Suppressions:
-    """Add an entry at the end of a suppression list, which may be new; the rest stays as it is."""
-    with held(path):
-        known = read_suppressions(path) if path.exists() else Suppressions()
-        before = text_of(path) if path.exists() else ""
-        if entry.until < today:
-            raise EvidenceError(f"until {entry.until} has passed; give a day from {today} on")
-        if entry in known.entries:
-            return known
-        same = [old for old in known.entries if old.about == entry.about]
-        if longer := next((old for old in same if old.until >= entry.until), None):
-            raise EvidenceError(
-                f"{path}: {entry.about} is accepted until {longer.until} already, by {longer.by}"
-            )
-        gap = "\n" if before else ""
-        end = "" if before.endswith("\n") or not before else "\n"
-        write_text(path, f"{before}{end}{gap}{entry.toml()}", durable=True)
-        return read_suppressions(path)

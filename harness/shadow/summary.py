@@ -3,7 +3,7 @@
 import math
 from array import array
 from collections import Counter, OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import date
 from enum import StrEnum
@@ -18,7 +18,7 @@ from harness.core.scores import Estimate
 from harness.core.store import StrictModel
 from harness.shadow import record
 from harness.shadow.divergences import BLOCKING, Suppressions, Trace
-from harness.shadow.log import Between, Follower, Once
+from harness.shadow.log import Between, Once
 from harness.stats.inference import MOST_CONFIDENCE
 from harness.stats.sequential import BettingSequence, Stakes, gains
 
@@ -32,10 +32,6 @@ class WatchSettings(StrictModel):
     """Of every confidence sequence, two-sided."""
     slow_ratio: float = Field(gt=1, le=MOST)
     """A pair is slow where the candidate took more than so many times the control's time."""
-    seed: int = Field(ge=0)
-    """Of the permutations."""
-    resamples: int = Field(ge=99, le=MOST)
-    """Permutations of each comparison of two windows."""
 
 
 class EmptyBound(StrictModel):
@@ -57,14 +53,11 @@ class ChurnBound(DuplicatesBound):
     """Queries of each arm whose last answer is kept; those asked longest ago are forgotten."""
 
 
-class WindowBound(StrictModel):
-    """How far a later window of first scores may move from the first one."""
+class ScoresBound(DuplicatesBound):
+    """In which share of an arm's answers the first score may lie where none lay at first."""
 
     window: int = Field(ge=20, le=MOST)
-    """Answers with a hit in each window."""
-    max_distance: float = Field(ge=0, le=1)
-    """Largest gap between two distributions."""
-    p_value: float = Field(gt=0, lt=0.5)
+    """Answers with a hit at first, whose scores are the range."""
 
 
 class Alarms(StrictModel):
@@ -73,7 +66,7 @@ class Alarms(StrictModel):
     empty: EmptyBound
     duplicates: DuplicatesBound
     churn: ChurnBound
-    scores: WindowBound
+    scores: ScoresBound
 
 
 class AlarmBounds(StrictModel):
@@ -110,7 +103,6 @@ class Alarm:
     bound: float
     since: int | None
     """Number of the attempt at which it was raised first; None where it never was."""
-    note: str = ""
 
 
 class Share:
@@ -195,104 +187,21 @@ def churn(arm: str, bound: ChurnBound, confidence: float) -> Share:
     return Share(said, confidence, bound.max_share, changed)
 
 
-SHUFFLED = 1 << 20
-"""Values shuffled at once."""
+def scores(arm: str, bound: ScoresBound, confidence: float) -> Share:
+    """Watch that an arm's first native scores stay in the range that they had at first."""
+    first: list[float] = []
 
-
-class Windows:
-    """The alarm on change: later windows of an arm's first native scores against the first one.
-
-    Their scale and sign differ from engine to engine, so only their order counts.
-    """
-
-    def __init__(self, arm: str, bound: WindowBound, watch: WatchSettings) -> None:
-        self._arm, self._bound, self._watch = arm, bound, watch
-        self._first: tuple[float, ...] = ()
-        self._filling: list[float] = []
-        self._later = self._times = 0
-        self._change: tuple[float, float] | None = None
-        self._raised = False
-        self._since: int | None = None
-
-    def see(self, observation: record.Observation) -> None:
-        """Take one attempt, and compare a window that it fills."""
-        seen = answer_of(observation, self._arm)
+    def outside(observation: record.Observation) -> float | None:
+        seen = answer_of(observation, arm)
         if seen is None or seen.top_raw is None:
-            return
-        self._filling.append(seen.top_raw)
-        if len(self._filling) < self._bound.window:
-            return
-        full = tuple(self._filling)
-        self._filling.clear()
-        if not self._first:
-            self._first = full
-            return
-        self._later += 1
-        both, watch = (np.array(self._first), np.array(full)), self._watch
-        self._change = gap(*both, seed=(watch.seed, self._later), resamples=watch.resamples)
-        size, p_value = self._change
-        self._raised = p_value <= self._bound.p_value and size > self._bound.max_distance
-        self._times += self._raised
-        if self._raised and self._since is None:
-            self._since = observation.number
+            return None
+        if len(first) < bound.window:
+            first.append(seen.top_raw)
+            return None
+        return float(not min(first) <= seen.top_raw <= max(first))
 
-    def alarm(self) -> Alarm:
-        """Return how things stand: what the latest window says."""
-        state, estimate = AlarmState.RAISED if self._raised else AlarmState.QUIET, None
-        if self._change is None:
-            state, window = AlarmState.EARLY, self._bound.window
-            lacking = (window if self._first else 2 * window) - len(self._filling)
-            note = f"{lacking} more until two windows can be compared"
-        else:
-            size, p_value = self._change
-            note = f"p {p_value:.4f}; raised by {self._times} of {self._later} windows"
-            estimate = Estimate(size, size, size, self._later)
-        about = "distance of the distribution of first native scores from the first window"
-        bound = self._bound.max_distance
-        return Alarm("scores", self._arm, state, about, estimate, bound, self._since, note)
-
-
-Monitor = Share | Windows
-
-
-def monitors(bounds: AlarmBounds) -> tuple[Monitor, ...]:
-    """Make every alarm, those of an arm for the candidate first."""
-    alarm, watch, arms = bounds.alarm, bounds.watch, tuple(reversed(ARMS))
-    return (
-        empty(alarm.empty, watch.confidence),
-        *(duplicates(arm, alarm.duplicates, watch.confidence) for arm in arms),
-        *(churn(arm, alarm.churn, watch.confidence) for arm in arms),
-        *(Windows(arm, alarm.scores, watch) for arm in arms),
-    )
-
-
-def gap(
-    first: NDArray[np.float64], later: NDArray[np.float64], *, seed: tuple[int, int], resamples: int
-) -> tuple[float, float]:
-    """Largest gap between the distributions of two samples (values,), and its p-value by shuffles.
-
-    The statistic of Kolmogorov and Smirnov for two samples, between 0 and 1 (Conover, "Practical
-    Nonparametric Statistics", 3rd ed., section 6.3), which looks at nothing but the order.
-    """
-    values = np.concatenate([first, later])
-    order = np.argsort(values, kind="stable")
-    ends = np.flatnonzero(np.append(np.diff(values[order]) != 0, True))
-    step = np.where(np.arange(len(values)) < len(first), 1 / len(first), -1 / len(later))
-    found = float(_gaps(step[order][None], ends)[0])
-    generator = np.random.default_rng(seed)
-    at_once = max(1, SHUFFLED // len(values))
-    as_large = 0
-    for start in range(0, resamples, at_once):
-        rows = min(at_once, resamples - start)
-        shuffled = generator.permuted(np.tile(step, (rows, 1)), axis=1)
-        # equal sums in another order differ by rounding
-        as_large += int((_gaps(shuffled, ends) >= found - 1e-12).sum())
-    return found, (as_large + 1) / (resamples + 1)
-
-
-def _gaps(steps: NDArray[np.float64], ends: NDArray[np.intp]) -> NDArray[np.float64]:
-    found: NDArray[np.float64] = np.abs(np.cumsum(steps, axis=1)[:, ends]).max(axis=1)
-    return found
+    about = f"answers whose first native score lies beyond those of the first {bound.window:,}"
+    return Share(("scores", arm, about), confidence, bound.max_share, outside)
 
 
 WIDEST = 64.0
@@ -301,60 +210,15 @@ STEP = 1.01
 """From one ratio of the grid to the next; an end lies at most one step outside the exact one."""
 HALF = np.array([0.5])
 FAILED = frozenset({Status.FAILED, Status.TIMED_OUT})
+ESTIMATES = ("overlap", "failures", "slow", "ratio", "noise")
 TEXT = 300
 """Characters of a query that are kept."""
-POINTS = 400
-"""Points kept of one sequence; when there are more, every second one is dropped."""
-
-
-@dataclass(frozen=True, slots=True)
-class TrackPoint:
-    """How sure a mean was after one attempt."""
-
-    at: int
-    """When it was, nanoseconds since 1970 in UTC."""
-    estimate: Estimate
-
-
-class Track:
-    """A confidence sequence, and what it said at evenly spread counts of values."""
-
-    def __init__(self, sequence: "BettingSequence | MedianRatio") -> None:
-        self._sequence = sequence
-        self._every, self._count, self._at = 1, 0, 0
-        self._points: list[TrackPoint] = []
-
-    def take(self, at: int, *value: float) -> None:
-        """Take one value, which came at ``at``, nanoseconds since 1970 in UTC."""
-        self._sequence.update(*value)
-        self._count += 1
-        self._at = at
-        if self._count % self._every:
-            return
-        self._points.append(TrackPoint(at, self._sequence.interval()))
-        if len(self._points) > POINTS:
-            del self._points[::2]
-            self._every *= 2
-
-    @property
-    def now(self) -> Estimate | None:
-        """What it says now; None before the first value."""
-        return self._sequence.interval() if self._count else None
-
-    @property
-    def points(self) -> tuple[TrackPoint, ...]:
-        """Its past, and how it stands now as the last point."""
-        kept, now = self._points, self.now
-        if now and (not kept or kept[-1].estimate.n != now.n):
-            kept = [*kept, TrackPoint(self._at, now)]
-        return tuple(kept)
 
 
 class Summary:
     """What a log says so far."""
 
     def __init__(self, bounds: AlarmBounds) -> None:
-        confidence = bounds.watch.confidence
         self.bounds = bounds
         self.classes: Counter[Class] = Counter()
         self.by_slice: dict[str, Counter[Class]] = {}
@@ -372,22 +236,21 @@ class Summary:
         self._texts: dict[str, str] = {}
         """What was typed, by the key of the query."""
         self._once = Once()
-        self._tracks = {
-            name: Track(
-                MedianRatio(confidence=confidence)
-                if name == "ratio"
-                else BettingSequence(confidence=confidence, least=0, most=1)
-            )
-            for name in ("overlap", "failures", "slow", "ratio", "noise")
-        }
+        self._sequences: dict[str, BettingSequence | MedianRatio] = {}
         self.beyond_noise = 0
         """Pairs that differ although the control, asked twice, agreed with itself."""
         self._times = {arm: array("q") for arm in ARMS}
-        self._monitors = monitors(bounds)
+        alarm, sure, arms = bounds.alarm, bounds.watch.confidence, tuple(reversed(ARMS))
+        self._monitors = (
+            empty(alarm.empty, sure),
+            *(duplicates(arm, alarm.duplicates, sure) for arm in arms),
+            *(churn(arm, alarm.churn, sure) for arm in arms),
+            *(scores(arm, alarm.scores, sure) for arm in arms),
+        )
 
-    def read(self, follower: Follower) -> None:
-        """Take what is new in logs."""
-        for one in follower.new():
+    def read(self, records: Iterable[record.AnyRecord]) -> None:
+        """Take records in the order of ``log.all_records``."""
+        for one in records:
             match one:
                 case record.Observation():
                     self.see(one)
@@ -405,9 +268,9 @@ class Summary:
         if not seen.compared:
             self.reasons[seen.outcome, seen.reason] += 1
         if seen.jaccard is not None:
-            self._tracks["overlap"].take(seen.at, seen.jaccard)
+            self._learn("overlap", seen.jaccard)
         if seen.again is not None and seen.again not in UNCOMPARED:
-            self._tracks["noise"].take(seen.at, float(seen.again not in record.AGREED))
+            self._learn("noise", float(seen.again not in record.AGREED))
             self.beyond_noise += seen.outcome in record.DIVERGING and seen.again in record.AGREED
         for arm, side in zip(ARMS, (seen.control, seen.candidate), strict=True):
             if side is not None and side.status in FAILED:
@@ -416,7 +279,7 @@ class Summary:
                 self.served_by[arm][side.served_by] += 1
         candidate = seen.candidate
         if candidate is not None and candidate.status is not Status.NOT_ASKED:
-            self._tracks["failures"].take(seen.at, float(candidate.status in FAILED))
+            self._learn("failures", float(candidate.status in FAILED))
         self._timed(seen)
         self._traced(seen)
         for monitor in self._monitors:
@@ -426,7 +289,7 @@ class Summary:
 
     def tell(self, divergence: record.Divergence) -> None:
         """Take a pair that differs."""
-        self._once.number(divergence)
+        self._once.take(divergence)
         key = record.query_key(divergence.text, divergence.params)
         self._texts.setdefault(key, divergence.text[:TEXT])
 
@@ -440,14 +303,13 @@ class Summary:
 
     def note(self, degradation: record.Degradation) -> None:
         """Take a degradation."""
-        self._once.number(degradation)
+        self._once.take(degradation)
         if degradation.kind is record.ProblemKind.NOT_TAKEN:
             self.not_taken[degradation.cause] += degradation.times
         else:
             self.degradations[degradation.arm, degradation.kind] += 1
 
     def _traced(self, seen: record.Observation) -> None:
-        """Take one of a query and a class that diverge."""
         if seen.outcome in record.DIVERGING:
             place = seen.query, seen.outcome
             fresh = Trace(*place, seen.slices, 0, None, seen.writer, seen.number)
@@ -466,8 +328,8 @@ class Summary:
         ours, theirs = max(1, control.elapsed_ns), max(1, candidate.elapsed_ns)
         self._times["control"].append(ours)
         self._times["candidate"].append(theirs)
-        self._tracks["slow"].take(seen.at, float(theirs > self.bounds.watch.slow_ratio * ours))
-        self._tracks["ratio"].take(seen.at, ours, theirs)
+        self._learn("slow", float(theirs > self.bounds.watch.slow_ratio * ours))
+        self._learn("ratio", ours, theirs)
 
     @property
     def tally(self) -> ComparisonTally:
@@ -479,10 +341,18 @@ class Summary:
         """Count the attempts that were numbered and are not in the log: a crash took them."""
         return self._once.missing
 
+    def _learn(self, name: str, *value: float) -> None:
+        if name not in self._sequences:
+            sure = self.bounds.watch.confidence
+            mean = BettingSequence(confidence=sure, least=0, most=1)
+            self._sequences[name] = MedianRatio(confidence=sure) if name == "ratio" else mean
+        self._sequences[name].update(*value)
+
     @property
-    def tracks(self) -> dict[str, Track]:
-        """Each estimate by its name, in the order of reading; noise where it was measured."""
-        return {name: one for name, one in self._tracks.items() if one.now or name != "noise"}
+    def estimates(self) -> dict[str, Estimate | None]:
+        """Each estimate by its name, None before its first value; noise where it was measured."""
+        found = {name: one.interval() for name, one in self._sequences.items()}
+        return {name: found.get(name) for name in ESTIMATES if name in found or name != "noise"}
 
     @property
     def alarms(self) -> tuple[Alarm, ...]:

@@ -21,7 +21,7 @@ from harness.core.formats import checked
 from harness.core.run import Status
 from harness.shadow import pair
 from harness.shadow.pair import Question, told, unanswered
-from harness.shadow.record import Count, Degradation, LoggedAnswer, ProblemKind
+from harness.shadow.record import Count, LoggedAnswer
 from harness.shadow.settings import NS_PER_MS, NS_PER_S, Limits
 
 Open = Callable[[], AbstractContextManager[Searcher]]
@@ -30,22 +30,21 @@ MAX_ANSWER_BYTES = 16 << 20
 CHUNK_BYTES = 1 << 16
 QUESTION_BYTES = 32_768
 """A longer query might not fit into the socket, and wait there for a candidate that stopped."""
+START_S = 60.0
+"""A candidate that is not open after this long did not start."""
+BACKOFF_MS = 1_000, 60_000
+"""Wait before a lost process is replaced; doubled at each loss until a query is answered."""
 LOOK_S = 0.05
 """How often the memory of a candidate that is busy is looked at."""
 CLOSED = "the comparison was closed before it was queried"
 
 
 class WorkerLost(Exception):
-    """The worker is gone, or given up, and must be replaced."""
+    """The worker is gone, or given up, and must be replaced; over a query where it has a status."""
 
-    def __init__(self, cause: str, side: LoggedAnswer | None = None) -> None:
+    def __init__(self, cause: str, status: Status | None = None, spent_ns: int = 0) -> None:
         super().__init__(cause)
-        self.side = side
-
-    @classmethod
-    def over(cls, status: Status, cause: str, spent_ns: int) -> "WorkerLost":
-        """Make the error of a worker that was lost over a query."""
-        return cls(cause, unanswered(status, cause, spent_ns))
+        self.side = None if status is None else unanswered(status, cause, spent_ns)
 
 
 Reply = tuple[Count, LoggedAnswer]
@@ -80,7 +79,7 @@ class ProcessWorker:
             raise WorkerLost(f"its process did not start: {told(exc)}") from exc
         try:
             self._seen = psutil.Process(self._process.pid)
-            problem = self._reply(round(limits.start_s * NS_PER_S)).error
+            problem = self._reply(round(START_S * NS_PER_S)).error
         except (WorkerLost, psutil.Error) as exc:
             problem = str(exc)
         if problem:
@@ -105,7 +104,7 @@ class ProcessWorker:
         while not found.endswith(b"\n"):
             if spent_ns >= limit_ns:
                 cause = f"no answer after {limit_ns / NS_PER_S:.3f} s; its worker is replaced"
-                raise WorkerLost.over(Status.TIMED_OUT, cause, limit_ns)
+                raise WorkerLost(cause, Status.TIMED_OUT, limit_ns)
             self._ours.settimeout(min(LOOK_S, (limit_ns - spent_ns) / NS_PER_S))
             try:
                 more = self._ours.recv(CHUNK_BYTES)
@@ -114,30 +113,29 @@ class ProcessWorker:
             except OSError:
                 more = b""
             spent_ns = perf_counter_ns() - start
+            found += more or b""
+            cause = self._grown()
             if more == b"":
                 self._process.join(timeout=1)
                 cause = f"its process ended with exit code {self._process.exitcode}"
-                raise WorkerLost.over(Status.FAILED, cause, spent_ns)
-            self._look_at_memory(spent_ns)
-            found += more or b""
-            if len(found) > MAX_ANSWER_BYTES:
+            elif len(found) > MAX_ANSWER_BYTES:
                 cause = f"its answer has over {MAX_ANSWER_BYTES} bytes"
-                raise WorkerLost.over(Status.FAILED, cause, spent_ns)
+            if cause:
+                raise WorkerLost(cause, Status.FAILED, spent_ns)
         try:
             number, side = heard(bytes(found))
         except ValueError as exc:
             cause = f"its answer is invalid: {type(exc).__name__}"
-            raise WorkerLost.over(Status.FAILED, cause, spent_ns) from exc
+            raise WorkerLost(cause, Status.FAILED, spent_ns) from exc
         if number != self._number:
-            raise WorkerLost.over(Status.FAILED, "it gave an answer to another query", spent_ns)
+            raise WorkerLost("it gave an answer to another query", Status.FAILED, spent_ns)
         return side
 
-    def _look_at_memory(self, spent_ns: int) -> None:
+    def _grown(self) -> str:
         with suppress(psutil.Error):
-            resident = self._seen.memory_info().rss
-            if resident > self._memory_bytes:
-                cause = f"it grew to {resident} bytes; it may have {self._memory_bytes}"
-                raise WorkerLost.over(Status.FAILED, cause, spent_ns)
+            if (resident := self._seen.memory_info().rss) > self._memory_bytes:
+                return f"it grew to {resident} bytes; it may have {self._memory_bytes}"
+        return ""
 
     def close(self) -> None:
         """End it."""
@@ -178,13 +176,11 @@ class Lane(Thread):
         start: Callable[[], ProcessWorker],
         limits: Limits,
         done: Callable[[pair.Attempt], None],
-        tell: Callable[[Degradation], None],
     ) -> None:
         super().__init__(name="shadow lane", daemon=True)
-        self._inbox, self._start, self._limits = inbox, start, limits
-        self._done, self._tell = done, tell
+        self._inbox, self._start, self._limits, self._done = inbox, start, limits, done
         self._worker: ProcessWorker | None = None
-        self._pause_ms = limits.backoff_ms
+        self._pause_ms, self._most_ms = BACKOFF_MS
         self._not_before = 0.0
         self._why = ""
         self.stopped = False
@@ -196,9 +192,7 @@ class Lane(Thread):
                 candidate = self._candidate(attempt)
                 after = attempt.generation()
             except Exception as exc:  # noqa: BLE001  the lane must go on, and every pair come out
-                why = told(exc)
-                self._tell(pair.trouble(ProblemKind.FAULT, why, attempt))
-                candidate, after = unanswered(Status.NOT_ASKED, why), ""
+                candidate, after = unanswered(Status.NOT_ASKED, told(exc)), ""
             self._done(replace(attempt, candidate=candidate, after=after))
         self._close()
 
@@ -217,14 +211,11 @@ class Lane(Thread):
             )
         except WorkerLost as lost:
             self._why = str(lost)
-            late = lost.side and lost.side.status is Status.TIMED_OUT
-            kind = ProblemKind.TIMEOUT if late else ProblemKind.CRASH
-            self._tell(pair.trouble(kind, self._why, attempt, arm="candidate"))
             self._close()
             self._not_before = monotonic_ns() + self._pause_ms * NS_PER_MS
-            self._pause_ms = min(2 * self._pause_ms, limits.backoff_most_ms)
+            self._pause_ms = min(2 * self._pause_ms, self._most_ms)
             return lost.side or self._down()
-        self._pause_ms = limits.backoff_ms
+        self._pause_ms = BACKOFF_MS[0]
         return side
 
     def _down(self) -> LoggedAnswer:

@@ -104,14 +104,14 @@ AGAIN = {"judge", "tune"}
 """Of them, those that replace a file of their own."""
 IN_PLACE = {
     ("init", "folder"), ("judge", "file"), ("policy pin", "policy"),
-    ("mail-server", "--token-file"), ("shadow accept", "--register"),
+    ("mail-server", "--token-file"),
     *((f"migrate {move}", "--at") for move in
       ("advance", "drill", "interleave", "observe", "rollback")),
 }  # fmt: skip
 """What is changed where it lies, and must be what the command takes it for."""
 READ = {
     "--arm", "--baseline", "--bounds", "--candidate-reading", "--log",
-    "--candidate-token", "--control-token", "--dataset",
+    "--dataset",
     "--machine", "--mailbox", "--policy",
     "--qrels", "--queries", "--reading", "--register", "--search", "--shadow",
     "--shadow-settings", "--switch-file", "--viewers", "corpus", "file", "folder",
@@ -121,7 +121,7 @@ READ = {
 """Options of these names are only read, but for those in the tables above."""
 READ_LEFT = {
     "ask", "gate", "export", "history add", "migrate advance", "migrate drill",
-    "migrate observe", "migrate status", "plan", "policy pin", "pool", "regress", "shadow replay",
+    "migrate observe", "migrate status", "plan", "policy pin", "pool", "regress",
     "verify", "mail drop-fts5",
 }  # fmt: skip
 """Commands whose ``--from`` is read: what ``harness run`` wrote."""

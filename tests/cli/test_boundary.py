@@ -136,7 +136,7 @@ def test_what_is_no_python_is_told_with_its_line(capsys: pytest.CaptureFixture[s
 def test_an_output_of_another_encoding_takes_every_character(
     encoding: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """``shadow watch`` ended by 2 at a minus sign, where the system has no known language."""
+    """``shadow report`` ended by 2 at a minus sign, where the system has no known language."""
     raw = io.BytesIO()
     monkeypatch.setattr("sys.stdout", io.TextIOWrapper(raw, encoding=encoding))
     assert ended(lambda: sys.stdout.write("\u2212 5 %")) == 0
@@ -368,7 +368,6 @@ COMMANDS = {
     ),
     "stage replay": (*DATA, "--arm", "{arm}"),
     "run": (*DATA, "--arms", "fts5,{arm}", "--control", "fts5", "--out", "new", "--exit-code"),
-    "shadow replay": ("log", *PAIR),
     "shadow run": (*PAIR, "--out", "shadowed", "--count", "2", "--shadow-settings", "shadow.toml"),
     "tune": (
         "{arm}", "--dataset", "beir", "--split", "test", "--search", "space.toml", "--out",

@@ -114,18 +114,12 @@ WORKS: dict[str, tuple[str, ...]] = {
     "stage score": DATA,
     "selftest": (*DATA, "--trials", "1"),
     "serve": ("reports",),
-    "shadow accept": (
-        "--reason", "known", "--by", "Ada", "--until", "2099-01-01", "--class", "reorder",
-        "--register", "{new}",
-    ),
     "shadow receive": (*SERVERS, "--out", "{new}", "--shadow-settings", "shadow.toml"),
     "shadow mcp": (*SERVERS, "--out", "{new}", "--shadow-settings", "shadow.toml"),
-    "shadow replay": ("log", *DATA, *PAIR),
     "shadow report": ("log", "--out", "{new}"),
     "shadow run": (
         *DATA, *PAIR, "--out", "{new}", "--count", "1", "--shadow-settings", "shadow.toml",
     ),
-    "shadow watch": ("log",),
     "shadow traffic": ("log", *DATA, *PAIR),
     "mail index": ("toy.mbox", "--out", "{new}", "--arm", "mail-fts5"),
     "mail drop-fts5": ("--mailbox", "absent"),
@@ -136,7 +130,7 @@ WORKS: dict[str, tuple[str, ...]] = {
 NO_OPTION = {"demo", "doctor", "report"}
 SERVES = {"serve", "mail-server", "shadow mcp", "shadow receive"}
 """Commands that end when they are told to."""
-VERDICTS = {"gate", "shadow replay", "migrate advance", "migrate drill", "migrate status"}
+VERDICTS = {"gate", "migrate advance", "migrate drill", "migrate status"}
 """Commands that end by 1 on these words: the toy's log diverges, and none of mail was decided."""
 PATHS = (
     "absent/deep", "params.yaml", "datasets", "params.yaml/below", "", "a\0b", "x" * 5_000, "loop",

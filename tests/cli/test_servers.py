@@ -34,7 +34,7 @@ from harness.pipeline.params import ReplayParams
 from harness.pipeline.receipts import read_manifest
 from harness.pipeline.replay import replay
 from harness.shadow.log import read_logs
-from harness.shadow.mcp import McpServer, token_for
+from harness.shadow.mcp import McpServer
 from harness.shadow.record import AGREED
 from harness_engines.mcp_server import digest
 from harness_engines.stacks.agent_mail.pipeline.plan import value_in
@@ -214,19 +214,17 @@ ASKED: list[dict[str, Any]] = [
 ]
 
 
-def proxy(control: str, candidate: str, folder: Path, *more: str) -> list[str]:
-    """Write the command; tokens that addresses end in are put into files."""
-    tokens, servers = [], []
-    for name, said in (("control", control), ("candidate", candidate)):
+def proxy(
+    control: str, candidate: str, folder: Path, monkeypatch: pytest.MonkeyPatch, *more: str
+) -> list[str]:
+    """Write the command; tokens that addresses end in are put into the environment."""
+    servers = []
+    for name, said in (("CONTROL", control), ("CANDIDATE", candidate)):
         server, _, token = said.partition("?token=")
         servers.append(server)
-        if token:
-            folder.parent.mkdir(exist_ok=True)
-            file = folder.parent / f"{folder.name}-{name}-token"
-            file.write_text(f"{token}\n")
-            tokens += [f"--{name}-token", str(file)]
+        monkeypatch.setenv(f"HARNESS_{name}_TOKEN", token)
     return [
-        *PYTHON, "shadow", "mcp", "--control", servers[0], *tokens,
+        *PYTHON, "shadow", "mcp", "--control", servers[0],
         "--candidate", servers[1], "--reading", str(READING), "--out", str(folder),
         "--shadow-settings", str(SETTINGS), *more,
     ]  # fmt: skip
@@ -242,14 +240,16 @@ def tools(to: McpConnection) -> list[dict[str, Any]]:
 
 
 def test_over_http_a_client_sees_the_control_and_the_log_sees_both(
-    letters: Project, tmp_path: Path
+    letters: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fts5 = command("--http", "0", "--search-engine", "fts5")
     tantivy = command("--http", "0", "--search-engine", "tantivy")
     with (
         listening(fts5, letters.root) as (control, _),
         listening(tantivy, letters.root) as (candidate, _),
-        listening(proxy(control, candidate, tmp_path, "--http", "0"), letters.root) as (url, _),
+        listening(
+            proxy(control, candidate, tmp_path, monkeypatch, "--http", "0"), letters.root
+        ) as (url, _),
         connected([], control, BOUNDED_S) as direct,
         connected([], url, BOUNDED_S) as through,
     ):
@@ -278,12 +278,8 @@ def test_over_http_a_client_sees_the_control_and_the_log_sees_both(
     assert refusal.params["tool"] == "search_messages"
 
 
-def test_a_token_is_read_from_a_file_or_the_environment(tmp_path: Path) -> None:
-    assert token_for(None, None) == ""
-    (tmp_path / "token").write_text("of-the-file\n")
-    assert token_for(None, "of-the-environment") == "of-the-environment"
-    assert token_for(tmp_path / "token", "of-the-environment") == "of-the-file"
-    with pytest.raises(HarnessError, match="--control-token"):
+def test_a_token_in_an_address_is_refused() -> None:
+    with pytest.raises(HarnessError, match="HARNESS_CONTROL_TOKEN"):
         McpServer.of("https://a/mcp?token=x")
 
 

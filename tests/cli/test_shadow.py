@@ -8,6 +8,7 @@ import pytest
 from harness.cli.project import Project
 from harness.clicks.credit import Click, ClickLog, ShownList
 from harness.shadow.commands import FOLDER, log_folder
+from harness.shadow.log import read_logs
 from harness_engines import registry as arms
 from harness_engines.stacks.agent_mail.pipeline.plan import KillSwitch
 from tests.cli.conftest import Harness
@@ -17,7 +18,7 @@ from tests.make.shadow_records import WATCH
 from tests.make.toy import NAME, Toy
 
 pytestmark = pytest.mark.slow
-LATER = "2099-01-01"
+SETTINGS = WATCH.parent / "shadow.toml"
 ARMS = ("--dataset", NAME, "--control", "fts5", "--candidate", "tantivy")
 
 
@@ -31,71 +32,71 @@ def log(project: Toy) -> Path:
     return folder
 
 
-def accept(harness: Harness, *words: str) -> None:
-    base = ("shadow", "accept", "--reason", "known", "--by", "Ada", "--until", LATER)
-    assert harness(*base, *words).code == 0
-
-
 @pytest.mark.usefixtures("log")
 def test_questions_are_run_and_then_watched(harness: Harness, tmp_path: Path) -> None:
-    settings = tmp_path / "shadow.toml"
-    settings.write_text((WATCH.parent / "shadow.toml").read_text(encoding="utf-8"))
-    where = ("--out", tmp_path / "log", "--shadow-settings", settings)
+    where = ("--out", tmp_path / "log", "--shadow-settings", SETTINGS)
     said = harness("shadow", "run", *ARMS, *where, "--count", 50)
     assert said.code == 0
-    first, second, last = said.out.splitlines()
-    assert first.startswith("50 queries, ")
-    assert second == (
+    first, last = said.out.splitlines()
+    assert first == (
         "50 attempts; shed (not sent to the candidate, to spare the machine): 0; lost: 0;"
         " faults of our own: 0."
     )
     assert last == f"The log: {tmp_path / 'log'}"
-    again = harness("shadow", "run", *ARMS, *where, "--count", 4, "--rate", 100)
-    assert again.out.startswith("4 queries, ")
-    assert "54" in harness("shadow", "watch", tmp_path / "log").out
+    assert harness("shadow", "run", *ARMS, *where, "--count", 4).code == 0
+    assert "54" in harness("shadow", "report", tmp_path / "log").out
 
 
-def test_the_exit_code_of_watch(harness: Harness, log: Path, project: Toy) -> None:
-    assert harness("shadow", "watch", log, "--once", "--exit-code").code == 1
-    for kind in ("reorder", "tie_order", "overlap", "expansion", "truncation", "disjoint",
-                 "shadow_empty", "serving_empty"):  # fmt: skip
-        accept(harness, "--class", kind)
-    said = harness("shadow", "watch", log, "--once", "--exit-code")
+ENTRY = """
+[[accepted]]
+class = "{}"
+reason = "known"
+by = "Ada"
+until = 2099-01-01
+"""
+KINDS = ("reorder", "tie_order", "overlap", "expansion", "truncation", "disjoint", "shadow_empty",
+         "serving_empty")  # fmt: skip
+
+
+def test_the_exit_code_of_a_report(harness: Harness, log: Path, project: Toy) -> None:
+    words = ("shadow", "report", log, "--exit-code")
+    assert harness(*words).code == 1
+    suppressions = project.root / "policy" / "accepted.toml"
+    suppressions.write_text("".join(map(ENTRY.format, KINDS)))
+    said = harness(*words)
     assert said.code == 3
     assert "every divergence is accepted." in said.out.splitlines()[0]
-    suppressions = project.root / "policy" / "accepted.toml"
-    suppressions.write_text(suppressions.read_text().replace(LATER, "2026-01-01"))
-    said = harness("shadow", "watch", log, "--once", "--exit-code")
+    suppressions.write_text(suppressions.read_text().replace("2099", "2026"))
+    said = harness(*words)
     assert said.code == 1
     assert "expired" in said.out
 
 
-def test_what_diverged_is_asked_again(harness: Harness, log: Path) -> None:
-    said = harness("shadow", "replay", log, *ARMS)
+def test_what_diverged_is_run_again(harness: Harness, log: Path, tmp_path: Path) -> None:
+    words = ("--queries", log, "--out", tmp_path / "again", "--shadow-settings", SETTINGS)
+    assert harness("shadow", "run", *ARMS, *words).code == 0
+    said = harness(
+        "shadow", "report", tmp_path / "again", "--exit-code", "--out", tmp_path / "page"
+    )
     assert said.code == 1
-    assert re.search(r"(\d+) queries diverged: 1 fixed, (\d+) still diverges, 0 changed", said.out)
-    assert "the control itself" not in said.out
-    assert live_log.MENDED not in said.out
+    assert said.out.splitlines()[-1] == f"The page: {tmp_path / 'page' / 'index.html'}"
+    diverged = {one.text for one in read_logs(tmp_path / "again").divergences}
+    before = {one.text for one in read_logs(log).divergences}
+    assert diverged == before - {live_log.MENDED}
 
 
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (("watch", "nowhere"), r"nowhere: its log is missing .* Give a folder"),
-        (("watch", "LOG", "LOG"), "give each log once"),
-        (("watch", "LOG", "--bounds", "none.toml"), r"none\.toml: cannot be read"),
-        (("accept", "--class", "error"), "no class that can be accepted named 'error'"),
-        (("accept", "--query", "12"), "query"),
-        (("accept", "--class", "reorder", "--until", "2026-01-01"), "has passed"),
+        (("report", "nowhere"), r"nowhere: its log is missing .* Give a folder"),
+        (("report", "LOG", "LOG"), "give each log once"),
+        (("report", "LOG", "--bounds", "none.toml"), r"none\.toml: cannot be read"),
     ],
 )
 def test_what_is_wrong_is_one_line(
     harness: Harness, log: Path, words: tuple[str, ...], says: str
 ) -> None:
     typed = [str(log) if word == "LOG" else word for word in words]
-    if words[0] == "accept":
-        typed += ["--reason", "r", "--by", "b"]
-        typed += [] if "--until" in words else ["--until", LATER]
     assert re.search(says, harness("shadow", *typed).error)
 
 

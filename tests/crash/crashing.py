@@ -128,7 +128,6 @@ switch = "hybrid"
 """
 SWITCHED = STEP + 'switch = "tantivy"\n'
 STEPS = HEAD + SWITCHED + GATES + HYBRID + GATES
-ACCEPT = ("shadow", "accept", "--until", "2099-01-31", "--reason", "why", "--by")
 MERGE = ("judge", "pool.qrels", "--merge", NAME, "--by", "me")
 UPDATE = ("stage", "prepare", "--dataset", NAME, "--update")
 REPLACE = ("import", "beir", "beir", "--name", NAME, "--force")
@@ -229,9 +228,6 @@ COMMANDS = {
     "merge": Command(MERGE, pooled, (CARD, QRELS, "qrels/toy/test.judged.jsonl")),
     "advance": Command(OVERRIDE, begun, (LEDGER, SWITCH), told="in force"),
     "rollback": Command(("migrate", "rollback"), under_way, (LEDGER, SWITCH), told="back to"),
-    "accept": Command(
-        (*ACCEPT, "Ada", "--class", "tie_order"), as_is, ("policy/accepted.toml",), "is accepted"
-    ),
     "run": Command(
         ("run", "--dataset", NAME, "--arms", "fts5", "--out", "out"), as_is, told="The page",
         left_out=TIMED,

@@ -314,7 +314,7 @@ ENVIRONMENT: Mapping[str, str] = {
     "GITHUB_ACTIONS": "`true` makes `harness ci` print workflow commands",
     "GITHUB_STEP_SUMMARY": "the file to which `harness ci` then adds its comment",
     "HARNESS_CALLED": "how messages name the command; `run.py` sets it",
-    "HARNESS_CONTROL_TOKEN": "the control's token for `harness shadow mcp`, without a file of it",
+    "HARNESS_CONTROL_TOKEN": "the control's token for `harness shadow mcp`",
     "HARNESS_CANDIDATE_TOKEN": "the candidate's token for `harness shadow mcp`",
     "HARNESS_NO_CODE": "`1` refuses arms that bring code, as `--no-code` does"
     " ([trust](../SECURITY.md))",

@@ -43,7 +43,7 @@ CODES = {
     "harness load": VERDICTS,
     "harness panel settle": frozenset({0, 3}),
     "harness regress": VERDICTS,
-    "harness shadow replay": frozenset({0, 1}),
+    "harness shadow report": VERDICTS,
 }
 """Codes by which a command may end; of all others 0."""
 KEYS = {

@@ -6,7 +6,6 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from time import perf_counter_ns, sleep
-from typing import TypeVar
 
 from harness.agreement import Class
 from harness.core.run import Status
@@ -25,7 +24,7 @@ from harness.shadow.pair import (
     told,
 )
 from harness.shadow.record import LoggedAnswer
-from harness.shadow.settings import MILLION, ComparisonSettings, Limits, Recording, Sampling
+from harness.shadow.settings import MILLION, ComparisonSettings, Limits, Sampling
 from harness.shadow.worker import Open, ProcessWorker, WorkerLost
 from harness_engines import registry as arms
 from tests.make.toy import CANDIDATE, CONTROL, Toy
@@ -38,21 +37,13 @@ LIMITS = Limits(
     budget_s=60.0,
     late_ms=20_000.0,
     hang_ms=20_000.0,
-    start_s=30.0,
     memory_mib=256,
-    backoff_ms=1e-6,
-    backoff_most_ms=1e-6,
-    close_s=20.0,
 )
-RECORDING = Recording(
-    batch=64, linger_ms=1.0, backlog=100_000, rotate_mib=1.0, sync_ms=60_000.0, persistence=0.9
-)
-Table = TypeVar("Table", Limits, Recording)
 
 
-def changed(table: Table, **values: float) -> Table:
-    """Change some of the settings."""
-    return type(table).model_validate({**table.model_dump(), **values})
+def changed(limits: Limits, **values: float) -> Limits:
+    """Change some of the limits."""
+    return Limits.model_validate({**limits.model_dump(), **values})
 
 
 HASTY = changed(LIMITS, late_ms=200.0, hang_ms=300.0)
@@ -75,7 +66,7 @@ class Here(ProcessWorker):
         try:
             return asked(self._searcher, question, late_ns)
         except SystemExit as exc:
-            raise WorkerLost.over(Status.FAILED, told(exc), 0) from exc
+            raise WorkerLost(told(exc), Status.FAILED) from exc
 
     def close(self) -> None:
         """Release it."""
@@ -98,13 +89,12 @@ def comparison(
     *,
     rate: int = MILLION,
     slices: Slices | None = None,
-    recording: Recording = RECORDING,
     limits: Limits = LIMITS,
     export: Export | None = None,
 ) -> LiveComparison:
     """Compare every query, unless told otherwise."""
     sampling = Sampling(rate=rate, seed=1)
-    settings = ComparisonSettings(sampling=sampling, limits=limits, recording=recording)
+    settings = ComparisonSettings(sampling=sampling, limits=limits)
     return LiveComparison(folder, start, settings, slices, export)
 
 
@@ -131,7 +121,7 @@ def write(toy: Toy, folder: Path, start_ns: int = BEGAN) -> None:
             for name in (CONTROL, CANDIDATE)
         )
         ours = partial(generation_of, control)
-        log = stack.enter_context(LogWriter(folder, rotate_bytes=20_000, sync_ns=10**12))
+        log = stack.enter_context(LogWriter(folder))
         pairs = []
         for number, text in enumerate([*slices, *slices, MENDED], start=1):
             start = perf_counter_ns()
@@ -141,9 +131,7 @@ def write(toy: Toy, folder: Path, start_ns: int = BEGAN) -> None:
             side = replace(side, hits=()) if text == MENDED else side
             at = start_ns + number * 10**9
             pairs.append(Attempt(number, number, at, served, ours, side, ours()))
-        found = judged(
-            pairs, writer=log.writer, persistence=0.9, slices=lambda text, _: slices.get(text, ())
-        )
+        found = judged(pairs, writer=log.writer, slices=lambda text, _: slices.get(text, ()))
         assert found.observations[-1].outcome is Class.SHADOW_EMPTY
         log.append(found.observations, found.divergences, found.degradations)
 

@@ -2,11 +2,13 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from datetime import date
 from typing import Any
 
 from harness.agreement import Class
 from harness.core.engine import Hit
 from harness.core.run import Status
+from harness.shadow.divergences import AcceptedDivergence
 from harness.shadow.record import (
     Degradation,
     Divergence,
@@ -60,6 +62,11 @@ def attempt(
         number=number, writer=WRITER, at=START + number * SECOND_NS, served=number,
         query=query_key(text, {}), outcome=outcome, jaccard=jaccard, rbo=jaccard, **usual,
     )  # fmt: skip
+
+
+def accepted(until: date, **about: str) -> AcceptedDivergence:
+    """Make an entry of a register."""
+    return AcceptedDivergence.model_validate({"reason": "r", "by": "b", "until": until, **about})
 
 
 def shed(number: int, reason: str = "the queue is full") -> Observation:

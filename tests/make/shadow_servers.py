@@ -28,7 +28,6 @@ READING = read_reading(ROOT / "examples" / "shadow" / "http.toml")
 OTHER = "http://candidate.test"
 ALL = ReceiverLimits(
     per_second=1e6,
-    workers=1,
     repeat=0,
     client_header="x-real-ip",
     sampling=Sampling(rate=MILLION, seed=1),
@@ -106,7 +105,7 @@ def candidate(server: Server, reading: TrafficReading = READING) -> Callable[[],
     @contextmanager
     def opens() -> Iterator[Searcher]:
         with httpx.Client(transport=httpx.MockTransport(server)) as client:
-            yield HttpRequester(client, OTHER, reading, {})
+            yield HttpRequester(client, OTHER, reading)
 
     return here(opens)
 
@@ -156,7 +155,7 @@ def receiving(
     asking: ReceiverLimits = ALL,
 ) -> Iterator[str]:
     """Run the receiver of mirrored requests, and yield its address."""
-    with http_searcher(control, reading, {}) as searcher, bound("127.0.0.1", 0) as (opened, url):
+    with http_searcher(control, reading) as searcher, bound("127.0.0.1", 0) as (opened, url):
         receiver = Receiver(reading, searcher, comparison, asking)
         serving = server(receiver, CONNECTIONS)
         thread = Thread(target=serving.run, kwargs={"sockets": [opened]}, daemon=True)

@@ -254,7 +254,7 @@ def seen(
 
 
 def log(folder: Path, *records: Observation) -> Path:
-    file = path(folder, Observation, 1)
+    file = path(folder, Observation)
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_bytes(b"".join(map(dumped, records)))
     return folder

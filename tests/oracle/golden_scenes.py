@@ -301,8 +301,7 @@ TRAFFIC: Sequence[Line] = (
     "gate --from b --policy timed.toml",
     write_log,
     "gate --from b --policy traffic.toml",
-    "shadow watch log --once --exit-code",
-    "shadow report log --out shadow",
+    "shadow report log --out shadow --exit-code",
 )
 OWN: Mapping[str, Scene] = {
     "thorns": (write, THORNS),

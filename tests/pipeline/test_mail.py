@@ -16,7 +16,6 @@ from harness.pipeline.index import index
 from harness.pipeline.mail import mail_box, mail_service
 from harness.shadow import log as shadow_log
 from harness.shadow.comparison import ShadowLog
-from harness.shadow.divergences import Now, again, questions
 from harness.shadow.log import LogContents
 from harness.shadow.mail import watched
 from harness.shadow.settings import read_settings
@@ -97,19 +96,6 @@ def test_each_side_is_signed_by_the_arm_that_has_its_switch(
     ):
         with arms.load(arm, letters.cache).engine.open(layout.index(arm)) as searcher:
             assert sides == {searcher.manifest.fingerprint}
-
-
-def test_what_diverged_can_be_asked_again_of_the_arms(log: LogContents, letters: Project) -> None:
-    layout = letters.layout(NAME)
-    with (
-        arms.load("mail-fts5", letters.cache).engine.open(layout.index("mail-fts5")) as control,
-        arms.load(ARM, letters.cache).engine.open(layout.index(ARM)) as candidate,
-    ):
-        asked = questions(log.divergences)
-        found = list(again(asked, control, candidate, time_limit_ns=10**11))
-    assert asked
-    assert {one.now for one in found} == {Now.STILL}
-    assert not any(one.control_moved for one in found)
 
 
 @pytest.mark.parametrize(("given", "kept"), [(250.0, 250.0), (60_000.0, 30_000.0), (0.0, 30_000.0)])

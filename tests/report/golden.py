@@ -43,7 +43,7 @@ def decided() -> ReportInput:
 
 def _shadow() -> Section:
     found = shadow.found()
-    sides = shadow_page.side_by_side(found.traces, shadow.divergences())
+    sides = shadow_page.side_by_side(found.traces, shadow.divergences().values())
     return shadow_page.document(found, sides, {}, shadow.TODAY, ("harness shadow report",))
 
 

@@ -15,19 +15,25 @@ from harness.load.rates import Highest, RepeatNoise
 from harness.load.results import LoadReport, RatePoint
 from harness.load.trial import Histogram, Record, Trial
 from harness.report import html
-from harness.shadow import words as shadow_words
 from harness.shadow.divergences import AcceptedDivergence, Suppressions
-from harness.shadow.page import document, side_by_side
+from harness.shadow.page import (
+    document,
+    estimates,
+    headline,
+    side_by_side,
+    tally,
+    to_json,
+    troubles,
+)
 from harness.shadow.record import Degradation, Divergence, ProblemKind
 from harness.shadow.summary import LogState, Summary
-from harness.shadow.words import to_json, troubles
-from tests.make.shadow_records import START, attempt, bounds, divergence, seen, shed
+from tests.make.shadow_records import START, accepted, attempt, bounds, divergence, seen, shed
 from tests.report.test_page import Reader
 
 pytestmark = pytest.mark.slow
 TODAY = date(2026, 11, 22)
 HOSTILE = "<script>alert(1)</script>\u202e&amp;"
-TIES = AcceptedDivergence.of(f"known {HOSTILE}", "Ada", TODAY, kind=Class.TIE_ORDER)
+TIES = accepted(TODAY, reason=f"known {HOSTILE}", **{"class": "tie_order"})
 
 
 def found(suppressions: tuple[AcceptedDivergence, ...] = (TIES,), twice: int = 1) -> LogState:
@@ -55,7 +61,7 @@ def divergences() -> dict[tuple[str, int], Divergence]:
 
 def page(shown: LogState) -> str:
     times = {"control": {"p50": Estimate(1e6, 0.9e6, 1.1e6, 102), "p99": None}}
-    sides = side_by_side(shown.traces, divergences())
+    sides = side_by_side(shown.traces, divergences().values())
     return html.to_page(document(shown, sides, times, TODAY, (HOSTILE,)))
 
 
@@ -66,10 +72,10 @@ def empty() -> LogState:
 def test_an_alarm_is_told_before_answers_that_differ() -> None:
     quiet = found(twice=0)
     assert quiet.blocking
-    assert shadow_words.headline(quiet).startswith("Mean Jaccard of the first hits")
+    assert headline(quiet).startswith("Mean Jaccard of the first hits")
     calm = replace(quiet, traces=())
-    assert shadow_words.headline(calm).endswith("; every divergence is accepted.")
-    assert shadow_words.headline(empty()).startswith("Not yet decided: alarms have too little")
+    assert headline(calm).endswith("; every divergence is accepted.")
+    assert headline(empty()).startswith("Not yet decided: alarms have too little")
 
 
 def test_noise_of_the_control_is_told_beside_what_differs_without_it() -> None:
@@ -95,12 +101,12 @@ def test_each_query_that_was_not_taken_is_counted() -> None:
     summary.see(attempt(1))
     for times in (1, 1, 2, 16):
         summary.note(replace(NOT_TAKEN, times=times))
-    assert "; 20 served queries could not be compared" in shadow_words.headline(shown(summary))
-    assert shadow_words.tally(summary).rows[0][-1].text == "20"
+    assert "; 20 served queries could not be compared" in headline(shown(summary))
+    assert tally(summary).rows[0][-1].text == "20"
     (row,) = troubles(summary).rows
     assert [cell.text for cell in row] == ["not taken", "20", "no attempt"]
     assert row[0].note == WHY
-    told = to_json(shown(summary), today=TODAY, percentiles={})
+    told = to_json(shown(summary), today=TODAY, times={})
     assert told["not_taken"] == [{"cause": WHY, "times": 20}]
     assert told["degradations"] == []
 
@@ -111,14 +117,14 @@ def test_what_was_seen_lies_within_its_interval_or_there_is_none() -> None:
     for number in range(1, 101):
         taken = 1_000 if number > 12 else 1_000_000
         summary.see(attempt(number, control=seen(elapsed_ns=taken)))
-        for estimate in to_json(shown(summary), today=TODAY, percentiles={})["estimates"].values():
+        for estimate in to_json(shown(summary), today=TODAY, times={})["estimates"].values():
             low, high = estimate["low"], estimate["high"]
             assert low is None or low <= estimate["value"]
             assert high is None or estimate["value"] <= high
-    slow = summary.tracks["slow"].now
+    slow = summary.estimates["slow"]
     assert slow is not None
     assert not slow.low <= slow.value <= slow.high
-    assert shadow_words.estimates(summary).rows[2][2].text == "no single value: it drifted"
+    assert estimates(summary).rows[2][2].text == "no single value: it drifted"
 
 
 MS = 1_000_000

@@ -18,6 +18,7 @@ from harness.core.engine import Answer, Hit
 from harness.core.errors import BadFile, EvidenceError
 from harness.core.records import Scalar
 from harness.core.run import Status
+from harness.shadow import comparison as live_comparison
 from harness.shadow import log as shadow_log
 from harness.shadow.comparison import Shadowed
 from harness.shadow.log import LogContents, LogWriter, Stream
@@ -31,34 +32,15 @@ from harness.shadow.record import (
     parsed,
     query_key,
 )
-from tests.make.shadow_log import LIMITS, RECORDING, changed, comparison, here
+from tests.make.shadow_log import LIMITS, changed, comparison, here
 from tests.make.shadow_records import degradation, observation
 from tests.make.shadow_records import reordered as divergence
 from tests.shadow.arms import OTHER, Arm, given, hits
 from tests.source import ROOT
 
 
-def log(folder: Path, *, rotate_bytes: int = 1_000_000, sync_ns: int = 0) -> LogWriter:
-    return LogWriter(folder, rotate_bytes=rotate_bytes, sync_ns=sync_ns)
-
-
 def numbers(folder: Path) -> list[int]:
     return [one.number for one in shadow_log.read_logs(folder).observations]
-
-
-def test_a_stream_starts_a_new_file_when_one_is_full(tmp_path: Path) -> None:
-    with log(tmp_path, rotate_bytes=1_000) as out:
-        for number in range(1, 21):
-            out.append([observation(number)], [], [])
-    parts = shadow_log.files(tmp_path, Observation)
-    assert len(parts) > 3
-    assert all(part.stat().st_size < 1_000 + len(dumped(observation(20))) for part in parts)
-    assert numbers(tmp_path) == list(range(1, 21))
-    assert len(shadow_log.files(tmp_path, Divergence)) == 1
-    with log(tmp_path, rotate_bytes=1_000) as out:
-        assert out.number == 20
-        out.append([observation(21)], [], [])
-    assert numbers(tmp_path) == list(range(1, 22))
 
 
 @hypothesis.settings(max_examples=40, deadline=None)
@@ -67,12 +49,12 @@ def test_a_torn_line_is_cut_off_and_nothing_before_it(
     tmp_path_factory: pytest.TempPathFactory, cut: int
 ) -> None:
     folder = tmp_path_factory.mktemp("log")
-    with log(folder) as out:
+    with LogWriter(folder) as out:
         out.append([observation(n) for n in (1, 2, 3)], [], [])
-    file = shadow_log.path(folder, Observation, 1)
+    file = shadow_log.path(folder, Observation)
     whole = file.read_bytes()
     os.truncate(file, cut)
-    with log(folder) as out:
+    with LogWriter(folder) as out:
         kept = file.read_bytes()
         assert whole.startswith(kept)
         assert kept.count(b"\n") == whole[:cut].count(b"\n")
@@ -82,22 +64,22 @@ def test_a_torn_line_is_cut_off_and_nothing_before_it(
 
 @pytest.mark.parametrize("kind", [Observation, Divergence, Degradation])
 def test_no_number_that_any_stream_knows_is_given_again(tmp_path: Path, kind: type[object]) -> None:
-    with log(tmp_path) as out:
+    with LogWriter(tmp_path) as out:
         out.append([observation(1)], [], [])
         out.append(
             [observation(7, served=70)] if kind is Observation else [],
             [divergence(7, served=70)] if kind is Divergence else [],
             [degradation(7)] if kind is Degradation else [],
         )
-    with log(tmp_path) as out:
+    with LogWriter(tmp_path) as out:
         assert out.number == 7
         assert out.served == (1 if kind is Degradation else 70)
 
 
 def test_a_log_has_one_writer_who_keeps_its_name(tmp_path: Path) -> None:
-    with log(tmp_path) as first, pytest.raises(EvidenceError, match="another process writes"):
-        log(tmp_path)
-    with log(tmp_path) as second:
+    with LogWriter(tmp_path) as first, pytest.raises(EvidenceError, match="another process writes"):
+        LogWriter(tmp_path)
+    with LogWriter(tmp_path) as second:
         assert second.writer == first.writer
 
 
@@ -106,8 +88,9 @@ def test_the_disk_is_waited_for_as_often_as_asked(
 ) -> None:
     waited: list[int] = []
     monkeypatch.setattr(os, "fsync", waited.append)
+    monkeypatch.setattr(shadow_log, "SYNC_NS", 100)
     now = [0]
-    out = LogWriter(tmp_path, rotate_bytes=1_000_000, sync_ns=100, clock=lambda: now[0])
+    out = LogWriter(tmp_path, clock=lambda: now[0])
     for number, at in enumerate((0, 99, 100, 150, 199, 200), start=1):
         now[0] = at
         before = len(waited)
@@ -123,13 +106,13 @@ def test_no_observation_is_written_before_its_divergence(
 ) -> None:
     written: list[bytes] = []
     monkeypatch.setattr(Stream, "append", lambda _, lines: written.append(lines))
-    with log(tmp_path) as out:
+    with LogWriter(tmp_path) as out:
         out.append([observation(1)], [divergence(1)], [degradation(1)])
     assert written == [dumped(divergence(1)), dumped(degradation(1)), dumped(observation(1))]
 
 
 def test_what_was_written_is_read_in_the_order_of_the_attempts(tmp_path: Path) -> None:
-    with log(tmp_path) as out:
+    with LogWriter(tmp_path) as out:
         out.append([observation(3), observation(1)], [divergence(3)], [degradation(1)])
         out.append([observation(2, Class.SHED)], [], [])
     found = shadow_log.read_logs(tmp_path)
@@ -138,7 +121,7 @@ def test_what_was_written_is_read_in_the_order_of_the_attempts(tmp_path: Path) -
     assert found.degradations == (degradation(1),)
     assert found.missing == 0
     assert found.tally == ComparisonTally(attempted=3, compared=2, errored=0, skipped=0, shed=1)
-    with log(tmp_path) as out:
+    with LogWriter(tmp_path) as out:
         out.append([observation(4)], [divergence(4), divergence(5)], [])
     found = shadow_log.read_logs(tmp_path)
     assert [one.number for one in found.divergences] == [3, 4], "each has its observation"
@@ -148,7 +131,7 @@ def test_what_was_written_is_read_in_the_order_of_the_attempts(tmp_path: Path) -
 def test_logs_of_several_processes_are_one(tmp_path: Path) -> None:
     writers = []
     for at, name in enumerate(("a", "b", "c")):
-        with log(tmp_path / name) as out:
+        with LogWriter(tmp_path / name) as out:
             writers.append(out.writer)
             own = [observation(n, writer=out.writer, at=10 * n + at) for n in (1, 2)]
             diverged = [divergence(2, writer=out.writer, at=20 + at)] if at else []
@@ -161,7 +144,7 @@ def test_logs_of_several_processes_are_one(tmp_path: Path) -> None:
 
 
 def test_the_same_attempt_twice_is_refused(tmp_path: Path) -> None:
-    with log(tmp_path / "one") as out:
+    with LogWriter(tmp_path / "one") as out:
         out.append([observation(1), observation(1)], [], [])
     for names, says in ((("one", "one"), "one writer; give each log once"), (("one",), "twice")):
         with pytest.raises(EvidenceError, match=says):
@@ -272,8 +255,7 @@ def test_a_killed_comparison_leaves_a_whole_log(tmp_path: Path) -> None:
     assert killer.returncode == 0
     outcomes = {one.outcome for one in before.observations}
     assert {Class.EXACT, Class.REORDER, Class.SHADOW_EMPTY, Class.ERROR, Class.SHED} <= outcomes
-    assert len(shadow_log.files(folder, Observation)) > 2
-    with LogWriter(folder, rotate_bytes=1 << 20, sync_ns=0) as log:
+    with LogWriter(folder) as log:
         assert log.number >= max(one.number for one in before.observations)
     assert shadow_log.read_logs(folder).observations == before.observations
 
@@ -295,9 +277,8 @@ def live(folder: Path) -> None:
             raise ValueError(text)
         return Answer(hits(("", "ba", "ab")[which - 1]), OTHER.fingerprint)
 
-    limits = changed(LIMITS, queue=20)
-    recording = changed(RECORDING, batch=8, rotate_mib=0.02)
-    made = comparison(folder, here(given(Arm(OTHER, act))), limits=limits, recording=recording)
+    live_comparison.LINGER_S = 0.001
+    made = comparison(folder, here(given(Arm(OTHER, act))), limits=changed(LIMITS, queue=20))
     shadowed = Shadowed(Arm(act=lambda *_: Arm().answer("ab")), made)
     parent = os.getppid()
     for number in itertools.count():

@@ -16,7 +16,7 @@ from harness.core.run import Status
 from harness.shadow import worker
 from harness.shadow.pair import generation_of, unanswered
 from harness.shadow.worker import REPLY, Open, ProcessWorker, WorkerLost, heard
-from tests.make.shadow_log import LIMITS, MS, SECOND, Here, changed
+from tests.make.shadow_log import LIMITS, MS, SECOND, Here
 from tests.shadow.arms import OTHER, Arm, Plain, arm, broken, given, hits, slow_to_open
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("anew")]
@@ -96,8 +96,8 @@ def test_an_answer_without_an_end_is_not_read(monkeypatch: pytest.MonkeyPatch) -
 PATIENT = {"late_ns": 20 * SECOND, "hang_ns": 20 * SECOND}
 
 
-def process(opens: Open, start_s: float = 30.0) -> ProcessWorker:
-    return ProcessWorker(opens, changed(LIMITS, start_s=start_s))
+def process(opens: Open) -> ProcessWorker:
+    return ProcessWorker(opens, LIMITS)
 
 
 def children() -> list[psutil.Process]:
@@ -148,9 +148,12 @@ def test_a_process_that_hangs_ends_or_leaks_is_lost_and_gone(how: str, cause: st
         (given(Arm()), "did not start"),
     ],
 )
-def test_a_candidate_that_does_not_open_soon_is_lost(opens: Open, says: str) -> None:
+def test_a_candidate_that_does_not_open_soon_is_lost(
+    opens: Open, says: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker, "START_S", 0.3 if opens is slow_to_open else 30)
     with pytest.raises(WorkerLost, match=says) as lost:
-        process(opens, start_s=0.3 if opens is slow_to_open else 30)
+        process(opens)
     assert lost.value.side is None or opens is slow_to_open
     assert not children()
 

@@ -14,12 +14,12 @@ import httpx
 import pytest
 
 from harness.agreement import Class
-from harness.core.errors import HarnessError
+from harness.core.errors import HarnessError, IndexNotReady
 from harness.core.run import Status
 from harness.shadow import comparison as live
 from harness.shadow import receiver
 from harness.shadow.comparison import UNWRITABLE, LiveComparison, ShadowLog
-from harness.shadow.http import SENT_BY_US, MirroredRequest, http_reading, http_searcher
+from harness.shadow.http import SENT_BY_US, ArmReading, MirroredRequest, http_searcher, of_arm
 from harness.shadow.receiver import (
     FULL,
     LOOPED,
@@ -310,7 +310,7 @@ SEARCH = MirroredRequest("GET", "/search?q=apple", {}, b"")
 
 def test_what_is_dropped_is_counted_exactly(made: LiveComparison) -> None:
     asking = ALL._replace(per_second=2, sampling=Sampling(rate=MILLION // 2, seed=1))
-    with http_searcher("http://127.0.0.1:9", READING, {}) as control:
+    with http_searcher("http://127.0.0.1:9", READING) as control:
         receiver = Receiver(READING, control, made, asking)
         for _ in range(40):
             receiver.take(SEARCH)
@@ -336,8 +336,8 @@ def test_more_than_may_wait_is_dropped_and_what_waits_is_asked(
         go_on.wait(30)
         return sent
 
-    with listening(Server(waits)) as url, http_searcher(url, READING, {}) as control:
-        receives = Receiver(READING, control, made, ALL._replace(workers=1))
+    with listening(Server(waits)) as url, http_searcher(url, READING) as control:
+        receives = Receiver(READING, control, made, ALL)
         receives.take(SEARCH)
         assert asked.wait(30)
         for _ in range(5):
@@ -352,7 +352,7 @@ def test_while_the_log_cannot_be_written_no_server_is_asked(
     made: LiveComparison, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     control = Server()
-    with listening(control) as url, http_searcher(url, READING, {}) as searcher:
+    with listening(control) as url, http_searcher(url, READING) as searcher:
         receives = Receiver(READING, searcher, made, ALL)
         monkeypatch.setattr(LiveComparison, "stuck", "the disk is full")
         for _ in range(3):
@@ -376,8 +376,8 @@ def test_a_pace_keeps_its_rate() -> None:
 def received_two(
     monkeypatch: pytest.MonkeyPatch,
     urls: tuple[str, str],
-    reading: TrafficReading,
     log: Path,
+    translated: ArmReading | None = None,
     ready: Callable[[str], object] = str,
 ) -> None:
     """Run the command's function for two requests, of which one is named."""
@@ -394,8 +394,8 @@ def received_two(
     monkeypatch.setattr(receiver, "server", Stopped)
     shadow_receive(
         *urls,
-        reading=reading,
-        candidate_reading=None,
+        reading=READING,
+        translated=translated,
         address=("127.0.0.1", 0),
         asking=ALL,
         log=ShadowLog(log, SETTINGS),
@@ -410,16 +410,16 @@ def test_a_log_that_vanishes_is_an_error(tmp_path: Path, monkeypatch: pytest.Mon
         listening(Server()) as theirs,
         pytest.raises(HarnessError, match=r"1 attempt lost \(FileNotFoundError.*was deleted"),
     ):
-        received_two(monkeypatch, (ours, theirs), READING, folder, lambda _: shutil.rmtree(folder))
+        received_two(monkeypatch, (ours, theirs), folder, ready=lambda _: shutil.rmtree(folder))
 
 
 ENGINE = """
-summary = "The control"
+summary = "The candidate"
 stack = "http"
 [settings]
 url = "http://127.0.0.1:9200/search"
 method = "GET"
-headers = { Authorization = "Bearer ${CONTROL_TOKEN}" }
+headers = { Authorization = "Bearer ${CANDIDATE_TOKEN}" }
 query = { q = "${text}", size = "${k}" }
 hits = "hits.hits"
 id = "_id"
@@ -431,15 +431,18 @@ version = "timed_out"
 """
 
 
-def test_headers_of_the_control_s_file_reach_no_candidate(
+def test_headers_of_the_candidate_s_file_reach_it_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(live, "ProcessWorker", lambda opens, _: Here(opens))
-    monkeypatch.setenv("CONTROL_TOKEN", "of-the-control")
-    (tmp_path / "control.toml").write_text(ENGINE)
-    reading = http_reading(tmp_path / "control.toml")
+    path, log = tmp_path / "candidate.toml", tmp_path / "log"
+    path.write_text(ENGINE)
+    with pytest.raises(IndexNotReady, match="CANDIDATE_TOKEN"):
+        of_arm(path)
+    monkeypatch.setenv("CANDIDATE_TOKEN", "of-the-candidate")
     control, other = Server(), Server()
     with listening(control) as ours, listening(other) as theirs:
-        received_two(monkeypatch, (ours, theirs), reading, tmp_path / "log")
+        received_two(monkeypatch, (ours, theirs), log, of_arm(path))
     sent = [one.headers.get("authorization") for one in (*control.asked, *other.asked)]
-    assert sent == ["Bearer of-the-control", None]
+    assert sent == [None, "Bearer of-the-candidate"]
+    assert not any(b"of-the-candidate" in file.read_bytes() for file in log.iterdir())

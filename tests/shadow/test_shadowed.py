@@ -85,10 +85,6 @@ def test_a_candidate_that_misbehaves_changes_no_answer(
     bad = found.observations[len(TEXTS)]
     assert bad.outcome is (Class.TIMEOUT if how == "hang" else Class.ERROR)
     assert all(one.compared for one in found.observations if one is not bad)
-    lost = [
-        one for one in found.degradations if one.kind in {ProblemKind.CRASH, ProblemKind.TIMEOUT}
-    ]
-    assert len(lost) == (how not in {"raise", "garbage"})
 
 
 @pytest.mark.parametrize("error", [KeyError("x"), RuntimeError("\ud800"), KeyboardInterrupt()])
