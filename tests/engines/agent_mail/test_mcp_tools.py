@@ -475,8 +475,9 @@ def test_every_other_name_means_the_same(name: str, other: str) -> None:
     assert resolved(InProject, {**HERE, other: value}) == resolved(InProject, {**HERE, name: value})
     assert getattr(resolved(InProject, {**HERE, other: value}), name)
     value, another = values(name)
-    both = resolved(InProject, {**HERE, name: value, other: value})
-    assert both == resolved(InProject, {**HERE, name: value})
+    for beside in (value, ""):
+        both = resolved(InProject, {**HERE, name: value, other: beside})
+        assert both == resolved(InProject, {**HERE, name: value})
     with pytest.raises(ToolRefusal) as told:
         resolved(InProject, {**HERE, name: value, other: another})
     assert told.value.code is RefusalCode.INVALID_ARGUMENT

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from tantivy import Query
 
@@ -28,7 +29,7 @@ from harness_engines.stacks.text.dense import DenseSearcher
 from harness_engines.stacks.text.hybrid import Hybrid, HybridSettings
 from harness_engines.stacks.text.rerank import FUSED, Rerank, RerankSettings
 from harness_engines.stacks.text.tantivy import Tantivy, TantivySearcher, TantivySettings
-from harness_engines.vector.amvi import VECTORS
+from harness_engines.vector.amvi import EMBEDDER, VECTORS, write_amvi
 from harness_engines.vector.embedder import embedder_of, identity_of_embedder
 
 WORDS = ("ant", "bee", "cat", "dog", "eel", "fox", "gnu", "hen")
@@ -373,6 +374,14 @@ def test_the_score_is_the_cosine(hashed: Engine, index: Path) -> None:
     assert [hit.score for hit in hits] == pytest.approx([1.0, 0.5**0.5, 0.5**0.5], abs=1e-3)
     assert hits[1].score == hits[2].score, "title and text are read as one"
     assert all(hit.score == min(1.0, hit.raw_score) for hit in hits)
+
+
+def test_vectors_of_fewer_documents_are_refused(hashed: Engine, index: Path) -> None:
+    hashed.build(DOCUMENTS, index)
+    fewer = np.zeros((3, 384), dtype=np.float16)
+    write_amvi(index / VECTORS, EMBEDDER, np.arange(3), fewer)
+    with pytest.raises(IndexNotReady, match="holds 3 vectors for 15"), hashed.open(index):
+        pass
 
 
 def test_queries_may_have_an_embedder_of_the_same_weights(tmp_path: Path) -> None:
