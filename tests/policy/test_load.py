@@ -257,13 +257,6 @@ def test_the_page_says_what_a_verdict_costs(name: str) -> None:
 
 
 @pytest.mark.parametrize("path", POLICIES_SHIPPED, ids=lambda path: path.name)
-def test_a_policy_with_margins_says_what_they_cost(path: Path) -> None:
-    text = path.read_text(encoding="utf-8")
-    said = "\n".join(costs(load_policy(path)))
-    assert (said in text) is ("\nmargin = " in text), said
-
-
-@pytest.mark.parametrize("path", POLICIES_SHIPPED, ids=lambda path: path.name)
 def test_a_bound_has_its_reason_beside_it(path: Path) -> None:
     lines = path.read_text(encoding="utf-8").splitlines()
     bare = [line for line in lines if line.startswith(BOUNDS) and "#" not in line]
