@@ -14,7 +14,6 @@ from unittest import mock
 
 import pytest
 
-from harness.core.errors import IndexNotReady
 from harness_engines.kept import index, listing
 from harness_engines.kept.index import LiveFolder, Updated
 from harness_engines.kept.kit import CODE, DOCUMENTS, KITS, NOTES
@@ -271,22 +270,6 @@ def test_an_index_of_something_else_begins_anew(
         (tmp_path / "kept" / index.FILE).write_bytes(b"no database" * 1_000)
     place = tmp_path / "kept"
     assert index.update(of, place, reader(Writing(settings), of, place)).read == 3
-
-
-def test_an_index_of_an_earlier_version_is_refused_with_a_remedy(
-    root: Path, tmp_path: Path
-) -> None:
-    followed, place = live("docs", root, tmp_path / "kept"), tmp_path / "kept"
-    with followed.now():
-        pass
-    with closing(sqlite3.connect(place / index.FILE)) as db:
-        db.execute("DROP TABLE source")
-        db.execute(index.BUMP)
-        db.commit()
-    remedy = "Remove .*kept, and index the folder again"
-    with pytest.raises(IndexNotReady, match=remedy), followed.now(follow=False):
-        pass
-    followed.close()
 
 
 def test_a_heading_that_begins_a_note_is_shown_once(tmp_path: Path) -> None:
