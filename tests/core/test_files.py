@@ -109,19 +109,6 @@ def test_what_a_killed_process_left_is_swept_by_the_next(tmp_path: Path) -> None
     assert names(tmp_path) == {"other"}
 
 
-@pytest.mark.parametrize(
-    "name", [".mine.partial", ".cafe.partial", ".proj.1.partial", f".{'a' * 16}.partial"]
-)
-def test_what_somebody_else_named_alike_stays(tmp_path: Path, name: str) -> None:
-    (tmp_path / name).write_text("of somebody else")
-    (tmp_path / "folder" / name).mkdir(parents=True)
-    (tmp_path / "folder" / name / "thesis.tex").write_text("of somebody else")
-    for folder in (tmp_path, tmp_path / "folder"):
-        write_text(folder / "other", "whole")
-        assert names(folder) >= {name, "other"}
-    assert names(tmp_path / "folder" / name) == {"thesis.tex"}
-
-
 def test_what_a_living_process_writes_is_not_swept(tmp_path: Path) -> None:
     with replacing(tmp_path / "file") as beside, replacing_folder(tmp_path / "folder") as inner:
         beside.write_text("whole")

@@ -11,7 +11,6 @@ import pytest
 import yaml
 
 from harness.core.formats import MAX_DEPTH, MAX_DIGITS
-from harness.core.reading import MAX_LINE_BYTES
 from tests.fuzz.__main__ import changed, seeds
 from tests.fuzz.readers import READERS
 from tests.fuzz.trying import PLANTED, Input, fault_of, faults
@@ -113,14 +112,6 @@ def test_another_encoding_is_refused(name: str) -> None:
     others = [text.encode(code) for code in ("utf-16", "utf-16-le", "utf-32")]
     within = [data[:end] + bad + data[end:] for bad in (b"\xe9", b"\0", b"\xed\xa0\x80", b"\xff")]
     assert faults(name, [*others, *within], refused=True) == []
-
-
-@pytest.mark.sampled(4)
-@pytest.mark.parametrize("name", TEXTS)
-def test_a_line_that_is_too_long_is_refused(name: str) -> None:
-    data = READERS[name][1]
-    found = [data + b"\n" + b" " * (MAX_LINE_BYTES * 5)]
-    assert faults(name, found, refused=True) == []
 
 
 @pytest.mark.sampled(4)
