@@ -88,9 +88,8 @@ def usage(body: object) -> tuple[int, int] | None:
 def read(body: Any, scale: Sequence[int]) -> machine.JudgeAnswer:  # noqa: ANN401  any JSON
     """Read an answer, whose cost is not in it."""
     try:
-        choice = body["choices"][0]
-        model, content = body["model"], choice["message"].get("content")
-        ended = choice.get("finish_reason")
+        choice, model = body["choices"][0], body["model"]
+        content, ended = choice["message"].get("content"), choice.get("finish_reason")
     except (TypeError, KeyError, IndexError, AttributeError) as exc:
         raise Malformed(f"it is not a chat completion ({type(exc).__name__}: {exc})") from exc
     if ended == "length":
@@ -101,12 +100,12 @@ def read(body: Any, scale: Sequence[int]) -> machine.JudgeAnswer:  # noqa: ANN40
         said = json_of(_unfenced(content))
     except Malformed as exc:
         raise Malformed(f"the answer is not JSON: {one_line(content, QUOTED)}") from exc
-    found = said.get("probabilities") if isinstance(said, Mapping) else None
     if not isinstance(model, str) or not model:
         raise Malformed("the answer does not name its model")
-    reason = said.get("reason") if isinstance(said, Mapping) else None
+    said = said if isinstance(said, Mapping) else {}
+    reason = said.get("reason")
     note = one_line(reason, NOTE) if isinstance(reason, str) else ""
-    probabilities = _probabilities(found, scale)
+    probabilities = _probabilities(said.get("probabilities"), scale)
     return machine.JudgeAnswer(probabilities, one_line(model, QUOTED), note=note)
 
 
