@@ -29,7 +29,7 @@ import numpy as np
 from benchmarks.made import base
 from harness.cli.project import Project
 from harness.pipeline.compare import compare
-from harness.pipeline.imports import About, ImportTarget, import_beir
+from harness.pipeline.imports import ImportTarget, import_beir
 from harness.pipeline.index import index
 from harness.pipeline.layout import Layout
 from harness.pipeline.prepare import prepare
@@ -147,9 +147,16 @@ def _measure(size: int, queries: int, arms: Sequence[str]) -> None:
     with TemporaryDirectory() as name:
         root = Path(name)
         asked = collection(root / "beir", size, queries)
-        about = About("Generated messages", "benchmarks/capacity.py", "CC0-1.0")
         to = root / "datasets", root / "qrels"
-        import_beir(root / "beir", ImportTarget(NAME, *to, split="test", about=about))
+        target = ImportTarget(
+            NAME,
+            *to,
+            split="test",
+            title="Generated messages",
+            source="benchmarks/capacity.py",
+            licence="CC0-1.0",
+        )
+        import_beir(root / "beir", target)
         layout, cache = Layout(root / "build" / NAME, root / "perf", root / "cache"), root / "cache"
 
         def timed(stage: str, work: Callable[[], object], made: Path | None = None) -> None:
