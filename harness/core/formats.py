@@ -64,14 +64,6 @@ def json_file(path: Path, *, most: int = MAX_FILE_BYTES) -> Any:  # noqa: ANN401
         return json_of(text_of(path, most=most))
 
 
-def csv_row(line: str, delimiter: str) -> list[str]:
-    """Read one line of CSV, which is a whole row."""
-    try:
-        return next(csv.reader([line], delimiter=delimiter, strict=True))
-    except csv.Error as exc:
-        raise Malformed(str(exc)) from exc
-
-
 def json_of(text: str) -> Any:  # noqa: ANN401  any JSON
     """Read JSON."""
     try:

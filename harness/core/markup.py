@@ -194,7 +194,9 @@ def decoded(data: bytes, label: str) -> tuple[str, bool]:
             return one.decode(data, "strict")[0], one is codec
         except ValueError:
             if codec and one is codec and codec.name in {"iso2022_jp_ext", "euc_jp"}:
-                return _with_vendor_rows(data, codec.name), True
+                # rows of NEC and IBM, which Python has in its codec cp932 alone
+                escaped = _SEVEN_BITS if codec.name == "iso2022_jp_ext" else _EIGHT_BITS
+                return escaped.sub(_shifted, data).decode("cp932", "replace"), True
     return known.decode(data, "replace")[0], False
 
 
@@ -241,12 +243,6 @@ def _codec(label: str) -> codecs.CodecInfo | None:
         return codecs.lookup(WIDER.get(codec.name, codec.name))
     except (LookupError, ValueError):
         return None
-
-
-def _with_vendor_rows(data: bytes, codec: str) -> str:
-    """Decode Japanese with the rows of NEC and IBM, which Python has in its codec cp932 alone."""
-    escaped = _SEVEN_BITS if codec == "iso2022_jp_ext" else _EIGHT_BITS
-    return escaped.sub(_shifted, data).decode("cp932", "replace")
 
 
 def _shifted(found: re.Match[bytes]) -> bytes:

@@ -1,5 +1,6 @@
 """Query logs: formats, cleaning, masks of personal data, and a tally."""
 
+import csv
 import re
 import unicodedata
 from collections import OrderedDict
@@ -13,9 +14,9 @@ from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, urlsplit
 
 from harness.core.errors import BadFile, HarnessError, UnknownName
-from harness.core.formats import csv_row, json_of
+from harness.core.formats import json_of
 from harness.core.printable import FORBIDDEN
-from harness.core.reading import Malformed, not_text, raw_lines
+from harness.core.reading import not_text, raw_lines
 
 LONGEST = 512
 """Characters; what is longer was pasted, and is not typed by a person."""
@@ -156,7 +157,7 @@ def lines(path: Path, kind: str, fields: Fields) -> Iterator[LogLine]:
             if kind == "csv":
                 continue
         entry: LogEntry | Left = Left.BROKEN
-        with suppress(ValueError):
+        with suppress(ValueError, csv.Error):
             if "\0" not in text:
                 entry = read(text) or Left.NO_QUERY
         yield LogLine(number, entry, foreign)
@@ -185,9 +186,10 @@ def _table(path: Path, head: str, fields: Fields) -> Read:
     tabs = path.name.removesuffix(".gz").endswith(".tsv")
     comma = "\t" if tabs else max(",;\t", key=head.count)
     try:
-        names = [name.strip() for name in csv_row(head, comma)]
-    except Malformed as exc:
+        (first,) = csv.reader([head], delimiter=comma, strict=True)
+    except csv.Error as exc:
         raise BadFile(path, f"its head is not CSV ({exc})", "Close the quote.", 1) from exc
+    names = [name.strip() for name in first]
     wanted = (fields.text,) if fields.text else TEXT
     used = {*wanted, fields.session, fields.results, *SESSION, *RESULTS, *AGENT, *STATUS} - {""}
     if twice := [name for name in dict.fromkeys(names) if name in used and names.count(name) > 1]:
@@ -201,7 +203,7 @@ def _table(path: Path, head: str, fields: Fields) -> Read:
         )
 
     def row(text: str) -> LogEntry | None:
-        values = csv_row(text, comma)
+        (values,) = csv.reader([text], delimiter=comma, strict=True)
         if len(values) != len(names):
             raise ValueError("another number of columns")
         return _of_object(dict(zip(names, values, strict=True)), fields)

@@ -276,6 +276,7 @@ OURS = {
     "engines/harness_engines/stacks/code/reading/documents.py": "text of a document",
     "harness/core/mcp_pipes.py": "the id of a request, in a line within a bound",
     "harness/corpus/exchange.py": "lines within a bound",
+    "harness/logs/querylog.py": "lines within a bound",
     "harness/core/batches.py": "work of the process that started it",
     "harness/shadow/worker.py": "questions of the process that started it",
     "harness/check/answers.py": "questions and answers between two processes of ours",
