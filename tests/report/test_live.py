@@ -15,6 +15,7 @@ from harness.load.rates import Highest, RepeatNoise
 from harness.load.results import LoadReport, RatePoint
 from harness.load.trial import Histogram, Record, Trial
 from harness.report import html
+from harness.report.doc import Section, TableBlock
 from harness.shadow.divergences import AcceptedDivergence, Suppressions
 from harness.shadow.page import (
     document,
@@ -76,6 +77,15 @@ def test_an_alarm_is_told_before_answers_that_differ() -> None:
     calm = replace(quiet, traces=())
     assert headline(calm).endswith("; every divergence is accepted.")
     assert headline(empty()).startswith("Not yet decided: alarms have too little")
+
+
+def test_an_entry_of_the_register_counts_through_its_day() -> None:
+    over = accepted(date(2026, 11, 21), **{"class": "reorder"})
+    *_, section, _ = document(found((TIES, over)), (), {}, TODAY, ("typed",)).blocks
+    assert isinstance(section, Section)
+    (register,) = section.blocks
+    assert isinstance(register, TableBlock)
+    assert [row[-1].text for row in register.rows] == ["counts", "expired"]
 
 
 def test_noise_of_the_control_is_told_beside_what_differs_without_it() -> None:

@@ -146,11 +146,12 @@ def test_duplicates_are_of_one_arm(arm: str) -> None:
     assert set(said.values()) == {AlarmState.EARLY}
 
 
-def test_scores_that_collapse_are_seen() -> None:
+@pytest.mark.parametrize("scale", [0.5, 2.0])
+def test_scores_that_collapse_or_jump_are_seen(scale: float) -> None:
     rng = random.Random(1)
     monitor = scores("candidate", ScoresBound(window=50, max_share=0.05), SURE)
     for n in range(1, 201):
-        top = rng.uniform(0.6, 1.0) * (0.5 if n > 100 else 1)
+        top = rng.uniform(0.6, 1.0) * (scale if n > 100 else 1)
         monitor.see(attempt(n, candidate=seen(top=top)))
         monitor.see(attempt(n, candidate=seen(hits=0)))
         monitor.see(shed(n))

@@ -25,7 +25,7 @@ from harness.shadow.comparison import (
     Shadowed,
     ShedReason,
 )
-from harness.shadow.log import OFF, Stream
+from harness.shadow.log import OFF, Stream, read_logs
 from harness.shadow.pair import Attempt, RecordBatch, ServedQuery, judged, unanswered
 from harness.shadow.record import DIVERGING, LoggedAnswer, ProblemKind, query_key
 from harness.shadow.settings import MILLION
@@ -178,6 +178,21 @@ def test_while_the_log_cannot_be_written_nothing_is_compared_and_all_is_counted(
     assert all(one.cause.endswith(UNWRITABLE) for one in others)
     (said,) = [one.getMessage() for one in caplog.records]
     assert said.startswith(f"{tmp_path}: the log cannot be written ([Errno 28] No space left")
+
+
+def test_what_waits_beyond_the_backlog_is_lost_and_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live, "BACKLOG", 0)
+    with comparison(tmp_path, here(arm())) as made:
+        ask(made, 3)
+        until(lambda: made.counts.lost == 3)
+        with pytest.raises(HarnessError, match="3 attempts lost"):
+            made.check_written()
+    found = read_logs(tmp_path)
+    (lost,) = [one.cause for one in found.degradations if one.kind is ProblemKind.FAULT]
+    assert lost.startswith("3 were not written down: too many waited")
+    assert not found.observations
 
 
 def test_a_pair_that_cannot_be_written_spoils_no_other(
