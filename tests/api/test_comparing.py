@@ -3,12 +3,15 @@
 import csv
 import json
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 import harness
+from harness.api import export as files
 from harness.api.comparison import Inference, compare, score
 from harness.api.data import load_qrels, load_run
 from harness.api.decision import decide
@@ -17,6 +20,7 @@ from harness.api.export import ExportRequest, export, values_csv
 from harness.api.paper_table import table
 from harness.core.errors import EvidenceError
 from harness.core.run import Status
+from harness.core.scores import Scores
 from harness.corpus.runs import read_run
 from harness.measures.name import SHARE
 from harness.stats.interval import interval
@@ -211,6 +215,24 @@ def test_a_query_without_a_value_stands_there_with_its_reason(small: Small, tmp_
     assert len(found) == 2 * len(QUERIES)
     (lost,) = (row for row in found if not row["value"])
     assert (lost["arm"], lost["query_id"], lost["undefined"]) == ("broken", "q07", "failed")
+
+
+def test_a_lost_query_is_counted_below_the_table(
+    measured: Toy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def spoilt(of: Scores) -> Scores:
+        lost = {"failed": of.query_ids[:1], **of.undefined}
+        return Scores(of.measure, of.query_ids[1:], of.values[1:], lost)
+
+    def found(*given: Any) -> Mapping[str, Mapping[str, Scores]]:  # noqa: ANN401  as the real one
+        read = real(*given)
+        tantivy = {name: spoilt(of) for name, of in read["tantivy"].items()}
+        return {**read, "tantivy": tantivy}
+
+    real = files._scores  # noqa: SLF001  what was measured
+    monkeypatch.setattr(files, "_scores", found)
+    export(measured.layout, WANTED, SURE, tmp_path)
+    assert "Queries without a value: tantivy 1." in (tmp_path / "table.md").read_text()
 
 
 def test_a_run_that_was_changed_since_is_refused(project: Toy, tmp_path: Path) -> None:

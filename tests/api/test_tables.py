@@ -132,6 +132,10 @@ def test_a_query_that_is_missing_is_left_out_or_scores_as_empty() -> None:
     assert out.lost == {"good": 0, "short": 1}
     assert "Queries without a value: short 1." in out.note
     assert out.pairs[0].queries == 11
+    three = {"good": GOOD, "bad": BAD, "short": short}
+    for test, counts in (("t", {12, 11}), ("tukey", {11})):
+        pairs = table(three, QRELS, ["nDCG@10"], test=test).pairs  # type: ignore[arg-type]
+        assert {pair.queries for pair in pairs} == counts
     zero = table({"good": GOOD, "short": short}, QRELS, ["nDCG@10"], test="t", missing="empty")
     assert zero.mean("short", "nDCG@10") == pytest.approx(11 / 12)
 

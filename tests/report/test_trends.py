@@ -39,7 +39,10 @@ def about(number: int = 0, **of: object) -> dict[str, Any]:
         "comparisons": [{"name": "tantivy", "differences": {"nDCG@10": {**interval, "low": -0.1}}}],
         "quality": {
             "measure": "nDCG@10",
-            "means": {"fts5": {"nDCG@10": interval}, "tantivy": {"nDCG@10": interval}},
+            "means": {
+                arm: {"P@1": {**interval, "value": 0.9}, "nDCG@10": interval}
+                for arm in ("fts5", "tantivy")
+            },
         },
         "provenance": {
             "decided_at": (FIRST + timedelta(days=number)).isoformat(),

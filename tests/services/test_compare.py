@@ -1,7 +1,9 @@
 """Two services and a log: shapes are learned, and failures are counted and never compared."""
 
 import json
+import re
 import sys
+import time
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
@@ -119,6 +121,7 @@ def test_two_services_are_compared_and_a_verdict_follows(
     assert "148 because a robot sent it" in said.out
     assert "9 because the server reported an error" in said.out
     assert "identity self-reported" in said.out
+    assert re.search(r"the control repeated its own list for (\d+) of \1 queries", said.out)
     assert "different queries; take a longer one." in said.out
     assert "again with --size" not in said.out
     page = (tmp_path / "cmp" / "index.html").read_text("utf-8")
@@ -165,10 +168,12 @@ def test_the_same_answers_are_a_pass_without_a_judgement(
 
 
 def failing(share: int, code: int = 500, body: bytes = b"{") -> Callable[..., bool]:
-    """Spoil the answers of one version to one of ``share`` texts."""
+    """Spoil the answers of one version to one of ``share`` texts; all of them take longer."""
 
     def fault(text: str, handler: BaseHTTPRequestHandler) -> bool:
-        spoilt = "/v2" in handler.path and len(text) % share == 0
+        slow = "/v2" in handler.path
+        time.sleep(0.02 * slow)
+        spoilt = slow and len(text) % share == 0
         return spoilt and send(handler, code, body)
 
     return fault
@@ -187,6 +192,7 @@ def test_a_failed_query_is_counted_and_never_compared(
     assert f"{lost} queries failed and are not compared" in blocks[0]["text"]
     rows = {row[0]: row[2] for row in blocks[3]["rows"]}
     (p50,) = (row for row in blocks[4]["rows"] if row[0] == "p50")
+    assert p50[1]["value"] < p50[2]["value"] > 20e6
     assert p50[3]["value"] == pytest.approx(p50[2]["value"] / p50[1]["value"], rel=0.01), p50
     assert rows["candidate: failed"]["value"] == pytest.approx(lost / len(queries))
     assert rows["control: failed"]["value"] == 0
