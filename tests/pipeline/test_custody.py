@@ -14,10 +14,12 @@ import pytest
 from harness.core import digest
 from harness.core.errors import BadFile, EvidenceError, IndexNotReady
 from harness.core.gate import Outcome
+from harness.core.scores import Scores
 from harness.corpus.prepared import QRELS, Prepared
 from harness.measures import kernels
 from harness.pipeline import experiments, receipts
-from harness.pipeline.evidence import measured
+from harness.pipeline import verify as verifying
+from harness.pipeline.evidence import measured, pin
 from harness.pipeline.gate import custody, decide_again, gate, read_decision
 from harness.pipeline.index import VECTORS, keep_vectors, take_vectors
 from harness.pipeline.layout import Layout
@@ -34,6 +36,7 @@ from harness.pipeline.receipts import (
     read_manifest,
     replayed,
 )
+from harness.pipeline.receipts import _md5 as md5
 from harness.pipeline.replay import replay
 from harness.pipeline.verify import verify
 from harness.policy.load import load_policy
@@ -315,3 +318,40 @@ def test_what_one_machine_kept_another_one_uses(project: Toy, tmp_path: Path) ->
         assert said.used
     for name in ("fts5", "hash-hybrid"):
         assert take_vectors(root, layout, name, cache) is None
+
+
+@pytest.mark.slow
+def test_a_decision_of_other_bytes_than_the_policy_names_accepts_nothing(chain: Toy) -> None:
+    kept = chain.root / "policy" / "kept.json"
+    kept.write_text(kept.read_text() + "\n")
+    with pytest.raises(BadFile, match=r"kept\.json: is not the file \w{12} that step tantivy was"):
+        decided_promotion(chain)
+
+
+def test_a_race_of_other_settings_is_not_as_pinned(project: Toy) -> None:
+    subject = project.project.subject(NAME)
+    pin(project.layout, project.project.policy_file, at=datetime.now(UTC), by="me")
+    found = replace(measured(project.layout, subject), race_settings={"k": 7})
+    said = custody(found, subject, experiments.read(project.layout)).pin.differences
+    assert any(one.startswith("race k is 7, pinned ") for one in said)
+
+
+def test_a_value_that_the_library_does_not_have_is_no_confirmation(
+    project: Toy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    honest = verifying.oracle
+
+    def short(*given: Any) -> dict[str, Scores]:  # noqa: ANN401  as the function
+        found = honest(*given)
+        return {name: one.only(one.query_ids[1:]) for name, one in found.items()}
+
+    monkeypatch.setattr(verifying, "oracle", short)
+    with pytest.raises(EvidenceError, match="but ir-measures says None"):
+        verifying.check_values(project.layout)
+
+
+def test_what_a_file_manager_leaves_in_a_folder_is_not_of_its_digest(tmp_path: Path) -> None:
+    (tmp_path / "corpus.jsonl").write_text("{}")
+    before = md5(tmp_path)
+    (tmp_path / ".DS_Store").write_text("x")
+    assert md5(tmp_path) == before

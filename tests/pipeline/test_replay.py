@@ -3,6 +3,7 @@
 import json
 import os
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 
 import ir_measures
@@ -36,6 +37,8 @@ from tests.make.arms import Table, hits
 from tests.make.runs import scores_of
 from tests.make.toy import ARMS, CANDIDATE, CONTROL, NOTHING, Toy
 from tests.source import ROOT
+
+LONG_AGO = 1_750_000_000
 
 
 def again(project: Toy, arm: str = "fts5") -> None:
@@ -99,8 +102,12 @@ def test_a_killed_replay_goes_on_where_it_was(
         again(project)
     assert project.layout.run("fts5").read_bytes() == before
     seed = str(project.params.replay.seed)
-    assert len(list((project.layout.parts("fts5") / seed).iterdir())) == 2
+    left = list((project.layout.parts("fts5") / seed).iterdir())
+    assert len(left) == 2
+    os.utime(left[0], (LONG_AGO, LONG_AGO))
     again(project)
+    since = datetime.fromisoformat(receipts.replayed(project.layout, "fts5").at or "")
+    assert since.timestamp() == LONG_AGO, "a run is as old as its oldest answer"
     assert len(asked) == 25 + (41 - 20) + 41
     assert project.layout.run("fts5").read_bytes() == before
 
