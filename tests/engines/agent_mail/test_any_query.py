@@ -257,23 +257,6 @@ def hits(mail: Whole, query: SearchQuery) -> tuple[SearchHit, ...]:
     return mail.ask(query).hits
 
 
-@pytest.mark.parametrize(("mode", "switch"), WAYS)
-def test_scores_are_shares_in_order(
-    post: Whole, mode: SearchMode, switch: KillSwitch | None
-) -> None:
-    rng, served, shown = Random(6), post.under(switch), 0
-    for _ in range(40):
-        filters = some_filters(rng)
-        query = SearchQuery(some_text(rng), mode=mode, limit=ALL, sender_name=filters.sender_name)
-        search_hits = hits(served, query)
-        keys = [(-hit.score, hit.message_id) for hit in search_hits]
-        assert keys == sorted(keys)
-        assert len({message_id for _, message_id in keys}) == len(keys)
-        assert all(0.0 <= hit.score <= 1.0 for hit in search_hits)
-        shown += len(search_hits)
-    assert shown > 500
-
-
 def found_by(post: Whole, tier: FallbackTier) -> dict[int, float]:
     """Scores of an engine asked directly, higher for better."""
     engine = post.service.tiers.lexical[tier]

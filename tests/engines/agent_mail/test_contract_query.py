@@ -174,29 +174,6 @@ def test_newest_first_in_every_mode(post: Whole, mode: SearchMode) -> None:
 STEPS = [(mode, at) for mode, tiers in CHAINS.items() for at in range(len(tiers))]
 
 
-@pytest.mark.parametrize(("mode", "at"), STEPS)
-def test_a_missing_tier_gives_way(post: Whole, mode: SearchMode, at: int) -> None:
-    tiers = CHAINS[mode]
-    post.log.events.clear()
-    found = post.without(*tiers[:at]).ask(SearchQuery(TEXT, mode=mode))
-    explain = found.explain
-    assert found.hits
-    assert (explain.engine, found.served_by) == (tiers[at], tiers[at])
-    assert (explain.requested_mode, explain.actual_mode) == (mode, MODE_OF[tiers[at]])
-    fell = MODE_OF[tiers[at]] is not mode
-    assert explain.mode_downgraded == fell
-    assert (explain.downgrade_reason is not None) == fell
-    told = [payload for event, payload in post.log.events if event is Event.MODE_DOWNGRADE]
-    assert len(told) == fell
-    for payload in told:
-        assert payload == {
-            "requested": mode,
-            "actual": explain.actual_mode,
-            "reason": explain.downgrade_reason,
-        }
-    assert all(tier in explain.note for tier in tiers[:at])
-
-
 @pytest.mark.parametrize("mode", SearchMode)
 def test_fts5_is_forced_and_the_loss_of_a_mode_is_said(post: Whole, mode: SearchMode) -> None:
     for switch in (None, KillSwitch.TANTIVY):
@@ -446,7 +423,7 @@ def test_a_failing_tier_gives_way(kind: type[SearchError], mode: SearchMode, at:
     by = tiers[at + 1]
     assert [hit.message_id for hit in found.hits] == FOUND
     assert (found.served_by, found.explain.engine) == (by, by)
-    assert found.explain.actual_mode == MODE_OF[by]
+    assert (found.explain.requested_mode, found.explain.actual_mode) == (mode, MODE_OF[by])
     said = [one for one in found.explain.note.split("; ") if "the disk is full" in one]
     assert [one.split(":")[0] for one in said] == list(tiers[: at + 1])
     assert found.explain.note.endswith(f"; answered by {by}")
