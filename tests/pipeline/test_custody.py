@@ -16,7 +16,7 @@ from harness.core.errors import BadFile, EvidenceError, IndexNotReady
 from harness.core.gate import Outcome
 from harness.core.scores import Scores
 from harness.corpus.prepared import QRELS, Prepared
-from harness.measures import kernels
+from harness.measures import kernels, quality
 from harness.pipeline import experiments, receipts
 from harness.pipeline import verify as verifying
 from harness.pipeline.evidence import measured, pin
@@ -339,7 +339,7 @@ def test_a_race_of_other_settings_is_not_as_pinned(project: Toy) -> None:
 def test_a_value_that_the_library_does_not_have_is_no_confirmation(
     project: Toy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    honest = verifying.oracle
+    honest = quality.oracle
 
     def short(*given: Any) -> dict[str, Scores]:  # noqa: ANN401  as the function
         found = honest(*given)
