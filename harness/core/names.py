@@ -71,7 +71,7 @@ Label = Annotated[str, _without(_label_fault, "a line of text")]
 
 Clocked = Literal["race", "race begun", "race resumed", "load"]
 Kind = Literal["gate", "decide"] | Clocked
-"""A race is logged before its first process and at its end. Earlier versions resumed a race."""
+"""A race is logged before its first process, when it resumes after a stop, and at its end."""
 Setting = str | int | float | bool
 Sha256 = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 

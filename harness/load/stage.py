@@ -2,7 +2,6 @@
 
 import random
 import shutil
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -27,14 +26,14 @@ from harness.load.trial import RECEIPT, TRIALS, Record, summed
 from harness.load.workers import TrialPlan, poisson, run_pool
 from harness.pipeline.experiments import note_timed
 from harness.pipeline.index import Opener, check_index
-from harness.pipeline.layout import Layout
+from harness.pipeline.layout import Layout, drop_older
 from harness.pipeline.params import LoadParams
 from harness.pipeline.receipts import check_run, read_manifest
 from harness.replay.machine import Reference, folder_bytes, machine
 from harness.replay.race import shown
 from harness_engines import registry
 
-HOUR_S, LOOK_S = 3600.0, 0.3
+LOOK_S = 0.3
 """How long the machine is looked at before a trial."""
 REFERENCES = 5
 """How often the reference work is timed beside a trial."""
@@ -148,9 +147,7 @@ class _Loading:
         }
         self.folder = parts / digest.of_json([self.receipt, machine()])[:32]
         """Of the trials that were run, one file each."""
-        for part in self.folder.glob("*"):
-            if time.time() - part.stat().st_mtime > params.resume_hours * HOUR_S:
-                part.unlink()
+        drop_older(self.folder, params.resume_hours)
         self._records: dict[str, Record] = {}
 
     @property

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,6 +20,16 @@ MADE_WITH, FILES = "arm.sha256", "files.json"
 NOTES = frozenset({MADE_WITH, FILES})
 STATED = frozenset({"manifest.json", "ids.json", "postgres.json"})
 """Files of an index in which an engine describes itself; one that runs elsewhere has no others."""
+
+
+HOUR_S = 3600.0
+
+
+def drop_older(folder: Path, hours: float) -> None:
+    """Remove the files in ``folder`` that were written more than so many hours ago."""
+    for part in folder.glob("*"):
+        if time.time() - part.stat().st_mtime > hours * HOUR_S:
+            part.unlink()
 
 
 T = TypeVar("T")
@@ -117,6 +128,7 @@ class Layout:
     classes = File("compare/classes.parquet", "how two rankings differ", "stage compare", CLASSES)
     differences = File("compare/differences.json", "paired differences", "stage compare", MEANS)
     compare_receipt = Plain("compare/receipt.json", "receipt of comparisons", "stage compare")
+    race_parts = Plain("race", "a race that is under way", "race", place=CACHE)
     times = Plain("times.parquet", "the race's times", "race", place=TODAY)
     race_receipt = File("race.json", "what was raced", "race", RACE_RECEIPT)
     findings = Plain("findings.json", "the decision without times", "gate")

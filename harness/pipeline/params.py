@@ -78,6 +78,7 @@ class RaceParams(StrictModel):
     k: int = Field(ge=1, le=MOST_HITS)
     warmup: int = Field(ge=0, le=MOST_HITS)
     repeated: int = Field(ge=2, le=MOST_HITS)
+    resume_hours: float = Field(ge=0, le=MOST_HOURS)
     seed: int
 
 

@@ -4,6 +4,7 @@ import json
 import os
 import random
 import secrets
+import shutil
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -20,8 +21,9 @@ from harness.core import digest
 from harness.core.engine import Answer, Searcher, TakesParams
 from harness.core.errors import EvidenceError, MismatchedQueries
 from harness.core.evidence import Race, Stolen
-from harness.core.files import held, replacing, scratch
+from harness.core.files import held, replacing
 from harness.core.formats import json_of
+from harness.core.names import Clocked
 from harness.core.printable import many
 from harness.core.progress import progress
 from harness.core.reading import Malformed
@@ -31,7 +33,7 @@ from harness.corpus.prepared import Prepared
 from harness.corpus.runs import read_run, table_of
 from harness.pipeline.experiments import note_timed
 from harness.pipeline.index import Opener, check_index
-from harness.pipeline.layout import Layout
+from harness.pipeline.layout import Layout, drop_older
 from harness.pipeline.params import RaceParams
 from harness.pipeline.receipts import check_run, read_manifest
 from harness.policy.validity import check_past
@@ -194,8 +196,8 @@ def race(
 ) -> None:
     """Time every arm in ``params.processes`` processes, one after the other, with new variants.
 
-    A process is the A/A control of the others. The log notes that a race begins before it does. Two
-    races take turns.
+    A process is the A/A control of the others. An interrupted race goes on with the next one; the
+    log notes that a race begins or goes on before it does. Two races take turns.
     """
     loaded = {arm.name: arm for arm in (registry.load(name, cache) for name in arm_names)}
     for name, arm in loaded.items():
@@ -214,10 +216,14 @@ def race(
     words = Words(data.documents(), data.manifest.documents)
     openers = {name: Opener.of(layout, arm, cache) for name, arm in loaded.items()}
     receipt = _receipt(layout, tuple(loaded), texts, params)
-    with held(layout.times), scratch() as parts:
+    parts = layout.race_parts / digest.of_json([receipt, machine()])[:32]
+    with held(layout.race_parts):
+        drop_older(parts, params.resume_hours)
         expected = {name: _expected(layout, name, texts, params.k) for name in loaded}
         done: list[ProcessPart] = []
-        note_timed(layout, "race begun", tuple(loaded), datetime.now(UTC))
+        resumed = any(parts.glob("*.parquet"))
+        kind: Clocked = "race resumed" if resumed else "race begun"
+        note_timed(layout, kind, tuple(loaded), datetime.now(UTC))
         for process in range(params.processes):
             order = secrets.token_hex(8)
             part = RacePart(
@@ -231,9 +237,10 @@ def race(
                 time_limit_s=time_limit_s,
                 to=parts / f"{process}.parquet",
             )
-            doing = f"racing, process {process + 1} of {params.processes}"
-            with progress(doing, part.turns) as advance:
-                run(part, advance)
+            if not part.to.is_file():
+                doing = f"racing, process {process + 1} of {params.processes}"
+                with progress(doing, part.turns) as advance:
+                    run(part, advance)
             done.append(read_part(part.to))
         astray = [part.about["strays"] for part in done]
         arms = dict.fromkeys(arm for one in astray for arm in one)
@@ -245,6 +252,7 @@ def race(
         )
         layout.write(Layout.race_receipt, receipt)
         note_timed(layout, "race", tuple(loaded), datetime.now(UTC))
+        shutil.rmtree(layout.race_parts, ignore_errors=True)
 
 
 def _receipt(

@@ -44,7 +44,7 @@ score:
   resamples: 1000
   seed: 5
 compare: {depths: [10, 50], rbo_p: 0.9}
-race: {processes: 3, queries: 20, k: 20, warmup: 4, repeated: 5, seed: 5}
+race: {processes: 3, queries: 20, k: 20, warmup: 4, repeated: 5, resume_hours: 1, seed: 5}
 load:
   {k: 20, processes: 1, threads: 1, seconds: 0.2, rounds: 1, warm: 4, rates: [0.1],
   max_lag: 50, max_noise: 50, resolution: 4, confidence: 0.6, resume_hours: 1, seed: 5}

@@ -116,7 +116,7 @@ def spoilt(project: Toy, change: Callable[[pa.Table], pa.Table]) -> None:
 
 
 @pytest.mark.slow
-def test_an_interrupted_race_leaves_the_earlier_times_and_begins_anew(project: Toy) -> None:
+def test_an_interrupted_race_goes_on_with_the_process_that_failed(project: Toy) -> None:
     ran: list[int] = []
 
     def failing(work: Work, advance: Advance) -> None:
@@ -133,7 +133,10 @@ def test_an_interrupted_race_leaves_the_earlier_times_and_begins_anew(project: T
         race(project.layout, arms, project.cache, params, 10, run=failing)
     assert project.layout.times.read_bytes() == before
     race(project.layout, arms, project.cache, params, 10, run=failing)
-    assert ran == [0, 1, 0, 1, 2]
+    assert ran == [0, 1, 1, 2]
+    assert not project.layout.race_parts.exists()
+    race(project.layout, arms, project.cache, params, 10, run=failing)
+    assert ran == [0, 1, 1, 2, 0, 1, 2]
 
 
 @pytest.mark.slow
