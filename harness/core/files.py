@@ -22,7 +22,7 @@ from harness.core.errors import BadFile, HarnessError, Locked
 
 
 def claimed(path: Path, flags: int) -> int | None:
-    """Open a file or folder and lock it; None where another holds it or it is gone by then."""
+    """Open a lock file and lock it; None where another holds it or it is gone by then."""
     with ExitStack() as unless_locked, suppress(BlockingIOError, FileNotFoundError):
         lock = os.open(path, flags | os.O_CLOEXEC | os.O_NOFOLLOW, 0o666)
         unless_locked.callback(os.close, lock)
@@ -44,6 +44,8 @@ LEFT_OVER = ".partial"
 OLD = ".old"
 """In the folder: what is being replaced, where that takes two steps."""
 _TEMPORARY = re.compile(rf"\.harness-[0-9a-f]{{16}}{re.escape(LEFT_OVER)}")
+_LOCK = ".lock"
+"""In the folder: over NFS other machines see the lock of a file, and not that of a folder."""
 
 
 @contextmanager
@@ -54,7 +56,11 @@ def written_in(folder: Path) -> Iterator[Path]:
     while lock is None:  # another writer may sweep it before it is locked
         place = folder / f".harness-{token_hex(8)}{LEFT_OVER}"
         place.mkdir()
-        lock = claimed(place, os.O_RDONLY)
+        try:
+            lock = claimed(place / _LOCK, os.O_RDWR | os.O_CREAT)
+        except OSError:
+            place.rmdir()
+            raise
     try:
         yield place
     finally:
@@ -69,7 +75,9 @@ def sweep(folder: Path) -> None:
         left = [Path(e.path) for e in entries if _TEMPORARY.fullmatch(e.name)]
     for path in left:
         with suppress(OSError):
-            if (lock := claimed(path, os.O_RDONLY | os.O_DIRECTORY)) is not None:
+            if path.is_symlink() or not (path / _LOCK).exists():
+                path.rmdir()
+            elif (lock := claimed(path / _LOCK, os.O_RDWR)) is not None:
                 try:
                     _removed(path)
                 finally:
@@ -77,12 +85,19 @@ def sweep(folder: Path) -> None:
 
 
 def _removed(place: Path) -> None:
-    """Remove a temporary folder, putting an old folder back that lost its place."""
+    """Remove a temporary folder, its lock last, putting an old folder back that lost its place."""
     old = place / OLD
-    for new in [*place.iterdir()]:
+    within = [one for one in place.iterdir() if one.name != _LOCK]
+    for new in within:
         if new != old and old.exists() and not (lost := place.with_name(new.name)).exists():
             old.replace(lost)
-    shutil.rmtree(place)
+    for one in within:
+        if one.is_dir() and not one.is_symlink():
+            shutil.rmtree(one)
+        else:
+            one.unlink(missing_ok=True)
+    (place / _LOCK).unlink()
+    place.rmdir()
 
 
 FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
@@ -207,7 +222,9 @@ def told(folder: Path) -> Iterator[None]:
 def scratch() -> Iterator[Path]:
     """Return a new, empty folder for the block and remove it afterwards."""
     folder = place()
-    with told(folder), written_in(folder) as made:
+    with told(folder), written_in(folder) as locked:
+        made = locked / "files"
+        made.mkdir()
         yield made
 
 

@@ -2,6 +2,7 @@
 
 import ast
 import errno
+import fcntl
 import os
 import signal
 import sqlite3
@@ -116,6 +117,23 @@ def test_what_a_living_process_writes_is_not_swept(tmp_path: Path) -> None:
         sweep(tmp_path)
         write_text(tmp_path / "other", "whole")
     assert names(tmp_path) == {"file", "folder", "other"}
+
+
+def test_what_another_machine_writes_over_nfs_is_not_swept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """NFS shares the locks of files, and not those of folders."""
+    lock = fcntl.flock
+
+    def shared(opened: int, how: int) -> None:
+        if stat.S_ISREG(os.fstat(opened).st_mode):
+            lock(opened, how)
+
+    monkeypatch.setattr(fcntl, "flock", shared)
+    with replacing(tmp_path / "file") as beside:
+        beside.write_text("whole")
+        sweep(tmp_path)
+    assert names(tmp_path) == {"file"}
 
 
 def test_a_folder_that_was_killed_between_two_steps_is_put_back(tmp_path: Path) -> None:

@@ -231,6 +231,7 @@ def test_a_run_that_is_done_leaves_nothing_of_one_that_was_killed(tmp_path: Path
     assert not layout.cache.exists()
     left = layout.cache / ".harness-0123456789abcdef.partial"
     left.mkdir(parents=True)
+    (left / ".lock").touch()
     (left / "file").touch()
     (layout.cache / "built.json").write_text("{}")
     Built(layout).forget()
