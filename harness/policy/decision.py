@@ -47,12 +47,13 @@ def unmet(settings: GateSettings, evidence: Evidence) -> Hindrance | None:
             for arm, found in known.items()
         )
         return Hindrance(Cause.NO_EVIDENCE, f"the arms were not asked alike ({said})", REPLAY)
-    for arm, found in known.items():
-        if found.k < deepest:
+    for side in sides:  # two releases of one arm have one name
+        found = side.run.conditions
+        if found and found.k < deepest:
             return Hindrance(
                 Cause.NO_EVIDENCE,
-                f"{arm} returned {many(found.k, 'hit')} a query, and the gate looks at {deepest}:"
-                " the end of its lists is not a miss",
+                f"{side.arm} returned {many(found.k, 'hit')} a query, and the gate looks at"
+                f" {deepest}: the end of its lists is not a miss",
                 f"raise replay.k to {deepest}, and {REPLAY}",
             )
     return next(_cut(sides, deepest), None)

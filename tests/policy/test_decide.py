@@ -429,6 +429,9 @@ def test_no_gate_looks_deeper_than_the_arms_were_asked() -> None:
     )
     silence = quality.NegativesSettings(measure="nDCG@10", depth=30, max_more=0.1, min_queries=2)
     assert "the gate looks at 30" in said(silence, measured(shallow, shallow))
+    release = measured(shallow)
+    now = replace(release.candidate, arm=release.control.arm)
+    assert "returned 20 hits" in said(FOUND, replace(release, candidate=now))
 
 
 def listed(side: ArmResult, length: int, natural: int = 0) -> ArmResult:
