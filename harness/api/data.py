@@ -366,5 +366,8 @@ def ranking_by(search: Search, text: str, name: str) -> tuple[str, ...]:
             ordered = sorted(given, key=lambda pair: -pair[1])
             return tuple(dict.fromkeys(str(doc_id) for doc_id, _ in ordered))
     if not isinstance(given, Mapping):
-        raise RunError(f"{name}: gives a {type(given).__name__}. {SHAPES}")
+        inside = given if isinstance(given, list) else ()
+        kinds = " and ".join(sorted({type(one).__name__ for one in inside}))
+        of = f" of {kinds}" if kinds else ""
+        raise RunError(f"{name}: gives a {type(given).__name__}{of}. {SHAPES}")
     return load_run({SHOWN: given}, name).ranking(SHOWN)

@@ -31,8 +31,8 @@ from tests.make.shadow_records import START, WATCH, attempt, seen, shed
     [
         ("d1", "candidate: gives a str. Return document ids"),
         (None, "gives a NoneType. Return"),
-        ([3], "gives a list. Return"),
-        ([("d1", 1.0, "x")], "gives a list. Return"),
+        ([3], "gives a list of int. Return"),
+        ([("d1", 1.0, "x")], "gives a list of tuple. Return"),
         ([("d1", "high")], "the score 'high' of d1 is not a finite number"),
         ([("d1", float("nan"))], "the score nan of d1 is not a finite number"),
         ({"d1": float("inf")}, "the score inf of d1 is not a finite number"),
