@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, combinations
@@ -56,6 +57,8 @@ USUAL = Inference(confidence=0.95, resamples=10_000, seed=20_260_101)
 """Of a table that looks around; gates and policies have no default."""
 COUNTED = "Judged", "Num"
 """Begin measures that count: no system is best by them, and none is tested."""
+TIED = 1e-12
+"""Means of the same values may differ by less, for their queries come in another order."""
 HIGHER, LOWER = "†", "‡"
 NO_VALUE = "no value"
 SIGNS = str.maketrans({HIGHER: r"$^{\dagger}$", LOWER: r"$^{\ddagger}$", MINUS: "$-$"})
@@ -221,7 +224,9 @@ class Table(Shown):
             mean, mark = self.mean(system, of), self.mark(system, of)
             if mean is None:
                 return NO_VALUE
-            shown = bold.format(number(mean)) if mean == best[of] else number(mean)
+            top = best[of]
+            is_best = top is not None and math.isclose(mean, top, rel_tol=TIED, abs_tol=TIED)
+            shown = bold.format(number(mean)) if is_best else number(mean)
             return shown + (letters.format(mark) if mark and mark.isascii() else mark)
 
         return [
@@ -385,7 +390,7 @@ def _tested(
             try:
                 p = p_values(values, at, test, sure, together).tolist()
             except EvidenceError as exc:
-                raise EvidenceError(f"{measure}: {exc}") from exc
+                raise EvidenceError(f"{measure} of {', '.join(named)}: {exc}") from exc
             apart = np.column_stack([values[:, left] - values[:, right] for left, right in at])
             sides: Sequence[Estimate | None] = [None] * len(some)
             if ends:
@@ -409,7 +414,7 @@ def p_values(
     """
     if len(values) < FEWEST:
         raise EvidenceError(
-            "a test needs two queries that all systems have a value for. Leave systems out"
+            "a test needs two queries that all have a value for. Leave one of them out"
         )
     if test == "tukey":
         return tukey(values, pairs)

@@ -114,6 +114,24 @@ def test_against_a_baseline_a_pair_is_what_compare_finds(small: Small, sure: Inf
     assert [pair.p_corrected for pair in found.pairs] == pytest.approx(correct(p, "holm"))
 
 
+def test_systems_with_the_same_values_are_bold_together() -> None:
+    """Whatever the order in which a run has its queries."""
+    values = {f"q{n}": 0.1 * (n % 3) for n in range(12)}
+    other = dict(sorted(values.items(), key=lambda of: of[1]))
+    found = Table.of(
+        {"one": {"P@5": values}, "two": {"P@5": other}},
+        {}, baseline="", test="t", correction="holm", sure=USUAL,
+    )  # fmt: skip
+    assert found.mean("one", "P@5") != found.mean("two", "P@5")
+    assert found.to_markdown().count("**") == 4
+
+
+def test_systems_that_share_no_queries_are_named() -> None:
+    apart = {"good": GOOD, "bad": BAD, "short": {"q0": {"a": 1.0}}}
+    with pytest.raises(EvidenceError, match=r"of good, short, bad: a test needs two queries"):
+        table(apart, QRELS, ["nDCG@10"], test="t")
+
+
 def test_seeds_are_averaged_and_folds_joined() -> None:
     halves = [
         {q: of for q, of in GOOD.items() if (int(q[1:]) < 6) is first} for first in (True, False)
