@@ -84,10 +84,12 @@ def draw_forest(table: Table) -> Drawing:
     Each interval is for one comparison; marks follow the correction over the whole table.
 
     Raises:
-        EvidenceError: the table has no baseline.
+        EvidenceError: the table has no baseline, or tests nothing against it.
     """
     if not table.baseline:
         raise EvidenceError("a forest plot needs a baseline. Name it: table(..., baseline=NAME)")
+    if not table.pairs:
+        raise EvidenceError("a forest plot needs a test. Add a system, or a measure of quality")
     arms = [arm for arm in table.systems if arm != table.baseline]
     measures = list(dict.fromkeys(pair.measure for pair in table.pairs))
     height = len(measures) * (0.24 * len(arms) + 0.62) + 0.15

@@ -37,7 +37,8 @@ def export(layout: Layout, wanted: ExportRequest, sure: Inference, to: Path) -> 
     """Write TREC runs and judgements, values by query, a table and figures into ``to``.
 
     Returns the files written. No engine runs, and existing values are used. Nothing is written
-    before all values are known to be those of the runs.
+    before all values are known to be those of the runs. Runs and figures of an earlier export that
+    this one does not have are removed.
 
     Raises:
         UnknownName: the control, an arm, a measure or a format is unknown.
@@ -65,12 +66,18 @@ def export(layout: Layout, wanted: ExportRequest, sure: Inference, to: Path) -> 
             {arm: scores[arm] for arm in table.systems}, wanted.measures
         ),
     }
-    drawings = {"forest": draw_forest(table)}
+    drawings = {"forest": draw_forest(table)} if table.pairs else {}
     for arm in (one for one in table.systems if one != wanted.control):
         arms = wanted.control, arm
         paired = Paired.of(*(scores[one][first] for one in arms))
         drawings[f"differences-{arm}"] = draw_differences(difference(paired, arms, sure, together))
     figures = {to / f"{n}.{kind}": drawings[n] for n, kind in product(drawings, wanted.figures)}
+    earlier = (
+        "runs/*.trec",
+        *(f"{n}.{kind}" for n in ("forest", "differences-*") for kind in KINDS),
+    )
+    for stale in {path for pattern in earlier for path in to.glob(pattern)} - {*runs, *figures}:
+        stale.unlink()
     for path, text in texts.items():
         write_text(path, text)
     trec.write_qrels(qrels := to / "qrels.trec", data.qrels())

@@ -235,6 +235,26 @@ def test_a_lost_query_is_counted_below_the_table(
     assert "Queries without a value: tantivy 1." in (tmp_path / "table.md").read_text()
 
 
+@pytest.mark.slow
+def test_an_export_leaves_nothing_of_an_earlier_one(measured: Toy, tmp_path: Path) -> None:
+    export(measured.layout, WANTED, SURE, tmp_path)
+    (tmp_path / "forest.txt").write_text("mine")
+    files = export(
+        measured.layout, ExportRequest("fts5", ("fts5",), ("nDCG@10",), ()), SURE, tmp_path
+    )
+    left = {path for path in tmp_path.rglob("*") if path.is_file()}
+    assert left == {*files, tmp_path / "forest.txt"}
+
+
+@pytest.mark.parametrize(("arms", "measure"), [(("fts5",), "nDCG@10"), (("tantivy",), "Judged@10")])
+def test_no_forest_is_drawn_where_nothing_is_tested(
+    measured: Toy, tmp_path: Path, arms: tuple[str, ...], measure: str
+) -> None:
+    wanted = ExportRequest("fts5", arms, (measure,), ("svg",))
+    files = export(measured.layout, wanted, SURE, tmp_path)
+    assert tmp_path / "forest.svg" not in files
+
+
 def test_a_run_that_was_changed_since_is_refused(project: Toy, tmp_path: Path) -> None:
     run = project.layout.run("tantivy")
     run.write_bytes(project.layout.run("fts5").read_bytes())
