@@ -68,8 +68,8 @@ def documents(path: Path) -> Iterator[Document]:
     a scalar is kept as its JSON text.
     """
     for found in _read(path, DocumentLine, "document"):
-        given = {**(found.model_extra or {}), **(found.metadata or {})}
-        given.pop("_id", None)
+        rest = {key: value for key, value in (found.model_extra or {}).items() if key != "_id"}
+        given = {**rest, **(found.metadata or {})}
         metadata = {key: _scalar(value) for key, value in given.items()}
         yield Document(found.id, found.title or "", found.text, metadata)
 

@@ -278,6 +278,12 @@ def test_beir_names_and_other_keys(written: Written) -> None:
     assert found == Document("1", "", "t", {"year": 1958, "by": '["a", "b"]'})
 
 
+def test_an_id_inside_of_the_metadata_stays_there(written: Written) -> None:
+    path = written('{"_id": "1", "doc_id": "2", "text": "t", "metadata": {"_id": "3"}}')
+    (found,) = beir.documents(path)
+    assert found == Document("2", "", "t", {"_id": "3"})
+
+
 # One Parquet file as a table
 
 TABLE = pa.table(
