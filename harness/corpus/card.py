@@ -162,8 +162,7 @@ def _lines(table: Mapping[str, object], path: tuple[str, ...]) -> list[str]:
     inner = {key: value for key, value in table.items() if isinstance(value, Mapping)}
     lines = [f"{_key(k)} = {_value(v)}" for k, v in table.items() if k not in inner]
     for key, value in inner.items():
-        here = (*path, key)
-        lines += ["", f"[{'.'.join(map(_key, here))}]", *_lines(value, here)]
+        lines += ["", f"[{'.'.join(map(_key, (*path, key)))}]", *_lines(value, (*path, key))]
     return lines
 
 
@@ -174,9 +173,10 @@ def _key(key: str) -> str:
 
 def _value(value: object) -> str:
     if isinstance(value, Mapping):
-        inside = (f"{_key(key)} = {_value(one)}" for key, one in value.items())
-        return f"{{{', '.join(inside)}}}"
+        return f"{{{', '.join(f'{_key(key)} = {_value(one)}' for key, one in value.items())}}}"
     if isinstance(value, list):
         return "[" + "".join(f"\n  {_value(item)}," for item in value) + ("\n]" if value else "]")
+    if not isinstance(value, str | bool):
+        return str(value)  # numbers and times, as TOML has them: JSON writes Infinity
     # A JSON string is a TOML string, but for one character.
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

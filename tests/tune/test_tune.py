@@ -197,6 +197,17 @@ def test_chosen_values_take_the_place_of_the_given_ones(arm_written: Path) -> No
     assert toml_of(text)["tuning"] == "r.json"
 
 
+def test_settings_that_were_not_searched_stay_as_they_were(tmp_path: Path) -> None:
+    arm = tmp_path / "own.toml"
+    arm.write_text(
+        'stack = "own.py"\n[settings]\nk1 = 1\nmost = inf\nleast = -inf\n'
+        "since = 2026-01-02T03:04:05Z\nday = 2026-01-02\nat = 03:04:05\n"
+        'parts = [{a = 1, "b c" = [2]}, {}]\n'
+    )
+    before = toml_of(arm.read_text())["settings"]
+    assert toml_of(arm_text(arm, {"k1": 2}, "r.json"))["settings"] == {**before, "k1": 2}
+
+
 def test_a_tuned_arm_is_tuned_again(arm_written: Path) -> None:
     once = arm_text(arm_written, {"k1": 0.9}, "r.json")
     arm_written.write_text(once)
