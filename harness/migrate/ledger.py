@@ -397,13 +397,13 @@ def look(
     """Return where the migration stands; nothing is written."""
     state = read(folder).state
     found = standing.standing(state, policy, evidence, now=now)
-    apart = drift(folder, state.switch)
+    why = drift(folder, state.switch)
     if cut_off(folder / LEDGER_FILE):
-        apart = f"{folder / LEDGER_FILE}: a move was cut off, and the next one completes it"
-    if not apart:
+        why = f"{folder / LEDGER_FILE}: a move was cut off. Repeat its command, which completes it"
+    elif why:
+        why += f". Set it again: harness migrate rollback --step {state.step or standing.START}"
+    if not why:
         return found
-    step = state.step or standing.START
-    why = f"{apart}. Set it again: harness migrate rollback --step {step}"
     urgent = sum(ask.action is standing.Action.ROLLBACK for ask in found.asks)
     again = standing.Ask(standing.Action.SWITCH, why)
     return replace(found, asks=(*found.asks[:urgent], again, *found.asks[urgent:]))

@@ -134,6 +134,33 @@ def test_the_way_back_is_open_before_it_is_noted_and_the_way_forth_is_noted_firs
     assert written == [ledger.LEDGER_FILE, SWITCH_FILE]
 
 
+@pytest.mark.parametrize("files", [0, 1])
+def test_a_step_that_was_cut_off_is_taken_by_the_same_command_and_not_taken_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, files: int
+) -> None:
+    """The process dies after the journal, or after the ledger."""
+    folder, found = tmp_path / "migration", evidence(decision(1))
+    ledger.begin(folder, POLICY, "fts5", now=day(1), by=BY)
+    with monkeypatch.context() as dying:
+        written = iter(range(files))
+
+        def write(path: Path, text: str, *, durable: bool) -> None:
+            del durable
+            if next(written, None) is None:
+                raise KeyboardInterrupt
+            path.write_text(text)
+
+        dying.setattr("harness.core.folders.write_text", write)
+        with pytest.raises(KeyboardInterrupt):
+            ledger.advance(folder, POLICY, found, now=day(1), by=BY, reason="")
+    (ask, *_) = ledger.look(folder, POLICY, found, now=day(1)).asks
+    assert ask.action is Action.SWITCH
+    assert "Repeat its command" in ask.why
+    assert "rollback" not in ask.why
+    assert ledger.advance(folder, POLICY, found, now=day(1), by=BY, reason="").state.step
+    assert value_in(folder / SWITCH_FILE) == ledger.read(folder).state.switch == "shadow"
+
+
 QUESTIONS = ["one", "two", "three"]
 
 
