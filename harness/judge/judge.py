@@ -205,8 +205,8 @@ def read_panel(files: Sequence[Path], *, machines: bool) -> Panel:
         labels = judgements.read_labels(path)
         given = {(one.query_id, one.doc_id): one.grade for one in labels}
         grades = tuple(given.pop(_pair(one), None) for one in pairs)
-        if given or len({one.by for one in labels}) > 1:
-            problem = "it holds labels of other pairs, or of several judges"
+        if given or len({(one.by, one.model, one.template) for one in labels}) > 1:
+            problem = "it holds labels of other pairs, or of several judges or models"
             raise BadFile(path, problem, f"Name what one judge said of {people[0].name}")
         _add(parts, path, labels[0].by, Pool(pairs, grades))
     return Panel(parts)

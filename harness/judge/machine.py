@@ -139,6 +139,9 @@ class AnswerFolder:
         return self.folder / key[:2] / f"{key}.json"
 
 
+MODELS: Artifact[dict[Literal["model"], str]] = Json(
+    "the model of a judge", dict[Literal["model"], str], remedy="Give the judge another name"
+)
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 60.0
 SPENT: Artifact[dict[Literal["spent"], float]] = Json(
     "what a judge has cost",
@@ -252,7 +255,8 @@ def label(path: Path, answers: AnswerFolder, to: Path) -> Labelled:
     labels: list[Label] = []
     lacking: list[tuple[str, str, str]] = []
     sent: list[JudgeAnswer] = []
-    models: dict[str, None] = {}
+    first = answers.folder / "model.json"
+    models = dict.fromkeys(MODELS.read(first).values()) if first.exists() else {}
     row = 0
     with progress(f"judged by {judge.name}", len(pool.pairs)) as advance:
         for pair in pool.pairs:
@@ -272,6 +276,8 @@ def label(path: Path, answers: AnswerFolder, to: Path) -> Labelled:
                         " No label is written. Pin the model in its file, and give the judge"
                         " another name"
                     )
+                if not first.exists():
+                    MODELS.write(first, {"model": answer.model}, durable=True)
                 sent += [answer] * is_new
                 labels.append(
                     Label(

@@ -184,9 +184,11 @@ def test_no_reader_of_judgements_takes_labels_for_them(at: Desk) -> None:
     assert {name: part.grades for name, part in parts.items()} == {
         "pool": (0, 1, None, 0), "grader": (0, 0, 0, 0),
     }  # fmt: skip
-    at.to.write_text(at.to.read_text().replace('"grader"', '"other"', 1))
-    with pytest.raises(BadFile, match="labels of other pairs, or of several judges"):
-        read_panel([at.to, at.pool], machines=True)
+    labels = at.to.read_text()
+    for said in ("grader", "toy-1"):
+        at.to.write_text(labels.replace(f'"{said}"', '"other"', 1))
+        with pytest.raises(BadFile, match="labels of other pairs, or of several judges or models"):
+            read_panel([at.to, at.pool], machines=True)
 
 
 def test_what_was_answered_is_not_paid_again(at: Desk) -> None:
@@ -207,6 +209,9 @@ def test_a_judge_that_changes_its_model_is_invalid(at: Desk) -> None:
         at.label()
     assert len(at.server.seen) == 3
     assert not at.to.exists()
+    at.pool = write_pool(at.folder / "others", 3, title="another")
+    with pytest.raises(InvalidArm, match=r"INVALID: .* changed its model: toy-1, toy-2"):
+        at.label()
     anew = at.label(ENDPOINT.replace("grader", "grader-2"))
     assert {row.model for row in anew.labels} == {"toy-2"}
 
