@@ -222,8 +222,8 @@ def for_arms(template: Policy, arms: Sequence[str], control: str = "") -> Policy
     if len(template.steps) != 1:
         raise EvidenceError(
             f"the policy {template.name} has {many(len(template.steps), 'step')}, which name their"
-            " own arms; leave --control out, or name a policy with one step, whose gates judge each"
-            " arm"
+            f" own arms. {'Leave --control out, or name' if control else 'Name'} a policy with one"
+            " step, whose gates judge each arm"
         )
     if not arms:
         raise EvidenceError(f"no arm is compared with {control}; name one more with --arms")

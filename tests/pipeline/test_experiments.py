@@ -224,6 +224,16 @@ def test_nothing_changed_is_no_worse_hit_for_hit(then: Toy, project: Toy) -> Non
     assert [one.step for one in judged(project, then.layout, ("tantivy",)).decisions] == ["tantivy"]
 
 
+def test_a_policy_of_two_steps_is_refused_without_an_option_of_others(
+    then: Toy, project: Toy
+) -> None:
+    (project.root / "policy" / "regress.toml").write_text(HEAD + STEP + GATES)
+    one = load_policy(project.root / "policy" / "regress.toml")
+    two = replace(one, steps=one.steps * 2)
+    with pytest.raises(EvidenceError, match=r"own arms\. Name a policy with one step"):
+        regress(project.layout, then.layout, two, project.params.compare, arms=())
+
+
 def test_an_arm_that_lost_answers_fails_and_its_queries_are_named(then: Toy, project: Toy) -> None:
     spoil(project, "tantivy", LOST)
     project.untimed()
