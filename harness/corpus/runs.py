@@ -28,13 +28,14 @@ def table_of(
     path: Path, wanted: pa.Schema, nullable: Container[str] = (), *, coded: bool = False
 ) -> pa.Table:
     """Return all columns and metadata of a file; texts are dictionaries where ``coded``."""
-    with _opened(path, wanted, coded=coded) as file:
-        _check_size(path, file.metadata)
+    most = max(UNPACKED_ANYWAY, MAX_UNPACKED * path.stat().st_size)
+    with _opened(path, wanted) as file:
+        _check_size(file.metadata, most)
         # pyarrow reads no lists of texts of several row groups at once
         parts = [file.read_row_group(at) for at in range(file.num_row_groups)] or [file.read()]
         for part in parts:
             part.validate(full=True)
-    table = pa.concat_tables(parts)
+    table = pa.concat_tables(parts if coded else [_written_out(part, most) for part in parts])
     for name in wanted.names:
         if name not in nullable and table.column(name).null_count:
             raise Malformed(f"{name} is not given in every row")
@@ -42,13 +43,13 @@ def table_of(
 
 
 @contextmanager
-def _opened(path: Path, wanted: pa.Schema, *, coded: bool) -> Iterator[pq.ParquetFile]:
+def _opened(path: Path, wanted: pa.Schema) -> Iterator[pq.ParquetFile]:
     """Open a file that has the wanted columns, each once and of its type."""
     with naming(path), opened(path) as file:
         try:
             about = pq.read_metadata(file)
             columns = [about.schema.column(at) for at in range(about.num_columns)]
-            texts = [one.path for one in columns if coded and one.physical_type == "BYTE_ARRAY"]
+            texts = [one.path for one in columns if one.physical_type == "BYTE_ARRAY"]
             schema = about.schema.to_arrow_schema()
             if lacking := set(wanted.names) - set(schema.names):
                 raise Malformed(f"it lacks {sorted(lacking)}")
@@ -63,15 +64,30 @@ def _opened(path: Path, wanted: pa.Schema, *, coded: bool) -> Iterator[pq.Parque
             raise Malformed(str(exc)) from exc
 
 
-def _check_size(path: Path, about: pq.FileMetaData) -> None:
+def _check_size(about: pq.FileMetaData, most: int) -> None:
     """Check, before they are read, that the values of a file have a bound."""
-    most = max(UNPACKED_ANYWAY, MAX_UNPACKED * path.stat().st_size)
     groups = [about.row_group(at) for at in range(about.num_row_groups)]
     rows = sum(one.num_rows for one in groups)
     values = sum(max(0, one.total_byte_size) for one in groups)
     size = values + VALUE_BYTES * about.num_columns * rows
     if size > most or any(one.num_rows < 0 for one in groups):
         raise Malformed(f"its values take {size} bytes, more than {most}")
+
+
+def _written_out(part: pa.Table, most: int) -> pa.Table:
+    """Write out texts that were read as dictionaries, where there is room."""
+    import pyarrow.compute as pc
+
+    for at, column in enumerate(part.columns):
+        if isinstance(column.type, pa.DictionaryType):
+            longest = [pc.max(pc.binary_length(one.dictionary)).as_py() for one in column.chunks]
+            size = max((one or 0 for one in longest), default=0) * len(column)
+            field = part.schema.field(at)
+            if size > most:
+                raise Malformed(f"the texts of {field.name} take {size} bytes, more than {most}")
+            plain = field.with_type(column.type.value_type)
+            part = part.set_column(at, plain, column.cast(plain.type))
+    return part
 
 
 def parquet_of(table: pa.Table, *, compression: str = "zstd", **how: int) -> bytes:

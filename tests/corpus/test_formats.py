@@ -311,6 +311,21 @@ def test_values_beyond_the_size_of_their_file_are_not_read(
         table_of(path, ANY)
 
 
+def test_a_text_that_comes_often_is_not_written_out_beyond_the_size_of_its_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, wanted = tmp_path / "one.parquet", pa.schema([("id", pa.string())])
+    table = pa.table({"id": ["x" * 1_000] * 2_000}, schema=wanted.with_metadata({"arm": "own"}))
+    pq.write_table(table, path)
+    assert table_of(path, wanted) == table
+    assert table_of(path, wanted).schema.equals(table.schema, check_metadata=True)
+    monkeypatch.setattr(runs, "UNPACKED_ANYWAY", 1_000_000)
+    monkeypatch.setattr(runs, "MAX_UNPACKED", 1)
+    with pytest.raises(Malformed, match="the texts of id take 2000000 bytes, more than 1000000"):
+        table_of(path, wanted)
+    assert table_of(path, wanted, coded=True).num_rows == 2_000
+
+
 @pytest.mark.parametrize(
     ("table", "says"),
     [
