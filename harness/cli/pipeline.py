@@ -168,7 +168,7 @@ def race(dataset: Dataset = "") -> Result:
 
     First answers are judged: no process has seen the texts before. Every answer is compared with
     the arm's run; times of an arm that answers otherwise do not count. Time that the system took
-    from each arm is measured too.
+    from each arm is measured too. Finished processes are kept, so an interrupted race resumes.
     Times are never tracked: what was raced is (build/DATASET/race.json).
     """
     from harness.pipeline.race import race, read_race
