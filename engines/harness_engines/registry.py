@@ -115,7 +115,7 @@ def load(name: str, cache: Path, instead: Mapping[str, Scalar] | None = None) ->
         found, file = load_function(place)
         return Arm(place.name, f"the function {name}", found, file)
     path = path_of(name)
-    about = _read(path)
+    about = read(path)
     settings = with_values(about.settings, instead or {})
     contract.check_allowed(path, about.stack, settings)
     with _written_in(path):
@@ -151,7 +151,7 @@ class ArmFile(contract.StackSettings):
     """The file of its tuning record, where it has one."""
 
 
-def _read(path: Path) -> ArmFile:
+def read(path: Path) -> ArmFile:
     """Read the file of an arm, and check its keys."""
     try:
         about = toml_file(path)
@@ -190,8 +190,8 @@ def _written_in(path: Path) -> Iterator[None]:
         yield
     except UnknownName as exc:
         hint = f"Write {exc.meant}" if exc.meant else "Write one of these"
-        lines = text_of(path).replace("'", '"').split("\n")
-        said = [at for at, one in enumerate(lines, start=1) if f'= "{exc.name}"' in one]
+        lines = text_of(path).replace("'", '"').replace(" ", "").split("\n")
+        said = [at for at, one in enumerate(lines, start=1) if f'="{exc.name}"' in one]
         raise BadPolicy(path, exc.problem, hint, said[0] if said else None) from exc
 
 

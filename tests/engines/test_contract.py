@@ -83,6 +83,7 @@ def test_an_unknown_arm_is_told_what_there_is(tmp_path: Path) -> None:
         ('summary = "An arm of one\'s own"', "summary = []", 1, "summary: Input should be"),
         ("[settings]", "[settings", 4, "not TOML"),
         ('stack = "fts5"', "", None, "stack: Field required"),
+        ('stack = "fts5"', 'stack="fts"', 2, "no stack named 'fts'"),
     ],
 )
 def test_a_wrong_file_is_named_with_its_line_and_key(
