@@ -3,7 +3,7 @@
 import shutil
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import pairwise
@@ -24,13 +24,14 @@ from harness.check.subject import (
     QueryOutcome,
     ask,
     examine,
+    of_any_documents,
     raised,
     shown,
     standing,
 )
 from harness.core.digest import of_documents, of_file
 from harness.core.engine import Engine, Manifest
-from harness.core.errors import IndexNotReady
+from harness.core.errors import HarnessError, IndexNotReady
 from harness.core.files import scratch
 from harness.core.printable import many
 from harness.core.reading import text_of
@@ -52,10 +53,7 @@ DAMAGE: dict[str, Callable[[str], str]] = {
 
 
 @promise(
-    "manifest",
-    "The open index is the one that was built, and says so.",
-    RECORD,
-    over_http=True,
+    "manifest", "The open index is the one that was built, and says so.", RECORD, over_http=True
 )
 def _manifest(subject: CheckSubject) -> Iterator[str]:
     built, opened = subject.built, subject.searcher.manifest
@@ -70,10 +68,7 @@ def _manifest(subject: CheckSubject) -> Iterator[str]:
 
 
 @promise(
-    "no index",
-    "A folder without an index is refused with IndexNotReady.",
-    REFUSE,
-    over_http=True,
+    "no index", "A folder without an index is refused with IndexNotReady.", REFUSE, over_http=True
 )
 def _no_index(subject: CheckSubject) -> Iterator[str]:
     with subject.scratch() as folder:
@@ -295,13 +290,11 @@ class EngineCheck:
         Raises:
             AssertionError: it is broken, or nothing could be checked; the message has the first
                 violations and what to do.
-            SkipTest: a check of other engines, where the engine is one over HTTP.
+            SkipTest: an engine over HTTP gives the check nothing to look at.
             HarnessError: the engine's file is wrong, or its index cannot be built or opened.
         """
         __tracebackhide__ = True
         subject = self.open()
-        if subject.over_http and not self.check.over_http:
-            raise SkipTest(f"{self.check}: not over HTTP")
         finding = examine(self.check, subject)
         if subject.over_http and finding.outcome is CheckOutcome.NOT_CHECKED:
             raise SkipTest(f"{self.check}: {finding.reason}")
@@ -323,8 +316,10 @@ def engine_contract(
     ``engine`` is the path of a TOML file, or an object with ``build`` and ``open``. The index is
     built at the first check, in a temporary folder, and all checks share it. With your own
     ``documents``, also give ``queries`` that match them; checks that need the sample documents are
-    then left out. The check in another process needs a path, not an object. With ``stack = "http"``
-    the documents are those that the server has, and checks that need an index of them are skipped.
+    then left out. The check in another process needs a path, not an object.
+
+    A file with ``stack = "http"`` gets the checks of ``harness arm check``: of its mapping, and of
+    all that holds without building an index. The documents are those that the server has.
 
     As a test::
 
@@ -345,8 +340,12 @@ def engine_contract(
         return opened.enter_context(standing(engine, beside, sample))
 
     weakref.finalize(subject, opened.close)
+    checks = CONTRACT_CHECKS if known or not of_any_documents(engine) else MAPPING_CHECKS
+    with suppress(HarnessError, OSError):  # by the file alone: tests that are collected ask none
+        if known and registry.read(registry.path_of(str(engine))).stack == "http":
+            checks = MAPPING_CHECKS
     return tuple(
         EngineCheck(check, subject)
-        for check in CONTRACT_CHECKS
+        for check in checks
         if (sample.own or not check.own_documents) and (known or not check.by_name)
     )

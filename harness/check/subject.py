@@ -167,7 +167,7 @@ class CheckSubject:
             yield Path(folder)
 
 
-def of_any_documents(engine: Engine) -> Engine | None:
+def of_any_documents(engine: object) -> Engine | None:
     """Return an engine over HTTP as one that takes any ids; None for every other engine."""
     made: Callable[[], Engine] | None
     made = getattr(getattr(engine, "engine", engine), "of_any_documents", None)

@@ -231,6 +231,17 @@ def test_what_is_wrong_is_said_in_words(
         assert said in str(broken)
 
 
+@pytest.mark.slow
+def test_a_test_suite_gets_the_checks_of_a_mapping(served: Served, tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text(served.toml(unknown_ids='"keep"'), encoding="utf-8")
+    found = checks.engine_contract(path, documents=DOCUMENTS, queries=SAMPLE.texts)
+    assert [one.check for one in found] == list(checks.MAPPING_CHECKS)
+    served.change = lambda answer: [hit.update(id=f"x{hit['id']}") for hit in answer["hits"]]
+    with pytest.raises(AssertionError, match="no hit is a document of the data set"):
+        next(one for one in found if str(one) == "documents")()
+
+
 CHECK = BY_NAME["processes"]
 RETURN = "return Answer(by_best(named, k), self.manifest.fingerprint)"
 HASHED = (
