@@ -112,6 +112,13 @@ def test_what_is_asked_for_is_read(three: MessageStore) -> None:
     assert three.hydrate([9])[9].recipients == ("Zoë", "AmberFox")
 
 
+def test_what_cannot_be_read_of_a_message_is_named(three: MessageStore) -> None:
+    three.ask("UPDATE messages SET importance = 'odd' WHERE id = 2")
+    assert list(three.hydrate([1, 5])) == [1, 5]
+    with pytest.raises(ValueError, match="'odd' is not a valid Importance"):
+        three.hydrate([1, 2])
+
+
 def test_after_many_writes_the_index_is_that_of_a_rebuild(path: Path) -> None:
     before, after = some_mail(1, 60), some_mail(2, 60)
     with stored(path, before.messages) as store:

@@ -5,6 +5,7 @@ import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from enum import StrEnum
+from functools import lru_cache
 from pathlib import Path
 from threading import Condition, Lock
 from typing import Any
@@ -206,12 +207,10 @@ Agents = dict[tuple[int, str], int]
 def read(rows: Sequence[tuple[Any, ...]]) -> list[contract.Message]:
     """Make messages of rows of ``READ``; the recipients of all are parsed in one go."""
     recipients = json.loads(f"[{','.join([row[5] for row in rows])}]")
-    importance = {one.value: one for one in contract.Importance}
+    level = lru_cache(contract.Importance)
     return [
-        contract.Message(a, b, c, d, sender, tuple(to), thread, importance[how], bool(ack), sent)
-        for (a, b, c, d, sender, _, thread, how, ack, sent), to in zip(
-            rows, recipients, strict=True
-        )
+        contract.Message(a, b, c, d, by, tuple(to), thread, level(how), bool(ack), sent)
+        for (a, b, c, d, by, _, thread, how, ack, sent), to in zip(rows, recipients, strict=True)
     ]
 
 
