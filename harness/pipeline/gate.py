@@ -388,5 +388,5 @@ def _fingerprint_accepted(step: Step, accepted: AcceptedDecision, dataset: str) 
         raise BadFile(path, problem, TAKEN) from exc
     if decided != (step.control, step.candidate, Outcome.PROMOTE):
         problem = f"did not promote {step.control} -> {step.candidate} in step {step.name}"
-        raise BadFile(path, f"{problem}, but says {' '.join(decided)}", TAKEN)
+        raise BadFile(path, f"{problem}, but says {' '.join(map(str, decided))}", TAKEN)
     return fingerprint

@@ -281,6 +281,7 @@ def test_the_next_decision_names_the_one_that_accepted_its_control(chain: Toy) -
         (lambda of: of["steps"][0].update(control="dense"), "but says dense tantivy promote"),
         (lambda of: of["steps"][0].update(step="none"), "is not a decision on step tantivy of toy"),
         (lambda of: of.update(dataset="other"), "is not a decision on step tantivy of toy"),
+        (lambda of: of["steps"][0].update(outcome=None), "but says fts5 tantivy None"),
         (lambda of: of.pop("provenance"), "is not a decision"),
         (
             lambda of: of["provenance"]["arms"]["tantivy"].update(fingerprint="f" * 64),
