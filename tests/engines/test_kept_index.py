@@ -328,6 +328,13 @@ def test_hidden_files_links_and_environments_are_left_out(root: Path, tmp_path: 
     assert listing.listed(root, KINDS).unnamed == ()
 
 
+def test_a_name_that_is_no_text_is_shown_by_its_bytes_on_a_line(root: Path) -> None:
+    put_bytes(root, b"caf\xe9.md")
+    put_bytes(root, "\xfcber\nall.md".encode())
+    shown = [one.path for one in listing.listed(root, KINDS).unnamed]
+    assert shown == ["caf\\xe9.md", "\xfcber\\nall.md"]
+
+
 def put_bytes(root: Path, name: bytes) -> None:
     """Write a file by the bytes of its name, or skip where the file system takes none such."""
     path = os.path.join(os.fsencode(root), name)  # noqa: PTH118  a Path has no bytes

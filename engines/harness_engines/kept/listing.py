@@ -209,4 +209,6 @@ def _unnamed(prefix: str, name: str, *, is_folder: bool) -> UnreadFile:
     foreign = any(ord(one) in BYTES for one in name)
     what = "is not UTF-8" if foreign else "holds the end of a line, or a control character"
     end, remedy = ("/", "Rename the folder to read it") if is_folder else ("", "Rename it")
-    return UnreadFile(f"{prefix}{ascii(name)[1:-1]}{end}", f"its name {what}. {remedy}")
+    text = os.fsencode(name).decode("utf-8", "backslashreplace")
+    shown = "".join(ascii(one)[1:-1] if category(one) in NO_NAME else one for one in text)
+    return UnreadFile(f"{prefix}{shown}{end}", f"its name {what}. {remedy}")
