@@ -58,7 +58,7 @@ class FeatureUnavailable(SearchError):
     """A mode needs what is not there, such as a model."""
 
 
-_KEYS = re.compile(r"\s*(\[{0,2})\s*([^\s=\[\]#][^=\]]*?)\s*[=\]]")
+_KEYS = re.compile(r"\s*+(\[{0,2})\s*+([^\s=\[\]#][^=\]]*+)[=\]]")
 """Keys with dots that begin a line of TOML: of a table, or of what is assigned to."""
 
 

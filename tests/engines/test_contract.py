@@ -2,6 +2,7 @@
 
 import re
 import sys
+import time
 import tomllib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -96,6 +97,14 @@ def test_a_wrong_file_is_named_with_its_line_and_key(
     assert told.value.line == line
     assert key in told.value.problem
     assert told.value.hint
+
+
+def test_a_line_of_a_hundred_thousand_spaces_takes_no_time(tmp_path: Path) -> None:
+    path = tmp_path / "own.toml"
+    path.write_text(f"body = '''\na{' ' * 100_000}b\n{' ' * 100_000}\n'''\nk = 1\n")
+    began = time.process_time()
+    assert contract.line_of_key(path, ["k"]) == 5
+    assert time.process_time() - began < 1
 
 
 def test_a_wrong_setting_of_a_leg_is_found_in_its_own_table(tmp_path: Path) -> None:
