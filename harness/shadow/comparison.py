@@ -356,7 +356,8 @@ class LiveComparison:
         if not self.stuck:
             self._tell_not_taken()
         # every pair is shed while the file is there; those that wait are still compared
-        self.gate.off = self._closed or (self.folder / OFF).exists()
+        there = (self.folder / OFF).exists()  # a look at the disk, during which it may be closed
+        self.gate.off = there or self._closed
 
     @property
     def stuck(self) -> str:

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from threading import Event, Thread
+from threading import Event, Thread, current_thread, main_thread
 
 import hypothesis
 import pytest
@@ -114,6 +114,31 @@ def test_a_file_switches_it_off_from_the_first_question_on_while_it_is_there(
         ask(made, 1)
         found = drained(made)
     assert [one.reason for one in found.observations] == ["off", "off", "", "off"]
+
+
+def test_a_look_for_the_file_switches_nothing_on_that_is_closed_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    turned: list[bool] = []
+    looks, closed = Event(), Event()
+
+    def exists(path: Path) -> bool:
+        if path.name == OFF and current_thread() is not main_thread():
+            looks.set()
+            closed.wait(10)
+        return False
+
+    seen = property(lambda _: turned[-1], lambda _, off: turned.append(off))
+    monkeypatch.setattr(LoadShedder, "off", seen, raising=False)
+    monkeypatch.setattr(Path, "exists", exists)
+    made = comparison(tmp_path, here(arm()))
+    looks.wait(10)
+    closing = Thread(target=made.close)
+    closing.start()
+    until(lambda: made.gate.off)
+    closed.set()
+    closing.join()
+    assert all(turned[turned.index(True) :])
 
 
 def test_a_candidate_that_is_down_is_skipped_and_comes_back_after_a_pause(
