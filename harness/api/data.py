@@ -6,6 +6,7 @@ import math
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from numbers import Integral, Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, SupportsFloat, TypeAlias
@@ -351,7 +352,7 @@ Ranked: TypeAlias = (
 Search: TypeAlias = Callable[[str], Ranked]
 SHOWN = "shown"
 """Id of the one query of such a ranking."""
-SHAPES = "Return document ids with the best first, (id, score) pairs, or a mapping of id to score"
+SHAPES = "Return document ids or (id, score) pairs with the best first, or a mapping of id to score"
 
 
 def ranking_by(search: Search, text: str, name: str) -> tuple[str, ...]:
@@ -363,8 +364,12 @@ def ranking_by(search: Search, text: str, name: str) -> tuple[str, ...]:
             return tuple(dict.fromkeys(given))
         if all(isinstance(one, tuple) and len(one) == len(("id", "score")) for one in given):
             load_run({SHOWN: dict(given)}, name)  # checks ids and scores; ties stay as they are
-            ordered = sorted(given, key=lambda pair: -pair[1])
-            return tuple(dict.fromkeys(str(doc_id) for doc_id, _ in ordered))
+            for rank, ((_, before), (_, score)) in enumerate(pairwise(given), start=2):
+                if score > before:  # as of distances, of which the smallest is the best
+                    problem = f"{name}: rank {rank} scores {score}, more than the rank before it"
+                    hint = "Sort by score, or return a mapping of id to score, which is sorted here"
+                    raise RunError(f"{problem}. {hint}")
+            return tuple(dict.fromkeys(str(doc_id) for doc_id, _ in given))
     if not isinstance(given, Mapping):
         inside = given if isinstance(given, list) else ()
         kinds = " and ".join(sorted({type(one).__name__ for one in inside}))

@@ -68,7 +68,7 @@ class Interleaver:
         try:
             return ranking_by(self._arms[name], text, name), ""
         except RunError as exc:
-            return (), str(exc)
+            return (), f"{name}: {str(exc).removeprefix(f'{name}: ')}"
         except Exception as exc:  # noqa: BLE001  the function failed; the others go on
             return (), one_line(f"{name}: {type(exc).__name__}: {exc}", ERROR)
 

@@ -36,6 +36,7 @@ from tests.make.shadow_records import START, WATCH, attempt, seen, shed
         ([("d1", "high")], "the score 'high' of d1 is not a finite number"),
         ([("d1", float("nan"))], "the score nan of d1 is not a finite number"),
         ({"d1": float("inf")}, "the score inf of d1 is not a finite number"),
+        ([("b", 0.5), ("a", 2)], "candidate: rank 2 scores 2, more than the rank before it. Sort"),
     ],
 )
 def test_what_is_no_ranking_is_named(given: object, said: str) -> None:
@@ -47,7 +48,7 @@ def test_what_is_no_ranking_is_named(given: object, said: str) -> None:
     ("given", "ids"),
     [
         (["b", "a", "b"], ("b", "a")),
-        ([("b", 1.0), ("c", 1.0), ("a", 2)], ("a", "b", "c")),
+        ([("a", 2), ("c", 1.0), ("b", 1.0)], ("a", "c", "b")),
         ({"b": 1.0, "a": 2.0}, ("a", "b")),
         ([], ()),
     ],
@@ -115,7 +116,11 @@ def test_clicks_on_mixed_lists_are_credited(tmp_path: Path, on: Path) -> None:
     assert (*mixed.items(),) == (*zip(kept.documents, kept.teams, strict=True),)
 
 
-@pytest.mark.parametrize("candidate", [broken, shapeless])
+def scoreless(_: str) -> dict[str, float]:
+    return {"a": float("nan")}
+
+
+@pytest.mark.parametrize("candidate", [broken, shapeless, scoreless])
 def test_a_candidate_that_fails_costs_no_user_a_list(
     tmp_path: Path, on: Path, candidate: object
 ) -> None:
@@ -125,8 +130,8 @@ def test_a_candidate_that_fails_costs_no_user_a_list(
     )  # fmt: skip
     shown = both.search("red", 2)
     assert shown.documents == ("a", "b")
-    said = "TimeoutError: the new one hangs" if candidate is broken else "gives a int"
-    assert shown.failed.startswith(f"new: {said}")
+    said = {broken: "TimeoutError: the new one hangs", shapeless: "gives a int"}
+    assert shown.failed.startswith(f"new: {said.get(candidate, 'run[')}")
 
 
 OWN = ROOT / "examples" / "own_engine" / "own.toml"
