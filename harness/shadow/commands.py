@@ -208,6 +208,8 @@ def run(
         asked = tuple(recorded(queries, read_reading(reading)))
     elif queries and queries.is_dir():
         asked = tuple(depths := stage.diverging(queries))
+        if not asked:
+            return said(f"Nothing diverged in {queries}, so nothing is run.")
     elif queries:
         asked = tuple(beir.queries(queries))
     else:

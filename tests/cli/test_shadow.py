@@ -8,7 +8,7 @@ import pytest
 from harness.cli.project import Project
 from harness.clicks.credit import Click, ClickLog, ShownList
 from harness.shadow.commands import FOLDER, log_folder
-from harness.shadow.log import read_logs
+from harness.shadow.log import LogWriter, read_logs
 from harness_engines import registry as arms
 from harness_engines.stacks.agent_mail.pipeline.plan import KillSwitch
 from tests.cli.conftest import Harness
@@ -83,6 +83,12 @@ def test_what_diverged_is_run_again(harness: Harness, log: Path, tmp_path: Path)
     diverged = {one.text for one in read_logs(tmp_path / "again").divergences}
     before = {one.text for one in read_logs(log).divergences}
     assert diverged == before - {live_log.MENDED}
+    equal = tmp_path / "equal"
+    with LogWriter(equal):
+        pass
+    words = ("--queries", equal, "--out", tmp_path / "none", "--shadow-settings", SETTINGS)
+    none = harness("shadow", "run", *ARMS, *words)
+    assert (none.code, none.out) == (0, f"Nothing diverged in {equal}, so nothing is run.\n")
 
 
 @pytest.mark.parametrize(
