@@ -3,6 +3,7 @@
 import gzip
 import json
 import pickle
+import re
 import zlib
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -16,9 +17,17 @@ from harness.agreement import Class
 from harness.core.engine import Hit, Manifest
 from harness.core.errors import BadFile
 from harness.shadow.http import BETWEEN, of_arm, recorded, unpacked
-from harness.shadow.settings import Backend, TrafficReading, Unreadable, UnresolvedPointer, pointed
+from harness.shadow.settings import (
+    Backend,
+    TrafficReading,
+    Unreadable,
+    UnresolvedPointer,
+    pointed,
+    read_reading,
+)
 from tests.make.shadow_log import comparison
 from tests.make.shadow_servers import READING, Sent, Server, candidate, mirrored, moved_to, settled
+from tests.source import ROOT
 
 pytestmark = pytest.mark.slow
 
@@ -257,3 +266,11 @@ def test_what_is_no_recording_is_named(tmp_path: Path, content: bytes, says: str
     path.write_bytes(content)
     with pytest.raises(BadFile, match=says):
         list(recorded(path, READING))
+
+
+def test_every_file_that_a_page_gives_as_a_reading_is_one() -> None:
+    pages = [path.read_text("utf-8") for path in (ROOT / "docs").rglob("*.md")]
+    named = {file for page in pages for file in re.findall(r"--reading (\S+\.toml)", page)}
+    assert len(named) > 2
+    for file in named:
+        read_reading(ROOT / file)
