@@ -70,6 +70,7 @@ STEMS: dict[type[Any], str] = {
 }
 """Names of the streams, in the order in which they are written and read: what explains an
 observation stands before it."""
+_PART = re.compile(r"\w+\.[0-9]{6,12}\.jsonl", re.ASCII)
 WRITER = "writer"
 """File that holds the name of the log's writer."""
 
@@ -99,7 +100,8 @@ def path(folder: Path, kind: type[object]) -> Path:
 
 def files(folder: Path, kind: type[object]) -> list[Path]:
     """List the files of one stream, oldest first; only the last one grows."""
-    return sorted(folder.glob(f"{STEMS[kind]}.[0-9]*.jsonl"), key=lambda one: (len(one.name), one))
+    found = (one for one in folder.glob(f"{STEMS[kind]}.*.jsonl") if _PART.fullmatch(one.name))
+    return sorted(found, key=lambda one: (len(one.name), one))
 
 
 def whole_lines(file: Path) -> Iterator[bytes]:

@@ -62,6 +62,17 @@ def test_a_torn_line_is_cut_off_and_nothing_before_it(
     assert numbers(folder) == list(range(1, whole[:cut].count(b"\n") + 2))
 
 
+def test_a_copy_beside_a_stream_is_neither_read_nor_written(tmp_path: Path) -> None:
+    with LogWriter(tmp_path) as out:
+        out.append([observation(1)], [], [])
+    copy = tmp_path / "observations.000001.copy.jsonl"
+    copy.write_bytes(shadow_log.path(tmp_path, Observation).read_bytes())
+    with LogWriter(tmp_path) as out:
+        out.append([observation(2)], [], [])
+    assert numbers(tmp_path) == [1, 2]
+    assert copy.read_bytes().count(b"\n") == 1
+
+
 @pytest.mark.parametrize("kind", [Observation, Divergence, Degradation])
 def test_no_number_that_any_stream_knows_is_given_again(tmp_path: Path, kind: type[object]) -> None:
     with LogWriter(tmp_path) as out:
