@@ -239,6 +239,8 @@ LOGGED = re.compile(rb'"([A-Z]{1,16}) ([!-!#-~]{1,16384}) HTTP/[0-9.]{1,3}"')
 
 BETWEEN = "\n🐵🙈🙉\n".encode()
 """What stands behind each message of a recording of GoReplay."""
+SERVER = re.compile(r"\Ahttps?://[^/?]*", re.IGNORECASE)
+"""Begins a target that was sent to a proxy."""
 REQUEST = b"1 "
 """Begins the first line of a message of GoReplay that is a request."""
 
@@ -248,7 +250,8 @@ def recorded(path: Path, reading: TrafficReading) -> Iterator[Query]:
     requests, named = 0, reading.request.compared
     compared = False
     with naming(path):
-        for requests, one in enumerate(_requests(path), start=1):
+        for requests, sent in enumerate(_requests(path), start=1):
+            one = sent._replace(target=SERVER.sub("", sent.target))
             if one.name in named:
                 compared = True
                 try:

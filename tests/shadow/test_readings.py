@@ -237,6 +237,12 @@ HAR_POST = {
         pytest.param(
             gzip.compress(LOG.encode()), READING, ["red kettle", "\u00fcber"], id="log.gz"
         ),
+        pytest.param(
+            LOG.replace(" /", " http://here:80/").encode(),
+            READING,
+            ["red kettle", "\u00fcber"],
+            id="log of a proxy",
+        ),
         pytest.param(json.dumps(HAR).encode(), READING, ["red kettle", "\u00fcber"], id="har"),
         pytest.param(GOR, READING, ["red kettle", "\u00fcber"], id="gor"),
         pytest.param(POST, IN_BODY, ["\u00fcber"], id="posted"),
