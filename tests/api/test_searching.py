@@ -130,7 +130,7 @@ def test_a_candidate_that_fails_costs_no_user_a_list(
     )  # fmt: skip
     shown = both.search("red", 2)
     assert shown.documents == ("a", "b")
-    said = {broken: "TimeoutError: the new one hangs", shapeless: "gives a int"}
+    said: dict[object, str] = {broken: "TimeoutError: the new one hangs", shapeless: "gives a int"}
     assert shown.failed.startswith(f"new: {said.get(candidate, 'run[')}")
 
 
