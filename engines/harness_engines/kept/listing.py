@@ -32,8 +32,6 @@ IGNORE, MOST_IGNORE = ".gitignore", 1 << 20
 """A file of patterns, and bytes of it that are read."""
 NO_NAME = frozenset({"Cc", "Cs", "Zl", "Zp"})
 """Categories that are in no name that is read: controls, halves of pairs, ends of lines."""
-BYTES = range(0xDC80, 0xDD00)
-"""Characters by which Python writes the bytes of a name that are not UTF-8."""
 
 
 class UnreadFile(NamedTuple):
@@ -206,7 +204,7 @@ def _is_text(name: str) -> bool:
 
 def _unnamed(prefix: str, name: str, *, is_folder: bool) -> UnreadFile:
     """Name what is left out for its name, and say why."""
-    foreign = any(ord(one) in BYTES for one in name)
+    foreign = any("\udc80" <= one <= "\udcff" for one in name)  # bytes that are not UTF-8
     what = "is not UTF-8" if foreign else "holds the end of a line, or a control character"
     end, remedy = ("/", "Rename the folder to read it") if is_folder else ("", "Rename it")
     text = os.fsencode(name).decode("utf-8", "backslashreplace")
