@@ -29,6 +29,8 @@ CHANGES = {
 """Inputs by name, and what is said where one is other than at the look before."""
 SAME = "same_answers"
 """Stands where a finding names its rule: answers that are the same, hit for hit."""
+NAMED = {"load": "load test", "race resumed": "race that was stopped and resumed"}
+"""What is said of a kind of experiment, where that is other than its name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +51,8 @@ class Looks:
     """Day and outcome of each look before this one, oldest first."""
     elsewhere: float = 0.0
     """Of ``spent``, the level of other looks than this one."""
+    resumed: int = 0
+    """How often a race was stopped and gone on with from what was done; no look by itself."""
 
     @property
     def attempts(self) -> int:
@@ -122,6 +126,7 @@ def looks(log: Iterable[Experiment], policy: Policy, step: Step, inputs: Experim
             for line, one in others
         ),
         elsewhere=sum(level for body, level in untimed.items() if body != now.untimed),
+        resumed=sum(one.kind == "race resumed" for one in _of_arms(known, step, inputs)),
     )
 
 
@@ -193,7 +198,7 @@ def told(log: Iterable[Experiment]) -> tuple[str, ...]:
         for one in line.steps:
             said[f"{one.candidate} against {one.control} by policy {line.policy!r}"] += 1
         if not line.steps and line.kind != "race begun":
-            said["load test" if line.kind == "load" else line.kind] += 1
+            said[NAMED.get(line.kind, line.kind)] += 1
     return tuple(f"{what}, {count}x" if count > 1 else what for what, count in said.items())
 
 

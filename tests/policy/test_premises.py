@@ -328,6 +328,9 @@ def test_a_race_that_was_begun_and_dropped_counts(policy_looks: Policy) -> None:
     ):
         assert looks(log, policy_looks, policy_looks.steps[0], now).unjudged == unjudged
     assert told([begun, begun, ended]) == ("race that was dropped", "race")
+    again = line(policy_looks, inputs(times=of_json("b")), "race resumed")
+    seen = looks([begun, again, ended], policy_looks, policy_looks.steps[0], now)
+    assert (seen.resumed, seen.unjudged) == (1, 0)
 
 
 @pytest.mark.parametrize("name", ["toy ", "exploring"])

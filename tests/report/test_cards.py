@@ -300,3 +300,5 @@ def test_looks_are_the_last() -> None:
         " larger counts). Earlier outcomes: promote on 2026-02-01, hold 2 times, last on"
         " 2026-02-03. Changed since the last look: another race."
     )
+    resumed = replace(again, looks={"tantivy": replace(fourth, resumed=3)})
+    assert "larger counts; races resumed after a stop: 3)." in [*kept_lines(resumed)][-1]

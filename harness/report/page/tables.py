@@ -388,7 +388,8 @@ def kept_lines(found: Custody) -> Iterator[str]:
     again_at = {step: one for step, one in found.looks.items() if one.attempts > 1 or one.before}
     for step, one in again_at.items():
         races = f", {one.unjudged} of them races that no gate judged" if one.unjudged else ""
-        kinds = f"{one.untimed} at results, {one.timed} at times{races}; the larger counts"
+        resumed = f"; races resumed after a stop: {one.resumed}" if one.resumed else ""
+        kinds = f"{one.untimed} at results, {one.timed} at times{races}; the larger counts{resumed}"
         earlier = f" Earlier outcomes: {_outcomes(one.before)}." if one.before else ""
         since = f" Changed since the last look: {'; '.join(one.since)}." if one.since else ""
         yield f"{step}: {_ordinal(one.attempts)} look ({kinds}).{earlier}{since}"
