@@ -300,7 +300,11 @@ def rbo(pair: RankPair, depth: int, p: float) -> KernelResult:
         raise HarnessError(f"the persistence of RBO must lie between 0 and 1, not at {p}")
     lengths = pair.lengths(depth)
     short, long = np.minimum(*lengths), np.maximum(*lengths)
-    overlap = _overlap(pair, depth, int(long.max(initial=0)))
+    rank, deepest = pair.within(depth), int(long.max(initial=0))
+    rows, own = np.nonzero(rank < depth)
+    met = np.maximum(rank[rows, own], own)
+    new = np.bincount(rows * deepest + met, minlength=len(rank) * deepest)
+    overlap = np.cumsum(new.reshape(len(rank), deepest), axis=1).astype(np.float64)  # X_1, X_2, ...
     d = np.arange(1, overlap.shape[1] + 1, dtype=np.float64)
     s = np.maximum(short, 1)[:, None]
     at_short, at_long = _at(overlap, short), _at(overlap, long)
@@ -312,15 +316,6 @@ def rbo(pair: RankPair, depth: int, p: float) -> KernelResult:
     found = (1 - p) / p * ((seen + assumed) * weights[1:]).sum(axis=1) + beyond * weights[long]
     defined = long > 0
     return KernelResult(defined, np.clip(found[defined], 0.0, 1.0))
-
-
-def _overlap(pair: RankPair, depth: int, deepest: int) -> Floats:
-    """X_d, the documents shared within the first d, in column d - 1; (queries, deepest)."""
-    rank = pair.within(depth)
-    rows, own = np.nonzero(rank < depth)
-    met = np.maximum(rank[rows, own], own)
-    new = np.bincount(rows * deepest + met, minlength=len(rank) * deepest)
-    return np.cumsum(new.reshape(len(rank), deepest), axis=1).astype(np.float64)
 
 
 def _at(overlap: Floats, depth: Ints) -> Floats:

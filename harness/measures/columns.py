@@ -156,26 +156,21 @@ class EncodedQrels:
         """Encode judgements; the latest are cached, because every arm needs them."""
         if (kept := _last.get("qrels")) is not None and kept[0]() is qrels:
             return kept[1]
-        coded = cls._of(qrels)
-        _last["qrels"] = ref(qrels), coded
-        return coded
-
-    @classmethod
-    def _of(cls, qrels: Qrels) -> EncodedQrels:
         judged = qrels.grades
         each = np.fromiter(map(len, judged.values()), dtype=np.int64, count=len(judged))
-        pairs = int(each.sum())
         flat = list(chain.from_iterable(judged.values()))
         vocabulary = tuple(dict.fromkeys(flat))
         code = dict(zip(vocabulary, range(len(vocabulary)), strict=True))
         grades = chain.from_iterable(docs.values() for docs in judged.values())
-        return cls.of_columns(
+        coded = cls.of_columns(
             tuple(judged),
             vocabulary,
             np.repeat(np.arange(len(judged), dtype=np.int64), each),
-            np.fromiter(map(code.__getitem__, flat), dtype=np.int32, count=pairs),
-            np.fromiter(grades, dtype=np.int32, count=pairs),
+            np.fromiter(map(code.__getitem__, flat), dtype=np.int32, count=len(flat)),
+            np.fromiter(grades, dtype=np.int32, count=len(flat)),
         )
+        _last["qrels"] = ref(qrels), coded
+        return coded
 
     @classmethod
     def of_columns(

@@ -63,10 +63,6 @@ class Case(NamedTuple):
     candidate: tuple[str, ...]
     grades: Mapping[str, int]
 
-    def with_judged(self, doc_id: str, grade: int) -> Case:
-        """Judge one more document."""
-        return self._replace(grades={**self.grades, doc_id: grade})
-
 
 @dataclass(frozen=True, slots=True)
 class Bounding:

@@ -241,7 +241,9 @@ def _rr(graded: Graded, asked: MeasureSpec) -> Values:
 
 
 def _p(graded: Graded, asked: MeasureSpec) -> Values:
-    return _within(graded.relevant(asked.rel), asked.cutoff) / _cut(asked)
+    if asked.cutoff is None:
+        raise KeyError("P without a cutoff")
+    return _within(graded.relevant(asked.rel), asked.cutoff) / asked.cutoff
 
 
 def _r(graded: Graded, asked: MeasureSpec) -> Values:
@@ -280,12 +282,6 @@ def _numret(graded: Graded, asked: MeasureSpec) -> Values:
     if not asked.rel:
         return graded.lengths.astype(np.float64)
     return _within(graded.relevant(asked.rel), None).astype(np.float64)
-
-
-def _cut(asked: MeasureSpec) -> int:
-    if asked.cutoff is None:
-        raise KeyError(f"{asked.name} without a cutoff")
-    return asked.cutoff
 
 
 def ratio(top: Values | Rows, bottom: NDArray[np.generic]) -> Values:

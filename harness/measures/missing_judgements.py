@@ -61,7 +61,11 @@ def narrowing(
     found: dict[tuple[str, str], float] = {}
     for query_id, case in cases(control, candidate, qrels, query_ids, wanted.asked.cutoff):
         docs = wanted.unjudged(case)
-        one_more = (case.with_judged(doc_id, grade) for grade in ends for doc_id in docs)
+        one_more = (
+            case._replace(grades={**case.grades, doc_id: grade})
+            for grade in ends
+            for doc_id in docs
+        )
         effects = wanted.of_cases([case, *one_more])
         width, *left = (effects.best - effects.worst).tolist()
         for doc_id, one, other in zip(docs, left[: len(docs)], left[len(docs) :], strict=True):
@@ -364,18 +368,15 @@ class SampledQueries(NamedTuple):
 
 
 def draw(missing: MissingJudgements, rate: float, seed: int) -> Draw:
-    """Draw hits; of a higher rate, all that a lower one draws are drawn too."""
+    """Draw hits by digests of seed and pair; what a lower rate draws, a higher one draws too."""
     chance = np.minimum(1.0, rate * missing.weight)
     taken, pairs = np.zeros(len(chance), dtype=bool), missing.pairs
     for at in np.flatnonzero(chance > 0).tolist():
-        taken[at] = _coin(seed, *pairs[at]) < chance[at]
+        query_id, doc_id = pairs[at]
+        text = f"{seed}\0{query_id}\0{doc_id}".encode()
+        coin = int.from_bytes(blake2b(text, digest_size=8).digest()) / 2.0**64
+        taken[at] = coin < chance[at]
     return Draw(chance, taken)
-
-
-def _coin(seed: int, query_id: str, doc_id: str) -> float:
-    """Return a number between 0 and 1 that nothing but its arguments changes."""
-    text = f"{seed}\0{query_id}\0{doc_id}".encode()
-    return int.from_bytes(blake2b(text, digest_size=8).digest()) / 2.0**64
 
 
 def rate_of(missing: MissingJudgements, size: int) -> float:

@@ -94,20 +94,16 @@ def parse(name: str) -> Measure:
                 raise ValueError(f"{key} must be an integer from {least}")  # noqa: TRY301
         computed = as_gains(measure, ())
         if not ir_measures.DefaultPipeline.supports(computed):  # type: ignore[no-untyped-call]
-            _check_provider(name, computed)
+            for provider in ir_measures.DefaultPipeline.providers:
+                known = {one.NAME for one in provider.SUPPORTED_MEASURES}
+                if computed.NAME in known and not provider.is_available():
+                    how = provider.install_instructions() or f"install {provider.NAME}"
+                    problem = f"{provider.NAME} computes it, and is not installed"
+                    raise HarnessError(f"{name}: {problem}. {how}")
             raise ValueError("no provider")  # noqa: TRY301
     except (SyntaxError, ValueError, TypeError, KeyError, AssertionError) as error:
         raise UnknownName("measure", name, (*COMMON, HINT), _respelt(name)) from error
     return measure
-
-
-def _check_provider(name: str, measure: Measure) -> None:
-    """Raise ``HarnessError`` where a package that is not installed computes the measure."""
-    for provider in ir_measures.DefaultPipeline.providers:
-        declared = (one for one in provider.SUPPORTED_MEASURES if one.NAME == measure.NAME)
-        if not provider.is_available() and any(declared):
-            how = provider.install_instructions() or f"install {provider.NAME}"
-            raise HarnessError(f"{name}: {provider.NAME} computes it, and is not installed. {how}")
 
 
 def _respelt(name: str) -> str:
@@ -170,11 +166,15 @@ def loss_in_words(measure: str, loss: float) -> str:
     """
     name, cut_off = _parts(measure)
     if name in COUNTED and cut_off:
-        return _fewer(loss * cut_off, COUNTED[name], cut_off)
+        each, what = loss * cut_off, COUNTED[name]
+        if each > NEARLY:
+            plural = "" if each == 1 else "s"
+            return f"each query has {each:.3g} {what}{plural} less in {cut_off}"
+        return f"{one_in(each, 'query')} has one {what} less in {cut_off}"
     page = "first page" if cut_off == PAGE else f"first {cut_off}" if cut_off else "list"
     what = "relevant document" if name in {"R", "Recall"} else "query"
     fall = FALL.get(name, f"loses all of its {name}").format(page=page)
-    return f"{_one_in(loss / COST.get(name, 1), what)} {fall}"
+    return f"{one_in(loss / COST.get(name, 1), what)} {fall}"
 
 
 def gain_in_words(measure: str, gain: float) -> str:
@@ -191,26 +191,13 @@ def floor_in_words(measure: str, floor: float) -> str:
     return f"each query agrees to {floor:g}"
 
 
-def share_in_words(share: float) -> str:
-    """Describe a share of the queries."""
-    return _one_in(share, "query")
-
-
 def _parts(measure: str) -> tuple[str, int]:
     """Return the name of a measure before its settings, and its cut-off or 0."""
     cut_off = re.search(r"@([0-9]+)", measure)
     return re.split(r"[(@]", measure, maxsplit=1)[0], int(cut_off[1]) if cut_off else 0
 
 
-def _fewer(each: float, what: str, cut_off: int) -> str:
-    """Return how many hits fewer there are on average."""
-    if each > NEARLY:
-        plural = "" if each == 1 else "s"
-        return f"each query has {each:.3g} {what}{plural} less in {cut_off}"
-    return f"{_one_in(each, 'query')} has one {what} less in {cut_off}"
-
-
-def _one_in(share: float, what: str) -> str:
+def one_in(share: float, what: str) -> str:
     """Write a share as one in a number; a larger one than two in three as all."""
     number = 1 / min(share, 1.0)
     rounded = round(number)

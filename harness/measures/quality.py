@@ -33,8 +33,6 @@ def summarise(
 ) -> Estimate:
     """Mean over the queries that have a value, with its interval (method, section 4).
 
-    ``span`` is of the values, as ``harness.measures.name`` gives it.
-
     ``clusters`` names the cluster of a query by its id; queries of one cluster are drawn together,
     and a query that is not in there is drawn alone.
     """
@@ -112,7 +110,10 @@ def score_by(
     values = compute(coded, kept(asked, shown), tuple(exact.values()))
     found = {}
     for name, measure in exact.items():
-        why = _reasons(measure, coded, rows, WHY[status])
+        why = WHY[status]
+        why[rows < 0] = REASONS.index("unjudged")
+        answerable = np.append(_answerable(measure, coded), True)
+        why[~answerable[rows]] = REASONS.index("negative_query")
         own = np.where(shown, np.append(values[repr(measure)], 0.0)[rows], 0.0)
         undefined: dict[str, list[str]] = {}
         for place in np.flatnonzero(why >= 0).tolist():
@@ -123,10 +124,7 @@ def score_by(
 
 
 def _ended(run: Run, asked: Sequence[str]) -> tuple[NDArray[np.uint8], NDArray[np.bool_]]:
-    """Return how each query of ``asked`` ended and whether it has hits, each of shape (asked,).
-
-    One that is not in the run was not asked. A run that answered none is refused.
-    """
+    """Return how each query ended and whether it has hits; refuse a run that answered none."""
     if not asked:
         raise EvidenceError(f"{run.arm}: the query set is empty; nothing can be scored")
     if len(set(asked)) != len(asked):
@@ -155,17 +153,6 @@ def _by_kernel(
         if wanted is not None:
             values[name] = kernels.evaluate(graded, wanted)
     return values
-
-
-def _reasons(
-    measure: Measure, coded: EncodedQrels, rows: NDArray[np.int64], why: NDArray[np.int8]
-) -> NDArray[np.int8]:
-    """Return why each query without a value has none, by its place in ``REASONS``; else -1."""
-    found = why.copy()
-    found[rows < 0] = REASONS.index("unjudged")
-    answerable = np.append(_answerable(measure, coded), True)
-    found[~answerable[rows]] = REASONS.index("negative_query")
-    return found
 
 
 def _answerable(measure: Measure, coded: EncodedQrels) -> NDArray[np.bool_]:

@@ -65,7 +65,15 @@ class Tied:
 
     def ordered(self, asked: MeasureSpec, *, best: bool) -> Graded:
         """Order each tie for the largest value of a measure, or else for the smallest."""
-        worth = _worth(self.graded, asked) * (1 if best else -1)
+        grade = self.graded.grade
+        match asked.name:
+            case "nDCG":
+                worth = np.maximum(gains_of(grade, asked.gains), 0).astype(np.int64)
+            case "Judged":
+                worth = np.ones(len(grade), dtype=np.int64)
+            case _:
+                worth = (grade >= asked.rel).astype(np.int64)
+        worth = worth if best else -worth
         order = np.lexsort((-worth, self.low, self.graded.row))
         tie = self.tie[order]
         place = running(tie)
@@ -76,18 +84,8 @@ class Tied:
             self.graded,
             row=self.graded.row[order],
             rank=np.where(worth[order] >= 0, front, back),
-            grade=self.graded.grade[order],
+            grade=grade[order],
         )
-
-
-def _worth(graded: Graded, asked: MeasureSpec) -> Rows:
-    """Return what a hit is to a measure; 0 for what was not judged."""
-    grade = graded.grade
-    if asked.name == "nDCG":
-        return np.maximum(gains_of(grade, asked.gains), 0).astype(np.int64)
-    if asked.name == "Judged":
-        return np.ones(len(grade), dtype=np.int64)
-    return (grade >= asked.rel).astype(np.int64)
 
 
 def expected(tied: Tied, asked: MeasureSpec) -> Values:

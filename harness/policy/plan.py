@@ -1,6 +1,6 @@
 """The number of queries that the gates of a policy need, and what is at hand."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -14,7 +14,7 @@ from harness.gates.base import differences
 from harness.gates.base.queries import SampleSettings, ShareSettings, checked, in_slice
 from harness.gates.base.rules import Rules
 from harness.gates.latency import TimedSettings
-from harness.measures.name import floor_in_words, gain_in_words, loss_in_words, share_in_words
+from harness.measures.name import floor_in_words, gain_in_words, loss_in_words, one_in
 from harness.policy.model import Gate, Policy, Step
 from harness.stats import sample_size
 from harness.stats.bounded import ValueRange
@@ -266,7 +266,16 @@ class _Planner:
             truth, abs(bound) if asked.both_sides else bound, asked.both_sides
         )
         least = max(need.least, self._fewest(settings, truth, bound))
-        need = replace(need, least=least, equal=tuple(self._equal(settings, wanted)))
+        span, rules = differences.known_span(settings.measure).differences, self.rules
+        equal: list[tuple[float, int]] = []  # of equal candidates, where no more is asked for
+        for moved in () if wanted.truth or settings.every_look else MOVED:
+            found = sample_size.planned_equal(
+                moved, wanted, span=span, confidence=rules.confidence, power=rules.power,
+                largest=rules.largest_cluster,
+            )  # fmt: skip
+            if found is not None:
+                equal.append((moved, max(found, settings.required_queries)))
+        need = replace(need, least=least, equal=tuple(equal))
         if settings.every_look:
             return replace(need, note="judged at every look: queries are added until it answers")
         return self.forecast(need, asked, wanted)
@@ -296,19 +305,6 @@ class _Planner:
             return sample_size.min_queries_at_every_look(truth, bound, span=span, level=level)
         largest = self.rules.largest_cluster
         return sample_size.min_queries(truth, bound, span=span, level=level, largest=largest)
-
-    def _equal(
-        self, settings: SampleSettings, wanted: sample_size.IntervalTarget
-    ) -> Iterator[tuple[float, int]]:
-        """Plan for candidates that are equal, where a gate does not ask for more."""
-        span, rules = differences.known_span(settings.measure).differences, self.rules
-        for moved in () if wanted.truth or settings.every_look else MOVED:
-            found = sample_size.planned_equal(
-                moved, wanted, span=span, confidence=rules.confidence, power=rules.power,
-                largest=rules.largest_cluster,
-            )  # fmt: skip
-            if found is not None:
-                yield moved, max(found, settings.required_queries)
 
     def negative(self, settings: quality.NegativesSettings) -> Need:
         bound = -settings.max_more
@@ -358,7 +354,7 @@ class _Planner:
     def share(self, settings: ShareSettings) -> Need:
         least = size_for(0, ceiling=settings.max_share, confidence=self.rules.confidence)
         have = self.at_hand.count(self.at_hand.queries) if self.at_hand else None
-        words = share_in_words(settings.max_share)
+        words = one_in(settings.max_share, "query")
         need = Need(self.gate, "queries", words, least, have, independent=True)
         if self.pilot is None:
             return replace(need, forecast=ShareForecast(0.0, settings.max_share))
@@ -416,26 +412,15 @@ def plan(
     For m gates to pass together with a given power, each may fail with probability (1 - power) / m
     (Bonferroni). So their correlations need not be known.
     """
-    return tuple(
-        _step(policy, step, at_hand, pilots.get(step.name), assume) for step in policy.steps
-    )
-
-
-def _step(
-    policy: Policy, step: Step, at_hand: AtHand | None, pilot: Evidence | None, assume: Assumed
-) -> PlannedStep:
-    rules = policy.rules
-    found = [need for gate in step.gates for need in needs(gate, rules, at_hand, pilot, assume)]
-    many = max(1, sum(need.forecast is not None for need in found))
-    each = 1 - (1 - rules.power) / many
-    planned = (
-        replace(
-            need,
-            alone=need.forecast.queries(rules, rules.power),
-            together=need.forecast.queries(rules, each),
-        )
-        if need.forecast
-        else need
-        for need in found
-    )
-    return PlannedStep(step, tuple(planned))
+    rules, steps = policy.rules, []
+    for step in policy.steps:
+        pilot = pilots.get(step.name)
+        found = [need for gate in step.gates for need in needs(gate, rules, at_hand, pilot, assume)]
+        many = max(1, sum(need.forecast is not None for need in found))
+        each = 1 - (1 - rules.power) / many
+        for at, need in enumerate(found):
+            if (forecast := need.forecast) is not None:
+                alone, together = (forecast.queries(rules, one) for one in (rules.power, each))
+                found[at] = replace(need, alone=alone, together=together)
+        steps.append(PlannedStep(step, tuple(found)))
+    return tuple(steps)

@@ -21,8 +21,8 @@ from harness.measures.name import (
     as_gains,
     floor_in_words,
     loss_in_words,
+    one_in,
     parse,
-    share_in_words,
     span_of,
     span_of_difference,
 )
@@ -309,4 +309,4 @@ def test_the_step_that_did_it_is_named() -> None:
 def test_a_floor_is_said_as_shared_documents() -> None:
     assert floor_in_words("Jaccard@50", 0.8) == "of 50 documents in each list 44.4 are shared"
     assert floor_in_words("RBO", 0.8) == "each query agrees to 0.8"
-    assert share_in_words(0.01) == "one query in 100"
+    assert one_in(0.01, "query") == "one query in 100"

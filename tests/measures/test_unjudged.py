@@ -207,7 +207,7 @@ def test_some_hits_together_move_no_more_than_the_sum_of_each(measure: str) -> N
             for some, levels in product(combinations(hits, size), product(grades, repeat=size)):
                 case = each[query_id]
                 for hit, grade in zip(some, levels, strict=True):
-                    case = case.with_judged(found.doc_ids[hit], grade)
+                    case = case._replace(grades={**case.grades, found.doc_ids[hit]: grade})
                 change = float(wanted.of_cases([case]).difference[0] - before)
                 assert -change <= found.loss[list(some)].sum() + 1e-12
                 assert change <= found.gain[list(some)].sum() + 1e-12
