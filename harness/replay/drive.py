@@ -123,9 +123,6 @@ def _text(text: object) -> str:
     return str.__str__(text) if isinstance(text, str) else str(text)
 
 
-ANSWER = "answer"
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Traced:
     """What the stages of one arm had, each as a run over the same queries."""
@@ -172,7 +169,12 @@ def trace(
     for query_id in listed.keys() - same.keys():
         through = ", ".join(stage.name for stage in listed[query_id])
         lost[query_id] = f"went through {through or 'nothing'}"
-    runs = [_run(name, at, same) for at, (name, _) in enumerate(usual)]
+    runs = []
+    for at, (name, _) in enumerate(usual):
+        rows = (
+            Row(query_id, Status.ANSWERED, stages[at].hits) for query_id, stages in same.items()
+        )
+        runs.append(Run.of(name, rows))
     way = tuple(run for run, (_, beside) in zip(runs, usual, strict=True) if not beside)
     _ends_in(way, shown)
     fed_by = tuple(run for run, (_, beside) in zip(runs, usual, strict=True) if beside)
@@ -195,16 +197,11 @@ def _check_whole(found: object) -> None:
 
 def unstaged(shown: Run) -> Traced:
     """Return the one stage of an arm that does not report stages."""
-    return Traced((Run.of(ANSWER, shown.rows()),), (), {})
+    return Traced((Run.of("answer", shown.rows()),), (), {})
 
 
 def _names(stages: Sequence[Stage]) -> tuple[tuple[str, bool], ...]:
     return tuple((stage.name, stage.beside) for stage in stages)
-
-
-def _run(name: str, at: int, told: Mapping[str, Sequence[Stage]]) -> Run:
-    rows = (Row(query_id, Status.ANSWERED, stages[at].hits) for query_id, stages in told.items())
-    return Run.of(name, rows)
 
 
 def _ends_in(way: Sequence[Run], shown: Run) -> None:

@@ -48,7 +48,6 @@ def processor() -> str:
 
 
 STATUS = Path("/proc/self/status")
-PEAK = "VmHWM:"
 KIB = 1024
 
 
@@ -61,7 +60,7 @@ def peak_bytes() -> int:
     """Describe the most that was ever resident in this process."""
     if STATUS.is_file():
         for line in STATUS.read_text(encoding="ascii", errors="replace").splitlines():
-            if line.startswith(PEAK):
+            if line.startswith("VmHWM:"):
                 return int(line.split()[1]) * KIB
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else peak * KIB
@@ -125,7 +124,11 @@ def started(work: Work) -> Iterator[Callable[[Advance], None]]:
 
     def follow(advance: Advance) -> None:
         try:
-            _follow(ours, advance)
+            while (told := ours.recv()) is not None:
+                if not isinstance(told, int):
+                    raised, said = told
+                    raise raised(said)
+                advance(told)
             child.join(STOPPED_S)
         except EOFError:
             child.join(STOPPED_S)
@@ -141,16 +144,6 @@ def started(work: Work) -> Iterator[Callable[[Advance], None]]:
             child.terminate()
         child.join(STOPPED_S)
         ours.close()
-
-
-def _follow(ours: Connection, advance: Advance) -> None:
-    """Report how far the work is, until it is done or has failed."""
-    while (told := ours.recv()) is not None:
-        if isinstance(told, int):
-            advance(told)
-            continue
-        raised, said = told
-        raise raised(said)
 
 
 def _process(work: Work, theirs: Connection) -> None:

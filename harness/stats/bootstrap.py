@@ -265,7 +265,11 @@ def _interval(values: Floats, means: Floats, left_out: Floats, confidence: float
     jackknife = left_out.mean() - left_out
     df = _df(jackknife)
     trust = (df / (len(jackknife) - 1)) ** 2
-    bias = trust * _bias(means, mean, TIE * float(np.abs(values).max()))
+    # the bias is how far the middle of the resampled means lies from the mean
+    tie = TIE * float(np.abs(values).max())
+    below = (means < mean - tie).mean() + (np.abs(means - mean) <= tie).mean() / 2
+    fewest = 0.5 / len(means)
+    bias = trust * float(ndtri(np.clip(below, fewest, 1 - fewest)))
     squared = jackknife**2
     squares = squared.sum()
     acceleration = (
@@ -284,13 +288,6 @@ def _df(jackknife: Floats) -> float:
     excess = units * (squares**2).sum() - squares.sum() ** 2
     rests = 2 * units * squares.sum() ** 2 / excess if excess > 0 else math.inf
     return min(units - 1.0, max(LEAST_FREEDOM, float(rests)))
-
-
-def _bias(means: Floats, mean: float, tie: float) -> float:
-    """How far the middle of the resampled means lies from the mean, in normal deviations."""
-    below = (means < mean - tie).mean() + (np.abs(means - mean) <= tie).mean() / 2
-    fewest = 0.5 / len(means)
-    return float(ndtri(np.clip(below, fewest, 1 - fewest)))
 
 
 def _reach(confidence: float, df: float, units: int) -> float:

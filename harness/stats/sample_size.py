@@ -306,7 +306,9 @@ def planned(
     if not spread and (wanted.both_sides or wanted.truth > wanted.bound):
         low = wanted.truth - room
         return min_queries(wanted.truth, low, span=span, level=level, largest=largest)
-    at_truth = _moved(pilot, wanted.truth, spread / pilot.spread if pilot.spread else 1.0)
+    wider = spread / pilot.spread if pilot.spread else 1.0
+    moved = np.clip(wanted.truth + wider * (pilot.values - pilot.mean), *pilot.span)
+    at_truth = Pilot.of(moved, span=span, clusters=pilot.clusters, largest=largest)
 
     def chance(queries: float, reach: float) -> float:
         error = spread / math.sqrt(queries)
@@ -316,17 +318,6 @@ def planned(
         return 2 * clears - 1 if wanted.both_sides else clears
 
     return solved(at_truth, level, power, chance, upwards=wanted.truth < wanted.bound)
-
-
-def _moved(pilot: Pilot, truth: float, wider: float) -> Pilot:
-    """Move a pilot's values to another mean and spread; they stay within their span."""
-    values = truth + wider * (pilot.values - pilot.mean)
-    return Pilot.of(
-        np.clip(values, *pilot.span),
-        span=pilot.span,
-        clusters=pilot.clusters,
-        largest=pilot.largest,
-    )
 
 
 def planned_equal(

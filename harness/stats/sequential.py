@@ -348,10 +348,7 @@ def _units(
 
 
 def _low_ends(units: Floats, stakes: Floats, wealth: float) -> Floats:
-    """Return the greatest mean of each column that its gamblers got rich against, 0 where none is.
-
-    They win nothing against the mean that was seen, and the more the lower a mean is.
-    """
+    """Return the greatest mean of each column that its gamblers got rich against; else 0."""
     low, high = np.zeros(len(units)), (units * stakes).sum(axis=1) / stakes.sum()
     for _ in range(HALVINGS):
         middle = (low + high) / 2
@@ -361,10 +358,7 @@ def _low_ends(units: Floats, stakes: Floats, wealth: float) -> Floats:
 
 
 def _capital(units: Floats, stakes: Floats, means: Floats, times: float = 1.0) -> Floats:
-    """Logarithm of what betting on more than ``means`` has made of 1, shape (columns,).
-
-    ``times`` counts each unit so often.
-    """
+    """Logarithm of what betting on more than ``means`` made of 1; ``times`` repeats each unit."""
     ahead = stakes * (units / np.maximum(means, LEAST_MEAN)[:, None] - 1)
     with np.errstate(divide="ignore"):
         made = np.array([times * log1p(share * ahead).sum(axis=1) for share in EVALUE_SHARES])

@@ -46,7 +46,7 @@ def order_ends(values: Floats, percent: float, tail: float) -> tuple[float, floa
     )
 
 
-def checked(elapsed_ns: Nanoseconds) -> Floats:
+def checked(elapsed_ns: Nanoseconds | Floats) -> Floats:
     """Return the times as floats, which cannot wrap when they are summed."""
     if not elapsed_ns.size:
         raise EvidenceError("no times were given; race at least one query")
@@ -96,13 +96,17 @@ def _geometric(logs: Floats, confidence: float) -> Estimate | None:
     return Estimate(math.exp(mean), math.exp(mean - reach), math.exp(mean + reach), count)
 
 
-def percentile(elapsed_ns: Nanoseconds, percent: float, *, confidence: float) -> Estimate:
+def percentile(elapsed_ns: Nanoseconds | Floats, percent: float, *, confidence: float) -> Estimate:
     """Percentile over processes and queries, nanoseconds.
 
     An end is missing (0, infinity) with too few queries (``fewest_for``), and both with one
     process.
     """
-    return _estimate(checked(elapsed_ns), percent, confidence)
+    values = checked(elapsed_ns)
+    ends = order_ends(values, percent, (1 - confidence) / 2)
+    own = np.percentile(values, percent, axis=1)
+    value = float(np.percentile(values, percent))
+    return _widened(value, ends, own, values.shape[1], confidence)
 
 
 def slowdown(
@@ -110,7 +114,7 @@ def slowdown(
 ) -> Estimate:
     """Percentile of the candidate's time over the control's for the same query and process."""
     above, below = _checked(candidate_ns, control_ns)
-    return _estimate(above / below, percent, confidence)
+    return percentile(above / below, percent, confidence=confidence)
 
 
 def ratio(
@@ -173,13 +177,6 @@ def _checked(candidate_ns: Nanoseconds, control_ns: Nanoseconds) -> tuple[Floats
             " race both arms over the same queries in the same processes"
         )
     return checked(candidate_ns), checked(control_ns)
-
-
-def _estimate(values: Floats, percent: float, confidence: float) -> Estimate:
-    ends = order_ends(values, percent, (1 - confidence) / 2)
-    own = np.percentile(values, percent, axis=1)
-    value = float(np.percentile(values, percent))
-    return _widened(value, ends, own, values.shape[1], confidence)
 
 
 def _widened(
