@@ -102,10 +102,17 @@ class TimedSettings(GateSettings):
 
         verdict, found, doubt, cause = _steadfast(race, judged)
         candidate = arms[1]
+        again = clock.text_ratio(
+            race.repeated_ns[candidate], race.elapsed_ns[candidate], confidence=rules.confidence
+        )
+        cached = ""
+        if again is not None and again.high < 1 / self.max_noise:
+            share = f"a text that comes again takes {again.value:.2g} of its first time"
+            cached = f"; {candidate} has a cache: {share}"
         reason = (
             f"{self.said(race, found, evidence)}, {many(found.n, 'query')} in"
             f" {many(len(race.elapsed_ns[candidate]), 'process')}, which stand for every start,"
-            f" on {race.machine}{_repeats(race, self, candidate, rules)}{doubt}"
+            f" on {race.machine}{cached}{doubt}"
         )
         remedy = f"more than {found.n} queries or a quieter machine in: harness race"
         return self.finding(gate, verdict, reason, estimate=found, remedy=remedy, cause=cause)
@@ -131,16 +138,6 @@ def _steadfast(
             doubt = f"; {view} it is {plain(measured)}, which is {other.value}"
             return Verdict.INCONCLUSIVE, found, doubt, cause
     return verdict, found, "", None
-
-
-def _repeats(race: Race, settings: TimedSettings, arm: str, rules: Rules) -> str:
-    """Report a cache: how fast an arm is when a text is repeated; empty if equally fast."""
-    again = clock.text_ratio(
-        race.repeated_ns[arm], race.elapsed_ns[arm], confidence=rules.confidence
-    )
-    if again is None or again.high >= 1 / settings.max_noise:
-        return ""
-    return f"; {arm} has a cache: a text that comes again takes {again.value:.2g} of its first time"
 
 
 def _too_little(

@@ -353,11 +353,7 @@ def _open(findings: Iterable[Finding]) -> tuple[Finding, ...]:
 def _of_the_same(
     queries: int, judged: Callable[[int], tuple[Finding, ...]], level: float, attempts: int
 ) -> tuple[Finding, ...]:
-    """Judge answers that are the same by the error of ``attempts`` planned ones (statistics.md).
-
-    ``level`` is that of one. The first finding has what was taken as its p-value, or the number of
-    queries that is missing.
-    """
+    """Judge answers that are the same by the error of ``attempts`` planned ones (statistics.md)."""
     found, spent = judged(attempts), level * attempts
     of_all = [(one.limit, one.estimate.n) for one in found if one.limit and one.estimate]
     limit = min(abs(limit) for limit, _ in of_all)

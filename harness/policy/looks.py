@@ -104,7 +104,14 @@ def looked(
 def looks(log: Iterable[Experiment], policy: Policy, step: Step, inputs: ExperimentInputs) -> Looks:
     """Count the attempts at the control of ``step``: those in ``log``, and those on ``inputs``."""
     now, known = looked(policy, step, inputs), tuple(log)
-    earlier = list(_at_control(known, step, inputs))
+    shown = inputs.shown.get(step.control)
+    earlier = [  # of whatever policy, step and candidate
+        (line, one)
+        for line in known
+        for one in line.steps
+        if one.control == step.control
+        or (shown is not None and line.inputs.shown.get(one.control) == shown)
+    ]
     today = [looked(policy, one, inputs) for one in policy.steps if one.control == step.control]
     every = [*(one for _, one in earlier), *today]
     judged = [line.inputs for line, one in earlier if one.timed] + [inputs]
@@ -139,18 +146,6 @@ def _levels(attempts: Iterable[tuple[str | None, float]]) -> Mapping[str, float]
     return found
 
 
-def _at_control(
-    known: Sequence[Experiment], step: Step, inputs: ExperimentInputs
-) -> Iterator[tuple[Experiment, Looked]]:
-    """Yield the looks at the control of ``step``, whatever policy, step and candidate it was."""
-    shown = inputs.shown.get(step.control)
-    for line in known:
-        for one in line.steps:
-            same = shown is not None and line.inputs.shown.get(one.control) == shown
-            if one.control == step.control or same:
-                yield line, one
-
-
 def _called(line: Experiment, one: Looked, policy: Policy, step: Step) -> str:
     """Describe what a look's policy, step and arms were called, where it is other than today."""
     today = step.name, step.control, step.candidate
@@ -164,22 +159,17 @@ def _called(line: Experiment, one: Looked, policy: Policy, step: Step) -> str:
 
 def _unjudged(known: Iterable[Experiment], step: Step, judged: Sequence[ExperimentInputs]) -> int:
     """Count the races and load tests of the step's arms that its gates on time might have seen."""
-    mine = _of_arms(known, step, judged[-1])
+    arms = {step.control, step.candidate}
+    shown = {judged[-1].shown.get(arm, arm) for arm in arms}
+    mine = [
+        one
+        for one in known
+        if arms <= one.inputs.runs.keys() or shown <= set(one.inputs.shown.values())
+    ]
     races = {one.inputs.times for one in mine if one.kind == "race"}
     loads = {one.inputs.load for one in mine if one.kind == "load"}
     unseen = len(loads - {one.load for one in judged}) if step.needs(Load) else 0
     return len(races - {one.times for one in judged}) + _dropped(mine) + unseen
-
-
-def _of_arms(known: Iterable[Experiment], step: Step, now: ExperimentInputs) -> list[Experiment]:
-    """Return the experiments with the step's arms, by their names or by what they showed."""
-    shown = {now.shown.get(arm, arm) for arm in (step.control, step.candidate)}
-    return [
-        one
-        for one in known
-        if {step.control, step.candidate} <= one.inputs.runs.keys()
-        or shown <= set(one.inputs.shown.values())
-    ]
 
 
 def _dropped(log: Iterable[Experiment]) -> int:

@@ -17,8 +17,6 @@ from harness.core.store import StrictModel
 from harness.gates.base.rules import GateSettings, Rules, missing
 from harness.stats.inference import MOST_CONFIDENCE
 
-AtLeastOne = Annotated[int, Field(ge=1, le=1_000_000)]
-
 
 def _why(granted: str) -> Any:  # noqa: ANN401  a field of pydantic
     """Return a field that holds why ``granted`` may be taken for granted."""

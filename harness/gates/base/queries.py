@@ -49,7 +49,12 @@ class SampleSettings(GateSettings):
     @classmethod
     def _has_a_span(cls, measure: str) -> str:
         if span_of(measure) is None:
-            _known(measure)
+            try:
+                parse(measure)
+            except UnknownName as exc:
+                if exc.meant:
+                    problem = f"no measure is named so; did you mean {exc.meant}"
+                    raise ValueError(problem) from exc
             raise ValueError(
                 f"{measure} has no known least and greatest value, which every interval needs;"
                 " judge by a measure such as nDCG@10, R@50, Jaccard@50 or tau"
@@ -72,15 +77,6 @@ class SampleSettings(GateSettings):
     def where(self) -> str:
         """The measure and its slice, in words."""
         return self.measure if self.slice is None else f"{self.measure} on slice {self.slice}"
-
-
-def _known(measure: str) -> None:
-    """Refuse a name that no measure has, with the one that may be meant."""
-    try:
-        parse(measure)
-    except UnknownName as exc:
-        if exc.meant:
-            raise ValueError(f"no measure is named so; did you mean {exc.meant}") from exc
 
 
 def other(evidence: Evidence, arm: str) -> ArmResult:
@@ -149,7 +145,6 @@ def too_few(
 
 
 COMPARED = frozenset(Class) - UNCOMPARED
-NEVER_TRIED = "never tried"
 
 
 def check_compared(evidence: Evidence) -> None:
@@ -176,7 +171,7 @@ def check_compared(evidence: Evidence) -> None:
                 " a skipped comparison is not an equal one: compare the runs once more"
             )
     if passed := tuple(sorted(set.intersection(*each) - compared)):
-        whys = ", ".join(sorted({found.get(q, NEVER_TRIED) for q in passed}))
+        whys = ", ".join(sorted({found.get(q, "never tried") for q in passed}))
         raise EvidenceError(
             f"{many(len(passed), 'query')} that both arms answered were not compared"
             f" ({some(passed)}: {whys}); compare the runs once more"
@@ -216,25 +211,20 @@ class ShareSettings(GateSettings):
             within = "" if groups is None else f" in {many(int(groups.max()) + 1, 'cluster')}"
             shown = f"{bad.sum()} of {len(bad)}{within} {what}, share {plain(estimates[-1])}"
             said.append(f"{side.arm}: {shown}")
-        needed = f"{self._needed(evidence, worst, estimates, rules)}, if no more of them go wrong"
+        if clusters:
+            high = max(one.high for one in estimates)
+            queries = math.ceil(len(evidence.control.run) * high / self.max_share)
+            needed = f"about {many(queries, 'query')} in clusters like these"
+        else:
+            size = size_for(worst, ceiling=self.max_share, confidence=rules.confidence)
+            needed = many(size, "independent query")
         return self.finding(
             gate,
             together(below(one, self.max_share) for one in estimates),
             "; ".join(reversed(said)),
             estimate=estimates[-1],
-            remedy=f"{needed} than the {worst} seen",
+            remedy=f"{needed}, if no more of them go wrong than the {worst} seen",
         )
-
-    def _needed(
-        self, evidence: Evidence, worst: int, estimates: Sequence[Estimate], rules: Rules
-    ) -> str:
-        """Count the queries that would show the bound."""
-        if not evidence.clusters:
-            needed = size_for(worst, ceiling=self.max_share, confidence=rules.confidence)
-            return many(needed, "independent query")
-        high = max(one.high for one in estimates)
-        queries = math.ceil(len(evidence.control.run) * high / self.max_share)
-        return f"about {many(queries, 'query')} in clusters like these"
 
 
 def share_of(bad: NDArray[np.bool_], groups: NDArray[np.int64] | None, rules: Rules) -> Estimate:
