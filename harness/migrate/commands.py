@@ -260,7 +260,13 @@ def _standing(standing: MigrationDay, policy: Policy) -> Iterator[str]:
     step = state.step or "nothing is taken"
     yield _row("in force", f"{step} since {_when(state.since)}; SEARCH_ENGINE={state.switch}")
     if state.taken:
-        yield _row("rests on", _rests_on(standing, policy))
+        rests_on, age, said = state.taken[-1].decision, standing.evidence_age, "no decision"
+        if rests_on and age is not None:
+            said = (
+                f"decision {rests_on.sha256[:PREFIX]} of {_when(rests_on.decided_at)};"
+                f" evidence {many(age.days, 'day')} old, good for {policy.evidence_days}"
+            )
+        yield _row("rests on", said)
         drilled = state.taken[-1].drilled_at
         yield _row("drilled", _when(drilled) if drilled else "never since it was taken")
     if state.interleaved:
@@ -321,16 +327,6 @@ def status_json(standing: MigrationDay) -> dict[str, Any]:
         "asks": [{"action": one.action, "to": one.to, "why": one.why} for one in standing.asks],
         "overrides": [one.model_dump(mode="json") for one in state.overrides],
     }
-
-
-def _rests_on(standing: MigrationDay, policy: Policy) -> str:
-    rests_on, age = standing.state.taken[-1].decision, standing.evidence_age
-    if rests_on is None or age is None:
-        return "no decision"
-    return (
-        f"decision {rests_on.sha256[:PREFIX]} of {_when(rests_on.decided_at)};"
-        f" evidence {many(age.days, 'day')} old, good for {policy.evidence_days}"
-    )
 
 
 def _row(what: str, text: str) -> str:

@@ -123,10 +123,7 @@ def _walk(  # noqa: PLR0917  all of it is the drill
     clock: DrillClock,
     patience_ns: int,
 ) -> Iterator[int]:
-    """Set the switch back and forth; yield the time to the first own answer under each value.
-
-    ``head`` is of the ledger when the drill began: who moves meanwhile has the switch to himself.
-    """
+    """Set the switch back and forth; yield the time to the first own answer under each value."""
 
     def check(found: Answerer, value: str, when: str) -> None:
         if found != (meant := service.who(value)):

@@ -233,10 +233,7 @@ def read(folder: Path) -> Ledger:
 
 
 def _checked(whole: Any) -> Ledger:  # noqa: ANN401  any JSON
-    """Check that each entry holds the digest of the one before it, and the file that of the last.
-
-    An ``EvidenceError`` names what is wrong.
-    """
+    """Check that each entry holds the digest of the one before it, and the file the last."""
     if not isinstance(whole, dict) or set(whole) != {"format", "head", "entries"}:
         raise EvidenceError("is not a ledger")
     if whole["format"] != FORMAT or not isinstance(whole["entries"], list):
@@ -478,22 +475,17 @@ def rollback(folder: Path, *, to: str, reason: str, now: datetime, by: str) -> M
     """
     with moving(folder, ROLLBACK) as move:
         if move.resumed != ROLLBACK:
-            target, value = _back(move.state, to)
+            state = move.state
+            values = {"": state.start, **{one.step: one.switch for one in state.taken}}
+            steps = list(values)
+            target = "" if to == standing.START else to or steps[max(0, len(steps) - 2)]
+            if target not in values:
+                there = ", ".join([standing.START, *steps[1:]])
+                raise EvidenceError(f"the step {target} is not in force; there is {there}")
+            value = values[target]
             event = standing.RolledBack(at=now, by=by, to=target, switch=value, reason=reason)
             move.add(event, value, f"rolled back to {target or standing.START}")
         return move
-
-
-def _back(state: standing.MigrationState, to: str) -> tuple[str, str]:
-    """Return the step to go back to, empty for the start, and its value of the switch."""
-    values = {"": state.start, **{one.step: one.switch for one in state.taken}}
-    steps = list(values)
-    target = "" if to == standing.START else to or steps[max(0, len(steps) - 2)]
-    if target not in values:
-        raise EvidenceError(
-            f"the step {target} is not in force; there is {', '.join([standing.START, *steps[1:]])}"
-        )
-    return target, values[target]
 
 
 def interleave(

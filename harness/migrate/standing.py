@@ -397,7 +397,15 @@ def standing(
     hindrances = tuple(_hindrances(state, policy, evidence, rollback, now))
     asks = [rollback] if rollback else []
     if state.taken:
-        asks += _expired(state, policy, evidence, now)
+        newest = state.newest(state.step, evidence.believed)
+        try:
+            if newest is None:
+                why = f"{state.step} is in force and no decision speaks of it"
+                asks.append(Ask(Action.MEASURE, why))
+            else:
+                check_age(newest.oldest.isoformat(), now=now, evidence_days=policy.evidence_days)
+        except EvidenceError as stale:
+            asks.append(Ask(Action.MEASURE, f"of {state.step}: {stale}"))
         if state.taken[-1].drilled_at is None:
             asks.append(Ask(Action.DRILL, f"the way back from {state.step} was never walked"))
     if step is None:
@@ -507,17 +515,3 @@ def _rollback_ask(state: MigrationState, today: DecisionRecord | None) -> Ask | 
             why = f"{taken.step} is in force and fails since {newest.decided_at.date()}: {gates}"
             return Ask(Action.ROLLBACK, why, state.taken[at - 1].step if at else START)
     return None
-
-
-def _expired(
-    state: MigrationState, policy: Policy, evidence: CurrentDecision, now: datetime
-) -> Iterator[Ask]:
-    """Ask for new evidence of the step in force."""
-    newest = state.newest(state.step, evidence.believed)
-    if newest is None:
-        yield Ask(Action.MEASURE, f"{state.step} is in force and no decision speaks of it")
-        return
-    try:
-        check_age(newest.oldest.isoformat(), now=now, evidence_days=policy.evidence_days)
-    except EvidenceError as stale:
-        yield Ask(Action.MEASURE, f"of {state.step}: {stale}")
