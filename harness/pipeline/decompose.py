@@ -1,7 +1,6 @@
 """One query to one arm, and which stage of a candidate wins or loses what."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -91,24 +90,18 @@ def ask(
 
 
 def _asked(layout: Layout, name: str, query: Query, k: int, cache: Path) -> ArmAnswer:
-    with _opened(layout, name, cache) as searcher:
-        noted = Noted(searcher)
-        seen = observe(noted, query, k, NO_LIMIT_NS)
-        own = seen.row.served_by == searcher.manifest.fingerprint
-        by_itself = own if seen.row.status is Status.ANSWERED else None
-        why = ({}, None) if seen.row.error else _reasons(name, searcher, query, k)
-        return ArmAnswer(name, seen.row, seen.elapsed_ns, noted.note, by_itself, *why)
-
-
-@contextmanager
-def _opened(layout: Layout, name: str, cache: Path) -> Iterator[Searcher]:
     arm = arms.load(name, cache)
     if not layout.manifest(arm.name).is_file():
         check_index(layout, arm)  # its remedy names the file of an arm that has one
     if read_manifest(layout, arm.name).engine == IMPORTED:
         raise EvidenceError(f"{arm.name}: was imported as a run, so its engine cannot be queried")
     with opened(layout, arm) as searcher:
-        yield searcher
+        noted = Noted(searcher)
+        seen = observe(noted, query, k, NO_LIMIT_NS)
+        own = seen.row.served_by == searcher.manifest.fingerprint
+        by_itself = own if seen.row.status is Status.ANSWERED else None
+        why = ({}, None) if seen.row.error else _reasons(name, searcher, query, k)
+        return ArmAnswer(name, seen.row, seen.elapsed_ns, noted.note, by_itself, *why)
 
 
 def _reasons(

@@ -296,7 +296,13 @@ def latency(race: Race, pairs: Mapping[str, Pair], rules: Rules) -> Latency:
             for arm, ns in first.items()
         },
         ratios={
-            name: _ratios(first[candidate], first[control], sure)
+            name: {
+                **{
+                    percent: clock.ratio(first[candidate], first[control], at, confidence=sure)
+                    for percent, at in RATIOS.items()
+                },
+                "mean": clock.mean_ratio(first[candidate], first[control], confidence=sure),
+            }
             for name, (control, candidate) in pairs.items()
             if {control, candidate} <= first.keys()
         },
@@ -308,16 +314,6 @@ def latency(race: Race, pairs: Mapping[str, Pair], rules: Rules) -> Latency:
         repeats=ratios(race.repeated_ns, first),
         seen=ratios(first, race.unseen_ns),
     )
-
-
-def _ratios(
-    candidate: clock.Nanoseconds, control: clock.Nanoseconds, sure: float
-) -> dict[str, Estimate]:
-    """Compute ratios of percentiles, which gates judge, and of means, which none does."""
-    found = {
-        name: clock.ratio(candidate, control, at, confidence=sure) for name, at in RATIOS.items()
-    }
-    return {**found, "mean": clock.mean_ratio(candidate, control, confidence=sure)}
 
 
 def assemble(

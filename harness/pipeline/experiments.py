@@ -61,7 +61,10 @@ class ExperimentLog:
 
 @contextmanager
 def writing(layout: Layout) -> Iterator[None]:
-    """Lock the log while the block reads, judges and adds a line; others wait."""
+    """Lock the log while the block reads, judges and adds a line; others wait.
+
+    Lines that the log of the data set has beyond the log of ``layout`` are taken over.
+    """
     with ExitStack() as stack:
         try:
             stack.enter_context(held(layout.experiments))
@@ -74,23 +77,19 @@ def writing(layout: Layout) -> Iterator[None]:
                 f"{exc.filename}: cannot be written ({exc.strerror}), and what is not logged is not"
                 " judged; copy the data to where you may write, or name a folder with --log"
             ) from exc
-        if layout.shared_log:
-            _go_on(layout, layout.shared_log)
+        if shared:
+            folder = layout.experiments
+            mine, of_data = _read(layout.log, folder), _read(shared, folder)
+            if not of_data.lines and layout.kept_log:
+                of_data = _read(layout.kept_log, folder)
+            both = min(len(mine.lines), len(of_data.lines))
+            if mine.lines[:both] != of_data.lines[:both]:
+                differ = f"they differ within their first {both} experiments"
+                problem = f"does not go on from {shared}: {differ}"
+                raise BadFile(layout.log, problem, f"{HINT}. Or name a new --out")
+            if len(of_data.lines) > both:
+                write_text(layout.log, of_data.text, durable=True)
         yield
-
-
-def _go_on(layout: Layout, shared: Path) -> None:
-    """Take over the lines that the log of the data set has beyond the log of ``layout``."""
-    folder = layout.experiments
-    own, of_data = _read(layout.log, folder), _read(shared, folder)
-    if not of_data.lines and layout.kept_log:
-        of_data = _read(layout.kept_log, folder)
-    both = min(len(own.lines), len(of_data.lines))
-    if own.lines[:both] != of_data.lines[:both]:
-        problem = f"does not go on from {shared}: they differ within their first {both} experiments"
-        raise BadFile(layout.log, problem, f"{HINT}. Or name a new --out")
-    if len(of_data.lines) > both:
-        write_text(layout.log, of_data.text, durable=True)
 
 
 def shared(layout: Layout, log: Path) -> Layout:

@@ -13,7 +13,7 @@ from harness.core.errors import BadFile, EvidenceError
 from harness.core.evidence import Evidence
 from harness.core.files import json_text, write_text
 from harness.core.formats import json_file, moment_of
-from harness.core.gate import Finding, Outcome, StepDecision
+from harness.core.gate import Outcome, StepDecision
 from harness.core.parts import kinds
 from harness.core.run import Status
 from harness.corpus.clusters import CLUSTERS
@@ -49,12 +49,17 @@ def decide(
         if arm in found.replayed:
             found.replayed[arm].check(now, policy.evidence_days)
     check_accepted(policy, found.dataset, found.evidence)
+    pin, reservations = kept.pin, tuned_on(policy, kept.tuned)
+    if pin.differences:
+        at = pin.pinned_at or ""
+        drifted = not_as_pinned(pin.differences, pinned_at=at, again=pin.command)
+        reservations = drifted, *reservations
     return judge(
         policy,
         found.evidence,
         now=now,
         ends=tie_ends(found.data, policy, found.evidence),
-        reservations=(*drifted(kept.pin), *tuned_on(policy, kept.tuned)),
+        reservations=reservations,
         looks=kept.looks,
     )
 
@@ -134,7 +139,10 @@ LONGEST = 200
 def first_difference(stored: Any, derived: Any, where: str = "") -> str:  # noqa: ANN401  of JSON
     """Name the first value in which the two differ, from the outside in; empty where none does."""
     if isinstance(stored, Mapping) and isinstance(derived, Mapping):
-        keys = sorted({*stored, *derived}, key=lambda key: (_place(key), key))
+        keys = sorted(
+            {*stored, *derived},
+            key=lambda key: (FIRST.index(key) if key in FIRST else len(FIRST), key),
+        )
         each = [(key, stored.get(key, ABSENT), derived.get(key, ABSENT)) for key in keys]
     elif isinstance(stored, list | tuple) and isinstance(derived, list | tuple):
         pairs = zip_longest(stored, derived, fillvalue=ABSENT)
@@ -145,10 +153,6 @@ def first_difference(stored: Any, derived: Any, where: str = "") -> str:  # noqa
         return f"{where}: stored {_short(stored)}, derived {_short(derived)}"
     found = (first_difference(one, two, f"{where}.{key}".lstrip(".")) for key, one, two in each)
     return next(filter(None, found), "")
-
-
-def _place(key: str) -> int:
-    return FIRST.index(key) if key in FIRST else len(FIRST)
 
 
 def _name(pair: Sequence[Any], at: int) -> str:
@@ -313,14 +317,6 @@ def custody(found: Measured, wanted: DecisionSubject, log: ExperimentLog) -> Cus
         tuned_reason=policy.tuned_reason,
         raced=found.race is not None,
     )
-
-
-def drifted(pin: PinPart) -> tuple[Finding, ...]:
-    """State that evidence is not as pinned; nothing where it is."""
-    if not pin.differences:
-        return ()
-    at = pin.pinned_at or ""
-    return (not_as_pinned(pin.differences, pinned_at=at, again=pin.command),)
 
 
 def _coverage(found: Measured) -> JudgementCoverage:

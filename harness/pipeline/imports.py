@@ -308,9 +308,6 @@ def import_mbox(
     return register(given, to.warned(*mbox.problems_of(found), *odd)), found.notes
 
 
-PARTS = ("docs", "queries", "qrels")
-
-
 def import_ir_datasets(to: ImportTarget, *, collection: str) -> ImportReport:
     """Register a collection of ir_datasets, which fetches what this machine does not have."""
     import ir_datasets
@@ -320,7 +317,7 @@ def import_ir_datasets(to: ImportTarget, *, collection: str) -> ImportReport:
     except KeyError as exc:
         near = get_close_matches(collection, ir_datasets.registry, n=SHOWN, cutoff=0.0)
         raise UnknownName("collection of ir_datasets", collection, near) from exc
-    for part in PARTS:
+    for part in ("docs", "queries", "qrels"):
         if not getattr(found, f"has_{part}")():
             problem = f"{collection}: has no {part} in ir_datasets"
             raise DatasetError(f"{problem}; choose one that has, such as beir/scifact/test")

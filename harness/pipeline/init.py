@@ -113,7 +113,9 @@ def begin_project(wanted: NewProject) -> tuple[str, ...]:
     files = _files(wanted, BESIDE if (folder / README).exists() else README)
     ignored = files.pop(IGNORED) if (folder / IGNORED).exists() else b""
     files |= {_from(folder, path): text for path, text in _flows(wanted, folder, root or folder)}
-    _none_exists(Path(os.path.normpath(folder / name)) for name in files)
+    paths = (Path(os.path.normpath(folder / name)) for name in files)
+    if present := [str(path) for path in paths if path.exists() or path.is_symlink()]:
+        raise HarnessError(f"{', '.join(present)}: already exists. Move it, or name a new folder")
     inside = {name: content for name, content in files.items() if not name.startswith("..")}
     if folder.exists():
         _write(folder, inside)
@@ -254,12 +256,6 @@ def _source(given: str) -> tuple[str, str] | None:
     if not match:
         raise HarnessError(f"{given!r} is an invalid repository reference: give OWNER/REPO@REF")
     return match[1], match[2]
-
-
-def _none_exists(files: Iterable[Path]) -> None:
-    present = [str(path) for path in files if path.exists() or path.is_symlink()]
-    if present:
-        raise HarnessError(f"{', '.join(present)}: already exists. Move it, or name a new folder")
 
 
 def write_sample(folder: Path) -> int:

@@ -22,13 +22,10 @@ STATED = frozenset({"manifest.json", "ids.json", "postgres.json"})
 """Files of an index in which an engine describes itself; one that runs elsewhere has no others."""
 
 
-HOUR_S = 3600.0
-
-
 def drop_older(folder: Path, hours: float) -> None:
     """Remove the files in ``folder`` that were written more than so many hours ago."""
     for part in folder.glob("*"):
-        if time.time() - part.stat().st_mtime > hours * HOUR_S:
+        if time.time() - part.stat().st_mtime > hours * 3600.0:
             part.unlink()
 
 

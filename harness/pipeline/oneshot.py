@@ -5,6 +5,7 @@ import shlex
 import shutil
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
@@ -50,7 +51,9 @@ class Built:
     def __init__(self, layout: Layout) -> None:
         self.layout = layout
         self._path = layout.cache / FILE
-        self._known = _read(self._path)
+        self._known: dict[str, str] = {}
+        with suppress(OSError, ValueError, AttributeError):  # what is none is as good as nothing
+            self._known = {str(arm): str(key) for arm, key in json_file(self._path).items()}
 
     def has(self, arm: Arm) -> bool:
         """Whether the arm's index is there, whole, and would be built the same again."""
@@ -84,15 +87,6 @@ class Built:
         """Digest of code and packages, which are those of this process for all arms of a run."""
         here = [platform.python_version(), sqlite3.sqlite_version, *versions().values()]
         return of_json([code_sha256(), here])
-
-
-def _read(path: Path) -> dict[str, str]:
-    """Read the notes of a run that was killed; what is none is as good as nothing."""
-    try:
-        found = json_file(path)
-        return {str(arm): str(key) for arm, key in found.items()}
-    except (OSError, ValueError, AttributeError):
-        return {}
 
 
 TIES = "ties.json"

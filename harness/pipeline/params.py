@@ -14,7 +14,6 @@ from harness.core.reading import Malformed, naming, text_of
 from harness.core.store import StrictModel
 from harness.stats.inference import MOST_CONFIDENCE, Inference
 
-ARM_FILE = ".toml"
 CUT_OFF = re.compile(r"@([0-9]+)$")
 MOST_HITS, MOST_RESAMPLES, MOST_ROUNDS, A_DAY_S = 1_000_000, 10_000_000, 10_000, 86_400
 MOST_HOURS = 876_000
@@ -25,7 +24,7 @@ MOST_WORKERS = 256
 def _arm(name: str) -> str:
     """Take the name of an arm, the path of its file, whose name it has, or a function."""
     place = Place.of(name)
-    stem = Path(name).stem if name.endswith(ARM_FILE) else place.name if place else name
+    stem = Path(name).stem if name.endswith(".toml") else place.name if place else name
     if problem := fault(stem):
         raise ValueError(f"{stem!r} is not a name of an arm: {problem}")
     return name

@@ -2,7 +2,6 @@
 
 import runpy
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -43,29 +42,28 @@ def _prepare(
 ) -> None:
     about = card.read(dataset)
     judged = qrels / f"{about.split}.qrels"
-    found = _read(dataset, about, judged)
+    documents, queries, judgements = _read(dataset, about, judged)
     if similar:
-        SIMILAR_FILE.write(dataset / SIMILAR, _similar(found.queries))
+        SIMILAR_FILE.write(dataset / SIMILAR, _similar(queries))
     corpus, left_out = DocumentsDigest(), dataset / LEFT_OUT
     with replacing_folder(out) as beside:
-        documents = corpus.watch(found.documents)
         prepared.write(
             beside,
             about.name,
             about.split,
-            documents,
-            found.queries,
-            found.qrels,
+            corpus.watch(documents),
+            queries,
+            judgements,
             fields=tuple(about.fields or FIELDS),
             left_out=about.left_out or 0,
             elsewhere=[line for _, line in numbered(left_out)] if left_out.is_file() else (),
             own=about.own_documents,
             complete=about.complete or "",
-            similar=read_similar(dataset, of_queries(found.queries)),
+            similar=read_similar(dataset, of_queries(queries)),
         )
-        counted = card.counted(about, corpus, found.queries, found.qrels)
+        counted = card.counted(about, corpus, queries, judgements)
         if change:
-            change.write(judged, trec.qrels_text(found.qrels))
+            change.write(judged, trec.qrels_text(judgements))
             here = counted.model_copy(update={"packages": card.installed(counted.packages)})
             change.write(dataset / card.FILE, card.text_of(here))
             change.commit()
@@ -86,17 +84,12 @@ def _similar(queries: Sequence[Query]) -> Similar:
     return Similar.between(ids, together, embedder.identity, of_queries(queries))
 
 
-@dataclass(frozen=True, slots=True)
-class _Found:
-    documents: Iterable[Document]
-    queries: tuple[Query, ...]
-    qrels: Qrels
-
-
-def _read(dataset: Path, about: DatasetCard, judged: Path) -> _Found:
+def _read(
+    dataset: Path, about: DatasetCard, judged: Path
+) -> tuple[Iterable[Document], tuple[Query, ...], Qrels]:
     """Read the files of a data set, or run its own program."""
     if about.kind == "files":
-        return _Found(
+        return (
             beir.documents(either(dataset, "corpus.jsonl")),
             tuple(beir.queries(either(dataset, "queries.jsonl"))),
             trec.qrels(judged),
@@ -108,7 +101,7 @@ def _read(dataset: Path, about: DatasetCard, judged: Path) -> _Found:
         made = runpy.run_path(str(program))["make"](about)
     except ValidationError as exc:
         raise bad(dataset / card.FILE, "not a card", exc, card.REMEDY) from exc
-    return _Found(made.documents, made.queries, made.qrels)
+    return made.documents, made.queries, made.qrels
 
 
 def _hint(about: DatasetCard) -> str:

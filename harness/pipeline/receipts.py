@@ -224,8 +224,6 @@ FOLDER = ".dir"
 SAVED = Path(".dvc") / "tmp" / f"{LOCK}.record"
 """The tracked record while DVC works; left behind only by a process that was killed."""
 
-FOREVER_S = float("inf")
-
 
 def local(root: Path) -> Path:
     """Return where this machine's own ``dvc.lock`` lies, which ``harness demo`` keeps."""
@@ -299,7 +297,7 @@ def _md5(path: Path) -> str:
 def local_lock(root: Path) -> Iterator[None]:
     """Run DVC on this machine's ``dvc.lock``, and restore the tracked one afterwards."""
     tracked, saved, mine = root / LOCK, root / SAVED, local(root)
-    with held(mine, patience_s=FOREVER_S):
+    with held(mine, patience_s=float("inf")):
         if saved.is_file():
             saved.replace(tracked)
         recorded = text_of(tracked) if tracked.is_file() else None

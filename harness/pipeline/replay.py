@@ -61,7 +61,6 @@ PREFIX = 12
 OF_ITSELF = "not reproduced on retry; possibly a timeout under load"
 WORTH: Final = PART
 """Queries from which on a process pays for its start."""
-AGAIN_SEED_STEP = 1
 
 
 def replay(
@@ -82,7 +81,7 @@ def _replayed(layout: Layout, arm: Arm, cache: Path, params: ReplayParams) -> Ru
     counted = receipts.index_files(layout, arm.name)
     queries = len(Prepared.open(layout.data).queries())
     once = params.model_copy(update={"aa": "all"})
-    otherwise = params.model_copy(update={"seed": params.seed + AGAIN_SEED_STEP})
+    otherwise = params.model_copy(update={"seed": params.seed + 1})
     again_of = queries if params.aa == "all" else min(receipts.SAMPLE, queries)
     work = partial(_ask_alone, layout, str(arm.path), cache, otherwise)
     with ahead(arm, again_of, work) as wait:
@@ -125,28 +124,22 @@ def _ask(layout: Layout, arm: Arm, cache: Path, params: ReplayParams, advance: A
     queries = asked(data.queries(), params)
     receipts.check_corpus(layout, arm.name, receipts.read_manifest(layout, arm.name), data)
     parts = layout.parts(arm.name) / str(params.seed)
-    with _kept_if_valid(parts), opened(layout, arm) as searcher:
-        run = drive(
-            arm.name,
-            searcher,
-            queries,
-            k=params.k,
-            time_limit_s=params.time_limit_s,
-            seed=params.seed,
-            parts=parts,
-            code_sha256=of_json([code_sha256(), of_files(sources(arm))]),
-            advance=advance,
-            opener=KeptOpen(Opener.of(layout, arm, cache)) if arm.shared else None,
-        )
-        check_served(run, searcher, queries)
-        return run
-
-
-@contextmanager
-def _kept_if_valid(parts: Path) -> Iterator[None]:
-    """Remove the parts of a replay that turns out to be invalid."""
     try:
-        yield
+        with opened(layout, arm) as searcher:
+            run = drive(
+                arm.name,
+                searcher,
+                queries,
+                k=params.k,
+                time_limit_s=params.time_limit_s,
+                seed=params.seed,
+                parts=parts,
+                code_sha256=of_json([code_sha256(), of_files(sources(arm))]),
+                advance=advance,
+                opener=KeptOpen(Opener.of(layout, arm, cache)) if arm.shared else None,
+            )
+            check_served(run, searcher, queries)
+            return run
     except InvalidArm:
         shutil.rmtree(parts, ignore_errors=True)
         raise

@@ -102,7 +102,8 @@ def estimates(
         (arm, measure, found)
         for arm, by_measure in scores.items()
         for measure, found in by_measure.items()
-        if _units(found, clusters) >= FEWEST
+        if len(found.query_ids) >= FEWEST
+        and (span_of(measure) or independent(found.query_ids, clusters) >= FEWEST)
     ]
     means = summarise_each(
         [(found, span_of(measure)) for _, measure, found in sure],
@@ -113,11 +114,6 @@ def estimates(
     for (arm, measure, _), mean in zip(sure, means, strict=True):
         by_arm[arm][measure] = mean
     return by_arm
-
-
-def _units(found: Scores, clusters: Mapping[str, str]) -> int:
-    spanned = span_of(found.measure) is not None
-    return len(found.query_ids) if spanned else independent(found.query_ids, clusters)
 
 
 @dataclass(frozen=True, slots=True)

@@ -163,7 +163,11 @@ def verify_exports(out: Path, layout: Layout) -> tuple[Verified, ...]:
     copies = exports(layout, arms, out)
     made = {runs / f"{arm}.trec": trec.run_text(read_run(layout.run(arm))) for arm in arms}
     if (out / TIES).is_file():
-        made[out / TIES] = _ties(layout, arms)
+        imported = [arm for arm in arms if read_manifest(layout, arm).engine == IMPORTED]
+        (about,) = json_file(layout.decision)["datasets"]
+        measures = about["provenance"]["settings"]["score"]["measures"]
+        tied = {arm: read_run(layout.run(arm)) for arm in imported}
+        made[out / TIES] = json_text(ties(Prepared.open(layout.data), tied, measures)[1])
     for file, sha256 in {
         **{file: digest.of_file(of) for file, of in copies.items()},
         **{file: _sha256(text) for file, text in made.items()},
@@ -180,15 +184,6 @@ def verify_exports(out: Path, layout: Layout) -> tuple[Verified, ...]:
         ),
         Verified("not checked", f"{', '.join(left[:SHOWN])}{more}" if left else "nothing"),
     )
-
-
-def _ties(layout: Layout, arms: Sequence[str]) -> str:
-    """Count the ties of imported runs again."""
-    imported = [arm for arm in arms if read_manifest(layout, arm).engine == IMPORTED]
-    (about,) = json_file(layout.decision)["datasets"]
-    measures = about["provenance"]["settings"]["score"]["measures"]
-    runs = {arm: read_run(layout.run(arm)) for arm in imported}
-    return json_text(ties(Prepared.open(layout.data), runs, measures)[1])
 
 
 def verify_pages(out: Path, layout: Layout) -> tuple[Verified, ...]:
