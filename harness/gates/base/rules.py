@@ -190,15 +190,14 @@ class GateSettings(BaseModel, ABC):
         return self.finding(gate, said, reason, estimate=estimate, remedy=remedy, cause=cause)
 
 
-UNKNOWN = "its evidence is missing", "measure it"
-
-
 def missing(gate: str, settings: GateSettings, evidence: Evidence) -> Finding | None:
     """Return an INCONCLUSIVE finding for the first kind that the gate needs and that is missing."""
     arms = {"control": evidence.control.arm, "candidate": evidence.candidate.arm}
     for kind in settings.needs:
         if kind not in evidence.kinds:
-            texts: tuple[str, str] = getattr(kind, "absent", UNKNOWN)
+            texts: tuple[str, str] = getattr(
+                kind, "absent", ("its evidence is missing", "measure it")
+            )
             said = (text.format(**arms, **settings.model_dump()) for text in texts)
             return settings.undecided(gate, Cause.NO_EVIDENCE, *said)
     return None
