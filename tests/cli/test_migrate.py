@@ -82,6 +82,18 @@ def test_a_decision_written_by_hand_takes_no_step(begun: Toy, harness: Harness) 
     assert serves(begun) == "fts5"
 
 
+def test_the_files_that_a_run_left_are_verified_too(
+    begun: Toy, harness: Harness, tmp_path: Path
+) -> None:
+    left = tmp_path / "left"
+    words = ("run", "--dataset", begun.layout.root.name, "--arms", "fts5,tantivy")
+    assert harness(*words, "--control", "fts5", "--out", left).code == 0
+    observed = ("migrate", "observe", "--from", left)
+    assert "noted: decision" in harness(*observed).out
+    (left / "index.html").write_text("another")
+    assert "index.html: is not what its evidence gives" in harness(*observed).error
+
+
 def test_an_override_is_done_and_shown_for_ever(begun: Toy, harness: Harness) -> None:
     begun.layout.decision.unlink()
     assert "--override asks for --reason" in harness("migrate", "advance", "--override").error
