@@ -188,7 +188,7 @@ def _table(path: Path, head: str, fields: Fields) -> Read:
     try:
         (first,) = csv.reader([head], delimiter=comma, strict=True)
     except csv.Error as exc:
-        raise BadFile(path, f"its head is not CSV ({exc})", "Close the quote.", 1) from exc
+        raise BadFile(path, f"no CSV ({exc})", "Close the quote; end lines by LF.", 1) from exc
     names = [name.strip() for name in first]
     wanted = (fields.text,) if fields.text else TEXT
     used = {*wanted, fields.session, fields.results, *SESSION, *RESULTS, *AGENT, *STATUS} - {""}

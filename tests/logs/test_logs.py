@@ -253,6 +253,11 @@ def read_querylog(path: Path, raw: str, kind: str, **fields: str) -> list[LogEnt
     return [line.entry for line in lines(path, kind, Fields(**fields))]
 
 
+def test_rows_that_end_by_a_carriage_return_alone_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(BadFile, match=r"a\.csv:1: .* end lines by LF"):
+        read_querylog(tmp_path / "a.csv", "query,session\rboots,s\r", "csv")
+
+
 def test_csv_by_its_usual_names_or_by_those_given(tmp_path: Path) -> None:
     table = 'when,q,hits,session\n1,"a, b",0,s1\n2,c,7,\n3,"half\n4,x\n5,,1,s\n'
     assert read_querylog(tmp_path / "a.csv", table, "csv") == [
