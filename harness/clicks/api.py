@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from traceback import extract_tb
 
 from harness.api.data import Search, ranking_by
 from harness.clicks import credit
@@ -70,7 +71,9 @@ class Interleaver:
         except RunError as exc:
             return (), f"{name}: {str(exc).removeprefix(f'{name}: ')}"
         except Exception as exc:  # noqa: BLE001  the function failed; the others go on
-            return (), one_line(f"{name}: {type(exc).__name__}: {exc}", ERROR)
+            last = extract_tb(exc.__traceback__)[-1]
+            at = f" ({Path(last.filename).name}:{last.lineno})"
+            return (), one_line(f"{name}: {type(exc).__name__}: {exc}", ERROR) + at
 
     def click(self, shown_id: str, document: str) -> None:
         """Note that a document of a list was clicked."""

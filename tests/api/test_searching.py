@@ -1,5 +1,6 @@
 """Search functions interleaved, engines checked, and logs of a live comparison."""
 
+import re
 from dataclasses import replace
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -132,6 +133,8 @@ def test_a_candidate_that_fails_costs_no_user_a_list(
     assert shown.documents == ("a", "b")
     said: dict[object, str] = {broken: "TimeoutError: the new one hangs", shapeless: "gives a int"}
     assert shown.failed.startswith(f"new: {said.get(candidate, 'run[')}")
+    at = re.search(r" \(test_searching\.py:\d+\)$", shown.failed)
+    assert bool(at) == (candidate is broken)
 
 
 OWN = ROOT / "examples" / "own_engine" / "own.toml"
