@@ -157,15 +157,20 @@ def _called(line: Experiment, one: Looked, policy: Policy, step: Step) -> str:
     return f" ({', '.join(said)})" if said else ""
 
 
-def _unjudged(known: Iterable[Experiment], step: Step, judged: Sequence[ExperimentInputs]) -> int:
-    """Count the races and load tests of the step's arms that its gates on time might have seen."""
+def _of_arms(known: Iterable[Experiment], step: Step, now: ExperimentInputs) -> list[Experiment]:
+    """Return the experiments with the step's arms, by their names or by what they showed."""
     arms = {step.control, step.candidate}
-    shown = {judged[-1].shown.get(arm, arm) for arm in arms}
-    mine = [
+    shown = {now.shown.get(arm, arm) for arm in arms}
+    return [
         one
         for one in known
         if arms <= one.inputs.runs.keys() or shown <= set(one.inputs.shown.values())
     ]
+
+
+def _unjudged(known: Iterable[Experiment], step: Step, judged: Sequence[ExperimentInputs]) -> int:
+    """Count the races and load tests of the step's arms that its gates on time might have seen."""
+    mine = _of_arms(known, step, judged[-1])
     races = {one.inputs.times for one in mine if one.kind == "race"}
     loads = {one.inputs.load for one in mine if one.kind == "load"}
     unseen = len(loads - {one.load for one in judged}) if step.needs(Load) else 0
