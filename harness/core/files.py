@@ -59,7 +59,7 @@ def written_in(folder: Path) -> Iterator[Path]:
         try:
             lock = claimed(place / _LOCK, os.O_RDWR | os.O_CREAT)
         except OSError:
-            place.rmdir()
+            shutil.rmtree(place, ignore_errors=True)
             raise
     try:
         yield place

@@ -136,6 +136,18 @@ def test_what_another_machine_writes_over_nfs_is_not_swept(
     assert names(tmp_path) == {"file"}
 
 
+def test_a_disk_without_locks_is_named_and_nothing_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def none(_: int, __: int) -> None:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr(fcntl, "flock", none)
+    with pytest.raises(OSError, match="No locks available"):
+        write_text(tmp_path / "file", "whole")
+    assert names(tmp_path) == set()
+
+
 def test_a_folder_that_was_killed_between_two_steps_is_put_back(tmp_path: Path) -> None:
     path = tmp_path / "folder"
     with replacing_folder(path) as beside:
