@@ -22,16 +22,6 @@ from pydantic import BaseModel, ConfigDict
 from harness.core import digest, errors
 from harness.core.digest import DocumentsDigest, of_json
 from harness.core.engine import MANIFEST, Engine, Manifest, Searcher
-from harness.core.errors import (
-    MEMORY_RAN_OUT,
-    BadFile,
-    BadPolicy,
-    HarnessError,
-    IndexNotReady,
-    InvalidArm,
-    NotInstalled,
-    UnknownName,
-)
 from harness.core.files import write_json, write_text
 from harness.core.formats import MAX_INDEX_BYTES, json_file
 from harness.core.reading import text_of
@@ -108,7 +98,7 @@ def with_values(settings: Mapping[str, Any], instead: Mapping[str, Scalar]) -> d
         for table in tables:
             within = within.get(table) if isinstance(within, dict) else None
         if not isinstance(within, dict) or isinstance(within.get(last, {}), dict):
-            raise UnknownName("setting of the arm", key, sorted(value_keys(settings)))
+            raise errors.UnknownName("setting of the arm", key, sorted(value_keys(settings)))
         within[last] = value
     return changed
 
@@ -142,7 +132,7 @@ def opened_whole(engine: Engine, index: Path) -> Iterator[Searcher]:
                     yield searcher
                     return
         if monotonic() >= until:
-            raise IndexNotReady(f"{index}: is built anew all the time. Open it after that")
+            raise errors.IndexNotReady(f"{index}: is built anew all the time. Open it after that")
 
 
 @contextmanager
@@ -183,11 +173,11 @@ def read(index: Path) -> Manifest:
     """Read the manifest of the index in the folder ``index``, or raise IndexNotReady."""
     path = index / FILE
     if not path.is_file():
-        raise IndexNotReady(f"{path}: no index here. Run: harness stage index")
+        raise errors.IndexNotReady(f"{path}: no index here. Run: harness stage index")
     try:
         return MANIFEST.read(path, "Build it again: harness stage index")
-    except BadFile as exc:
-        raise IndexNotReady(str(exc)) from exc
+    except errors.BadFile as exc:
+        raise errors.IndexNotReady(str(exc)) from exc
 
 
 def check_made_by(
@@ -205,7 +195,7 @@ def check_made_by(
         f"{key} {built[key]!r} is now {ours[key]!r}" for key in ours if ours[key] != built[key]
     ]
     if differ:
-        raise IndexNotReady(
+        raise errors.IndexNotReady(
             f"{index}: was built by another arm, or before its settings or its engine changed"
             f" ({'; '.join(differ)}). Build it again: harness stage index"
         )
@@ -214,7 +204,7 @@ def check_made_by(
 def check_count(index: Path, manifest: Manifest, found: int) -> None:
     """Raise IndexNotReady where an opened index holds other documents than its manifest says."""
     if found != manifest.documents:
-        raise IndexNotReady(
+        raise errors.IndexNotReady(
             f"{index}: the manifest says {manifest.documents} documents, the index holds {found}."
             " Build it again: harness stage index"
         )
@@ -229,7 +219,7 @@ def reading(where: Path, *kinds: type[Exception]) -> Iterator[None]:
     try:
         yield
     except kinds as exc:
-        raise IndexNotReady(f"{where}: {exc}. Build it again: harness stage index") from exc
+        raise errors.IndexNotReady(f"{where}: {exc}. Build it again: harness stage index") from exc
 
 
 @contextmanager
@@ -238,12 +228,12 @@ def unmoved(lost: Callable[[], str], prove: Callable[[], object]) -> Iterator[No
     yield
     if why := lost():
         told = f"the server was lost while queries ran: {why}. Nothing is scored."
-        raise InvalidArm(f"{told} Start the server, and replay")
+        raise errors.InvalidArm(f"{told} Start the server, and replay")
     try:
         prove()
-    except IndexNotReady as exc:
+    except errors.IndexNotReady as exc:
         why = f"the index moved while queries ran: {exc}. Nothing is scored"
-        raise InvalidArm(why) from exc
+        raise errors.InvalidArm(why) from exc
 
 
 def write_ids(path: Path, doc_ids: Iterable[str]) -> None:
@@ -380,7 +370,7 @@ def check_allowed(arm: Path, stack: str, settings: Mapping[str, Any]) -> None:
 def check_code(written: str, arm: str, what: str) -> None:
     """Raise InvalidArm where no code is allowed."""
     if not allowed():
-        raise InvalidArm(
+        raise errors.InvalidArm(
             f"{written}: the arm {arm} brings code ({what}), and {NO_CODE} is set. Read that code,"
             " and run the command without --no-code if you trust it"
         )
@@ -401,11 +391,11 @@ def module_of(arm: Path, stack: str) -> ModuleType:
     """Import the Python file that an arm names."""
     file = arm.parent / stack
     if not file.is_file():
-        raise BadPolicy(arm, f"stack: no file {file}", "Name a Python file beside this one")
+        raise errors.BadPolicy(arm, f"stack: no file {file}", "Name a Python file beside this one")
     with named(arm.stem, f"{file} cannot be imported"):
         module = imported(file)
     if not callable(getattr(module, "engine", None)):
-        raise BadPolicy(file, "has no function engine", "Define engine(settings, cache)")
+        raise errors.BadPolicy(file, "has no function engine", "Define engine(settings, cache)")
     return module
 
 
@@ -414,18 +404,18 @@ def named(
     arm: str,
     what: str,
     *,
-    but: type[Exception] = HarnessError,
+    but: type[Exception] = errors.HarnessError,
     only: type[BaseException] = BaseException,
 ) -> Iterator[None]:
     """Make whatever an engine raises an error that names its arm; its own exit is one too."""
     try:
         yield
-    except (but, HarnessError, KeyboardInterrupt, GeneratorExit):
+    except (but, errors.HarnessError, KeyboardInterrupt, GeneratorExit):
         raise
     except only as exc:
         if isinstance(exc, ModuleNotFoundError) and (hint := errors.hint(exc)):
-            raise NotInstalled(f"{arm}: {what}: {hint}") from exc
+            raise errors.NotInstalled(f"{arm}: {what}: {hint}") from exc
         if isinstance(exc, MemoryError):
-            raise InvalidArm(f"{arm}: {what}: {MEMORY_RAN_OUT}") from exc
+            raise errors.InvalidArm(f"{arm}: {what}: {errors.MEMORY_RAN_OUT}") from exc
         line = f" (line {exc.lineno})" if isinstance(exc, SyntaxError) else ""
-        raise InvalidArm(f"{arm}: {what}: {type(exc).__name__}: {exc}{line}") from exc
+        raise errors.InvalidArm(f"{arm}: {what}: {type(exc).__name__}: {exc}{line}") from exc

@@ -32,17 +32,8 @@ from harness.pipeline.score import slices
 from harness.policy.decision import decide
 from harness.policy.load import for_arms
 from harness.policy.model import Policy
+from harness.report import ci
 from harness.report import decision as decision_json
-from harness.report.ci import (
-    Against,
-    CiResult,
-    Held,
-    Loss,
-    MeasureOutcome,
-    gitlab,
-    notes,
-    to_markdown,
-)
 
 CACHE = Path(".dvc") / "cache" / "files" / "md5"
 TIMED = frozenset({"race.json", "findings.json"})
@@ -139,7 +130,7 @@ INDEX = {
 
 def regress(
     now: Layout, then: Layout, policy: Policy, params: CompareParams, *, arms: Sequence[str]
-) -> Against:
+) -> ci.Against:
     """Judge each arm that both releases measured; ``arms`` names some of them, or none for all."""
     data, before = Prepared.open(now.data), Prepared.open(then.data)
     for kind, what in DATA.items():
@@ -184,8 +175,8 @@ def regress(
         measure = next(iter(is_[arm].scores))
         if measure in was[arm].scores:
             losses = lost(was[arm].scores[measure], is_[arm].scores[measure], texts)
-            held.append(Held(arm, f"{arm} before", losses, verdicts[arm]))
-    return Against(
+            held.append(ci.Held(arm, f"{arm} before", losses, verdicts[arm]))
+    return ci.Against(
         dataset=data.manifest.name,
         decisions=decisions,
         moved=tuple(moved),
@@ -199,20 +190,20 @@ def regress(
 
 def _moved(
     then: ArmResult, now: ArmResult, together: Mapping[str, str], rules: Rules
-) -> Iterator[MeasureOutcome]:
+) -> Iterator[ci.MeasureOutcome]:
     for measure, scores in now.scores.items():
         before = then.scores.get(measure)
         if before and (apart := difference(before, scores, rules, together)):
             paired = Paired.of(before, scores)
             levels = float(paired.control.mean()), float(paired.candidate.mean())
-            yield MeasureOutcome(now.arm, measure, *levels, apart)
+            yield ci.MeasureOutcome(now.arm, measure, *levels, apart)
 
 
-def lost(before: Scores, now: Scores, texts: Mapping[str, Query]) -> tuple[Loss, ...]:
+def lost(before: Scores, now: Scores, texts: Mapping[str, Query]) -> tuple[ci.Loss, ...]:
     """Find queries that lost; a query without an answer comes before all that have one."""
     old = before.by_query
     gone = [
-        Loss(query_id, texts[query_id].text, old[query_id], None, why)
+        ci.Loss(query_id, texts[query_id].text, old[query_id], None, why)
         for why, ids in now.undefined.items()
         for query_id in ids
         if query_id in old
@@ -222,7 +213,11 @@ def lost(before: Scores, now: Scores, texts: Mapping[str, Query]) -> tuple[Loss,
     fell = sorted(row for row in zip(columns[0], pairs.query_ids, *columns[1:], strict=True))
     return (
         *sorted(gone, key=lambda loss: loss.query_id),
-        *(Loss(name, texts[name].text, was, value, "") for by, name, was, value in fell if by < 0),
+        *(
+            ci.Loss(name, texts[name].text, was, value, "")
+            for by, name, was, value in fell
+            if by < 0
+        ),
     )
 
 
@@ -247,7 +242,7 @@ def check(
     policy: Policy,
     params: CompareParams,
     report: str = "",
-) -> CiResult:
+) -> ci.CiResult:
     """Assemble what a ``harness run`` left in ``folder`` and, if named, in ``baseline``."""
     layout = left_by_run(folder)
     arms = tuple(arm for (arm,) in layout.read(Layout.per_query))
@@ -262,14 +257,14 @@ def check(
         try:
             against = regress(layout, then, policy, params, arms=())
         except Incomparable as exc:
-            against = Against(layout.root.name, incomparable=str(exc))
+            against = ci.Against(layout.root.name, incomparable=str(exc))
     held = [*against.held] if against else []
     for step in decisions:
         if {step.control, step.candidate} <= now.keys():
             control, candidate = (now[a].scores[measure] for a in (step.control, step.candidate))
             losses = lost(control, candidate, texts)
-            held.append(Held(step.candidate, step.control, losses, step.verdict))
-    return CiResult(
+            held.append(ci.Held(step.candidate, step.control, losses, step.verdict))
+    return ci.CiResult(
         place=seen_from_root(folder),
         dataset=layout.root.name,
         measure=measure,
@@ -283,10 +278,10 @@ def check(
     )
 
 
-def write(checked: CiResult, folder: Path, most: int) -> Path:
+def write(checked: ci.CiResult, folder: Path, most: int) -> Path:
     """Write the comment and the Code Quality report into ``folder``."""
-    write_text(folder / COMMENT, to_markdown(checked, most))
-    write_json(folder / QUALITY, gitlab(notes(checked, most)))
+    write_text(folder / COMMENT, ci.to_markdown(checked, most))
+    write_json(folder / QUALITY, ci.gitlab(ci.notes(checked, most)))
     return folder / COMMENT
 
 

@@ -21,21 +21,8 @@ from harness.core.names import KeptModel
 from harness.core.scores import Estimate
 from harness.core.store import Journal, JsonLines
 from harness.policy.validity import check_past
-from harness.report import html
+from harness.report import doc, html
 from harness.report.decision import IntervalPart, Intervals
-from harness.report.doc import (
-    Block,
-    Card,
-    Cards,
-    Cell,
-    Figure,
-    Items,
-    Num,
-    Section,
-    TableBlock,
-    Text,
-    table,
-)
 from harness.report.inputs import PolicyPart
 from harness.report.page.cards import listed
 from harness.report.rounding import interval, number, signed
@@ -72,10 +59,10 @@ class StepKept(KeptModel):
         return "waits" if waits else self.outcome.value
 
     @property
-    def p95(self) -> Num | None:
+    def p95(self) -> doc.Num | None:
         """How its 95th percentiles of a race stand to each other; None without a race."""
         found = self.ratios["p95"].estimate if "p95" in self.ratios else None
-        return Num.of(found, "ratio") if found else None
+        return doc.Num.of(found, "ratio") if found else None
 
     @property
     def word(self) -> str:
@@ -310,35 +297,35 @@ def to_page(histories: Mapping[str, Sequence[TrendEntry]]) -> str:
     return html.to_page(document(histories))
 
 
-def document(histories: Mapping[str, Sequence[TrendEntry]]) -> Section:
+def document(histories: Mapping[str, Sequence[TrendEntry]]) -> doc.Section:
     """Describe what was decided over time, the latest first."""
     if not histories or not all(histories.values()):
         what = "is missing" if not histories else "is empty"
         raise EvidenceError(f"the history {what}. Run: harness history add")
     parts = (
-        Section(histories[name][-1].dataset, tuple(_history(f"t{at}", histories[name])),
+        doc.Section(histories[name][-1].dataset, tuple(_history(f"t{at}", histories[name])),
                 f"t{at}", "dataset")
         for at, name in enumerate(sorted(histories))
     )  # fmt: skip
-    return Section("Decisions and measures over time", tuple(parts))
+    return doc.Section("Decisions and measures over time", tuple(parts))
 
 
-def _history(name: str, entries: Sequence[TrendEntry]) -> Iterator[Block]:
+def _history(name: str, entries: Sequence[TrendEntry]) -> Iterator[doc.Block]:
     last, several = entries[-1], len(entries) > 1
     if said := headline(entries):
-        yield Text(said, "headline")
+        yield doc.Text(said, "headline")
     first = f"from {entries[0].day} to {last.day}"
     alone = (
         "so there is nothing to compare it with yet. Run after the next one: harness history add"
     )
-    yield Text(
+    yield doc.Text(
         f"{len(entries)} decisions, {first}." if several else f"1 decision, {alone}", "about"
     )
     if last.steps:
-        yield Cards(tuple(_card(entries, step) for step in last.steps))
+        yield doc.Cards(tuple(_card(entries, step) for step in last.steps))
     yield _latest(entries)
     if several:
-        yield Figure(
+        yield doc.Figure(
             measures(f"{name}-quality", entries),
             "Means with the intervals of each decision. A line breaks, and a rule stands, where"
             " documents, queries or judgements changed: its two sides cannot be compared.",
@@ -346,18 +333,18 @@ def _history(name: str, entries: Sequence[TrendEntry]) -> Iterator[Block]:
     yield _decisions(entries)
 
 
-def _card(entries: Sequence[TrendEntry], step: StepKept) -> Card:
+def _card(entries: Sequence[TrendEntry], step: StepKept) -> doc.Card:
     """Show where a step stands, its gain and time, and what stands in its way now."""
     last = entries[-1]
     control, candidate = (last.mean(arm, last.measure) for arm in (step.control, step.candidate))
-    blocks: list[Block] = [Text(f"{step.control} → {step.candidate}", "arms")]
+    blocks: list[doc.Block] = [doc.Text(f"{step.control} → {step.candidate}", "arms")]
     if control and candidate:
         found = step.gain.estimate if step.gain else None
         more = f": {signed(found.value)} {interval(found)}" if found else ""
         both = f"{number(control.value)} → {number(candidate.value)}"
-        blocks.append(Text(f"{last.measure} {both}{more}", "measured"))
+        blocks.append(doc.Text(f"{last.measure} {both}{more}", "measured"))
     if step.p95:
-        blocks.append(Text(f"p95 {step.p95.text} {step.p95.note}", "measured"))
+        blocks.append(doc.Text(f"p95 {step.p95.text} {step.p95.note}", "measured"))
     before = entries[-2].step(step.step) if len(entries) > 1 else None
     old = before.gates if before else {}
     moved = tuple(
@@ -365,17 +352,17 @@ def _card(entries: Sequence[TrendEntry], step: StepKept) -> Card:
         for gate, now in step.gates.items()
         if gate in old and old[gate] is not now
     )
-    blocks.append(Items(moved, "Other than at the decision before"))
+    blocks.append(doc.Items(moved, "Other than at the decision before"))
     against = tuple(
         f"{verdict}: {listed(gates)}"
         for verdict in (Verdict.FAIL, Verdict.INCONCLUSIVE)
         if (gates := [gate for gate, found in step.gates.items() if found is verdict])
     )
-    blocks.append(Items(against, "In its way", "remains"))
-    return Card(step.step, step.word + _since(entries, step), tuple(blocks), step.tone)
+    blocks.append(doc.Items(against, "In its way", "remains"))
+    return doc.Card(step.step, step.word + _since(entries, step), tuple(blocks), step.tone)
 
 
-def _latest(entries: Sequence[TrendEntry]) -> TableBlock:
+def _latest(entries: Sequence[TrendEntry]) -> doc.TableBlock:
     """Show each arm's mean now, best first, and before, where the two may be compared."""
     last = entries[-1]
     before = entries[-2] if len(entries) > 1 and comparable(entries[-2], last) else None
@@ -383,13 +370,15 @@ def _latest(entries: Sequence[TrendEntry]) -> TableBlock:
     for arm in last.means:
         if now := last.mean(arm, last.measure):
             was = before.mean(arm, last.measure) if before else None
-            said = Num(was.value) if was else Cell("not comparable" if entries[1:] else "none")
-            found.append((now.value, (arm, Num.of(now), said)))
+            said = (
+                doc.Num(was.value) if was else doc.Cell("not comparable" if entries[1:] else "none")
+            )
+            found.append((now.value, (arm, doc.Num.of(now), said)))
     rows = (cells for _, cells in sorted(found, key=lambda pair: -pair[0]))
-    return table(f"{last.measure} of every arm", ("arm", "latest", "before"), rows)
+    return doc.table(f"{last.measure} of every arm", ("arm", "latest", "before"), rows)
 
 
-def _decisions(entries: Sequence[TrendEntry]) -> TableBlock:
+def _decisions(entries: Sequence[TrendEntry]) -> doc.TableBlock:
     """Show each decision, the latest first: outcome of each step, and what changed before it."""
     names = tuple(dict.fromkeys(step.step for entry in reversed(entries) for step in entry.steps))
     said = ["the first"]
@@ -397,22 +386,22 @@ def _decisions(entries: Sequence[TrendEntry]) -> TableBlock:
         cut = "" if comparable(before, after) else "not comparable with the one before: "
         said.append(cut + (", ".join(changed(before, after)) or "nothing"))
 
-    def cell(step: StepKept | None) -> Cell:
+    def cell(step: StepKept | None) -> doc.Cell:
         if step is None:
-            return Cell("not there", tone="quiet")
+            return doc.Cell("not there", tone="quiet")
         found = Counter(step.gates.values())
         said = [f"{found[one]} {one}" for one in Verdict if one is not Verdict.PASS and found[one]]
         said += [f"p95 {step.p95.text}"] if step.p95 else []
-        return Cell(step.word, ", ".join(said), step.tone)
+        return doc.Cell(step.word, ", ".join(said), step.tone)
 
     rows = tuple(
         (
-            Cell(one.day, one.decision_sha256[:PREFIX]),
+            doc.Cell(one.day, one.decision_sha256[:PREFIX]),
             *(cell(one.step(name)) for name in names),
-            Cell(one.commit or "none"),
-            Cell(what),
+            doc.Cell(one.commit or "none"),
+            doc.Cell(what),
         )
         for one, what in reversed([*zip(entries, said, strict=True)])
     )
     caption = "Decisions, the latest first, and what changed since the previous decision"
-    return TableBlock(caption, ("decided", *names, "commit", "changed"), rows, "changes")
+    return doc.TableBlock(caption, ("decided", *names, "commit", "changed"), rows, "changes")

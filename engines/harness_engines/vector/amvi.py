@@ -15,13 +15,7 @@ from numpy.typing import NDArray
 
 from harness.core.errors import IndexNotReady
 from harness.core.files import replacing
-from harness_engines.contract import (
-    EngineError,
-    IndexUnavailable,
-    read_ids,
-    reading,
-    write_ids,
-)
+from harness_engines import contract
 from harness_engines.vector.scan import Half, Rows, dots_of, nearest
 
 HALF_BYTES = 2
@@ -135,12 +129,12 @@ class AmviIndex:
                 file.seek(0)
                 header = file.read(AMVI.header.size).hex()
         except (OSError, ValueError) as exc:
-            raise IndexUnavailable(f"{path}: {exc}. Build the vector index anew") from exc
+            raise contract.IndexUnavailable(f"{path}: {exc}. Build the vector index anew") from exc
         records = np.frombuffer(table, dtype=RECORD)
         message_ids = records["message_id"].astype(np.int64)
         ascend = (message_ids[1:] > message_ids[:-1]).all()
         if not ascend or (records["vec_offset"] != np.arange(len(records))).any():
-            raise IndexUnavailable(
+            raise contract.IndexUnavailable(
                 f"{path}: its records are not in order. Build the vector index anew"
             )
         return cls(embedder_id, message_ids, vectors, header)
@@ -158,7 +152,7 @@ class AmviIndex:
             rows = None if allowed is None else self._rows(allowed)
             top = nearest(self.vectors, query, k, rows)
         except ValueError as exc:
-            raise EngineError(f"vectors of {self.embedder_id}: {exc}") from exc
+            raise contract.EngineError(f"vectors of {self.embedder_id}: {exc}") from exc
         found = self.message_ids[top.positions].tolist()
         return list(zip(found, top.scores.tolist(), strict=True))
 
@@ -237,13 +231,13 @@ class VectorStore:
 def write_store(folder: Path, doc_ids: Sequence[str], vectors: NDArray[np.float16]) -> None:
     """Write vectors of documents that come in byte order of their ids."""
     write_amvi(folder / VECTORS, EMBEDDER, np.arange(len(doc_ids)), vectors)
-    write_ids(folder / IDS, doc_ids)
+    contract.write_ids(folder / IDS, doc_ids)
 
 
 def open_store(folder: Path, dimension: int) -> VectorStore:
     """Check both files and map the vectors."""
-    doc_ids = read_ids(folder / IDS)
-    with reading(folder, IndexUnavailable):
+    doc_ids = contract.read_ids(folder / IDS)
+    with contract.reading(folder, contract.IndexUnavailable):
         index = AmviIndex.open(folder / VECTORS, EMBEDDER, dimension)
     if len(index.message_ids) != len(doc_ids):
         raise IndexNotReady(

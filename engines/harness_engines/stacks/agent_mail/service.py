@@ -15,14 +15,6 @@ from harness_engines.stacks.agent_mail.contract import DocKind, Event, SearchQue
 from harness_engines.stacks.agent_mail.faults import Deadline
 from harness_engines.stacks.agent_mail.live import LiveIndexes
 from harness_engines.stacks.agent_mail.pipeline import pages, plan
-from harness_engines.stacks.agent_mail.pipeline.pages import (
-    NOTHING,
-    HitPage,
-    PageSource,
-    TierQuery,
-    Tiers,
-    digits_of,
-)
 from harness_engines.stacks.agent_mail.pipeline.plan import FallbackTier, KillSwitch, SearchCursor
 from harness_engines.stacks.agent_mail.pipeline.scope import Scope, Visibility, unrestricted
 from harness_engines.stacks.agent_mail.tantivy.engine import TantivyMailEngine
@@ -43,7 +35,7 @@ told: what a viewer may see is a function, which no one elsewhere can be given.
 class MailSearch:
     """The search service. Nothing that goes wrong inside reaches a caller (section 9.2)."""
 
-    tiers: Tiers
+    tiers: pages.Tiers
     hydrate: Callable[[Sequence[int]], Mapping[int, contract.Message]]
     """Messages by id; deleted ones are absent."""
     projects_of: Callable[[int], frozenset[int]]
@@ -51,7 +43,7 @@ class MailSearch:
     emit: contract.Emit
     budget_ms: float = 0.0
     """What a query may take before its chain ends (``budget``); 0 means no budget."""
-    entities: Mapping[DocKind, PageSource[contract.Entity]] = field(default_factory=dict)
+    entities: Mapping[DocKind, pages.PageSource[contract.Entity]] = field(default_factory=dict)
     """What agents and projects are searched with (``kinds``)."""
     observer: Observer | None = None
     """Asks the shadow elsewhere, so that no caller waits but one of ``explain``; without it both
@@ -109,7 +101,7 @@ class MailSearch:
         typed, note = plan.bounded(normalise(query.text))
         reasons = [*filter(None, [note]), *plan.lacking(query, self.switch)]
         planned = plan.plan(query, lambda product: self._projects(product, reasons))
-        asked = TierQuery(
+        asked = pages.TierQuery(
             typed,
             planned.filters,
             query.ranking if of_messages else contract.RankingMode.RELEVANCE,
@@ -122,10 +114,10 @@ class MailSearch:
             tier, page, stale = self._climb_down(query, planned, asked, reasons)
         except InvalidQuery as exc:
             reasons.append(str(exc))
-            tier, page = first, NOTHING
+            tier, page = first, pages.NOTHING
         except SearchError as exc:
             reasons.append(f"{FallbackTier.LIKE}: {self._told(exc)}; nothing could answer")
-            tier, page = FallbackTier.LIKE, NOTHING
+            tier, page = FallbackTier.LIKE, pages.NOTHING
         else:
             if tier is not first:
                 reasons.append(f"answered by {tier}")
@@ -179,7 +171,7 @@ class MailSearch:
                 self.observer(query, search_response, answered_ns)
         return search_response
 
-    def _comparable(self, query: SearchQuery, served: HitPage) -> bool:
+    def _comparable(self, query: SearchQuery, served: pages.HitPage) -> bool:
         """Whether the shadow can be asked the same: a cursor is one engine's."""
         first_page = query.cursor is None or served.invalidated
         of_messages = query.doc_kind is DocKind.MESSAGE
@@ -204,8 +196,8 @@ class MailSearch:
             self.emit(event, payload)
 
     def _climb_down(
-        self, query: SearchQuery, planned: plan.MailPlan, asked: TierQuery, reasons: list[str]
-    ) -> tuple[FallbackTier, HitPage, str]:
+        self, query: SearchQuery, planned: plan.MailPlan, asked: pages.TierQuery, reasons: list[str]
+    ) -> tuple[FallbackTier, pages.HitPage, str]:
         """Try the tiers of the chain, all but the last within the budget.
 
         What a tier reads is brought up to the messages first; what is said is why it could not be.
@@ -234,15 +226,17 @@ class MailSearch:
             return ""
         return self.fresh.current(tier, until)
 
-    def _page(self, tier: FallbackTier, query: SearchQuery, asked: TierQuery) -> HitPage:
+    def _page(
+        self, tier: FallbackTier, query: SearchQuery, asked: pages.TierQuery
+    ) -> pages.HitPage:
         scope = self.scope or unrestricted()
         current = plan.pager(query.doc_kind, tier)
         read = None if query.cursor is None else SearchCursor.decode(query.cursor)
-        cursor = read if read and read.goes_on(current, digits_of(query, asked)) else None
+        cursor = read if read and read.goes_on(current, pages.digits_of(query, asked)) else None
         with faults.known():
             if query.doc_kind is DocKind.MESSAGE:
                 show = partial(pages.messages, scope)
-                source = PageSource(self.tiers, self.hydrate, show, hides=not scope.whole)
+                source = pages.PageSource(self.tiers, self.hydrate, show, hides=not scope.whole)
                 page = pages.fill(source, tier, query, asked, cursor)
             elif query.doc_kind in self.entities:
                 page = pages.fill(self.entities[query.doc_kind], tier, query, asked, cursor)
@@ -255,7 +249,7 @@ class MailSearch:
         return page
 
     def _shadowed(
-        self, query: SearchQuery, asked: TierQuery, served: HitPage
+        self, query: SearchQuery, asked: pages.TierQuery, served: pages.HitPage
     ) -> contract.ShadowComparison | None:
         """Ask the shadow too, beside an observer where explain asks; the log has its failure."""
         whole = self.scope is None or self.scope.whole

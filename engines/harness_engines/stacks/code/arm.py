@@ -21,13 +21,6 @@ from harness_engines.lexical.grammar import exact_clauses, note_nothing
 from harness_engines.lexical.query import LIKE, Like
 from harness_engines.lexical.terms import Occur
 from harness_engines.stacks.code import ranking, search, units
-from harness_engines.stacks.code.ranking import (
-    CodeSettings,
-    ContextSettings,
-    GraphSettings,
-    RankedUnit,
-    ScoreBreakdown,
-)
 from harness_engines.stacks.code.reading import languages
 from harness_engines.stacks.code.reading.documents import (
     BIGGEST,
@@ -39,17 +32,6 @@ from harness_engines.stacks.code.reading.documents import (
 )
 from harness_engines.stacks.code.reading.python import decoded
 from harness_engines.stacks.code.search import Catalog, CodeHits, CodeSearch
-from harness_engines.stacks.code.units import (
-    NAMES,
-    Filters,
-    InvalidFilter,
-    Mode,
-    StoredWords,
-    WordsBackend,
-    folded,
-    parse,
-    wanted,
-)
 from harness_engines.vector.embedder import Embedder, embedder_of, identity_of_embedder
 
 REVISION = 5
@@ -59,7 +41,7 @@ REVISION = 5
 @dataclass(frozen=True, slots=True)
 class Code(FileEngine["CodeSearcher"]):
     ENGINE: ClassVar = "code"
-    settings: CodeSettings
+    settings: ranking.CodeSettings
     cache: Path
 
     def embedder(self) -> Embedder | None:
@@ -98,7 +80,9 @@ class Code(FileEngine["CodeSearcher"]):
         embedder, settings = self.embedder(), self.settings
         with tables.opened(index) as db:
             catalog = Catalog(db)
-            opened: WordsBackend = StoredWords(db, catalog.ids, settings.fields.model_dump())
+            opened: units.WordsBackend = units.StoredWords(
+                db, catalog.ids, settings.fields.model_dump()
+            )
             if not self._is_in_sqlite:
                 with contract.reading(index, OSError, ValueError):
                     found = units.open_tantivy(index)
@@ -134,7 +118,7 @@ class CodeSearcher:
         doc_ids = self.code.catalog.doc_ids
         hits = tuple(Hit(doc_ids[hit.row], hit.score, hit.score) for hit in found.hits)
         note, language = "", self.code.settings.language
-        if not hits and text.strip() and not wanted(exact_clauses(text), language):
+        if not hits and text.strip() and not units.wanted(exact_clauses(text), language):
             note = note_nothing(text, has_stop_words=language == "english")
         return Answer(hits, self.manifest.fingerprint, note)
 
@@ -147,7 +131,7 @@ class CodeSearcher:
 
 def engine(settings: Mapping[str, Any], cache: Path) -> Engine:
     """Make the engine from an arm's settings; vectors are kept below ``cache``."""
-    return Code(CodeSettings.model_validate(settings), cache)
+    return Code(ranking.CodeSettings.model_validate(settings), cache)
 
 
 VERSION = "8"
@@ -183,7 +167,7 @@ def reader(arm: Code, root: Path, place: Path) -> FileReader:  # noqa: ARG001  a
         dense = catalog.dense(embedder) if embedder is not None else None
         if embedder is not None and dense is None:
             why = "vectors are not made yet; index the folder to the end"
-        words = StoredWords(db, catalog.ids, weights)
+        words = units.StoredWords(db, catalog.ids, weights)
         settings = arm.settings.model_copy(update={"backend": "sqlite"})
         code = CodeSearch(catalog, words, dense, catalog.signatures(), settings, named_first=True)
         return CodeFolderSearch(code, why)
@@ -217,7 +201,7 @@ def _module(root: Path, path: str) -> str:
 
 PREFIX = 300
 """Characters of a unit that an answer shows."""
-GRAPH = GraphSettings(degree=0.05, proximity=0.1, seedSelection="top1")
+GRAPH = ranking.GraphSettings(degree=0.05, proximity=0.1, seedSelection="top1")
 """As the arm code-graph has it."""
 LISTED = ("lang", "type")
 """Filters with few values: one that no unit has is a slip, and is refused with those there are."""
@@ -240,14 +224,16 @@ class CodeFolderSearch:
     def answer(self, given: Mapping[str, Any]) -> Mapping[str, Any]:
         """Answer with hits, each with its place, its first lines and its properties."""
         text, top, catalog = given["query"], given["top"], self.code.catalog
-        if given["mode"] not in {"", *Mode}:
-            raise UnknownName("mode", given["mode"], list(Mode))
-        mode = Mode(given["mode"] or self.code.settings.mode)
-        filters = parse({name: given[name] for name in NAMES if given[name] is not None})
+        if given["mode"] not in {"", *units.Mode}:
+            raise UnknownName("mode", given["mode"], list(units.Mode))
+        mode = units.Mode(given["mode"] or self.code.settings.mode)
+        filters = units.parse({
+            name: given[name] for name in units.NAMES if given[name] is not None
+        })
         self._check(filters)
         changed: dict[str, Any] = {"context": None}
         if given["context"]:
-            changed["context"] = ContextSettings(per_hit=given["context"], total=TOTAL)
+            changed["context"] = ranking.ContextSettings(per_hit=given["context"], total=TOTAL)
         if given["graph"]:
             changed["graph"] = GRAPH
         code = replace(self.code, settings=self.code.settings.model_copy(update=changed))
@@ -269,7 +255,7 @@ class CodeFolderSearch:
         is_there = any(like.has(catalog.text(hit.row)) for hit in found.hits)
         if hits and len(like.wanted) == 1 and not is_there:
             nearest = nearest or NOT_AS_TYPED
-        if mode in {Mode.CODE, Mode.MIXED} and not filters and not is_there:
+        if mode in {units.Mode.CODE, units.Mode.MIXED} and not filters and not is_there:
             lines = (_line(*row) for row in catalog.outside() if like.has(row[2]))
             if outside := list(islice(lines, min(top, OUTSIDE))):
                 hits = [*hits[: top - len(outside)], *outside]
@@ -284,12 +270,12 @@ class CodeFolderSearch:
             **{key: value for key, value in notes.items() if value},
         }
 
-    def _check(self, filters: Filters) -> None:
+    def _check(self, filters: units.Filters) -> None:
         """Refuse a type or a language that no unit has; a folder without units answers nothing."""
         for name in (one for one in LISTED if one in filters):
             value, known = filters[name], self.code.catalog.values(name)
-            if known and folded(value, name) not in known:
-                raise InvalidFilter(
+            if known and units.folded(value, name) not in known:
+                raise units.InvalidFilter(
                     f"{name}: is {value!r}, which nothing in this folder has;"
                     f" name {', '.join(known)}"
                 )
@@ -300,16 +286,18 @@ class CodeFolderSearch:
         asked = [one for one in clauses if one.occur is not Occur.NOT]
         if clauses and not asked:
             return True
-        wanted_words = wanted(asked, self.code.settings.language)
+        wanted_words = units.wanted(asked, self.code.settings.language)
         return bool(wanted_words and self.code.words.search(wanted_words, 1, None))
 
-    def _containing(self, like: Like, top: int, filters: Filters, mode: Mode) -> CodeHits:
+    def _containing(
+        self, like: Like, top: int, filters: units.Filters, mode: units.Mode
+    ) -> CodeHits:
         """List units that contain what was typed, in the order of their ids."""
-        catalog, why = self.code.catalog, ScoreBreakdown({"type": LIKE, "score": 0.0})
+        catalog, why = self.code.catalog, ranking.ScoreBreakdown({"type": LIKE, "score": 0.0})
         allowed = catalog.allowed(mode, filters)
         rows = range(len(catalog)) if allowed is None else allowed.tolist()
         has = (row for row in rows if like.has(catalog.text(row)))
-        return CodeHits(tuple(RankedUnit(row, 0.0, why) for row in islice(has, top)))
+        return CodeHits(tuple(ranking.RankedUnit(row, 0.0, why) for row in islice(has, top)))
 
     def _shown(self, row: int, score: float) -> dict[str, Any]:
         """Show a unit with its place, its first lines and its properties."""
@@ -331,6 +319,6 @@ def _line(path: str, line: int, text: str) -> dict[str, Any]:
     """Show a line that is in no unit as a hit."""
     return {
         "id": f"{path}:{line}", "path": path, "lines": f"{line}-{line}", "name": "",
-        "signature": "", "type": "line", "mode": Mode.CODE.value, "score": 0.0,
+        "signature": "", "type": "line", "mode": units.Mode.CODE.value, "score": 0.0,
         "prefix": text[:PREFIX],
     }  # fmt: skip

@@ -18,19 +18,6 @@ from harness_engines.lexical.tantivy import Language
 from harness_engines.lexical.terms import Clause, Occur, normalise
 from harness_engines.ranking import RRF_TIE_DIGITS
 from harness_engines.stacks.code import ranking
-from harness_engines.stacks.code.ranking import (
-    PERMUTATIONS,
-    Boosts,
-    CodeSettings,
-    ContextSettings,
-    RankedUnit,
-    ScoreBreakdown,
-    Signatures,
-    UnitGraph,
-    UnitRelation,
-    best_first,
-    reordered,
-)
 from harness_engines.stacks.code.reading.documents import embedded, understand
 from harness_engines.stacks.code.units import (
     FIELDS,
@@ -140,9 +127,9 @@ class Catalog:
         return self._cell("text", row)
 
     @cached_property
-    def graph(self) -> UnitGraph:
+    def graph(self) -> ranking.UnitGraph:
         """Which units belong together."""
-        return UnitGraph(self.units)
+        return ranking.UnitGraph(self.units)
 
     def named(self, name: str) -> list[int]:
         """List rows, ascending, that define what has a name: its own, or one with dots."""
@@ -161,10 +148,10 @@ class Catalog:
         """Read the vectors of all units; None where one is missing."""
         return Vectors.read(self._db, embedder, self._column("text"))
 
-    def signatures(self) -> Signatures:
+    def signatures(self) -> ranking.Signatures:
         """Read the signatures of all units, shape (units, 1 + 128)."""
         whole = b"".join(self._column("minhash"))
-        return np.frombuffer(whole, dtype=np.uint32).reshape(-1, PERMUTATIONS + 1)
+        return np.frombuffer(whole, dtype=np.uint32).reshape(-1, ranking.PERMUTATIONS + 1)
 
     def modes(self) -> tuple[Mode, ...]:
         """Modes that have units, in the order of ``Mode``."""
@@ -251,7 +238,7 @@ class CodeQuestion(NamedTuple):
 
 
 def boosted(
-    entry: IndexedUnit, question: CodeQuestion, weights: Boosts
+    entry: IndexedUnit, question: CodeQuestion, weights: ranking.Boosts
 ) -> tuple[float, dict[str, Mapping[str, Any]]]:
     """Return the factor on the score of a candidate, at least 1, and its parts for explain.
 
@@ -274,7 +261,7 @@ def boosted(
     return definition * export * phrase, {"symbol": symbol, "phrase": told}
 
 
-def most(weights: Boosts) -> float:
+def most(weights: ranking.Boosts) -> float:
     """Return the largest factor that there can be, by which scores stay within [0, 1]."""
     return weights.definition * weights.export * (1.0 + weights.phrase * MOST_PHRASES)
 
@@ -285,11 +272,14 @@ class ContextUnit(NamedTuple):
     row: int
     of: int
     """Row of the hit."""
-    reason: UnitRelation
+    reason: ranking.UnitRelation
 
 
 def expanded(
-    hits: Sequence[int], graph: UnitGraph, settings: ContextSettings, allowed: Rows | None
+    hits: Sequence[int],
+    graph: ranking.UnitGraph,
+    settings: ranking.ContextSettings,
+    allowed: Rows | None,
 ) -> tuple[list[ContextUnit], bool]:
     """Look beside each hit, the strongest reason first; return also whether a cap left some out."""
     passing = None if allowed is None else frozenset(allowed.tolist())
@@ -314,7 +304,7 @@ def expanded(
 class CodeHits:
     """The hits, best first, and behind them their context."""
 
-    hits: tuple[RankedUnit, ...]
+    hits: tuple[ranking.RankedUnit, ...]
     context: tuple[ContextUnit, ...] = ()
     truncated: bool = False
     """Whether a cap left context out."""
@@ -328,7 +318,7 @@ class CodeSearch:
     words: WordsBackend
     dense: Vectors | None
     signatures: ranking.Signatures
-    settings: CodeSettings
+    settings: ranking.CodeSettings
     named_first: bool = False
     """Whether what has exactly the name that is typed comes before all others."""
 
@@ -362,7 +352,9 @@ class CodeSearch:
             found = self._named_first(found, question, wanted, asked)
         return self._shown(found[:top], wanted, asked)
 
-    def rank(self, question: CodeQuestion, depth: int, allowed: Rows | None) -> list[RankedUnit]:
+    def rank(
+        self, question: CodeQuestion, depth: int, allowed: Rows | None
+    ) -> list[ranking.RankedUnit]:
         """Rank the ``allowed`` rows (None: all) for a query; every source gives ``depth``."""
         sources = self._sources(question, depth, allowed)
         raw = {name: dict(scored) for name, scored in sources.items()}
@@ -380,7 +372,7 @@ class CodeSearch:
                 why["ann"] = {"score": alike, "source": "minhash", "minhash": alike}
             score = round(one.score * factor / limit, RRF_TIE_DIGITS)
             ranked.append(one.scored(score, **why))
-        return sorted(ranked, key=best_first)
+        return sorted(ranked, key=ranking.best_first)
 
     def gate(self, question: CodeQuestion, allowed: Rows | None) -> Rows | None:
         """Narrow ``allowed`` to what has all that must be there and nothing that must not."""
@@ -419,26 +411,32 @@ class CodeSearch:
         }
 
     def _named_first(
-        self, ranked: list[RankedUnit], question: CodeQuestion, mode: Mode, filters: Filters
-    ) -> list[RankedUnit]:
+        self, ranked: list[ranking.RankedUnit], question: CodeQuestion, mode: Mode, filters: Filters
+    ) -> list[ranking.RankedUnit]:
         """Move units that define what is typed, sign for sign, before all others."""
         rows = self.catalog.named(question.typed.strip())
         if rows and (allowed := self.catalog.allowed(mode, filters)) is not None:
             rows = np.intersect1d(rows, allowed).tolist()
         found = {one.row for one in ranked}
         first = [one for one in ranked if one.row in rows]
-        first += [RankedUnit(row, 0.0, ScoreBreakdown({})) for row in rows if row not in found]
+        first += [
+            ranking.RankedUnit(row, 0.0, ranking.ScoreBreakdown({}))
+            for row in rows
+            if row not in found
+        ]
         named = (one.scored(1.0, selected={"type": "name"}) for one in first)
         return [*named, *(one for one in ranked if one.row not in rows)]
 
-    def _listed(self, mode: Mode, filters: Filters, question: CodeQuestion) -> list[RankedUnit]:
+    def _listed(
+        self, mode: Mode, filters: Filters, question: CodeQuestion
+    ) -> list[ranking.RankedUnit]:
         """List what passes, by id: nothing that is looked for ranks it."""
         allowed = self.gate(question, self.catalog.allowed(mode, filters))
         rows = np.arange(len(self.catalog)) if allowed is None else allowed
-        why = ScoreBreakdown({"type": "filter", "score": 0.0})
-        return [RankedUnit(row, 0.0, why) for row in rows.tolist()]
+        why = ranking.ScoreBreakdown({"type": "filter", "score": 0.0})
+        return [ranking.RankedUnit(row, 0.0, why) for row in rows.tolist()]
 
-    def _weighed(self, ranked: list[RankedUnit]) -> list[RankedUnit]:
+    def _weighed(self, ranked: list[ranking.RankedUnit]) -> list[ranking.RankedUnit]:
         """Weigh units of one ranking by their mode; BM25 and cosines are of one scale in it."""
         weights = self.settings.modes.model_dump()
         most = max(weights.values())
@@ -448,9 +446,9 @@ class CodeSearch:
         for one in ranked:
             share = weights[self.catalog.entry(one.row).unit.mode] / most
             found.append(one.scored(round(one.score * share, RRF_TIE_DIGITS)))
-        return sorted(found, key=best_first)
+        return sorted(found, key=ranking.best_first)
 
-    def _mixed(self, ranked: dict[Mode, list[RankedUnit]]) -> list[RankedUnit]:
+    def _mixed(self, ranked: dict[Mode, list[ranking.RankedUnit]]) -> list[ranking.RankedUnit]:
         """Fuse the rankings of modes by weighted reciprocal rank; one alone stays as it is."""
         found = {mode: some for mode, some in ranked.items() if some}
         if len(found) < 2:  # noqa: PLR2004  nothing to fuse
@@ -466,12 +464,12 @@ class CodeSearch:
                 rrf = {**(one.why.rrf or {}), "modes": among}
                 score = round(share / most, RRF_TIE_DIGITS)
                 fused.append(one.scored(score, selected={"type": "rrf"}, rrf=rrf))
-        return sorted(fused, key=best_first)
+        return sorted(fused, key=ranking.best_first)
 
-    def _shown(self, first: list[RankedUnit], mode: Mode, filters: Filters) -> CodeHits:
+    def _shown(self, first: list[ranking.RankedUnit], mode: Mode, filters: Filters) -> CodeHits:
         """Order the chosen by the graph where that is wanted, and look beside them."""
         graph, context = self.settings.graph, self.settings.context
-        ordered = first if graph is None else reordered(first, self.catalog.graph, graph)
+        ordered = first if graph is None else ranking.reordered(first, self.catalog.graph, graph)
         if context is None:
             return CodeHits(tuple(ordered))
         rows, allowed = [one.row for one in first], self.catalog.allowed(mode, filters)
