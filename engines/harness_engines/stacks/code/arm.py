@@ -21,6 +21,7 @@ from harness_engines.lexical.grammar import exact_clauses, note_nothing
 from harness_engines.lexical.query import LIKE, Like
 from harness_engines.lexical.terms import Occur
 from harness_engines.stacks.code import ranking, search, units
+from harness_engines.stacks.code.ranking import CodeSettings
 from harness_engines.stacks.code.reading import languages
 from harness_engines.stacks.code.reading.documents import (
     BIGGEST,
@@ -41,7 +42,7 @@ REVISION = 5
 @dataclass(frozen=True, slots=True)
 class Code(FileEngine["CodeSearcher"]):
     ENGINE: ClassVar = "code"
-    settings: ranking.CodeSettings
+    settings: CodeSettings
     cache: Path
 
     def embedder(self) -> Embedder | None:
@@ -131,7 +132,7 @@ class CodeSearcher:
 
 def engine(settings: Mapping[str, Any], cache: Path) -> Engine:
     """Make the engine from an arm's settings; vectors are kept below ``cache``."""
-    return Code(ranking.CodeSettings.model_validate(settings), cache)
+    return Code(CodeSettings.model_validate(settings), cache)
 
 
 VERSION = "8"
