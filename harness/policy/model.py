@@ -174,7 +174,7 @@ class Policy:
     clusters: Clustering = BY_TEXT
     """Which queries depend on each other and are resampled together."""
     premises: Premises = UNDECLARED
-    """Under which conditions its evidence must have been measured."""
+    """What is taken for granted, and why."""
     tuned_reason: str = ""
     """Why an arm may be judged on queries that it was tuned on; empty where it may not."""
 

@@ -417,15 +417,15 @@ class CodeSearch:
         rows = self.catalog.named(question.typed.strip())
         if rows and (allowed := self.catalog.allowed(mode, filters)) is not None:
             rows = np.intersect1d(rows, allowed).tolist()
-        found = {one.row for one in ranked}
-        first = [one for one in ranked if one.row in rows]
+        found, exact = {one.row for one in ranked}, set(rows)
+        first = [one for one in ranked if one.row in exact]
         first += [
             ranking.RankedUnit(row, 0.0, ranking.ScoreBreakdown({}))
             for row in rows
             if row not in found
         ]
         named = (one.scored(1.0, selected={"type": "name"}) for one in first)
-        return [*named, *(one for one in ranked if one.row not in rows)]
+        return [*named, *(one for one in ranked if one.row not in exact)]
 
     def _listed(
         self, mode: Mode, filters: Filters, question: CodeQuestion
