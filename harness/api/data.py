@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 QUERY = ("query_id", "q_id", "qid", "query-id")
 DOCUMENT = ("doc_id", "docno", "docid", "corpus-id")
-SCORE = ("score",)
 UNFIT = frozenset(UNCARRIED)
 GRADE = ("relevance", "label", "grade", "rel", "score")
 """Column names of ir_measures, ranx, PyTerrier and BEIR; the first one present counts."""
@@ -158,7 +157,7 @@ def _shape(kind: DataKind, found: str) -> HarnessError:
 PARQUET, TABBED = ".parquet", ".tsv"
 UNNAMED = "run"
 RUN = DataKind(
-    "run", "score", SCORE, RunError,
+    "run", "score", ("score",), RunError,
     "Give {query: {document: score}}, a frame with the columns query_id, doc_id and score, a ranx"
     " Run, an iterable of ir_measures.ScoredDoc, or the path of a TREC file",
 )  # fmt: skip

@@ -19,7 +19,6 @@ from harness.report.page import figures
 from harness.report.svg import ARMS, INK, STYLE, label, quiet
 
 KINDS = ("png", "svg", "pdf")
-DPI = 200
 WIDTH = 6.4
 """Inches."""
 UNDATED: dict[str, dict[str, Any]] = {
@@ -63,7 +62,7 @@ class Drawing:
         written = io.BytesIO()
         with rc_context({**STYLE, "pdf.fonttype": 42}), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # letters that the font lacks
-            figure = Figure(figsize=self.size, dpi=DPI)
+            figure = Figure(figsize=self.size, dpi=200)
             self.paint(figure)
             figure.savefig(written, format=kind, metadata=UNDATED[kind])
         return written.getvalue()

@@ -60,7 +60,6 @@ COUNTED = "Judged", "Num"
 TIED = 1e-12
 """Means of the same values may differ by less, for their queries come in another order."""
 HIGHER, LOWER = "†", "‡"
-NO_VALUE = "no value"
 SIGNS = str.maketrans({HIGHER: r"$^{\dagger}$", LOWER: r"$^{\ddagger}$", MINUS: "$-$"})
 """Signs of a cell as LaTeX writes them."""
 LATEX = SIGNS | str.maketrans({
@@ -223,7 +222,7 @@ class Table(Shown):
         def cell(system: str, of: str) -> str:
             mean, mark = self.mean(system, of), self.mark(system, of)
             if mean is None:
-                return NO_VALUE
+                return "no value"
             top = best[of]
             is_best = top is not None and math.isclose(mean, top, rel_tol=TIED, abs_tol=TIED)
             shown = bold.format(number(mean)) if is_best else number(mean)
@@ -425,7 +424,17 @@ def p_values(
     if test == "permutation":
         how = {"resamples": sure.resamples, "seed": sure.seed}
         return np.array(sign_flip_each(differences, **how, clusters=clusters))
-    return _t(differences) if test == "t" else _wilcoxon(differences)
+    from scipy.stats import ttest_1samp, wilcoxon
+
+    if test == "wilcoxon":
+        return np.array([
+            wilcoxon(column).pvalue if np.any(column) else 1.0 for column in differences.T
+        ])
+    moved = np.ptp(differences, axis=0) > 0
+    found = np.where(differences.mean(0) == 0, 1.0, 0.0)
+    if moved.any():
+        found[moved] = ttest_1samp(differences[:, moved], 0.0).pvalue
+    return found
 
 
 def correct(found: Floats, correction: Correction) -> Floats:
@@ -494,21 +503,3 @@ def bootstrap(differences: Floats, sure: Inference) -> Floats:
         left -= some
     found = (beyond + 1) / (sure.resamples + 1)
     return np.where(constant, np.where(mean == 0, 1.0, 1 / (sure.resamples + 1)), found)
-
-
-def _t(differences: Floats) -> Floats:
-    from scipy.stats import ttest_1samp
-
-    moved = np.ptp(differences, axis=0) > 0
-    found = np.where(differences.mean(0) == 0, 1.0, 0.0)
-    if moved.any():
-        found[moved] = ttest_1samp(differences[:, moved], 0.0).pvalue
-    return found
-
-
-def _wilcoxon(differences: Floats) -> Floats:
-    from scipy.stats import wilcoxon
-
-    return np.array([
-        wilcoxon(column).pvalue if np.any(column) else 1.0 for column in differences.T
-    ])

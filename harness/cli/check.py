@@ -128,6 +128,7 @@ def _machine(project: Project) -> Iterator[str]:
 
     import psutil
 
+    from harness.core.errors import EXTRAS, install, missing_from
     from harness.pipeline.receipts import versions
     from harness.replay.machine import free_bytes, machine, vector_flags
 
@@ -139,7 +140,11 @@ def _machine(project: Project) -> Iterator[str]:
     yield f"clock     {get_clock_info('perf_counter').resolution * 1e9:.0f} ns resolution"
     yield f"packages  {', '.join(' '.join(one) for one in versions().items())}"
     yield f"sqlite    {sqlite3.sqlite_version}"
-    yield from _extras()
+    for name in EXTRAS:
+        if missing := missing_from(name):
+            yield f"extra     {name}: {', '.join(missing)} not installed. To add: {install(name)}"
+        else:
+            yield f"extra     {name}: installed"
 
 
 def _models(problems: list[str]) -> Iterator[str]:
@@ -201,16 +206,6 @@ def _plans(project: Project, problems: list[str]) -> Iterator[str]:
                 yield f"dataset   {name}"
     except HarnessError as exc:
         problems.append(str(exc))
-
-
-def _extras() -> Iterator[str]:
-    from harness.core.errors import EXTRAS, install, missing_from
-
-    for name in EXTRAS:
-        if missing := missing_from(name):
-            yield f"extra     {name}: {', '.join(missing)} not installed. To add: {install(name)}"
-        else:
-            yield f"extra     {name}: installed"
 
 
 @command(app)

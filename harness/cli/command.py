@@ -254,8 +254,21 @@ def command(
                 given[one] = kind(**{field.name: given.pop(field.name) for field in fields(kind)})
             with nullcontext() if serves or talks else aside():
                 result = run(**given)
-            if result is not None:
-                _print(result, as_json=as_json)
+            if result is None:
+                return
+            from harness.report.doc import Printed, to_json
+
+            if not as_json:
+                out.print(Printed(result.doc, lambda text: as_called(printable(text))))
+            elif result.value is not None:
+                out.json(result.value)
+            else:
+                out.data(to_json(result.doc))
+            if result.error:
+                setattr(result.error, "is_told", as_json)  # noqa: B010  one JSON value is printed, which has the error
+                raise result.error
+            if result.code:
+                raise typer.Exit(result.code)
 
         start.__signature__ = inspect.Signature(typed)  # type: ignore[attr-defined]
         start.__annotations__ = {one.name: one.annotation for one in typed}
@@ -292,19 +305,3 @@ def _typed(
         for name, default, kind in given
     ]
     return typed, shares
-
-
-def _print(result: Result, *, as_json: bool) -> None:
-    from harness.report.doc import Printed, to_json
-
-    if not as_json:
-        out.print(Printed(result.doc, lambda text: as_called(printable(text))))
-    elif result.value is not None:
-        out.json(result.value)
-    else:
-        out.data(to_json(result.doc))
-    if result.error:
-        setattr(result.error, "is_told", as_json)  # noqa: B010  one JSON value is printed, which has the error
-        raise result.error
-    if result.code:
-        raise typer.Exit(result.code)

@@ -109,8 +109,18 @@ def _put(kit: Kit, about: str, index_help: str, ask_help: str, show: Show) -> Ki
         with aside(), followed.now(everything=everything) as (_, done):
             pass
         followed.close()
-        if done is not None:
-            _tell_update(done, followed.reader.suffixes, as_json=as_json)
+        if done is not None and as_json:
+            out.json({
+                "read": done.read,
+                "removed": done.removed,
+                "unchanged": done.unchanged,
+                "left_out": list(done.left_out),
+                "faults": [{"path": one.path, "why": as_called(one.why)} for one in done.faults],
+                "notes": [one._asdict() for one in done.notes],
+            })
+        elif done is not None:
+            out.print(_summary(done), markup=False)
+            _tell(done, followed.reader.suffixes)
 
     def ask(
         folder: Folder,
@@ -264,21 +274,6 @@ def _serve(app: Server[Any], port: int | None, host: str, *, token: bool) -> Non
         err.print(f"serving {url}{shown}", markup=False, soft_wrap=True)
 
     serve_http(app, host, port, ready, {digest(secret): None} if secret else None)
-
-
-def _tell_update(done: Updated, kinds: Iterable[str], *, as_json: bool) -> None:
-    if not as_json:
-        out.print(_summary(done), markup=False)
-        _tell(done, kinds)
-        return
-    out.json({
-        "read": done.read,
-        "removed": done.removed,
-        "unchanged": done.unchanged,
-        "left_out": list(done.left_out),
-        "faults": [{"path": one.path, "why": as_called(one.why)} for one in done.faults],
-        "notes": [one._asdict() for one in done.notes],
-    })
 
 
 def _tell(done: Updated, kinds: Iterable[str]) -> None:

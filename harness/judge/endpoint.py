@@ -96,8 +96,10 @@ def read(body: Any, scale: Sequence[int]) -> machine.JudgeAnswer:  # noqa: ANN40
         raise Malformed("the answer is cut off at max_tokens")
     if not isinstance(content, str) or not content.strip():
         raise Malformed("the answer is empty")
+    fenced = FENCE.findall(content)
+    alone = len(fenced) == 1 and not content.lstrip().startswith("{")
     try:
-        said = json_of(_unfenced(content))
+        said = json_of(fenced[0] if alone else content)
     except Malformed as exc:
         raise Malformed(f"the answer is not JSON: {one_line(content, QUOTED)}") from exc
     if not isinstance(model, str) or not model:
@@ -107,12 +109,6 @@ def read(body: Any, scale: Sequence[int]) -> machine.JudgeAnswer:  # noqa: ANN40
     note = one_line(reason, NOTE) if isinstance(reason, str) else ""
     probabilities = _probabilities(said.get("probabilities"), scale)
     return machine.JudgeAnswer(probabilities, one_line(model, QUOTED), note=note)
-
-
-def _unfenced(content: str) -> str:
-    """Return what stands in the one code fence of an answer; the whole answer where it has none."""
-    fenced = FENCE.findall(content)
-    return fenced[0] if len(fenced) == 1 and not content.lstrip().startswith("{") else content
 
 
 def _probabilities(found: object, scale: Sequence[int]) -> tuple[float, ...]:

@@ -106,7 +106,10 @@ def merge(path: Path, dataset: Path, qrels: Path, *, by: str, at: str) -> Merged
             record = {"at": at, "by": by, "pool_sha256": sha256, "judgements": fresh}
             kept = qrels / f"{about.split}.judged.jsonl"
             said = f"{many(len(fresh), 'judgement was')} added on {at} by {by}, from a pool."
-            change.write(kept, _with_line(kept, record))
+            before = text_of(kept) if kept.is_file() else ""
+            gap = "" if not before or before.endswith("\n") else "\n"
+            line = json.dumps(record, ensure_ascii=False, sort_keys=True)
+            change.write(kept, f"{before}{gap}{line}\n")
             change.write(judged, trec.qrels_text(_qrels(grades)))
             change.write(dataset / card.FILE, card.text_of(_noted(about, _qrels(grades), said)))
     return Merged(len(fresh), len(pool.judgements) - len(fresh), len(pool.open))
@@ -140,12 +143,6 @@ def _noted(about: DatasetCard, qrels: Qrels, said: str) -> DatasetCard:
             "warnings": [*about.warnings, said],
         }
     )
-
-
-def _with_line(path: Path, record: Mapping[str, object]) -> str:
-    before = text_of(path) if path.is_file() else ""
-    gap = "" if not before or before.endswith("\n") else "\n"
-    return f"{before}{gap}{json.dumps(record, ensure_ascii=False, sort_keys=True)}\n"
 
 
 def _qrels(grades: dict[str, dict[str, int]]) -> Qrels:

@@ -70,8 +70,6 @@ def _ms(time_ns: float | None) -> float:
     return (time_ns or 0) / NS_PER_MS
 
 
-MIB = 1 << 20
-NOISY = "too noisy to conclude"
 FEW = "too few rounds"
 CLOSED = "closed loop"
 
@@ -135,7 +133,7 @@ def _ratio(report: LoadReport, point: RatePoint) -> Value:
         return Cell("1")
     if point.ratio is None:
         return Cell("no interval", FEW)
-    return Num.of(point.ratio, more=NOISY if report.noisy(point.rate) else "")
+    return Num.of(point.ratio, more="too noisy to conclude" if report.noisy(point.rate) else "")
 
 
 def cost(report: LoadReport) -> TableBlock:
@@ -169,7 +167,7 @@ def _cost(report: LoadReport, point: RatePoint) -> tuple[Value | str, ...]:
 
 
 def _mib(size: int) -> str:
-    return three_digits(size / MIB)
+    return three_digits(size / (1 << 20))
 
 
 def searched(report: LoadReport) -> TableBlock:

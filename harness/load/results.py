@@ -215,8 +215,18 @@ def load_of(trials: Sequence[Record], params: LoadParams) -> Load:
     """Combine the trials of one load as evidence."""
     at: dict[str, dict[float, AtRate]] = {}
     for (arm, twin, rate), records in by_place(trials).items():
-        if rate is not None and not twin:
-            at.setdefault(arm, {})[rate] = _at_rate(records, params.max_lag)
+        if rate is None or twin:
+            continue
+        good = [one for one in records if not one.objection(params.max_lag)]
+        at.setdefault(arm, {})[rate] = AtRate(
+            system_ns={
+                name: np.array([in_system_ns(one.trial, percent) for one in good])
+                for name, percent in PERCENTS.items()
+            },
+            busy=np.array([float(one.about["busy"]) for one in good]),
+            objections=tuple(filter(None, (one.objection(params.max_lag) for one in records))),
+            arrivals=min((one.trial.arrivals for one in good), default=0),
+        )
     noise = twin_ratios(trials, params.max_lag, partial(in_system_ns, percent=P99))
     return Load(
         at=at,
@@ -224,19 +234,6 @@ def load_of(trials: Sequence[Record], params: LoadParams) -> Load:
         reference_ns=np.array([ns for one in trials for ns in one.about["reference_ns"]]),
         machine=trials[-1].about["machine"],
         loaded_at=min(one.about["at"] for one in trials),
-    )
-
-
-def _at_rate(records: Sequence[Record], max_lag: float) -> AtRate:
-    good = [one for one in records if not one.objection(max_lag)]
-    return AtRate(
-        system_ns={
-            name: np.array([in_system_ns(one.trial, percent) for one in good])
-            for name, percent in PERCENTS.items()
-        },
-        busy=np.array([float(one.about["busy"]) for one in good]),
-        objections=tuple(filter(None, (one.objection(max_lag) for one in records))),
-        arrivals=min((one.trial.arrivals for one in good), default=0),
     )
 
 

@@ -20,7 +20,6 @@ CHECK = "search-harness"
 
 Level = Literal["error", "warning"]
 """How loud a note is."""
-SEVERITY: Mapping[Level, str] = {"error": "major", "warning": "minor"}
 
 
 class Annotation(NamedTuple):
@@ -56,7 +55,7 @@ def gitlab(notes: Iterable[Annotation]) -> list[dict[str, Any]]:
             "description": one_line(f"{note.title}: {note.message}"),
             "check_name": CHECK,
             "fingerprint": hashlib.sha256(note.key.encode()).hexdigest(),
-            "severity": SEVERITY[note.level],
+            "severity": {"error": "major", "warning": "minor"}[note.level],
             "location": {"path": note.file, "lines": {"begin": note.line}},
         }
         for note in notes
@@ -74,8 +73,6 @@ FAR = "∅"
 """Instead of a number where there is none."""
 HALF, FULL = 0.5, 100
 """Part of a value, and most queries in a comment, which a server cuts at 65,536 characters."""
-DETAILS = "explore.html"
-"""The page of the run with every query."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,14 +227,19 @@ def document(checked: CiResult, most: int) -> Section:
         f"Search: {checked.dataset}"
     )  # fmt: skip
     judged = (*(against.open if against else ()), *checked.decisions)
-    waits = (f"{one.step} waits for {one.blocked_by}" for one in judged if one.blocked_by)
-    way = (line for decision in judged for line in _in_the_way(decision))
+    way = []
+    for decision in judged:
+        for finding in decision.blocking:
+            remedy = f". To reach a decision: {finding.remedy}" if finding.remedy else ""
+            short = (one_line(finding.reason, WHY) + one_line(remedy, WHY)).replace("….", "…")
+            way.append(f"{finding.verdict.upper()} {decision.step}, {finding.gate}: {short}")
+    way += [f"{one.step} waits for {one.blocked_by}" for one in judged if one.blocked_by]
     why = () if against is None or not against.incomparable else (Text(against.incomparable),)
     inside: tuple[Block, ...] = (
         *(() if against else (Text(FIRST),)),
         *why,
         _means(checked),
-        *([Items(blocks)] if (blocks := (*way, *waits)) else []),
+        *([Items(tuple(way))] if way else []),
         *_changed(checked),
         *([_steps(checked)] if checked.decisions else []),
         *(_losses(checked, held, most) for held in checked.held if held.losses),
@@ -252,13 +254,6 @@ def _steps(checked: CiResult) -> TableBlock:
         arms, short = f"{one.control} → {one.candidate}", f"{passed} of {len(one.findings)}"
         rows.append((one.step, arms, outcome_word(one), f"{short} gates pass"))
     return table("", ("step", "arms", "outcome", "in short"), rows)
-
-
-def _in_the_way(decision: StepDecision) -> Iterator[str]:
-    for finding in decision.blocking:
-        remedy = f". To reach a decision: {finding.remedy}" if finding.remedy else ""
-        why = (one_line(finding.reason, WHY) + one_line(remedy, WHY)).replace("….", "…")
-        yield f"{finding.verdict.upper()} {decision.step}, {finding.gate}: {why}"
 
 
 def _means(checked: CiResult) -> TableBlock:
@@ -302,7 +297,7 @@ def _losses(checked: CiResult, held: Held, most: int) -> Section:
     said = (
         f"{many(len(losses), 'query')} lost in {checked.measure}, {collapsed} of them more than"
         f" half; the worst {len(losses[:most])} and all of these"
-        f"{f', but {more:,} that are in {DETAILS}' if more > 0 else ''}:"
+        f"{f', but {more:,} that are in explore.html' if more > 0 else ''}:"
     )
     rows = table(
         "",

@@ -31,8 +31,6 @@ DEEPEST = 6
 """Level of the smallest heading."""
 LOOKS = frozenset({"kind", "anchor", "fold", "svg", "tone", "stripes"})
 """Fields that say how a block looks; other programs do not get them."""
-LOUD = frozenset({"headline", "answer"})
-"""Kinds of text that stand out."""
 STYLES = {
     "good": "green", "bad": "bold red", "open": "yellow", "headline": "bold", "about": "dim",
     "quiet": "dim", "pass": "green", "fail": "bold red", "inconclusive": "yellow",
@@ -252,23 +250,19 @@ def _plain_value(value: object) -> object:
     match value:
         case tuple():
             return [_plain_value(one) for one in value]
-        case Num() | Cell():
-            return _plain_cell(value)
+        case Cell():
+            return {"text": value.text, "note": value.note} if value.note else value.text
+        case Num():
+            found: dict[str, Any] = {"value": for_json(value.value), "unit": value.unit}
+            if value.low is not None or value.high is not None:
+                found |= {"low": for_json(value.low), "high": for_json(value.high)}
+            if value.n is not None:
+                found["n"] = value.n
+            return {**found, "note": value.more} if value.more else found
         case str():
             return value
         case _:
             return _plain(value)  # type: ignore[arg-type]  # a block holds nothing else
-
-
-def _plain_cell(cell: Value) -> dict[str, Any] | str:
-    if isinstance(cell, Cell):
-        return {"text": cell.text, "note": cell.note} if cell.note else cell.text
-    found: dict[str, Any] = {"value": for_json(cell.value), "unit": cell.unit}
-    if cell.low is not None or cell.high is not None:
-        found |= {"low": for_json(cell.low), "high": for_json(cell.high)}
-    if cell.n is not None:
-        found["n"] = cell.n
-    return {**found, "note": cell.more} if cell.more else found
 
 
 def to_markdown(doc: Section, level: int = 1) -> str:
@@ -293,7 +287,7 @@ def _marked(block: Block, level: int) -> Iterator[str]:
             yield from markdown_rows(block.header, rows) if rows else (NOTHING, "")
         case Text():
             text = markdown(block.text)
-            yield from (f"**{text}**" if block.kind in LOUD else text, "")
+            yield from (f"**{text}**" if block.kind in {"headline", "answer"} else text, "")
         case Items():
             yield from (f"{markdown(block.label)}:", "") if block.label else ()
             yield from (*(f"- {markdown(one)}" for one in block.items), "")

@@ -183,12 +183,6 @@ def _status(run: Run, queries: Sequence[Query]) -> list[int]:
     return [found.get(query.query_id, int(Status.NOT_ASKED)) for query in queries]
 
 
-EXCERPT = 2 * tables.SNIPPET
-"""Longest beginning of a document that is stored, in characters."""
-BEST = 9
-"""Of gzip: the page is written once and sent to many."""
-
-
 def to_explorer(reports: Sequence[ReportInput]) -> str:
     """Return the page of all data sets; the same bytes for the same input and the same zlib."""
     script = (TEMPLATES / "explore.js").read_text(encoding="utf-8")
@@ -217,7 +211,7 @@ def to_explorer(reports: Sequence[ReportInput]) -> str:
 def pack(value: object) -> Markup:
     """Write columns as JSON, gzip without a time, base64: letters that no page need escape."""
     text = json.dumps(value, default=vars, separators=(",", ":"), allow_nan=False)
-    packed = base64.b64encode(gzip.compress(text.encode(), BEST, mtime=0))
+    packed = base64.b64encode(gzip.compress(text.encode(), 9, mtime=0))  # written once, sent often
     return Markup(packed.decode())  # noqa: S704  nothing but base64
 
 
@@ -235,7 +229,7 @@ def hits(report: ReportInput) -> Columns:
         snippet=tables.SNIPPET,
         ids=[one_line(doc_id, tables.TITLE) for doc_id in ids],
         titles=[one_line(one.title, tables.TITLE) if one else "" for one in found],
-        texts=[one_line(one.text, EXCERPT) if one else None for one in found],
+        texts=[one_line(one.text, 2 * tables.SNIPPET) if one else None for one in found],
         # judgements of each query that are listed: of what an arm shows, or relevant
         lengths=listed.lengths(listed.judged, count),
         judged=listed.documents(listed.judged),

@@ -211,8 +211,6 @@ def comparable(before: TrendEntry, after: TrendEntry) -> bool:
 
 
 WIDTH, HEIGHT = 7.6, 3.2
-TICKS = 8
-"""Most dates written below."""
 SPREAD = 0.4
 """Share of the way to the next decision over which the lines lie beside each other."""
 Points = Mapping[int, Estimate]
@@ -255,7 +253,7 @@ def _paint(
     for at, (before, after) in enumerate(pairwise(entries), start=1):
         if not comparable(before, after):
             axes.axvline(at - 0.5, color=LINE, linewidth=1.2)
-    step = max(1, -(-len(entries) // TICKS))
+    step = max(1, -(-len(entries) // 8))  # at most eight dates are written below
     ticks = list(range(len(entries) - 1, -1, -step))[::-1]
     axes.set_xticks(ticks, [entries[at].decided_at.strftime("%d %b %Y") for at in ticks])
     axes.set_xlim(-0.5, len(entries) - 0.5)

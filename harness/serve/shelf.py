@@ -34,8 +34,6 @@ BESIDE = {
     "junit.xml": TEXT,
 }
 """Files beside a page, and as what they are sent: XML as text, so that no browser acts on it."""
-INSIDE = {"work", "runs"}
-"""Folders that a run keeps for itself."""
 LOADED = "work/perf"
 """Where a run keeps its load, whose page its report leads to; the one thing that is shown of it."""
 DEPTH = 3
@@ -127,7 +125,7 @@ def _files(within: Path, key: str, depth: int = DEPTH) -> Iterator[Sheet]:
         if one.name.startswith("."):
             continue
         if one.is_dir(follow_symlinks=False):
-            if depth and one.name not in INSIDE:
+            if depth and one.name not in {"work", "runs"}:  # which a run keeps for itself
                 yield from _files(Path(one.path), f"{key}/{one.name}", depth - 1)
         elif sheet := _sheet(Path(one.path), f"{key}/{one.name}"):
             yield sheet

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -57,7 +57,11 @@ def read_traffic(layout: Layout, control: ArmResult, candidate: ArmResult) -> Tr
         if written.pop("format") != FORMAT:
             raise ValueError("of another format")  # noqa: TRY301  one way out for all that is wrong
         same = written.pop("by") == by
-        found = _from_json(written)
+        for name, of in ARRAYS.items():
+            written[name] = np.array(written[name], dtype=of)
+        for name, of in (("overlap", np.float64), ("overlap_at", np.int64)):
+            written[name] = {int(k): np.array(at, dtype=of) for k, at in written[name].items()}
+        found = Traffic(**written)
     except (ValueError, TypeError, KeyError) as exc:
         hint = "Take the log in again (harness shadow traffic)"
         raise BadFile(path, f"is not imported traffic ({exc})", hint) from exc
@@ -68,21 +72,12 @@ ARRAYS = {
     "asked": np.int64, "failed": np.bool_, "failed_at": np.int64, "control_ns": np.int64,
     "candidate_ns": np.int64, "timed_at": np.int64,
 }  # fmt: skip
-BY_DEPTH = {"overlap": np.float64, "overlap_at": np.int64}
 
 
 def _plain(value: object) -> object:
     if isinstance(value, np.ndarray):
         return (value.astype(int) if value.dtype == np.bool_ else value).tolist()
     return {str(k): _plain(of) for k, of in value.items()} if isinstance(value, Mapping) else value
-
-
-def _from_json(written: dict[str, Any]) -> Traffic:
-    for name, of in ARRAYS.items():
-        written[name] = np.array(written[name], dtype=of)
-    for name, of in BY_DEPTH.items():
-        written[name] = {int(k): np.array(at, dtype=of) for k, at in written[name].items()}
-    return Traffic(**written)
 
 
 OTHER_CONTROL = "whose control was another engine"

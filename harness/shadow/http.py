@@ -34,8 +34,6 @@ ANSWER_TYPE = "application/json"
 FORM_TYPE = "application/x-www-form-urlencoded"
 SENT_BY_US = "x-harness-shadow"
 """Header of every request that a comparison sends; a mirror leaves such requests out."""
-EITHER = 47
-"""Window bits of zlib for gzip and for deflate, whichever it is."""
 
 
 class NothingToCompare(Exception):
@@ -211,7 +209,7 @@ def unpacked(body: bytes, encoding: str, most: int) -> bytes:
     name, whole = encoding.strip().lower(), True
     if name in {"gzip", "x-gzip", "deflate"}:
         try:
-            unpacker = zlib.decompressobj(EITHER)
+            unpacker = zlib.decompressobj(47)  # window bits for gzip and deflate, whichever it is
             body = unpacker.decompress(body, most + 1)
             whole = unpacker.eof
         except zlib.error as exc:

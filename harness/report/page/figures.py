@@ -141,17 +141,13 @@ def paint_differences(
         axes.stairs(side, edges, fill=True, color=colour, linewidth=0)
     axes.axhline(0, color=svg.INK, linewidth=0.8)
     if estimate is not None:
-        axes.axhspan(*_finite_ends(estimate), color=svg.MUTED, alpha=0.22, linewidth=0, zorder=0)
+        both = estimate.low, estimate.high
+        ends = (end if math.isfinite(end) else estimate.value for end in both)
+        axes.axhspan(*ends, color=svg.MUTED, alpha=0.22, linewidth=0, zorder=0)
         axes.axhline(estimate.value, color=svg.INK, linewidth=1.2, linestyle=(0, (4, 3)))
         axes.set_title(f"mean {signed(estimate.value)} {interval(estimate)}")
     axes.set(xlim=(0, len(ordered)), xlabel=labels[0], ylabel=labels[1])
     axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
-
-
-def _finite_ends(estimate: Estimate) -> list[float]:
-    """Return both ends of an interval; an infinite one lies at the value."""
-    ends = estimate.low, estimate.high
-    return [end if math.isfinite(end) else estimate.value for end in ends]
 
 
 def latency_curves(name: str, latency: Latency) -> str | None:
