@@ -12,8 +12,7 @@ import numpy as np
 from harness.api.data import QrelsLike, RunLike, load_qrels, load_run, named_run
 from harness.core.errors import DatasetError
 from harness.core.printable import counted
-from harness.core.records import Qrels, Query
-from harness.core.run import Run
+from harness.core.records import Query
 from harness.core.scores import Estimate, Paired, Scores, codes
 from harness.corpus import clusters
 from harness.corpus.cells import written_otherwise
@@ -96,24 +95,19 @@ def score(
             same ids in two ways.
     """
     loaded, judged = load_run(run), load_qrels(qrels)
-    check_ids(loaded, judged)
-    asked = judged.query_ids if queries is None else queries
-    return Scored(loaded.arm, quality.score(loaded, judged, measures, asked))
-
-
-def check_ids(run: Run, qrels: Qrels) -> None:
-    """Refuse a run and judgements that write the same ids in two ways."""
-    judged = {doc_id for of in qrels.grades.values() for doc_id in of}
-    found = {
-        "query": written_otherwise(frozenset(run.query_ids), frozenset(qrels.grades)),
-        "document": written_otherwise(frozenset(run.vocabulary), judged),
+    documents = {doc_id for of in judged.grades.values() for doc_id in of}
+    differing = {
+        "query": written_otherwise(frozenset(loaded.query_ids), frozenset(judged.grades)),
+        "document": written_otherwise(frozenset(loaded.vocabulary), documents),
     }
-    for what, pair in found.items():
+    for what, pair in differing.items():
         if pair:
             raise DatasetError(
                 f"the run has the {what} {pair[0]!r}, and the judgements have {pair[1]!r}. Read ids"
                 " as text (pandas: dtype=str)"
             )
+    asked = judged.query_ids if queries is None else queries
+    return Scored(loaded.arm, quality.score(loaded, judged, measures, asked))
 
 
 def near_duplicates(queries: Mapping[str, str]) -> Mapping[str, str]:

@@ -269,12 +269,8 @@ def _broken_pipe(exc: BaseException) -> bool:
 
 
 def _settle_streams() -> None:
-    """Open what a shell closed of input, output and errors, and escape what an encoding lacks.
-
-    A file of ours would get the number of a closed stream, and what a library prints would be
-    written into it. An arrow would end a command whose output is ASCII.
-    """
-    for number in range(3):
+    """Open what a shell closed of input, output and errors, and escape what an encoding lacks."""
+    for number in range(3):  # else a file of ours gets the number, and what a library prints
         try:
             os.fstat(number)
         except OSError:

@@ -223,10 +223,7 @@ def _typed(command: Callable[..., None], kit: Kit, word: str) -> None:
 
 
 def _engine(kit: Kit, arm: str, settings: Sequence[str]) -> Any:  # noqa: ANN401  of a stack
-    """Load an arm that is of this stack, with settings ``key=value`` in place of its own.
-
-    A value that is not TOML is a text.
-    """
+    """Load an arm of this stack, with settings ``key=value`` (TOML, or a text) for its own."""
     from harness.core.errors import InvalidArm
     from harness.core.formats import toml_of
     from harness.core.reading import Malformed
@@ -307,13 +304,10 @@ def _summary(done: Updated) -> str:
 
 
 def _nothing_found(text: str, what: str, typed_text: str) -> str:
-    """State that nothing is found, so that it also holds where a query demands or refuses words.
-
-    ``what`` is searched part by part: a word of another part of it helps no part.
-    """
+    """State that nothing is found, so that it also holds where a query demands or refuses words."""
     from harness_engines.lexical.grammar import held
 
-    if held(text).parts:
+    if held(text).parts:  # a word of another part helps no part
         return (
             f"nothing is found: no part of a {what} has all that the query demands"
             " and nothing that it refuses"

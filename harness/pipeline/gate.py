@@ -249,7 +249,7 @@ def read_decision(layout: Layout) -> tuple[tuple[StepDecision, ...], datetime]:
         raise BadFile(path, "nothing was decided yet", hint) from None
     except ValueError as exc:
         raise BadFile(path, f"not JSON ({exc})", hint) from exc
-    decisions = tuple(found.decision for found in from_json(written, path))
+    decisions = tuple(found for _, found in from_json(written, path))
     decided_at = written["datasets"][0]["provenance"]["decided_at"]
     try:
         check_past(decided_at)

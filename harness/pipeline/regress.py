@@ -300,7 +300,7 @@ def _decided(path: Path, now: Mapping[str, ArmResult], measure: str) -> tuple[St
         whole: dict[str, Any] = json_file(path)
     except (OSError, ValueError) as exc:
         raise BadFile(path, f"no decision ({exc})", HINT) from exc
-    decisions = tuple(one.decision for one in decision_json.from_json(whole, path))
+    decisions = tuple(one for _, one in decision_json.from_json(whole, path))
     if len(whole["datasets"]) != 1:
         raise BadFile(path, f"is of {len(whole['datasets'])} data sets, not of one", HINT)
     means = whole["datasets"][0]["quality"]["means"]

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from operator import attrgetter
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from pydantic import AliasChoices, Field, ValidationError, model_serializer, model_validator
@@ -401,26 +401,17 @@ def without_times(value: Json) -> Json:
     return rest
 
 
-class DatasetStep(NamedTuple):
-    """One step as ``decision.json`` says it."""
-
-    dataset: str
-    decision: StepDecision
-
-
 def schema() -> Json:
     """Return the JSON Schema (draft 2020-12) of ``decision.json``."""
     return Decision.model_json_schema()
 
 
-def from_json(value: Json, path: Path) -> tuple[DatasetStep, ...]:
-    """Read the decisions back from the content of ``path``."""
+def from_json(value: Json, path: Path) -> tuple[tuple[str, StepDecision], ...]:
+    """Read the decisions back, each with its dataset, from the content of ``path``."""
     try:
         found = Decision.model_validate_json(json.dumps(value), strict=True)
         return tuple(
-            DatasetStep(of.dataset, step.decision(of.dataset))
-            for of in found.datasets
-            for step in of.steps
+            (of.dataset, step.decision(of.dataset)) for of in found.datasets for step in of.steps
         )
     except ValidationError as exc:
         first = exc.errors()[0]

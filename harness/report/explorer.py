@@ -352,12 +352,12 @@ def _times(latency: Latency, arms: Sequence[str], query_ids: Sequence[str]) -> l
         if not latency.is_verified(arm) or arm not in race.elapsed_ns:
             continue
         times = race.elapsed_ns[arm][:, known]
-        again = _middle(race.repeated_ns[arm])
+        again = np.median(race.repeated_ns[arm], axis=0).astype(np.int64).tolist()
         found.append(
             Columns(
                 arm=number,
                 queries=[row[race.query_ids[at]] for at in known],
-                median=_middle(times),
+                median=np.median(times, axis=0).astype(np.int64).tolist(),
                 low=times.min(axis=0).tolist(),
                 high=times.max(axis=0).tolist(),
                 again=[again[at] if at < len(again) else 0 for at in known],
@@ -365,7 +365,3 @@ def _times(latency: Latency, arms: Sequence[str], query_ids: Sequence[str]) -> l
             )
         )
     return found
-
-
-def _middle(times: np.ndarray[tuple[int, ...], np.dtype[np.int64]]) -> list[int]:
-    return [int(value) for value in np.median(times, axis=0)]

@@ -309,7 +309,19 @@ def look(
     services: Sequence[SearchService], given: Sequence[AnswerShape], queries: Sequence[Query]
 ) -> tuple[SearchService, ...]:
     """Query both services, and learn their shapes, where neither ``given`` nor a file has one."""
-    answers = [list(_looked(one, queries)) for one in services]
+    answers: list[list[Any]] = []
+    first = queries[:LOOKED]
+    for service in services:
+        answered, problem, mapping = [], "", HttpMapping(service.settings)
+        with connection.connected(service.settings) as to:
+            for query in first:
+                try:
+                    answered.append(to.call(mapping.request(query.text, DEPTH)).answer)
+                except (NoAnswer, TimeoutError) as exc:
+                    problem = problem or str(exc)
+        if not answered:
+            raise HarnessError(f"{service.arm}: no answer to the first {len(first)}: {problem}")
+        answers.append(answered)
     wanted = [
         at
         if one.learned
@@ -322,21 +334,6 @@ def look(
         read = {"hits": shape.list, "id": shape.id, "score": shape.score}
         found.append(replace(one, settings=one.settings.model_copy(update=read)))
     return tuple(found)
-
-
-def _looked(service: SearchService, queries: Sequence[Query]) -> Iterator[Any]:
-    """Yield the answers to the first queries; one that fails is passed over, but not all."""
-    answered, problem, mapping = 0, "", HttpMapping(service.settings)
-    with connection.connected(service.settings) as to:
-        for query in queries[:LOOKED]:
-            try:
-                yield to.call(mapping.request(query.text, DEPTH)).answer
-                answered += 1
-            except (NoAnswer, TimeoutError) as exc:
-                problem = problem or str(exc)
-    if not answered:
-        few = len(queries[:LOOKED])
-        raise HarnessError(f"{service.arm}: no answer to the first {few}: {problem}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,12 +53,12 @@ def test_it_keeps_its_schema(both: list[ReportInput]) -> None:
 
 def test_decisions_are_read_back(both: list[ReportInput]) -> None:
     found = from_json(written(both), PATH)
-    assert [(d.dataset, d.decision.step, d.decision.outcome) for d in found] == [
+    assert [(dataset, one.step, one.outcome) for dataset, one in found] == [
         ("mail", "shadow", Outcome.PROMOTE),
         ("mail", "tantivy", Outcome.HOLD),
         ("mail", "hybrid", Outcome.HOLD),
     ]
-    assert [each.decision for each in found] == list(both[0].decisions)
+    assert [one for _, one in found] == list(both[0].decisions)
 
 
 def test_a_finding_whose_cause_belongs_to_another_verdict_is_refused() -> None:
