@@ -173,7 +173,18 @@ def decoded(raw: bytes) -> tuple[str, bool]:
 
 def _entry(kind: str, fields: Fields, text: str) -> LogEntry | None:
     if kind in ACCESS:
-        return _of_request(ACCESS[kind], text, fields)
+        request = ACCESS[kind].match(text)
+        if request is None:
+            raise ValueError("not a line of this pattern")
+        query = urlsplit(request["target"]).query
+        pairs = dict(reversed(parse_qsl(query, encoding="latin-1", keep_blank_values=True)))
+        typed = _first(pairs, fields.text, TEXT)
+        if not typed:
+            return None
+        agent = request.groupdict().get("agent") or ""
+        results = _number(pairs.get(fields.results)) if fields.results else None
+        who = pairs.get(fields.session, "") if fields.session else f"{request['client']} {agent}"
+        return LogEntry(_typed(typed), results, who, int(request["status"]), agent)
     found = json_of(text)
     if kind == "mcp" and isinstance(found, dict):  # only calls of tools have a query
         called = found.get("method") == "tools/call" and isinstance(found.get("params"), dict)
@@ -224,21 +235,6 @@ def _of_object(found: Any, fields: Fields) -> LogEntry | None:  # noqa: ANN401  
     status, agent = _number(_first(found, "", STATUS)), _first(found, "", AGENT)
     who = "" if session is None else str(session)
     return LogEntry(text, results, who, OK if status is None else status, str(agent or ""))
-
-
-def _of_request(pattern: re.Pattern[str], line: str, fields: Fields) -> LogEntry | None:
-    found = pattern.match(line)
-    if found is None:
-        raise ValueError("not a line of this pattern")
-    parts = urlsplit(found["target"])
-    pairs = dict(reversed(parse_qsl(parts.query, encoding="latin-1", keep_blank_values=True)))
-    text = _first(pairs, fields.text, TEXT)
-    if not text:
-        return None
-    agent = found.groupdict().get("agent") or ""
-    results = _number(pairs.get(fields.results)) if fields.results else None
-    who = pairs.get(fields.session, "") if fields.session else f"{found['client']} {agent}"
-    return LogEntry(_typed(text), results, who, int(found["status"]), agent)
 
 
 def _typed(text: str) -> str:
