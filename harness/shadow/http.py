@@ -59,16 +59,16 @@ class ArmReading(StrictModel):
 
     def answer_of(self, answer: Any, manifest: Manifest, k: int) -> tuple[Answer, int | str]:  # noqa: ANN401  any JSON
         try:
-            found = self._mapping.read(answer, k)
+            found, told = self._mapping.read(answer, k)
         except NoAnswer as exc:
             raise Unreadable(str(exc)) from None
         hits = tuple(
             Hit(hit.doc_id, 1 / at, 1 / at)
             if hit.score is None
             else Hit(hit.doc_id, unit(hit.score), hit.score)
-            for at, hit in enumerate(found.hits, start=1)
+            for at, hit in enumerate(found, start=1)
         )
-        generation = known(found.generation) if self.tells_generation else ""
+        generation = known(told) if self.tells_generation else ""
         return Answer(hits, manifest.fingerprint), generation
 
     def headers(self) -> Mapping[str, str]:

@@ -28,13 +28,6 @@ class ServerHit(NamedTuple):
     score: float | None
 
 
-class AnswerReading(NamedTuple):
-    """What was read of an answer."""
-
-    hits: Sequence[ServerHit]
-    generation: object
-
-
 class HttpMapping:
     """How an arm's file writes requests and reads answers; its expressions are compiled."""
 
@@ -61,8 +54,8 @@ class HttpMapping:
         found = self._found.get(name)
         return found(tree) if found else None
 
-    def read(self, answer: Any, k: int) -> AnswerReading:  # noqa: ANN401  any JSON
-        """Read an answer to a request for ``k`` hits."""
+    def read(self, answer: Any, k: int) -> tuple[Sequence[ServerHit], object]:  # noqa: ANN401  any JSON
+        """Read the hits of an answer to a request for ``k``, and its generation."""
         given = self.settings
         if why := self.value("incomplete", answer):
             raise MalformedAnswer(
@@ -79,7 +72,7 @@ class HttpMapping:
         if too_many := surplus(len(listed), k):
             raise MalformedAnswer(too_many)
         hits = [self._hit(at, one) for at, one in enumerate(listed, start=1)]
-        return AnswerReading(hits, self.value("generation", answer))
+        return hits, self.value("generation", answer)
 
     def _hit(self, at: int, hit: Any) -> ServerHit:  # noqa: ANN401  any JSON
         given, found, score = self.settings, self.value("id", hit), self.value("score", hit)
@@ -175,9 +168,9 @@ class HttpSearcher:
     def search_with(self, text: str, k: int, params: Mapping[str, Scalar]) -> Answer:
         """Show the server's hits in the server's order."""
         got = self.to.call(self.mapping.request(text, k, params))
-        found = self.mapping.read(got.answer, k)
+        found, generation = self.mapping.read(got.answer, k)
         hits = []
-        for at, (doc_id, score) in enumerate(found.hits, start=1):
+        for at, (doc_id, score) in enumerate(found, start=1):
             if self.known is not None and doc_id not in self.known:
                 raise MalformedAnswer(
                     f"hit {at}: {doc_id!r} is the id of no document of the data set."
@@ -185,7 +178,7 @@ class HttpSearcher:
                 )
             hits.append(Hit(doc_id, 1 / at, 1 / at if score is None else score))
         moved, served_by = self.watch.moved, self.manifest.fingerprint
-        began, now = self.watch.began.generation, connection.word(found.generation)
+        began, now = self.watch.began.generation, connection.word(generation)
         if self.to.settings.generation and now != began:
             moved = f"the answer is of generation {now}, the index that was opened of {began}"
         if moved:

@@ -221,8 +221,6 @@ def connected(settings: HttpSettings) -> Iterator[HttpConnections]:
 
 DIGITS = 16
 """Of a digest that stands for a generation of many values."""
-SELF_REPORTED = "self-reported: the arm's file names no probe"
-"""Version of a server that no probe identifies."""
 PATIENCE_S = 5.0
 """How long the end waits for a probe that is under way."""
 
@@ -238,7 +236,7 @@ class ProbedIdentity(NamedTuple):
         parts = [f"version {self.version}"] if self.version else []
         parts += [f"{self.documents} documents"] if self.documents is not None else []
         parts += [f"generation {self.generation}"] if self.generation else []
-        return ", ".join(parts) or SELF_REPORTED
+        return ", ".join(parts) or "self-reported: the arm's file names no probe"
 
 
 def word(value: object) -> str:

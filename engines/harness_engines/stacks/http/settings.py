@@ -171,21 +171,7 @@ def _filled(tree: Any, values: Mapping[str, Scalar]) -> Any:  # noqa: ANN401  an
     return PLACE.sub(quoted, tree)
 
 
-def _check_params_apart(template: Mapping[str, Any]) -> None:
-    """Refuse a param without which the text or k would not be sent either."""
-    marks: dict[str, Scalar] = {"text": "\ue000", "k": "\ue001"}
-    named = [one.removesuffix(QUOTED) for one in PLACE.findall(json.dumps(template))]
-    left = json.dumps(fill(template, marks), ensure_ascii=False)
-    for name, mark in marks.items():
-        if left.count(str(mark)) != named.count(name):
-            raise ValueError(
-                f"a query without one of the params would not send ${{{name}}} either."
-                " Put the param into an item of a list, or into a table of its own"
-            )
-
-
 Method = Literal["GET", "POST", "PUT"]
-QueryValue = str | int | float | bool | list[str]
 
 
 def address(url: str) -> str:
@@ -264,7 +250,7 @@ class HttpSettings(StackSettings):
     url: Url
     method: Method = "POST"
     headers: Annotated[dict[str, str], AfterValidator(check)] = Field(default_factory=dict)
-    query: dict[str, QueryValue] = Field(default_factory=dict)
+    query: dict[str, str | int | float | bool | list[str]] = Field(default_factory=dict)
     body: str = ""
     hits: Jmespath = Field(min_length=1)
     id: Jmespath = Field(min_length=1)
@@ -288,7 +274,15 @@ class HttpSettings(StackSettings):
         for name in tree if tree is given else ():
             _no_secret(name)
         places(tree)
-        _check_params_apart(tree)
+        marks: dict[str, Scalar] = {"text": "\ue000", "k": "\ue001"}
+        named = [one.removesuffix(QUOTED) for one in PLACE.findall(json.dumps(tree))]
+        left = json.dumps(fill(tree, marks), ensure_ascii=False)
+        for name, mark in marks.items():
+            if left.count(str(mark)) != named.count(name):
+                raise ValueError(
+                    f"a query without one of the params would not send ${{{name}}} either."
+                    " Put the param into an item of a list, or into a table of its own"
+                )
         return given
 
     @model_validator(mode="after")
