@@ -208,10 +208,7 @@ LISTED = ("lang", "type")
 """Filters with few values: one that no unit has is a slip, and is refused with those there are."""
 OUTSIDE = 3
 """Lines in no unit in an answer at most."""
-NOT_AS_TYPED = "none of these contains the text as it was typed"
 NEAREST = "no unit contains a word of the query; these are the nearest by meaning"
-TOTAL = 20
-"""Units of context in an answer at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,7 +231,7 @@ class CodeFolderSearch:
         self._check(filters)
         changed: dict[str, Any] = {"context": None}
         if given["context"]:
-            changed["context"] = ranking.ContextSettings(per_hit=given["context"], total=TOTAL)
+            changed["context"] = ranking.ContextSettings(per_hit=given["context"], total=20)
         if given["graph"]:
             changed["graph"] = GRAPH
         code = replace(self.code, settings=self.code.settings.model_copy(update=changed))
@@ -255,7 +252,7 @@ class CodeFolderSearch:
         ]
         is_there = any(like.has(catalog.text(hit.row)) for hit in found.hits)
         if hits and len(like.wanted) == 1 and not is_there:
-            nearest = nearest or NOT_AS_TYPED
+            nearest = nearest or "none of these contains the text as it was typed"
         if mode in {units.Mode.CODE, units.Mode.MIXED} and not filters and not is_there:
             lines = (_line(*row) for row in catalog.outside() if like.has(row[2]))
             if outside := list(islice(lines, min(top, OUTSIDE))):

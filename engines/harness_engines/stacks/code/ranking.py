@@ -235,8 +235,6 @@ MOST_NAMESAKES = 3
 """A bare name that more units bear leads to none of them."""
 MOST_NEIGHBOURS = 64
 """A unit that everything calls has more; the first in order are kept."""
-MOST_NAMES = 500
-"""Names of one unit that are followed."""
 
 
 class UnitRelation(IntEnum):
@@ -291,7 +289,7 @@ class UnitGraph:
             (UnitRelation.IMPORT, facts.imports),
         )
         for reason, names in said:
-            for name in names[:MOST_NAMES]:
+            for name in names[:500]:
                 exact = self._full.get(name, [])
                 yield from (Neighbour(reason, row) for row in exact[:MOST_NEIGHBOURS])
                 if exact or reason > UnitRelation.USAGE:

@@ -27,9 +27,6 @@ from harness_engines.lexical.tantivy import OCCURS, Language, analyzer, begun, c
 from harness_engines.lexical.terms import Clause, Occur, sign_names, sign_term, terms, word
 from harness_engines.lexical.terms import folded as folded_terms
 
-SEPARATOR = "->"
-"""Between the source and the sink of a flow."""
-
 
 class Mode(StrEnum):
     """The kinds of units, each ranked by itself; ``MIXED`` fuses their rankings."""
@@ -66,7 +63,7 @@ class Risk(NamedTuple):
     @property
     def flow(self) -> str:
         """``source->sink`` where one was seen to reach the other; else empty."""
-        return f"{self.source}{SEPARATOR}{self.sink}" if self.source and self.sink else ""
+        return f"{self.source}->{self.sink}" if self.source and self.sink else ""
 
 
 @dataclass(frozen=True, slots=True)

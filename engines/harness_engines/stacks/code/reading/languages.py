@@ -195,7 +195,9 @@ def dotted(node: Node | None, known: Mapping[str, str]) -> str:
     while node is not None and node.type in MEMBER_TYPES:
         if behind and node.type == "method_invocation":
             return behind[0]
-        before, name = _member(node)
+        part = node.child_by_field_name
+        pairs = ((part(before), part(name)) for before, name in MEMBERS)
+        before, name = next(filter(all, pairs), (None, part("name")))
         if name is None:
             break
         behind.append(text_of(name))
@@ -206,14 +208,6 @@ def dotted(node: Node | None, known: Mapping[str, str]) -> str:
         first = text_of(node)
         return ".".join([known.get(first, first), *reversed(behind)])
     return behind[0] if behind else ""
-
-
-def _member(node: Node) -> tuple[Node | None, Node | None]:
-    for before, name in MEMBERS:
-        pair = node.child_by_field_name(before), node.child_by_field_name(name)
-        if all(pair):
-            return pair
-    return None, node.child_by_field_name("name")
 
 
 def is_comment(node: Node) -> bool:
@@ -413,10 +407,6 @@ def _module(
         yield Document(f"{path}::<module>", "", text, {**about, **more})
 
 
-RETURNS = ("return_type", "result", "type")
-LONGEST_SIGNATURE = 1_000
-
-
 def read(
     text: str, grammar: Grammar, *, name: str, kind: str, own: Mapping[str, str]
 ) -> tuple[UnitTexts, Facts]:
@@ -464,7 +454,7 @@ def _signature(span: Node, declared: Node, text: str) -> str:
     if body is None or not text:
         return ""
     whole = (span.text or b"")[: body.start_byte - span.start_byte]
-    return " ".join(whole.decode("utf-8", "replace").split())[:LONGEST_SIGNATURE].rstrip(" {=>")
+    return " ".join(whole.decode("utf-8", "replace").split())[:1_000].rstrip(" {=>")
 
 
 def _params(node: Node) -> Iterator[tuple[str, str]]:
@@ -483,7 +473,7 @@ def _params(node: Node) -> Iterator[tuple[str, str]]:
 def _returns(node: Node) -> str:
     if node.child_by_field_name("parameters") is None:
         return ""
-    fields = (node.child_by_field_name(name) for name in RETURNS)
+    fields = (node.child_by_field_name(name) for name in ("return_type", "result", "type"))
     return next((text_of(one).lstrip(": ") for one in fields if one is not None), "")
 
 

@@ -226,7 +226,10 @@ def read_symbol(name: str, text: str, kind: str, signature: str) -> tuple[UnitTe
     named = _sections(doc)
     entries = _ENTRY.findall(named.get("Parameters", ""))
     returned = _ENTRY.findall(named.get("Returns", "")) or [("", named.get("Returns", ""))]
-    calls, uses = _examples(doc)
+    lines = "\n".join(_EXAMPLE.findall(doc))
+    whole = parsed(lines)
+    trees = [whole] if whole is not None else [*filter(None, map(parsed, lines.splitlines()))]
+    examples = [read("", tree, name="", kind="", imports=USUAL)[1] for tree in trees]
     inside = _SIGNATURE.fullmatch(signature)
     given = re.findall(r"(?:^|,)\s*\**(\w+)", inside[2]) if inside else []
     described = [word.strip("* ") for names, _ in entries for word in names.split(",")]
@@ -239,8 +242,8 @@ def read_symbol(name: str, text: str, kind: str, signature: str) -> tuple[UnitTe
         params=tuple(dict.fromkeys([*given, *described])),
         inferred_types=tuple(dict.fromkeys(filter(None, (_type(said) for _, said in entries)))),
         return_type=_type(returned[0][1].strip().partition("\n")[0]),
-        uses=uses,
-        calls=calls,
+        uses=tuple(sorted({used for one in examples for used in one.uses})),
+        calls=tuple(sorted({called for one in examples for called in one.calls})),
         links=_links(doc, named, name),
     )
     return UnitTexts(name=name, signature=signature, doc=doc), facts
@@ -279,20 +282,9 @@ def _links(text: str, named: Mapping[str, str], own: str) -> tuple[str, ...]:
     return tuple(name for name in dict.fromkeys([*see_also, *marked]) if name != own)
 
 
-def _examples(text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Read the lines of an interpreter: what is called and used, of each that parses."""
-    lines = "\n".join(_EXAMPLE.findall(text))
-    whole = parsed(lines)
-    trees = [whole] if whole is not None else [*filter(None, map(parsed, lines.splitlines()))]
-    facts = [read("", tree, name="", kind="", imports=USUAL)[1] for tree in trees]
-    calls = tuple(sorted({name for one in facts for name in one.calls}))
-    return calls, tuple(sorted({name for one in facts for name in one.uses}))
-
-
 _CUT = re.compile(r"^(?=(?:async[ \t]+def|def|class)[ \t]|@)", re.MULTILINE)
 _DEFINED = re.compile(r"^(?:async[ \t]+)?(def|class)[ \t]+(\w+)", re.MULTILINE)
 _LINE_END = re.compile(r"\r\n?")
-SELF = "self"
 
 
 class FileStretch(NamedTuple):
@@ -344,7 +336,7 @@ def documents(path: str, module: str, text: str) -> Iterator[Document]:
         yield Document(f"{path}::", module, mended(doc), said)
     ids = numbered(path, (part.name or "<module>" for part in parts))
     for doc_id, part in zip(ids, parts, strict=True):
-        mine = {**own, SELF: f"{module}.{part.within}"} if part.within else own
+        mine = {**own, "self": f"{module}.{part.within}"} if part.within else own
         more: dict[str, Scalar] = {
             "kind": part.kind, "name": f"{module}.{part.name}" if part.name else module,
             "own": pairs(mine), "lines": f"{part.first}-{part.last}", "mode": Mode.CODE.value,
