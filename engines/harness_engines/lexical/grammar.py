@@ -124,10 +124,7 @@ def _clause(text: str, *, quoted: bool, before: int) -> Clause | None:
 
 
 def _group(pieces: Iterator[tuple[_Piece, Clause | None]], occur: Occur) -> ClauseGroup:
-    """Read up to the parenthesis that closes the group, or to the end.
-
-    A part with a sign of its own, and no operator before it, holds for all alternatives.
-    """
+    """Read a group; a part with a sign, and no operator before it, holds for all alternatives."""
     alternatives: list[list[tuple[Node, bool]]] = [[]]
     operator = ""
     for piece, clause in pieces:

@@ -38,8 +38,6 @@ from harness_engines.stacks.documents.texts import DocumentChunk, DocumentText, 
 
 Mask = NDArray[np.bool_]
 TABLES = library.TABLES + ranking.TABLES
-EXTRACTION = "Native"
-"""How a text came out of its file: nothing here reads pictures of text."""
 NEAREST = "no document contains a word of the query; these are the nearest by meaning"
 
 
@@ -128,10 +126,7 @@ class DocumentCollection:
         }
 
     def _shown(self, row: int, score: float) -> dict[str, Any]:
-        """Show a chunk with its place and what stands around it.
-
-        ``ocr_confidence`` is null: no text here was guessed.
-        """
+        """Show a chunk with its place and what stands around it."""
         chunk, embedded = self.library.chunks[row], self.pipeline.models.embedded_at
         source, (before, after) = chunk.source, self.library.around(chunk)
         ingested = self.library.ingested[source.document_id]
@@ -154,7 +149,7 @@ class DocumentCollection:
                 "line_end": chunk.lines.last,
                 "char_start": chunk.char_start,
                 "char_end": chunk.char_end,
-                "extraction_method": EXTRACTION,
+                "extraction_method": "Native",  # no text is guessed from a picture
                 "ocr_confidence": None,
                 "chunk_created_at": ingested,
                 "chunk_embedded_at": embedded[row] if embedded else None,

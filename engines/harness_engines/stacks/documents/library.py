@@ -187,7 +187,6 @@ def entities(text: str) -> frozenset[str]:
 
 LEAST_ALIKE = 0.5
 """Cosine below which two chunks are not neighbours."""
-EDGE_DIGITS = 6
 
 
 class Edge(NamedTuple):
@@ -245,10 +244,7 @@ class ChunkGraph:
         return sorted(strongest.values(), key=_strongest_first)[:most]
 
     def _naming(self, row: int, primary: frozenset[int], most: int) -> list[Edge]:
-        """Edges by entities: the share of a chunk's entities, by weight, that another has.
-
-        An entity weighs ln(chunks / chunks that name it), and 0 where all do.
-        """
+        """Edges by entities: how many of a chunk's another has, weighed by their rarity."""
         own = self.of_chunk.get(row, ())
         weights = {entity: math.log(self.total / len(self.chunks[entity])) for entity in own}
         whole = sum(weights.values())
@@ -263,7 +259,7 @@ class ChunkGraph:
         for other, some in shared.items():
             share = sum(weights[entity] for entity in some) / whole
             if share > 0:
-                weight = min(1.0, round((1 + share) / 2, EDGE_DIGITS))
+                weight = min(1.0, round((1 + share) / 2, 6))
                 edges.append(Edge(other, weight, tuple(some)))
         return sorted(edges, key=_strongest_first)[:most]
 

@@ -102,7 +102,8 @@ def _lines(page: Any, turns: int) -> Iterator[_Line]:  # noqa: ANN401  of a pack
             box = (box[1], -box[2], box[3], -box[0])
         is_apart = bool(boxes) and is_drawn and _is_apart(boxes[-1], box)
         if is_apart and text[-1:].isspace():  # PDFium gives one space for many that are drawn
-            is_apart = _object(page, at) != _object(page, at - 1)
+            drawn = [raw.FPDFText_GetTextObject(page, one) for one in (at, at - 1)]
+            is_apart = len({ctypes.cast(one, ctypes.c_void_p).value for one in drawn}) > 1
         if boxes and (is_apart or code in _LINE_ENDS):
             yield _line(text, boxes)
             text, boxes = "", []
@@ -110,13 +111,6 @@ def _lines(page: Any, turns: int) -> Iterator[_Line]:  # noqa: ANN401  of a pack
         boxes += [box] if is_drawn else []
     if boxes:
         yield _line(text, boxes)
-
-
-def _object(page: Any, at: int) -> int:  # noqa: ANN401  as above
-    """Return the address of the text that a character is drawn in."""
-    from pypdfium2 import raw
-
-    return ctypes.cast(raw.FPDFText_GetTextObject(page, at), ctypes.c_void_p).value or 0
 
 
 def _is_apart(one: Box, other: Box) -> bool:

@@ -239,15 +239,8 @@ def _solid(text: str, start: int) -> int:
     return match.start() if match else len(text)
 
 
-class TextLayout(NamedTuple):
-    """Where the lines and the paragraphs of a text begin; the number of one counts from 1."""
-
-    lines: list[int]
-    paragraphs: list[int]
-
-
-def layout_of(text: str) -> TextLayout:
-    """Find lines, which end with a line feed, a carriage return or both, and paragraphs.
+def layout_of(text: str) -> tuple[list[int], list[int]]:
+    """Find where lines (ended by a line feed, a carriage return or both) and paragraphs begin.
 
     A paragraph is a run of lines that hold more than white space.
     """
@@ -256,7 +249,7 @@ def layout_of(text: str) -> TextLayout:
     stops = [*(start for start, _ in ends), len(text)]
     is_blank = [not text[start:stop].strip() for start, stop in zip(lines, stops, strict=True)]
     before = zip(lines, [True, *is_blank], is_blank, strict=False)
-    return TextLayout(lines, [start for start, above, blank in before if above and not blank])
+    return lines, [start for start, above, blank in before if above and not blank]
 
 
 HEADERS = ("Subject", "From", "To", "Cc", "Date")
