@@ -32,8 +32,6 @@ from harness_engines.stacks.agent_mail.tantivy.engine import TantivyMailEngine
 from harness_engines.stacks.agent_mail.views import StoredViews
 from harness_engines.vector.embedder import HASH, Embedder, OnnxEmbedder, embedder_of, model
 
-DEFAULT_PROJECT = 1
-
 
 def message(message_id: int, document: Document) -> Message:
     """Take a document for a message: title the subject, text the body, the rest from metadata."""
@@ -41,7 +39,7 @@ def message(message_id: int, document: Document) -> Message:
     recipients = str(about.get("recipients") or "")
     return Message(
         message_id=message_id,
-        project_id=_whole(about, "project_id", DEFAULT_PROJECT),
+        project_id=_whole(about, "project_id", 1),
         subject=document.title,
         body=document.text,
         sender_name=str(about.get("sender") or ""),
@@ -146,10 +144,11 @@ class MailSearcher:
 
     def search_with(self, text: str, k: int, params: Mapping[str, Scalar]) -> Answer:
         """Ask with the filters that ``params`` name."""
-        search_response = self._asked(text, k, params, self.mode)
-        return Answer(
-            self.hits_of(search_response), self._who(search_response), search_response.explain.note
-        )
+        shown = self._asked(text, k, params, self.mode)
+        who, explain = self.manifest.fingerprint, shown.explain
+        if shown.degraded:  # not the first tier of its chain answered
+            who = of_json([who, shown.served_by, explain.method, shown.stale])
+        return Answer(self.hits_of(shown), who, explain.note)
 
     def stages(self, text: str, k: int, params: Mapping[str, Scalar]) -> tuple[Stage, ...]:
         """Ask in each mode that leads to the one that answers."""
@@ -183,14 +182,6 @@ class MailSearcher:
         return tuple(
             Hit(named(hit.message_id), hit.score, hit.raw_score) for hit in search_response.hits
         )
-
-    def _who(self, search_response: contract.SearchResponse) -> str:
-        """Return the arm's fingerprint only where the first tier of its chain answered."""
-        if not search_response.degraded:
-            return self.manifest.fingerprint
-        explain = search_response.explain
-        by = [search_response.served_by, explain.method, search_response.stale]
-        return of_json([self.manifest.fingerprint, *by])
 
 
 ByTier = Mapping[FallbackTier, contract.MailEngine]

@@ -29,7 +29,6 @@ from harness_engines.vector.embedder import Embedder
 from harness_engines.vector.scan import Half
 
 STALE = "index_stale: "
-CATCHING_UP = "catching up"
 READS = {
     FallbackTier.TANTIVY: ("tantivy",),
     FallbackTier.SEMANTIC: ("vectors",),
@@ -86,7 +85,7 @@ class LiveIndexes:
             now = self.store.generation()
             behind = [one for one in named if self.indexes[one].reached != now]
             if behind:
-                self.parts.call(CATCHING_UP, partial(self._catch_up, behind, now), until)
+                self.parts.call("catching up", partial(self._catch_up, behind, now), until)
         return now
 
     def seen_by(self, view: View) -> LiveIndexes:
@@ -140,8 +139,6 @@ class IndexNote:
         return generation if type(generation) is int and said == of else None
 
 
-MAX_KEPT = 512
-"""Messages whose tokens are kept in memory, about 100 MB of them at the most."""
 Hydrate = Callable[[Sequence[int]], Mapping[int, Message]]
 
 
@@ -233,7 +230,7 @@ class LiveTokens:
 
     def __init__(self, base: LateInteraction, store: MessageStore, hydrate: Hydrate) -> None:
         self._base, self._store, self._hydrate = base, store, hydrate
-        self._tokens = lru_cache(maxsize=MAX_KEPT)(self._read)
+        self._tokens = lru_cache(maxsize=512)(self._read)  # about 100 MB at the most
 
     def rerank(self, text: str, ids: Sequence[int], fused: Sequence[float]) -> Sequence[Reranked]:
         """Score a window; see ``LateInteraction``. A message that is gone is like nothing."""

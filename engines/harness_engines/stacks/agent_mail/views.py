@@ -68,8 +68,6 @@ def plain(exc: SearchError) -> str:
     return kinds.get(type(exc), "failed")
 
 
-MAX_VIEWS = 32
-"""Views kept; the one that was longest unused goes first."""
 BATCH = 500
 """Messages read at once while a view is filled."""
 Lexical = Callable[[MessageStore, Path], Mapping[FallbackTier, contract.MailEngine]]
@@ -108,13 +106,24 @@ class StoredViews:
                 known = moved, self._view(scope)
             with self._lock:
                 self._made[scope] = known
-                for old in [*self._made][:-MAX_VIEWS]:
+                for old in [*self._made][:-32]:  # longest unused
                     del self._made[old]
                     self._making.pop(old, None)
             return known[1]
 
     def _view(self, scope: Scope) -> View:
-        shown, redacted = self._visible(scope)
+        ids = [row[0] for row in self._source.read("SELECT id FROM messages ORDER BY id")]
+        shown: list[Message] = []
+        hidden: set[int] = set()
+        for start in range(0, len(ids), BATCH):
+            for message in self._source.hydrate(ids[start : start + BATCH]).values():
+                seen_as = scope.sees(message)
+                if seen_as is Visibility.REDACT:
+                    hidden.add(message.message_id)
+                    shown.append(replace(message, subject="", body="", recipients=()))
+                elif seen_as is Visibility.ALLOW:
+                    shown.append(message)
+        redacted = frozenset(hidden)
         with ExitStack() as until_made:
             folder = until_made.enter_context(scratch())
             with stores.create(folder / "messages.db") as empty:
@@ -123,8 +132,8 @@ class StoredViews:
             filled = until_made.enter_context(stores.opened(folder / "messages.db"))
 
             def verdict(message: Message) -> Visibility:
-                hidden = message.message_id in redacted
-                return Visibility.REDACT if hidden else scope.sees(message)
+                is_hidden = message.message_id in redacted
+                return Visibility.REDACT if is_hidden else scope.sees(message)
 
             digest = hashlib.sha256()
             for message in shown:
@@ -140,21 +149,6 @@ class StoredViews:
             )
             weakref.finalize(made, until_made.pop_all().close)
         return made
-
-    def _visible(self, scope: Scope) -> tuple[list[Message], frozenset[int]]:
-        """Read what the scope shows, by id."""
-        ids = [row[0] for row in self._source.read("SELECT id FROM messages ORDER BY id")]
-        shown: list[Message] = []
-        redacted: set[int] = set()
-        for start in range(0, len(ids), BATCH):
-            for message in self._source.hydrate(ids[start : start + BATCH]).values():
-                verdict = scope.sees(message)
-                if verdict is Visibility.REDACT:
-                    redacted.add(message.message_id)
-                    shown.append(replace(message, subject="", body="", recipients=()))
-                elif verdict is Visibility.ALLOW:
-                    shown.append(message)
-        return shown, frozenset(redacted)
 
 
 _KEEP = (

@@ -150,13 +150,6 @@ def extract_like_terms(text: str) -> tuple[str, ...]:
     return tuple(once.values())[:MOST_TERMS]
 
 
-def refused_terms(text: str) -> tuple[str, ...]:
-    """Return the words and phrases that must not be there, at most ``MOST_REFUSED``."""
-    found = (clause for clause in exact_clauses(text) if clause.occur is Occur.NOT)
-    terms = (clause.text.strip().rstrip("*")[:LONGEST_TERM] for clause in found)
-    return tuple(dict.fromkeys(terms))[:MOST_REFUSED]
-
-
 def _wanted(text: str) -> list[Clause]:
     return [clause for clause in exact_clauses(text) if clause.occur is not Occur.NOT]
 
@@ -175,9 +168,11 @@ class LikeEngine:
     def search(
         self, text: str, filters: Filters, ranking: RankingMode, depth: int
     ) -> CandidateList:
+        refused = (clause for clause in exact_clauses(text) if clause.occur is Occur.NOT)
+        never = dict.fromkeys(one.text.strip().rstrip("*")[:LONGEST_TERM] for one in refused)
         asked = [
             *(Where(_CONTAINS, (pattern(term),) * 2) for term in extract_like_terms(text)),
-            *(Where(f"NOT {_CONTAINS}", (pattern(term),) * 2) for term in refused_terms(text)),
+            *(Where(f"NOT {_CONTAINS}", (pattern(term),) * 2) for term in [*never][:MOST_REFUSED]),
         ]
         found = self.listed([*asked, where(filters)], ranking, depth)
         if not asked:

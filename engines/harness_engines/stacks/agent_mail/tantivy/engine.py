@@ -172,7 +172,6 @@ def _any(found: Sequence[tantivy.Query]) -> tantivy.Query | None:
 
 
 NAME = "tantivy"
-LISTING = "tantivy_filters"
 NO_WORD = "no word to search for"
 BATCH = 1_000
 """Messages read at once while an index is built."""
@@ -228,7 +227,7 @@ class TantivyMailEngine:
             return CandidateList(
                 tuple(found[:most]),
                 exhausted=len(found) <= most,
-                method=NAME if typed else LISTING,
+                method=NAME if typed else "tantivy_filters",
                 normalized_query=typed or None,
                 best=best,
             )
