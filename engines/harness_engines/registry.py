@@ -287,17 +287,13 @@ def _module(place: Place) -> ModuleType:
         places = (file.resolve().parent, *roots(Path.cwd()))
         sys.path += [str(one) for one in places if str(one) not in sys.path]
         return contract.imported(file)
-    _add_root(place.module.partition(".")[0])
-    return import_module(place.module)
-
-
-def _add_root(top: str) -> None:
-    """Add the project around the current folder to the module path, as ``python -m`` does."""
-    for root in roots(Path.cwd()):
+    top = place.module.partition(".")[0]
+    for root in roots(Path.cwd()):  # of the project, as ``python -m`` has it
         if (root / top).is_dir() or (root / f"{top}{contract.SUFFIX}").is_file():
             if str(root) not in sys.path:
                 sys.path.insert(0, str(root))
-            return
+            break
+    return import_module(place.module)
 
 
 def roots(folder: Path) -> Iterator[Path]:

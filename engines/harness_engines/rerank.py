@@ -224,15 +224,11 @@ def write(
             file.write(TOKEN_FORMAT.head(len(embedder), dimension, len(ids), shape[0], digest))
 
 
-CACHE_FOLDER = "tokens"
-"""Folder of the cache."""
-
-
 def write_tokens(
     path: Path, ids: Sequence[int], texts: Sequence[str], embedder: TokenEmbedder, cache: Path
 ) -> None:
     """Write the token vectors of ``texts`` into ``path``; ``ids`` ascend."""
-    folder = bulk.folder_of(cache, CACHE_FOLDER, embedder)
+    folder = bulk.folder_of(cache, "tokens", embedder)
     rows: dict[bytes, list[int]] = {}
     for row, text in enumerate(texts):
         rows.setdefault(bulk.key_of(text), []).append(row)

@@ -28,7 +28,6 @@ from harness.core.errors import HarnessError, first_of
 
 MAX_MESSAGE_BYTES = 256 * 1024
 """Of one request; a query and its filters take a few hundred."""
-READ_BYTES = 65_536
 MAX_UNANSWERED = 256
 """Requests; no line more is read until one of them is answered."""
 DRAIN_S = 60.0
@@ -79,7 +78,7 @@ class Streams:
         line, data = bytearray(), b" "
         while data:
             await _ready(anyio.wait_readable, self._reads)
-            data = os.read(self._reads, READ_BYTES)
+            data = os.read(self._reads, 65_536)
             *ended, begun = (data or b"\n").split(b"\n")
             for piece in ended:
                 self._add(line, piece)

@@ -12,7 +12,6 @@ from functools import cache
 FORBIDDEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]")
 DIRECTION = re.compile("[\u202a-\u202e\u2066-\u2069]")
 """Controls that turn the rest of a line around: they can make a page say what it does not."""
-CONTROL_PICTURES = 0x2400
 SPACE = 0x20
 DELETE = 0x7F
 VERBS = {"was": "were", "is": "are", "has": "have", "shows": "show", "makes": "make"}
@@ -21,7 +20,7 @@ VERBS = {"was": "were", "is": "are", "has": "have", "shows": "show", "makes": "m
 def _shown(found: re.Match[str]) -> str:
     code = ord(found.group())
     if code < SPACE:
-        return chr(CONTROL_PICTURES + code)
+        return chr(0x2400 + code)
     return "\u2421" if code == DELETE else "\ufffd"
 
 

@@ -35,7 +35,6 @@ BYTE_ORDER_MARK = "\ufeff"
 _WIDE = {codecs.BOM_UTF32_LE: "UTF-32", codecs.BOM_UTF32_BE: "UTF-32",
          codecs.BOM_UTF16_LE: "UTF-16", codecs.BOM_UTF16_BE: "UTF-16"}  # fmt: skip
 _MARKS = tuple(_WIDE)
-_PACKED = b"\x1f\x8b"
 
 
 class Malformed(ValueError):
@@ -186,7 +185,7 @@ def not_text(raw: bytes) -> str:
     if raw.startswith(_MARKS):
         name = next(name for mark, name in _WIDE.items() if raw.startswith(mark))
         return f"it is {name}, and not UTF-8"
-    if raw.startswith(_PACKED):
+    if raw.startswith(b"\x1f\x8b"):
         return "it is packed by gzip, which its name does not say or which was done twice"
     return ""
 

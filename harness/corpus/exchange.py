@@ -185,7 +185,6 @@ def _safe(cell: str) -> str:
 
 TEXT = "query_string"
 TEMPLATE = "search"
-CUTOFF = 10
 MATCHES = ("match", "match_phrase", "match_bool_prefix", "match_phrase_prefix")
 """Clauses that name a field, and then its words or an object with ``query``."""
 
@@ -233,7 +232,7 @@ def _rank_eval(to: Path, data: Data) -> None:
     body = {
         "templates": [{"id": TEMPLATE, "template": template}],
         "requests": requests,
-        "metric": {"dcg": {"k": CUTOFF, "normalize": True}},
+        "metric": {"dcg": {"k": 10, "normalize": True}},
     }
     write_json(to / "rank_eval.json", body)
 

@@ -21,7 +21,6 @@ from harness.corpus.cells import Ids, OwnDocuments, OwnWatch
 from harness.corpus.clusters import CLUSTERS, NONE, DataSha256, Groups, QueryClusters, Similar
 
 IDENTIFIER, KEYWORD, NATURAL = "form-identifier", "form-keyword", "form-natural-language"
-PREFIXES = ("br-", "thread:")
 SIGNS = ("_", "/")
 MOST_WORDS, LONGEST_MEAN = 2, 10
 """Of a keyword query: words, and characters of a word on average."""
@@ -38,7 +37,7 @@ def form(text: str) -> str | None:
     if not words:
         return None
     if (
-        words[0].lower().startswith(PREFIXES)
+        words[0].lower().startswith(("br-", "thread:"))
         or any(sign in text for sign in SIGNS)
         or any(any(map(str.isalpha, word)) and any(map(str.isdigit, word)) for word in words)
         or all("-" in word.strip("-") for word in words)

@@ -64,13 +64,9 @@ class Updated(NamedTuple):
         return bool(self.read or self.removed or self.refused)
 
 
-UNREAD = 10
-"""Files that cannot be read, or in part, of which an answer tells."""
-
-
 def unread(done: Updated | None, said: Callable[[str], str] = str) -> Mapping[str, Any]:
     """Name files of which all or a part cannot be found; nothing where there are none."""
-    named = (*done.faults, *done.notes)[:UNREAD] if done is not None else ()
+    named = (*done.faults, *done.notes)[:10] if done is not None else ()
     files = [{"path": one.path, "why": said(one.why)} for one in named]
     return {"unread": files} if files else {}
 
@@ -95,7 +91,6 @@ BATCH_S = 2.0
 """Seconds of a transaction, as soon as it has a file."""
 SETTLED_NS = 2_000_000_000
 """A file that changed later than this before it was read may change again at the same time."""
-UNSETTLED = -1
 LINKED = frozenset({errno.ELOOP, errno.ENOTDIR})
 """What the system says where a link took the place of a file, or of a folder above it."""
 NO_TABLE = sqlite3.SQLITE_ERROR
@@ -261,7 +256,7 @@ def _take(
 ) -> bool | None:
     """Read a file; return whether it can be read, and None where it is as it was."""
     settled = time.time_ns() - one.mtime_ns > SETTLED_NS
-    mtime = one.mtime_ns if settled else UNSETTLED
+    mtime = one.mtime_ns if settled else -1
     data, fault = _bytes(root, one.path, reader.biggest)
     digest = hashlib.sha256(data + fault.encode()).digest()
     if known == digest:

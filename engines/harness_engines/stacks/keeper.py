@@ -14,7 +14,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any, cast
 
@@ -101,19 +101,13 @@ def main() -> int:
         return 0
     finally:
         for one in servers:
-            _stop(one, how)
+            for sign in how:
+                one.send_signal(sign)
+                with suppress(subprocess.TimeoutExpired):
+                    one.wait(PATIENCE_S)
+                    break
         if sys.argv[4] != "keep":
             shutil.rmtree(folder, ignore_errors=True)
-
-
-def _stop(server: subprocess.Popen[bytes], how: Sequence[signal.Signals]) -> None:
-    for one in how:
-        server.send_signal(one)
-        try:
-            server.wait(PATIENCE_S)
-        except subprocess.TimeoutExpired:
-            continue
-        return
 
 
 if __name__ == "__main__":

@@ -24,7 +24,6 @@ from harness_engines.lexical.query import Weighed
 from harness_engines.lexical.terms import Clause, Occur
 from harness_engines.ranking import by_best
 
-JARS = ("lucene-core", "lucene-analyzers-common")
 OPTIONS = ("-Xrs", "-Xss4m", "-XX:+UseSerialGC")
 """Signals stay Python's; deep queries fit; no threads beside those that search."""
 QUOTED = 300
@@ -37,7 +36,7 @@ Classes = Callable[[str], Any]
 def jars_in(folder: Path) -> list[Path]:
     """Find Lucene's jars, one version of each."""
     found = []
-    for name in JARS:
+    for name in ("lucene-core", "lucene-analyzers-common"):
         here = [path for path in folder.glob(f"{name}*.jar") if path.name[len(name)] in ".-"]
         exact = sorted(path for path in here if path.name[len(name) + 1 :][:1].isdigit())
         if len(exact) != 1:
@@ -71,12 +70,10 @@ def lucene(folder: Path) -> Classes:
     return lambda name: jpype.JClass(f"org.apache.lucene.{name}")
 
 
-MAX_CLAUSES = 10_000
 RULES = "clauses over fields, 2"
 """Version of what stands here; another one ranks otherwise."""
 IDS = "ids.json"
 """Ids in the order of Lucene's own numbers."""
-BUFFER_MB = 64.0
 _APART = re.compile(r"[\W_]+")
 """Between words, as in a query: so read_csv is two words for Lucene too."""
 
@@ -102,7 +99,7 @@ class Lucene(FileEngine["LuceneSearcher"]):
         config.setSimilarity(self._similarity())
         config.setMergePolicy(self.classes("index.LogDocMergePolicy")())
         config.setMergeScheduler(self.classes("index.SerialMergeScheduler")())
-        config.setRAMBufferSizeMB(BUFFER_MB)
+        config.setRAMBufferSizeMB(64.0)
         config.setUseCompoundFile(False)
         field, no = self.classes("document.TextField"), self.classes("document.Field$Store").NO
         one_document = self.classes("document.Document")
@@ -191,7 +188,7 @@ class QueryMaker:
         }  # fmt: skip
         self._weights = settings.weights
         self.has_stop_words = settings.analyzer == "english"
-        classes("search.BooleanQuery").setMaxClauseCount(MAX_CLAUSES)
+        classes("search.BooleanQuery").setMaxClauseCount(10_000)
 
     def query(self, tree: ClauseGroup) -> Any | None:  # noqa: ANN401  a Java object
         """Make a query of a tree; None where no word is left to search for."""

@@ -450,7 +450,12 @@ def server(index: Path, *, keep: bool = False) -> Iterator[str]:
         _fill(folder, programs, index / CLUSTER)
         command = [str(programs / "postgres"), "-D", f"{folder}/data", "-k", str(folder), "-h", ""]
         with running(folder, [command], uid=NOBODY, gently=True, keep=keep) as (pid,):
-            _wait_for(pid, folder)
+            until, told = monotonic() + WAIT_S, folder / "data" / "postmaster.pid"
+            while not (told.exists() and "ready" in told.read_text(errors="replace")):
+                if has_ended(pid) or monotonic() > until:
+                    said = one_line(log_of(folder, 0), 500)
+                    raise IndexNotReady(f"the embedded PostgreSQL does not start: {said}")
+                sleep(TURN_S)
             yield f"host={folder} user={USER} dbname=postgres"
         if keep:  # the server has stopped in order
             for name in ("postmaster.pid", "postmaster.opts"):
@@ -459,15 +464,6 @@ def server(index: Path, *, keep: bool = False) -> Iterator[str]:
                 tar.add(folder / "data", "data", filter=lambda one: None if one.issym() else one)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-
-
-def _wait_for(pid: int, folder: Path) -> None:
-    until, told = monotonic() + WAIT_S, folder / "data" / "postmaster.pid"
-    while not (told.exists() and "ready" in told.read_text(errors="replace")):
-        if has_ended(pid) or monotonic() > until:
-            said = one_line(log_of(folder, 0), 500)
-            raise IndexNotReady(f"the embedded PostgreSQL does not start: {said}")
-        sleep(TURN_S)
 
 
 def _fill(folder: Path, programs: Path, packed: Path) -> None:

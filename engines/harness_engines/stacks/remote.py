@@ -231,8 +231,6 @@ def read_page(answer: Mapping[str, Any], limit: int) -> Page:
 
 
 ENGINE, IDS = "remote-mcp", "ids.json"
-PROBE = "a"
-"""Asked when an index is made, to learn of which documents the server's is."""
 
 
 class McpSettings(StackSettings):
@@ -305,7 +303,17 @@ class Remote:
 
         with connected(*self.settings.server) as to:
             made = contract.record(index, documents, fill, **self._made_by(to))
-            self._check_corpus(to, made)
+            tool, arguments = self.settings.call("a", {})
+            try:
+                said = read_page(to.call(tool, {**arguments, "limit": 1}), 1).served_by
+            except Exception as exc:
+                problem = f"{to.server}: cannot be queried ({exc}). Correct the arm"
+                raise IndexNotReady(problem) from exc
+            if said is not None and said.corpus_sha256 not in {None, made.corpus_sha256}:
+                raise IndexNotReady(
+                    f"{to.server}: holds other documents ({said.documents}, here {made.documents})."
+                    " Index the same data set there"
+                )
         return made
 
     @contextmanager
@@ -319,21 +327,6 @@ class Remote:
 
     def _made_by(self, to: McpConnection) -> dict[str, Any]:
         return {"engine": ENGINE, "version": to.server, "settings": self.settings.model_dump()}
-
-    def _check_corpus(self, to: McpConnection, made: Manifest) -> None:
-        """Check the server's documents against ours, where it says what it has."""
-        tool, arguments = self.settings.call(PROBE, {})
-        try:
-            said = read_page(to.call(tool, {**arguments, "limit": 1}), 1).served_by
-        except Exception as exc:
-            raise IndexNotReady(f"{to.server}: cannot be queried ({exc}). Correct the arm") from exc
-        if said is None or said.corpus_sha256 is None:
-            return
-        if said.corpus_sha256 != made.corpus_sha256:
-            raise IndexNotReady(
-                f"{to.server}: holds other documents ({said.documents}, here {made.documents})."
-                " Index the same data set there"
-            )
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,7 +43,6 @@ BATCH, TAKEN = 1000, '{"success":true}'
 """Documents of one request, and what a node says to each."""
 LOAD_S, PROBE_S, TURN_S = 600.0, 5.0, 0.05
 """For one request that loads or exports, for what a node says of itself, and between two."""
-MOST_EXPORTED = 4 << 30
 LAGS = "{}: has {} documents of {}: the replica lags"
 line_of = partial(json.dumps, sort_keys=True)
 Search = Mapping[str, Any]
@@ -222,7 +221,7 @@ class Nodes:
         request = self._client.build_request(method, f"{node}{path}", timeout=limit_s, **sent)
         try:
             until = monotonic() + limit_s
-            response, said = connection.exchange(self._client, request, until, MOST_EXPORTED)
+            response, said = connection.exchange(self._client, request, until, 4 << 30)
         except (TimeoutError, httpx.TimeoutException) as exc:
             raise NodeFailed(f"{node}: no whole answer within {limit_s:.3g} s") from exc
         except (httpx.HTTPError, MalformedAnswer) as exc:
