@@ -267,9 +267,6 @@ def _tried(tried: Sequence[Tried], level: float) -> Iterator[Block]:
     yield table("", ("gate", "measure", "truth", "passes"), rows)
 
 
-SEED_BITS = 32
-
-
 @command(app)
 def verify(
     of: options.EvidencePlace,
@@ -318,7 +315,7 @@ def _requeried(
     from harness.pipeline.verify import Verified, judged_arms
     from harness_engines import registry
 
-    seed = randbits(SEED_BITS) if seed is None else seed
+    seed = randbits(32) if seed is None else seed
     given = {registry.load(file, cache).name: file for file in files}
     arms = {name: given.get(name, name) for name in judged_arms(layout)}
     requery = part("trust", "reproduce").requery

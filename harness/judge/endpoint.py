@@ -26,7 +26,6 @@ from harness_engines.stacks.http.connection import seconds
 CLOSE = 0.05
 """How far from 1 the probabilities may add up; models round them."""
 QUOTED = 120
-NOTE = 500
 FENCE = re.compile(
     r"^[ \t]*(?:```|~~~)[^\n`]*\n(.*?)\n[ \t]*(?:```|~~~)[ \t]*$", re.DOTALL | re.MULTILINE
 )
@@ -106,7 +105,7 @@ def read(body: Any, scale: Sequence[int]) -> machine.JudgeAnswer:  # noqa: ANN40
         raise Malformed("the answer does not name its model")
     said = said if isinstance(said, Mapping) else {}
     reason = said.get("reason")
-    note = one_line(reason, NOTE) if isinstance(reason, str) else ""
+    note = one_line(reason, 500) if isinstance(reason, str) else ""
     probabilities = _probabilities(said.get("probabilities"), scale)
     return machine.JudgeAnswer(probabilities, one_line(model, QUOTED), note=note)
 
@@ -132,7 +131,6 @@ URL, KEY = "OPENAI_BASE_URL", "OPENAI_API_KEY"
 LOCAL = {"127.0.0.1", "::1", "localhost"}
 MAX_BYTES = 4 << 20
 PASSING = frozenset({408, 409, 425, 429, 500, 502, 503, 504})
-LETTERS_A_TOKEN = 4
 MILLION = 1_000_000
 
 
@@ -169,7 +167,7 @@ class Endpoint:
     def bound(self, seen: machine.PairToJudge) -> machine.CostBound:
         """Return what judging a pair costs; nothing is sent."""
         body = self._body(seen)
-        sent = sum(len(one["content"]) for one in body["messages"]) / LETTERS_A_TOKEN
+        sent = sum(len(one["content"]) for one in body["messages"]) / 4  # letters a token
         answered = self._settings.max_tokens
         # A token is a byte at least, so no request can have more of them than its body has bytes.
         most = len(json.dumps(body, ensure_ascii=False).encode())

@@ -46,8 +46,6 @@ def fewest_rounds(confidence: float) -> int:
 
 TRIES = 4
 """How often an end may move outward before the machine is called too noisy."""
-STEPS_UP = 6
-"""How often twice the rate is tried to find one that misses."""
 
 Probe = Callable[[float], bool | None]
 """Runs one trial at a rate: whether it kept the budget, or None where it says nothing."""
@@ -153,7 +151,7 @@ def _bracket(kept: Callable[[float], bool], capacity: float, floor: float) -> tu
             raise _NoRateError(Verdict.FAIL, reason)
         low = max(low / 4, floor)
     high = capacity
-    for _ in range(STEPS_UP):
+    for _ in range(6):  # twice the rate, to find one that misses
         if not kept(high):
             return low, high
         low, high = high, high * 2

@@ -44,10 +44,6 @@ PERCENT = 99.0
 """Of the arrivals that must be answered within the budget."""
 FEWEST_ARRIVALS = 100
 """Of a trial in a search: with fewer, one slow answer is more than one in a hundred."""
-RETRIES = 2
-"""How often a trial that says nothing is run again."""
-BISECTION = 8
-"""Trials of a search beside those that confirm its ends, for the progress bar."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +190,7 @@ class _Loading:
         params, numbers = self._params, count()
         rounds = (self._trial(arm, None, number) for number in range(params.rounds))
         capacity = median(one.trial.rate for one in rounds)
-        total = 2 * trials_an_end(params.confidence) + BISECTION
+        total = 2 * trials_an_end(params.confidence) + 8  # to bisect, for the progress bar
         with progress(f"searching {arm}", total) as advance:
 
             def probe(rate: float) -> bool | None:
@@ -211,7 +207,7 @@ class _Loading:
                 floor=FEWEST_ARRIVALS / params.seconds,
                 resolution=params.resolution,
                 confidence=params.confidence,
-                retries=RETRIES,
+                retries=2,  # of a trial that says nothing
             )
 
     def _trial(

@@ -177,8 +177,6 @@ class LoadWorker:
 
 Opener = Callable[[], AbstractContextManager[Searcher]]
 """Opens the arm; it is sent to the processes, so it is a value and no closure."""
-HEAD_START_NS = 50_000_000
-"""Between the moment when all are ready and the trial's start."""
 STOPPED_S = 5.0
 
 
@@ -214,7 +212,7 @@ class Shared(NamedTuple):
     def begin(self) -> int:
         """Wait for the other processes; the first in line sets the start for all."""
         if self.ready.wait() == 0:
-            self.start.value = WallClock().now_ns() + HEAD_START_NS
+            self.start.value = WallClock().now_ns() + 50_000_000  # once all are ready
         self.ready.wait()
         return int(self.start.value)
 

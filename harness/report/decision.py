@@ -369,7 +369,6 @@ class Decision(inputs.DecisionPart):
         )
 
 
-MACHINE_FACTS = ("machine", "decided_at", "expires_at", "replayed_at")
 HINT = "Write it again with the gate stage"
 
 
@@ -393,7 +392,7 @@ def without_times(value: Json) -> Json:
     del rest["summary"]
     for dataset in rest["datasets"]:
         del dataset["latency"], dataset["record"]
-        for fact in MACHINE_FACTS:
+        for fact in ("machine", "decided_at", "expires_at", "replayed_at"):
             del dataset["provenance"][fact]
         for step in dataset["steps"]:
             del step["verdict"], step["outcome"], step["waits_for"], step["blocking"]

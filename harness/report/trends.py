@@ -211,8 +211,6 @@ def comparable(before: TrendEntry, after: TrendEntry) -> bool:
 
 
 WIDTH, HEIGHT = 7.6, 3.2
-SPREAD = 0.4
-"""Share of the way to the next decision over which the lines lie beside each other."""
 Points = Mapping[int, Estimate]
 """Estimate by number of the decision; a decision that has none is left out."""
 
@@ -238,7 +236,7 @@ def _paint(
     figure.subplots_adjust(left=0.09, right=0.77, top=0.95, bottom=0.14)
     quiet(axes, grid="y")
     for nth, (named, points) in enumerate(lines.items()):
-        aside = SPREAD * (nth + 0.5 - len(lines) / 2) / len(lines)
+        aside = 0.4 * (nth + 0.5 - len(lines) / 2) / len(lines)  # lines lie beside each other
         colour, mark = ARMS[nth % len(ARMS)], MARKS[nth % len(MARKS)]
         for first, run in enumerate(_runs(entries, points)):
             found = [points[at] for at in run]
@@ -364,14 +362,12 @@ def _latest(entries: Sequence[TrendEntry]) -> doc.TableBlock:
     """Show each arm's mean now, best first, and before, where the two may be compared."""
     last = entries[-1]
     before = entries[-2] if len(entries) > 1 and comparable(entries[-2], last) else None
+    none = doc.Cell("not comparable" if entries[1:] else "none")
     found = []
     for arm in last.means:
         if now := last.mean(arm, last.measure):
             was = before.mean(arm, last.measure) if before else None
-            said = (
-                doc.Num(was.value) if was else doc.Cell("not comparable" if entries[1:] else "none")
-            )
-            found.append((now.value, (arm, doc.Num.of(now), said)))
+            found.append((now.value, (arm, doc.Num.of(now), doc.Num(was.value) if was else none)))
     rows = (cells for _, cells in sorted(found, key=lambda pair: -pair[0]))
     return doc.table(f"{last.measure} of every arm", ("arm", "latest", "before"), rows)
 

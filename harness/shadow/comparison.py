@@ -118,8 +118,6 @@ BATCH, LINGER_S = 16, 0.25
 each cheaper. A batch takes about 2 ms of the interpreter's lock; a kill takes what waits."""
 BACKLOG = 10_000
 """Pairs that may wait to be written; beyond it they are lost, and counted."""
-CLOSE_S = 10.0
-"""How long closing may take; a lane that is busy for longer is left alone."""
 NAP_S = 0.0005
 """Pause after each batch. Comparing holds the interpreter's lock; whoever serves gets it then."""
 
@@ -259,7 +257,6 @@ class Recorder(Thread):
 PAUSE_S = 0.005
 CAUSES = 16
 """Causes of queries that were not taken, at once; a client may make up any number of them."""
-OTHER_CAUSES = "other causes"
 UNWRITABLE = "the log cannot be written"
 
 
@@ -340,7 +337,7 @@ class LiveComparison:
             self._faults += 1
             cause = told(exc)
             known = cause in self._not_taken or len(self._not_taken) < CAUSES
-            self._not_taken[cause if known else OTHER_CAUSES] += 1
+            self._not_taken[cause if known else "other causes"] += 1
 
     def _tell_not_taken(self) -> None:
         with self._faulting:
@@ -395,7 +392,7 @@ class LiveComparison:
 
     def close(self) -> None:
         """Ask the candidate no more, write down what is there, and let go of the folder."""
-        until = monotonic() + CLOSE_S
+        until = monotonic() + 10.0  # a lane that is busy for longer is left alone
         self._closed = self.gate.off = True
         for lane in self._lanes:
             lane.stopped = True

@@ -239,8 +239,6 @@ BETWEEN = "\n🐵🙈🙉\n".encode()
 """What stands behind each message of a recording of GoReplay."""
 SERVER = re.compile(r"\Ahttps?://[^/?]*", re.IGNORECASE)
 """Begins a target that was sent to a proxy."""
-REQUEST = b"1 "
-"""Begins the first line of a message of GoReplay that is a request."""
 
 
 def recorded(path: Path, reading: TrafficReading) -> Iterator[Query]:
@@ -271,7 +269,14 @@ def _requests(path: Path) -> Iterator[MirroredRequest]:
     if start.startswith(b"{"):
         yield from _of_har(path)
     elif start.startswith((b"1 ", b"2 ", b"3 ")) and BETWEEN in whole(path):
-        yield from _of_goreplay(whole(path))
+        for message in whole(path).split(BETWEEN):
+            if message.startswith(b"1 "):  # a request
+                head, _, body = message.partition(b"\n")[2].partition(b"\r\n\r\n")
+                first, *lines = head.decode("latin-1").split("\r\n")
+                pairs = (line.partition(":") for line in lines)
+                headers = {name.strip().lower(): value.strip() for name, _, value in pairs}
+                method, _, rest = first.partition(" ")
+                yield MirroredRequest(method, rest.rpartition(" ")[0], headers, body)
     else:
         for _, line in raw_lines(path):
             if found := LOGGED.search(line):
@@ -290,14 +295,3 @@ def _of_har(path: Path) -> Iterator[MirroredRequest]:
             yield MirroredRequest(str(request["method"]), target, headers, body)
     except (ValueError, KeyError, TypeError, AttributeError) as exc:
         raise BadFile(path, f"is not a HAR file ({exc!r})", "Record it anew") from exc
-
-
-def _of_goreplay(raw: bytes) -> Iterator[MirroredRequest]:
-    for message in raw.split(BETWEEN):
-        if message.startswith(REQUEST):
-            head, _, body = message.partition(b"\n")[2].partition(b"\r\n\r\n")
-            first, *lines = head.decode("latin-1").split("\r\n")
-            pairs = (line.partition(":") for line in lines)
-            headers = {name.strip().lower(): value.strip() for name, _, value in pairs}
-            method, _, rest = first.partition(" ")
-            yield MirroredRequest(method, rest.rpartition(" ")[0], headers, body)

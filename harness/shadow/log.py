@@ -168,7 +168,6 @@ def read_logs(folder: Path, *more: Path) -> LogContents:
 LOCK = "lock"
 OFF = "off"
 """A file of this name in the folder switches the comparison off while it is there."""
-WRITER_DIGITS = 12
 SYNC_NS = 10 * 10**9
 """How often the disk is waited for: a power cut takes what came since."""
 SALT = "salt"
@@ -241,7 +240,7 @@ class LogWriter:
                 f"{folder}: another process writes this log; give each process its own folder,"
                 " they are read together"
             ) from exc
-        self.writer = self._kept(WRITER, WRITER_DIGITS)
+        self.writer = self._kept(WRITER, 12)
         self.salt = self._kept(SALT, record.KEY_DIGITS)
         """For the keys of clients; whoever hands a log on leaves this file out."""
         self._streams = [Stream(folder, kind) for kind in STEMS]

@@ -18,7 +18,6 @@ from harness.shadow import record
 
 DIGITS = 16
 """Hexadecimal digits of a fingerprint that a generation starts with."""
-ANSWER_DIGITS = 16
 LONGEST, SHORT = 2_000, 300
 """Characters of a note or an error that an answer keeps, and of a reason in an observation."""
 ARMS = "control", "candidate"
@@ -312,7 +311,7 @@ def _seen(side: record.LoggedAnswer) -> record.SideObservation | None:
         duplicates=len(side.hits) - len(ids),
         top=first.score if first else None,
         top_raw=first.raw_score if first else None,
-        answer=of_bytes("\n".join(ids).encode())[:ANSWER_DIGITS],
+        answer=of_bytes("\n".join(ids).encode())[:16],
         served_by=side.served_by,
         generation=side.before,
     )

@@ -1,6 +1,5 @@
 """The files that people write for a live comparison, and servers read as one of them says."""
 
-from collections.abc import Mapping
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -261,23 +260,19 @@ def read_table(model: type[Model], missing: str, path: Path) -> Model:
     except Malformed as error:
         raise BadPolicy(path, f"is not TOML: {error}", "Correct it", error.line) from error
     except ValidationError as error:
-        raise _explained(path, load.find(text), error) from error
-
-
-def _explained(path: Path, where: Mapping[load.KeyPath, int], error: ValidationError) -> BadPolicy:
-    found: list[Any] = list(error.errors(include_url=False))
-    first = next((e for e in found if e["type"] == "extra_forbidden"), found[0])
-    at = tuple(first["loc"])
-    name = ".".join(str(part + 1) if isinstance(part, int) else part for part in at)
-    said, hint = {
-        "missing": ("is missing", f"Write {at[-1] if at else ''} = ..."),
-        "extra_forbidden": ("unknown key", "Remove it or correct it"),
-    }.get(
-        first["type"],
-        (first["msg"].removeprefix("Value error, "), f"See {PAGES} for what may stand"),
-    )
-    line = load.nearest(where, at) or load.nearest(where, (*at, 0))
-    return BadPolicy(path, f"{name}: {said}" if name else said, hint, line)
+        found: list[Any] = list(error.errors(include_url=False))
+        first = next((e for e in found if e["type"] == "extra_forbidden"), found[0])
+        at, where = tuple(first["loc"]), load.find(text)
+        name = ".".join(str(part + 1) if isinstance(part, int) else part for part in at)
+        said, hint = {
+            "missing": ("is missing", f"Write {at[-1] if at else ''} = ..."),
+            "extra_forbidden": ("unknown key", "Remove it or correct it"),
+        }.get(
+            first["type"],
+            (first["msg"].removeprefix("Value error, "), f"See {PAGES} for what may stand"),
+        )
+        line = load.nearest(where, at) or load.nearest(where, (*at, 0))
+        raise BadPolicy(path, f"{name}: {said}" if name else said, hint, line) from error
 
 
 PAGES = "docs/shadow-reading.md and docs/shadow.md"
