@@ -38,7 +38,6 @@ class AsDict(Protocol):
 
     def to_dict(self) -> Mapping[str, Mapping[str, Any]]:
         """Return values by query and document."""
-        ...
 
 
 RunLike: TypeAlias = (
@@ -344,11 +343,10 @@ def _rows(what: str, frame: pd.DataFrame, columns: tuple[str, ...]) -> Iterator[
         yield key, *texts
 
 
-Ranked: TypeAlias = (
-    Iterable[str] | Iterable[tuple[str, SupportsFloat]] | Mapping[str, SupportsFloat]
-)
-"""Document ids, best first, with or without scores, or scores by document id."""
-Search: TypeAlias = Callable[[str], Ranked]
+Search: TypeAlias = Callable[
+    [str], Iterable[str] | Iterable[tuple[str, SupportsFloat]] | Mapping[str, SupportsFloat]
+]
+"""Gives document ids, best first, with or without scores, or scores by document id."""
 SHOWN = "shown"
 """Id of the one query of such a ranking."""
 SHAPES = "Return document ids or (id, score) pairs with the best first, or a mapping of id to score"

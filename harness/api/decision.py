@@ -115,8 +115,7 @@ def log_to_mlflow(out: str | Path) -> None:
             mlflow.log_metrics({f"{name}.{end}": row[end] for end in ends})
     if (decision := folder / "decision.json").exists():
         for step in json_file(decision)["datasets"][0]["steps"]:
-            tags = {f"{step['step']}.{key}": step[key] for key in ("verdict", "outcome")}
-            mlflow.set_tags(tags)
+            mlflow.set_tags({f"{step['step']}.{key}": step[key] for key in ("verdict", "outcome")})
     for file in sorted(path for path in folder.iterdir() if path.is_file()):
         mlflow.log_artifact(str(file), folder.name)
 

@@ -19,8 +19,7 @@ from harness.report.page import figures
 from harness.report.svg import ARMS, INK, STYLE, label, quiet
 
 KINDS = ("png", "svg", "pdf")
-WIDTH = 6.4
-"""Inches."""
+WIDTH = 6.4  # inches
 UNDATED: dict[str, dict[str, Any]] = {
     "png": {"Software": None},
     "svg": {"Date": None, "Creator": None},

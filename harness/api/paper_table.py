@@ -51,7 +51,6 @@ CORRECTED: dict[Correction, str] = {
     "bh": "Benjamini and Hochberg's correction",
     "none": "no correction",
 }
-DRAWN = 1 << 22
 FEWEST = 2
 USUAL = Inference(confidence=0.95, resamples=10_000, seed=20_260_101)
 """Of a table that looks around; gates and policies have no default."""
@@ -491,7 +490,7 @@ def bootstrap(differences: Floats, sure: Inference) -> Floats:
     rng = np.random.default_rng(sure.seed)
     beyond, left = np.zeros(differences.shape[1]), sure.resamples
     while left:
-        some = min(left, max(1, DRAWN // count))
+        some = min(left, max(1, (1 << 22) // count))
         times = rng.multinomial(count, np.full(count, 1 / count), size=some).astype(np.float64)
         sums, squares = times @ shifted / count, times @ shifted**2 / count
         deviation = np.sqrt(np.maximum(squares - sums**2, 0.0) * count / (count - 1))
