@@ -12,16 +12,6 @@ from harness.core.run import Run, Status
 from harness.core.scores import Scores
 from harness.measures import kernels
 from harness.measures.columns import EncodedQrels, Rows
-from harness.measures.kernels import (
-    Graded,
-    MeasureSpec,
-    Values,
-    discounts,
-    gains_of,
-    ideal,
-    ratio,
-    running,
-)
 from harness.measures.name import parse
 from harness.measures.quality import score_by
 
@@ -30,14 +20,14 @@ from harness.measures.quality import score_by
 class Tied:
     """A graded ranking and the tie of each of its hits, hits by query and rank."""
 
-    graded: Graded
+    graded: kernels.Graded
     low: Rows
     """Shape (judged hits,): the first rank of the tie, from 0."""
     high: Rows
     """Shape (judged hits,): the rank after its last."""
 
     @classmethod
-    def of(cls, run: Run, graded: Graded) -> "Tied":
+    def of(cls, run: Run, graded: kernels.Graded) -> "Tied":
         """Read the ties of ``run`` from its raw scores; ``graded`` is the same run's."""
         new = np.ones(len(run.docs) + 1, dtype=bool)
         new[1:-1] = run.raw_score[1:] != run.raw_score[:-1]
@@ -60,15 +50,15 @@ class Tied:
         short = self.graded.condensed(lowest)
         kept = Tied(short, self.low[at], self.high[at])
         tie = kept.tie
-        low = short.rank - running(tie)
+        low = short.rank - kernels.running(tie)
         return replace(kept, low=low, high=low + np.bincount(tie)[tie] if len(tie) else low)
 
-    def ordered(self, asked: MeasureSpec, *, best: bool) -> Graded:
+    def ordered(self, asked: kernels.MeasureSpec, *, best: bool) -> kernels.Graded:
         """Order each tie for the largest value of a measure, or else for the smallest."""
         grade = self.graded.grade
         match asked.name:
             case "nDCG":
-                worth = np.maximum(gains_of(grade, asked.gains), 0).astype(np.int64)
+                worth = np.maximum(kernels.gains_of(grade, asked.gains), 0).astype(np.int64)
             case "Judged":
                 worth = np.ones(len(grade), dtype=np.int64)
             case _:
@@ -76,7 +66,7 @@ class Tied:
         worth = worth if best else -worth
         order = np.lexsort((-worth, self.low, self.graded.row))
         tie = self.tie[order]
-        place = running(tie)
+        place = kernels.running(tie)
         size = np.bincount(tie)[tie] if len(tie) else place
         front = self.low[order] + place
         back = self.high[order] - size + place
@@ -88,13 +78,13 @@ class Tied:
         )
 
 
-def expected(tied: Tied, asked: MeasureSpec) -> Values:
+def expected(tied: Tied, asked: kernels.MeasureSpec) -> kernels.Values:
     """Mean of a measure over all orders of equal scores, shape (judged queries,)."""
     seen = tied.condensed(lowest=0) if asked.judged_only else tied
     return _EXPECTED[asked.name](seen, asked)
 
 
-def _inside(tied: Tied, cutoff: int | Rows | None) -> Values:
+def _inside(tied: Tied, cutoff: int | Rows | None) -> kernels.Values:
     """Return the chance of each judged hit to stand within the cutoff, shape (judged hits,)."""
     if cutoff is None:
         return np.ones(len(tied.low))
@@ -102,52 +92,52 @@ def _inside(tied: Tied, cutoff: int | Rows | None) -> Values:
     return np.asarray(span / (tied.high - tied.low), dtype=np.float64)
 
 
-def _summed(tied: Tied, weights: Values) -> Values:
+def _summed(tied: Tied, weights: kernels.Values) -> kernels.Values:
     summed = np.bincount(tied.graded.row, weights=weights, minlength=len(tied.graded.qrels))
     return summed.astype(np.float64, copy=False)
 
 
-def _good(tied: Tied, asked: MeasureSpec) -> Tied:
+def _good(tied: Tied, asked: kernels.MeasureSpec) -> Tied:
     good = tied.graded.grade >= asked.rel
     return Tied(tied.graded.only(good), tied.low[good], tied.high[good])
 
 
-def _ndcg(tied: Tied, asked: MeasureSpec) -> Values:
+def _ndcg(tied: Tied, asked: kernels.MeasureSpec) -> kernels.Values:
     """Every document of a tie gains the mean of the tie's discounts."""
     deepest = int(tied.high.max(initial=0))
     cutoff = deepest if asked.cutoff is None else min(asked.cutoff, deepest)
-    whole = np.concatenate([[0.0], np.cumsum(1 / discounts(cutoff))])
+    whole = np.concatenate([[0.0], np.cumsum(1 / kernels.discounts(cutoff))])
     span = whole[np.minimum(tied.high, cutoff)] - whole[np.minimum(tied.low, cutoff)]
-    gain = np.maximum(gains_of(tied.graded.grade, asked.gains), 0)
+    gain = np.maximum(kernels.gains_of(tied.graded.grade, asked.gains), 0)
     gained = _summed(tied, gain * span / (tied.high - tied.low))
-    return ratio(gained, ideal(tied.graded.qrels, asked))
+    return kernels.ratio(gained, kernels.ideal(tied.graded.qrels, asked))
 
 
-def _p(tied: Tied, asked: MeasureSpec) -> Values:
+def _p(tied: Tied, asked: kernels.MeasureSpec) -> kernels.Values:
     return _numret(tied, asked) / (asked.cutoff or 1)
 
 
-def _r(tied: Tied, asked: MeasureSpec) -> Values:
-    return ratio(_numret(tied, asked), tied.graded.qrels.relevant(asked.rel))
+def _r(tied: Tied, asked: kernels.MeasureSpec) -> kernels.Values:
+    return kernels.ratio(_numret(tied, asked), tied.graded.qrels.relevant(asked.rel))
 
 
-def _numret(tied: Tied, asked: MeasureSpec) -> Values:
+def _numret(tied: Tied, asked: kernels.MeasureSpec) -> kernels.Values:
     if not asked.rel:
         return tied.graded.lengths.astype(np.float64)
     found = _good(tied, asked)
     return _summed(found, _inside(found, asked.cutoff))
 
 
-def _rprec(tied: Tied, asked: MeasureSpec) -> Values:
+def _rprec(tied: Tied, asked: kernels.MeasureSpec) -> kernels.Values:
     relevant = tied.graded.qrels.relevant(asked.rel)
     found = _good(tied, asked)
-    return ratio(_summed(found, _inside(found, relevant[found.graded.row])), relevant)
+    return kernels.ratio(_summed(found, _inside(found, relevant[found.graded.row])), relevant)
 
 
-def _judged(tied: Tied, asked: MeasureSpec) -> Values:
+def _judged(tied: Tied, asked: kernels.MeasureSpec) -> kernels.Values:
     lengths = tied.graded.lengths
     shown = lengths if asked.cutoff is None else np.minimum(lengths, asked.cutoff)
-    return ratio(_summed(tied, _inside(tied, asked.cutoff)), shown)
+    return kernels.ratio(_summed(tied, _inside(tied, asked.cutoff)), shown)
 
 
 def _first(found: Tied) -> tuple[Rows, Rows, Rows]:
@@ -158,7 +148,7 @@ def _first(found: Tied) -> tuple[Rows, Rows, Rows]:
     return at, (found.high - found.low)[at], many.astype(np.int64, copy=False)
 
 
-def _rr(tied: Tied, asked: MeasureSpec) -> Values:
+def _rr(tied: Tied, asked: kernels.MeasureSpec) -> kernels.Values:
     """Weigh j places into the first good tie by their chance, C(m-1-j, r-1) / C(m, r)."""
     found = _good(tied, asked)
     at, size, many = _first(found)
@@ -174,7 +164,7 @@ def _rr(tied: Tied, asked: MeasureSpec) -> Values:
     return values
 
 
-def _success(tied: Tied, asked: MeasureSpec) -> Values:
+def _success(tied: Tied, asked: kernels.MeasureSpec) -> kernels.Values:
     """1 - C(m-r, t) / C(m, t) where the first good tie has t of its m places within the cutoff."""
     found = _good(tied, asked)
     at, size, many = _first(found)
@@ -188,7 +178,7 @@ def _success(tied: Tied, asked: MeasureSpec) -> Values:
     return values
 
 
-def _ap(tied: Tied, asked: MeasureSpec) -> Values:
+def _ap(tied: Tied, asked: kernels.MeasureSpec) -> kernels.Values:
     """At each place of a tie: the chance of a relevant one, times the precision expected there."""
     found = _good(tied, asked)
     tie = found.tie
@@ -206,10 +196,12 @@ def _ap(tied: Tied, asked: MeasureSpec) -> Values:
     level = (before + 1 - rise * (low + 1)) * (harmonic[high] - harmonic[low])
     weights = many / size * (rise * (high - low) + level)
     qrels = tied.graded.qrels
-    return ratio(np.bincount(row, weights=weights, minlength=len(qrels)), qrels.relevant(asked.rel))
+    return kernels.ratio(
+        np.bincount(row, weights=weights, minlength=len(qrels)), qrels.relevant(asked.rel)
+    )
 
 
-_EXPECTED: Mapping[str, Callable[[Tied, MeasureSpec], Values]] = {
+_EXPECTED: Mapping[str, Callable[[Tied, kernels.MeasureSpec], kernels.Values]] = {
     "nDCG": _ndcg,
     "RR": _rr,
     "P": _p,
@@ -283,12 +275,12 @@ def tie_sensitivity(
     Expected is the mean over the orders, each as likely (McSherry and Najork 2008). Measures for
     which we have no kernel are left out. Queries without a value are those of ``score``.
     """
-    with_kernel = [name for name in measures if MeasureSpec.of(parse(name)) is not None]
-    tied = Tied.of(run, Graded.of(run, EncodedQrels.of(qrels)))
+    with_kernel = [name for name in measures if kernels.MeasureSpec.of(parse(name)) is not None]
+    tied = Tied.of(run, kernels.Graded.of(run, EncodedQrels.of(qrels)))
 
-    def scored(of: Callable[[Tied, MeasureSpec], Values]) -> Mapping[str, Scores]:
-        def values(_: object, __: object, asked: Sequence[Measure]) -> Mapping[str, Values]:
-            specs = {repr(measure): MeasureSpec.of(measure) for measure in asked}
+    def scored(of: Callable[[Tied, kernels.MeasureSpec], kernels.Values]) -> Mapping[str, Scores]:
+        def values(_: object, __: object, asked: Sequence[Measure]) -> Mapping[str, kernels.Values]:
+            specs = {repr(measure): kernels.MeasureSpec.of(measure) for measure in asked}
             return {name: of(tied, one) for name, one in specs.items() if one is not None}
 
         return score_by(run, qrels, with_kernel, asked, values)
@@ -298,6 +290,6 @@ def tie_sensitivity(
     return {name: Spread(least[name], mean[name], most[name]) for name in with_kernel}
 
 
-def _extreme(tied: Tied, asked: MeasureSpec, *, best: bool) -> Values:
+def _extreme(tied: Tied, asked: kernels.MeasureSpec, *, best: bool) -> kernels.Values:
     seen = tied.condensed(lowest=0) if asked.judged_only else tied
     return kernels.evaluate(seen.ordered(asked, best=best), asked)
