@@ -134,7 +134,7 @@ def test_a_run_that_fails_leaves_no_earlier_decision(
         ({"arms": ("fts5", "tantivy", "tantivy")}, HarnessError, "two arms are named tantivy"),
         ({"arms": ("fts5",)}, EvidenceError, "no arm is compared with fts5; name one more"),
         ({"arms": ("fts5", "nope")}, UnknownName, "no arm named 'nope'"),
-        ({"control": "fts5", "by_steps": True}, HarnessError, "Leave --control out"),
+        ({"control": "fts5", "by_steps": True}, HarnessError, "leave --control out"),
     ],
 )
 def test_what_cannot_be_run_is_said_before_anything_is_touched(
