@@ -8,6 +8,7 @@ from dataclasses import MISSING, Field, dataclass, field, fields, replace
 from enum import StrEnum
 from pathlib import Path
 from threading import Event as Signal
+from threading import get_ident
 from time import perf_counter_ns
 from typing import Any
 
@@ -529,6 +530,11 @@ def test_a_hanging_engine_is_left_and_the_next_answers(free: Signal) -> None:
     assert hung.ended.wait(60)
     patient = service(FEW, lexical=engines, budget_ms=LONG_MS)
     assert patient.search(SearchQuery("deploy")).served_by == "tantivy"
+
+
+def test_work_within_a_budget_starts_one_thread() -> None:
+    parts = ServiceParts()
+    assert len({parts.call("fts5", get_ident, within(LONG_MS)) for _ in range(20)}) == 1
 
 
 def test_a_statement_that_nobody_waits_for_is_interrupted(tmp_path: Path) -> None:

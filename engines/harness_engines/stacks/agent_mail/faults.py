@@ -4,7 +4,7 @@ Section 9.1 has the four kinds. A budget is shared among the tiers of a chain.
 """
 
 import os
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
@@ -12,6 +12,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from queue import SimpleQueue
 from threading import Event, Lock, Thread
 from time import perf_counter_ns
 from typing import NamedTuple, TypeVar
@@ -77,6 +78,18 @@ CURRENT: ContextVar[Deadline | None] = ContextVar("deadline", default=None)
 """The deadline of the work that a thread does; None where no one would leave it."""
 
 
+Inbox = SimpleQueue[Callable[[], None]]
+_IDLE: deque[Inbox] = deque()
+"""Of daemons that wait for work: to start one for each query takes longer than many searches."""
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_IDLE.clear)
+
+
+def _serve(inbox: Inbox) -> None:
+    while True:
+        inbox.get()()
+
+
 @dataclass(frozen=True, slots=True)
 class ServiceParts:
     """Parts of a service that may be late, by name; each is left apart from the others."""
@@ -105,9 +118,15 @@ class ServiceParts:
                 end = partial(done.set_exception, exc)
             with self._lock:
                 self._late[name] -= left.is_set()
+                _IDLE.append(inbox)
                 end()
 
-        Thread(target=run, name="within a budget", daemon=True).start()
+        try:
+            inbox = _IDLE.pop()
+        except IndexError:
+            inbox = SimpleQueue()
+            Thread(target=_serve, args=(inbox,), name="within a budget", daemon=True).start()
+        inbox.put(run)
         try:
             return done.result(max(0.0, until.left_s))
         except TimeoutError:
