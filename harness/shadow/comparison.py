@@ -292,13 +292,12 @@ class LiveComparison:
         self.folder = folder
         self.gate = LoadShedder(limits)
         self._sampler = Sampler(rate=settings.sampling.rate, seed=settings.sampling.seed)
-        self._salt, self._first = log.salt, (log.number, log.served)
-        self._number, self._served = self._first
+        self._salt, self._before = log.salt, log.served
+        self._number, self._served = log.number, log.served
         self._numbering, self._faulting = Lock(), Lock()
-        self._faults = 0
+        self._attempted, self._faults, self._closed = 0, 0, False
         self._not_taken: Counter[str] = Counter()
         """By cause, since they were last written down."""
-        self._closed = False
         self._queue: SimpleQueue[Attempt | None] = SimpleQueue()
         self._recorder = Recorder(log, tick=self._tick, slices=slices, export=export)
         self._lanes = [
@@ -317,17 +316,18 @@ class LiveComparison:
             kept = served.checked()
             with self._numbering:
                 self._served += 1
-                order = self._served
-                if not self._sampler.takes(order):
+                if not self._sampler.takes(self._served):
                     return
                 self._number += 1
-                number = self._number
+                number, order = self._number, self._served
             kept = kept._replace(client=client_key(kept.client, self._salt))
             attempt = Attempt(number, order, time_ns(), kept, generation)
             if reason := self.gate.admit():
                 self._recorder.put(replace(attempt, after=served.generation, shed=reason))
             else:
                 self._queue.put(attempt)
+            with self._numbering:  # only now, as ``drain`` waits for all that count
+                self._attempted += 1
         except Exception as exc:  # noqa: BLE001  nothing of this may reach who is served
             self.fault(exc)
 
@@ -340,10 +340,10 @@ class LiveComparison:
             self._not_taken[cause if known else "other causes"] += 1
 
     def _tell_not_taken(self) -> None:
-        with self._faulting:
-            found, self._not_taken = self._not_taken, Counter()
-        for cause, times in found.items():
-            self._recorder.put(trouble(ProblemKind.NOT_TAKEN, cause, times=times))
+        with self._faulting:  # until they are passed on, so that ``drain`` misses none
+            for cause, times in self._not_taken.items():
+                self._recorder.put(trouble(ProblemKind.NOT_TAKEN, cause, times=times))
+            self._not_taken.clear()
 
     def _done(self, attempt: Attempt) -> None:
         self._recorder.put(attempt)
@@ -373,8 +373,8 @@ class LiveComparison:
     def counts(self) -> ComparisonCounts:
         """What was done since it was made."""
         return ComparisonCounts(
-            served=self._served - self._first[1],
-            attempted=self._number - self._first[0],
+            served=self._served - self._before,
+            attempted=self._attempted,
             shed=dict(self.gate.shed),
             lost=self._recorder.lost,
             faults=self._faults,
