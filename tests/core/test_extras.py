@@ -15,16 +15,15 @@ from tests.source import ROOT, imported, known
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 OPTIONAL = PROJECT["optional-dependencies"]
+
+
 MODULES = {
-    "google-re2": "re2",
-    "hdrhistogram": "hdrh",
-    "jpype1": "jpype",
-    "markdown-it-py": "markdown_it",
-    "python-docx": "docx",
-    "opentelemetry-api": "opentelemetry",
-    "pyyaml": "yaml",
-}
+    "google-re2": "re2", "hdrhistogram": "hdrh", "jpype1": "jpype", "pyyaml": "yaml",
+    "markdown-it-py": "markdown_it", "python-docx": "docx", "opentelemetry-api": "opentelemetry",
+}  # fmt: skip
 """Packages whose module is called otherwise."""
+
+
 BROUGHT = {"markupsafe", "pydantic_core"}
 """Modules of packages that those of the core cannot be without: jinja2 and pydantic."""
 
@@ -65,12 +64,9 @@ def test_a_missing_package_is_named_with_its_extra(
 ) -> None:
     missing = ModuleNotFoundError(f"No module named {name!r}", name=name)
     assert failed(missing, debug=False) == 2
-    said = capsys.readouterr().err
-    package = name.partition(".")[0]
-    assert said == (
-        f"error: the package {package} is not installed."
-        f' Run: pip install "search-harness[{extra}]"\n'
-    )
+    said, package = capsys.readouterr().err, name.partition(".")[0]
+    remedy = f'Run: pip install "search-harness[{extra}]"'
+    assert said == f"error: the package {package} is not installed. {remedy}\n"
 
 
 def test_the_demo_has_the_versions_that_its_data_are_read_from() -> None:

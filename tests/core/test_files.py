@@ -4,66 +4,31 @@ import ast
 import errno
 import fcntl
 import os
-import signal
 import sqlite3
 import stat
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, closing
 from pathlib import Path, PurePath
-from typing import NamedTuple
+from unittest.mock import Mock
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from harness.core import files
+from harness.core import files, folders
 from harness.core.errors import HarnessError, Locked
-from harness.core.files import (
-    DISK,
-    REMEDY,
-    append_text,
-    held,
-    make_private,
-    place,
-    remove,
-    replacing,
-    replacing_folder,
-    scratch,
-    sweep,
-    write_text,
-)
-from harness.core.folders import (
-    RUN,
-    SHADOW_REPORT,
-    NotOurs,
-    check_apart,
-    check_held,
-    claim,
-    is_stray,
-    mark,
-)
 from harness.core.records import Document
 from harness_engines import registry
-from tests.make.damage import killed as in_a_process
-from tests.make.damage import little_room, started
-from tests.source import ROOT, Module, known
-
-# Files are replaced whole or not at all
+from tests.make.damage import killed, little_room, started
+from tests.source import Module, known
 
 
 def names(folder: Path) -> set[str]:
     return {path.name for path in folder.iterdir()}
 
 
-def killed(path: Path) -> None:
-    path.write_text("half")
-    raise KeyboardInterrupt
-
-
-@pytest.mark.parametrize("writing", [replacing, replacing_folder])
+@pytest.mark.parametrize("writing", [files.replacing, files.replacing_folder])
 def test_a_full_disk_names_the_file_that_was_written(
     tmp_path: Path, writing: Callable[[Path], AbstractContextManager[Path]]
 ) -> None:
@@ -77,27 +42,23 @@ def test_a_full_disk_names_the_file_that_was_written(
 def test_a_reader_of_a_folder_that_is_replaced_finds_all_of_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, whole: bool
 ) -> None:
-    path = tmp_path / "folder"
-    seen: list[bool] = []
-    in_one_step = files.swapped
+    path, in_one_step, seen = tmp_path / "folder", files.swapped, list[bool]()
 
     def swapped(one: Path, other: Path) -> bool:
         done = whole and in_one_step(one, other)
         seen.append((other / "new").is_file())
         return done
 
-    with replacing_folder(path) as beside:
-        (beside / "old").write_text("old")
     monkeypatch.setattr(files, "swapped", swapped)
-    with replacing_folder(path) as beside:
-        (beside / "new").write_text("new")
-    assert seen == [whole]
-    assert names(path) == {"new"}
-    assert names(tmp_path) == {"folder"}
+    for name in ("old", "new"):
+        with files.replacing_folder(path) as beside:
+            (beside / name).write_text(name)
+    assert seen[-1] == whole
+    assert (names(path), names(tmp_path)) == ({"new"}, {"folder"})
 
 
 def test_what_a_killed_process_left_is_swept_by_the_next(tmp_path: Path) -> None:
-    in_a_process(f"""
+    killed(f"""
         from harness.core.files import replacing, replacing_folder
         with replacing(Path({str(tmp_path / "file")!r})) as beside:
             beside.write_text("half")
@@ -106,16 +67,19 @@ def test_what_a_killed_process_left_is_swept_by_the_next(tmp_path: Path) -> None
                 os.kill(os.getpid(), signal.SIGKILL)
     """)
     assert len(names(tmp_path)) == 2
-    write_text(tmp_path / "other", "whole")
+    files.write_text(tmp_path / "other", "whole")
     assert names(tmp_path) == {"other"}
 
 
 def test_what_a_living_process_writes_is_not_swept(tmp_path: Path) -> None:
-    with replacing(tmp_path / "file") as beside, replacing_folder(tmp_path / "folder") as inner:
+    with (
+        files.replacing(tmp_path / "file") as beside,
+        files.replacing_folder(tmp_path / "folder") as inner,
+    ):
         beside.write_text("whole")
         (inner / "in").write_text("whole")
-        sweep(tmp_path)
-        write_text(tmp_path / "other", "whole")
+        files.sweep(tmp_path)
+        files.write_text(tmp_path / "other", "whole")
     assert names(tmp_path) == {"file", "folder", "other"}
 
 
@@ -130,29 +94,27 @@ def test_what_another_machine_writes_over_nfs_is_not_swept(
             lock(opened, how)
 
     monkeypatch.setattr(fcntl, "flock", shared)
-    with replacing(tmp_path / "file") as beside:
+    with files.replacing(tmp_path / "file") as beside:
         beside.write_text("whole")
-        sweep(tmp_path)
+        files.sweep(tmp_path)
     assert names(tmp_path) == {"file"}
 
 
 def test_a_disk_without_locks_is_named_and_nothing_stays(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def none(_: int, __: int) -> None:
-        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
-
+    none = Mock(side_effect=OSError(errno.ENOLCK, os.strerror(errno.ENOLCK)))
     monkeypatch.setattr(fcntl, "flock", none)
     with pytest.raises(OSError, match="No locks available"):
-        write_text(tmp_path / "file", "whole")
+        files.write_text(tmp_path / "file", "whole")
     assert names(tmp_path) == set()
 
 
 def test_a_folder_that_was_killed_between_two_steps_is_put_back(tmp_path: Path) -> None:
     path = tmp_path / "folder"
-    with replacing_folder(path) as beside:
+    with files.replacing_folder(path) as beside:
         (beside / "old").write_text("old")
-    in_a_process(f"""
+    killed(f"""
         from harness.core import files
         files.swapped = lambda one, other: False
         moved = Path.replace
@@ -164,56 +126,61 @@ def test_a_folder_that_was_killed_between_two_steps_is_put_back(tmp_path: Path) 
             (beside / "new").write_text("new")
     """)
     assert not path.exists()
-    write_text(tmp_path / "other", "whole")
+    files.write_text(tmp_path / "other", "whole")
     assert names(path) == {"old"}
     assert names(tmp_path) == {"folder", "other"}
 
 
-class Synced(NamedTuple):
-    """What was waited for, in order: names of files and folders."""
-
-    names: list[str]
-
-
 @pytest.fixture
-def synced(monkeypatch: pytest.MonkeyPatch) -> Synced:
-    found = Synced([])
+def synced(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """List what was waited for, in order: names of files and folders."""
+    found: list[str] = []
     wait = os.fsync
 
     def fsync(opened: int) -> None:
-        found.names.append(Path(f"/proc/self/fd/{opened}").readlink().name)
+        found.append(Path(f"/proc/self/fd/{opened}").readlink().name)
         wait(opened)
 
     monkeypatch.setattr(os, "fsync", fsync)
     return found
 
 
-def test_what_is_durable_is_on_the_disk_before_its_name_and_the_name_too(
-    tmp_path: Path, synced: Synced
+def test_the_journal_is_on_the_disk_before_the_first_file_and_each_file_before_the_end(
+    tmp_path: Path, synced: list[str]
 ) -> None:
-    write_text(tmp_path / "new" / "file", "whole", durable=True)
-    assert synced.names == [tmp_path.name, "file", "new"]
-    synced.names.clear()
-    with replacing_folder(tmp_path / "folder", durable=True) as beside:
+    """A power cut after the first file must find the journal, by its name."""
+    with folders.changing(tmp_path / "thing", within=[tmp_path], what="set") as made:
+        made.write(tmp_path / "thing", "new")
+    assert synced == [".thing.journal", tmp_path.name, "thing", tmp_path.name, tmp_path.name]
+
+
+def test_what_is_durable_is_on_the_disk_before_its_name_and_the_name_too(
+    tmp_path: Path, synced: list[str]
+) -> None:
+    def waited() -> list[str]:
+        found = synced.copy()
+        synced.clear()
+        return found
+
+    files.write_text(tmp_path / "new" / "file", "whole", durable=True)
+    assert waited() == [tmp_path.name, "file", "new"]
+    with files.replacing_folder(tmp_path / "folder", durable=True) as beside:
         (beside / "in").mkdir()
         (beside / "in" / "file").write_text("whole")
-    assert synced.names == ["folder", "file", "in", tmp_path.name]
-    synced.names.clear()
-    append_text(tmp_path / "log", "one\n")
-    assert synced.names == ["log", tmp_path.name]
-    synced.names.clear()
-    remove(tmp_path / "log")
-    assert synced.names == [tmp_path.name]
-    synced.names.clear()
-    write_text(tmp_path / "cache", "whole")
-    assert synced.names == []
+    assert waited() == ["folder", "file", "in", tmp_path.name]
+    files.append_text(tmp_path / "log", "one\n")
+    assert waited() == ["log", tmp_path.name]
+    files.remove(tmp_path / "log")
+    assert waited() == [tmp_path.name]
+    files.write_text(tmp_path / "cache", "whole")
+    assert waited() == []
 
 
 def test_a_new_cache_is_closed_to_others(tmp_path: Path) -> None:
-    write_text(tmp_path / "mine" / ".cache" / "index" / "text", "private")
+    files.write_text(tmp_path / "mine" / ".cache" / "index" / "text", "private")
     assert stat.S_IMODE((tmp_path / "mine" / ".cache").stat().st_mode) == 0o700
     (tmp_path / "open").mkdir(mode=0o755)
-    make_private(tmp_path / "open")
+    files.make_private(tmp_path / "open")
     assert stat.S_IMODE((tmp_path / "open").stat().st_mode) == 0o700
 
 
@@ -250,12 +217,12 @@ WRITERS: dict[str, Callable[[Path], object]] = {
 def test_a_file_for_which_there_is_no_room_is_named(tmp_path: Path, writer: str) -> None:
     path = tmp_path / "file"
     path.write_text("as it was")
-    with pytest.raises(OSError, match=REFUSED) as told, replacing(path) as beside:
+    with pytest.raises(OSError, match=REFUSED) as told, files.replacing(path) as beside:
         WRITERS[writer](beside)
-    assert told.value.errno in DISK
+    assert told.value.errno in files.DISK
     assert told.value.filename == str(path)
     assert path.read_text() == "as it was"
-    assert [one.name for one in tmp_path.iterdir()] == ["file"]
+    assert names(tmp_path) == {"file"}
 
 
 def test_a_disk_that_refused_is_found_behind_what_came_of_it() -> None:
@@ -266,18 +233,14 @@ def test_a_disk_that_refused_is_found_behind_what_came_of_it() -> None:
     assert files.refusal(ValueError("broken")) is None
 
 
-def documents() -> list[Document]:
-    return [Document(f"d{at}", "salt", f"water {at} boat " * 400, {}) for at in range(60)]
-
-
 @pytest.mark.usefixtures("full")
 @pytest.mark.parametrize("arm", ["fts5", "tantivy", "hash-hybrid", "mail-fts5", "code-sqlite"])
 def test_an_index_for_which_there_is_no_room_is_named(tmp_path: Path, arm: str) -> None:
-    engine = registry.load(arm, tmp_path / "cache")
-    index = tmp_path / "index"
-    with pytest.raises(OSError, match=REFUSED) as told, replacing_folder(index) as folder:
-        engine.build(documents(), folder)
-    assert told.value.errno in DISK
+    engine, index = registry.load(arm, tmp_path / "cache"), tmp_path / "index"
+    many = [Document(f"d{at}", "salt", f"water {at} boat " * 400, {}) for at in range(60)]
+    with pytest.raises(OSError, match=REFUSED) as told, files.replacing_folder(index) as folder:
+        engine.build(many, folder)
+    assert told.value.errno in files.DISK
     assert told.value.filename == str(index)
     assert not index.exists()
 
@@ -370,49 +333,49 @@ def test_a_living_process_does_not_and_is_named_after_a_while(tmp_path: Path) ->
     """)
     assert process.stdout
     assert process.stdout.readline() == "held\n"
-    with pytest.raises(Locked, match="another process writes"), held(path, patience_s=0):
+    with pytest.raises(Locked, match="another process writes"), files.held(path, patience_s=0):
         pass
     process.communicate()
-    with held(path, patience_s=5):
+    with files.held(path, patience_s=5):
         pass
 
 
-def test_a_new_an_empty_and_a_marked_folder_are_ours(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["new", "empty", "deep/er"])
+def test_a_new_an_empty_and_a_marked_folder_are_ours(tmp_path: Path, name: str) -> None:
     (tmp_path / "empty").mkdir()
     (tmp_path / "empty" / ".index.html.lock").touch()
-    for name in ("new", "empty", "deep/er"):
-        folder = tmp_path / name
-        claim(folder, RUN, project="mine")
-        (folder / "index.html").write_text("ours")
-        claim(folder, RUN)
-        check_held(folder, RUN)
-        said = mark(folder, RUN).read_text()
-        assert said.startswith("harness run in the project mine made this folder")
-        names = [path.name for path in folder.iterdir() if path.suffix != ".lock"]
-        assert sorted(names) == ["harness-run.txt", "index.html"]
+    folder = tmp_path / name
+    folders.claim(folder, folders.RUN, project="mine")
+    (folder / "index.html").write_text("ours")
+    folders.claim(folder, folders.RUN)
+    folders.check_held(folder, folders.RUN)
+    said = folders.mark(folder, folders.RUN).read_text()
+    assert said.startswith("harness run in the project mine made this folder")
+    found = {name for name in names(folder) if not name.endswith(".lock")}
+    assert found == {"harness-run.txt", "index.html"}
 
 
 def test_what_somebody_else_has_is_refused_with_the_remedy(tmp_path: Path) -> None:
     folder = tmp_path / "my docs"
     folder.mkdir()
     (folder / "index.html").write_text("mine")
-    with pytest.raises(NotOurs, match="holds what harness run did not write") as refused:
-        claim(folder, RUN)
-    assert "for example index.html. Name a new or empty folder" in str(refused.value)
+    wrong = "holds what harness run did not write, for example index.html. Name a new or empty"
+    with pytest.raises(folders.NotOurs, match=wrong) as refused:
+        folders.claim(folder, folders.RUN)
     command = str(refused.value).partition("set its mark: ")[2]
     assert command == f"touch '{folder}/harness-run.txt'"
-    assert [path.name for path in folder.iterdir()] == ["index.html"]
-    with pytest.raises(NotOurs, match="bears no mark of harness run"):
-        check_held(folder, RUN)
-    mark(folder, RUN).touch()
-    claim(folder, RUN)
-    check_held(folder, RUN)
+    assert names(folder) == {"index.html"}
+    with pytest.raises(folders.NotOurs, match="bears no mark of harness run"):
+        folders.check_held(folder, folders.RUN)
+    folders.mark(folder, folders.RUN).touch()
+    folders.claim(folder, folders.RUN)
+    folders.check_held(folder, folders.RUN)
 
 
 def test_a_folder_of_another_command_is_named_as_its(tmp_path: Path) -> None:
-    claim(tmp_path, RUN)
-    with pytest.raises(NotOurs, match="belongs to harness run"):
-        claim(tmp_path, SHADOW_REPORT)
+    folders.claim(tmp_path, folders.RUN)
+    with pytest.raises(folders.NotOurs, match="belongs to harness run"):
+        folders.claim(tmp_path, folders.SHADOW_REPORT)
     assert [path.name for path in tmp_path.iterdir()] == ["harness-run.txt"]
 
 
@@ -420,71 +383,69 @@ def test_a_folder_of_another_command_is_named_as_its(tmp_path: Path) -> None:
 def test_a_place_that_is_or_touches_what_is_read_is_refused(tmp_path: Path, to: str) -> None:
     (tmp_path / "data" / "qrels").mkdir(parents=True)
     (tmp_path / "link").symlink_to("data/qrels")
-    with pytest.raises(NotOurs, match="which is read"):
-        claim(tmp_path / to, RUN, reads=[tmp_path / "data"])
+    with pytest.raises(folders.NotOurs, match="which is read"):
+        folders.claim(tmp_path / to, folders.RUN, reads=[tmp_path / "data"])
     assert not list(tmp_path.rglob("*.txt"))
 
 
 def test_beside_what_is_read_there_is_room(tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     (tmp_path / "policy.toml").write_text("x")
-    claim(tmp_path / "data-out", RUN, reads=[tmp_path / "data", tmp_path / "policy.toml"])
-    with pytest.raises(NotOurs, match=r"policy\.toml, which is read"):
-        check_apart(tmp_path, [tmp_path / "policy.toml"])
+    folders.claim(
+        tmp_path / "data-out", folders.RUN, reads=[tmp_path / "data", tmp_path / "policy.toml"]
+    )
+    with pytest.raises(folders.NotOurs, match=r"policy\.toml, which is read"):
+        folders.check_apart(tmp_path, [tmp_path / "policy.toml"])
 
 
-def test_what_is_no_folder_or_cannot_be_one_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("name", "error", "says"),
+    [("file", folders.NotOurs, "is a file"), ("file/below", NotADirectoryError, "Not a directory"),
+     ("a", HarnessError, "a: ")],
+)  # fmt: skip
+def test_what_is_no_folder_or_cannot_be_one_is_refused(
+    tmp_path: Path, name: str, error: type[Exception], says: str
+) -> None:
     (tmp_path / "file").write_text("mine")
     (tmp_path / "a").symlink_to("b")
     (tmp_path / "b").symlink_to("a")
-    with pytest.raises(NotOurs, match="is a file"):
-        claim(tmp_path / "file", RUN)
-    with pytest.raises(NotADirectoryError):
-        claim(tmp_path / "file" / "below", RUN)
-    with pytest.raises(HarnessError, match="a: "):
-        claim(tmp_path / "a", RUN)
+    with pytest.raises(error, match=says):
+        folders.claim(tmp_path / name, folders.RUN)
     assert (tmp_path / "file").read_text() == "mine"
-
-
-KILLED = """
-import os, signal
-from harness.core.files import scratch
-with scratch() as folder:
-    (folder / "letter").write_text("private")
-    print(folder, flush=True)
-    os.kill(os.getpid(), signal.SIGKILL)
-"""
 
 
 @pytest.fixture
 def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Make the folder of a test that of all temporary files."""
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+
+
+@pytest.mark.usefixtures("temporary")
+def test_what_a_killed_process_left_goes_and_what_a_living_one_uses_stays() -> None:
+    said = killed("""
+        from harness.core.files import scratch
+        with scratch() as folder:
+            (folder / "letter").write_text("private")
+            print(folder, flush=True)
+            os.kill(os.getpid(), signal.SIGKILL)
+    """)
+    left = Path(said.strip())
+    assert (left / "letter").read_text() == "private"
+    with files.scratch() as living:
+        assert not left.exists()
+        with files.scratch():
+            assert living.exists()
 
 
 @pytest.mark.usefixtures("temporary")
 def test_a_folder_is_empty_private_and_removed() -> None:
-    with scratch() as one, scratch() as other:
+    with files.scratch() as one, files.scratch() as other:
         assert one != other
         assert not [*one.iterdir(), *other.iterdir()]
-        assert not place().stat().st_mode & 0o077
+        assert not files.place().stat().st_mode & 0o077
         (one / "file").write_text("kept while the block runs")
-    assert not [*place().iterdir()]
-
-
-@pytest.mark.usefixtures("temporary")
-def test_what_a_killed_process_left_goes_and_what_a_living_one_uses_stays(tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", KILLED], cwd=ROOT, capture_output=True, text=True, check=False,
-        env={**os.environ, "TMPDIR": str(tmp_path)},
-    )  # fmt: skip
-    assert done.returncode == -signal.SIGKILL, done.stderr
-    left = Path(done.stdout.strip())
-    assert (left / "letter").read_text() == "private"
-    with scratch() as living:
-        assert not left.exists()
-        with scratch():
-            assert living.exists()
+    assert not [*files.place().iterdir()]
 
 
 @pytest.mark.usefixtures("temporary")
@@ -492,36 +453,33 @@ def test_a_folder_that_others_may_read_is_refused(tmp_path: Path) -> None:
     taken = tmp_path / f"harness-{os.getuid()}"
     taken.mkdir(mode=0o755)
     with pytest.raises(HarnessError, match="is not a folder that only you can read"):
-        place()
+        files.place()
     taken.rmdir()
     taken.symlink_to(tmp_path)
     with pytest.raises(HarnessError, match="Remove it, or set TMPDIR"):
-        place()
+        files.place()
 
 
 def test_where_no_folder_takes_temporary_files_the_message_says_what_to_do(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def none() -> str:
-        raise FileNotFoundError(2, "No usable temporary directory found in ['/tmp']")
-
-    monkeypatch.setattr("harness.core.files.gettempdir", none)
+    none = FileNotFoundError(2, "No usable temporary directory found in ['/tmp']")
+    monkeypatch.setattr(files, "gettempdir", Mock(side_effect=none))
     with pytest.raises(HarnessError, match=r"\['/tmp'\]\). Free some .* or set TMPDIR"):
-        place()
+        files.place()
 
 
 @pytest.mark.usefixtures("temporary")
 def test_a_disk_without_room_for_temporary_files_is_named_by_their_folder(tmp_path: Path) -> None:
+    def write_much() -> None:
+        with little_room(1_000), files.scratch() as folder:
+            (folder / "file").write_bytes(bytes(2_000))
+
     with pytest.raises(HarnessError, match="temporary files cannot be written there") as said:
         write_much()
     assert str(said.value).startswith(f"{tmp_path}/harness-{os.getuid()}: ")
-    assert str(said.value).endswith(REMEDY)
-    assert not [*place().iterdir()]
-
-
-def write_much() -> None:
-    with little_room(1_000), scratch() as folder:
-        (folder / "file").write_bytes(bytes(2_000))
+    assert str(said.value).endswith(files.REMEDY)
+    assert not [*files.place().iterdir()]
 
 
 STRAY = [
@@ -535,4 +493,4 @@ OURS_OR_OF_AN_ENGINE = [
 
 @pytest.mark.parametrize("name", [*STRAY, *OURS_OR_OF_AN_ENGINE])
 def test_what_desktops_and_editors_leave_is_no_part_of_a_folder(name: str) -> None:
-    assert is_stray(PurePath(name)) == (name in STRAY)
+    assert folders.is_stray(PurePath(name)) == (name in STRAY)

@@ -5,49 +5,39 @@ import os
 import signal
 import socket
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from subprocess import PIPE
 from threading import Thread
 from time import monotonic
-from typing import IO, Any
+from typing import IO
 from unittest import mock
 
 import anyio
 import httpx
 import pytest
 import uvicorn
+from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from harness.core import mcp_pipes
 from harness.core import server as connections
-from harness.core.mcp_pipes import (
-    CANCELLED,
-    ENDING,
-    MAX_MESSAGE_BYTES,
-    MAX_UNANSWERED,
-    Streams,
-    run_until_signalled,
-)
+from harness.core.mcp_pipes import MAX_MESSAGE_BYTES, MAX_UNANSWERED, Streams, run_until_signalled
 from harness.core.server import AT_ONCE, Admission, server, token_of
 from tests.programs import PYTHON, Program
 
 LONG_S = 30
+OK = b"HTTP/1.1 200 "
 REQUEST = b"POST / HTTP/1.1\r\nHost: here\r\nContent-Length: 2\r\n\r\n{}"
 
 
 async def echo(scope: Scope, receive: Receive, send: Send) -> None:
     """Answer once the body is there."""
-    del scope
-    while (await receive()).get("more_body"):
-        pass
-    await send({
-        "type": "http.response.start",
-        "status": 200,
-        "headers": [(b"content-length", b"2")],
-    })
-    await send({"type": "http.response.body", "body": b"ok"})
+    await Request(scope, receive).body()
+    await PlainTextResponse("ok")(scope, receive, send)
 
 
 def served(app: ASGIApp, most: int = 4) -> uvicorn.Server:
@@ -65,13 +55,11 @@ def port() -> Iterator[int]:
 @contextmanager
 def serving(server: uvicorn.Server) -> Iterator[int]:
     """Serve on a free port, and stop afterwards."""
-    with socket.socket() as bound:
-        bound.bind(("127.0.0.1", 0))
-        bound.listen()
-        thread = Thread(target=server.run, kwargs={"sockets": [bound]})
+    with connections.bound("127.0.0.1", 0) as (opened, url):
+        thread = Thread(target=server.run, kwargs={"sockets": [opened]})
         thread.start()
         try:
-            yield int(bound.getsockname()[1])
+            yield int(url.rpartition(":")[2])
         finally:
             server.should_exit = True
             thread.join(LONG_S)
@@ -82,14 +70,6 @@ def connected(port: int, said: bytes = b"") -> Iterator[socket.socket]:
     with socket.create_connection(("127.0.0.1", port), timeout=LONG_S) as one:
         one.sendall(said)
         yield one
-
-
-def gone(one: socket.socket) -> bool:
-    """Return whether the server closed it; what was not read then is answered by a reset."""
-    try:
-        return one.recv(1) == b""
-    except ConnectionResetError:
-        return True
 
 
 def answered(one: socket.socket, rest: bytes = REQUEST) -> bytes:
@@ -107,16 +87,15 @@ def test_silent_connections_give_their_place_to_one_that_asks(
     monkeypatch.setattr(connections, "REQUEST_S", 2 * LONG_S)
     with ExitStack() as until_closed:
         known = until_closed.enter_context(connected(port))
-        assert answered(known).startswith(b"HTTP/1.1 200")
+        assert answered(known).startswith(OK)
         silent = [
             until_closed.enter_context(connected(port, said))
             for said in (b"", b"POST / HTTP/1.1\r\nHo", b"G", b"") * 5
         ]
         for _ in range(3):
             with connected(port) as one:
-                assert answered(one).startswith(b"HTTP/1.1 200")
-        assert silent[0].recv(1) == b""
-        assert known.recv(1) == b""
+                assert answered(one).startswith(OK)
+        assert silent[0].recv(1) == known.recv(1) == b""
 
 
 @pytest.mark.parametrize("said", [b"", b"POST / HTTP/1.1\r\nHo", REQUEST[:-2]])
@@ -128,7 +107,7 @@ def test_a_request_that_never_comes_whole_is_not_waited_for(port: int, said: byt
 def test_the_second_request_of_a_connection_has_no_more_time_than_the_first(port: int) -> None:
     """A half request that followed a whole one was waited for without an end."""
     with mock.patch.object(connections, "REQUEST_S", 0.2), connected(port) as one:
-        assert answered(one).startswith(b"HTTP/1.1 200")
+        assert answered(one).startswith(OK)
         one.sendall(REQUEST[:-2])
         assert one.recv(1_000) == b""
 
@@ -140,7 +119,7 @@ def test_an_answer_may_take_longer_than_a_request() -> None:
 
     quick = mock.patch.object(connections, "REQUEST_S", 0.05)
     with quick, serving(served(slow)) as port, connected(port) as one:
-        assert answered(one).startswith(b"HTTP/1.1 200")
+        assert answered(one).startswith(OK)
 
 
 HOSTILE = [
@@ -157,17 +136,17 @@ WAIT_S = 0.5
 def test_a_hostile_head_holds_up_no_other_client(said: bytes) -> None:
     def attack(port: int) -> None:
         with suppress(OSError), connected(port, said) as one:
-            gone(one)
+            one.recv(1)
 
     with serving(served(echo, 64)) as port, connected(port) as known:
-        assert answered(known).startswith(b"HTTP/1.1 200")
+        assert answered(known).startswith(OK)
         attackers = [Thread(target=attack, args=(port,)) for _ in range(4)]
         for one in attackers:
             one.start()
         longest = 0.0
         for _ in range(40):
             began = monotonic()
-            assert answered(known).startswith(b"HTTP/1.1 200")
+            assert answered(known).startswith(OK)
             longest = max(longest, monotonic() - began)
         for one in attackers:
             one.join(LONG_S)
@@ -189,10 +168,9 @@ def test_a_client_with_many_requests_keeps_no_other_waiting() -> None:
         turns = Admission(app, None, lambda _: True)
 
         async def call(path: str, host: str, token: str = "") -> None:
-            query = f"token={token}".encode()
             asked = {
-                "type": "http", "method": "POST", "path": path, "query_string": query,
-                "headers": [(b"host", b"here")], "client": (host, 1),
+                "type": "http", "method": "POST", "path": path, "client": (host, 1),
+                "query_string": f"token={token}".encode(), "headers": [(b"host", b"here")],
             }  # fmt: skip
             await turns(asked, mock.Mock(), mock.Mock())
 
@@ -210,8 +188,22 @@ def test_a_client_with_many_requests_keeps_no_other_waiting() -> None:
     assert inside == {"slow": 600, "quick": 2}
 
 
-def admitted(*headers: tuple[str, str], method: str = "GET", forms: bool = False) -> int:
-    """Return the status that a request is answered with."""
+OWN = ("origin", "http://here:80")
+HOST, TOKEN = ("host", "here:80"), ("authorization", "Bearer mine")
+
+
+@pytest.mark.parametrize(
+    ("headers", "method", "forms", "status"),
+    [((HOST, TOKEN), "GET", False, 200), ((HOST, TOKEN, OWN), "GET", False, 200),
+     ((HOST,), "GET", False, 401), ((HOST, (TOKEN[0], "Bearer other")), "GET", False, 401),
+     ((("host", "elsewhere:80"), TOKEN), "GET", False, 421),
+     ((HOST, TOKEN, ("origin", "http://elsewhere")), "GET", False, 403),
+     ((HOST, TOKEN), "POST", True, 403), ((HOST, TOKEN, OWN), "POST", True, 200),
+     ((HOST, TOKEN), "POST", False, 200)],
+)  # fmt: skip
+def test_who_is_not_admitted_is_refused(
+    headers: Sequence[tuple[str, str]], method: str, *, forms: bool, status: int
+) -> None:
     app = Admission(
         PlainTextResponse("ok"), {"here:80"}, lambda one: token_of(one) == "mine", forms=forms
     )
@@ -220,19 +212,7 @@ def admitted(*headers: tuple[str, str], method: str = "GET", forms: bool = False
         async with httpx.AsyncClient(transport=httpx.ASGITransport(app)) as client:
             return (await client.request(method, "http://here/", headers=headers)).status_code
 
-    return anyio.run(asked)
-
-
-def test_who_is_not_admitted_is_refused() -> None:
-    host, token = ("host", "here:80"), ("authorization", "Bearer mine")
-    own = ("origin", "http://here:80")
-    assert admitted(host, token) == admitted(host, token, own) == 200
-    assert admitted(host) == admitted(host, ("authorization", "Bearer other")) == 401
-    assert admitted(("host", "elsewhere:80"), token) == 421
-    assert admitted(host, token, ("origin", "http://elsewhere")) == 403
-    assert admitted(host, token, method="POST", forms=True) == 403
-    assert admitted(host, token, own, method="POST", forms=True) == 200
-    assert admitted(host, token, method="POST") == 200
+    assert anyio.run(asked) == status
 
 
 BOUNDED_S = 60
@@ -258,28 +238,14 @@ def call(given: int | str) -> str:
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def start(tmp_path: Path) -> Iterator[Callable[[], Program]]:
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "tide.py").write_text("def tide() -> int:\n    return 1\n")
-    return tmp_path
-
-
-@pytest.fixture(autouse=True)
-def heard() -> Iterator[None]:
-    """Hear signals, to which a suite that was started beside a shell is deaf."""
-    before = {one: signal.signal(one, signal.default_int_handler) for one in ENDING}
-    yield
-    for one, handler in before.items():
-        signal.signal(one, handler)
-
-
-@pytest.fixture
-def start(folder: Path) -> Iterator[Callable[..., Program]]:
     with ExitStack() as until_ended:
 
-        def started(**given: IO[str] | int) -> Program:
-            streams: dict[str, Any] = {"stdin": PIPE, "stdout": PIPE, "stderr": PIPE, **given}
-            server = Program([*PYTHON, "code", "serve", "mine"], cwd=folder, **streams)
+        def started() -> Program:
+            words = [*PYTHON, "code", "serve", "mine", "--arm", "code-words"]
+            server = Program(words, cwd=tmp_path, stdin=PIPE, stdout=PIPE, stderr=PIPE)
             until_ended.enter_context(server)
             until_ended.callback(server.kill)
             return server
@@ -287,43 +253,51 @@ def start(folder: Path) -> Iterator[Callable[..., Program]]:
         yield started
 
 
-def greeted(server: Program) -> Program:
-    assert server.stdin is not None
-    assert server.stdout is not None
-    server.stdin.write(f"{HELLO}\n")
-    server.stdin.flush()
-    about = json.loads(server.stdout.readline())["result"]["serverInfo"]
+@pytest.fixture(autouse=True)
+def heard() -> Iterator[None]:
+    """Hear signals, to which a suite that was started beside a shell is deaf."""
+    before = {one: signal.signal(one, signal.default_int_handler) for one in mcp_pipes.ENDING}
+    yield
+    for one, handler in before.items():
+        signal.signal(one, handler)
+
+
+def greeted(server: Program) -> tuple[IO[str], IO[str], IO[str]]:
+    """Say hello to a server; return its streams."""
+    asks, answers, errors = server.stdin, server.stdout, server.stderr
+    assert asks
+    assert answers
+    assert errors
+    print(HELLO, file=asks, flush=True)
+    about = json.loads(answers.readline())["result"]["serverInfo"]
     assert about["name"] == "folder-search_code"
     assert about["version"]
-    return server
+    return asks, answers, errors
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_it_while_the_input_is_open(
-    start: Callable[..., Program], sent: signal.Signals
+    start: Callable[[], Program], sent: signal.Signals
 ) -> None:
-    server = greeted(start())
+    server = start()
+    *_, errors = greeted(server)
     server.send_signal(sent)
     assert server.wait(BOUNDED_S) == 130
-    assert server.stderr is not None
-    assert server.stderr.read() == "interrupted; rerun to resume\n"
+    assert errors.read() == "interrupted; rerun to resume\n"
 
 
-def test_a_reader_that_is_gone_is_named(start: Callable[..., Program]) -> None:
-    server = greeted(start())
-    assert server.stdin is not None
-    assert server.stdout is not None
-    assert server.stderr is not None
-    server.stdout.close()
-    server.stdin.write(f"{ping(1)}\n")
-    server.stdin.flush()
+def test_a_reader_that_is_gone_is_named(start: Callable[[], Program]) -> None:
+    server = start()
+    asks, answers, errors = greeted(server)
+    answers.close()
+    print(ping(1), file=asks, flush=True)
     assert server.wait(BOUNDED_S) == 2
-    assert server.stderr.read() == "error: output pipe closed\n"
+    assert errors.read() == "error: output pipe closed\n"
 
 
 @pytest.mark.slow
-def test_what_was_asked_before_the_input_ended_is_answered(start: Callable[..., Program]) -> None:
+def test_what_was_asked_before_the_input_ended_is_answered(start: Callable[[], Program]) -> None:
     many = 2 * MAX_UNANSWERED
     lines = [HELLO, call("call"), *map(ping, range(1, many)), "[]", f'"{"a" * 300_000}"']
     said, errors = start().communicate("\n".join(lines), timeout=BOUNDED_S)
@@ -336,17 +310,9 @@ def test_what_was_asked_before_the_input_ended_is_answered(start: Callable[..., 
     assert errors == ""
 
 
-@pytest.fixture
-def ends() -> Iterator[tuple[Streams, int, int]]:
-    """Return streams, and the other ends of their input and output."""
+def test_an_answer_longer_than_a_pipe_holds_up_nothing_else() -> None:
     (reads, asks), (answers, writes) = os.pipe(), os.pipe()
-    yield Streams(reads, writes, MAX_MESSAGE_BYTES), asks, answers
-    for number in (reads, asks, answers, writes):
-        os.close(number)
-
-
-def test_an_answer_longer_than_a_pipe_holds_up_nothing_else(ends: tuple[Streams, int, int]) -> None:
-    streams, _, answers = ends
+    streams = Streams(reads, writes, MAX_MESSAGE_BYTES)
     text = json.dumps({"id": 1, "result": "a" * 1_000_000})
     read = bytearray()
 
@@ -362,61 +328,52 @@ def test_an_answer_longer_than_a_pipe_holds_up_nothing_else(ends: tuple[Streams,
 
     anyio.run(both)
     assert read.decode() == text
+    for number in (reads, asks, answers, writes):
+        os.close(number)
 
 
-LONG = b'"params":{"id":7,"x":"' + b"a" * (2 * MAX_MESSAGE_BYTES - 1_000) + b'"}'
+def streamed(folder: Path, line: bytes) -> tuple[list[str], bytes]:
+    """Read lines; return the messages in them, and what was written."""
+    (folder / "in").write_bytes(line + b"\n")
 
+    async def answered() -> list[str]:
+        with (folder / "in").open("rb") as reads, (folder / "out").open("wb") as writes:
+            streams = Streams(reads.fileno(), writes.fileno(), MAX_MESSAGE_BYTES)
+            with anyio.fail_after(LONG_S):
+                return [line async for line in streams]
 
-@pytest.mark.parametrize(
-    ("begun", "ended", "known"),
-    [
-        (b'{"jsonrpc":"2.0","id":5,"method":"ping",', b"}", 5),
-        (b'{ "method": "ping", "id" : "b",', b"}", "b"),
-        (b'{"method":"tools/call",', b',"jsonrpc":"2.0","id":9}', 9),
-        (b'{"method":"tools/call",', b',"id" : "z", "jsonrpc":"2.0"} ', "z"),
-        (b'{"jsonrpc":"2.0","id":1.5,', b"}", None),
-        (b"{", b',"x":{"id":3}}', None),
-        (b"{", b"}", None),
-    ],
-)
-def test_a_request_that_is_too_long_gets_its_id_back(
-    tmp_path: Path, begun: bytes, ended: bytes, known: object
-) -> None:
-    assert id_told(tmp_path, begun + LONG + ended) == known
-
-
-@pytest.mark.parametrize("query", [rb"\ud83d", b"caf\xe9", b"a\x01b"])
-def test_a_request_that_is_malformed_gets_its_id_back(tmp_path: Path, query: bytes) -> None:
-    begun = b'{"jsonrpc":"2.0","id":5,"method":"tools/call","params":{"q":"'
-    assert id_told(tmp_path, begun + query + b'"}}') == 5
+    return anyio.run(answered), (folder / "out").read_bytes()
 
 
 def test_a_request_that_was_cancelled_holds_up_no_end(tmp_path: Path) -> None:
-    cancel = {"jsonrpc": "2.0", "method": CANCELLED, "params": {"requestId": 5}}
-    (tmp_path / "in").write_text(f"{ping(5)}\n{json.dumps(cancel)}\n")
-
-    async def read() -> int:
-        with anyio.fail_after(LONG_S), (tmp_path / "in").open("rb") as reads:
-            return len([line async for line in Streams(reads.fileno(), 2, MAX_MESSAGE_BYTES)])
-
-    assert anyio.run(read) == 2
+    cancel = {"jsonrpc": "2.0", "method": mcp_pipes.CANCELLED, "params": {"requestId": 5}}
+    messages, said = streamed(tmp_path, f"{ping(5)}\n{json.dumps(cancel)}".encode())
+    assert (len(messages), said) == (2, b"")
 
 
-def test_an_id_that_is_no_json_ends_no_server(tmp_path: Path) -> None:
-    line = rb'{"method":"tools/call","params":{"q":"\ud83d"},"id":007}'
-    assert id_told(tmp_path, line) is None
+LONG = b'"params":{"id":7,"x":"' + b"a" * (2 * MAX_MESSAGE_BYTES - 1_000) + b'"}'
+CALLED = b'{"jsonrpc":"2.0","id":5,"method":"tools/call","params":{"q":"'
 
 
-def id_told(tmp_path: Path, line: bytes) -> object:
-    (tmp_path / "in").write_bytes(line + b"\n")
-
-    async def answered() -> list[str]:
-        with (tmp_path / "in").open("rb") as reads, (tmp_path / "out").open("wb") as writes:
-            streams = Streams(reads.fileno(), writes.fileno(), MAX_MESSAGE_BYTES)
-            return [line async for line in streams]
-
-    assert anyio.run(answered) == []
-    return json.loads((tmp_path / "out").read_text())["id"]
+@pytest.mark.parametrize(
+    ("begun", "text", "ended", "known"),
+    [
+        (b'{"jsonrpc":"2.0","id":5,"method":"ping",', b"", b"}", 5),
+        (b'{ "method": "ping", "id" : "b",', b"", b"}", "b"),
+        (b'{"method":"tools/call",', b"", b',"jsonrpc":"2.0","id":9}', 9),
+        (b'{"method":"tools/call",', b"", b',"id" : "z", "jsonrpc":"2.0"} ', "z"),
+        (b'{"jsonrpc":"2.0","id":1.5,', b"", b"}", None),
+        (b"{", b"", b',"x":{"id":3}}', None), (b"{", b"", b"}", None),
+        (CALLED, rb"\ud83d", b'"}}', 5), (CALLED, b"caf\xe9", b'"}}', 5),
+        (CALLED, b"a\x01b", b'"}}', 5),
+        (b'{"method":"tools/call","params":{"q":"', rb"\ud83d", b'"},"id":007}', None),
+    ],
+)  # fmt: skip
+def test_a_request_that_is_too_long_or_malformed_gets_its_id_back(
+    tmp_path: Path, begun: bytes, text: bytes, ended: bytes, known: object
+) -> None:
+    messages, said = streamed(tmp_path, begun + (text or LONG) + ended)
+    assert (messages, json.loads(said)["id"]) == ([], known)
 
 
 def test_a_signal_waits_for_what_is_being_answered() -> None:
@@ -431,15 +388,12 @@ def test_a_signal_waits_for_what_is_being_answered() -> None:
         with connected(port) as one:
             said.append(answered(one))
 
-    async def serve() -> None:
-        await served(slow).serve(sockets=[bound])
-
     with socket.create_server(("127.0.0.1", 0)) as bound:
         thread = Thread(target=ask, args=bound.getsockname()[1:])
         thread.start()
         with pytest.raises(KeyboardInterrupt):
-            run_until_signalled(serve)
+            run_until_signalled(partial(served(slow).serve, sockets=[bound]))
         thread.join(LONG_S)
-    assert said[0].startswith(b"HTTP/1.1 200 ")
+    assert said[0].startswith(OK)
     # a second one interrupts nothing while the command ends
     assert signal.getsignal(signal.SIGTERM) is not signal.default_int_handler

@@ -3,7 +3,7 @@
 import json
 import random
 from collections import Counter
-from itertools import permutations
+from itertools import islice, permutations
 from pathlib import Path
 
 import pytest
@@ -13,22 +13,11 @@ from harness.core.folders import NotOurs
 from harness.core.records import Document, Query
 from harness.corpus import beir, judgements
 from harness.corpus.judgements import Pool
+from harness.logs import stage
 from harness.logs.querylog import Cleaner, Fields, Left, LogEntry, lines, masked, plain
-from harness.logs.stage import (
-    LogSample,
-    beside,
-    classified,
-    count,
-    drawn,
-    drift,
-    first_pool,
-    from_log,
-    strata,
-)
 from harness.pipeline.layout import Layout
 from harness.pipeline.params import ReplayParams
-from harness.shadow.log import path as part_of
-from harness.shadow.record import Observation
+from harness.shadow.log import read_logs
 from tests.make import shadow_log as live_log
 from tests.make.toy import Toy
 
@@ -48,8 +37,12 @@ def write(path: Path, queries: list[str]) -> Path:
     return path
 
 
-def make(log: Path, name: str = "out.jsonl", *, size: int = 80, seed: int = 1) -> LogSample:
-    return from_log(log, log.parent / name, kind="", fields=Fields(), size=size, seed=seed)
+def make(log: Path, name: str = "out.jsonl", *, size: int = 80, seed: int = 1) -> stage.LogSample:
+    return stage.from_log(log, log.parent / name, kind="", fields=Fields(), size=size, seed=seed)
+
+
+def left_of(sample: Path, later: Path) -> stage.Drift:
+    return stage.drift(sample, later, kind="", fields=Fields())
 
 
 def test_a_sample_stands_for_the_requests_of_its_log(tmp_path: Path) -> None:
@@ -58,45 +51,44 @@ def test_a_sample_stands_for_the_requests_of_its_log(tmp_path: Path) -> None:
     queries = [*beir.queries(tmp_path / "out.jsonl")]
     assert (*made.queries,) == (*queries,)
     assert len(queries) == 80
-    true = Counter(log)
+    true, classes = Counter(log), set()
     for query in queries:
         assert query.drawn
         assert query.drawn.requests == true[query.text]
         row = made.strata[query.drawn.stratum]
         assert query.drawn.inclusion == row.sampled / row.queries
-    assert sum(row.requests for row in made.strata.values()) == made.counts.requests == 2_000
+        assert ("zero-result" in query.slices) == query.text.endswith("x1")
+        classes.add(query.drawn.stratum.split("/")[0])
+    assert classes == {"head", "torso", "tail"}
     rows = made.strata.values()
+    assert sum(row.requests for row in rows) == made.counts.requests == 2_000
     most = max(row.requests / row.sampled for row in rows if row.sampled < row.queries)
     assert all(row.requests / (row.sampled - 1) >= most for row in rows if row.sampled > 2)
-    classes = {q.drawn.stratum.split("/")[0] for q in queries if q.drawn}
-    assert classes == {"head", "torso", "tail"}
-    assert all(("zero-result" in q.slices) == q.text.endswith("x1") for q in queries)
 
 
 def test_over_many_samples_the_weights_are_unbiased(tmp_path: Path) -> None:
     """Each query is in the sample as often as its inclusion probability says."""
     path = write(tmp_path / "log.jsonl", requests(size=600))
-    totals: list[float] = []
-    rate: dict[str, float] = {}
-    seen = Counter[str]()
-    every = classified(count(path, "", Fields()).queries.values())
-    parts = strata(every, 40)
+    total, rate, seen = 0.0, dict[str, float](), Counter[str]()
+    every = stage.classified(stage.count(path, "", Fields()).queries.values())
+    parts = stage.strata(every, 40)
     for seed in range(100):
-        sample = drawn(every, parts, seed)
-        totals.append(sum(q.drawn.requests / q.drawn.inclusion for q in sample if q.drawn))
-        seen.update(q.text for q in sample)
-        rate |= {q.text: q.drawn.inclusion for q in sample if q.drawn}
-    assert sum(totals) / len(totals) == pytest.approx(600, rel=0.02)
+        for query in stage.drawn(every, parts, seed):
+            assert query.drawn
+            total += query.drawn.requests / query.drawn.inclusion
+            seen[query.text] += 1
+            rate[query.text] = query.drawn.inclusion
+    assert total / 100 == pytest.approx(600, rel=0.02)
     for text, share in rate.items():
         assert seen[text] / 100 == pytest.approx(share, abs=0.2), text
 
 
 def test_near_duplicates_are_as_frequent_as_all_of_them_together(tmp_path: Path) -> None:
     words = "install", "wheel", "packages", "offline", "linux"
-    alike = [" ".join(words) for words, _ in zip(permutations(words), range(40), strict=False)]
+    alike = [" ".join(words) for words in islice(permutations(words), 40)]
     many = [*alike, *["zebra"] * 12, *["yak"] * 9]
-    counts = count(write(tmp_path / "log.jsonl", many * 2), "", Fields())
-    every = classified(counts.queries.values())
+    counts = stage.count(write(tmp_path / "log.jsonl", many * 2), "", Fields())
+    every = stage.classified(counts.queries.values())
     places = {one.key: name.split("/")[0] for name, of in every.items() for one in of}
     assert {places[text] for text in alike} == {"head"}
     assert places["yak"] == "tail"
@@ -104,17 +96,15 @@ def test_near_duplicates_are_as_frequent_as_all_of_them_together(tmp_path: Path)
 
 def test_what_was_left_out_and_masked_is_on_the_card_and_secrets_nowhere(tmp_path: Path) -> None:
     queries = [*requests(size=300), "of jane@example.org", "of jane@example.org", "  "]
-    path = write(tmp_path / "log.jsonl", queries)
+    path, out = write(tmp_path / "log.jsonl", queries), tmp_path / "out.jsonl"
     path.write_bytes(path.read_bytes() + b'{"q": "na\xefve"}\n{"q": "cut o')
-    made = make(path, size=200)
-    left = {str(why): number for why, number in made.counts.left.items()}
-    assert left == json.loads(beside(tmp_path / "out.jsonl").read_text())["left_out"] == {
-        "it has no query": 1, "the line is cut off or malformed": 1,
-    }  # fmt: skip
-    assert (made.counts.masked, made.counts.foreign, made.counts.requests) == ({"email": 2}, 1, 303)
-    text = (tmp_path / "out.jsonl").read_text() + beside(tmp_path / "out.jsonl").read_text()
-    assert "jane" not in text
-    (query,) = [q for q in beir.queries(tmp_path / "out.jsonl") if "<email>" in q.text]
+    counts, card = make(path, size=200).counts, stage.beside(out).read_text()
+    left = {str(why): number for why, number in counts.left.items()}
+    assert left == {"it has no query": 1, "the line is cut off or malformed": 1}
+    assert left == json.loads(card)["left_out"]
+    assert (counts.masked, counts.foreign, counts.requests) == ({"email": 2}, 1, 303)
+    assert "jane" not in out.read_text() + card
+    (query,) = [q for q in beir.queries(out) if "<email>" in q.text]
     assert "masked" in query.slices
 
 
@@ -154,14 +144,11 @@ def test_a_log_without_queries_is_named(tmp_path: Path, raw: str, says: str) -> 
 
 def test_a_shadow_log_tells_the_texts_of_divergences(measured: Toy, tmp_path: Path) -> None:
     live_log.write(measured, tmp_path / "log")
-    made = make(tmp_path / "log", size=100)
-    observed = sum(
-        part.read_text().count("\n") for part in (tmp_path / "log").glob("observations.*.jsonl")
-    )
-    assert part_of(tmp_path / "log", Observation).is_file()
-    assert made.counts.format == "shadow"
-    assert made.counts.requests + made.counts.untold == observed
-    assert made.counts.untold > 0
+    counts = make(tmp_path / "log", size=100).counts
+    assert counts.format == "shadow"
+    observed = len(read_logs(tmp_path / "log").observations)
+    assert counts.requests + counts.untold == observed
+    assert counts.untold > 0
 
 
 WORDS = ("red", "blue", "green")
@@ -169,39 +156,39 @@ DOCUMENTS = [Document(f"d{at}", "", f"{WORDS[at % 3]} cone number{at}") for at i
 QUERIES = [Query("q1", "red cone"), Query("q2", "number5"), Query("q3", "nothing")]
 
 
-def make_first_pool(tmp_path: Path, name: str, depth: int, seed: int = 1) -> Pool:
-    layout = Layout(tmp_path / f"build{name}" / "sample", tmp_path / "perf", tmp_path / "cache")
-    return first_pool(
+def make_first_pool(tmp_path: Path, depth: int, seed: int = 1) -> tuple[Pool, Pool]:
+    """Make the pool; return it, and what is read of it."""
+    path = tmp_path / f"{seed}"
+    layout = Layout(tmp_path / f"build{seed}" / "sample", tmp_path / "perf", tmp_path / "cache")
+    made = stage.first_pool(
         layout, DOCUMENTS, QUERIES, arms=["fts5", "fts5-porter"], cache=tmp_path / "models",
-        params=ReplayParams(k=50, time_limit_s=30, seed=seed), depth=depth, largest=2,
-        path=tmp_path / name,
+        params=ReplayParams(k=50, time_limit_s=30, seed=seed), depth=depth, largest=2, path=path,
     )  # fmt: skip
+    return made, judgements.read_pool(path)
 
 
 def test_what_each_engine_shows_first_is_to_be_judged(tmp_path: Path) -> None:
-    made = make_first_pool(tmp_path, "p", 3)
-    found = judgements.read_pool(tmp_path / "p")
+    made, found = make_first_pool(tmp_path, 3)
     assert found.pairs == made.pairs
     assert found.grades == (None,) * 4
-    assert {(pair.query_id, pair.doc_id) for pair in found.pairs} == {
-        *(("q1", f"d{at}") for at in (0, 3, 6)),
-        ("q2", "d5"),
-    }
+    wanted = {("q1", "d0"), ("q1", "d3"), ("q1", "d6"), ("q2", "d5")}
+    assert {(pair.query_id, pair.doc_id) for pair in found.pairs} == wanted
     assert found.pairs[0].scale == (0, 1, 2)
     assert "red cone" in found.pairs[0].snippet
 
 
 def test_pairs_of_a_query_stand_in_a_drawn_order(tmp_path: Path) -> None:
     orders = set()
-    for seed in range(6):
-        make_first_pool(tmp_path, f"p{seed}", 4, seed)
-        pairs = judgements.read_pool(tmp_path / f"p{seed}").pairs
+    for seed in range(4):
+        pairs = make_first_pool(tmp_path, 4, seed)[1].pairs
         assert [pair.query_id for pair in pairs] == ["q1"] * 4 + ["q2"]
         orders.add(tuple(pair.doc_id for pair in pairs[:4]))
     assert len(orders) > 1
 
 
 # Personal data are found by their form or check digit; what looks like them is left alone
+
+
 @pytest.mark.parametrize(
     ("text", "becomes"),
     [
@@ -222,8 +209,9 @@ def test_pairs_of_a_query_stand_in_a_drawn_order(tmp_path: Path) -> None:
     ],
 )
 def test_it_is_masked_by_kind(text: str, becomes: str) -> None:
-    assert masked(text)[0] == becomes
-    assert masked(text)[1]
+    found, kinds = masked(text)
+    assert found == becomes
+    assert kinds
 
 
 @pytest.mark.parametrize(
@@ -240,10 +228,10 @@ def test_what_looks_like_it_is_left_alone(text: str) -> None:
 
 
 # Each format, whole and damaged: a bad line costs itself alone
+
+
 AGENT = "Mozilla/5.0 (X11)"
 REQUEST = '10.1.1.1 - bob [24/Nov/2026:08:00:00 +0000] "GET {} HTTP/1.1" {} 512'
-
-
 BROKEN, NONE = Left.BROKEN, Left.NO_QUERY
 
 
@@ -301,30 +289,25 @@ def test_access_logs_by_the_name_of_their_pattern(tmp_path: Path) -> None:
 
 
 def test_each_rule_of_cleaning_has_its_reason() -> None:
-    rules = Cleaner()
-    kept = LogEntry("two words", session="a")
-    assert [
-        rules.left(entry)
-        for entry in (
-            LogEntry(""), LogEntry("x", status=404), LogEntry("x", agent="Googlebot/2.1"),
-            LogEntry("x" * 513), LogEntry("?!"), kept, kept, LogEntry("two words", session="b"),
-            LogEntry("more", session="a"), kept, LogEntry("two words"), LogEntry("two words"),
-        )
-    ] == [
-        Left.NO_QUERY, Left.ERROR, Left.ROBOT, Left.LONG, Left.WORDLESS, None, Left.REPEATED, None,
-        None, None, None, None,
-    ]  # fmt: skip
+    rules, kept = Cleaner(), LogEntry("two words", session="a")
+    for entry, why in (
+        (LogEntry(""), Left.NO_QUERY), (LogEntry("x", status=404), Left.ERROR),
+        (LogEntry("x", agent="Googlebot/2.1"), Left.ROBOT), (LogEntry("x" * 513), Left.LONG),
+        (LogEntry("?!"), Left.WORDLESS), (kept, None), (kept, Left.REPEATED),
+        (LogEntry("two words", session="b"), None), (LogEntry("more", session="a"), None),
+        (kept, None), (LogEntry("two words"), None), (LogEntry("two words"), None),
+    ):  # fmt: skip
+        assert rules.left(entry) is why, entry
     assert rules.sessions == 2
     assert plain(" e\u0301a\x1b[31m\t b\n") == "éa [31m b"
 
 
 def test_drift_is_none_of_the_same_log_and_all_of_another(tmp_path: Path) -> None:
-    make(write(tmp_path / "log.jsonl", requests()), size=10_000)
-    sample = tmp_path / "out.jsonl"
+    log, sample = write(tmp_path / "log.jsonl", requests()), tmp_path / "out.jsonl"
+    make(log, size=10_000)
 
     def moved(queries: list[str]) -> tuple[float, float]:
-        later = write(tmp_path / "later.jsonl", queries)
-        found = drift(sample, later, kind="", fields=Fields())
+        found = left_of(sample, write(tmp_path / "later.jsonl", queries))
         return found.distance, found.carried
 
     assert moved(requests()) == pytest.approx((0, 1))
@@ -332,6 +315,6 @@ def test_drift_is_none_of_the_same_log_and_all_of_another(tmp_path: Path) -> Non
     assert moved([text for text in requests() if text.endswith("x1")])[0] > 0.3
     half = ["utterly new words here"] * 1_000 + requests(size=1_000)
     assert moved(half)[1] == pytest.approx(0.5, abs=0.02)
-    make(tmp_path / "log.jsonl", "few.jsonl", size=60)
-    found = drift(tmp_path / "few.jsonl", tmp_path / "log.jsonl", kind="", fields=Fields())
-    assert found.carried == pytest.approx(1, abs=0.1), "each query stands for those not drawn"
+    make(log, "few.jsonl", size=60)
+    carried = left_of(tmp_path / "few.jsonl", log).carried
+    assert carried == pytest.approx(1, abs=0.1), "each query stands for those not drawn"

@@ -6,14 +6,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler
-from threading import Thread
 from time import monotonic, sleep
 from typing import NamedTuple
 
 import httpx
+from starlette.testclient import TestClient
 
 from harness.core.engine import Searcher
-from harness.core.server import CONNECTIONS, bound, server
 from harness.shadow.comparison import LiveComparison
 from harness.shadow.http import HttpRequester, http_searcher
 from harness.shadow.log import LogContents
@@ -121,7 +120,7 @@ def settled(made: LiveComparison, attempts: int = 0, faults: int = 0) -> LogCont
 
 @contextmanager
 def listening(control: Callable[[httpx.Request], httpx.Response]) -> Iterator[str]:
-    """Put a server on a port of this machine, and give its address."""
+    """Put a server on a port of this machine, and yield its address."""
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -141,30 +140,10 @@ def listening(control: Callable[[httpx.Request], httpx.Response]) -> Iterator[st
             for name, value in got.headers.raw:
                 self.send_header(name.decode(), value.decode())
             self.end_headers()
-            self.wfile.write(sent if self.command != "HEAD" else b"")
+            self.wfile.write(sent)
 
     with search_server.listening(Handler) as address:
         yield address
-
-
-@contextmanager
-def receiving(
-    control: str,
-    comparison: LiveComparison,
-    reading: TrafficReading = READING,
-    asking: ReceiverLimits = ALL,
-) -> Iterator[str]:
-    """Run the receiver of mirrored requests, and yield its address."""
-    with http_searcher(control, reading) as searcher, bound("127.0.0.1", 0) as (opened, url):
-        receiver = Receiver(reading, searcher, comparison, asking)
-        serving = server(receiver, CONNECTIONS)
-        thread = Thread(target=serving.run, kwargs={"sockets": [opened]}, daemon=True)
-        thread.start()
-        yield url
-        serving.should_exit = True
-        thread.join(30)
-        receiver.close()
-    assert not thread.is_alive()
 
 
 @contextmanager
@@ -173,11 +152,9 @@ def mirrored(
     comparison: LiveComparison,
     reading: TrafficReading = READING,
     asking: ReceiverLimits = ALL,
-) -> Iterator[httpx.Client]:
+) -> Iterator[TestClient]:
     """Yield a client that sends its requests to a receiver, which asks ``control``."""
-    with (
-        listening(control) as address,
-        receiving(address, comparison, reading, asking) as url,
-        httpx.Client(base_url=url, trust_env=False) as made,
-    ):
-        yield made
+    with listening(control) as address, http_searcher(address, reading) as searcher:
+        receiver = Receiver(reading, searcher, comparison, asking)
+        yield TestClient(receiver)
+        receiver.close()

@@ -23,26 +23,21 @@ from harness.serve.shelf import folders
 from tests.make import report_inputs
 
 URL = "http://127.0.0.1:8642"
+
+
 SCALE = (0, 1, 2, 3)
 
 
 def make_pool(path: Path, pairs: int = 4) -> Pool:
     """Write a pool of as many pairs, each with words of its own."""
-    made = Pool(
-        tuple(
-            JudgingPair(
-                query_id=f"q{at}",
-                doc_id=f"d{at}",
-                query=f"question {at}",
-                title=f"Title {at}",
-                snippet=f"words of document {at}",
-                narrows=0.25,
-                scale=SCALE,
-            )
-            for at in range(pairs)
-        ),
-        (None,) * pairs,
-    )
+    every = [
+        JudgingPair(
+            query_id=f"q{at}", doc_id=f"d{at}", query=f"question {at}", title=f"Title {at}",
+            snippet=f"words of document {at}", narrows=0.25, scale=SCALE,
+        )
+        for at in range(pairs)
+    ]  # fmt: skip
+    made = Pool((*every,), (None,) * pairs)
     write_text(judgements.texts_path(path), judgements.PAIRS.text(made.pairs))
     judgements.write_grades(path, made)
     return made
@@ -60,19 +55,16 @@ def write_decision(folder: Path, *datasets: str) -> None:
     write_json(folder / "decision.json", decision(*datasets))
 
 
-def write_compared(folder: Path, layout: Layout) -> None:
-    """Write the page of a load where its layout has it, and a report that leads to it."""
-    write_text(page_of(layout), "<!doctype html><title>load</title>")
-    write_text(folder / "index.html", _page(linked(_compared(), layout, folder)))
-
-
 @cache
-def _compared() -> ReportInput:
+def compared() -> ReportInput:
     return report_inputs.compared_only("mail")
 
 
-def _page(found: ReportInput) -> str:
-    return report_inputs.page_of(replace(found, apart=()))
+def write_compared(folder: Path, layout: Layout) -> None:
+    """Write the page of a load where its layout has it, and a report that leads to it."""
+    write_text(page_of(layout), "<!doctype html><title>load</title>")
+    report = replace(linked(compared(), layout, folder), apart=())
+    write_text(folder / "index.html", report_inputs.page_of(report))
 
 
 @pytest.fixture(scope="session")

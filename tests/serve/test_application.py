@@ -6,20 +6,18 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from http.cookies import SimpleCookie
 from itertools import product
 from pathlib import Path
-from typing import Any
+from unittest.mock import AsyncMock
 from urllib.parse import urlencode, urljoin
 
 import anyio
 import httpx
 import pytest
 from starlette.testclient import TestClient
-from starlette.types import Message
 
 from harness.core.errors import HarnessError
 from harness.core.files import write_text
@@ -27,13 +25,7 @@ from harness.corpus import judgements
 from harness.judge.judge import judge
 from harness.pipeline.layout import Layout
 from harness.serve.application import HEADERS, Guard, application, loopback, word_for
-from harness.serve.shelf import (
-    PageFolder,
-    entries,
-    folders,
-    look,
-    progress,
-)
+from harness.serve.shelf import PageFolder, entries, folders, look, progress
 from tests.make import report_inputs
 from tests.programs import PYTHON, Program
 from tests.serve.conftest import SCALE, URL, make_pool, write_compared
@@ -78,9 +70,8 @@ def test_a_page_keeps_its_own_policy(site: Path, client: TestClient) -> None:
     assert 'http-equiv="Content-Security-Policy" content="default-src' in answer.text
     policy = answer.headers["content-security-policy"]
     assert "default-src" not in policy
-    for part in (
-        "connect-src", "form-action", "frame-ancestors", "frame-src", "base-uri", "object-src",
-    ):  # fmt: skip
+    none = "connect-src", "form-action", "frame-ancestors", "frame-src", "base-uri", "object-src"
+    for part in none:
         assert f"{part} 'none'" in policy
     data = client.get("/files/reports/decision.json").headers["content-security-policy"]
     assert data.startswith("default-src 'none'")
@@ -88,9 +79,8 @@ def test_a_page_keeps_its_own_policy(site: Path, client: TestClient) -> None:
 
 def test_nothing_but_a_pool_can_be_changed(site: Path, client: TestClient) -> None:
     before = (site / "reports" / "index.html").read_bytes()
-    for method, path in product(
-        ["POST", "PUT", "DELETE", "PATCH"], ["/", "/files/reports/index.html"]
-    ):
+    paths = "/", "/files/reports/index.html"
+    for method, path in product(("POST", "PUT", "DELETE", "PATCH"), paths):
         assert client.request(method, path, headers={"origin": URL}).status_code == 405
     assert (site / "reports" / "index.html").read_bytes() == before
 
@@ -100,23 +90,13 @@ def test_a_client_that_leaves_within_a_form_is_no_fault(client: TestClient) -> N
     cookie = "; ".join(f"{name}={value}" for name, value in client.cookies.items())
     said = {"host": URL.removeprefix("http://"), "origin": URL, "cookie": cookie}
     scope = {
-        "type": "http", "method": "POST", "path": "/judge/out/pool.qrels", "query_string": b"",
+        "type": "http", "method": "POST", "path": POOL, "query_string": b"",
         "headers": [(name.encode(), value.encode()) for name, value in said.items()],
     }  # fmt: skip
-    came: Iterator[Message] = iter([
-        {"type": "http.request", "body": b"grade=", "more_body": True},
-        {"type": "http.disconnect"},
-    ])
-    sent: list[Message] = []
-
-    async def receive() -> Message:
-        return next(came)
-
-    async def send(message: Message) -> None:
-        sent.append(message)
-
+    half = {"type": "http.request", "body": b"grade=", "more_body": True}
+    receive, send = AsyncMock(side_effect=[half, {"type": "http.disconnect"}]), AsyncMock()
     anyio.run(client.app, scope, receive, send)
-    assert sent[0]["status"] == 400
+    assert send.await_args_list[0].args[0]["status"] == 400
 
 
 PATHS = (
@@ -149,18 +129,16 @@ def test_the_token_is_exchanged_for_a_cookie(guard: Guard, stranger: TestClient)
     cookie = SimpleCookie(answer.headers["set-cookie"])["harness-8642"]
     assert cookie["httponly"]
     assert cookie["samesite"].lower() == "strict"
-    assert cookie["path"] == "/"
-    assert cookie["domain"] == cookie["max-age"] == ""
-    assert cookie.value not in guard.address
-    assert len(cookie.value) >= 40
-    assert cookie.value not in answer.text
+    assert [cookie[one] for one in ("path", "domain", "max-age")] == ["/", "", ""]
     assert 'http-equiv="refresh" content="0; url=/"' in answer.text
     front = stranger.get("/")
     assert front.status_code == 200
     assert "Search reports" in front.text
     token = guard.address.partition("=")[2]
-    assert len(token) >= 40
-    assert token not in front.text + answer.text
+    for secret, places in ((cookie.value, (guard.address, answer.text)),
+                           (token, (front.text, answer.text))):  # fmt: skip
+        assert len(secret) >= 40
+        assert not any(secret in place for place in places)
 
 
 def test_another_name_for_this_machine_is_refused(guard: Guard, client: TestClient) -> None:
@@ -171,11 +149,9 @@ def test_another_name_for_this_machine_is_refused(guard: Guard, client: TestClie
         assert "set-cookie" not in answer.headers
 
 
-@pytest.mark.parametrize(
-    "host", ["127.0.0.1:8642", "localhost:8642", "LocalHost:8642", "[::1]:8642"]
-)
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "LocalHost", "[::1]"])
 def test_every_name_of_this_machine_is_served(client: TestClient, host: str) -> None:
-    assert client.get("/", headers={"host": host}).status_code == 200
+    assert client.get("/", headers={"host": f"{host}:8642"}).status_code == 200
 
 
 def test_only_a_page_of_this_server_may_change_something(site: Path, client: TestClient) -> None:
@@ -209,37 +185,22 @@ def test_what_other_machines_reach_is_not(host: str) -> None:
         loopback(host)
 
 
-ADDRESS = re.compile(r"^serving (http://(\S+):(\d+)/\?token=\S+)$")
-
-
-@contextmanager
-def started(*words: str | Path) -> Iterator[tuple[Program, str]]:
-    """Start the command; give the process and the address that it prints."""
-    process = Program([*PYTHON, "serve", *words], stderr=subprocess.PIPE)
-    try:
-        assert process.stderr is not None
-        line = process.stderr.readline().strip()
-        found = ADDRESS.match(line)
-        assert found, line
-        yield process, found[1]
-    finally:
-        process.kill()
-        process.communicate()
-
-
 def asked_raw(port: int, target: str) -> bytes:
-    """Ask for a target as it is, which no client would send."""
+    """Ask for a target as it is, which no client would send; return the status."""
     with socket.create_connection(("127.0.0.1", port), timeout=60) as opened:
         head = f"GET {target} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nConnection: close\r\n\r\n"
         opened.sendall(head.encode())
-        parts = iter(lambda: opened.recv(65536), b"")
-        return b"".join(parts)
+        return opened.makefile("rb").read().split()[1]
 
 
 def test_it_serves_and_ends_at_a_ctrl_c(site: Path) -> None:
-    with started(site / "reports", site / "out", "--port", "0") as (process, address):
+    words = [*PYTHON, "serve", str(site / "reports"), str(site / "out"), "--port", "0"]
+    with Program(words, stderr=subprocess.PIPE) as process:
+        assert process.stderr is not None
+        said, address = process.stderr.readline().split()
         url = httpx.URL(address)
-        assert url.host == "127.0.0.1"
+        assert (said, url.host) == ("serving", "127.0.0.1")
+        assert url.params["token"]
         with httpx.Client(base_url=url.copy_with(query=None), timeout=60) as client:
             assert client.get("/").status_code == 403
             assert client.get(address).status_code == 200
@@ -247,14 +208,12 @@ def test_it_serves_and_ends_at_a_ctrl_c(site: Path) -> None:
             page = client.get("/files/reports/index.html")
             assert page.content == (site / "reports" / "index.html").read_bytes()
             for target in ("/files/../../etc/passwd", "/files/reports/../../x", "*", "//evil/"):
-                assert asked_raw(url.port or 0, target).split()[1] in {b"403", b"400"}
-            process.send_signal(signal.SIGINT)
-            _, rest = process.communicate(timeout=60)
-        assert process.returncode == 0
-        assert rest == "stopped\n"
+                assert asked_raw(url.port or 0, target) in {b"403", b"400"}
+        process.send_signal(signal.SIGINT)
+        _, rest = process.communicate(timeout=60)
+        assert (process.returncode, rest) == (0, "stopped\n")
 
 
-AT = "/judge/out/pool.qrels"
 ORIGIN = {"origin": URL, "content-type": "application/x-www-form-urlencoded"}
 LONG = "9" * (sys.int_info.default_max_str_digits + 1)
 """More digits than Python reads as a number."""
@@ -264,25 +223,27 @@ INPUT = re.compile(r'<input type="hidden" name="(\w+)" value="([^"]*)">')
 class Judge:
     """Somebody at one tab, without JavaScript: presses what it shows, follows where it goes."""
 
-    def __init__(self, client: TestClient, at: str = AT) -> None:
+    def __init__(self, client: TestClient) -> None:
         self.client = client
-        self.see(at)
+        self.see(POOL)
 
     def see(self, at: str) -> None:
         answer = self.client.get(at)
         assert answer.status_code == 200
         self.html = answer.text
 
-    def press(self, key: str) -> int:
-        """Press the button with a key; give the status, and look at what comes then."""
-        (of,) = (one for one in self.html.split("<form ")[1:] if f'name="key" value="{key}"' in one)
-        assert f'action="{AT}"' in of
-        fields = dict(INPUT.findall(of.partition("</form>")[0]))
-        answer = self.client.post(AT, content=urlencode({**fields, "key": key}), headers=ORIGIN)
-        if answer.status_code == 303:
-            self.see(answer.headers["location"])
-        else:
-            self.html = answer.text
+    def press(self, *keys: str) -> int:
+        """Press buttons with keys; return the last status, and look at what comes then."""
+        for key in keys:
+            name = f'name="key" value="{key}"'
+            (of,) = (one for one in self.html.split("<form ")[1:] if name in one)
+            assert f'action="{POOL}"' in of
+            fields = {**dict(INPUT.findall(of.partition("</form>")[0])), "key": key}
+            answer = self.client.post(POOL, content=urlencode(fields), headers=ORIGIN)
+            if answer.status_code == 303:
+                self.see(answer.headers["location"])
+            else:
+                self.html = answer.text
         return answer.status_code
 
     @property
@@ -336,68 +297,61 @@ def test_a_pair_is_left_open_and_the_last_ones_are_taken_back(
     client: TestClient, path: Path
 ) -> None:
     judge = Judge(client)
-    for key in "1s2":
-        judge.press(key)
+    judge.press(*"1s2")
     assert grades(path) == (1, None, 2, None)
     judge.press("u")
-    assert judge.query == "question 2"
-    assert grades(path) == (1, None, None, None)
+    assert (judge.query, grades(path)) == ("question 2", (1, None, None, None))
     judge.press("u")
     assert judge.query == "question 1"
     judge.press("u")
-    assert judge.query == "question 0"
-    assert grades(path) == (None,) * 4
+    assert (judge.query, grades(path)) == ("question 0", (None,) * 4)
     assert "undo" not in judge.html
 
 
 def test_two_tabs_do_not_lose_a_grade_of_each_other(client: TestClient, path: Path) -> None:
     one, two = Judge(client), Judge(client)
-    assert one.press("2") == 303
-    assert two.press("0") == 409
+    assert (one.press("2"), two.press("0")) == (303, 409)
     assert grades(path) == (2, None, None, None)
     assert "somebody else judged it 2 meanwhile; nothing was changed" in two.html
     assert two.query == "question 0"
     assert "judged 2 already, a key changes it" in two.html
     assert two.press("0") == 303
-    assert grades(path) == (0, None, None, None)
-    assert two.query == "question 1"
+    assert (two.query, grades(path)) == ("question 1", (0, None, None, None))
     assert one.press("1") == 303
     assert grades(path) == (0, 1, None, None)
 
 
 def test_hostile_words_stay_words(client: TestClient, path: Path) -> None:
-    made = make_pool(path, 1)
-    evil = (
-        "</script><script>window.executed = true</script><img src=x onerror=alert(1)>\"'\u202e\x00"
-    )
-    pair = made.pairs[0].model_copy(update={"query": evil, "title": evil, "snippet": evil})
+    script = "<script>window.executed = true</script>"
+    evil = f"</script>{script}<img src=x onerror=alert(1)>\"'\u202e\x00"
+    (pair,) = make_pool(path, 1).pairs
+    pair = pair.model_copy(update={"query": evil, "title": evil, "snippet": evil})
     write_text(judgements.texts_path(path), judgements.PAIRS.text([pair]))
     html = Judge(client).html
-    assert "<script>window" not in html
-    assert "<img" not in html
-    assert "\u202e" not in html
+    assert not [one for one in ("<script>window", "<img", "\u202e") if one in html]
     assert html.count("&lt;script&gt;window.executed = true&lt;/script&gt;") == 3
 
 
-def body(path: Path, **changed: str) -> bytes:
+def test_what_the_form_does_not_send_is_refused(client: TestClient, path: Path) -> None:
     word = word_for(judgements.read_pool(path).pairs[0])
-    fields = {"pair": word, "was": "", "done": "", "key": "1", **changed}
-    return urlencode({name: value for name, value in fields.items() if value != "-"}).encode()
+
+    def status(**changed: str) -> int:
+        fields = {"pair": word, "was": "", "done": "", "key": "1", **changed}
+        body = urlencode({name: value for name, value in fields.items() if value != "-"})
+        answer = client.post(POOL, content=body, headers=ORIGIN)
+        assert (answer.status_code == 303) != ("This is not what the form sends" in answer.text)
+        return answer.status_code
+
+    for changed in WRONG:
+        assert status(**changed) == 400, changed
+        assert grades(path) == (None,) * 4
+    assert status() == 303
 
 
 WRONG: tuple[dict[str, str], ...] = (
     {"key": "4"}, {"key": "-1"}, {"key": "x"}, {"key": ""}, {"key": "²"}, {"pair": "0" * 64},
     {"was": "x"}, {"was": "-"}, {"pair": "-"}, {"more": "1"}, {"key": LONG}, {"was": LONG},
 )  # fmt: skip
-
-
-def test_what_the_form_does_not_send_is_refused(client: TestClient, path: Path) -> None:
-    for changed in WRONG:
-        answer = client.post(AT, content=body(path, **changed), headers=ORIGIN)
-        assert answer.status_code == 400, changed
-        assert "This is not what the form sends" in answer.text
-        assert grades(path) == (None,) * 4
-    assert client.post(AT, content=body(path), headers=ORIGIN).status_code == 303
 
 
 ASKED = (  # dots are written as %2e: the client would go up itself where they stand plainly
@@ -416,8 +370,20 @@ ASKED = (  # dots are written as %2e: the client would go up itself where they s
 )  # fmt: skip
 
 
-def keys(*paths: Path) -> set[str]:
-    return set(look(folders(paths)).sheets)
+def test_links_lead_nowhere(spoiled: Path, client: TestClient) -> None:
+    reports, out = spoiled / "reports", spoiled / "out"
+    for link, to in {
+        reports / "load.html": spoiled / "secret.html", out / "linked": spoiled,
+        reports / "trends.html": reports / "index.html", out / "p.qrels": out / "pool.qrels",
+        out / "p.qrels.jsonl": out / "pool.qrels.jsonl",
+    }.items():  # fmt: skip
+        link.symlink_to(to)
+    pages = "reports/load.html", "reports/trends.html", "out/linked/reports/index.html"
+    for path in (*(f"/files/{page}" for page in pages), "/judge/out/p.qrels"):
+        assert client.get(path).status_code == 404
+    found = set(look(folders([reports, out])).sheets)
+    assert {"out/mine/index.html", "reports/index.html"} <= found
+    assert not {*pages} & found
 
 
 @pytest.fixture
@@ -442,50 +408,19 @@ def test_what_is_not_listed_does_not_exist(spoiled: Path, client: TestClient) ->
         assert (answer.status_code, "secret" in answer.text) == (404, False), path
 
 
-def test_links_lead_nowhere(spoiled: Path, client: TestClient) -> None:
-    reports = spoiled / "reports"
-    (reports / "load.html").symlink_to(spoiled / "secret.html")
-    (reports / "trends.html").symlink_to(reports / "index.html")
-    (spoiled / "out" / "linked").symlink_to(spoiled, target_is_directory=True)
-    (spoiled / "out" / "p.qrels").symlink_to(spoiled / "out" / "pool.qrels")
-    (spoiled / "out" / "p.qrels.jsonl").symlink_to(spoiled / "out" / "pool.qrels.jsonl")
-    for path in (
-        "/files/reports/load.html", "/files/reports/trends.html",
-        "/files/out/linked/reports/index.html", "/judge/out/p.qrels",
-    ):  # fmt: skip
-        assert client.get(path).status_code == 404
-    found = keys(reports, spoiled / "out")
-    assert {"out/mine/index.html", "reports/index.html"} <= found
-    assert not {"reports/load.html", "reports/trends.html", "out/linked/reports/index.html"} & found
+BEFORE, AFTER = datetime(2026, 12, 1, tzinfo=UTC), datetime(2026, 12, 22, tzinfo=UTC)
 
 
-BEFORE = datetime(2026, 12, 1, tzinfo=UTC)
-AFTER = datetime(2026, 12, 22, tzinfo=UTC)
-
-
-def listed(site: Path, now: datetime = BEFORE) -> dict[str, PageFolder]:
+def listed(site: Path, now: datetime = BEFORE) -> PageFolder:
+    """Return the reports, as they are listed."""
     shelf = look(folders([site / "reports", site / "out"]))
-    return {one.key: one for one in entries(shelf, now)}
+    return {one.key: one for one in entries(shelf, now)}["reports"]
 
 
-def changed(site: Path, change: dict[str, Any]) -> PageFolder:
-    """Write over what the decision says, and list it."""
-    file = site / "reports" / "decision.json"
-    file.write_text(json.dumps({**json.loads(file.read_text()), **change}))
-    return listed(site)["reports"]
-
-
-def test_a_report_is_listed_with_the_verdict_of_every_step(site: Path) -> None:
-    (decided,) = listed(site)["reports"].decided
-    decisions = report_inputs.report().decisions
-    assert decided.dataset == "mail"
-    assert decided.decided_at == "2026-11-21T21:00:00Z"
-    assert decided.steps == decisions
-
-
-def test_evidence_that_expired_is_told(site: Path) -> None:
-    (before,) = listed(site)["reports"].decided
-    (after,) = listed(site, AFTER)["reports"].decided
+def test_a_report_is_listed_with_the_verdict_of_every_step_and_what_expired(site: Path) -> None:
+    (before,), (after,) = listed(site).decided, listed(site, AFTER).decided
+    assert (before.dataset, before.decided_at) == ("mail", "2026-11-21T21:00:00Z")
+    assert before.steps == report_inputs.report().decisions
     assert (before.expired, after.expired) == (False, True)
     assert after._replace(expired=False) == before
 
@@ -494,7 +429,8 @@ def test_a_verdict_that_its_own_findings_do_not_give_is_not_shown(site: Path) ->
     file = site / "reports" / "decision.json"
     value = json.loads(file.read_text())
     value["datasets"][0]["steps"][0]["outcome"] = "rollback"
-    entry = changed(site, value)
+    file.write_text(json.dumps(value))
+    entry = listed(site)
     assert entry.decided == ()
     assert entry.said.startswith("No verdict can be shown. reports/decision.json: step ")
 

@@ -2,11 +2,14 @@
 
 import ctypes
 import os
+import pickle
+import stat
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
+from pathlib import Path
 
 from harness.core.engine import Answer, Hit, Manifest, Searcher
 from harness.core.records import Scalar
@@ -106,6 +109,33 @@ def slow_to_open() -> Iterator[Searcher]:
     """Take its time."""
     time.sleep(30)
     yield Arm()
+
+
+class Runs:
+    """What runs a command where it is unpickled."""
+
+    def __init__(self, makes: str) -> None:
+        self.makes = makes
+
+    def __reduce__(self) -> tuple[object, tuple[str]]:
+        return os.mkdir, (self.makes,)
+
+
+BABBLE: dict[str, Callable[[Path], bytes]] = {
+    "a pickle": lambda makes: pickle.dumps(Runs(str(makes))) + b"\n",
+    "half a line": lambda _: b'[0, {"status": "answered',
+    "two lines": lambda _: b"[0]\n" * 2,
+}
+
+
+@contextmanager
+def babbling(how: str, makes: Path) -> Iterator[Searcher]:
+    """Write into every socket that the process has: one of them leads to who asks."""
+    for name in os.listdir("/proc/self/fd"):  # noqa: PTH208  names of numbers
+        with suppress(OSError):
+            if stat.S_ISSOCK(os.fstat(int(name)).st_mode):
+                os.write(int(name), BABBLE[how](makes))
+    yield Plain()
 
 
 def arm(how: str = "print") -> Open:

@@ -4,9 +4,10 @@ import itertools
 import os
 import random
 import signal
-import subprocess
-import sys
 import time
+from dataclasses import replace
+from multiprocessing import Pipe, get_context
+from multiprocessing.connection import Connection
 from pathlib import Path
 
 import hypothesis
@@ -17,26 +18,23 @@ from harness.agreement import Class, ComparisonTally
 from harness.core.engine import Answer, Hit
 from harness.core.errors import BadFile, EvidenceError
 from harness.core.records import Scalar
-from harness.core.run import Status
 from harness.shadow import comparison as live_comparison
 from harness.shadow import log as shadow_log
 from harness.shadow.comparison import Shadowed
-from harness.shadow.log import LogContents, LogWriter, Stream
+from harness.shadow.log import LogWriter, Stream
 from harness.shadow.record import (
     DIVERGING,
     Degradation,
     Divergence,
-    LoggedAnswer,
     Observation,
     dumped,
     parsed,
     query_key,
 )
 from tests.make.shadow_log import LIMITS, changed, comparison, here
-from tests.make.shadow_records import degradation, observation
+from tests.make.shadow_records import degradation, observation, showing
 from tests.make.shadow_records import reordered as divergence
 from tests.shadow.arms import OTHER, Arm, given, hits
-from tests.source import ROOT
 
 
 def numbers(folder: Path) -> list[int]:
@@ -75,16 +73,13 @@ def test_a_copy_beside_a_stream_is_neither_read_nor_written(tmp_path: Path) -> N
 
 @pytest.mark.parametrize("kind", [Observation, Divergence, Degradation])
 def test_no_number_that_any_stream_knows_is_given_again(tmp_path: Path, kind: type[object]) -> None:
+    records = observation(7, served=70), divergence(7, served=70), degradation(7)
+    own = [[one] if isinstance(one, kind) else [] for one in records]
     with LogWriter(tmp_path) as out:
         out.append([observation(1)], [], [])
-        out.append(
-            [observation(7, served=70)] if kind is Observation else [],
-            [divergence(7, served=70)] if kind is Divergence else [],
-            [degradation(7)] if kind is Degradation else [],
-        )
+        out.append(*own)  # type: ignore[arg-type]
     with LogWriter(tmp_path) as out:
-        assert out.number == 7
-        assert out.served == (1 if kind is Degradation else 70)
+        assert (out.number, out.served) == (7, 1 if kind is Degradation else 70)
 
 
 def test_a_log_has_one_writer_who_keeps_its_name(tmp_path: Path) -> None:
@@ -128,10 +123,9 @@ def test_what_was_written_is_read_in_the_order_of_the_attempts(tmp_path: Path) -
         out.append([observation(2, Class.SHED)], [], [])
     found = shadow_log.read_logs(tmp_path)
     assert [one.number for one in found.observations] == [1, 2, 3]
-    assert found.divergences == (divergence(3),)
-    assert found.degradations == (degradation(1),)
-    assert found.missing == 0
+    assert (found.divergences, found.degradations) == ((divergence(3),), (degradation(1),))
     assert found.tally == ComparisonTally(attempted=3, compared=2, errored=0, skipped=0, shed=1)
+    assert found.missing == 0
     with LogWriter(tmp_path) as out:
         out.append([observation(4)], [divergence(4), divergence(5)], [])
     found = shadow_log.read_logs(tmp_path)
@@ -163,8 +157,6 @@ def test_the_same_attempt_twice_is_refused(tmp_path: Path) -> None:
 
 
 PATH = Path("shadow/observations.jsonl")
-
-
 finite = st.floats(allow_nan=False, allow_infinity=False)
 words = st.text(st.characters(exclude_categories=["Cs"]))
 
@@ -175,13 +167,9 @@ words = st.text(st.characters(exclude_categories=["Cs"]))
     params=st.dictionaries(words, st.none() | st.booleans() | st.integers() | finite | words),
 )
 def test_whatever_was_typed_and_shown_comes_back(
-    text: str,
-    hits: list[tuple[str, float, float]],
-    params: dict[str, str | int | float | bool | None],
+    text: str, hits: list[tuple[str, float, float]], params: dict[str, Scalar]
 ) -> None:
-    shown = LoggedAnswer(
-        Status.ANSWERED, tuple(Hit(*hit) for hit in hits), "p", "", "", 1, "g", "g"
-    )
+    shown = replace(showing(""), hits=tuple(Hit(*hit) for hit in hits))
     wanted = divergence(text=text, params=params, candidate=shown)
     found = parsed(Divergence, dumped(wanted), PATH, 1)
     assert found == wanted
@@ -211,68 +199,13 @@ def test_a_line_that_is_no_record_is_named_by_file_and_line(line: bytes, problem
 
 
 def test_the_key_is_of_text_and_params() -> None:
-    asked: list[tuple[str, dict[str, Scalar]]]
-    asked = [("a", {}), ("b", {}), ("a", {"p": 1}), ("a", {"p": "1"}), ("a", {"p": True})]
-    assert len({query_key(text, params) for text, params in asked}) == len(asked)
+    params: list[dict[str, Scalar]] = [{}, {"p": 1}, {"p": "1"}, {"p": True}]
+    keys = {query_key("b", {}), *(query_key("a", each) for each in params)}
+    assert len(keys) == 1 + len(params)
     assert query_key("a", {"p": 1, "q": 2}) == query_key("a", {"q": 2, "p": 1})
 
 
-NOTHING = LogContents((), (), (), 0)
-
-
-def whole(folder: Path) -> LogContents:
-    """Read a log that may not be there yet."""
-    try:
-        return shadow_log.read_logs(folder)
-    except BadFile:
-        assert not shadow_log.files(folder, Observation)
-        return NOTHING
-
-
-def tear(folder: Path, rng: random.Random) -> None:
-    """Leave a part of a line at the end of one stream, as a write that was cut would."""
-    records = (observation(99), divergence(99), degradation(99))
-    record = rng.choice(records)
-    if files := shadow_log.files(folder, type(record)):
-        line = dumped(record)
-        with files[-1].open("ab") as file:
-            file.write(line[: rng.randrange(len(line))])
-
-
-@pytest.mark.slow
-def test_a_killed_comparison_leaves_a_whole_log(tmp_path: Path) -> None:
-    folder = tmp_path / "log"
-    command = [sys.executable, "-m", "tests.shadow.test_log", str(folder)]
-    before = NOTHING
-    rng = random.Random(7)
-    with subprocess.Popen(
-        command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as killer:
-        assert killer.stdin is not None
-        assert killer.stdout is not None
-        for _ in range(ROUNDS):
-            assert killer.stdout.readline() == "killed\n"
-            now = whole(folder)
-            diverged = {one.number for one in now.observations if one.outcome in DIVERGING}
-            assert {one.number for one in now.divergences} == diverged
-            assert set(before.observations) <= set(now.observations)
-            assert {one.number for one in before.divergences} <= diverged
-            tally = now.tally
-            assert tally.attempted == len({one.number for one in now.observations})
-            before = now
-            tear(folder, rng)
-            killer.stdin.write("\n")
-            killer.stdin.flush()
-    assert killer.returncode == 0
-    outcomes = {one.outcome for one in before.observations}
-    assert {Class.EXACT, Class.REORDER, Class.SHADOW_EMPTY, Class.ERROR, Class.SHED} <= outcomes
-    with LogWriter(folder) as log:
-        assert log.number >= max(one.number for one in before.observations)
-    assert shadow_log.read_logs(folder).observations == before.observations
-
-
-SEED = 20_261_122
-ROUNDS = 25
+ROUNDS = 15
 WITHIN_S = 0.03
 """A round is killed at a random moment of so long after its first record."""
 AT_ONCE = 5
@@ -305,10 +238,11 @@ def written(folder: Path) -> int:
     return sum(file.stat().st_size for file in shadow_log.files(folder, Observation))
 
 
-def main(folder: Path) -> None:
-    """Run rounds and kill them."""
-    rng = random.Random(SEED)
+def kill_rounds(folder: Path, test: Connection) -> None:
+    """Run a round and kill it, each time that the test asks."""
+    rng = random.Random(20_261_122)
     for number in range(ROUNDS):
+        test.recv()
         before = written(folder)
         child = os.fork()
         if not child:
@@ -318,10 +252,43 @@ def main(folder: Path) -> None:
         time.sleep(WITHIN_S * rng.random())
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
-        sys.stdout.write("killed\n")
-        sys.stdout.flush()
-        sys.stdin.readline()
+        test.send("killed")
 
 
-if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+def tear(folder: Path, rng: random.Random) -> None:
+    """Leave a part of a line at the end of one stream, as a write that was cut would."""
+    record = rng.choice((observation(99), divergence(99), degradation(99)))
+    if files := shadow_log.files(folder, type(record)):
+        line = dumped(record)
+        with files[-1].open("ab") as file:
+            file.write(line[: rng.randrange(len(line))])
+
+
+@pytest.mark.slow
+def test_a_killed_comparison_leaves_a_whole_log(tmp_path: Path) -> None:
+    """It is forked by a process without threads, for this one has some."""
+    before, seen = set[Observation](), set[int]()
+    rng = random.Random(7)
+    ours, theirs = Pipe()
+    killer = get_context("spawn").Process(target=kill_rounds, args=(tmp_path, theirs))
+    killer.start()
+    for _ in range(ROUNDS):
+        ours.send("go on")
+        assert ours.recv() == "killed"
+        if not shadow_log.files(tmp_path, Observation):
+            continue
+        now = shadow_log.read_logs(tmp_path)
+        diverged = {one.number for one in now.observations if one.outcome in DIVERGING}
+        assert {one.number for one in now.divergences} == diverged
+        assert before <= {*now.observations}
+        assert seen <= diverged
+        assert now.tally.attempted == len({one.number for one in now.observations})
+        before, seen = {*now.observations}, diverged
+        tear(tmp_path, rng)
+    killer.join()
+    assert killer.exitcode == 0
+    outcomes = {one.outcome for one in before}
+    assert {Class.EXACT, Class.REORDER, Class.SHADOW_EMPTY, Class.ERROR, Class.SHED} <= outcomes
+    with LogWriter(tmp_path) as log:
+        assert log.number >= max(one.number for one in before)
+    assert {*shadow_log.read_logs(tmp_path).observations} == before

@@ -5,41 +5,26 @@ import json
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from threading import Event
-from time import monotonic, sleep
 from typing import Any
+from unittest.mock import Mock
 
-import httpx
 import pytest
+from starlette.testclient import TestClient
 
 from harness.agreement import Class
-from harness.core.errors import HarnessError, IndexNotReady
+from harness.core.errors import HarnessError
 from harness.core.run import Status
-from harness.shadow import comparison as live
-from harness.shadow import receiver
+from harness.shadow import receiver, settings
 from harness.shadow.comparison import UNWRITABLE, LiveComparison, ShadowLog
-from harness.shadow.http import SENT_BY_US, ArmReading, MirroredRequest, http_searcher, of_arm
-from harness.shadow.receiver import (
-    FULL,
-    LOOPED,
-    NOT_COMPARED,
-    NOT_SAMPLED,
-    TOO_FAST,
-    Receiver,
-    ReceiverLimits,
-    shadow_receive,
-)
+from harness.shadow.http import SENT_BY_US, MirroredRequest, http_searcher
+from harness.shadow.log import LogContents
 from harness.shadow.record import ProblemKind
-from harness.shadow.settings import (
-    MILLION,
-    Backend,
-    Limits,
-    Sampling,
-    TrafficReading,
-    read_settings,
-)
-from tests.make.shadow_log import LIMITS, Here, comparison
+from harness.shadow.settings import MILLION, NS_PER_S
+from tests.make.arms import Hand
+from tests.make.shadow_log import comparison
 from tests.make.shadow_servers import (
     ALL,
     OTHER,
@@ -59,21 +44,20 @@ from tests.source import ROOT
 pytestmark = pytest.mark.slow
 
 
-def reading_with(table: str, **values: object) -> TrafficReading:
+def reading_with(table: str, **values: object) -> settings.TrafficReading:
     whole = READING.model_dump()
-    return TrafficReading.model_validate({**whole, table: {**whole[table], **values}})
+    return settings.TrafficReading.model_validate({**whole, table: {**whole[table], **values}})
 
 
 def fails(how: str) -> Server:
     bomb = Sent(200, [("Content-Encoding", "gzip")], gzip.compress(b" " * 9_000_000))
-    return Server(
-        {
-            "status": lambda sent: Sent(503, [], sent.body),
-            "garbage": lambda _: Sent(200, [], b"<html>"),
-            "long": lambda sent: Sent(200, [], b" " * 300 + sent.body),
-            "bomb": lambda _: bomb,
-        }[how]
-    )
+    ways: dict[str, Callable[[Sent], Sent]] = {
+        "status": lambda sent: Sent(503, [], sent.body),
+        "garbage": lambda _: Sent(200, [], b"<html>"),
+        "long": lambda sent: Sent(200, [], b" " * 300 + sent.body),
+        "bomb": lambda _: bomb,
+    }
+    return Server(ways[how])
 
 
 @contextmanager
@@ -82,16 +66,29 @@ def both(
     control: Server,
     other: Server,
     *,
-    reading: TrafficReading = READING,
-    asking: ReceiverLimits = ALL,
-    limits: Limits = LIMITS,
-) -> Iterator[tuple[LiveComparison, httpx.Client]]:
+    reading: settings.TrafficReading = READING,
+    **asking: Any,  # noqa: ANN401  limits of a receiver
+) -> Iterator[tuple[LiveComparison, TestClient]]:
     """Run a receiver between two servers; yield the comparison, and a client that mirrors."""
     with (
-        comparison(folder, candidate(other, reading), limits=limits) as made,
-        mirrored(control, made, reading, asking) as client,
+        comparison(folder, candidate(other, reading)) as made,
+        mirrored(control, made, reading, ALL._replace(**asking)) as client,
     ):
         yield made, client
+
+
+def compared(
+    folder: Path,
+    control: Server,
+    other: Server,
+    *words: str,
+    **more: Any,  # noqa: ANN401  as above
+) -> LogContents:
+    """Mirror a request for each word, and read the log."""
+    with both(folder, control, other, **more) as (made, client):
+        for word in words:
+            client.get(f"/search?q={word}")
+        return settled(made, attempts=len(words))
 
 
 def test_a_query_is_asked_of_both_and_kept_with_all_it_takes(tmp_path: Path) -> None:
@@ -108,7 +105,7 @@ def test_a_query_is_asked_of_both_and_kept_with_all_it_takes(tmp_path: Path) -> 
     assert [hit.doc_id for hit in one.control.hits] == ["ab", "c"]
     assert [hit.raw_score for hit in one.control.hits] == [9.5, 8.5]
     assert (one.control.elapsed_ns or 0) > 0
-    assert one.candidate.served_by == Backend(READING, "http", OTHER).manifest.fingerprint
+    assert one.candidate.served_by == settings.Backend(READING, "http", OTHER).manifest.fingerprint
     for server in (control, other):
         (sent,) = server.asked
         assert sent.url.raw_path == b"/search?q=apple&size=2"
@@ -120,10 +117,7 @@ def test_a_query_is_asked_of_both_and_kept_with_all_it_takes(tmp_path: Path) -> 
 def test_a_header_that_the_file_names_reaches_both_servers_and_no_log(tmp_path: Path) -> None:
     reading = reading_with("request", forwarded=["Authorization"])
     control, other = Server(), says(found_of("cheese", 9))
-    with both(tmp_path, control, other, reading=reading, asking=ALL._replace(repeat=1)) as (
-        made,
-        client,
-    ):
+    with both(tmp_path, control, other, reading=reading, repeat=1) as (made, client):
         client.get("/search?q=apple", headers={"Authorization": "Bearer of-a-user", "Cookie": "c"})
         (one,) = settled(made).divergences
     assert set(one.params) == {"method", "target", "type", "body"}
@@ -135,39 +129,33 @@ def test_a_header_that_the_file_names_reaches_both_servers_and_no_log(tmp_path: 
 
 
 POSTED = '{"query": {"words": "über"}, "n": 3}'.encode()
-JSON: dict[str, str] = {"Content-Type": "application/json"}
-FORM = "application/x-www-form-urlencoded"
+JSON, FORM = "application/json", "application/x-www-form-urlencoded"
+WORDS = {"text": "/body/query/words", "k": "/body/n"}
 
 
 @pytest.mark.parametrize(
-    ("text", "k", "sent", "body"),
+    ("places", "sent", "body", "kind"),
     [
-        pytest.param(
-            "/body/query/words", "/body/n", {"content": POSTED, "headers": JSON}, POSTED, id="JSON"
-        ),
-        pytest.param(
-            "/body/query/words", "/body/n",
-            {"content": gzip.compress(POSTED), "headers": JSON | {"Content-Encoding": "gzip"}},
-            POSTED, id="packed",
-        ),
-        pytest.param(
-            "/body/q", "/body/rows", {"data": {"q": "apple pie", "rows": "3"}},
-            b"q=apple+pie&rows=3", id="form",
-        ),
+        (WORDS, {"content": POSTED, "headers": {"Content-Type": JSON}}, POSTED, JSON),
+        (WORDS,
+         {"content": gzip.compress(POSTED),
+          "headers": {"Content-Type": JSON, "Content-Encoding": "gzip"}}, POSTED, JSON),
+        ({"text": "/body/q", "k": "/body/rows"}, {"data": {"q": "apple pie", "rows": "3"}},
+         b"q=apple+pie&rows=3", FORM),
     ],
+    ids=["JSON", "packed", "form"],
 )  # fmt: skip
 def test_a_query_in_a_body_is_sent_unpacked(
-    tmp_path: Path, text: str, k: str, sent: dict[str, Any], body: bytes
+    tmp_path: Path, places: dict[str, str], sent: dict[str, Any], body: bytes, kind: str
 ) -> None:
-    reading = reading_with("request", compared=["POST /search"], text=text, k=k)
+    reading = reading_with("request", compared=["POST /search"], **places)
     control, other = Server(), Server()
     with both(tmp_path, control, other, reading=reading) as (made, client):
         client.post("/search", **sent)
         found = settled(made)
     assert (found.tally.compared, found.observations[0].k) == (1, 3)
-    for server in (control, other):
-        assert server.asked[0].content == body
-        assert server.asked[0].headers["content-type"] in {JSON["Content-Type"], FORM}
+    for (asked,) in (control.asked, other.asked):
+        assert (asked.content, asked.headers["content-type"]) == (body, kind)
 
 
 def test_a_request_that_is_not_named_is_asked_of_no_one(tmp_path: Path) -> None:
@@ -195,23 +183,23 @@ def by_price(sent: Sent) -> Sent:
 def test_packed_answers_are_read_and_null_scores_leave_the_order(
     tmp_path: Path, answers: Callable[[Sent], Sent]
 ) -> None:
-    with both(tmp_path, Server(answers), Server(answers)) as (made, client):
-        client.get("/search?q=apple")
-        (one,) = settled(made).observations
+    (one,) = compared(tmp_path, Server(answers), Server(answers), "apple").observations
     assert (one.outcome, one.control and one.control.hits) == (Class.EXACT, 2)
 
 
+@pytest.mark.parametrize("side", ["control", "candidate"])
 @pytest.mark.parametrize("how", ["status", "garbage", "long", "bomb"])
-def test_a_server_that_fails_is_a_failure_of_its_side(tmp_path: Path, how: str) -> None:
-    small, good = reading_with("bounds", answer_bytes=300), Server()
-    for side, control, other in (("candidate", good, fails(how)), ("control", fails(how), good)):
-        with both(tmp_path / side, control, other, reading=small) as (made, client):
-            client.get("/search?q=apple")
-            (one,) = settled(made).divergences
-        sides = {"control": one.control, "candidate": one.candidate}
-        assert one.outcome is Class.ERROR
-        assert (sides[side].status, bool(sides[side].error)) == (Status.FAILED, True)
-        assert sides[{"control": "candidate"}.get(side, "control")].status is Status.ANSWERED
+def test_a_server_that_fails_is_a_failure_of_its_side(tmp_path: Path, how: str, side: str) -> None:
+    small = reading_with("bounds", answer_bytes=300)
+    servers = {"control": Server(), "candidate": Server(), side: fails(how)}
+    control, other = servers["control"], servers["candidate"]
+    found = compared(tmp_path, control, other, "apple", reading=small)
+    (one,) = found.divergences
+    sides = {"control": one.control, "candidate": one.candidate}
+    failed = sides.pop(side)
+    assert one.outcome is Class.ERROR
+    assert (failed.status, bool(failed.error)) == (Status.FAILED, True)
+    assert [good.status for good in sides.values()] == [Status.ANSWERED]
 
 
 @pytest.mark.parametrize("status", [301, 304])
@@ -240,9 +228,7 @@ def test_a_slow_control_keeps_no_mirror_waiting(tmp_path: Path) -> None:
 
 def test_a_degraded_answer_is_a_fallback(tmp_path: Path) -> None:
     half = says({**found_of("apple", 10), "timed_out": True})
-    with both(tmp_path, Server(), half) as (made, client):
-        client.get("/search?q=apple")
-        (one,) = settled(made).degradations
+    (one,) = compared(tmp_path, Server(), half, "apple").degradations
     assert (one.arm, one.kind) == ("candidate", ProblemKind.FALLBACK)
 
 
@@ -258,9 +244,8 @@ def test_requests_that_cannot_be_read_are_counted_with_their_cause(tmp_path: Pat
     assert (found.tally.attempted, control.asked) == (0, [])
     assert {one.kind for one in found.degradations} == {ProblemKind.NOT_TAKEN}
     causes = " ".join(one.cause for one in found.degradations)
-    assert "there is nothing at /query/q" in causes
-    assert "more than 10 bytes" in causes
-    assert "gzip" in causes
+    for cause in ("there is nothing at /query/q", "more than 10 bytes", "gzip"):
+        assert cause in causes
 
 
 def test_the_control_asked_twice_shows_its_own_noise(tmp_path: Path) -> None:
@@ -272,21 +257,15 @@ def test_the_control_asked_twice_shows_its_own_noise(tmp_path: Path) -> None:
             hits["hits"]["hits"].reverse()
         return sent._replace(body=json.dumps(hits).encode())
 
-    twice = ALL._replace(repeat=1)
-    other = says(found_of("cheese", 9))
-    with both(tmp_path, Server(flips), other, asking=twice) as (made, client):
-        client.get("/search?q=apple")
-        client.get("/search?q=cheese")
-        found = settled(made, attempts=2)
+    servers = Server(flips), says(found_of("cheese", 9))
+    found = compared(tmp_path, *servers, "apple", "cheese", repeat=1)
     assert [one.again for one in found.observations] == [Class.REORDER, Class.EXACT]
     assert [one.outcome for one in found.observations] == [Class.TRUNCATION, Class.EXACT]
 
 
 def test_the_second_answer_of_the_control_counts_in_its_rate(tmp_path: Path) -> None:
-    control, asking = Server(), ALL._replace(repeat=1, per_second=0.01)
-    with both(tmp_path, control, Server(), asking=asking) as (made, client):
-        client.get("/search?q=apple")
-        settled(made)
+    control = Server()
+    compared(tmp_path, control, Server(), "apple", repeat=1, per_second=0.01)
     assert len(control.asked) == 1
 
 
@@ -309,20 +288,22 @@ SEARCH = MirroredRequest("GET", "/search?q=apple", {}, b"")
 
 
 def test_what_is_dropped_is_counted_exactly(made: LiveComparison) -> None:
-    asking = ALL._replace(per_second=2, sampling=Sampling(rate=MILLION // 2, seed=1))
+    sampling = settings.Sampling(rate=MILLION // 2, seed=1)
+    asking = ALL._replace(per_second=2, sampling=sampling)
     with http_searcher("http://127.0.0.1:9", READING) as control:
-        receiver = Receiver(READING, control, made, asking)
+        receives = receiver.Receiver(READING, control, made, asking)
         for _ in range(40):
-            receiver.take(SEARCH)
-            receiver.take(SEARCH._replace(method="DELETE"))
-            receiver.take(SEARCH._replace(headers={SENT_BY_US: "1"}))
-        receiver.close()
+            receives.take(SEARCH)
+            receives.take(SEARCH._replace(method="DELETE"))
+            receives.take(SEARCH._replace(headers={SENT_BY_US: "1"}))
+        receives.close()
         found = settled(made, attempts=2)
-    dropped = receiver.dropped
-    assert (dropped[NOT_COMPARED], dropped[LOOPED], dropped[NOT_SAMPLED]) == (40, 40, 20)
-    assert found.tally.attempted + dropped[TOO_FAST] == 20
-    assert sum(one.times for one in found.degradations
-               if one.kind is ProblemKind.NOT_TAKEN) == dropped[TOO_FAST]  # fmt: skip
+    dropped = receives.dropped
+    too_fast = dropped.pop(receiver.TOO_FAST)
+    wanted = {receiver.NOT_COMPARED: 40, receiver.LOOPED: 40, receiver.NOT_SAMPLED: 20}
+    assert (dropped, found.tally.attempted + too_fast) == (wanted, 20)
+    counted = [one.times for one in found.degradations if one.kind is ProblemKind.NOT_TAKEN]
+    assert sum(counted) == too_fast
 
 
 def test_more_than_may_wait_is_dropped_and_what_waits_is_asked(
@@ -337,7 +318,7 @@ def test_more_than_may_wait_is_dropped_and_what_waits_is_asked(
         return sent
 
     with listening(Server(waits)) as url, http_searcher(url, READING) as control:
-        receives = Receiver(READING, control, made, ALL)
+        receives = receiver.Receiver(READING, control, made, ALL)
         receives.take(SEARCH)
         assert asked.wait(30)
         for _ in range(5):
@@ -345,104 +326,46 @@ def test_more_than_may_wait_is_dropped_and_what_waits_is_asked(
         go_on.set()
         receives.close()
         assert settled(made, attempts=4).tally.attempted == 4
-    assert receives.dropped == {FULL: 2}
+    assert receives.dropped == {receiver.FULL: 2}
 
 
 def test_while_the_log_cannot_be_written_no_server_is_asked(
     made: LiveComparison, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(LiveComparison, "stuck", "the disk is full")
     control = Server()
     with listening(control) as url, http_searcher(url, READING) as searcher:
-        receives = Receiver(READING, searcher, made, ALL)
-        monkeypatch.setattr(LiveComparison, "stuck", "the disk is full")
+        receives = receiver.Receiver(READING, searcher, made, ALL)
         for _ in range(3):
             receives.take(SEARCH)
         receives.close()
     assert (receives.dropped, control.asked) == ({UNWRITABLE: 3}, [])
 
 
-SETTINGS = read_settings(ROOT / "policy" / "shadow.toml")
-
-
-def test_a_pace_keeps_its_rate() -> None:
-    pace = receiver.BurstPace(20)
-    start, taken = monotonic(), 0
-    while monotonic() - start < 0.5:
-        taken += pace.takes()
-        sleep(0.001)
-    assert 20 <= taken <= 20 + 20 * (monotonic() - start) + 1
-
-
-def received_two(
-    monkeypatch: pytest.MonkeyPatch,
-    urls: tuple[str, str],
-    log: Path,
-    translated: ArmReading | None = None,
-    ready: Callable[[str], object] = str,
-) -> None:
-    """Run the command's function for two requests, of which one is named."""
-
-    class Stopped:
-        def __init__(self, receiver: Receiver, _: int) -> None:
-            self.receiver = receiver
-
-        def run(self, sockets: object) -> None:
-            del sockets
-            for method in ("GET", "DELETE"):
-                self.receiver.take(SEARCH._replace(method=method))
-
-    monkeypatch.setattr(receiver, "server", Stopped)
-    shadow_receive(
-        *urls,
-        reading=READING,
-        translated=translated,
-        address=("127.0.0.1", 0),
-        asking=ALL,
-        log=ShadowLog(log, SETTINGS),
-        ready=ready,
-    )
-
-
 def test_a_log_that_vanishes_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder = tmp_path / "log"
-    with (
-        listening(Server()) as ours,
-        listening(Server()) as theirs,
-        pytest.raises(HarnessError, match=r"1 attempt lost \(FileNotFoundError.*was deleted"),
-    ):
-        received_two(monkeypatch, (ours, theirs), folder, ready=lambda _: shutil.rmtree(folder))
+    """The command's function receives one request, and ends."""
+
+    def once(receives: receiver.Receiver, _: int) -> Mock:
+        return Mock(run=lambda **_: receives.take(SEARCH))
+
+    monkeypatch.setattr(receiver, "server", once)
+    shipped = settings.read_settings(ROOT / "policy" / "shadow.toml")
+    log = ShadowLog(tmp_path / "log", shipped)
+    with listening(Server()) as ours, listening(Server()) as theirs:
+        receives = partial(receiver.shadow_receive, ours, theirs, reading=READING, asking=ALL)
+        with pytest.raises(HarnessError, match=r"1 attempt lost \(FileNotFoundError.*was deleted"):
+            receives(
+                translated=None, address=("127.0.0.1", 0), log=log,
+                ready=lambda _: shutil.rmtree(log.folder),
+            )  # fmt: skip
 
 
-ENGINE = """
-summary = "The candidate"
-stack = "http"
-[settings]
-url = "http://127.0.0.1:9200/search"
-method = "GET"
-headers = { Authorization = "Bearer ${CANDIDATE_TOKEN}" }
-query = { q = "${text}", size = "${k}" }
-hits = "hits.hits"
-id = "_id"
-score = "_score"
-timeout_s = 5.0
-[[settings.probe]]
-url = "http://127.0.0.1:9200/search"
-version = "timed_out"
-"""
-
-
-def test_headers_of_the_candidate_s_file_reach_it_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(live, "ProcessWorker", lambda opens, _: Here(opens))
-    path, log = tmp_path / "candidate.toml", tmp_path / "log"
-    path.write_text(ENGINE)
-    with pytest.raises(IndexNotReady, match="CANDIDATE_TOKEN"):
-        of_arm(path)
-    monkeypatch.setenv("CANDIDATE_TOKEN", "of-the-candidate")
-    control, other = Server(), Server()
-    with listening(control) as ours, listening(other) as theirs:
-        received_two(monkeypatch, (ours, theirs), log, of_arm(path))
-    sent = [one.headers.get("authorization") for one in (*control.asked, *other.asked)]
-    assert sent == [None, "Bearer of-the-candidate"]
-    assert not any(b"of-the-candidate" in file.read_bytes() for file in log.iterdir())
+def test_a_pace_keeps_its_rate(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, each = Hand(), NS_PER_S // 64
+    monkeypatch.setattr(receiver, "monotonic", lambda: clock.at_ns / NS_PER_S)
+    pace, taken = receiver.BurstPace(20), 0
+    for clock.at_ns in range(0, 33 * each, each):
+        taken += pace.takes()
+    assert taken == 20 + 20 * 32 / 64
+    clock.at_ns += 100 * NS_PER_S
+    assert sum(pace.takes() for _ in range(50)) == 20

@@ -3,10 +3,11 @@
 import json
 import random
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -19,29 +20,15 @@ from harness.corpus.prepared import Prepared
 from harness.corpus.runs import read_run
 from harness.pipeline.receipts import read_manifest
 from harness.shadow import log as shadow_log
+from harness.shadow import settings
 from harness.shadow.comparison import ComparisonCounts, ShadowLog
 from harness.shadow.divergences import AcceptedDivergence, Suppressions, SuppressionStatus
 from harness.shadow.log import LogWriter
 from harness.shadow.record import DIVERGING, Degradation, Observation, ProblemKind, query_key
-from harness.shadow.settings import (
-    ComparisonSettings,
-    read_bounds,
-    read_settings,
-    read_suppressions,
-)
 from harness.shadow.stage import diverging, log_state, shadow_report, shadow_run
 from harness.shadow.summary import LogState, MedianRatio, Summary
 from tests.make import shadow_log as live_log
-from tests.make.shadow_records import (
-    START,
-    WATCH,
-    accepted,
-    attempt,
-    bounds,
-    divergence,
-    seen,
-    shed,
-)
+from tests.make.shadow_records import WATCH, accepted, attempt, bounds, divergence, seen, shed
 from tests.make.toy import CANDIDATE, CONTROL, Toy
 from tests.source import ROOT
 
@@ -72,9 +59,7 @@ def test_every_attempt_is_counted_once() -> None:
     assert found.by_slice["(no slice)"].total() == 6
     assert found.reasons[Class.SHED, "the queue is full"] == 1
     assert found.missing == 1
-    assert found.first is not None
-    assert found.last is not None
-    assert (found.first.number, found.last.number) == (1, 9)
+    assert [one and one.number for one in (found.first, found.last)] == [1, 9]
 
 
 @pytest.mark.parametrize(
@@ -87,8 +72,7 @@ def test_an_estimate_is_of_the_pairs_for_which_it_is_defined(
     """One given up is slow; one that failed has no time; an undefined overlap is in no mean."""
     now = mixed().estimates[track]
     assert now is not None
-    assert now.value == pytest.approx(value, rel=0.02)
-    assert now.n == n
+    assert (now.value, now.n) == pytest.approx((value, n), rel=0.02)
 
 
 def test_failures_and_times_are_counted_by_arm() -> None:
@@ -134,7 +118,7 @@ def test_a_summary_counts_what_the_reader_of_the_whole_counts(tmp_path: Path) ->
         for first in range(1, 60, 7):
             other = attempt(100 + first, outcome=Class.DISJOINT, jaccard=0.0)
             found = divergence(100 + first, Class.DISJOINT, ["a"], ["b"])
-            note = Degradation(5, "w1", START, "candidate", ProblemKind.CRASH, "it ended")
+            note = Degradation(5, "w1", 7, "candidate", ProblemKind.CRASH, "it ended")
             same = [attempt(n) for n in range(first, first + 7)]
             writer.append([*same, other], [found], [note])
         summary.read(shadow_log.all_records([tmp_path]))
@@ -161,10 +145,11 @@ TODAY = date(2026, 11, 22)
 KEY = query_key("a query", {})
 TIES = accepted(TODAY, **{"class": "tie_order"})
 OLD = date(2026, 11, 21)
-IDS, OVER = (
-    accepted(TODAY, slice="id", **{"class": "reorder"}),
-    accepted(OLD, **{"class": "tie_order"}),
-)
+
+
+IDS = accepted(TODAY, slice="id", **{"class": "reorder"})
+OVER, QUERY = accepted(OLD, **{"class": "tie_order"}), accepted(TODAY, query=KEY)
+GONE = accepted(OLD, query=KEY)
 
 
 @pytest.mark.parametrize(
@@ -174,21 +159,16 @@ IDS, OVER = (
         ((TIES,), Class.REORDER, (), KEY, SuppressionStatus.OPEN),
         ((IDS,), Class.REORDER, ("id",), KEY, SuppressionStatus.ACCEPTED),
         ((IDS,), Class.REORDER, ("words",), KEY, SuppressionStatus.OPEN),
-        ((accepted(TODAY, query=KEY),), Class.DISJOINT, (), KEY, SuppressionStatus.ACCEPTED),
-        ((accepted(TODAY, query=KEY),), Class.DISJOINT, (), "f" * 32, SuppressionStatus.OPEN),
-        (
-            (accepted(TODAY, query=KEY, **{"class": "overlap"}),),
-            Class.DISJOINT,
-            (),
-            KEY,
-            SuppressionStatus.OPEN,
-        ),
-        ((accepted(OLD, query=KEY),), Class.DISJOINT, (), KEY, SuppressionStatus.EXPIRED),
+        ((QUERY,), Class.DISJOINT, (), KEY, SuppressionStatus.ACCEPTED),
+        ((QUERY,), Class.DISJOINT, (), "f" * 32, SuppressionStatus.OPEN),
+        ((accepted(TODAY, query=KEY, **{"class": "overlap"}),), Class.DISJOINT, (), KEY,
+         SuppressionStatus.OPEN),
+        ((GONE,), Class.DISJOINT, (), KEY, SuppressionStatus.EXPIRED),
         ((OVER, TIES), Class.TIE_ORDER, (), KEY, SuppressionStatus.ACCEPTED),
         ((TIES, OVER), Class.TIE_ORDER, (), KEY, SuppressionStatus.ACCEPTED),
-        ((accepted(OLD, query=KEY), TIES), Class.TIE_ORDER, (), KEY, SuppressionStatus.ACCEPTED),
+        ((GONE, TIES), Class.TIE_ORDER, (), KEY, SuppressionStatus.ACCEPTED),
     ],
-)
+)  # fmt: skip
 def test_an_entry_covers_what_it_names_until_its_day(
     entries: tuple[AcceptedDivergence, ...],
     kind: Class,
@@ -211,29 +191,32 @@ def entry_with(**changed: str) -> str:
 
 def file_with(name: str, old: str, new: str) -> str:
     """Change a file that the project ships."""
-    text = (POLICY / name).read_text(encoding="utf-8")
-    assert old in text
-    return text.replace(old, new, 1)
+    before, found, after = (POLICY / name).read_text(encoding="utf-8").partition(old)
+    assert found
+    return before + new + after
 
 
 @pytest.mark.parametrize(
     ("read", "text", "line", "says"),
     [
-        (read_suppressions, entry_with(reason=""), "[[accepted]]", "reason: is miss"),
-        (read_suppressions, entry_with(**{"class": '"error"'}), "class", "can be accepted are"),
-        (read_suppressions, entry_with(**{"class": "", "slice": '"id"'}), "[[accepted]]",
+        (settings.read_suppressions, entry_with(reason=""), "[[accepted]]", "reason: is miss"),
+        (settings.read_suppressions, entry_with(**{"class": '"error"'}), "class",
+         "can be accepted are"),
+        (settings.read_suppressions, entry_with(**{"class": "", "slice": '"id"'}), "[[accepted]]",
          "name a class or a query"),
-        (read_suppressions, entry_with(until="", untill="2027-01-01"), "untill", "unknown key"),
-        (read_bounds, file_with("watch.toml", "slow_ratio = 2.0", "slow_ratio = 0.5"),
+        (settings.read_suppressions, entry_with(until="", untill="2027-01-01"), "untill",
+         "unknown key"),
+        (settings.read_bounds, file_with("watch.toml", "slow_ratio = 2.0", "slow_ratio = 0.5"),
          "slow_ratio", "watch.slow_ratio"),
-        (read_bounds, file_with("watch.toml", "max_share = 0.05", 'max_share = "a twentieth"'),
+        (settings.read_bounds,
+         file_with("watch.toml", "max_share = 0.05", 'max_share = "a twentieth"'),
          "max_share", "alarm.scores.max_share"),
-        (read_bounds, file_with("watch.toml", "remember = 100000", ""), "[alarm.churn]",
+        (settings.read_bounds, file_with("watch.toml", "remember = 100000", ""), "[alarm.churn]",
          "alarm.churn.remember: is missing"),
-        (read_settings, file_with("shadow.toml", "rate = 1000000", "rate = 1000001"), "rate",
-         "sampling.rate"),
-        (read_settings, file_with("shadow.toml", "hang_ms = 3000.0", "hang_ms = 1.0"), "[limits]",
-         "hang_ms 1.0 must not lie below"),
+        (settings.read_settings, file_with("shadow.toml", "rate = 1000000", "rate = 1000001"),
+         "rate", "sampling.rate"),
+        (settings.read_settings, file_with("shadow.toml", "hang_ms = 3000.0", "hang_ms = 1.0"),
+         "[limits]", "hang_ms 1.0 must not lie below"),
     ],
 )  # fmt: skip
 def test_nothing_has_a_default_and_what_is_wrong_is_named_with_its_line(
@@ -250,13 +233,12 @@ def test_nothing_has_a_default_and_what_is_wrong_is_named_with_its_line(
 
 def test_traces_are_held_against_the_register_the_worst_first() -> None:
     found = Summary(bounds())
-    for number in range(1, 4):
-        found.see(attempt(number, text="ties", outcome=Class.TIE_ORDER))
-    found.see(attempt(4, text="other", outcome=Class.DISJOINT, jaccard=0.0))
-    found.see(attempt(5, text="half", outcome=Class.OVERLAP, jaccard=0.5))
-    found.see(attempt(6, text="half", outcome=Class.OVERLAP, jaccard=0.2))
-    found.see(attempt(7, text="same"))
-    found.see(attempt(8, text="late", outcome=Class.TIMEOUT, jaccard=None))
+    for number, (text, outcome, jaccard) in enumerate([
+        *[("ties", Class.TIE_ORDER, 1.0)] * 3, ("other", Class.DISJOINT, 0.0),
+        ("half", Class.OVERLAP, 0.5), ("half", Class.OVERLAP, 0.2), ("same", Class.EXACT, 1.0),
+        ("late", Class.TIMEOUT, None),
+    ], start=1):  # fmt: skip
+        found.see(attempt(number, text=text, outcome=outcome, jaccard=jaccard))
     found.tell(divergence(4, Class.DISJOINT, ["a"], ["b"], text="other"))
     register = Suppressions(accepted=(TIES,))
     state = LogState(found, register, found.traces(register, TODAY))
@@ -276,42 +258,32 @@ def test_traces_are_held_against_the_register_the_worst_first() -> None:
     assert said[Class.TIMEOUT] is SuppressionStatus.ACCEPTED, "a failure, for one query"
 
 
-@pytest.fixture
-def suppressions(tmp_path: Path) -> Path:
-    path = tmp_path / "accepted.toml"
-    path.write_text("")
-    return path
-
-
-def reported(tmp_path: Path, suppressions: Path) -> tuple[str, dict[str, Any]]:
-    """Write the report of the log; return its page and its JSON."""
-    folders = [tmp_path / "log"]
-    state = log_state(folders, WATCH, suppressions, TODAY)
-    shadow_report(state, folders, tmp_path / "out", today=TODAY, top=1, commands=("typed",))
-    page, found = (tmp_path / "out" / name for name in ("index.html", "shadow.json"))
+def reported(log: Path, out: Path, register: Path, today: date) -> tuple[str, dict[str, Any]]:
+    """Write the report of a log; return its page and its JSON."""
+    state = log_state([log], WATCH, register, today)
+    shadow_report(state, [log], out, today=today, top=1, commands=("typed",))
+    page, found = (out / name for name in ("index.html", "shadow.json"))
     return page.read_text("utf-8"), json.loads(found.read_text("utf-8"))
 
 
 @pytest.mark.slow
-def test_the_report_has_both_rankings_and_percentiles_with_their_intervals(
-    tmp_path: Path, suppressions: Path
-) -> None:
-    slow = seen(elapsed_ns=3_000_000)
+def test_the_report_has_both_rankings_and_percentiles_with_their_intervals(tmp_path: Path) -> None:
+    slow, paths = seen(elapsed_ns=3_000_000), (tmp_path / "log", tmp_path / "out")
+    register = tmp_path / "accepted.toml"
+    register.write_text("")
     with LogWriter(tmp_path / "log") as writer:
         writer.append([attempt(1)], [], [])
-        _, said = reported(tmp_path, suppressions)
+        _, said = reported(*paths, register, TODAY)
         assert set(said["latency_ns"]["control"].values()) == {None}, "too few for a percentile"
         writer.append([attempt(n, candidate=slow) for n in range(2, 301)], [], [])
         wrong = divergence(301, Class.DISJOINT, ["lost-one"], ["found-one"], text="worst")
-        writer.append(
-            [attempt(301, text="worst", outcome=Class.DISJOINT, jaccard=0.0)], [wrong], []
-        )
-    page, said = reported(tmp_path, suppressions)
+        last = attempt(301, text="worst", outcome=Class.DISJOINT, jaccard=0.0)
+        writer.append([last], [wrong], [])
+    page, said = reported(*paths, register, TODAY)
     assert page.count("lost-one") == page.count("found-one") == 1
     assert "typed" in page
-    assert said["latency_ns"]["candidate"]["p50"] == {
-        "value": 3e6, "low": 3e6, "high": 3e6, "n": 301,
-    }  # fmt: skip
+    p50 = {"value": 3e6, "low": 3e6, "high": 3e6, "n": 301}
+    assert said["latency_ns"]["candidate"]["p50"] == p50
     assert said["latency_ns"]["control"]["p95"]["value"] == 1e6
     assert said["headline"] == (
         "Mean Jaccard of the first hits 0.9967;"
@@ -319,35 +291,20 @@ def test_the_report_has_both_rankings_and_percentiles_with_their_intervals(
     )
 
 
-SETTINGS = read_settings(ROOT / "policy" / "shadow.toml")
+SETTINGS = settings.read_settings(POLICY / "shadow.toml")
 PAIR = CONTROL, CANDIDATE
 K = 50
 
 
 def run(
-    toy: Toy,
-    folder: Path,
-    count: int,
-    settings: ComparisonSettings = SETTINGS,
-    *,
-    queries: Sequence[Query] | None = None,
-    depths: Mapping[Query, int] | None = None,
-) -> ComparisonCounts:
-    return shadow_run(
-        toy.layout,
-        PAIR,
-        toy.cache,
-        ShadowLog(folder, settings),
-        Prepared.open(toy.layout.data).queries() if queries is None else queries,
-        count=count,
-        k=K,
-        depths=depths,
-    )
-
-
-def narrow(**limits: float) -> ComparisonSettings:
-    """Change some limits."""
-    return SETTINGS.model_copy(update={"limits": SETTINGS.limits.model_copy(update=limits)})
+    toy: Toy, folder: Path, count: int, limits: Mapping[str, float] = MappingProxyType({}),
+    queries: Mapping[Query, int] | None = None,
+) -> ComparisonCounts:  # fmt: skip
+    """Run so many queries, each to its depth where queries are given."""
+    narrow = SETTINGS.limits.model_copy(update=limits)
+    log = ShadowLog(folder, SETTINGS.model_copy(update={"limits": narrow}))
+    every = Prepared.open(toy.layout.data).queries() if queries is None else (*queries,)
+    return shadow_run(toy.layout, PAIR, toy.cache, log, every, count=count, k=K, depths=queries)
 
 
 @pytest.mark.slow
@@ -360,26 +317,23 @@ def test_each_pair_is_in_the_class_that_a_replay_of_it_has(project: Toy, tmp_pat
     classes = classify(control, candidate, pair, depth=K, shed=(), stale=())
     replayed = dict(zip(pair.query_ids, classes, strict=True))
     by_key = {query_key(query.text, query.params): query for query in queries}
+    prints = [read_manifest(project.layout, arm).fingerprint for arm in PAIR]
     assert len(found.observations) == ran.served == len(queries)
     for one in found.observations:
         query = by_key[one.query]
-        assert one.outcome is replayed[query.query_id]
-        assert one.slices == query.slices
-        assert one.control is not None
-        assert one.candidate is not None
-        served_by = (one.control.served_by, one.candidate.served_by)
-        assert served_by == tuple(read_manifest(project.layout, arm).fingerprint for arm in PAIR)
+        assert (one.outcome, one.slices) == (replayed[query.query_id], query.slices)
+        assert [side and side.served_by for side in (one.control, one.candidate)] == prints
 
 
 @pytest.mark.slow
 def test_without_a_rate_nothing_is_shed(project: Toy, tmp_path: Path) -> None:
     """However narrow the queue, and however little of a minute the candidate may have."""
-    counts = run(project, tmp_path / "log", 60, narrow(queue=0, budget_s=0.000001))
+    counts = run(project, tmp_path / "log", 20, {"queue": 0, "budget_s": 0.000001})
     tally = shadow_log.read_logs(tmp_path / "log").tally
-    assert (counts.attempted, tally.compared, tally.shed) == (60, 60, 0)
+    assert (counts.attempted, tally.compared, tally.shed) == (20, 20, 0)
     assert run(project, tmp_path / "log", 5).served == 5
     found = shadow_log.read_logs(tmp_path / "log")
-    assert [one.number for one in found.observations] == list(range(1, 66))
+    assert [one.number for one in found.observations] == list(range(1, 26))
     to = ShadowLog(tmp_path / "log", SETTINGS)
     with pytest.raises(EvidenceError, match="compared with itself"):
         shadow_run(project.layout, (CONTROL, CONTROL), project.cache, to, (), count=1, k=K)
@@ -395,7 +349,7 @@ def test_what_diverged_is_run_again_at_its_depth_the_most_frequent_first(
     diverged = Counter(one.text for one in shadow_log.read_logs(before).divergences)
     assert [diverged[one.text] for one in asked] == sorted(diverged.values(), reverse=True)
     assert set(asked.values()) == {live_log.K}
-    run(project, tmp_path / "after", len(asked), queries=tuple(asked), depths=asked)
+    run(project, tmp_path / "after", len(asked), queries=asked)
     found = shadow_log.read_logs(tmp_path / "after")
     again = {one.query: one for one in found.observations}
     assert {one.k for one in found.observations} == {live_log.K}
@@ -416,21 +370,15 @@ def test_each_question_is_asked_once_with_its_latest_slices(tmp_path: Path) -> N
 
 
 EARLIER = Path(__file__).parent / "earlier"
-LOG, THEN = EARLIER / "log", date(2026, 11, 27)
 SAYS_OTHERWISE = {"headline", "alarms"}
 """The first begins with failures now; the second say what each is about."""
 
 
-def reported_now(folder: Path) -> dict[str, Any]:
-    state = log_state([LOG], WATCH, EARLIER / "accepted.toml", THEN)
-    shadow_report(state, [LOG], folder, today=THEN, top=3, commands=())
-    found: dict[str, Any] = json.loads((folder / "shadow.json").read_text("utf-8"))
-    return found
-
-
 @pytest.mark.slow
 def test_a_log_is_reported_with_the_figures_of_then(tmp_path: Path) -> None:
-    then, now = json.loads((EARLIER / "shadow.json").read_text("utf-8")), reported_now(tmp_path)
+    then = json.loads((EARLIER / "shadow.json").read_text("utf-8"))
+    register, day = EARLIER / "accepted.toml", date(2026, 11, 27)
+    _, now = reported(EARLIER / "log", tmp_path, register, day)
     assert set(then) - {"sequences"} == set(now)
     for key in set(now) - SAYS_OTHERWISE:
         assert now[key] == then[key], key

@@ -16,7 +16,6 @@ from harness.pipeline.receipts import note_replayed, note_run
 from harness.pipeline.verify import verify
 from harness.replay.machine import vector_flags
 from harness.trust import reproduce as stage
-from harness.trust.reproduce import Requeried, record, reproduce, requery
 from tests.make.toy import ARMS, CANDIDATE, CONTROL, NAME, QUERIES, Toy
 from tests.pipeline.test_attacks import decided, held, stale_score, swapped
 
@@ -33,14 +32,14 @@ def recorded(project: Toy) -> Toy:
     entries = [{"path": path, "md5": md5(project.root / path)} for path in paths]
     lock = {"stages": {f"replay@{NAME}": {"deps": [], "outs": entries}}}
     (project.root / "dvc.lock").write_text(yaml.safe_dump(lock))
-    record(project.root, project.layout)
+    stage.record(project.root, project.layout)
     return project
 
 
 def test_an_output_that_differs_is_named(recorded: Toy) -> None:
     path = recorded.layout.run("tantivy")
     write_run(swapped(read_run(path)), path)
-    found = reproduce(recorded.root, recorded.layout)
+    found = stage.reproduce(recorded.root, recorded.layout)
     assert not found.exact
     assert found.differ == (f"replay@{NAME}: build/{NAME}/runs/tantivy.parquet",)
 
@@ -51,7 +50,7 @@ def test_a_verdict_that_moved_is_named(recorded: Toy) -> None:
     quality = next(one for one in findings["steps"][0]["findings"] if one["gate"] == "Quality")
     quality["verdict"] = "fail"
     path.write_text(json.dumps(findings))
-    (line,) = reproduce(recorded.root, recorded.layout).decisions
+    (line,) = stage.reproduce(recorded.root, recorded.layout).decisions
     assert line == "step tantivy, gate Quality: pass when recorded, fail here"
 
 
@@ -62,14 +61,10 @@ def test_what_differs_of_the_machine_is_named(
     monkeypatch.setattr(stage, "vector_flags", lambda: (*flags[:-1], "imagined"))
     monkeypatch.setattr("harness.pipeline.receipts.versions", lambda: {"numpy": "0.0"})
     monkeypatch.setattr("sqlite3.sqlite_version", "0.0")
-    lines = reproduce(recorded.root, recorded.layout).environment
+    lines = stage.reproduce(recorded.root, recorded.layout).environment
     assert any("here with imagined" in line and flags[-1] in line for line in lines)
     assert any(line.startswith("numpy ") and line.endswith("0.0 here") for line in lines)
     assert any(line.startswith("SQLite ") and line.endswith("0.0 here") for line in lines)
-
-
-EVERY: dict[str, int] = {"count": QUERIES + 1, "seed": 1}
-BOTH = {CONTROL: CONTROL, CANDIDATE: CANDIDATE}
 
 
 def forged(project: Toy, **values: object) -> None:
@@ -82,29 +77,31 @@ def forged(project: Toy, **values: object) -> None:
     note_replayed(layout, CANDIDATE, datetime.now(UTC))
 
 
+def asked_again(project: Toy, *arms: str) -> tuple[stage.Requeried, ...]:
+    """Ask every query again."""
+    both = {arm: arm for arm in arms or (CONTROL, CANDIDATE)}
+    return stage.requery(project.layout, both, project.cache, count=QUERIES + 1, seed=1)
+
+
 def test_an_honest_run_is_what_its_engine_shows(project: Toy) -> None:
-    said = requery(project.layout, BOTH, project.cache, **EVERY)
-    assert said == (
-        Requeried(CONTROL, 41, 0, imported=False),
-        Requeried(CANDIDATE, 41, 0, imported=False),
-    )
+    same = [stage.Requeried(arm, 41, 0, imported=False) for arm in (CONTROL, CANDIDATE)]
+    assert asked_again(project) == (*same,)
 
 
 def test_scores_and_lengths_are_compared_too(project: Toy) -> None:
     run = read_run(project.layout.run(CANDIDATE))
     forged(project, raw_score=run.raw_score * 1.01)
     with pytest.raises(EvidenceError, match=r"hit 1, d\d+, has the score .* the engine gives"):
-        requery(project.layout, BOTH, project.cache, **EVERY)
+        asked_again(project)
     forged(project, raw_score=run.raw_score)
-    requery(project.layout, BOTH, project.cache, **EVERY)
+    asked_again(project)
 
 
 def test_a_query_without_an_answer_is_counted_and_not_compared(project: Toy) -> None:
-    run = read_run(project.layout.run(CANDIDATE))
-    status = run.status.copy()
+    status = read_run(project.layout.run(CANDIDATE)).status.copy()
     status[:3] = Status.TIMED_OUT
     forged(project, status=status)
-    (said,) = requery(project.layout, {CANDIDATE: CANDIDATE}, project.cache, **EVERY)
+    (said,) = asked_again(project, CANDIDATE)
     assert (said.same, said.unanswered) == (38, 3)
 
 
@@ -112,7 +109,7 @@ def test_an_index_that_was_changed_since_is_not_asked_again(project: Toy) -> Non
     (project.layout.index(CANDIDATE) / "more").write_text("x")
     note_files(project.layout.index(CANDIDATE))
     with pytest.raises(EvidenceError, match="its files are not those that the run of tantivy"):
-        requery(project.layout, {CANDIDATE: CANDIDATE}, project.cache, count=3, seed=1)
+        asked_again(project, CANDIDATE)
 
 
 def test_an_edited_run_with_all_that_follows_is_what_no_engine_shows(held: Toy) -> None:
@@ -120,6 +117,5 @@ def test_an_edited_run_with_all_that_follows_is_what_no_engine_shows(held: Toy) 
     held.judge_again()
     held.decide(later_s=1)
     verify(held.layout)
-    both = {arm: arm for arm in (CONTROL, CANDIDATE)}
     with pytest.raises(EvidenceError, match="the engine shows"):
-        requery(held.layout, both, held.cache, count=QUERIES, seed=1)
+        asked_again(held)
