@@ -1,4 +1,8 @@
-"""An engine that fails where a test wants it: at import, made, built, opened, searched."""
+"""An engine that fails, or is killed, where a test wants it.
+
+The moments are those below, and "built" and "search 30". It is killed at the one that the file
+``dies`` beside it names, and each time that it builds it adds an ``x`` to the file ``built``.
+"""
 
 from pathlib import Path
 
@@ -27,16 +31,21 @@ stack = "own.py"
 any = 1
 """
 SOURCE = '''\
-"""The stack fts5, which fails at one moment."""
+"""The stack fts5, which fails at one moment, or is killed."""
 
+import os
+import signal
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import repeat
+from pathlib import Path
 
 from harness_engines.stacks.text import fts5
 
-SETTINGS = {{"tokenize": "unicode61", "title_weight": 3.0, "text_weight": 1.0, "joined": "both"}}
+WEIGHTS = {{"title_weight": {weight}, "text_weight": 1.0}}
+SETTINGS = {{"tokenize": "unicode61", "joined": "both", **WEIGHTS}}
 MOMENT = {moment!r}
+DIES = Path(__file__).with_name("dies")
 
 
 def fail():
@@ -46,15 +55,20 @@ def fail():
 def at(moment):
     if moment == MOMENT:
         fail()
+    if DIES.exists() and DIES.read_text() == moment:
+        os.kill(os.getpid(), signal.SIGKILL)
 
 
 class Searcher:
     def __init__(self, inner):
         self.inner = inner
         self.manifest = inner.manifest
+        self.searched = 0
 
     def search(self, text, k):
+        self.searched += 1
         at("search")
+        at(f"search {{self.searched}}")
         answer = self.inner.search(text, k)
         if MOMENT == {endless!r}:
             return replace(answer, hits=repeat(answer.hits[0]))
@@ -76,7 +90,11 @@ class Engine:
 
     def build(self, documents, index):
         at("build")
-        return self.inner.build(documents, index)
+        with DIES.with_name("built").open("a") as built:
+            built.write("x")
+        made = self.inner.build(documents, index)
+        at("built")
+        return made
 
     @contextmanager
     def open(self, index):
@@ -94,9 +112,9 @@ at("import")
 '''
 
 
-def write(folder: Path, moment: str = "never", how: str = "pass") -> Path:
-    """Write the engine, and give the file of its arm."""
-    text = SOURCE.format(moment=moment, how=how, endless=ENDLESS)
+def write(folder: Path, moment: str = "never", how: str = "pass", weight: float = 3.0) -> Path:
+    """Write the engine, and give the file of its arm; with a weight of 2 it ranks as fts5 does."""
+    text = SOURCE.format(moment=moment, how=how, endless=ENDLESS, weight=weight)
     return spoken(folder, text)
 
 

@@ -2,7 +2,7 @@
 
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -63,3 +63,11 @@ def harness(
         return Said(int(left.value.code or 0), shown.out, shown.err)
 
     return call
+
+
+def seen(folder: Path) -> Mapping[str, bytes]:
+    """Read every file below a folder; a folder is empty."""
+    return {
+        path.relative_to(folder).as_posix(): path.read_bytes() if path.is_file() else b""
+        for path in folder.rglob("*")
+    }

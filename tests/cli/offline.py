@@ -9,6 +9,7 @@ import ctypes
 import os
 import platform
 import socket
+import struct
 import sys
 
 SOCKET = {"x86_64": 41, "aarch64": 198}
@@ -20,17 +21,6 @@ KILL, ALLOW = 0x80000000, 0x7FFF0000
 NO_NEW_PRIVILEGES, SECCOMP, FILTER = 38, 22, 2
 
 
-class _Instruction(ctypes.Structure):
-    _fields_ = [
-        ("code", ctypes.c_uint16), ("yes", ctypes.c_uint8), ("no", ctypes.c_uint8),
-        ("value", ctypes.c_uint32),
-    ]  # fmt: skip
-
-
-class _Program(ctypes.Structure):
-    _fields_ = [("length", ctypes.c_uint16), ("filter", ctypes.POINTER(_Instruction))]
-
-
 def can_forbid() -> bool:
     """Tell whether the system can forbid sockets."""
     return sys.platform == "linux" and platform.machine() in SOCKET
@@ -38,18 +28,19 @@ def can_forbid() -> bool:
 
 def forbid() -> None:
     """Make this process, and all that it starts, end when it opens an internet socket."""
-    steps = [
-        _Instruction(LOAD, 0, 0, NUMBER),
-        _Instruction(JUMP_IF_EQUAL, 0, 4, SOCKET[platform.machine()]),
-        _Instruction(LOAD, 0, 0, FIRST_ARGUMENT),
-        _Instruction(JUMP_IF_EQUAL, 1, 0, socket.AF_INET),
-        _Instruction(JUMP_IF_EQUAL, 0, 1, socket.AF_INET6),
-        _Instruction(RETURN, 0, 0, KILL),
-        _Instruction(RETURN, 0, 0, ALLOW),
-    ]
-    program = _Program(len(steps), (_Instruction * len(steps))(*steps))
+    steps = (
+        (LOAD, 0, 0, NUMBER),
+        (JUMP_IF_EQUAL, 0, 4, SOCKET[platform.machine()]),
+        (LOAD, 0, 0, FIRST_ARGUMENT),
+        (JUMP_IF_EQUAL, 1, 0, socket.AF_INET),
+        (JUMP_IF_EQUAL, 0, 1, socket.AF_INET6),
+        (RETURN, 0, 0, KILL),
+        (RETURN, 0, 0, ALLOW),
+    )
+    packed = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *step) for step in steps))
+    program = struct.pack("HP", len(steps), ctypes.addressof(packed))
     system = ctypes.CDLL(None, use_errno=True)
-    for words in ((NO_NEW_PRIVILEGES, 1, 0, 0, 0), (SECCOMP, FILTER, ctypes.byref(program), 0, 0)):
+    for words in ((NO_NEW_PRIVILEGES, 1, 0, 0, 0), (SECCOMP, FILTER, program, 0, 0)):
         if system.prctl(*words):
             raise OSError(ctypes.get_errno(), "sockets cannot be forbidden")
 

@@ -5,22 +5,20 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from harness.core.errors import BadName, HarnessError
-from harness.corpus.runs import read_run
 from harness.pipeline.layout import Layout
 from harness.shadow.http import check_address
-from tests.cli.conftest import Harness
+from harness.shadow.mcp import McpServer
+from tests.cli.conftest import Harness, seen
 from tests.cli.offline import can_forbid
 from tests.make import search_server
 from tests.make.damage import NAMES as NAMES_OF_SECRETS
 from tests.make.damage import PLANTED, holding
-from tests.make.decisions import of_gate
 from tests.make.toy import Toy
 from tests.source import ROOT
 
@@ -109,57 +107,32 @@ FILES = ("beir/corpus.jsonl", "beir/queries.jsonl", "qrels/toy/test.qrels")
 RUN = ("run", "--dataset", "toy", "--out", "out")
 
 
-def seen(folder: Path) -> Mapping[str, bytes]:
-    return {
-        path.relative_to(folder).as_posix(): path.read_bytes() if path.is_file() else b""
-        for path in folder.rglob("*")
-    }
-
-
-def changed(folder: Path, before: Mapping[str, bytes]) -> set[str]:
-    after = seen(folder)
-    assert not before.keys() - after.keys()
-    return {path for path, text in after.items() if before.get(path) != text}
-
-
-def test_an_import_of_a_hostile_name_touches_nothing(
-    project: Toy, harness: Harness, tmp_path: Path
+@pytest.mark.parametrize(
+    ("words", "option", "says"),
+    [
+        (IMPORT, "--name={}", "is not a name of a data set"),
+        ((*IMPORT, "--force"), "--name={}", "is not a name of a data set"),
+        (("import", "beir", "beir", "--name", "new"), "--split={}", "is not a name of a split"),
+        (("import", "jsonl", *FILES, "--name", "new"), "--split={}", "is not a name of a split"),
+        (RUN_BEIR, "--split={}", "is not a name of a split"),
+        ((*RUN, "--arms", "fts5"), "--split={}", "is not a name of a split"),
+        (RUN, "--trec-run={}=x.trec", ""),
+    ],
+)
+def test_a_hostile_name_touches_nothing(
+    project: Toy, harness: Harness, words: tuple[str, ...], option: str, says: str
 ) -> None:
     """``--name . --force`` deleted all of ``datasets/``; an absolute name deleted any tree."""
-    victim = tmp_path / "victim"
+    victim = project.root.with_name("victim")
     victim.mkdir()
-    (victim / "precious").write_text("mine")
-    before = seen(tmp_path)
+    for path in (victim / "precious", project.root / "x.trec"):
+        path.write_text("q00 Q0 d00 1 1.5 x\n")
+    before = seen(victim.parent)
     for name in (str(victim), *NAMES):
-        for force in ((), ("--force",)):
-            said = harness(*IMPORT, f"--name={name}", *force)
-            assert "is not a name of a data set" in said.error, name
-    assert seen(tmp_path) == before
-    assert project
-
-
-def test_a_hostile_split_touches_nothing(project: Toy, harness: Harness, tmp_path: Path) -> None:
-    before = seen(tmp_path)
-    for name in NAMES:
-        for words in (
-            ("import", "beir", "beir", "--name", "new"),
-            ("import", "jsonl", *FILES, "--name", "new"),
-            ("run", "--dataset", "beir", "--arms", "fts5", "--out", "out"),
-            ("run", "--dataset", "toy", "--arms", "fts5", "--out", "out"),
-        ):
-            assert "is not a name of a split" in harness(*words, f"--split={name}").error, name
-    assert changed(tmp_path, before) == {"project/out", "project/out/harness-run.txt"}
-    assert project
-
-
-def test_a_hostile_name_of_a_run_touches_nothing(
-    project: Toy, harness: Harness, tmp_path: Path
-) -> None:
-    (project.root / "x.trec").write_text("q00 Q0 d00 1 1.5 x\n")
-    before = seen(tmp_path)
-    for name in NAMES:
-        assert harness(*RUN, "--trec-run", f"{name}=x.trec").error, name
-    assert changed(tmp_path, before) == set()
+        assert says in harness(*words, option.format(name)).error, name
+    claimed = {"project/out", "project/out/harness-run.txt"} if option == "--split={}" else set()
+    assert seen(victim.parent).keys() - before.keys() <= claimed
+    assert before.items() <= seen(victim.parent).items()
 
 
 def test_no_layout_makes_a_path_of_anything_else(tmp_path: Path) -> None:
@@ -193,17 +166,17 @@ def test_force_replaces_only_what_an_import_wrote(project: Toy, harness: Harness
 
 
 def test_force_follows_no_link_and_takes_no_judgements(project: Toy, harness: Harness) -> None:
-    root = project.root
+    root, words = project.root, (*IMPORT, "--name", "other")
     (root / "elsewhere").mkdir()
     (root / "datasets" / "other").symlink_to(root / "elsewhere")
-    assert "a link" in harness(*IMPORT, "--name", "other", "--force").error
+    assert "a link" in harness(*words, "--force").error
     (root / "datasets" / "other").unlink()
-    (root / "qrels" / "other").mkdir()
-    (root / "qrels" / "other" / "test.qrels").write_text("mine")
+    judged = root / "qrels" / "other" / "test.qrels"
+    judged.parent.mkdir()
+    judged.write_text("mine")
     for force in ((), ("--force",)):
-        said = harness(*IMPORT, "--name", "other", *force).error
-        assert "test.qrels: is there, and no data set" in said
-    assert (root / "qrels" / "other" / "test.qrels").read_text() == "mine"
+        assert "test.qrels: is there, and no data set" in harness(*words, *force).error
+    assert judged.read_text() == "mine"
 
 
 def test_an_import_never_replaces_what_it_reads(project: Toy, harness: Harness) -> None:
@@ -216,94 +189,48 @@ def test_an_import_never_replaces_what_it_reads(project: Toy, harness: Harness) 
     assert seen(root) == before
 
 
-GONE = 4
-
-
-def leaving_out(project: Toy, count: int) -> list[str]:
-    """Make ``x`` be the control and show what fts5 shows, less its first queries.
-
-    One more has no line, for fts5 finds nothing for it.
-    """
-    rows = [*read_run(project.layout.run("fts5")).rows()]
-    lines = [
-        f"{row.query_id} Q0 {hit.doc_id} {rank} {-rank} x\n"
-        for row in rows[count:]
-        for rank, hit in enumerate(row.hits, start=1)
-    ]
-    (project.root / "x.trec").write_text("".join(lines))
-    words = ("--dataset", "toy", "--arms", "fts5", "--trec-run", "x=x.trec", "--out", "out")
-    return ["run", *words, "--control", "x"]
-
-
-def quality(project: Toy) -> Any:  # noqa: ANN401  what json gives back
-    return of_gate(project.root / "out" / "decision.json", "Quality")
-
-
-def test_what_the_control_leaves_out_is_no_gain(project: Toy, harness: Harness) -> None:
-    words = leaving_out(project, GONE)
-    said = harness(*words)
-    assert said.code == 0, said
-    assert f"x: {GONE + 1} of 41 queries have no line: they are lost" in " ".join(said.err.split())
-    lost = quality(project)
-    assert lost["estimate"]["value"] == 0
-    assert f"x has no value for {GONE + 1} queries that the other has one for" in lost["reason"]
-    assert lost["verdict"] != "pass"
-    assert f"x left {GONE + 1} unanswered" in (project.root / "out" / "index.html").read_text()
-    assert harness(*words, "--missing", "empty").code == 0
-    empty = quality(project)
-    assert empty["estimate"]["value"] > 0
-    assert "has no value" not in empty["reason"]
-
-
-COMMANDS = (
-    ("run", "--dataset", "toy", "--arms", "fts5,tantivy", "--control", "fts5", "--out", "out"),
-    ("shadow", "run", "--dataset", "toy", "--control", "fts5", "--candidate", "tantivy",
-     "--out", "log", "--count", "5", "--shadow-settings", "shadow.toml"),
-    ("export", "--dataset", "toy", "--control", "fts5", "--out", "tables"),
-    ("doctor",),
-    ("stage", "index", "--dataset", "toy", "--arm", "none", "--debug"),
+SHADOW_RUN = (
+    "shadow", "run", "--dataset", "toy", "--control", "fts5", "--candidate", "tantivy",
+    "--out", "log", "--count", "5", "--shadow-settings", "shadow.toml",
 )  # fmt: skip
 
 
-@pytest.fixture
-def planted(monkeypatch: pytest.MonkeyPatch, project: Toy) -> Toy:
-    """Put a secret into every variable that usually has one."""
+def test_no_secret_of_the_environment_is_written_or_said(
+    monkeypatch: pytest.MonkeyPatch, project: Toy, harness: Harness
+) -> None:
     for name in NAMES_OF_SECRETS:
         monkeypatch.setenv(name, f"{PLANTED}-{name}")
     shutil.copy(ROOT / "policy" / "shadow.toml", project.root)
-    return project
-
-
-def test_no_secret_of_the_environment_is_written_or_said(planted: Toy, harness: Harness) -> None:
-    for words in COMMANDS:
+    for words, code in (
+        ((*RUN, "--arms", "fts5,tantivy", "--control", "fts5"), 0),
+        (SHADOW_RUN, 0),
+        (("export", "--dataset", "toy", "--control", "fts5", "--out", "tables"), 0),
+        (("doctor",), 0),
+        ((*INDEX, "none", "--debug"), 2),
+    ):
         done = harness(*words)
-        assert done.code == (2 if "none" in words else 0), done.err
+        assert done.code == code, done.err
         assert PLANTED not in done.out + done.err, words
-    assert (planted.root / "out" / "index.html").is_file()
-    assert holding(planted.root) == []
+    assert (project.root / "out" / "index.html").is_file()
+    assert holding(project.root) == []
 
 
 @pytest.mark.parametrize(
-    "address", [f"http://me:{PLANTED}@127.0.0.1:9", f"http://127.0.0.1:9/?key={PLANTED}"]
+    ("read", "address", "says"),
+    [
+        (check_address, f"http://me:{PLANTED}@127.0.0.1:9", "is not an address of a server"),
+        (check_address, f"http://127.0.0.1:9/?key={PLANTED}", "is not an address of a server"),
+        (McpServer.of, f"https://a/mcp?token={PLANTED}", "HARNESS_CONTROL_TOKEN"),
+    ],
 )
-def test_a_secret_of_an_address_is_not_in_its_refusal(address: str) -> None:
-    with pytest.raises(HarnessError, match="is not an address of a server") as told:
-        check_address(address)
+def test_a_secret_of_an_address_is_not_in_its_refusal(
+    read: Callable[[str], object], address: str, says: str
+) -> None:
+    with pytest.raises(HarnessError, match=says) as told:
+        read(address)
     assert PLANTED not in str(told.value)
 
 
-def offline(project: Toy, *words: str | Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "tests.cli.offline", *map(str, words)],
-        cwd=project.root,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-
-
-@pytest.mark.skipif(not can_forbid(), reason="the system cannot forbid sockets")
 def test_libraries_are_told_to_report_nothing() -> None:
     """Not each release of onnxruntime, and not at each start, asks for a socket."""
     prints = "import os, harness_engines; print(os.environ['ORT_DISABLE_TELEMETRY'])"
@@ -317,19 +244,22 @@ def test_libraries_are_told_to_report_nothing() -> None:
 @pytest.mark.parametrize(
     "words",
     [
-        ("run", "--dataset", "few", "--arms", "tantivy,hybrid-rerank", "--control", "tantivy",
-         "--out", "out"),
+        ("run", "--dataset", "few", "--arms", "tantivy,hybrid-rerank", "--out", "out"),
         ("ask", "lo", "--dataset", "toy", "--arm", "fts5"),
-        ("shadow", "run", "--dataset", "toy", "--control", "fts5", "--candidate", "tantivy",
-         "--out", "log", "--count", "5", "--shadow-settings", "shadow.toml"),
+        SHADOW_RUN,
         ("doctor",),
     ],
     ids=lambda words: words[0],
-)  # fmt: skip
+)
 def test_a_command_needs_no_network(project: Toy, words: tuple[str, ...]) -> None:
     search_server.collection(project.root / "few")
     shutil.copy(ROOT / "policy" / "shadow.toml", project.root)
-    done = offline(project, *words)
-    assert done.returncode >= 0, done.stderr
-    assert "sockets cannot be forbidden" not in done.stderr
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.cli.offline", *words],
+        cwd=project.root,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr

@@ -7,7 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
 from typing import NoReturn
@@ -22,15 +22,15 @@ from harness.cli.exit_codes import CALLED, FAILED, PIPED, as_called, ended, fail
 from harness.cli.project import PACKAGED, Project
 from harness.core.errors import BadFile, HarnessError
 from harness.core.files import NO_ROOM
-from harness.pipeline.layout import Layout
+from harness.pipeline.layout import left_by_run
 from harness.pipeline.receipts import read_manifest
 from tests.cli import broken_engine
 from tests.cli.broken_engine import ENDLESS, FAILURES, MOMENTS, stamped
 from tests.cli.conftest import Harness
-from tests.cli.owned import command_tree, leaves
+from tests.cli.owned import DATA, WORKS, command_tree, filled, leaves
 from tests.docs.pages import ROOT, Shell
 from tests.make import shadow_log as live_log
-from tests.make.toy import Toy
+from tests.make.toy import SPACE, Toy
 from tests.programs import PYTHON, Program
 from tests.source import ROOT as ROOT_OF_PROJECT
 
@@ -48,21 +48,6 @@ import sys, time
 print("ready", file=sys.stderr, flush=True)
 time.sleep(60)
 """
-
-
-@pytest.fixture
-def broken(project: Toy, harness: Harness) -> Callable[[str, str], Path]:
-    """Index the engine while it is whole, and break it then."""
-
-    def make(moment: str, how: str) -> Path:
-        arm = broken_engine.write(project.root / "broken")
-        assert harness("stage", "index", "--dataset", "toy", "--arm", arm).code == 0
-        assert harness("stage", "replay", "--dataset", "toy", "--arm", arm).code == 0
-        broken_engine.write(project.root / "broken", moment, how)
-        stamped(project.layout.index("own"), arm)
-        return arm
-
-    return make
 
 
 @pytest.mark.sampled
@@ -85,27 +70,26 @@ def test_an_engine_that_fails_in_a_run_is_named(
 
 
 def test_an_engine_that_is_no_python_is_named_with_its_line(project: Toy, harness: Harness) -> None:
-    arm = broken_engine.spoken(project.root / "broken", "def engine(settings, cache:\n    pass\n")
+    arm = broken_engine.spoken(project.root / "broken", SYNTAX)
     said = harness("stage", "index", "--dataset", "toy", "--arm", arm).error
     assert "own: " in said
     assert "own.py cannot be imported: SyntaxError: " in said
     assert "line 1" in said
 
 
-def test_hits_that_never_end_are_a_failure_and_no_wait(
-    broken: Callable[[str, str], Path], project: Toy, harness: Harness
-) -> None:
-    arm = broken(ENDLESS, "pass")
+def test_hits_that_never_end_are_a_failure_and_no_wait(project: Toy, harness: Harness) -> None:
+    arm = broken(project, ENDLESS, "pass")
     assert "hits are a repeat instead of a tuple" in harness(*ASK, arm).error
     said = harness("stage", "replay", "--dataset", "toy", "--arm", arm).error
     assert "own: not one of 41 queries was answered" in said
     assert read_manifest(project.layout, "own").documents == 60
 
 
-@pytest.mark.parametrize("raised", [BrokenPipeError(32, "Broken pipe"), MemoryError(), OSError(),
-                                    RuntimeError("x" * 10_000), HarnessError("\x1b[2Jgone\n"),
-                                    SystemExit("in words"), typer.Abort(), KeyboardInterrupt(),
-                                    GeneratorExit()])  # fmt: skip
+@pytest.mark.parametrize("raised", [
+    BrokenPipeError(32, "Broken pipe"), MemoryError(), OSError(), RuntimeError("x" * 10_000),
+    HarnessError("\x1b[2Jgone\n"), SystemExit("in words"), typer.Abort(), KeyboardInterrupt(),
+    GeneratorExit(), SyntaxError("invalid syntax", ("mine/own.py", 7, 1, "def", 7, 2)),
+])  # fmt: skip
 def test_whatever_is_raised_is_one_line_and_no_verdict(
     raised: BaseException, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -122,14 +106,7 @@ def test_whatever_is_raised_is_one_line_and_no_verdict(
     assert line.startswith("interrupted; " if interrupt else "error: ")
     assert len(line) < 500
     assert "\x1b" not in line
-
-
-def test_what_is_no_python_is_told_with_its_line(capsys: pytest.CaptureFixture[str]) -> None:
-    def fails() -> NoReturn:
-        raise SyntaxError("invalid syntax", ("mine/own.py", 7, 1, "def", 7, 2))
-
-    assert ended(fails) == 2
-    assert "(own.py:7)" in capsys.readouterr().err
+    assert isinstance(raised, SyntaxError) == ("(own.py:7)" in line)
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])
@@ -157,14 +134,6 @@ def test_an_output_that_a_shell_closed_is_nothing_and_no_file_of_ours(project: T
     assert (done.returncode, done.stderr) == (0, "True")
 
 
-def test_memory_that_ran_out_has_a_remedy(
-    monkeypatch: pytest.MonkeyPatch, harness: Harness
-) -> None:
-    """It was an unforeseen failure, without a word of what to do."""
-    monkeypatch.setattr("harness.pipeline.gate.gate", mock.Mock(side_effect=MemoryError))
-    assert "memory ran out. End other programs or raise the limit" in harness("gate").error
-
-
 @pytest.mark.parametrize(
     ("raised", "code", "remedy"),
     [
@@ -188,14 +157,20 @@ def test_an_error_is_json_where_json_is_wanted(
     assert said["message"] in shown.err
 
 
-def test_an_interrupt_says_how_to_go_on(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupted(*_: object, **__: object) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("harness.pipeline.score.score", interrupted)
+@pytest.mark.parametrize(
+    ("raised", "code", "says"),
+    [
+        (MemoryError, 2, "memory ran out. End other programs or raise the limit"),
+        (KeyboardInterrupt, 130, "rerun to resume"),
+    ],
+)
+def test_what_a_system_or_a_person_ends_has_a_remedy(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch, raised: type[BaseException],
+    code: int, says: str,
+) -> None:  # fmt: skip
+    monkeypatch.setattr("harness.pipeline.score.score", mock.Mock(side_effect=raised))
     said = harness("stage", "score", "--dataset", "toy")
-    assert said.code == 130
-    assert "rerun to resume" in said.err
+    assert (said.code, says in said.err) == (code, True)
 
 
 def test_an_error_of_our_own_is_two_and_its_traceback_is_shown_where_it_is_asked_for(
@@ -229,19 +204,14 @@ def test_a_reader_that_leaves_ends_it_in_silence(project: Toy, words: tuple[str,
     assert (running.returncode, said) == (PIPED, "")
 
 
-def test_what_an_engine_prints_does_not_spoil_an_answer(
-    broken: Callable[[str, str], Path], project: Toy
-) -> None:
-    arm = broken("never", "pass")
+def test_what_an_engine_prints_does_not_spoil_an_answer(project: Toy) -> None:
+    arm = broken(project, "search", "print('searching')")
     text = arm.with_suffix(".py").read_text().replace("\nMOMENT", f"{NOISY}\nMOMENT")
-    quiet = text.replace('at("search")', "print('searching')")
-    broken_engine.spoken(arm.parent, quiet)
-    stamped(project.layout.index("own"), arm)
+    stamped(project.layout.index("own"), broken_engine.spoken(arm.parent, text))
     with typed(project, *ASK, arm) as running:
         out, said = running.communicate()
     assert running.returncode == 0, said
-    (one,) = json.loads(out)
-    assert one["status"] == "answered"
+    assert [one["status"] for one in json.loads(out)] == ["answered"]
     for line in ("loading a model", "written", "by a library", "by a program", "searching"):
         assert line in said
 
@@ -308,11 +278,6 @@ def _put_together() -> None:
     application()
 
 
-@pytest.fixture
-def by_run_py(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(CALLED, BY)
-
-
 @pytest.mark.parametrize(
     ("written", "installed", "cloned"),
     [
@@ -320,11 +285,7 @@ def by_run_py(monkeypatch: pytest.MonkeyPatch) -> None:
         ("Run: pip install x", "Run: pip install x", f"Run: {BY} pip install x"),
         ("python3 run.py demo", "harness demo", f"{BY} harness demo"),
         ("python3 run.py harness gate", "harness gate", f"{BY} harness gate"),
-        (
-            "see `harness run --out x`",
-            "see `harness run --out x`",
-            f"see `{BY} harness run --out x`",
-        ),
+        ("see `harness run`", "see `harness run`", f"see `{BY} harness run`"),
         ("the --out of a harness run", *["the --out of a harness run"] * 2),
         ("HARNESS=x/harness run", *["HARNESS=x/harness run"] * 2),
     ],
@@ -338,10 +299,10 @@ def test_a_command_is_named_as_it_was_called(
     assert as_called(cloned) == cloned
 
 
-@pytest.mark.usefixtures("by_run_py")
 def test_messages_and_errors_pass_through_and_data_does_not(
-    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    monkeypatch.setenv(CALLED, BY)
     out = Plain(highlight=False, soft_wrap=True)
     out.print("Next: harness gate")
     out.data('{"command": "harness gate"}')
@@ -351,54 +312,27 @@ def test_messages_and_errors_pass_through_and_data_does_not(
     assert shown.err == f"error: x: no runs. Run: {BY} harness stage replay\n"
 
 
-DATA = ("--dataset", "toy")
-PAIR = (*DATA, "--control", "fts5", "--candidate", "{arm}")
-COMMANDS = {
-    "arm check": ("{arm}",),
-    "ask": (*DATA, "balo", "--arm", "{arm}"),
+LEFT = {
     "ask of a run": ("balo", "--from", "ran", "--arm", "{arm}"),
-    "decompose": PAIR,
     "decompose of a run": ("--from", "ran", "--control", "fts5", "--candidate", "{arm}"),
-    "stage index": (*DATA, "--arm", "{arm}"),
-    "load": (*DATA, "--arm", "{arm}", "--rate", "50"),
-    "mail-server": (*DATA, "--arm", "{arm}"),
-    "queries pool": (
-        "beir/queries.jsonl", "beir/corpus.jsonl", "--arms", "fts5,{arm}", "--depth", "2", "--out",
-        "first.qrels",
-    ),
-    "stage replay": (*DATA, "--arm", "{arm}"),
-    "run": (*DATA, "--arms", "fts5,{arm}", "--control", "fts5", "--out", "new", "--exit-code"),
-    "shadow run": (*PAIR, "--out", "shadowed", "--count", "2", "--shadow-settings", "shadow.toml"),
-    "tune": (
-        "{arm}", "--dataset", "beir", "--split", "test", "--search", "space.toml", "--out",
-        "broken/tuned.toml",
-    ),
-    "verify": (*DATA, "--requery", "3", "--arm", "{arm}"),
     "verify of a run": ("--from", "ran", "--requery", "3", "--arm", "{arm}"),
-}  # fmt: skip
+}
+COMMANDS = {
+    **{name: words for name, words in WORKS.items() if any("{arm}" in word for word in words)},
+    **LEFT,
+    "run": (*WORKS["run"], "--exit-code"),
+    "verify": (*DATA, "--requery", "3", "--arm", "{arm}"),
+}
 """Commands that may run an engine of somebody's own, with their words."""
 OPENS_NONE = {
-    "compare", "export", "gate", "init", "mail drop-fts5", "mail index",
-    "migrate begin", "migrate drill",
-    "migrate interleave", "plan", "pool",
-    "regress",
-    "selftest", "shadow mcp", "shadow receive", "shadow traffic",
+    "compare", "export", "gate", "init", "mail drop-fts5", "mail index", "migrate begin",
+    "migrate drill", "migrate interleave", "plan", "pool", "regress", "selftest", "shadow mcp",
+    "shadow receive", "shadow traffic",
     *(f"{kept} {does}" for kept in ("code", "docs", "notes") for does in ("ask", "index", "serve")),
 }  # fmt: skip
 """Commands that name engines and open none, or only such as come with the program."""
 NAMES = {"arm", "arms", "control", "candidate", "serving"}
 """How a command calls an engine among its parameters."""
-SPACE = """\
-[search]
-measure = "nDCG@10"
-folds = 2
-seed = 7
-confidence = 0.95
-resamples = 1000
-
-[space]
-any = [1, 2]
-"""
 PRINTED = "printed by an engine"
 RAISED = {**FAILURES, "prints": f"print({PRINTED!r})"}
 SYNTAX = "def engine(settings, cache:\n    pass\n"
@@ -409,12 +343,17 @@ CASES = [
 ]
 
 
+def typed_for(command: str, arm: Path) -> list[str]:
+    """Return a command of the table with an arm."""
+    return [*command.removesuffix(" of a run").split(), *filled(COMMANDS[command], str(arm))]
+
+
 @pytest.fixture(scope="module")
 def whole(measured: Toy, tmp_path_factory: pytest.TempPathFactory) -> Toy:
     """Make a project whose engine was indexed, replayed and run while it was whole."""
     made = measured.copied(tmp_path_factory.mktemp("whole") / "project")
     shutil.copy(ROOT_OF_PROJECT / "policy" / "shadow.toml", made.root)
-    (made.root / "space.toml").write_text(SPACE)
+    (made.root / "space.toml").write_text(f"{SPACE.partition('title')[0]}any = [1, 2]\n")
     (made.root / "policy" / "accepted.toml").write_text("")
     arm, shell = str(broken_engine.write(made.root / "broken")), Shell(made.root)
     live_log.write(made, made.root / "log")
@@ -426,10 +365,20 @@ def whole(measured: Toy, tmp_path_factory: pytest.TempPathFactory) -> Toy:
 
 
 @pytest.fixture
-def ready(whole: Toy, project: Toy) -> Toy:
-    """Make a copy for a test, in the folder that its commands are called in."""
-    shutil.rmtree(project.root)
-    return whole.copied(project.root)
+def project(whole: Toy, tmp_path: Path) -> Toy:
+    """Copy it, for a test to do with as it likes."""
+    return whole.copied(tmp_path / "project")
+
+
+def broken(project: Toy, moment: str, how: str) -> Path:
+    """Break the engine, and say of its indexes that they were built with it as it is then."""
+    if how == "SyntaxError":
+        arm = broken_engine.spoken(project.root / "broken", SYNTAX)
+    else:
+        arm = broken_engine.write(project.root / "broken", moment, RAISED.get(how, how))
+    for layout in (project.layout, left_by_run(project.root / "ran")):
+        stamped(layout.index("own"), arm)
+    return arm
 
 
 @pytest.fixture(autouse=True)
@@ -452,18 +401,11 @@ def test_every_command_that_names_an_engine_is_known() -> None:
 @pytest.mark.sampled
 @pytest.mark.parametrize(("command", "moment", "how"), CASES)
 def test_no_failure_of_an_engine_is_a_verdict(
-    ready: Toy, harness: Harness, command: str, moment: str, how: str
+    project: Toy, harness: Harness, command: str, moment: str, how: str
 ) -> None:
-    arm = ready.root / "broken" / "own.toml"
-    if how == "SyntaxError":
-        broken_engine.spoken(arm.parent, SYNTAX)
-    else:
-        broken_engine.write(arm.parent, moment, RAISED.get(how, how))
-    for layout in (ready.layout, _ran(ready.root)):
-        stamped(layout.index("own"), arm)
-    words = [word.format(arm=arm) for word in COMMANDS[command]]
-    said = harness(*command.removesuffix(" of a run").split(), *words)
-    decided = (ready.root / "new" / "decision.json").is_file()
+    arm = broken(project, moment, how)
+    said = harness(*typed_for(command, arm))
+    decided = [*project.root.glob("new*/decision.json")]
     assert said.code in ({0, 1, 3} if decided else {0, 2, 3}), said
     assert "Traceback" not in said.err
     assert "shows the traceback" not in said.err, said
@@ -472,22 +414,16 @@ def test_no_failure_of_an_engine_is_a_verdict(
     if said.code == 2:
         last = (said.err or said.out).splitlines()[-1]
         assert last.startswith("error: ") or "BREAKS THE CONTRACT" in said.out, said
-    assert list(ready.root.rglob(".*.partial")) == []
+    assert list(project.root.rglob(".*.partial")) == []
 
 
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("command", COMMANDS)
 def test_no_command_runs_code_of_an_arm_where_that_is_refused(
-    ready: Toy, harness: Harness, command: str
+    project: Toy, harness: Harness, command: str
 ) -> None:
     loads = "from pathlib import Path\nPath(__file__).with_name('loaded').touch()\n"
-    arm = broken_engine.spoken(ready.root / "broken", loads)
-    words = [word.format(arm=arm) for word in COMMANDS[command]]
-    said = harness("--no-code", *command.removesuffix(" of a run").split(), *words).error
+    arm = broken_engine.spoken(project.root / "broken", loads)
+    said = harness("--no-code", *typed_for(command, arm)).error
     assert "the arm own brings code" in said
     assert not (arm.parent / "loaded").exists()
-
-
-def _ran(root: Path) -> Layout:
-    work = root / "ran" / "work"
-    return Layout(work / "build" / "toy", work / "perf" / "toy", work / "cache")

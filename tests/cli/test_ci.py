@@ -5,7 +5,6 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,12 +16,11 @@ from harness.core.gate import Verdict
 from harness.pipeline.params import read
 from harness.pipeline.regress import check
 from harness.policy.load import load_policy
-from harness.report.ci import CiResult, to_markdown
+from harness.report.ci import to_markdown
 from tests.source import ROOT
 
 pytestmark = pytest.mark.slow
 LOST = "q-rename-board"
-NOBODY = {"GIT_AUTHOR_NAME": "a", "GIT_AUTHOR_EMAIL": "a@b", "GIT_COMMITTER_NAME": "a"}
 
 
 class Done(NamedTuple):
@@ -37,7 +35,6 @@ class Story(NamedTuple):
     """A project that passed on main, and a branch that it did not pass on."""
 
     folder: Path
-    files: str
     green: Done
     red: Done
 
@@ -48,14 +45,6 @@ def script(folder: Path, **more: str) -> Done:
     env = {**kept, "HARNESS": f"{sys.executable} -m harness", "PYTHONPATH": str(ROOT), **more}
     done = subprocess.run([folder / "ci.sh"], env=env, capture_output=True, text=True, check=False)
     return Done(done.returncode, done.stdout + done.stderr, folder / "out")
-
-
-def git(folder: Path, *words: str) -> str:
-    env: Mapping[str, str] = {**os.environ, **NOBODY, "GIT_COMMITTER_EMAIL": "a@b"}
-    done = subprocess.run(
-        ["git", *words], cwd=folder, env=env, check=True, capture_output=True, text=True
-    )
-    return done.stdout
 
 
 def kept(done: Done, to: Path) -> Done:
@@ -71,27 +60,12 @@ def story(tmp_path_factory: pytest.TempPathFactory) -> Story:
     words = ["init", str(folder), "--control", "fts5", "--github", "a/b@v1"]
     made = CliRunner().invoke(application(), words)
     assert made.exit_code == 0, made.output
-    git(folder, "init", "-q", "-b", "main")
-    git(folder, "add", ".")
-    git(folder, "commit", "-qm", "begin")
     green = kept(script(folder), root / "green")
-    git(folder, "checkout", "-qb", "faster")
     engine = folder / "engine.py"
     engine.write_text(engine.read_text().replace("text.lower()", "text"))
-    git(folder, "commit", "-qam", "faster")
-    red = script(folder, **of_main(green), GITHUB_STEP_SUMMARY=str(root / "summary.md"))
-    return Story(folder, git(folder, "ls-files"), green, kept(red, root / "red"))
-
-
-def of_main(green: Done) -> dict[str, str]:
-    """Return what a build server sets where it has the answer of main."""
-    return {"BASELINE": str(green.out), "GITHUB_ACTIONS": "true"}
-
-
-def checked(now: Path, then: Path | None, story: Story) -> CiResult:
-    """Check a run by the project's own policy."""
-    policy = load_policy(story.folder / "policy" / "regress.toml")
-    return check(now, then, None, policy=policy, params=read(story.folder / "params.yaml").compare)
+    of_main = {"BASELINE": str(green.out), "GITHUB_ACTIONS": "true"}
+    red = script(folder, **of_main, GITHUB_STEP_SUMMARY=str(root / "summary.md"))
+    return Story(folder, green, kept(red, root / "red"))
 
 
 def test_a_new_project_passes_its_own_script(story: Story) -> None:
@@ -171,7 +145,9 @@ def test_a_baseline_of_other_data_is_not_compared(story: Story, tmp_path: Path) 
     then = shutil.copytree(story.green.out, tmp_path / "then")
     path = then / "work" / "build" / "data" / "data" / "manifest.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), "qrels_sha256": "0" * 64}))
-    found = checked(story.red.out, then, story)
+    policy = load_policy(story.folder / "policy" / "regress.toml")
+    params = read(story.folder / "params.yaml").compare
+    found = check(story.red.out, then, None, policy=policy, params=params)
     said = to_markdown(found, 3)
     assert "## Search: not sure whether it is worse than the baseline" in said
     assert "has other judgements" in said

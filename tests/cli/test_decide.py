@@ -19,27 +19,18 @@ from harness.corpus.runs import read_run
 from harness.pipeline.layout import Layout
 from harness.pipeline.report import report
 from harness.policy.validity import read_pins
-from tests.cli.conftest import Harness
+from tests.cli.conftest import Harness, seen
 from tests.make.decisions import of_gate
-from tests.make.toy import CONTROL, GATES, HEAD, NAME, RACED, STEP, Toy
+from tests.make.toy import CONTROL, FAILS, GATES, HEAD, NAME, RACED, STEP, UNSURE, Toy
 from tests.pipeline.test_experiments import GATES as GATES_OF_REGRESS
 from tests.pipeline.test_experiments import LOST, spoil
 
 pytestmark = pytest.mark.slow
-FAILS = GATES.replace("floor = 0.6", "floor = 0.999")
-UNSURE = GATES.replace("margin = 0.15", "margin = 0.15\nslice = 'identifier'")
 
 
-def policy(project: Toy, text: str) -> Path:
-    path = project.root / "policy" / "new.toml"
-    path.write_text(text)
-    return path
-
-
-def listing(folder: Path) -> dict[Path, bytes]:
+def unlogged(folder: Path) -> dict[str, bytes]:
     """Read every file but the log, which counts each look."""
-    files = (path for path in folder.rglob("*") if path.is_file())
-    return {path: path.read_bytes() for path in files if path.parent.name != "experiments"}
+    return {path: held for path, held in seen(folder).items() if "experiments" not in path}
 
 
 @pytest.mark.parametrize(
@@ -55,77 +46,63 @@ def test_old_evidence_is_judged_without_an_index_and_nothing_is_written(
     project: Toy, harness: Harness, gates: str, code: int, says: str
 ) -> None:
     shutil.rmtree(project.cache)
-    new = policy(project, HEAD + STEP + gates)
-    before = listing(project.root)
-    said = harness("gate", "--policy", new, "--dataset", NAME)
-    assert said.code == code, said
-    assert says in said.out
-    assert listing(project.root) == before
+    project.policy(HEAD + STEP + gates)
+    before = unlogged(project.root)
+    said = harness("gate", "--policy", "policy/toy.toml", "--dataset", NAME)
+    assert (said.code, says in said.out) == (code, True), said
+    assert unlogged(project.root) == before
 
 
-def test_what_harness_run_left_is_decided_anew(
-    project: Toy, harness: Harness, tmp_path: Path
-) -> None:
-    left = tmp_path / "left"
+def test_what_harness_run_left_is_decided_anew(project: Toy, harness: Harness) -> None:
     words = ("run", "--dataset", NAME, "--arms", "fts5,tantivy", "--control", CONTROL)
-    assert harness(*words, "--out", left).code == 0
-    new = policy(project, HEAD + STEP + FAILS)
-    said = harness("gate", "--policy", new, "--from", left, "--control", CONTROL)
+    assert harness(*words, "--out", "left").code == 0
+    project.policy(HEAD + STEP + FAILS)
+    anew = ("gate", "--policy", "policy/toy.toml", "--from", "left", "--control")
+    said = harness(*anew, CONTROL)
     assert said.code == 1
     assert "tantivy    HOLD  fts5 -> tantivy" in said.out
-    assert (
-        "only fts5, tantivy"
-        in harness("gate", "--policy", new, "--from", left, "--control", "none").error
-    )
-    assert harness("gate", "--from", left, "--control", CONTROL).code == 0
-    assert harness(*words, "--policy", new, "--out", left).code == 0
-    said = harness("gate", "--from", left)
+    assert "only fts5, tantivy" in harness(*anew, "none").error
+    assert harness("gate", "--from", "left", "--control", CONTROL).code == 0
+    assert harness(*words, "--policy", "policy/toy.toml", "--out", "left").code == 0
+    said = harness("gate", "--from", "left")
     assert (said.code, "FAIL: Overlap" in said.out) == (1, True), "by the run's own policy"
 
 
-SAID = "41 queries, 2401 judgements of 41 queries, "
-
-
 def test_a_data_set_is_pinned_beside_the_policy(project: Toy, harness: Harness) -> None:
-    said = harness("policy", "pin", "policy/toy.toml", "--dataset", NAME)
+    words = ("policy", "pin", "policy/toy.toml", "--dataset", NAME)
+    said = harness(*words)
     assert said.code == 0, said
-    assert said.out.startswith("pinned in policy/toy.pins.json: " + SAID)
+    pinned = "pinned in policy/toy.pins.json: 41 queries, 2401 judgements of 41 queries, "
+    assert said.out.startswith(pinned)
     assert "settings of the race" in said.out
     pins = json.loads((project.root / "policy" / "toy.pins.json").read_text())
     assert pins["datasets"]["toy"]["race"]["processes"] == 3
     queries = project.layout.data / "queries.jsonl"
     rows = queries.read_text().splitlines(keepends=True)
     queries.write_text("".join(rows[1:]))
-    said = harness("policy", "pin", "policy/toy.toml", "--dataset", NAME)
-    assert "changed: 1 query removed (q00)\n" in said.out
+    assert "changed: 1 query removed (q00)\n" in harness(*words).out
     assert len(read_pins(project.root / "policy" / "toy.toml").datasets["toy"].made) == 2
 
 
-@pytest.mark.parametrize("more", [(), ("--log", "kept")])
-def test_a_fresh_folder_resets_no_count(
-    project: Toy, harness: Harness, tmp_path: Path, more: tuple[str, ...]
-) -> None:
-    policy = project.root / "policy" / "pairwise.toml"
+@pytest.mark.parametrize("kept", ["", "kept/"])
+def test_a_fresh_folder_resets_no_count(project: Toy, harness: Harness, kept: str) -> None:
+    root, policy = project.root, project.root / "policy" / "pairwise.toml"
     policy.write_text(policy.read_text().replace("attempts = 10", "attempts = 1"))
-    words = ("run", "--dataset", project.root / "beir", "--control", "fts5", *more)
-    pages = []
+    log = ("--log", kept) if kept else ()
+    words = ("run", "--dataset", root / "beir", "--control", "fts5", *log)
+    spent = []
     for name, candidate in (("a", "tantivy"), ("b", "tantivy"), ("c", "fts5-porter")):
-        asked = (*words, "--arms", f"fts5,{candidate}", "--out", tmp_path / name)
-        assert harness(*asked).code == 0
-        assert harness("verify", "--from", tmp_path / name).code == 0
-        pages.append((tmp_path / name / "report.md").read_text())
-    assert ["Attempts stay within the error budget" in page for page in pages] == [
-        False,
-        False,
-        True,
-    ]
-    assert "this is attempt 2 and 1 were planned" in pages[2]
-    assert (project.root / ("kept/beir.jsonl" if more else "beir.looks.jsonl")).is_file()
-    (tmp_path / "c").rename(tmp_path / "moved")
-    assert harness("verify", "--from", tmp_path / "moved").code == 0
+        assert harness(*words, "--arms", f"fts5,{candidate}", "--out", name).code == 0
+        page = (root / name / "report.md").read_text()
+        spent.append("Attempts stay within the error budget" in page)
+    assert spent == [False, False, True]
+    assert "this is attempt 2 and 1 were planned" in page
+    assert (root / (f"{kept}beir.jsonl" if kept else "beir.looks.jsonl")).is_file()
+    (root / "c").rename(root / "moved")
+    for name in ("a", "moved"):
+        assert harness("verify", "--from", name).code == 0
 
 
-POLICY = ("plan", "--policy", "policy/toy.toml")
 SMALL = """
 [[step.gate]]
 name = "Quality"
@@ -136,8 +113,9 @@ margin = 0.02
 
 
 def test_without_data_margin_and_level_alone_are_answered(project: Toy, harness: Harness) -> None:
-    (project.root / "policy" / "toy.toml").write_text(HEAD + STEP + SMALL)
-    said = harness(*POLICY)
+    project.policy(HEAD + STEP + SMALL)
+    words = ("plan", "--policy", "policy/toy.toml")
+    said = harness(*words)
     assert said.code == 0, said
     assert "by margin and confidence alone" in said.out
     assert "(one query in 50 loses its whole first page)" in said.out
@@ -147,37 +125,26 @@ def test_without_data_margin_and_level_alone_are_answered(project: Toy, harness:
     assert equal.start() < least, "what is needed comes before what is needed at the very least"
     assert "not planned further: no pilot" in said.out
     assert "lacks" not in said.out
-    assumed = harness(*POLICY, "--spread", "0.2").out
+    assumed = harness(*words, "--spread", "0.2").out
     assert re.search(r"needs [\d,]+ queries for power 0\.8 alone, [\d,]+ for all gates", assumed)
-
-
-def test_what_the_query_set_lacks_is_said(project: Toy, harness: Harness) -> None:
-    (project.root / "policy" / "toy.toml").write_text(HEAD + STEP + SMALL)
-    said = harness(*POLICY, "--dataset", NAME)
-    assert said.code == 0, said
+    said = harness(*words, "--dataset", NAME)
     match = re.search(r"alone, ([\d,]+) for all gates together, with no true difference", said.out)
     assert match
     lacks = int(match[1].replace(",", "")) - 41
     assert f"has 41: lacks {lacks:,}\n" in said.out
     assert re.search(r"so many pass from a measured \+0\.\d{3} on, and fail below -0\.", said.out)
     assert f"step tantivy lacks: {lacks:,} queries\n" in said.out
-    before = harness(*POLICY, "--dataset", project.root / "beir").out
+    before = harness(*words, "--dataset", project.root / "beir").out
     assert "has 41: lacks 147\n" in before
     assert "no pilot" in before
 
 
-@pytest.fixture
-def before(measured: Toy, project: Toy, tmp_path: Path) -> Path:
-    """Copy the release before, and write the policy of the one now."""
-    (project.root / "policy" / "regress.toml").write_text(HEAD + STEP + GATES_OF_REGRESS)
-    return measured.copied(tmp_path / "before").root
-
-
 def test_worse_is_exit_code_one_and_the_queries_are_printed(
-    harness: Harness, project: Toy, before: Path
+    harness: Harness, project: Toy, measured: Toy
 ) -> None:
+    (project.root / "policy" / "regress.toml").write_text(HEAD + STEP + GATES_OF_REGRESS)
     spoil(project, "tantivy", LOST)
-    said = harness("regress", "--baseline", before, "--arms", "tantivy", "--top", "2")
+    said = harness("regress", "--baseline", measured.root, "--arms", "tantivy", "--top", "2")
     assert said.code == 1, said
     assert "WORSE     tantivy\n            FAIL: Quality" in said.out
     assert f"{LOST} answers got worse; the worst of them:" in said.out
@@ -209,12 +176,14 @@ def intervals(text: str, value: str) -> set[tuple[float, float]]:
     }
 
 
-@pytest.mark.usefixtures("undrawn")
-def test_a_difference_has_one_interval_on_each_page(project: Toy) -> None:
+def test_a_difference_has_one_interval_on_each_page(project: Toy, harness: Harness) -> None:
     """The gate had the policy's, and all else on the page that of params.yaml."""
     project.untimed()
     project.policy(OTHERWISE + STEP + GATES)
-    project.judge_again()
+    with pytest.raises(EvidenceError, match="not those of the policy as it is now"):
+        project.decide()
+    assert not project.layout.decision.exists()
+    assert harness("stage", "compare", "--dataset", NAME).code == 0
     (gated,) = (one for one in project.decide().findings if one.gate == "Quality")
     assert gated.estimate
     value = f"{gated.estimate.value:+.4f}"
@@ -228,18 +197,6 @@ def test_a_difference_has_one_interval_on_each_page(project: Toy) -> None:
     assert (round(apart["low"], 4), round(apart["high"], 4)) in ends
 
 
-@pytest.mark.usefixtures("undrawn")
-def test_intervals_of_another_policy_decide_nothing(project: Toy, harness: Harness) -> None:
-    project.untimed()
-    project.policy(OTHERWISE + STEP + GATES)
-    with pytest.raises(EvidenceError, match="not those of the policy as it is now"):
-        project.decide()
-    assert not project.layout.decision.exists()
-    assert harness("stage", "compare", "--dataset", NAME).code == 0
-    project.decide()
-
-
-@pytest.mark.usefixtures("undrawn")
 def test_a_run_draws_as_its_policy_does(project: Toy, harness: Harness) -> None:
     path = project.root / "policy" / "other.toml"
     path.write_text(OTHERWISE + STEP + GATES)
@@ -269,17 +226,17 @@ def test_a_page_says_how_much_is_tied(project: Toy, harness: Harness, second: st
     assert ("50.0 % of its hits tie with another" in page) is (tied == 2)
 
 
-def tied(project: Toy, at: float) -> list[str]:
-    """Make ``x`` show what fts5 shows, with all scores of a query equal."""
-    run = read_run(project.layout.run("fts5"))
+def by_file(project: Toy, control: str, *, without: int = 0, tied: bool = False) -> list[str]:
+    """Make ``x`` show what fts5 shows, less its first queries; or tie all hits of a query."""
+    rows = [*read_run(project.layout.run("fts5")).rows()]
     lines = [
-        f"{row.query_id} Q0 {hit.doc_id} {rank} {at:g} x\n"
-        for row in run.rows()
+        f"{row.query_id} Q0 {hit.doc_id} {rank} {1 if tied else -rank} x\n"
+        for row in rows[without:]
         for rank, hit in enumerate(row.hits, start=1)
     ]
     (project.root / "x.trec").write_text("".join(lines))
     words = ("--dataset", "toy", "--arms", "fts5", "--trec-run", "x=x.trec", "--out", "out")
-    return ["run", *words, "--control", "fts5"]
+    return ["run", *words, "--control", control]
 
 
 def quality(project: Toy) -> Any:  # noqa: ANN401  what json gives back
@@ -287,7 +244,7 @@ def quality(project: Toy) -> Any:  # noqa: ANN401  what json gives back
 
 
 def test_a_gate_holds_for_every_order_of_ties(project: Toy, harness: Harness) -> None:
-    said = harness(*tied(project, 1.0))
+    said = harness(*by_file(project, "fts5", tied=True))
     assert said.code == 0, said
     assert "x: " in said.err
     over = quality(project)
@@ -305,11 +262,27 @@ def test_a_control_whose_scores_are_constant_is_not_beaten_by_the_order_of_its_i
     project: Toy, harness: Harness
 ) -> None:
     """Its rank column is right, so that it is as good as fts5; the order of the ids is not."""
-    words = [*tied(project, 1.0)[:-1], "x"]
-    assert harness(*words).code == 0
+    assert harness(*by_file(project, "x", tied=True)).code == 0
     found = quality(project)
     assert found["estimate"]["value"] > 0
     assert found["estimate"]["low"] < 0, found["reason"]
+
+
+def test_what_the_control_leaves_out_is_no_gain(project: Toy, harness: Harness) -> None:
+    """For one more it has no line, for fts5 finds nothing for it."""
+    words = by_file(project, "x", without=4)
+    said = harness(*words)
+    assert said.code == 0, said
+    assert "x: 5 of 41 queries have no line: they are lost" in " ".join(said.err.split())
+    lost = quality(project)
+    assert lost["estimate"]["value"] == 0
+    assert "x has no value for 5 queries that the other has one for" in lost["reason"]
+    assert lost["verdict"] != "pass"
+    assert "x left 5 unanswered" in (project.root / "out" / "index.html").read_text()
+    assert harness(*words, "--missing", "empty").code == 0
+    empty = quality(project)
+    assert empty["estimate"]["value"] > 0
+    assert "has no value" not in empty["reason"]
 
 
 READ_BY = {

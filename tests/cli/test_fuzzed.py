@@ -7,8 +7,9 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
-from itertools import count
+from collections.abc import Iterator
+from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -18,115 +19,16 @@ import pytest
 from harness.cli.command import PANELS
 from harness.core.folders import REPORT, RUN, mark
 from harness.corpus.beir import Beir
-from tests.cli.conftest import Harness
-from tests.cli.owned import (
-    ADDS,
-    AGAIN,
-    IN_PLACE,
-    OWNED,
-    READ,
-    READ_AT,
-    READ_LEFT,
-    TOY,
-    command_tree,
-    leaves,
-    paths,
-    words_of,
-    write_clicks,
-)
-from tests.cli.owned import NEW as NEW_OWNED
-from tests.cli.test_inspect import SPACE
+from tests.cli import owned
+from tests.cli.conftest import Harness, seen
+from tests.cli.owned import DATA, WORKS, command_tree, filled, given, leaves
 from tests.docs.pages import COMMAND, ROOT, Said, Shell
 from tests.make import shadow_log as live_log
 from tests.make.damage import NAMES, PLANTED, holding
 from tests.make.desk import grading, make_panel, write_pool
-from tests.make.toy import Toy
+from tests.make.toy import SPACE, Toy, here
 
-pytestmark = pytest.mark.slow
-DATA = ("--dataset", "toy")
-PAIR = ("--control", "fts5", "--candidate", "tantivy")
-FILES = ("beir/corpus.jsonl", "beir/queries.jsonl", "toy.qrels")
-ADDRESS = "http://127.0.0.1:9"
-SERVERS = ("--control", ADDRESS, "--candidate", ADDRESS, "--reading", "reading.toml")
-WORDS = ("--arm", "code-words")
-AT = ("--at", "moved", "--policy", "mail.toml", "--from", "ran")
-WORKS: dict[str, tuple[str, ...]] = {
-    "arm check": ("fts5",),
-    "ask": ("balo", "--arm", "fts5", *DATA),
-    "ci": ("--from", "ran"),
-    "clicks report": ("clicks",),
-    "code ask": ("kept", "balo", *WORDS),
-    "code index": ("kept", *WORDS),
-    "code serve": ("kept", "--arm", "fts5"),
-    "stage compare": DATA,
-    "compare": (f"{ADDRESS}/?q={{query}}", ADDRESS, "--log", "beir/queries.jsonl"),
-    "convert": ("toy", "--format", "rank-eval", "--out", "{new}"),
-    "decompose": (*DATA, *PAIR),
-    "docs ask": ("kept", "balo", "--arm", "documents-bm25"),
-    "docs index": ("kept", "--arm", "documents-bm25"),
-    "docs serve": ("kept", "--arm", "fts5"),
-    "export": (*DATA, "--control", "fts5", "--out", "{new}"),
-    "gate": ("--policy", "policy/toy.toml", *DATA),
-    "history add": (),
-    "history page": (),
-    "import beir": ("beir", "--name", "{new}"),
-    "import jsonl": (*FILES, "--name", "{new}"),
-    "import mbox": (
-        "toy.mbox", "--name", "{new}", "--queries", "beir/queries.jsonl", "--qrels", "toy.qrels",
-    ),
-    "import ir-datasets": ("absent", "--name", "{new}"),
-    "import ratings": ("case.csv", FILES[0], "--format", "quepid", "--name", "{new}"),
-    "import trec": ("topics.tsv", "toy.qrels", "beir/corpus.jsonl", "--name", "{new}"),
-    "stage index": (*DATA, "--arm", "fts5"),
-    "init": ("{new}",),
-    "judge": ("absent.pool",),
-    "labels": ("absent.pool", "--by", "ada", *DATA),
-    "load": (*DATA, "--arm", "fts5", "--rate", "50"),
-    "mail-server": (*DATA, "--arm", "fts5"),
-    "table": ("build/toy/runs/fts5.parquet", "--qrels", "build/toy/data/qrels.trec"),
-    "migrate advance": AT,
-    "migrate begin": ("--serving", "fts5", "--at", "{new}", "--policy", "mail.toml"),
-    "migrate drill": ("--arm", "fts5", "--at", "moved", "--from", "ran"),
-    "migrate interleave": ("--arms", "fts5,tantivy", "--reason", "to see", "--at", "moved"),
-    "migrate observe": AT,
-    "migrate rollback": ("--at", "moved"),
-    "migrate status": AT,
-    "notes ask": ("kept", "balo", "--arm", "writing-stems"),
-    "notes index": ("kept", "--arm", "writing-stems"),
-    "notes serve": ("kept", "--arm", "fts5"),
-    "panel report": ("absent", "gone"),
-    "panel settle": ("absent", "gone", "--out", "{new}"),
-    "plan": ("--policy", "policy/toy.toml", *DATA),
-    "policy pin": ("policy/toy.toml", *DATA),
-    "pool": (*DATA, *PAIR, "--measure", "nDCG@10", "--size", "5", "--out", "{new}"),
-    "stage prepare": DATA,
-    "queries drift": ("sample.jsonl", "beir/queries.jsonl"),
-    "queries pool": (
-        "beir/queries.jsonl", "beir/corpus.jsonl", "--arms", "fts5", "--depth", "2",
-        "--out", "{new}",
-    ),
-    "queries from-log": ("beir/queries.jsonl", "--size", "20", "--out", "{new}"),
-    "race": DATA,
-    "regress": ("--baseline", "ran", "--policy", "policy/regress.toml", *DATA),
-    "stage replay": (*DATA, "--arm", "fts5"),
-    "reproduce": DATA,
-    "run": (*DATA, "--arms", "fts5", "--out", "{new}"),
-    "stage score": DATA,
-    "selftest": (*DATA, "--trials", "1"),
-    "serve": ("reports",),
-    "shadow receive": (*SERVERS, "--out", "{new}", "--shadow-settings", "shadow.toml"),
-    "shadow mcp": (*SERVERS, "--out", "{new}", "--shadow-settings", "shadow.toml"),
-    "shadow report": ("log", "--out", "{new}"),
-    "shadow run": (
-        *DATA, *PAIR, "--out", "{new}", "--count", "1", "--shadow-settings", "shadow.toml",
-    ),
-    "shadow traffic": ("log", *DATA, *PAIR),
-    "mail index": ("toy.mbox", "--out", "{new}", "--arm", "mail-fts5"),
-    "mail drop-fts5": ("--mailbox", "absent"),
-    "tune": ("fts5", "--dataset", "beir", "--search", "absent.toml", "--out", "{new}"),
-    "verify": (),
-}  # fmt: skip
-"""Words of each command that work, or that are refused at the end of their way."""
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("derived_once")]
 NO_OPTION = {"demo", "doctor", "report"}
 SERVES = {"serve", "mail-server", "shadow mcp", "shadow receive"}
 """Commands that end when they are told to."""
@@ -159,13 +61,14 @@ def values_of(param: Any) -> tuple[str, ...]:  # noqa: ANN401  click's
 
 
 def flags() -> list[tuple[str, str]]:
-    """Name every flag of each command, both to set it and to take it back."""
+    """Name every flag but --json of each command, both to set it and to take it back."""
     return [
         (name, flag)
         for name, command in leaves(command_tree())
         for param in command.params
         if getattr(param, "is_flag", False) and name not in NO_OPTION
         for flag in (*param.opts, *param.secondary_opts)
+        if flag != "--json"
     ]
 
 
@@ -230,11 +133,12 @@ def world(measured: Toy, tmp_path_factory: pytest.TempPathFactory) -> Toy:
         "case.csv": "query,docid,rating\nbalo,d00,1\n",
         "toy.mbox": "From a\nMessage-ID: <d00>\nSubject: words\n\nwords\n",
         "fifth.json": "[1, 2",
+        "space.toml": SPACE,
         "kept/balo.md": "# balo\n",
     }.items():
         (root / name).parent.mkdir(exist_ok=True)
         (root / name).write_text(text)
-    write_clicks(root / "clicks", Beir(root / "beir", "test").queries()[0].text)
+    owned.write_clicks(root / "clicks", Beir(root / "beir", "test").queries()[0].text)
     live_log.write(project, root / "log")
     write_pool(root)
     make_panel(root)
@@ -252,13 +156,16 @@ def world(measured: Toy, tmp_path_factory: pytest.TempPathFactory) -> Toy:
 
 @pytest.fixture(scope="module")
 def shell(world: Toy, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
-    """Type in a copy of it; servers serve nothing, and secrets are planted."""
+    """Type in a copy of it; servers serve nothing, nothing waits, and secrets are planted."""
     made = Shell(world.copied(tmp_path_factory.mktemp("shell") / "project").root)
     (made.folder / "loop").symlink_to("loop")
     with (
         mock.patch("harness.core.server.server"),
         mock.patch("harness.shadow.receiver.server"),
         mock.patch("harness.shadow.mcp.server", mock.AsyncMock()),
+        mock.patch("harness.replay.machine.started", lambda work: nullcontext(partial(here, work))),
+        mock.patch("harness.load.stage.LOOK_S", 0.01),
+        mock.patch("harness_engines.stacks.http.connection.sleep"),
         mock.patch.dict(os.environ, {name: f"{PLANTED}-{name}" for name in SECRETS}),
     ):
         yield made
@@ -269,24 +176,12 @@ def call(shell: Shell, *words: str) -> Said:
     return shell.type(f"{COMMAND} {shlex.join(['harness', *words])}")
 
 
-NEW = count()
-
-
-def filled(words: tuple[str, ...]) -> list[str]:
-    return [word.replace("{new}", f"new{next(NEW)}") for word in words]
-
-
 def spoilt(command: Any, words: list[str], at: int, value: str) -> list[str]:  # noqa: ANN401  click's
     """Return one parameter a value: in its place, or at the end."""
-    param = command.params[at]
-    name = param.opts[0]
+    name = command.params[at].opts[0]
     if name.startswith("-"):
-        if name in words:
-            place = words.index(name)
-            return [*words[: place + 1], value, *words[place + 2 :]]
-        return [*words, name, value]
-    before = [one for one in command.params[:at] if not one.opts[0].startswith("-")]
-    place = len(before)
+        return given(words, name, value)
+    place = sum(not one.opts[0].startswith("-") for one in command.params[:at])
     return [*words[:place], value, *words[place + 1 :]]
 
 
@@ -343,8 +238,8 @@ ENDS = sorted({*WORKS, "doctor", "report"} - SERVES - {name for name in WORKS if
 @pytest.mark.parametrize("name", ENDS)
 def test_the_json_of_a_command_can_be_read(fresh: Shell, name: str) -> None:
     """Of a command that ends by itself: one value, and no other line with --quiet."""
-    words = filled(WORKS.get(name, ()))
-    said = call(fresh, *name.split(), *words, "--json", "--quiet")
+    words = [*filled(WORKS.get(name, ())), "--json", "--quiet"]
+    said = ends_well(fresh, name, words, verdict=name in VERDICTS)
     if said.code == 2 and "error: " in said.text:
         *values, told = said.text.splitlines()
         assert [json.loads(one)["error"]["message"] in told for one in values] == [True], said
@@ -366,57 +261,50 @@ def ends_well(shell: Shell, name: str, words: list[str], *, verdict: bool) -> Sa
 
 
 def test_every_path_of_every_command_is_known_to_be_read_or_written() -> None:
-    written = {(owns.command or name, owns.option) for name, owns in OWNED.items()}
-    written |= {(name, "--from") for name in ADDS}
-    written |= {(name, "--out") for name in NEW_OWNED} | IN_PLACE
-    read = {(name, "--from") for name in READ_LEFT} | {(name, "--at") for name in READ_AT}
-    found = paths()
+    written = {(name, option) for name, _, option in (one.rpartition(" ") for one in owned.OWNED)}
+    written |= {(name, "--from") for name in owned.ADDS} | owned.IN_PLACE
+    written |= {(name, "--out") for name in owned.NEW}
+    read = {(name, "--from") for name in owned.READ_LEFT}
+    read |= {(name, "--at") for name in owned.READ_AT}
+    found = owned.paths()
     assert written | read <= found
-    assert {
-        (name, option) for name, option in found - written - read if option not in READ
-    } == set()
+    assert {option for _, option in found - written - read} <= owned.READ
     assert not written & read
 
 
 @pytest.fixture
-def ready(world: Toy, project: Toy) -> Toy:
-    """Make a copy for a test, in the folder that its commands are called in."""
-    shutil.rmtree(project.root)
-    return world.copied(project.root)
+def project(world: Toy, tmp_path: Path) -> Toy:
+    """Copy it, for a test to do with as it likes."""
+    return world.copied(tmp_path / "project")
 
 
 @pytest.fixture
-def foreign(ready: Toy) -> Path:
+def foreign(project: Toy) -> Path:
     """Make a folder of somebody's own, with the names that commands like to write."""
-    folder = ready.root / "site"
+    folder = project.root / "site"
     (folder / "work").mkdir(parents=True)
     for name in ("index.html", "queries.jsonl", "decision.json", "switch.env", "toy.jsonl"):
         (folder / name).write_text("my own")
     return folder
 
 
-def seen(folder: Path) -> Mapping[str, bytes]:
-    return {
-        str(path.relative_to(folder)): path.read_bytes() if path.is_file() else b""
-        for path in folder.rglob("*")
-    }
-
-
-@pytest.mark.parametrize("name", OWNED)
+@pytest.mark.parametrize("place", owned.OWNED)
 def test_a_folder_is_ours_or_nothing_is_written(
-    ready: Toy, harness: Harness, foreign: Path, name: str
+    project: Toy, harness: Harness, foreign: Path, place: str
 ) -> None:
-    owns, root = OWNED[name], ready.root
-    if owns.command:
-        harness(*words_of(name, "a"))
+    root, owner = project.root, owned.OWNED[place]
+    name, _, option = place.rpartition(" ")
+    words = [*name.split(), *filled(WORKS[name])]
+    if option == "--log":
+        words = given(words, "--out", "ran")
     before = seen(root)
 
     def call(to: str) -> str:
-        return harness(*words_of(name, "a"), owns.option, to).error
+        return harness(*given(words, option, to)).error
 
     said = call("site")
-    assert f"site: holds what {owns.owner} did not write, for example " in said
-    assert f"touch site/{mark(Path(), owns.owner).name}" in said
+    assert f"site: holds what {owner} did not write, for example " in said
+    assert f"touch site/{mark(Path(), owner).name}" in said
     (root / "alias").symlink_to("site")
     assert "did not write" in call("alias")
     (root / "alias").unlink()
@@ -428,72 +316,70 @@ def test_a_folder_is_ours_or_nothing_is_written(
 
 
 @pytest.mark.sampled(3)
-@pytest.mark.parametrize("name", ADDS)
+@pytest.mark.parametrize("name", owned.ADDS)
 def test_nothing_is_added_to_a_run_that_bears_no_mark(
-    ready: Toy, harness: Harness, name: str
+    project: Toy, harness: Harness, name: str
 ) -> None:
-    words = ("run", *TOY, "--arms", "fts5,tantivy", "--out", "ran")
-    assert harness(*words).code == 0
-    mark(ready.root / "ran", RUN).unlink()
-    before = seen(ready.root)
-    said = harness(*name.split(), *ADDS[name]).error
+    mark(project.root / "ran", RUN).unlink()
+    before = seen(project.root)
+    words = given(filled(WORKS[name]), "--from", "ran")
+    said = harness(*name.split(), *words).error
     assert "ran: bears no mark of harness run" in said
     assert "touch ran/harness-run.txt" in said
-    assert seen(ready.root) == before
+    assert seen(project.root) == before
 
 
 @pytest.mark.sampled(3)
-@pytest.mark.parametrize("name", NEW_OWNED)
+@pytest.mark.parametrize("name", owned.NEW)
 def test_a_file_of_somebodys_own_is_never_replaced(
-    ready: Toy, harness: Harness, foreign: Path, name: str, monkeypatch: pytest.MonkeyPatch
+    project: Toy, harness: Harness, foreign: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    harness("history", "add", "--dataset", "toy")
-    (ready.root / "space.toml").write_text(SPACE)
-    words = (*name.split(), *NEW_OWNED[name], "--out")
-    before = seen(ready.root)
-    assert "already exists" in harness(*words, "site/index.html").error
-    assert "is a folder" in harness(*words, "site").error
-    assert "which is read" in harness(*words, "datasets/toy/x").error
+    def words(to: str) -> list[str]:
+        return [*name.split(), *given(filled(WORKS[name]), "--out", to)]
+
+    before = seen(project.root)
+    assert "already exists" in harness(*words("site/index.html")).error
+    assert "is a folder" in harness(*words("site")).error
+    assert "which is read" in harness(*words("datasets/toy/x")).error
     if name == "pool":
-        assert "queries.jsonl: already exists" in harness(*words, "site/queries").error
-    assert seen(ready.root) == before
+        assert "queries.jsonl: already exists" in harness(*words("site/queries")).error
+    assert seen(project.root) == before
     file = "site/mine" + {"tune": ".toml", "table": ".md"}.get(name, "")
-    with grading(ready.root, monkeypatch):
-        said, again = harness(*words, file), harness(*words, file)
+    with grading(project.root, monkeypatch):
+        said, again = harness(*words(file)), harness(*words(file))
     if name == "pool":
         assert "no judgement is missing" in said.error
         return
     assert said.code == 0, said
     assert (foreign.parent / file).is_file()
-    assert again.code == (0 if name in AGAIN else 2)
+    assert again.code == (0 if name in owned.AGAIN else 2)
 
 
-def test_the_pages_of_a_project_never_replace_anothers(ready: Toy, harness: Harness) -> None:
-    harness("history", "add", "--dataset", "toy")
-    shutil.rmtree(ready.root / "reports")
-    (ready.root / "reports").mkdir()
-    (ready.root / "reports" / "index.html").write_text("my own")
+def test_the_pages_of_a_project_never_replace_anothers(project: Toy, harness: Harness) -> None:
+    shutil.rmtree(project.root / "reports")
+    (project.root / "reports").mkdir()
+    (project.root / "reports" / "index.html").write_text("my own")
     for words in (("report",), ("history", "page")):
         said = harness(*words).error
         assert f"reports: holds what {REPORT} did not write" in said
-    assert seen(ready.root / "reports") == {"index.html": b"my own"}
+    assert seen(project.root / "reports") == {"index.html": b"my own"}
 
 
-def test_a_data_set_is_never_the_place_of_its_own_run(ready: Toy, harness: Harness) -> None:
+def test_a_data_set_is_never_the_place_of_its_own_run(project: Toy, harness: Harness) -> None:
     """Sixty queries of a user's became forty where ``--out`` was the data set."""
-    folder = ready.root / "beir"
+    folder = project.root / "beir"
     before = seen(folder)
     words = ("run", "--arms", "fts5", "--dataset")
-    (ready.root / "link").symlink_to("beir")
+    (project.root / "link").symlink_to("beir")
     for dataset, to in (
         ("beir", "beir"), ("beir", "beir/out"), ("beir", "."), ("beir", "link/out"),
         ("link", "beir/out"),
     ):  # fmt: skip
         assert "which is read" in harness(*words, dataset, "--out", to).error, (dataset, to)
     assert seen(folder) == before
-    (ready.root / "out" / "runs").mkdir(parents=True)
-    mark(ready.root / "out", RUN).touch()
-    run = ready.root / "out" / "runs" / "fts5.trec"
+    (project.root / "out" / "runs").mkdir(parents=True)
+    mark(project.root / "out", RUN).touch()
+    run = project.root / "out" / "runs" / "fts5.trec"
     run.write_text("q00 Q0 d00 1 1.5 x\n")
     assert "which is read" in harness(
         *words, "toy", "--trec-run", "x=out/runs/fts5.trec", "--out", "out"

@@ -3,7 +3,6 @@
 import json
 import shutil
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +25,7 @@ from tests.make.mail_project import BOUNDED_S, listening
 from tests.make.toy import Toy
 from tests.programs import PYTHON
 
+pytestmark = pytest.mark.slow
 ARMS = {"notes": "writing-stems", "code": "code-words", "docs": "documents-bm25"}
 TEXT = "# The harbour\n\nBoats wait for the tide.\n"
 
@@ -39,7 +39,6 @@ def root(project: Toy) -> Path:
     return made
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("stack", ARMS)
 def test_a_folder_is_indexed_asked_and_followed(harness: Harness, root: Path, stack: str) -> None:
     arm = ("--arm", ARMS[stack])
@@ -59,12 +58,10 @@ def test_a_folder_is_indexed_asked_and_followed(harness: Harness, root: Path, st
     assert "nothing is found" in harness(stack, "ask", "mine", "nowhere", *arm).out
 
 
-@pytest.mark.slow
 def test_the_defaults_are_the_arms_of_the_pages() -> None:
     assert [one.arm for one in KITS] == ["writing-notes", "code-mixed", "documents-free-words"]
 
 
-@pytest.mark.slow
 def test_a_default_cuts_notes_and_ranks_all_modes_together(tmp_path: Path) -> None:
     by_notes, by_code = arms.load(NOTES.arm, tmp_path).engine, arms.load(CODE.arm, tmp_path).engine
     assert isinstance(by_notes, Writing)
@@ -96,18 +93,15 @@ def check(to: McpConnection, stack: str, root: Path) -> None:
         to.call(tool, given)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("stack", ["docs"])
-def test_over_http_a_client_needs_the_token(root: Path, stack: str) -> None:
-    with listening(command(stack, "--http", "0"), root.parent) as (url, _):
+def test_over_http_a_client_needs_the_token(root: Path) -> None:
+    with listening(command("docs", "--http", "0"), root.parent) as (url, _):
         with connected([], url, BOUNDED_S) as to:
-            check(to, stack, root)
+            check(to, "docs", root)
         bare = url.partition("?")[0]
         with pytest.raises(IndexNotReady, match="no MCP server"), connected([], bare, BOUNDED_S):
             pass
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("stack", ["notes", "code"])
 def test_over_stdio_a_client_sees_the_folder_as_it_is(
     root: Path, stack: str, monkeypatch: pytest.MonkeyPatch
@@ -118,34 +112,22 @@ def test_over_stdio_a_client_sees_the_folder_as_it_is(
 
 
 WAYS = {way for row in rows() for way in row.reached_by}
-GROUPS = {"notes": "writing-stems", "docs": "documents-bm25", "code": "code-words"}
 COMMANDS = sorted(
     (words[1], words[2], tuple(words[3:]))
     for way in WAYS
-    if (words := way.split())[0] == "harness" and words[1] in GROUPS
+    if (words := way.split())[0] == "harness" and words[1] in ARMS
 )
 ASKED = {"notes": "boats harbour", "docs": "boats harbour", "code": "pay sum"}
-SAID: Mapping[str, str] = {
-    "--arm": "writing-fts",
-    "--title": "salt",
-    "--selection": "sells",
-    "--project": "tide",
-    "--top": "1",
-    "--document": "moon.md",
-    "--related": "3",
-    "--lang": "markdown",
-    "--path": "harbour",
-    "--type": "function",
-    "--signature": "sum",
-    "--risk": "low",
-    "--risk-tag": "code",
-    "--inferred-type": "int",
-    "--return-type": "int",
-    "--mode": "prose",
-    "--context": "2",
-    "--set": "fields.name=9",
-}
-"""A value of each option that takes one."""
+VALUES: Mapping[str, str | int] = {
+    "arm": "writing-fts", "set": "fields.name=9", "top": 1, "top_k": 1, "limit": 1, "context": 2,
+    "title": "salt", "selection": "sells", "project": "tide", "explain": True, "graph": True,
+    "document": "moon.md", "document_filter": "moon.md", "related": 3, "max_expansions": 3,
+    "mode": "prose", "lang": "markdown", "ext": "md", "file": "harbour", "path": "harbour",
+    "type": "function", "signature": "sum", "param": "sum", "uses": "count", "calls": "count",
+    "inferred_type": "int", "return_type": "int", "risk": "low", "risk_tag": "code",
+    "risk_source": "input", "risk_sink": "eval", "risk_category": "x", "risk_flow": "input->eval",
+}  # fmt: skip
+"""A value of each option that takes one, and of each argument of a tool."""
 WITH: Mapping[str, tuple[str, ...]] = {
     "--graph": ("--explain",),
     "--set": ("--explain",),
@@ -176,7 +158,6 @@ def printed() -> dict[tuple[str, ...], str]:
     return {}
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("way", COMMANDS, ids=lambda way: " ".join((*way[:2], *way[2])))
 def test_each_option_of_a_way_changes_what_a_command_prints(
     project: Toy,
@@ -189,7 +170,7 @@ def test_each_option_of_a_way_changes_what_a_command_prints(
 
     def prints(*more: str) -> str:
         text = (ASKED[group],) if verb == "ask" else ()
-        arm = () if "--arm" in more else ("--arm", GROUPS[group])
+        arm = () if "--arm" in more else ("--arm", ARMS[group])
         words = (group, verb, str(folder), *text, *arm, *more)
         if words not in printed:
             said = harness(*words)
@@ -202,61 +183,35 @@ def test_each_option_of_a_way_changes_what_a_command_prints(
         shown = WITH.get(option, ())
         plain = prints(*shown)
         assert plain
-        given = [option, SAID[option]] if option in SAID else [option]
+        value = VALUES.get(option.strip("-").replace("-", "_"), True)
+        given = [option] if value is True else [option, str(value)]
         assert not option or prints(*given, *shown) != plain, option
 
 
-@dataclass(frozen=True)
-class Offered:
-    """A tool, what it cannot do without, and a value of each other argument."""
-
-    app: Server[Any]
-    needed: Mapping[str, Any]
-    said: Mapping[str, Any]
+Tool = tuple[Server[Any], dict[str, str]]
+"""A server, and what its tool cannot do without."""
 
 
 @pytest.fixture(scope="module")
-def offered(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Offered]]:
+def offered(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Tool]]:
     kept = tmp_path_factory.mktemp("kept")
-    followed = {group: live(group, folder, kept / group) for group in GROUPS}
-    notes, docs, code = followed["notes"], followed["docs"], followed["code"]
+    followed = {group: live(group, folder, kept / group) for group in ARMS}
     yield {
-        "rag_retrieve": Offered(
-            NOTES.application(notes, "n"),
-            {"queryText": ASKED["notes"]},
-            {
-                "limit": 1, "title": "salt", "selection": "moon",
-                "project": "tide", "explain": True,
-            },
+        "rag_retrieve": (NOTES.application(followed["notes"], "n"), {"queryText": ASKED["notes"]}),
+        "search_collection": (
+            DOCUMENTS.application(followed["docs"], "d"), {"query": ASKED["docs"]},
         ),
-        "search_collection": Offered(
-            DOCUMENTS.application(docs, "d"),
-            {"query": ASKED["docs"]},
-            {"top_k": 1, "document_filter": "moon.md", "max_expansions": 3, "explain": True},
-        ),
-        "search_code": Offered(
-            CODE.application(code, "c"),
-            {"query": ASKED["code"]},
-            {
-                "top": 1, "mode": "prose", "context": 2, "graph": True, "explain": True,
-                "lang": "markdown", "ext": "md", "file": "harbour", "path": "harbour",
-                "type": "function", "signature": "sum: int", "risk": "low", "risk_tag": "code",
-                "risk_source": "input", "risk_sink": "eval", "risk_category": "x",
-                "risk_flow": "input->eval", "inferred_type": "int", "return_type": "int",
-                "param": "sum", "uses": "count", "calls": "count",
-            },
-        ),
+        "search_code": (CODE.application(followed["code"], "c"), {"query": ASKED["code"]}),
     }  # fmt: skip
     for one in followed.values():
         one.close()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("tool", ["rag_retrieve", "search_collection", "search_code"])
 def test_each_argument_of_a_tool_changes_what_a_client_gets(
-    offered: dict[str, Offered], tool: str
+    offered: dict[str, Tool], tool: str
 ) -> None:
-    one = offered[tool]
+    app, needed = offered[tool]
     named = {
         argument
         for way in WAYS
@@ -264,17 +219,17 @@ def test_each_argument_of_a_tool_changes_what_a_client_gets(
         for argument in found[2].split(", ")
     }
     assert named
-    assert named <= {*one.needed, *one.said}
 
     async def answers() -> dict[str, Any]:
-        async with Client(one.app) as client:
+        async with Client(app) as client:
             (listed,) = (await client.session.list_tools()).tools
-            assert {*one.needed, *one.said} == listed.input_schema["properties"].keys()
-            found = {"": await client.session.call_tool(tool, dict(one.needed))}
-            for name, value in one.said.items():
+            known = listed.input_schema["properties"].keys()
+            assert {*needed, *named} <= known
+            found = {"": await client.session.call_tool(tool, dict(needed))}
+            for name in known - needed.keys():
                 base = {"explain": True} if name == "graph" else {}
                 found[name] = await client.session.call_tool(
-                    tool, {**one.needed, **base, name: value}
+                    tool, {**needed, **base, name: VALUES[name]}
                 )
         return {name: (one.is_error, one.structured_content) for name, one in found.items()}
 
@@ -288,13 +243,13 @@ def test_each_argument_of_a_tool_changes_what_a_client_gets(
 
 
 @pytest.mark.parametrize("tool", ["rag_retrieve", "search_collection", "search_code"])
-def test_an_empty_query_of_a_tool_is_answered(offered: dict[str, Offered], tool: str) -> None:
-    one = offered[tool]
+def test_an_empty_query_of_a_tool_is_answered(offered: dict[str, Tool], tool: str) -> None:
+    app, needed = offered[tool]
     filters = {"type": "function"} if tool == "search_code" else {}
 
     async def asked() -> Any:  # noqa: ANN401  JSON
-        async with Client(one.app) as client:
-            given = {**dict.fromkeys(one.needed, ""), **filters}
+        async with Client(app) as client:
+            given = {**dict.fromkeys(needed, ""), **filters}
             return await client.session.call_tool(tool, given)
 
     got = anyio.run(asked)

@@ -16,7 +16,7 @@ from harness_engines.stacks.agent_mail.pipeline.plan import KillSwitch, value_in
 from tests.cli.conftest import Harness
 from tests.docs.pages import Shell
 from tests.make.forging import forge, promoted
-from tests.make.toy import GATES, HEAD, STEP, Toy
+from tests.make.toy import FAILS, GATES, HEAD, STEP, Toy
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("derived_once")]
 SWITCHED = STEP + 'switch = "tantivy"\n'
@@ -71,7 +71,7 @@ def test_a_step_is_taken_by_its_decision_and_taken_back_at_once(
 
 
 def test_a_decision_written_by_hand_takes_no_step(begun: Toy, harness: Harness) -> None:
-    begun.policy(HEAD + SWITCHED + GATES.replace("floor = 0.6", "floor = 0.999"))
+    begun.policy(HEAD + SWITCHED + FAILS)
     begun.decide()
     assert "the decision is HOLD: Overlap fails" in harness("migrate", "advance").out
     forge(begun.layout, promoted)
@@ -112,7 +112,7 @@ def test_a_step_in_force_that_fails_asks_for_its_rollback(
     begun: Toy, harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     harness("migrate", "advance")
-    begun.policy(HEAD + SWITCHED + GATES.replace("floor = 0.6", "floor = 0.999"))
+    begun.policy(HEAD + SWITCHED + FAILS)
     begun.decide()
     said = harness("migrate", "status")
     assert said.code == 1

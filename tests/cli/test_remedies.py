@@ -4,22 +4,21 @@ import ast
 import re
 import shlex
 import shutil
-from collections.abc import Callable, Iterator
-from functools import cache
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pytest
-import typer
 
 import harness_engines
-from harness.cli import application
 from harness.core.parts import has
 from harness.corpus import judgements
 from tests.cli.conftest import Harness, Said
+from tests.cli.owned import command_tree
 from tests.make.toy import CONTROL, GATES, HEAD, NAME, STEP, Toy
 from tests.source import known
 
+pytestmark = pytest.mark.slow
 PRINTED = re.compile(r"(?<=: )harness ((?:[a-z][a-z-]*)(?: [^\n;()`]*)?)")
 ENDS = re.compile(r"(?:, (?:and|then)|\. |: | and | or |, |$|\.$)")
 
@@ -44,11 +43,6 @@ def strings(tree: ast.Module) -> Iterator[tuple[int, str]]:
             yield node.lineno, str(node.value)
 
 
-@cache
-def group() -> Any:  # noqa: ANN401  click's command, which typer brings along
-    return typer.main.get_command(application())
-
-
 def found() -> Iterator[Remedy]:
     for module in known().values():
         if "harness " not in module.path.read_text(encoding="utf-8"):
@@ -56,13 +50,13 @@ def found() -> Iterator[Remedy]:
         for line, text in strings(module.tree):
             for match in PRINTED.finditer(text):
                 said = ENDS.split(match[1], maxsplit=1)[0].split()
-                if said and said[0] in group().commands:
+                if said and said[0] in command_tree().commands:
                     yield Remedy(f"{module.file}:{line}", tuple(said))
 
 
 def wrong(words: tuple[str, ...]) -> list[str]:
     """Name what the command line does not take of a printed command, and what it lacks."""
-    at, rest = group(), list(words)
+    at, rest = command_tree(), list(words)
     while rest and hasattr(at, "commands") and rest[0] in at.commands:
         at = at.commands[rest.pop(0)]
     if hasattr(at, "commands"):
@@ -90,7 +84,6 @@ def wrong(words: tuple[str, ...]) -> list[str]:
     ]
 
 
-@pytest.mark.slow
 def test_printed_commands_can_be_typed() -> None:
     remedies = [*found()]
     assert len(remedies) > 50
@@ -133,7 +126,6 @@ def unjudged(project: Toy, harness: Harness) -> None:
 
 MOST = 6
 """Steps to a command that works: one for each stage of the pipeline."""
-ASK = ("ask", "balo", "--dataset", NAME, "--arm")
 
 
 def helped(harness: Harness, *words: str) -> list[str]:
@@ -149,45 +141,32 @@ def helped(harness: Harness, *words: str) -> list[str]:
     raise AssertionError(remedies)
 
 
-STATES: dict[str, tuple[Callable[[Toy], Path], tuple[str, ...], str]] = {
-    "no data": (
-        lambda toy: toy.layout.data, (*ASK, CONTROL), f"stage prepare --dataset {NAME}",
-    ),
-    "no index": (
-        lambda toy: toy.layout.index(CONTROL), (*ASK, CONTROL),
-        f"stage index --dataset {NAME} --arm {CONTROL}",
-    ),
-    "no index of an arm by its file": (
-        lambda toy: toy.layout.index(CONTROL), (*ASK, "mine.toml"),
-        f"stage index --dataset {NAME} --arm mine.toml",
-    ),
-    "no run": (
-        lambda toy: toy.layout.run(CONTROL), ("stage", "score", "--dataset", NAME),
-        f"stage replay --dataset {NAME} --arm {CONTROL}",
-    ),
-    "no scores": (
-        lambda toy: toy.layout.per_query, ("gate",), f"stage score --dataset {NAME}",
-    ),
-    "no comparison": (
-        lambda toy: toy.layout.agreement, ("gate",), f"stage compare --dataset {NAME}",
-    ),
-    "no decision": (lambda toy: toy.layout.decision, ("verify",), f"gate --dataset {NAME}"),
-}  # fmt: skip
+ASK = "ask balo --dataset toy --arm"
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("state", STATES)
-def test_what_is_missing_is_made_by_the_remedy(state: str, project: Toy, harness: Harness) -> None:
-    mine = Path(harness_engines.__file__).parent / "arms" / f"{CONTROL}.toml"
+@pytest.mark.parametrize(
+    ("gone", "words", "first"),
+    [
+        ("build/toy/data", f"{ASK} fts5", "stage prepare --dataset toy"),
+        (".cache/toy/index/fts5", f"{ASK} fts5", "stage index --dataset toy --arm fts5"),
+        (".cache/toy/index/fts5", f"{ASK} mine.toml", "stage index --dataset toy --arm mine.toml"),
+        ("build/toy/runs/fts5.parquet", "stage score", "stage replay --dataset toy --arm fts5"),
+        ("build/toy/scores/per_query.parquet", "gate", "stage score --dataset toy"),
+        ("build/toy/compare/agreement.parquet", "gate", "stage compare --dataset toy"),
+        ("perf/toy/decision.json", "verify", "gate --dataset toy"),
+    ],
+)
+def test_what_is_missing_is_made_by_the_remedy(
+    project: Toy, harness: Harness, gone: str, words: str, first: str
+) -> None:
+    mine = Path(harness_engines.__file__).parent / "arms" / "fts5.toml"
     (project.root / "mine.toml").write_text(mine.read_text())
-    gone, words, first = STATES[state]
     assert harness("gate").code == 0
-    path = gone(project)
+    path = project.root / gone
     shutil.rmtree(path) if path.is_dir() else path.unlink()
-    assert helped(harness, *words)[0] == first
+    assert helped(harness, *words.split())[0] == first
 
 
-@pytest.mark.slow
 def test_a_race_that_is_missing_is_run_by_the_remedy(project: Toy, harness: Harness) -> None:
     project.layout.race_receipt.unlink()
     assert printed(harness("gate")) == ["race"]
@@ -198,7 +177,6 @@ def test_a_race_that_is_missing_is_run_by_the_remedy(project: Toy, harness: Harn
 RUN = ("run", "--dataset", NAME, "--policy", "policy/toy.toml", "--out", "out/mine", "--exit-code")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("words", [("gate",), (*RUN, "--race")], ids=["project", "run"])
 def test_what_remains_is_drawn_judged_and_taken_in(
     project: Toy, harness: Harness, words: tuple[str, ...]
@@ -215,7 +193,6 @@ def test_what_remains_is_drawn_judged_and_taken_in(
     assert "PROMOTE" in harness("gate", *(("--from", "out/mine") if words[0] == "run" else ())).out
 
 
-@pytest.mark.slow
 def test_a_run_without_a_race_asks_for_one(project: Toy, harness: Harness) -> None:
     assert "run: the same harness run with --race" in harness(*RUN).out
     page = (project.root / "out" / "mine" / "report.md").read_text()
@@ -223,7 +200,6 @@ def test_a_run_without_a_race_asks_for_one(project: Toy, harness: Harness) -> No
     assert "harness race" not in page
 
 
-@pytest.mark.slow
 def test_a_decision_is_pinned_reported_and_kept_by_what_is_printed(
     project: Toy, harness: Harness
 ) -> None:

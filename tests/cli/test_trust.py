@@ -16,18 +16,11 @@ from harness.pipeline.receipts import RECORD, check_recorded
 from harness.pipeline.verify import _answers, verify
 from tests.cli.conftest import Harness
 from tests.docs.pages import ROOT
+from tests.make.forging import replace_in
 from tests.make.toy import CANDIDATE, NAME, Toy
 
 pytestmark = pytest.mark.slow
 OTHERS = ("harness-run.txt", "ci.md")
-
-
-@pytest.fixture(scope="module")
-def decided(measured: Toy, tmp_path_factory: pytest.TempPathFactory) -> Toy:
-    """Decide once; a test that spoils a file mends it again."""
-    made = measured.copied(tmp_path_factory.mktemp("verified") / "project")
-    made.decide()
-    return made
 
 
 def flipped(path: Path, at: int) -> bytes:
@@ -37,7 +30,7 @@ def flipped(path: Path, at: int) -> bytes:
     return whole
 
 
-def test_what_was_verified_is_printed(decided: Toy, harness: Harness, project: Toy) -> None:
+def test_what_was_verified_is_printed(project: Toy, harness: Harness) -> None:
     project.decide()
     said = harness("verify")
     assert said.code == 0, said
@@ -46,7 +39,7 @@ def test_what_was_verified_is_printed(decided: Toy, harness: Harness, project: T
         assert f"  {what} " in said.out
     assert "246, each by its own arm's fingerprint" in said.out
     assert said.err == ""
-    assert len(verify(decided.layout)) > 10
+    assert len(verify(project.layout)) > 10
 
 
 def test_one_answer_of_another_engine_is_missed(project: Toy) -> None:
@@ -169,29 +162,12 @@ def test_the_worst_rate_is_said_first_with_what_it_rests_on(project: Toy, harnes
     assert {path for path in project.root.rglob("*") if path.is_file()} == before
 
 
-OWN = ROOT / "examples" / "own_engine"
-
-
-@pytest.fixture
-def own(project: Toy) -> Path:
-    """Copy the example into the project's folder."""
+def test_an_engine_that_breaks_it_and_how_to_fix_it(project: Toy, harness: Harness) -> None:
     for name in ("own.toml", "own.py"):
-        shutil.copy(OWN / name, project.root)
-    return project.root / "own.toml"
-
-
-def broken(own: Path, before: str, after: str) -> Path:
-    path = own.with_name("own.py")
-    text = path.read_text("utf-8")
-    assert before in text
-    path.write_text(text.replace(before, after), "utf-8")
-    return own
-
-
-def test_an_engine_that_breaks_it_and_how_to_fix_it(own: Path, harness: Harness) -> None:
-    cut = "Answer(by_best(named, k)[::-1], self.manifest.fingerprint)"
-    broken(own, "Answer(by_best(named, k), self.manifest.fingerprint)", cut)
-    said = harness("arm", "check", own)
+        shutil.copy(ROOT / "examples" / "own_engine" / name, project.root)
+    best = "Answer(by_best(named, k), self.manifest.fingerprint)"
+    replace_in(project.root / "own.py", best, best.replace("k),", "k)[::-1],"))
+    said = harness("arm", "check", "own.toml")
     assert said.code == 2
     assert said.out.startswith("own: BREAKS THE CONTRACT.")
     assert "order: broken. The highest score comes first." in said.out

@@ -118,15 +118,8 @@ def synced(calls: Sequence[str], path: Path) -> bool:
     return bool(own and folder and not late)
 
 
-HYBRID = """
-[[step]]
-name = "hybrid"
-control = "tantivy"
-candidate = "hash-hybrid"
-taken = false
-switch = "hybrid"
-"""
 SWITCHED = STEP + 'switch = "tantivy"\n'
+HYBRID = SWITCHED.replace('"tantivy"', '"hybrid"').replace('"fts5"', '"tantivy"')
 STEPS = HEAD + SWITCHED + GATES + HYBRID + GATES
 MERGE = ("judge", "pool.qrels", "--merge", NAME, "--by", "me")
 UPDATE = ("stage", "prepare", "--dataset", NAME, "--update")
@@ -159,23 +152,14 @@ def as_is(project: Toy) -> None:
 
 def pooled(project: Toy) -> None:
     """Write a pool of pairs that the data set does not judge."""
-    judgements.begin(project.root / "pool.qrels", Pool(_pairs(1), (1, 0, 1, None)))
-
-
-def unjudged(project: Toy) -> None:
-    """Write a pool that nobody has looked at."""
-    judgements.begin(project.root / "pool.qrels", Pool(_pairs(1), (None,) * 4))
-
-
-def _pairs(first: int) -> tuple[JudgingPair, ...]:
     text = {"query": "", "title": "", "snippet": "", "narrows": 0.1, "scale": (0, 1)}
-    pairs = ({"query_id": "q99", "doc_id": f"d{at:02}", **text} for at in range(first, first + 4))
-    return tuple(map(JudgingPair.model_validate, pairs))
+    pairs = ({"query_id": "q99", "doc_id": f"d{at:02}", **text} for at in range(1, 5))
+    pool = Pool(tuple(map(JudgingPair.model_validate, pairs)), (1, 0, 1, None))
+    judgements.begin(project.root / "pool.qrels", pool)
 
 
 def changed(project: Toy) -> None:
     """Judge one more pair by hand, here and where the data set is from."""
-    pooled(project)
     for path, line in (
         (project.root / "qrels" / NAME / "test.qrels", "q99 0 d05 1\n"),
         (project.root / "beir" / "qrels" / "test.tsv", "q99\td05\t1\n"),
@@ -183,32 +167,19 @@ def changed(project: Toy) -> None:
         path.write_text(path.read_text() + line)
 
 
-def two_steps(project: Toy) -> None:
-    """Write a policy of two steps."""
-    project.policy(STEPS)
-
-
 def begun(project: Toy) -> None:
     """Begin a migration of two steps."""
-    two_steps(project)
-    _begin(project)
+    project.policy(STEPS)
+    migrate.begin(project.root / "migration", _policy(project), "fts5", now=NOW, by="me")
 
 
 def under_way(project: Toy) -> None:
     """Take both steps against the rules."""
     begun(project)
-    policy, folder = _policy(project), _folder(project)
+    policy, nothing = _policy(project), CurrentDecision(None, "", "")
     for _ in policy.steps:
-        nothing = CurrentDecision(None, "", "")
+        folder = project.root / "migration"
         migrate.advance(folder, policy, nothing, now=NOW, by="me", reason="a test")
-
-
-def _begin(project: Toy) -> None:
-    migrate.begin(_folder(project), _policy(project), "fts5", now=NOW, by="me")
-
-
-def _folder(project: Toy) -> Path:
-    return project.root / "migration"
 
 
 def _policy(project: Toy) -> Policy:

@@ -4,7 +4,7 @@ import errno
 import os
 import shutil
 import signal
-from collections.abc import Callable
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,19 +14,13 @@ from harness.core.files import REMEDY
 from harness.core.folders import cut_off
 from harness.corpus import judgements
 from harness.migrate import ledger as migrate_ledger
+from harness.pipeline.prepare import prepare
 from harness_engines.stacks.agent_mail.pipeline.plan import value_in
-from tests.crash.crashing import (
-    COMMANDS,
-    QUICK,
-    Command,
-    Crashing,
-    Ended,
-    everything,
-    left_over,
-    synced,
-    unjudged,
-)
+from tests.crash import crashing as crash
+from tests.crash.crashing import Command, Crashing, Ended, everything, left_over
 from tests.crash.server import KILL, Attempt
+from tests.make import toy
+from tests.make.desk import write_pool
 from tests.make.toy import NAME, Toy
 
 pytestmark = [
@@ -36,6 +30,21 @@ pytestmark = [
 EVERY = os.environ.get("HARNESS_CRASH") == "full"
 WAYS = [(KILL, False), (errno.ENOSPC, True)]
 MORE_WAYS = [(errno.EROFS, True), (errno.EINTR, False), (errno.EIO, False)]
+
+
+@pytest.fixture(scope="module")
+def crashing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Crashing]:
+    """Start the server once: it takes seconds to import everything."""
+    with crash.serving(tmp_path_factory.mktemp("crash")) as found:
+        yield found
+
+
+@pytest.fixture
+def template(tmp_path: Path) -> Toy:
+    """Import and prepare the data, and no more."""
+    made = toy.make(tmp_path / "template")
+    prepare(made.root / "datasets" / NAME, made.root / "qrels" / NAME, made.layout.data)
+    return made
 
 
 class CrashTrial:
@@ -75,14 +84,13 @@ class CrashTrial:
         return [renames[0] + 1, renames[-1]]
 
 
-@pytest.mark.parametrize("template", [False], indirect=True, ids=["data"])
-@pytest.mark.parametrize("name", COMMANDS if EVERY else QUICK)
+@pytest.mark.parametrize("name", crash.COMMANDS if EVERY else crash.QUICK)
 def test_wherever_it_ends_the_same_command_completes_it(
     crashing: Crashing, template: Toy, name: str
 ) -> None:
-    trial = CrashTrial(crashing, COMMANDS[name], template)
+    trial = CrashTrial(crashing, crash.COMMANDS[name], template)
     for path in trial.command.durable:
-        assert synced(trial.straight.calls, crashing.root / path), path
+        assert crash.synced(trial.straight.calls, crashing.root / path), path
     for how, for_good in WAYS + MORE_WAYS * EVERY:
         for at in trial.points():
             ended = trial.run(at, how, for_good=for_good)
@@ -105,12 +113,13 @@ def consistent(root: Path) -> None:
         assert value_in(place / "switch.env") in {known.state.switch, "fts5"}
 
 
-@pytest.mark.parametrize("template", [False], indirect=True, ids=["judge"])
 def test_a_key_that_was_answered_is_in_the_pool(crashing: Crashing, template: Toy) -> None:
     """Whoever is killed while judging loses the last key at most, and goes on with the next."""
-    command = Command(("judge", "pool.qrels"), unjudged, typed="1010")
+    command = Command(
+        ("judge", "pool.qrels"), lambda project: write_pool(project.root), typed="1010"
+    )
     trial = CrashTrial(crashing, command, template)
-    assert synced(trial.straight.calls, crashing.root / "pool.qrels")
+    assert crash.synced(trial.straight.calls, crashing.root / "pool.qrels")
     for at in trial.points():
         ended = trial.run(at)
         pool = judgements.read_pool(crashing.root / "pool.qrels")
@@ -120,31 +129,30 @@ def test_a_key_that_was_answered_is_in_the_pool(crashing: Crashing, template: To
         assert len(grades) in {shown, shown - 1}, (at, ended)
 
 
-def with_release(root: Path) -> None:
-    shutil.copytree(root / "build", root / "before")
-    shutil.copy(root / "policy" / "toy.toml", root / "policy" / "regress.toml")
+def with_release(project: Toy, measured: Toy) -> Toy:
+    """Decide on a copy of what was measured, and keep it as a release."""
+    shutil.rmtree(project.root)
+    made = measured.copied(project.root)
+    made.untimed()
+    made.decide()
+    shutil.copytree(made.root / "build", made.root / "before")
+    shutil.copy(made.root / "policy" / "toy.toml", made.root / "policy" / "regress.toml")
+    return made
 
 
-CASES: dict[str, tuple[str, bool, Callable[[Path], object]]] = {
-    "init": ("init begun", False, Path.exists),
-    "arm check": ("arm check fts5", False, Path.exists),
-    "verify": (f"verify --dataset {NAME}", True, Path.exists),
-    "regress": ("regress --baseline before", True, with_release),
-}
-"""Commands that write temporary files, whether they read a decision, and what is there before."""
+TEMPORARY = (
+    "init begun", "arm check fts5", f"verify --dataset {NAME}", "regress --baseline before",
+)  # fmt: skip
+"""Commands that write temporary files; the last ones read a decision."""
 
 
 @pytest.mark.sampled(3)
-@pytest.mark.parametrize(
-    ("template", "name"),
-    [pytest.param(case[1], name, id=name) for name, case in CASES.items()],
-    indirect=["template"],
-)
+@pytest.mark.parametrize("typed", TEMPORARY)
 def test_without_room_for_temporary_files_nothing_is_lost_and_the_message_says_where(
-    crashing: Crashing, template: Toy, tmp_path: Path, name: str
+    crashing: Crashing, template: Toy, measured: Toy, tmp_path: Path, typed: str
 ) -> None:
-    words, _, prepare = CASES[name]
-    prepare(template.root)
+    if typed in TEMPORARY[2:]:
+        template = with_release(template, measured)
     temporary = tmp_path / "temporary"
 
     def run(at: int = 0) -> Ended:
@@ -152,7 +160,7 @@ def test_without_room_for_temporary_files_nothing_is_lost_and_the_message_says_w
         temporary.mkdir()
         crashing.put_back(template.root)
         fails: Any = {"at": at, "how": errno.ENOSPC, "for_good": True, "temporary": str(temporary)}
-        return crashing.attempt(Attempt(str(crashing.root), words.split(), **fails))
+        return crashing.attempt(Attempt(str(crashing.root), typed.split(), **fails))
 
     straight = run()
     assert straight.code == 0, straight.out

@@ -18,14 +18,13 @@ from harness.corpus import beir, card, exchange, judgements, mbox, runs, trec
 from harness.judge import machine
 from harness.load import trial as load_trial
 from harness.logs import querylog
-from harness.migrate import ledger as migrate_ledger
+from harness.migrate import ledger
 from harness.pipeline import params, race
 from harness.pipeline.receipts import check_recorded
 from harness.policy import validity
 from harness.policy.load import load_policy
 from harness.report import trends
-from harness.shadow import log
-from harness.shadow import settings as shadow_files
+from harness.shadow import log, settings
 from harness.shadow.record import Degradation
 from harness.tune import stage as tuning
 from harness_engines import contract
@@ -33,7 +32,7 @@ from harness_engines import registry as arms
 from harness_engines.stacks.agent_mail.pipeline import scope
 from harness_engines.stacks.agent_mail.pipeline.plan import value_in
 from tests.make.desk import ENDPOINT
-from tests.make.toy import PARAMS
+from tests.make.toy import PARAMS, SPACE
 from tests.source import ROOT
 
 Read = Callable[[Path], object]
@@ -79,16 +78,10 @@ _CLICKED = """\
 "documents": ["d"], "teams": [0]}
 {"id": "1", "document": "d"}
 """
-_SPACE = """\
-[search]
-measure = "nDCG@10"
-folds = 2
-seed = 7
-confidence = 0.95
-resamples = 1000
-[space]
-any = [1, 2]
-"""
+_RANK_EVAL = """\
+{"requests": [{"id": "q", "params": {"q": "a"}, "ratings": [{"_id": "d", "rating": 1}]}]}"""
+_LABEL = '{"query_id": "q", "doc_id": "d", "grade": 1, "kind": "machine", "by": "grader"}\n'
+_STREAM = "degradations.000001.jsonl"
 _TRIAL = '{"format":1,"number":1,"writer":"w","at":1,"arm":"shadow","kind":"fault","cause":"c"}\n'
 
 
@@ -125,24 +118,15 @@ _SEEDS: dict[str, tuple[Read, str]] = {
     "topic table": (trec.table, "1\twords\n"),
     "mbox": (mbox.read, "From a\nSubject: =?utf-8?q?=C3=A9?=\nContent-Type: text/html\n\n<p>a\n"),
     "quepid": (exchange.read_quepid, 'query,docid,rating\n"a, b",d,1\n'),
-    "rank-eval": (
-        exchange.read_rank_eval,
-        '{"requests": [{"id": "q", "params": {"q": "a"}, "ratings": [{"_id": "d", "rating": 1}]}]}',
-    ),
+    "rank-eval": (exchange.read_rank_eval, _RANK_EVAL),
     "card": (_within(card.FILE, card.read), _text("datasets/python-docs/card.toml")),
     "policy": (load_policy, _text("policy/pairwise.toml")),
-    "accepted": (
-        shadow_files.read_suppressions,
-        '[[accepted]]\nclass = "tie_order"\nreason = "r"\n',
-    ),
-    "watched": (shadow_files.read_bounds, _text("policy/watch.toml")),
+    "accepted": (settings.read_suppressions, '[[accepted]]\nclass = "tie_order"\nreason = "r"\n'),
+    "watched": (settings.read_bounds, _text("policy/watch.toml")),
     "arm": (lambda p: arms.load(str(p), p.parent), _text("engines/harness_engines/arms/fts5.toml")),
     "params": (params.read, PARAMS),
     "dvc.lock": (_within("dvc.lock", lambda p: check_recorded(p, "toy")), "stages:\n  a@toy: {}\n"),
-    "ledger": (
-        _within(migrate_ledger.LEDGER_FILE, migrate_ledger.read),
-        '{"format": 1, "entries": []}',
-    ),
+    "ledger": (_within(ledger.LEDGER_FILE, ledger.read), '{"format": 1, "entries": []}'),
     "journal": (_within(".thing.journal", _changed), '{"what": "", "files": [["in/a", "", "b"]]}'),
     "switch": (value_in, "# a comment\nSEARCH_ENGINE=fts5\n"),
     "pool": (_pool, "q 0 d 1\n"),
@@ -151,33 +135,21 @@ _SEEDS: dict[str, tuple[Read, str]] = {
     "load": (load_trial.TRIALS.read, '{"format": 1}\n'),
     "pins": (_within("p.pins.json", lambda p: validity.read_pins(p / "p.toml")), "{}"),
     "manifest": (_within(contract.FILE, contract.read), '{"engine": "fts5", "documents": 1}'),
-    "stream": (
-        _within("degradations.000001.jsonl", lambda p: list(log.records(p, Degradation))),
-        _TRIAL,
-    ),
-    "labels": (
-        judgements.read_labels,
-        '{"query_id": "q", "doc_id": "d", "grade": 1, "kind": "machine", "by": "grader"}\n',
-    ),
-    "clicks": (
-        _within(clicks.FILE, clicks.read),
-        _CLICKED,
-    ),
+    "stream": (_within(_STREAM, lambda p: list(log.records(p, Degradation))), _TRIAL),
+    "labels": (judgements.read_labels, _LABEL),
+    "clicks": (_within(clicks.FILE, clicks.read), _CLICKED),
     "query log": (
         lambda p: list(querylog.lines(p, "jsonl", querylog.Fields())),
         '{"query": "a", "results": 3}\n',
     ),
     "judge": (machine.JUDGES.read, ENDPOINT),
-    "space": (
-        tuning.read,
-        _SPACE,
-    ),
+    "space": (tuning.read, SPACE),
     "viewers": (
         scope.read_callers,
         f'[viewers.ada]\nagent = "ada"\ntoken_sha256 = "{"0" * 64}"\n',
     ),
-    "shadow settings": (shadow_files.read_settings, _text("policy/shadow.toml")),
-    "reading": (shadow_files.read_reading, _text("examples/shadow/http.toml")),
+    "shadow settings": (settings.read_settings, _text("policy/shadow.toml")),
+    "reading": (settings.read_reading, _text("examples/shadow/http.toml")),
     "means": (
         runs.MEANS.read,
         '{"fts5": {"RR": {"mean": 0.5, "low": 0.1, "high": 0.9, "queries": 2}}}',

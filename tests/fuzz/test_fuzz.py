@@ -44,37 +44,23 @@ LINES = {
     "trec qrels", "trec run", "beir qrels", "topics", "topic table", "switch", "pool", "quepid",
 }  # fmt: skip
 """Texts that are no JSON, TOML or YAML."""
+DEEP, DIGITS = "[" * (MAX_DEPTH + 1) + "]" * (MAX_DEPTH + 1), "9" * (MAX_DIGITS + 1)
+DOTTED = "1\n" + ".".join("z" * 9_999) + "=1"
 ADDED = {
-    "json": [
-        '"zz":' + "[" * (MAX_DEPTH + 1) + "]" * (MAX_DEPTH + 1) + ",",
-        '"zz":' + "[" * 50_000,
-        '"zz":' + "9" * (MAX_DIGITS + 1) + ",",
-        '"zz":1e999,',
-        '"zz":NaN,',
-        '"zz":1,"zz":1,',
-        '"zz":"\\ud800",',
-        '"zz":"\udc80",',
-    ],
-    "toml": [
-        "zz=" + "[" * (MAX_DEPTH + 1) + "]" * (MAX_DEPTH + 1) + "\n",
-        "zz=" + "[" * 50_000,
-        ".".join("z" * 9_999) + "=1\n",
-        "zz=" + "9" * 5_000 + "\n",
-        "zz=1e999\n",
-        "zz=1\nzz=1\n",
-        'zz="\udc80"\n',
-    ],
-    "yaml": [
-        "zz: " + "[" * (MAX_DEPTH + 1) + "]" * (MAX_DEPTH + 1) + "\n",
-        "zz: " + "[" * 5_000,
-        "zz: " + "9" * (MAX_DIGITS + 1) + "\n",
-        "zz: 1.0e+999\n",
-        "zz: 1\nzz: 1\n",
-        "zz: &a [x]\nyy: *a\n",
-        'zz: "\udc80"\n',
-    ],
+    "json": (
+        '"zz":{},',
+        [DEEP, "[" * 50_000, DIGITS, "1e999", "NaN", '1,"zz":1', '"\\ud800"', '"\udc80"'],
+    ),
+    "toml": (
+        "zz={}\n",
+        [DEEP, "[" * 50_000, DOTTED, "9" * 5_000, "1e999", "1\nzz=1", '"\udc80"'],
+    ),
+    "yaml": (
+        "zz: {}\n",
+        [DEEP, "[" * 5_000, DIGITS, "1.0e+999", "1\nzz: 1", "&a [x]\nyy: *a", '"\udc80"'],
+    ),
 }
-"""What no file of a form may hold, as it stands before the rest of the file."""
+"""What no file of a form may hold as a value, and where it stands, before the rest of the file."""
 
 
 def endless(path: Path) -> None:
@@ -119,7 +105,8 @@ def test_another_encoding_is_refused(name: str) -> None:
 def test_what_no_form_may_hold_is_refused(name: str) -> None:
     text, kind = READERS[name][1].decode(), form(name)
     at = 1 if kind == "json" else 0
-    found = [text[:at] + bad + text[at:] for bad in ADDED[kind]]
+    place, values = ADDED[kind]
+    found = [text[:at] + place.replace("{}", value) + text[at:] for value in values]
     assert faults(name, [one.encode("utf-8", "surrogatepass") for one in found], refused=True) == []
 
 

@@ -106,6 +106,8 @@ measure = "tau"
 floor = 0.5
 min_queries = 20
 """
+FAILS = GATES.replace("floor = 0.6", "floor = 0.999")
+UNSURE = GATES.replace("margin = 0.15", "margin = 0.15\nslice = 'identifier'")
 RACED = """
 [[step.gate]]
 name = "Speed"
@@ -115,6 +117,19 @@ max_ratio = 50
 max_noise = 100
 max_stolen = 100
 """
+SPACE = """\
+[search]
+measure = "nDCG@10"
+folds = 4
+seed = 7
+confidence = 0.95
+resamples = 1000
+
+[space]
+title_weight = [1.0, 2.0, 5.0]
+joined = ["both", "words"]
+"""
+"""How its arms of plain text may be tuned."""
 
 
 def here(work: Work, advance: Advance) -> None:
