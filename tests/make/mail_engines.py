@@ -13,13 +13,10 @@ from harness_engines.stacks.agent_mail import arm as mail
 from harness_engines.stacks.agent_mail.arm import MailSearcher
 from harness_engines.stacks.agent_mail.contract import (
     Changes,
-    Event,
     Filters,
     Message,
     MessageCandidate,
-    Payload,
     RankingMode,
-    Weights,
 )
 from harness_engines.stacks.agent_mail.pipeline.pages import text_of
 from harness_engines.stacks.agent_mail.sqlite import store
@@ -27,12 +24,11 @@ from harness_engines.stacks.agent_mail.tantivy.engine import TantivyMailEngine
 from harness_engines.stacks.agent_mail.tantivy.index import ANALYZER
 from harness_engines.vector import amvi
 from harness_engines.vector.embedder import HashEmbedder
-from tests.engines.agent_mail.whole import DOCUMENTS, SETTINGS
+from tests.engines.agent_mail.whole import DOCUMENTS, SETTINGS, WEIGHTS, Log
 
 ALL = 1_000_000
 """A depth that shows every message."""
 NONE = Filters()
-WEIGHTS = Weights(subject=2, identifiers=4)
 
 
 @dataclass
@@ -49,26 +45,12 @@ class Source:
 
 
 @dataclass
-class Told:
-    """Remembers events."""
-
-    events: list[tuple[Event, Payload]] = field(default_factory=list)
-
-    def __call__(self, event: Event, payload: Payload) -> None:
-        self.events.append((event, payload))
-
-    @property
-    def names(self) -> list[str]:
-        return [event.value for event, _ in self.events]
-
-
-@dataclass
 class Case:
     """An engine, its source, and what it told."""
 
     engine: TantivyMailEngine
     source: Source
-    told: Told
+    told: Log
 
     def ids(
         self,
@@ -95,8 +77,8 @@ class Case:
 
 def case(root: Path, messages: Iterable[Message]) -> Case:
     """Make an engine; nothing is built."""
-    source, told = Source({m.message_id: m for m in messages}), Told()
-    return Case(TantivyMailEngine(root, source, told, WEIGHTS), source, told)
+    source, told = Source({m.message_id: m for m in messages}), Log()
+    return Case(TantivyMailEngine(root, source, told.emit, WEIGHTS), source, told)
 
 
 def built(root: Path, messages: Iterable[Message]) -> Case:
@@ -115,7 +97,7 @@ def arm_of(folder: Path, **changed: object) -> mail.Mail:
     return mail.Mail(mail.MailSettings.model_validate({**SETTINGS, **changed}), folder / "cache")
 
 
-def built_live(folder: Path, documents: list[Document] = DOCUMENTS, **changed: object) -> Path:
+def built_live(folder: Path, documents: Sequence[Document] = DOCUMENTS, **changed: object) -> Path:
     """Build an index below ``folder``."""
     index = folder / "index"
     index.mkdir(parents=True)
@@ -129,12 +111,6 @@ def served(folder: Path, **changed: object) -> Iterator[MailSearcher]:
     with arm_of(folder, **changed).open(folder / "index") as searcher:
         assert isinstance(searcher, MailSearcher)
         yield searcher
-
-
-def table(index: Path) -> dict[int, Message]:
-    """Read the messages that are in the table."""
-    with store.opened(index / mail.STORE) as opened:
-        return {one.message_id: one for one in opened.fetch_batch(-(2**63), 10**6)}
 
 
 def in_fts5(index: Path) -> list[int]:
@@ -156,18 +132,15 @@ def in_tantivy(index: Path) -> list[tuple[int, str, str]]:
     return sorted((one["message_id"][0], one["subject"][0], one["body"][0]) for one in found)
 
 
-def in_vectors(index: Path) -> amvi.AmviIndex:
-    embedder = HashEmbedder()
-    return amvi.AmviIndex.open(index / mail.VECTORS, embedder.identity, embedder.dimension)
-
-
 def check_agree(index: Path) -> None:
     """Assert that all three indexes hold what the table holds, and nothing twice."""
-    messages = table(index)
+    with store.opened(index / mail.STORE) as opened:
+        messages = {one.message_id: one for one in opened.fetch_batch(-(2**63), 10**6)}
     ids = sorted(messages)
     assert in_fts5(index) == ids
     assert in_tantivy(index) == [(one, messages[one].subject, messages[one].body) for one in ids]
-    vectors = in_vectors(index)
+    embedder = HashEmbedder()
+    vectors = amvi.AmviIndex.open(index / mail.VECTORS, embedder.identity, embedder.dimension)
     assert vectors.message_ids.tolist() == ids
-    fresh = HashEmbedder().embed([text_of(messages[one]) for one in ids]).astype("float16")
+    fresh = embedder.embed([text_of(messages[one]) for one in ids]).astype("float16")
     assert (vectors.vectors == fresh).all()

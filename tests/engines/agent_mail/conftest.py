@@ -5,11 +5,11 @@ from collections.abc import Iterator
 import pytest
 
 from harness_engines.stacks.agent_mail import arm
-from harness_engines.stacks.agent_mail.arm import MailSearcher
 from harness_engines.stacks.agent_mail.contract import SearchMode
 from harness_engines.stacks.agent_mail.mcp_tools.server import Surface
 from harness_engines.stacks.agent_mail.sqlite.store import MessageStore, opened
-from tests.engines.agent_mail.whole import DOCUMENTS, MAIL, SETTINGS, Tools, Whole, build, whole
+from tests.engines.agent_mail.whole import MAIL, Tools, Whole, build, whole
+from tests.make.mail_engines import built_live, served
 from tests.make.mail_messages import Mail, some_mail, stored
 
 
@@ -36,11 +36,7 @@ def store(mail: Mail, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mess
 @pytest.fixture(scope="session")
 def tools(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tools]:
     folder = tmp_path_factory.mktemp("surface")
-    index = folder / "index"
-    index.mkdir()
-    engine = arm.Mail(arm.MailSettings.model_validate(SETTINGS), folder / "cache")
-    engine.build(DOCUMENTS, index)
-    with engine.open(index) as searcher, opened(index / arm.STORE) as directory:
-        assert isinstance(searcher, MailSearcher)
+    index = built_live(folder)
+    with served(folder) as searcher, opened(index / arm.STORE) as directory:
         made = searcher.manifest
         yield Tools(Surface(searcher.service, directory, "mine", made, SearchMode.LEXICAL))

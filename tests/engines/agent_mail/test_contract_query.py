@@ -4,73 +4,35 @@ import json
 import logging
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import MISSING, Field, dataclass, field, fields, replace
+from dataclasses import MISSING, dataclass, field, fields, replace
 from enum import StrEnum
 from pathlib import Path
 from threading import Event as Signal
 from threading import get_ident
 from time import perf_counter_ns
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
 from harness.core.errors import ModelNotReady
-from harness.core.records import Document, Scalar
-from harness_engines.contract import (
-    EngineError,
-    FeatureUnavailable,
-    IndexUnavailable,
-    InvalidQuery,
-    SearchError,
-)
+from harness.core.records import Scalar
+from harness_engines import contract as kinds
+from harness_engines.contract import EngineError, IndexUnavailable, SearchError
 from harness_engines.rerank import Reranked
-from harness_engines.stacks.agent_mail import arm as arm_mail
-from harness_engines.stacks.agent_mail import faults
-from harness_engines.stacks.agent_mail.contract import (
-    CandidateList,
-    Direction,
-    DocKind,
-    Event,
-    ExplainTiming,
-    Filters,
-    Importance,
-    MailEngine,
-    QueryExplain,
-    RankingMode,
-    SearchMode,
-    SearchQuery,
-    ShadowComparison,
-    TimeRange,
-    to_log,
-)
+from harness_engines.stacks.agent_mail import contract, faults
+from harness_engines.stacks.agent_mail.contract import Event, RankingMode, SearchMode, SearchQuery
 from harness_engines.stacks.agent_mail.faults import CURRENT, Deadline, ServiceParts
-from harness_engines.stacks.agent_mail.pipeline.plan import (
-    MODE_OF,
-    FallbackTier,
-    KillSwitch,
-    SearchCursor,
-    engine_chain,
-)
+from harness_engines.stacks.agent_mail.pipeline import plan
+from harness_engines.stacks.agent_mail.pipeline.plan import MODE_OF, FallbackTier, KillSwitch
 from harness_engines.stacks.agent_mail.pipeline.scope import Scope, Visibility
 from harness_engines.stacks.agent_mail.service import MailSearch
 from harness_engines.stacks.agent_mail.sqlite.search import LikeEngine
 from harness_engines.stacks.agent_mail.tantivy.index import HASH
-from harness_engines.vector.embedder import Embedder, HashEmbedder
-from tests.engines.agent_mail.whole import (
-    CHAINS,
-    LEXICAL,
-    MAIL,
-    SETTINGS,
-    Counting,
-    Failing,
-    Log,
-    Whole,
-    build,
-    message,
-    service,
-    whole,
-)
-from tests.make.mail_engines import upserts
+from harness_engines.vector.embedder import HashEmbedder
+from tests.engines.agent_mail import whole as make
+from tests.engines.agent_mail.whole import LEXICAL, MAIL, Counting, Failing, Whole, message, service
+from tests.make.mail_engines import built_live, served, upserts
 from tests.make.mail_messages import NOON, one, some_mail, stored
 
 TEXT = "deployment review br-2tnl"
@@ -81,9 +43,9 @@ TEXT = "deployment review br-2tnl"
     [
         (SearchMode, ["lexical", "semantic", "hybrid", "hybrid_rerank"]),
         (RankingMode, ["relevance", "recency"]),
-        (Importance, ["low", "normal", "high", "urgent"]),
-        (Direction, ["inbox", "outbox"]),
-        (DocKind, ["message", "agent", "project"]),
+        (contract.Importance, ["low", "normal", "high", "urgent"]),
+        (contract.Direction, ["inbox", "outbox"]),
+        (contract.DocKind, ["message", "agent", "project"]),
         (KillSwitch, ["fts5", "tantivy", "shadow", "hybrid", "hybrid_rerank"]),
     ],
 )
@@ -91,29 +53,24 @@ def test_names_on_the_wire_are_the_contracts(names: type[StrEnum], values: list[
     assert [name.value for name in names] == values
 
 
-def plain(field: Field[Any]) -> object:
-    if field.default_factory is not MISSING:
-        return field.default_factory()
-    return field.default
-
-
 def test_every_field_but_the_text_has_the_default_of_v2() -> None:
-    first, *others = fields(SearchQuery)
-    assert (first.name, first.default) == ("text", MISSING)
+    query = SearchQuery("typed")
+    assert fields(query)[0].default is MISSING
     unset = {
         "project_id", "product_id", "direction", "agent_name", "thread_id", "ack_required",
         "limit", "cursor", "sender_name", "recipient_name", "min_score", "rerank_top_k", "rrf_k",
     }  # fmt: skip
-    assert {field.name: plain(field) for field in others} == {
+    assert {field.name: getattr(query, field.name) for field in fields(query)} == {
+        "text": "typed",
         "mode": SearchMode.LEXICAL,
-        "doc_kind": DocKind.MESSAGE,
+        "doc_kind": contract.DocKind.MESSAGE,
         "ranking": RankingMode.RELEVANCE,
         "importance": (),
-        "time_range": TimeRange(None, None),
+        "time_range": contract.TimeRange(None, None),
         "explain": False,
         **dict.fromkeys(unset),
     }
-    assert [field.name for field in fields(QueryExplain)] == [
+    assert [field.name for field in fields(contract.QueryExplain)] == [
         "method", "normalized_query", "used_like_fallback", "facet_count", "facets_applied",
         "sql", "scope_policy", "denied_count", "redacted_count", "requested_mode",
         "actual_mode", "engine", "mode_downgraded", "downgrade_reason", "timing",
@@ -122,39 +79,25 @@ def test_every_field_but_the_text_has_the_default_of_v2() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "asked", "held"),
-    [
-        (name, asked, held)
-        for name, default, least in (("limit", 50, 1), ("rerank_top_k", 100, 10), ("rrf_k", 60, 1))
-        for asked, held in (
-            (None, default),
-            (-1, least),
-            (0, least),
-            (least - 1, least),
-            (least, least),
-            (1_000, 1_000),
-            (1_001, 1_000),
-        )
-    ],
+    ("name", "default", "least"), [("limit", 50, 1), ("rerank_top_k", 100, 10), ("rrf_k", 60, 1)]
 )
-def test_bounds_of_numbers(name: str, asked: int | None, held: int) -> None:
-    query = SearchQuery("x", **{name: asked})  # type: ignore[arg-type]
-    assert getattr(query, f"effective_{name}") == held
-
-
-def scores(post: Whole, query: SearchQuery) -> list[tuple[int, float]]:
-    return [(hit.message_id, hit.score) for hit in post.ask(query).hits]
+def test_bounds_of_numbers(name: str, default: int, least: int) -> None:
+    held = {None: default, -1: least, 0: least, least - 1: least, least: least}
+    for asked, number in (held | {1_000: 1_000, 1_001: 1_000}).items():
+        query = SearchQuery("x", **{name: asked})  # type: ignore[arg-type]
+        assert getattr(query, f"effective_{name}") == number, asked
 
 
 @pytest.mark.parametrize("mode", SearchMode)
 def test_each_number_counts_only_in_its_modes(post: Whole, mode: SearchMode) -> None:
     query = SearchQuery(TEXT, mode=mode, limit=1_000, rerank_top_k=20)
-    fused = scores(post, query) != scores(post, replace(query, rrf_k=1))
+    found = post.ask(query)
+    fused = found.hits != post.ask(replace(query, rrf_k=1)).hits
     assert fused == (mode in {SearchMode.HYBRID, SearchMode.HYBRID_RERANK})
-    reranked = scores(post, query) != scores(post, replace(query, rerank_top_k=10))
+    reranked = found.hits != post.ask(replace(query, rerank_top_k=10)).hits
     assert reranked == (mode is SearchMode.HYBRID_RERANK)
-    timing = post.ask(SearchQuery(TEXT, mode=mode)).explain.timing
-    parts = {f.name: getattr(timing, f.name) for f in fields(ExplainTiming)}
+    timing = found.explain.timing
+    parts = {f.name: getattr(timing, f.name) for f in fields(contract.ExplainTiming)}
     total, scope = parts.pop("total_us"), parts.pop("scope_us")
     assert {name for name, took in parts.items() if took is not None} == PARTS[mode]
     assert all(isinstance(took, int) for took in (total, scope))
@@ -172,19 +115,16 @@ def test_newest_first_in_every_mode(post: Whole, mode: SearchMode) -> None:
     assert post.ids(SearchQuery("", mode=mode, ack_required=True, limit=1_000)) == wanted != []
 
 
-STEPS = [(mode, at) for mode, tiers in CHAINS.items() for at in range(len(tiers))]
-
-
 @pytest.mark.parametrize("mode", SearchMode)
 def test_fts5_is_forced_and_the_loss_of_a_mode_is_said(post: Whole, mode: SearchMode) -> None:
     for switch in (None, KillSwitch.TANTIVY):
-        assert engine_chain(mode, switch) == CHAINS[mode]
+        assert plan.engine_chain(mode, switch) == make.CHAINS[mode]
     found = post.under(KillSwitch.FTS5).ask(SearchQuery(TEXT, mode=mode))
     assert (found.explain.engine, found.explain.actual_mode) == ("fts5", "lexical")
     assert found.explain.mode_downgraded == (mode is not SearchMode.LEXICAL)
     found = post.without(*FallbackTier).ask(SearchQuery(TEXT, mode=mode))
     assert (found.hits, found.next_cursor) == ((), None)
-    assert all(tier in found.explain.note for tier in CHAINS[mode])
+    assert all(tier in found.explain.note for tier in make.CHAINS[mode])
 
 
 @pytest.mark.parametrize("mode", SearchMode)
@@ -242,14 +182,17 @@ def test_the_sql_is_what_sqlite_was_asked_and_empty_elsewhere(post: Whole) -> No
         ({"project_id": 1}, ("project_id",)),
         ({"product_id": 1}, ("product_id",)),
         ({"project_id": 1, "product_id": 1}, ("project_id",)),
-        ({"importance": (Importance.LOW, Importance.HIGH)}, ("importance",)),
-        ({"direction": Direction.INBOX}, ()),
+        ({"importance": (contract.Importance.LOW, contract.Importance.HIGH)}, ("importance",)),
+        ({"direction": contract.Direction.INBOX}, ()),
         ({"agent_name": "Zoë"}, ("agent_name",)),
-        ({"direction": Direction.OUTBOX, "agent_name": "Zoë"}, ("direction", "agent_name")),
+        (
+            {"direction": contract.Direction.OUTBOX, "agent_name": "Zoë"},
+            ("direction", "agent_name"),
+        ),
         ({"thread_id": "br-2tnl"}, ("thread_id",)),
         ({"ack_required": False}, ("ack_required",)),
-        ({"time_range": TimeRange(NOON, None)}, ("time_range",)),
-        ({"time_range": TimeRange(None, None)}, ()),
+        ({"time_range": contract.TimeRange(NOON, None)}, ("time_range",)),
+        ({"time_range": contract.TimeRange(None, None)}, ()),
         ({"sender_name": "Zoë"}, ("sender_name",)),
         ({"recipient_name": "Zoë"}, ("recipient_name",)),
         ({"min_score": 0.1}, ("min_score",)),
@@ -292,15 +235,15 @@ CARRIED = {
     "index.incremental.batch": {"batch_size", "engine"},
     "index.schema.mismatch": {"expected", "actual"},
     "search.mode.downgrade": {"requested", "actual", "reason"},
-    "search.shadow.comparison": {field.name for field in fields(ShadowComparison)},
+    "search.shadow.comparison": {field.name for field in fields(contract.ShadowComparison)},
     "search.cursor.invalidated": {"cursor_engine", "current_engine"},
 }
 
 
 def test_everything_that_can_happen_is_told_with_what_the_contract_says(tmp_path: Path) -> None:
-    build(tmp_path, some_mail(58, 40).messages)
-    other = SearchCursor(0.5, 1, FallbackTier.FTS5).encode()
-    with whole(tmp_path) as post:
+    make.build(tmp_path, some_mail(58, 40).messages)
+    other = plan.SearchCursor(0.5, 1, FallbackTier.FTS5).encode()
+    with make.whole(tmp_path) as post:
         (tmp_path / "tantivy" / HASH).write_text('{"sha256": "0"}')
         post.ask(SearchQuery("review"))
         post.tantivy.update_incremental(upserts(one(9_000, "moss")))
@@ -317,55 +260,39 @@ def test_everything_that_can_happen_is_told_with_what_the_contract_says(tmp_path
 def test_an_event_is_logged_as_one_line_of_json(caplog: pytest.LogCaptureFixture) -> None:
     told: dict[str, Scalar] = {"batch_size": 3, "engine": "tantivy"}
     with caplog.at_level(logging.INFO, logger="engines.mail"):
-        to_log(Event.INCREMENTAL_BATCH, told)
+        contract.to_log(Event.INCREMENTAL_BATCH, told)
     (line,) = caplog.messages
     assert "\n" not in line
     assert json.loads(line) == {"event": "index.incremental.batch", **told}
 
 
-DOCUMENTS = [Document("a", "deployment failed", "br-2tnl"), Document("b", "lunch", "")]
-
-
-def arm_built(folder: Path, **changed: object) -> tuple[arm_mail.Mail, Path]:
-    settings = {**SETTINGS, "mode": "lexical", "embedder": "", **changed}
-    engine = arm_mail.Mail(arm_mail.MailSettings.model_validate(settings), folder / "cache")
-    index = folder / "index"
-    index.mkdir()
-    engine.build(DOCUMENTS, index)
-    return engine, index
+EMBEDDER_OF = "harness_engines.stacks.agent_mail.arm.embedder_of"
 
 
 def test_words_need_no_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def none(*_: object) -> Embedder:
-        raise ModelNotReady("no model may be opened here")
-
+    none = Mock(side_effect=ModelNotReady("no model may be opened here"))
     monkeypatch.setattr("harness_engines.vector.embedder.model", none)
-    monkeypatch.setattr("harness_engines.stacks.agent_mail.arm.embedder_of", none)
-    engine, index = arm_built(tmp_path)
-    with engine.open(index) as searcher:
-        found = searcher.search("deployment", 5)
-    assert ([hit.doc_id for hit in found.hits], found.note) == (["a"], "")
+    monkeypatch.setattr(EMBEDDER_OF, none)
+    built_live(tmp_path, embedder="")
+    with served(tmp_path, embedder="") as searcher:
+        found = searcher.search("lunch", 5)
+    assert ([hit.doc_id for hit in found.hits], found.note) == (["m05"], "")
 
 
 def test_a_model_is_loaded_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    loaded: list[str] = []
-
-    def counted(name: str, _: int) -> Embedder:
-        loaded.append(name)
-        return HashEmbedder(32)
-
-    monkeypatch.setattr("harness_engines.stacks.agent_mail.arm.embedder_of", counted)
-    engine, index = arm_built(tmp_path, mode="hybrid", embedder="hash")
-    with engine.open(index) as searcher:
-        before = len(loaded)
-        assert all(searcher.search(text, 5).hits for text in ("deployment", "lunch", "br-2tnl"))
-        assert len(loaded) == before > 0
+    loaded = Mock(return_value=HashEmbedder(32))
+    monkeypatch.setattr(EMBEDDER_OF, loaded)
+    built_live(tmp_path, mode="hybrid")
+    with served(tmp_path, mode="hybrid") as searcher:
+        before = loaded.call_count
+        assert all(searcher.search(text, 5).hits for text in ("review", "lunch", "br-2tnl"))
+        assert loaded.call_count == before > 0
 
 
 FEW = [message(1, "deploy failed"), message(2, "deploy deploy done"), message(3, "lunch")]
 FOUND = [2, 1]
-FALLS = (IndexUnavailable, EngineError, FeatureUnavailable)
-FALLING = [(mode, at) for mode, tiers in CHAINS.items() for at in range(len(tiers) - 1)]
+FALLS = (IndexUnavailable, EngineError, kinds.FeatureUnavailable)
+FALLING = [(mode, at) for mode, tiers in make.CHAINS.items() for at in range(len(tiers) - 1)]
 """Each tier of each chain that has one below it."""
 
 
@@ -384,17 +311,17 @@ class Scores:
         return self.says or [Reranked(score, score) for score in fused]
 
 
-def broken(errors: Mapping[str, BaseException], log: Log) -> MailSearch:
+def broken(errors: Mapping[str, BaseException], log: make.Log) -> MailSearch:
     """Make a service whose parts raise what stands at their names; all others answer."""
-    lexical: dict[FallbackTier, MailEngine] = {
-        tier: Failing(tier, errors[tier]) if tier in errors else Counting(tier, FEW)
-        for tier in LEXICAL
-    }
+
+    def part(name: str, works: object) -> Any:  # noqa: ANN401  an engine, vectors or a reranker
+        return Failing(name, errors[name]) if name in errors else works
+
     return service(
         FEW,
-        lexical=lexical,
-        semantic=Failing("vectors", errors["vectors"]) if "vectors" in errors else Near(),
-        reranker=Failing("reranker", errors["reranker"]) if "reranker" in errors else Scores(),
+        lexical={tier: part(tier, Counting(tier, FEW)) for tier in LEXICAL},
+        semantic=part("vectors", Near()),
+        reranker=part("reranker", Scores()),
         log=log,
     )
 
@@ -402,24 +329,23 @@ def broken(errors: Mapping[str, BaseException], log: Log) -> MailSearch:
 class Near:
     """Finds by meaning what ``Counting`` finds by words."""
 
-    def search(self, text: str, filters: Filters, depth: int) -> CandidateList:
+    def search(self, text: str, filters: contract.Filters, depth: int) -> contract.CandidateList:
         return Counting("vector", FEW).search(text, filters, RankingMode.RELEVANCE, depth)
 
 
-def part(tier: FallbackTier) -> str:
-    """Name the part whose failure is the tier's, and not of those below it."""
-    return {
-        FallbackTier.RERANK: "reranker",
-        FallbackTier.HYBRID: "vectors",
-        FallbackTier.SEMANTIC: "vectors",
-    }.get(tier, tier.value)
+OWN_PART = {
+    FallbackTier.RERANK: "reranker",
+    FallbackTier.HYBRID: "vectors",
+    FallbackTier.SEMANTIC: "vectors",
+}
+"""The part whose failure is the tier's, and not of those below it; else it is named alike."""
 
 
 @pytest.mark.parametrize(("mode", "at"), FALLING)
 @pytest.mark.parametrize("kind", FALLS)
 def test_a_failing_tier_gives_way(kind: type[SearchError], mode: SearchMode, at: int) -> None:
-    tiers, log = CHAINS[mode], Log()
-    errors = {part(tier): kind("the disk is full") for tier in tiers[: at + 1]}
+    tiers, log = make.CHAINS[mode], make.Log()
+    errors = {OWN_PART.get(tier, tier.value): kind("the disk is full") for tier in tiers[: at + 1]}
     found = broken(errors, log).search(SearchQuery("deploy", mode=mode))
     by = tiers[at + 1]
     assert [hit.message_id for hit in found.hits] == FOUND
@@ -439,8 +365,8 @@ def test_a_failing_tier_gives_way(kind: type[SearchError], mode: SearchMode, at:
     ("raised", "kind", "said"),
     [
         (IndexUnavailable("a"), IndexUnavailable, "a"),
-        (InvalidQuery("b"), InvalidQuery, "b"),
-        (ModelNotReady("no model"), FeatureUnavailable, "no model"),
+        (kinds.InvalidQuery("b"), kinds.InvalidQuery, "b"),
+        (ModelNotReady("no model"), kinds.FeatureUnavailable, "no model"),
         (ValueError("c"), EngineError, "ValueError: c"),
         (MemoryError(), EngineError, "MemoryError: "),
         (Panic("d"), EngineError, "Panic: d"),
@@ -484,8 +410,8 @@ class Stuck(Counting):
     ended: Signal = field(default_factory=Signal)
 
     def search(
-        self, text: str, filters: Filters, ranking: RankingMode, depth: int
-    ) -> CandidateList:
+        self, text: str, filters: contract.Filters, ranking: RankingMode, depth: int
+    ) -> contract.CandidateList:
         self.free.wait(PATIENCE_S)
         self.ended.set()
         return super().search(text, filters, ranking, depth)
@@ -513,8 +439,8 @@ def test_each_tier_gets_half_of_the_rest(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_a_hanging_engine_is_left_and_the_next_answers(free: Signal) -> None:
-    log, hung = Log(), Stuck("tantivy", FEW, free)
-    engines: dict[FallbackTier, MailEngine] = {at: Counting(at, FEW) for at in LEXICAL}
+    log, hung = make.Log(), Stuck("tantivy", FEW, free)
+    engines: dict[FallbackTier, contract.MailEngine] = {at: Counting(at, FEW) for at in LEXICAL}
     engines[FallbackTier.TANTIVY] = hung
     served = service(FEW, lexical=engines, log=log, budget_ms=ROOM_MS)
     found = served.search(SearchQuery("deploy"))
@@ -542,7 +468,7 @@ def test_a_statement_that_nobody_waits_for_is_interrupted(tmp_path: Path) -> Non
         parts = ServiceParts()
         with pytest.raises(EngineError, match="past its budget"):
             parts.call("fts5", lambda: store.ask(COUNT, (LATE,)), within(SHORT_MS))
-        found = LikeEngine(store).search("deploy", Filters(), RankingMode.RELEVANCE, 5)
+        found = LikeEngine(store).search("deploy", contract.Filters(), RankingMode.RELEVANCE, 5)
         assert [at for at, _ in found.candidates] == [1]
         token = CURRENT.set(within(SHORT_MS))
         with pytest.raises(EngineError, match="past its budget of 30 ms"):

@@ -19,31 +19,16 @@ from starlette.types import Receive, Send
 from starlette.types import Scope as Request
 
 from harness.core.errors import BadFile, UnknownName
-from harness_engines.mcp_server import (
-    BY_THE_GUARD,
-    CALLER,
-    RefusalCode,
-    ToolArguments,
-    ToolRefusal,
-    admitted,
-    called,
-    digest,
-    parameters,
-)
+from harness_engines import mcp_server
+from harness_engines.mcp_server import BY_THE_GUARD, CALLER, RefusalCode, admitted, called, digest
 from harness_engines.mcp_server import Tool as ToolChecked
 from harness_engines.stacks.agent_mail import arm as mail
 from harness_engines.stacks.agent_mail.mcp_tools import server
 from harness_engines.stacks.agent_mail.mcp_tools.arguments import InProject
 from harness_engines.stacks.agent_mail.mcp_tools.server import SUBJECT
+from harness_engines.stacks.agent_mail.pipeline import scope as scopes
 from harness_engines.stacks.agent_mail.pipeline.plan import KillSwitch, SwitchFile
-from harness_engines.stacks.agent_mail.pipeline.scope import (
-    Scope,
-    Visibility,
-    nobody,
-    read_callers,
-    scope_of,
-    viewer,
-)
+from harness_engines.stacks.agent_mail.pipeline.scope import Scope, Visibility, read_callers, viewer
 from tests.engines.agent_mail.whole import SETTINGS, Names, Tools, message, over, service
 
 
@@ -57,11 +42,10 @@ def told(tools: Tools) -> tuple[Implementation | None, dict[str, Tool]]:
 
 
 def test_all_tools_are_there_and_every_parameter_says_what_it_is(tools: Tools) -> None:
-    about, _ = told(tools)
+    about, found = told(tools)
     assert about is not None
     assert (about.name, about.title) == (server.NAME, "mine")
     assert about.version == tools.surface.manifest.fingerprint
-    _, found = told(tools)
     assert set(found) == {"search_messages", "search_messages_product", "complete_subject"}
     for tool in found.values():
         assert tool.description
@@ -93,8 +77,8 @@ def test_every_kind_of_answer_keeps_the_schema(tools: Tools) -> None:
     assert json.loads(getattr(said, "text", "")) == called.structured_content
 
 
-EYE = viewer("Ann", frozenset(), frozenset())
-TOKENS: Mapping[str, Scope | None] = {digest("operator's"): None, digest("Ann's"): EYE}
+ANNS = viewer("Ann", frozenset(), frozenset())
+TOKENS: Mapping[str, Scope | None] = {digest("operator's"): None, digest("Ann's"): ANNS}
 
 
 async def who(scope: Request, receive: Receive, send: Send) -> None:
@@ -148,7 +132,6 @@ def test_a_request_for_a_stream_takes_no_place() -> None:
     assert ask(method="GET")[0] == 405
 
 
-VERSIONS = ("2025-06-18", "2026-07-28")
 PATIENCE_S = 20
 """Far more than any answer takes; a stream would take for ever."""
 
@@ -176,7 +159,7 @@ async def asked(app: Server[Any], method: str, version: str) -> httpx.Response:
             return await client.post("/mcp", json=body, headers=headers)
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("version", ["2025-06-18", "2026-07-28"])
 def test_no_method_crashes(tools: Tools, version: str, caplog: pytest.LogCaptureFixture) -> None:
     """A stream kept one of the places for ever, and an unknown prompt was a traceback."""
     said = {
@@ -190,7 +173,7 @@ def test_no_method_crashes(tools: Tools, version: str, caplog: pytest.LogCapture
 
 
 def test_null_is_absent(tools: Tools) -> None:
-    names = parameters(InProject)["properties"].keys() - {"project_key", "query"}
+    names = mcp_server.parameters(InProject)["properties"].keys() - {"project_key", "query"}
     null: dict[str, Any] = dict.fromkeys(names)
     plain, given = tools.found(), tools.found(**null)
     assert given["result"] == plain["result"]
@@ -202,9 +185,11 @@ def test_null_is_absent(tools: Tools) -> None:
     [
         ({"limit": "many"}, "limit is 'many': Input should be a valid integer"),
         ({"offset": -1}, "offset is -1: Input should be greater than or equal to 0"),
-        ({"offset": 10**6}, "offset is 1000000: Input should be less than or equal to 5000"),
+        ({"offset": 5_001}, "offset is 5001: Input should be less than or equal to 5000"),
+        ({"min_score": "nan"}, "min_score is 'nan': Input should be a finite number"),
         ({"query": None}, "query is missing, give it"),
         ({"sendr": "Ann"}, "Did you mean sender?"),
+        ({"colour": "red"}, "colour"),
         ({"limit": "x" * 10_000}, f"limit is '{'x' * 59}...: Input should be a valid integer"),
         ({"limit": [], "offset": -1}, "limit is []: Input should be a valid integer; offset is"),
     ],
@@ -217,7 +202,7 @@ def test_errors_have_code_and_remedy(tools: Tools, given: dict[str, Any], said: 
     assert len(told) < 800
 
 
-class Mode(ToolArguments):
+class Mode(mcp_server.ToolArguments):
     """Takes a mode."""
 
     mode: Literal["code", "prose"]
@@ -225,7 +210,7 @@ class Mode(ToolArguments):
 
 def act(args: Mode) -> dict[str, Any]:
     raise (
-        ToolRefusal("the index is gone", RefusalCode.FAILED)
+        mcp_server.ToolRefusal("the index is gone", RefusalCode.FAILED)
         if args.mode == "code"
         else ValueError("secret")
     )
@@ -260,15 +245,15 @@ def written(folder: Path, text: str) -> Path:
 
 def test_a_viewer_is_an_agent_with_projects_and_contacts(tmp_path: Path) -> None:
     (listed,) = read_callers(written(tmp_path, ANN)).values()
-    scope = scope_of(listed, Names())
+    scope = scopes.scope_of(listed, Names())
     assert scope.policy == "viewer:Ann"
     assert scope.sees(message(1, "a", project=1, sender="Mal")) is Visibility.ALLOW
     assert scope.sees(message(1, "a", project=2, sender="Zoe")) is Visibility.REDACT
     assert scope.sees(message(1, "a", project=2, sender="Mal")) is Visibility.DENY
     (listed,) = read_callers(written(tmp_path, ANN.replace("p1", "p9"))).values()
     with pytest.raises(UnknownName, match="p9"):
-        scope_of(listed, Names())
-    assert over(service([message(1, "a")]), scope=nobody()).found("a")["result"] == []
+        scopes.scope_of(listed, Names())
+    assert over(service([message(1, "a")]), scope=scopes.nobody()).found("a")["result"] == []
 
 
 @pytest.mark.parametrize(
@@ -288,14 +273,19 @@ def said(tools: Tools) -> tuple[str, str]:
     return by["fingerprint"], by["engine"]
 
 
+def put(path: Path, value: str) -> None:
+    """Replace the file as its writer does."""
+    path.with_suffix(".new").write_text(f"SEARCH_ENGINE={value}\n")
+    path.with_suffix(".new").replace(path)
+
+
 def test_the_switch_file_names_the_next_engine(tools: Tools, tmp_path: Path) -> None:
     file = tmp_path / "switch.env"
     file.write_text("# by hand\nSEARCH_ENGINE=tantivy\n")
     here = Tools(replace(tools.surface, settings=ARM, switch=SwitchFile(file).read))
     seen = [said(here)]
     for value in ("fts5", "hybrid", "shadow", "tantivy"):
-        file.with_suffix(".new").write_text(f"SEARCH_ENGINE={value}\n")
-        file.with_suffix(".new").replace(file)
+        put(file, value)
         seen.append(said(here))
     assert [engine for _, engine in seen] == ["tantivy", "fts5", "hybrid", "fts5", "tantivy"]
     assert seen[0] == seen[-1]
@@ -341,32 +331,20 @@ def test_a_viewer_is_told_no_subject_that_is_hidden(tools: Tools) -> None:
     assert [one.message_id for one in through.beginning("re", None, 50)] == [2, 1]
 
 
-@pytest.fixture
-def file(tmp_path: Path) -> Path:
-    path = tmp_path / "switch.env"
-    path.write_text("# a comment\n\nOTHER=1\nSEARCH_ENGINE=shadow\n")
-    return path
-
-
-def put(path: Path, text: str) -> None:
-    """Replace the file as its writer does."""
-    beside = path.with_suffix(".new")
-    beside.write_text(text)
-    beside.replace(path)
-
-
 @pytest.mark.parametrize("text", ["SEARCH_ENGINE=lucene\n", "", "SEARCH_ENGINE\n", "\udcff"])
-def test_a_bad_switch_file(file: Path, caplog: pytest.LogCaptureFixture, text: str) -> None:
+def test_a_bad_switch_file(tmp_path: Path, caplog: pytest.LogCaptureFixture, text: str) -> None:
+    file = tmp_path / "switch.env"
+    file.write_text("# a comment\n\nOTHER=1\nSEARCH_ENGINE=shadow\n")
     switch = SwitchFile(file)
     with caplog.at_level(logging.ERROR):
         file.unlink()
         file.write_bytes(text.encode("utf-8", "surrogateescape"))
         assert {switch.read() for _ in range(3)} == {KillSwitch.SHADOW}
         assert len(caplog.records) == 1
-    for written, value in {
-        "tantivy": KillSwitch.TANTIVY,
-        " 'fts5'": KillSwitch.FTS5,
-        "": None,
-    }.items():
-        put(file, f"SEARCH_ENGINE={written}\n")
+    for written, value in (
+        ("tantivy", KillSwitch.TANTIVY),
+        (" 'fts5'", KillSwitch.FTS5),
+        ("", None),
+    ):
+        put(file, written)
         assert switch.read() is value

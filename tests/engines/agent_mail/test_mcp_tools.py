@@ -1,53 +1,25 @@
 """Questions of the tools, their diagnostics, and the tools that change messages."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
-from functools import cached_property
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from mcp.server.lowlevel import Server
 
 from harness_engines.contract import EngineError, IndexUnavailable
 from harness_engines.mcp_server import RefusalCode, ToolRefusal, parameters, resolved
 from harness_engines.stacks.agent_mail import arm as mail
 from harness_engines.stacks.agent_mail import ingest
-from harness_engines.stacks.agent_mail.contract import (
-    CandidateList,
-    MailEngine,
-    SearchMode,
-)
-from harness_engines.stacks.agent_mail.ingest import Ingest
+from harness_engines.stacks.agent_mail.contract import CandidateList, MailEngine, SearchMode
 from harness_engines.stacks.agent_mail.mcp_tools import arguments
-from harness_engines.stacks.agent_mail.mcp_tools.arguments import (
-    HINTS,
-    InProduct,
-    InProject,
-    Signal,
-    earliest,
-    latest,
-)
-from harness_engines.stacks.agent_mail.mcp_tools.server import (
-    TOOLS,
-    Surface,
-    application,
-    writing,
-)
+from harness_engines.stacks.agent_mail.mcp_tools.arguments import HINTS, InProduct, InProject
+from harness_engines.stacks.agent_mail.mcp_tools.server import TOOLS, Surface, writing
 from harness_engines.stacks.agent_mail.pipeline.plan import FallbackTier, KillSwitch
 from harness_engines.stacks.agent_mail.pipeline.scope import Scope, Visibility, viewer
 from harness_engines.stacks.agent_mail.sqlite import store
-from tests.engines.agent_mail.whole import (
-    DAY_US,
-    MAY_1,
-    Counting,
-    Failing,
-    Names,
-    Tools,
-    message,
-    over,
-    service,
-)
+from tests.engines.agent_mail import whole
+from tests.engines.agent_mail.whole import DAY_US, MAY_1, Counting, Tools, message, over, service
 from tests.make.mail_engines import built_live as built
 from tests.make.mail_engines import served
 
@@ -114,23 +86,30 @@ def test_a_product_is_all_of_its_projects_or_one(tools: Tools) -> None:
 
 
 @pytest.mark.parametrize(
-    ("query", "expected"),
+    ("query", "given", "expected", "ignored"),
     [
-        ("review from:Ann", [1, 3]),
-        ("from:Ann", [1, 3, 5]),
-        ('review thread:"t 2"', [3]),
-        ("review project:project-3", [6]),
-        ("review before:2026-05-03", [1, 2, 3]),
-        ("review after:2026-05-03", [3, 4, 6]),
-        ("review after:2026-05-02 until:2026-05-03", [2, 3]),
-        ("review importance:high,urgent", [1, 2]),
-        ("review priority:low sender:Cid", [4]),
+        ("review from:Ann", {}, [1, 3], ""),
+        ("from:Ann", {}, [1, 3, 5], ""),
+        ('review thread:"t 2"', {}, [3], ""),
+        ("review project:project-3", {}, [6], ""),
+        ("review before:2026-05-03", {}, [1, 2, 3], ""),
+        ("review after:2026-05-03", {}, [3, 4, 6], ""),
+        ("review after:2026-05-02 until:2026-05-03", {}, [2, 3], ""),
+        ("review importance:high,urgent", {}, [1, 2], ""),
+        ("review priority:low sender:Cid", {}, [4], ""),
+        ("review from:Bob", {"sender": "Ann"}, [1, 3], "from:Bob"),
+        ("review from:Ann from:Bob", {}, [1, 3], "from:Bob"),
+        ("review project:project-1", {"project_key": "project-2"}, [3, 4], "project:project-1"),
+        ("review after:2026-05-04 before:2026-05-02", {}, [4, 6], "before:2026-05-02"),
     ],
 )
-def test_a_hint_acts_as_its_parameter(tools: Tools, query: str, expected: list[int]) -> None:
-    found = tools.found(query)
+def test_a_hint_acts_as_its_parameter_unless_that_or_an_earlier_hint_does(
+    tools: Tools, query: str, given: dict[str, Any], expected: list[int], ignored: str
+) -> None:
+    found = tools.found(query, **given)
     assert sorted(row["id"] for row in found["result"]) == expected
-    assert all(hint["applied"] for hint in found["assistance"]["hints"])
+    hints = found["assistance"]["hints"]
+    assert [hint["typed"] for hint in hints if not hint["applied"]] == ignored.split()
     assert ":" not in found["assistance"]["text"]
 
 
@@ -146,23 +125,6 @@ def test_what_cannot_be_read_as_a_hint_is_words_and_said(tools: Tools, query: st
     (suggestion,) = tools.found(f"nowhere {query}")["guidance"]["suggestions"]
     assert suggestion["kind"] == "fix_hint"
     assert unread["reason"] in suggestion["detail"]
-
-
-@pytest.mark.parametrize(
-    ("query", "given", "expected", "applied"),
-    [
-        ("review from:Bob", {"sender": "Ann"}, [1, 3], [False]),
-        ("review from:Ann from:Bob", {}, [1, 3], [True, False]),
-        ("review project:project-1", {"project_key": "project-2"}, [3, 4], [False]),
-        ("review after:2026-05-04 before:2026-05-02", {}, [4, 6], [True, False]),
-    ],
-)
-def test_a_parameter_and_an_earlier_hint_go_before_a_hint(
-    tools: Tools, query: str, given: dict[str, Any], expected: list[int], applied: list[bool]
-) -> None:
-    found = tools.found(query, **given)
-    assert sorted(row["id"] for row in found["result"]) == expected
-    assert [hint["applied"] for hint in found["assistance"]["hints"]] == applied
 
 
 def test_guidance_is_for_a_first_page_without_messages(tools: Tools) -> None:
@@ -186,8 +148,8 @@ def test_guidance_is_for_a_first_page_without_messages(tools: Tools) -> None:
 
 @pytest.mark.parametrize("ranking", ["relevance", "recency"])
 def test_pages_by_cursor_and_by_offset_are_parts_of_the_whole(tools: Tools, ranking: str) -> None:
-    whole = tools.found(ranking=ranking)["result"]
-    assert len(whole) == len(ALL)
+    everything = tools.found(ranking=ranking)["result"]
+    assert len(everything) == len(ALL)
     assert "next_cursor" not in tools.found(ranking=ranking)
     for size in (2, 3):
         paged: list[object] = []
@@ -195,10 +157,10 @@ def test_pages_by_cursor_and_by_offset_are_parts_of_the_whole(tools: Tools, rank
         while "next_cursor" in page:
             paged += page["result"]
             page = tools.found(ranking=ranking, limit=size, cursor=page["next_cursor"])
-        assert [*paged, *page["result"]] == whole
+        assert [*paged, *page["result"]] == everything
         for offset in range(len(ALL) + 2):
             part = tools.found(ranking=ranking, limit=size, offset=offset)["result"]
-            assert part == whole[offset : offset + size]
+            assert part == everything[offset : offset + size]
 
 
 def test_the_limit_is_twenty_and_at_most_a_thousand() -> None:
@@ -257,35 +219,26 @@ def test_a_hidden_product_is_refused_as_one_that_is_not_there(tools: Tools) -> N
 
 
 MAIL = [message(at, f"plan {at}") for at in range(1, 6)]
-WORKS: Mapping[FallbackTier, MailEngine] = {
-    tier: Counting(tier.value, MAIL)
-    for tier in (FallbackTier.TANTIVY, FallbackTier.FTS5, FallbackTier.LIKE)
-}
-
-
+WORKS: Mapping[FallbackTier, MailEngine] = {at: Counting(at, MAIL) for at in whole.LEXICAL}
 TANTIVY = FallbackTier.TANTIVY
 WHOLE = over(service(MAIL))
 
 
 def broken(*tiers: FallbackTier, error: BaseException | None = None) -> Tools:
-    failing = {tier: Failing(tier, error or IndexUnavailable("torn")) for tier in tiers}
+    failing = {tier: whole.Failing(tier, error or IndexUnavailable("torn")) for tier in tiers}
     return over(service(MAIL, lexical={**WORKS, **failing}))
 
 
-@dataclass(frozen=True)
-class ByLike:
+class ByLike(Counting):
     """Finds by LIKE, as FTS5 does with what it cannot match."""
 
-    name: str = "fts5"
-
-    def search(self, text: str, *rest: Any) -> CandidateList:  # noqa: ANN401  as MailEngine
-        found = Counting("fts5", MAIL).search(text, *rest)
-        return replace(found, used_like_fallback=True, method="like")
+    def search(self, *asked: Any) -> CandidateList:  # noqa: ANN401  as Counting
+        return replace(super().search(*asked), used_like_fallback=True, method="like")
 
 
 FALLS = {"signals": ["engine_fallback"], "degraded": True, "cursor_invalidated": False}
 LOWERED = {"signals": ["mode_downgraded", "engine_fallback"], "fallback_mode": "tantivy"}
-FORCED: Mapping[FallbackTier, MailEngine] = {**WORKS, FallbackTier.FTS5: ByLike()}
+FORCED: Mapping[FallbackTier, MailEngine] = {**WORKS, FallbackTier.FTS5: ByLike("fts5", MAIL)}
 
 
 @pytest.mark.parametrize(
@@ -347,18 +300,14 @@ def test_an_empty_answer_says_why(
     assert (found["result"], said["signals"], said["degraded"]) == ([], signals, degraded)
     assert found["explain"]["note"] == said["reason"]
     assert "guidance" not in found
-    assert set(HINTS) == set(Signal)
+    assert set(HINTS) == set(arguments.Signal)
 
 
-class Torn(Names):
+class Torn(whole.Names):
     """A directory whose file is broken."""
 
-    def __init__(self, error: Exception) -> None:
-        self.error = error
-
     def project_called(self, slug: str) -> int | None:
-        del slug
-        raise self.error
+        raise RuntimeError(slug)
 
 
 @pytest.mark.parametrize(
@@ -372,7 +321,7 @@ class Torn(Names):
         (WHOLE, {"cursor": "rubbish"}, False),
         (broken(FallbackTier.TANTIVY), {}, False),
         (broken(*WORKS), {}, False),
-        (over(service(MAIL), Torn(RuntimeError())), {"project_key": "p1"}, False),
+        (over(service(MAIL), Torn()), {"project_key": "p1"}, False),
     ],
 )
 def test_only_the_arms_answer_is_signed(
@@ -387,23 +336,8 @@ def test_only_the_arms_answer_is_signed(
 NEW = {"project_key": "project-1", "sender": "Ann", "subject": "zeppelin", "recipients": "Bob, Cid"}
 
 
-@dataclass(frozen=True)
-class Writable(Tools):
-    """The tools of a surface, and those that change its messages."""
-
-    box: Ingest = field(kw_only=True)
-
-    @cached_property
-    def app(self) -> Server[Any]:
-        return application(self.surface, self.box, self.caller)
-
-    def done(self, tool: str, **given: object) -> int:
-        """Change a message, and give its id."""
-        return int(self.answer(tool, **given)["id"])
-
-
 @pytest.fixture
-def writable(tmp_path: Path) -> Iterator[Writable]:
+def writable(tmp_path: Path) -> Iterator[Tools]:
     index = built(tmp_path, mode="hybrid")
     with (
         served(tmp_path, mode="hybrid") as searcher,
@@ -411,35 +345,39 @@ def writable(tmp_path: Path) -> Iterator[Writable]:
         ingest.opened(index / mail.STORE) as box,
     ):
         surface = Surface(searcher.service, names, "mine", searcher.manifest, SearchMode.HYBRID)
-        yield Writable(surface, box=box)
+        yield Tools(surface, box=box)
 
 
-def test_what_a_tool_changed_the_next_search_finds(writable: Writable) -> None:
-    new = writable.done("insert_message", **NEW, importance="high")
+def test_what_a_tool_changed_the_next_search_finds(writable: Tools) -> None:
+    new = int(writable.answer("insert_message", **NEW, importance="high")["id"])
     (shown,) = writable.found("zeppelin", limit=1)["result"]
     assert (shown["id"], shown["from"], shown["importance"]) == (new, "Ann", "high")
     assert writable.ids("zeppelin", recipient="Cid", mode="lexical") == [new]
-    assert writable.done("edit_message", id=new, subject="balloon", recipients="Dee") == new
+    edited = writable.answer("edit_message", id=new, subject="balloon", recipients="Dee")
+    assert edited["id"] == new
     assert writable.ids("zeppelin", mode="lexical") == []
     assert writable.ids("balloon", recipient="Dee", mode="lexical") == [new]
-    assert writable.done("delete_message", id=new) == new
+    assert writable.answer("delete_message", id=new)["id"] == new
     assert writable.ids("balloon", mode="lexical") == []
 
 
-def test_what_cannot_be_meant_is_refused_with_a_code(writable: Writable) -> None:
+def test_what_cannot_be_meant_is_refused_with_a_code(writable: Tools) -> None:
     said = writable.refusal("insert_message", **{**NEW, "project_key": "nowhere"})
     assert "NOT_FOUND: no project 'nowhere'" in said
     said = writable.refusal("insert_message", **NEW, importance="dire")
     assert "INVALID_ARGUMENT: importance is 'dire': Input should be 'low', 'normal', " in said
     for tool in ("edit_message", "delete_message"):
         assert "NOT_FOUND: message 999 is missing" in writable.refusal(tool, id=999)
+    assert writable.box
     writable.box.store.db.execute("PRAGMA query_only = ON")
     said = writable.refusal("delete_message", id=1)
     assert "FAILED: the message store cannot be written" in said
 
 
-def test_a_viewer_changes_nothing(writable: Writable) -> None:
-    before = writable.box.store.total_count()
+def test_a_viewer_changes_nothing(writable: Tools) -> None:
+    box = writable.box
+    assert box
+    before = box.store.total_count()
     everyone = Scope("everyone", lambda _: Visibility.ALLOW)
     theirs = replace(writable, caller=everyone)
     asked: dict[str, dict[str, object]] = {
@@ -447,10 +385,10 @@ def test_a_viewer_changes_nothing(writable: Writable) -> None:
         "edit_message": {"id": 1, "subject": "x"},
         "delete_message": {"id": 1},
     }
-    assert set(asked) == set(writing(writable.box))
+    assert set(asked) == set(writing(box))
     for tool, given in asked.items():
         assert "FORBIDDEN: only an operator may change" in theirs.refusal(tool, **given)
-    assert writable.box.store.total_count() == before
+    assert box.store.total_count() == before
     assert not set(asked) & set(TOOLS)
 
 
@@ -462,36 +400,20 @@ PAIRS = [
     *(("date_end", other) for other in ("date_to", "before", "until")),
 ]
 """Of section 6, written apart from the code."""
-DATES = ("2026-05-01", "2026-05-02")
-
-
-def values(name: str) -> tuple[str, str]:
-    return DATES if name.startswith("date") else ("Ann", "Bob")
 
 
 @pytest.mark.parametrize(("name", "other"), PAIRS)
 def test_every_other_name_means_the_same(name: str, other: str) -> None:
-    value, _ = values(name)
-    assert resolved(InProject, {**HERE, other: value}) == resolved(InProject, {**HERE, name: value})
-    assert getattr(resolved(InProject, {**HERE, other: value}), name)
-    value, another = values(name)
+    value, another = ("2026-05-01", "2026-05-02") if "date" in name else ("Ann", "Bob")
+    alone = resolved(InProject, {**HERE, name: value})
+    assert getattr(alone, name)
+    assert resolved(InProject, {**HERE, other: value}) == alone
     for beside in (value, ""):
-        both = resolved(InProject, {**HERE, name: value, other: beside})
-        assert both == resolved(InProject, {**HERE, name: value})
-    with pytest.raises(ToolRefusal) as told:
+        assert resolved(InProject, {**HERE, name: value, other: beside}) == alone
+    with pytest.raises(ToolRefusal, match=rf"^INVALID_ARGUMENT: .*\b{name}\b") as told:
         resolved(InProject, {**HERE, name: value, other: another})
     assert told.value.code is RefusalCode.INVALID_ARGUMENT
-    assert str(told.value).startswith("INVALID_ARGUMENT: ")
-    assert name in str(told.value)
     assert other in str(told.value)
-
-
-@pytest.mark.parametrize(
-    "wrong", [{"offset": -1}, {"offset": 5_001}, {"min_score": "nan"}, {"colour": "red"}]
-)
-def test_values_that_cannot_be_are_refused(wrong: dict[str, object]) -> None:
-    with pytest.raises(ToolRefusal):
-        resolved(InProject, {**HERE, **wrong})
 
 
 def test_the_signature_names_every_parameter_of_section_6() -> None:
@@ -525,4 +447,4 @@ def test_the_signature_names_every_parameter_of_section_6() -> None:
     ],
 )
 def test_a_bound_is_inclusive_and_in_utc(text: str, first: int, last: int) -> None:
-    assert (earliest(text) - MAY_1, latest(text) - MAY_1) == (first, last)
+    assert (arguments.earliest(text) - MAY_1, arguments.latest(text) - MAY_1) == (first, last)

@@ -4,10 +4,11 @@ import json
 import os
 from collections.abc import Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
-from typing import Any, NoReturn, cast
+from typing import cast
+from unittest.mock import Mock
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -16,40 +17,13 @@ from hypothesis import strategies as st
 from harness.core.errors import UnknownName
 from harness_engines.contract import EngineError
 from harness_engines.lexical.grammar import exact_clauses as clauses
-from harness_engines.stacks.agent_mail.contract import (
-    Agent,
-    Direction,
-    DocKind,
-    ExplainTiming,
-    Filters,
-    Importance,
-    MailEngine,
-    MailProject,
-    RankingMode,
-    SearchMode,
-    SearchQuery,
-    SearchResponse,
-    TimeRange,
-    Weights,
-)
-from harness_engines.stacks.agent_mail.pipeline.pages import (
-    entities,
-    of_lexical,
-)
-from harness_engines.stacks.agent_mail.pipeline.plan import (
-    MAX_WORDS,
-    FallbackTier,
-    KillSwitch,
-    SearchCursor,
-    bounded,
-)
-from harness_engines.stacks.agent_mail.pipeline.scope import (
-    REDACTED,
-    Scope,
-    Visibility,
-    unrestricted,
-    viewer,
-)
+from harness_engines.stacks.agent_mail import contract
+from harness_engines.stacks.agent_mail.contract import DocKind, Importance, RankingMode, SearchQuery
+from harness_engines.stacks.agent_mail.pipeline import plan
+from harness_engines.stacks.agent_mail.pipeline import scope as scopes
+from harness_engines.stacks.agent_mail.pipeline.pages import entities, of_lexical
+from harness_engines.stacks.agent_mail.pipeline.plan import FallbackTier, KillSwitch, SearchCursor
+from harness_engines.stacks.agent_mail.pipeline.scope import REDACTED, Scope, Visibility, viewer
 from harness_engines.stacks.agent_mail.service import MailSearch, Observer
 from harness_engines.stacks.agent_mail.sqlite.search import Fts5Engine
 from harness_engines.stacks.agent_mail.sqlite.store import MessageStore
@@ -60,16 +34,13 @@ from tests.make.mail_changing import Directory
 from tests.make.mail_engines import built
 from tests.make.mail_messages import AGENTS, THREADS, Mail, one, stored
 
+pytestmark = pytest.mark.slow
 MESSAGES = [
     message(1, "deploy failed"),
     message(2, "deploy deploy done", sender="Cid"),
     message(3, "lunch", project=2),
     message(4, "deploy", project=2),
 ]
-
-
-def shown(search_response: SearchResponse) -> list[int]:
-    return [hit.message_id for hit in search_response.hits]
 
 
 @pytest.mark.parametrize(
@@ -85,7 +56,7 @@ def shown(search_response: SearchResponse) -> list[int]:
 )
 def test_which_are_shown(asked: SearchQuery, ids: list[int], facets: tuple[str, ...]) -> None:
     found = service(MESSAGES).search(asked)
-    assert (shown(found), found.explain.facets_applied) == (ids, facets)
+    assert ([hit.message_id for hit in found.hits], found.explain.facets_applied) == (ids, facets)
 
 
 def test_an_unknown_switch_is_an_error_at_the_start_and_none_is_none() -> None:
@@ -97,67 +68,38 @@ def test_an_unknown_switch_is_an_error_at_the_start_and_none_is_none() -> None:
 QUERY = SearchQuery("deployment review br-2tnl", limit=7)
 
 
-@dataclass
-class Notes:
-    """Keeps what it is told."""
-
-    told: list[tuple[SearchQuery, SearchResponse, int]] = field(default_factory=list)
-
-    def served(self, query: SearchQuery, search_response: SearchResponse, elapsed_ns: int) -> None:
-        self.told.append((query, search_response, elapsed_ns))
-
-
-def seen_by(post: Whole, observer: Observer) -> Whole:
+def shadowed(post: Whole, observer: Observer) -> Whole:
     under = replace(post.service, switch=KillSwitch.SHADOW, observer=observer)
     return replace(post, service=under)
-
-
-@dataclass
-class Slow:
-    """Stands for a shadow that takes long: whoever asks it waits."""
-
-    name = "tantivy"
-    times: int = 0
-
-    def search(self, *_: object) -> NoReturn:
-        self.times += 1
-        raise EngineError("past all patience")
-
-
-def with_shadow(post: Whole, shadow: Slow) -> Whole:
-    """Put a shadow in Tantivy's place, for everyone."""
-    made = post.service
-    engines = {**made.tiers.lexical, FallbackTier.TANTIVY: cast("MailEngine", shadow)}
-    views = StoredViews(post.store, lambda *_: engines, lambda _: {})
-    tiers = replace(made.tiers, lexical=engines)
-    return replace(post, service=replace(made, tiers=tiers, views=views.of))
 
 
 @pytest.mark.parametrize("explain", [False, True])
 @pytest.mark.parametrize("scope", [None, viewer("Ann", frozenset({1}), frozenset())])
 def test_no_caller_waits_for_the_shadow(post: Whole, scope: Scope | None, *, explain: bool) -> None:
-    shadow = Slow()
-    here = with_shadow(post, shadow)
+    shadow = Mock()
+    shadow.search.side_effect = EngineError("whoever asks it waits")
+    there = post.over({FallbackTier.TANTIVY: shadow})
+    views = StoredViews(post.store, lambda *_: there.service.tiers.lexical, lambda _: {})
+    here = replace(there, service=replace(there.service, views=views.of))
     query = replace(QUERY, explain=explain)
     waits = explain and scope is None
-    assert seen_by(here, Notes().served).ask(query, scope).explain.shadow is None
-    assert shadow.times == waits
+    assert shadowed(here, lambda *_: None).ask(query, scope).explain.shadow is None
+    assert shadow.search.call_count == waits
     here.under(KillSwitch.SHADOW).ask(query, scope)
-    assert shadow.times == waits + 1
+    assert shadow.search.call_count == waits + 1
 
 
 def test_what_the_shadow_cannot_be_asked_is_not_told(post: Whole) -> None:
-    notes = Notes()
-    here = seen_by(post, notes.served)
+    told: list[tuple[SearchQuery, contract.SearchResponse]] = []
+    here = shadowed(post, lambda query, answer, _: told.append((query, answer)))
     first = here.ask(QUERY)
-    assert [(query, answer) for query, answer, _ in notes.told] == [(QUERY, first)]
-    notes.told.clear()
+    assert told == [(QUERY, first)]
     here.ask(replace(QUERY, cursor=first.next_cursor))
     here.ask(replace(QUERY, doc_kind=DocKind.AGENT))
-    here.ask(QUERY, unrestricted())
-    assert notes.told == []
+    here.ask(QUERY, scopes.unrestricted())
+    assert len(told) == 1
     here.ask(replace(QUERY, cursor="no token"))
-    assert len(notes.told) == 1
+    assert len(told) == 2
 
 
 STEPS = int(os.environ.get("MAIL_SCOPE_STEPS", "60"))
@@ -171,12 +113,12 @@ MAYBE_AGENT = st.none() | st.sampled_from((*AGENTS, "nobody"))
 QUERIES = st.builds(
     SearchQuery,
     text=st.sampled_from(TEXTS),
-    mode=st.sampled_from(SearchMode),
+    mode=st.sampled_from(contract.SearchMode),
     doc_kind=st.sampled_from([DocKind.MESSAGE] * 4 + [DocKind.AGENT, DocKind.PROJECT]),
     project_id=st.sampled_from([None, None, 1, 2, 99]),
     product_id=st.sampled_from([None, None, 1, 2]),
     importance=st.sampled_from([(), (), (Importance.HIGH,)]),
-    direction=st.none() | st.sampled_from(Direction),
+    direction=st.none() | st.sampled_from(contract.Direction),
     agent_name=MAYBE_AGENT,
     thread_id=st.sampled_from([None, None, *THREADS]),
     sender_name=MAYBE_AGENT,
@@ -197,7 +139,6 @@ def worlds(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[World, ..
         )
 
 
-@pytest.mark.slow
 @settings(
     deadline=None, max_examples=STEPS, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
@@ -214,7 +155,6 @@ def test_every_page_of_a_search_is_the_same_bytes(
         query = replace(query, cursor=cursor)
 
 
-@pytest.mark.slow
 def test_a_viewer_knows_agents_elsewhere_by_their_names_alone(worlds: tuple[World, ...]) -> None:
     mail, query = worlds[-1].mail, SearchQuery("secret", doc_kind=DocKind.AGENT)
     known = mail.ask(query, EYE).entities
@@ -222,7 +162,6 @@ def test_a_viewer_knows_agents_elsewhere_by_their_names_alone(worlds: tuple[Worl
     assert len(mail.ask(query).entities) > len(known) > 0
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("said", [None, "deny", "allow", True, 0, "ALLOW", OSError("/etc/policy")])
 def test_whatever_is_not_allow_itself_denies(worlds: tuple[World, ...], said: object) -> None:
     def verdict(_: object) -> Visibility:
@@ -237,7 +176,6 @@ def test_whatever_is_not_allow_itself_denies(worlds: tuple[World, ...], said: ob
         assert "policy" not in found.explain.note
 
 
-@pytest.mark.slow
 def test_a_view_follows_its_messages_and_a_revoked_verdict_at_once(tmp_path: Path) -> None:
     with world(tmp_path / "moving", 3, 4) as moving:
         mail = moving.mail
@@ -253,7 +191,7 @@ def test_a_view_follows_its_messages_and_a_revoked_verdict_at_once(tmp_path: Pat
         assert mail.ids(SearchQuery("merger"), open_to_all) == []
 
 
-WEIGHTS = Weights(subject=2, identifiers=4)
+WEIGHTS = contract.Weights(subject=2, identifiers=4)
 AGENT, PROJECT = DocKind.AGENT, DocKind.PROJECT
 
 
@@ -276,14 +214,13 @@ def search(known: MessageStore) -> MailSearch:
     return replace(service([message(1, "messages")]), entities=entities(known, WEIGHTS))
 
 
-def named(search_response: SearchResponse) -> list[str]:
+def named(search_response: contract.SearchResponse) -> list[str]:
     """Names of agents and slugs of projects."""
     assert search_response.hits == ()
     kept = (hit.entity for hit in search_response.entities)
-    return [entity.name if isinstance(entity, Agent) else entity.slug for entity in kept]
+    return [entity.name if isinstance(entity, contract.Agent) else entity.slug for entity in kept]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "kind", "expected"),
     [
@@ -312,20 +249,14 @@ def test_words_find_entities(
     assert not found.degraded
 
 
-@pytest.mark.slow
 def test_only_the_project_filters_entities(search: MailSearch) -> None:
-    of_messages = SearchQuery(
-        "messages",
-        doc_kind=AGENT,
-        product_id=3,
+    nobody = ("agent_name", "sender_name", "recipient_name", "thread_id")
+    of_messages = replace(
+        SearchQuery("messages", doc_kind=AGENT, product_id=3, ack_required=True),
+        **dict.fromkeys(nobody, "nobody"),  # type: ignore[arg-type]
         importance=(Importance.URGENT,),
-        direction=Direction.INBOX,
-        agent_name="nobody",
-        thread_id="none",
-        ack_required=True,
-        time_range=TimeRange(5, 4),
-        sender_name="nobody",
-        recipient_name="nobody",
+        direction=contract.Direction.INBOX,
+        time_range=contract.TimeRange(5, 4),
     )
     found = search.search(of_messages)
     plain = search.search(SearchQuery("messages", doc_kind=AGENT))
@@ -341,7 +272,6 @@ def test_only_the_project_filters_entities(search: MailSearch) -> None:
     assert "the query is empty" in nothing.explain.note
 
 
-@pytest.mark.slow
 def test_the_index_follows_what_is_written(search: MailSearch, known: MessageStore) -> None:
     def names(text: str, kind: DocKind) -> list[str]:
         return named(search.search(SearchQuery(text, doc_kind=kind)))
@@ -350,7 +280,7 @@ def test_the_index_follows_what_is_written(search: MailSearch, known: MessageSto
     listed.register(1, "AmberFox", task_description="digs wells_2")
     assert names("indexes", AGENT) == []
     assert names("wells_2", AGENT) == names("amberfox", AGENT) == ["AmberFox"]
-    listed.describe(MailProject(9, "data-tools", "", "moss"))
+    listed.describe(contract.MailProject(9, "data-tools", "", "moss"))
     assert names("indexes", PROJECT) == []
     assert names("moss", PROJECT) == names("data-tools", PROJECT) == ["data-tools"]
     changing.insert(known, one(2, sender_name="NewComer", recipients=("AmberFox",)))
@@ -358,41 +288,27 @@ def test_the_index_follows_what_is_written(search: MailSearch, known: MessageSto
     assert names("wells_2", AGENT) == ["AmberFox"]
 
 
-@dataclass(frozen=True)
-class Recorded:
-    """A part that writes down when it is asked, and with what."""
-
-    part: Any
-    name: str
-    calls: list[tuple[str, tuple[Any, ...]]]
-
-    def __call__(self, *given: Any) -> Any:  # noqa: ANN401  whatever the part takes and gives
-        self.calls.append((self.name, given))
-        return self.part(*given)
-
-    @property
-    def search(self) -> "Recorded":
-        return replace(self, part=self.part.search)
-
-
-@pytest.mark.slow
 def test_vectors_words_fusion_and_reranking_follow_each_other(post: Whole) -> None:
     """What is reranked are the first of the fused list, in its order."""
-    calls: list[tuple[str, tuple[Any, ...]]] = []
-    tiers = post.service.tiers
-    words = cast("Any", Recorded(tiers.lexical[FallbackTier.TANTIVY], "words", calls))
+    tiers, asked = post.service.tiers, Mock()
+    asked.attach_mock(Mock(wraps=tiers.lexical[FallbackTier.TANTIVY]), "words")
+    asked.attach_mock(Mock(wraps=tiers.semantic), "vectors")
+    asked.attach_mock(Mock(wraps=tiers.reranker), "reranking")
     recorded = replace(
         tiers,
-        lexical={FallbackTier.TANTIVY: words},
-        semantic=cast("Any", Recorded(tiers.semantic, "vectors", calls)),
-        reranker=cast("Any", Recorded(tiers.reranker, "reranking", calls)),
+        lexical={FallbackTier.TANTIVY: asked.words},
+        semantic=asked.vectors,
+        reranker=asked.reranking,
     )
-    query = SearchQuery("deployment review", mode=SearchMode.HYBRID_RERANK, rerank_top_k=10)
+    query = SearchQuery(
+        "deployment review", mode=contract.SearchMode.HYBRID_RERANK, rerank_top_k=10
+    )
     found = replace(post.service, tiers=recorded).search(query)
     assert found.served_by == FallbackTier.RERANK
-    assert [name for name, _ in calls] == ["vectors", "words", "reranking"]
-    _, ids, _ = calls[-1][1]
-    assert [*ids] == post.ids(replace(query, mode=SearchMode.HYBRID, limit=10))
+    names = [name for name, _, _ in asked.mock_calls]
+    assert names == ["vectors.search", "words.search", "reranking"]
+    _, ids, _ = asked.reranking.call_args.args
+    assert [*ids] == post.ids(replace(query, mode=contract.SearchMode.HYBRID, limit=10))
 
 
 @pytest.mark.parametrize(
@@ -400,21 +316,21 @@ def test_vectors_words_fusion_and_reranking_follow_each_other(post: Whole) -> No
     [
         ("deployment " * 700, "deployment", None),
         ('"Plan" plan +plan ' * 700, '"Plan"', None),
-        ('"' + "a b " * 400 + '"', f'"{" ".join("ab" * (MAX_WORDS // 2))}"', None),
+        ('"' + "a b " * 400 + '"', f'"{" ".join("ab" * (plan.MAX_WORDS // 2))}"', None),
         (" ".join(f"a{chr(0x2600 + at)}" for at in range(150)), None, "300 words"),
     ],
     ids=["one word", "one phrase", "a long phrase is cut and stays a phrase", "emoji are words"],
 )
 def test_a_long_text_is_bounded(text: str, kept: str | None, note: str | None) -> None:
-    found, said = bounded(text)
+    found, said = plan.bounded(text)
     assert kept is None or found.split() == kept.split()
     assert note is None or said.startswith(note)
-    assert sum(len(clause.words) for clause in clauses(found)) <= MAX_WORDS
+    assert sum(len(clause.words) for clause in clauses(found)) <= plan.MAX_WORDS
 
 
 @pytest.mark.parametrize("engine", ["fts5", "tantivy"])
 def test_recency_keeps_scores(store: MessageStore, mail: Mail, tmp_path: Path, engine: str) -> None:
-    asked: MailEngine = (
+    asked: contract.MailEngine = (
         Fts5Engine(store, WEIGHTS)
         if engine == "fts5"
         else built(tmp_path / "mail", mail.messages).engine
@@ -423,7 +339,8 @@ def test_recency_keeps_scores(store: MessageStore, mail: Mail, tmp_path: Path, e
 
     def scores(ranking: RankingMode, depth: int) -> dict[int, float]:
         hits = of_lexical(
-            asked.search(text, Filters(project_id=2), ranking, depth), ExplainTiming()
+            asked.search(text, contract.Filters(project_id=2), ranking, depth),
+            contract.ExplainTiming(),
         ).hits
         return {hit.message_id: hit.score for hit in hits}
 

@@ -8,9 +8,11 @@ from functools import cached_property, partial
 from pathlib import Path
 from random import Random
 from typing import Any, cast
+from unittest.mock import patch
 
 import anyio
 import numpy as np
+from jsonschema import Draft202012Validator
 from mcp import Client
 from mcp.server.lowlevel import Server
 from mcp.types import CallToolResult
@@ -18,26 +20,12 @@ from mcp.types import CallToolResult
 from harness.core.engine import Manifest
 from harness.core.records import Document
 from harness_engines.rerank import Reranked, Reranker
-from harness_engines.stacks.agent_mail.contract import (
-    CandidateList,
-    Event,
-    Filters,
-    MailEngine,
-    Message,
-    Payload,
-    RankingMode,
-    SearchMode,
-    SearchQuery,
-    SearchResponse,
-    Weights,
-)
+from harness_engines.stacks.agent_mail import contract
+from harness_engines.stacks.agent_mail.contract import MailEngine, Message, SearchMode, SearchQuery
 from harness_engines.stacks.agent_mail.contract import Names as Called
+from harness_engines.stacks.agent_mail.ingest import Ingest
 from harness_engines.stacks.agent_mail.mcp_tools.server import Surface, application
-from harness_engines.stacks.agent_mail.pipeline.pages import (
-    Semantic,
-    Tiers,
-    entities,
-)
+from harness_engines.stacks.agent_mail.pipeline.pages import Semantic, Tiers, entities
 from harness_engines.stacks.agent_mail.pipeline.plan import FallbackTier, KillSwitch
 from harness_engines.stacks.agent_mail.pipeline.scope import Scope, Visibility, viewer
 from harness_engines.stacks.agent_mail.service import MailSearch
@@ -48,7 +36,7 @@ from harness_engines.stacks.agent_mail.views import StoredViews
 from harness_engines.vector import amvi
 from harness_engines.vector.embedder import HashEmbedder
 from tests.make.mail_changing import Directory
-from tests.make.mail_messages import AGENTS, PROJECTS, one, some_mail, some_message, stored
+from tests.make.mail_messages import AGENTS, PROJECTS, one, passes, some_mail, some_message, stored
 
 
 def message(message_id: int, subject: str, *, project: int = 1, sender: str = "Ann") -> Message:
@@ -65,19 +53,21 @@ class Counting:
     messages: Sequence[Message]
 
     def search(
-        self, text: str, filters: Filters, ranking: RankingMode, depth: int
-    ) -> CandidateList:
+        self, text: str, filters: contract.Filters, ranking: contract.RankingMode, depth: int
+    ) -> contract.CandidateList:
         words = text.lower().split()
         scored = [
             (m, sum(m.subject.lower().split().count(word) for word in words)) for m in self.messages
         ]
         kept = [(m, n) for m, n in scored if (n or not words) and passes(m, filters)]
-        if ranking is RankingMode.RECENCY:
+        if ranking is contract.RankingMode.RECENCY:
             kept.sort(key=lambda row: (-row[0].created_ts, row[0].message_id))
         else:
             kept.sort(key=lambda row: (-row[1], row[0].message_id))
         found = tuple((m.message_id, float(n)) for m, n in kept[:depth])
-        return CandidateList(found, len(kept) <= depth, self.name, text, sql=f"sql of {self.name}")
+        return contract.CandidateList(
+            found, len(kept) <= depth, self.name, text, sql=f"sql of {self.name}"
+        )
 
 
 @dataclass(frozen=True)
@@ -87,27 +77,25 @@ class Failing:
     name: str
     error: BaseException
 
-    def search(self, *_: object) -> CandidateList:
+    def search(self, *_: object) -> contract.CandidateList:
         raise self.error
 
     def __call__(self, *_: object) -> Sequence[Reranked]:
         raise self.error
 
 
-def passes(found: Message, filters: Filters) -> bool:
-    return (filters.project_id is None or found.project_id == filters.project_id) and (
-        filters.sender_name is None or found.sender_name == filters.sender_name
-    )
-
-
 @dataclass
 class Log:
     """Remembers events."""
 
-    events: list[tuple[Event, Payload]] = field(default_factory=list)
+    events: list[tuple[contract.Event, contract.Payload]] = field(default_factory=list)
 
-    def emit(self, event: Event, payload: Payload) -> None:
+    def emit(self, event: contract.Event, payload: contract.Payload) -> None:
         self.events.append((event, payload))
+
+    @property
+    def names(self) -> list[str]:
+        return [event.value for event, _ in self.events]
 
 
 def service(
@@ -155,7 +143,7 @@ CHAINS = {
 EMBEDDER = HashEmbedder(64)
 MAIL = some_mail(57, 250)
 """What the fixture ``post`` serves."""
-WEIGHTS = Weights(subject=2, identifiers=4)
+WEIGHTS = contract.Weights(subject=2, identifiers=4)
 
 
 def by_length(text: str, ids: Sequence[int], fused: Sequence[float]) -> Sequence[Reranked]:
@@ -181,17 +169,22 @@ class Whole:
     def without(self, *tiers: FallbackTier) -> "Whole":
         """Return the same with some tiers taken away."""
         kept = self.service.tiers
-        lexical: Mapping[FallbackTier, MailEngine] = {
-            tier: engine for tier, engine in kept.lexical.items() if tier not in tiers
-        }
-        semantic = (
-            None if {FallbackTier.SEMANTIC, FallbackTier.HYBRID} & set(tiers) else kept.semantic
+        fewer = replace(
+            kept,
+            lexical={tier: engine for tier, engine in kept.lexical.items() if tier not in tiers},
+            semantic=None if FallbackTier.HYBRID in tiers else kept.semantic,
+            reranker=None if FallbackTier.RERANK in tiers else kept.reranker,
         )
-        reranker = None if FallbackTier.RERANK in tiers else kept.reranker
-        fewer = Tiers(lexical, semantic, reranker, kept.sent)
         return replace(self, service=replace(self.service, tiers=fewer))
 
-    def ask(self, query: SearchQuery, scope: Scope | None = None) -> SearchResponse:
+    def over(self, lexical: Mapping[FallbackTier, object]) -> "Whole":
+        """Return the same with other engines in the place of some."""
+        tiers = self.service.tiers
+        engines = cast("Mapping[FallbackTier, MailEngine]", {**tiers.lexical, **lexical})
+        changed = replace(tiers, lexical=engines)
+        return replace(self, service=replace(self.service, tiers=changed))
+
+    def ask(self, query: SearchQuery, scope: Scope | None = None) -> contract.SearchResponse:
         return self.service.seen_by(scope).search(query)
 
     def ids(self, query: SearchQuery, scope: Scope | None = None) -> list[int]:
@@ -352,15 +345,17 @@ class Tools:
 
     surface: Surface
     caller: Scope | None = None
+    box: Ingest | None = None
 
     @cached_property
     def app(self) -> Server[Any]:
-        return application(self.surface, caller=self.caller)
+        return application(self.surface, self.box, self.caller)
 
     def call(self, tool: str, **given: object) -> CallToolResult:
         async def ask() -> CallToolResult:
             async with Client(self.app) as client:
-                return await client.call_tool(tool, given)
+                with patch.object(Draft202012Validator, "check_schema"):  # takes longer than a call
+                    return await client.call_tool(tool, given)
 
         return anyio.run(ask)
 

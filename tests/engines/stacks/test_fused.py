@@ -4,7 +4,7 @@ import json
 import random
 import shutil
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,7 +15,7 @@ import pytest
 from tantivy import Query
 
 from harness.check.subject import DOCUMENTS, OBVIOUS
-from harness.core.engine import Engine, Hit, Searcher
+from harness.core.engine import Engine, Searcher
 from harness.core.errors import IndexNotReady, ModelNotReady
 from harness.core.records import Document
 from harness_engines import registry as arms
@@ -98,69 +98,42 @@ def test_the_order_is_that_of_a_full_sort(tmp_path: Path) -> None:
     assert len(keys) == 800
 
 
-def search(index: Path, documents: list[Document], text: str, **given: Any) -> tuple[Hit, ...]:  # noqa: ANN401
-    made = tantivy(**given)
+PHRASES = [Document("a", "moss fern", "stone gravel"), Document("b", "", "fern moss")]
+KINGS = [Document("a", "", "the king of england"), Document("b", "", "king england, to be")]
+IN_TITLES = {'"moss fern"': "a", '"fern moss"': "b", '"fern stone"': "", '"stone gravel"': "a"}
+OF_STOP_WORDS = (
+    ('"king of england"', "a"),
+    ('"king england"', "b"),
+    ('"kings of england"', "a"),
+    ('"king by the sea"', ""),
+    ("king-of-england", "ab"),
+    *((text, "") for text in ("the", "to be or not to be", '"of the"', "+the", "the -king")),
+)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("documents", "settings", "text", "shown"),
+    [
+        *((PHRASES, {"bm25_over": "document"}, *asked) for asked in IN_TITLES.items()),
+        *((PHRASES, {"bm25_over": "fields"}, *asked) for asked in IN_TITLES.items()),
+        *((KINGS, {"language": "english"}, *asked) for asked in OF_STOP_WORDS),
+    ],
+)
+def test_no_phrase_reaches_over_a_title_and_a_stop_word_keeps_its_place(
+    index: Path, documents: list[Document], settings: dict[str, str], text: str, shown: str
+) -> None:
+    made = tantivy(**settings)
     made.build(documents, index)
     with made.open(index) as searcher:
-        return searcher.search(text, 10).hits
-
-
-@pytest.fixture
-def titled() -> list[Document]:
-    return [Document("a", "moss fern", "stone gravel"), Document("b", "", "fern moss")]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("bm25_over", ["document", "fields"])
-@pytest.mark.parametrize(
-    ("text", "shown"),
-    [
-        ('"moss fern"', ["a"]),
-        ('"fern moss"', ["b"]),
-        ('"fern stone"', []),
-        ('"stone gravel"', ["a"]),
-    ],
-)
-def test_no_phrase_reaches_over_the_end_of_a_title(
-    index: Path, titled: list[Document], bm25_over: str, text: str, shown: list[str]
-) -> None:
-    hits = search(index, titled, text, bm25_over=bm25_over)
-    assert [hit.doc_id for hit in hits] == shown
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("text", "shown"),
-    [
-        ('"king of england"', ["a"]),
-        ('"king england"', ["b"]),
-        ('"kings of england"', ["a"]),
-        ('"king by the sea"', []),
-        ("king-of-england", ["a", "b"]),
-    ],
-)
-def test_a_stop_word_keeps_its_place_in_a_phrase(index: Path, text: str, shown: list[str]) -> None:
-    documents = [Document("a", "", "the king of england"), Document("b", "", "king england")]
-    hits = search(index, documents, text, language="english")
-    assert [hit.doc_id for hit in hits] == shown
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("text", ["the", "to be or not to be", '"of the"', "+the", "the -king"])
-def test_stop_words_alone_ask_for_nothing(index: Path, text: str) -> None:
-    documents = [Document("a", "", "the king of england, to be")]
-    assert search(index, documents, text, language="english") == ()
-
-
-def given() -> dict[str, Any]:
-    found: dict[str, Any] = tomllib.loads((arms.FOLDER / "hybrid-rrf.toml").read_text())
-    found["settings"]["legs"]["semantic"]["settings"]["embedder"] = "hash"
-    return dict(found["settings"])
+        assert [hit.doc_id for hit in searcher.search(text, 10).hits] == [*shown]
 
 
 @pytest.fixture
 def engine(tmp_path: Path) -> Hybrid:
-    return Hybrid(HybridSettings.model_validate(given()), tmp_path / "cache")
+    settings = tomllib.loads((arms.FOLDER / "hybrid-rrf.toml").read_text())["settings"]
+    settings["legs"]["semantic"]["settings"]["embedder"] = "hash"
+    return Hybrid(HybridSettings.model_validate(settings), tmp_path / "cache")
 
 
 @pytest.fixture
@@ -200,34 +173,29 @@ def test_a_count_that_its_parts_do_not_hold_is_refused(engine: Hybrid, built: Pa
         pass
 
 
-def blended(**changed: object) -> dict[str, Any]:
-    found: dict[str, Any] = tomllib.loads((arms.FOLDER / "hash-hybrid.toml").read_text())
-    return dict(found["settings"]) | changed
-
-
-@pytest.fixture
-def blend(tmp_path: Path) -> Blend:
-    return Blend(BlendSettings.model_validate(blended()), tmp_path / "cache")
-
-
-@pytest.fixture
-def searcher(blend: Blend, index: Path) -> Iterator[BlendSearcher]:
-    blend.build(DOCUMENTS, index)
-    with blend.open(index) as opened:
-        assert isinstance(opened, BlendSearcher)
-        yield opened
-
-
 @contextmanager
-def of(folder: Path, *texts: str, **changed: object) -> Iterator[BlendSearcher]:
-    """Open a searcher over documents ``a``, ``b`` and so on."""
-    made = Blend(BlendSettings.model_validate(blended(**changed)), folder / "cache")
+def blend(
+    folder: Path, documents: Sequence[Document] = DOCUMENTS, **changed: object
+) -> Iterator[BlendSearcher]:
+    settings = tomllib.loads((arms.FOLDER / "hash-hybrid.toml").read_text())["settings"]
+    made = Blend(BlendSettings.model_validate(settings | changed), folder / "cache")
     index = folder / "index"
     index.mkdir()
-    made.build([Document("abcdef"[at], "", text) for at, text in enumerate(texts)], index)
+    made.build(documents, index)
     with made.open(index) as searcher:
         assert isinstance(searcher, BlendSearcher)
         yield searcher
+
+
+@pytest.fixture(scope="module")
+def searcher(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BlendSearcher]:
+    with blend(tmp_path_factory.mktemp("blend")) as opened:
+        yield opened
+
+
+def texts(*texts: str) -> list[Document]:
+    """Return documents ``a``, ``b`` and so on."""
+    return [Document("abcdef"[at], "", text) for at, text in enumerate(texts)]
 
 
 def test_it_adds_what_words_and_vectors_say(searcher: BlendSearcher) -> None:
@@ -249,7 +217,8 @@ def test_it_adds_what_words_and_vectors_say(searcher: BlendSearcher) -> None:
 def test_what_words_found_has_its_cosine_however_far_down(tmp_path: Path) -> None:
     """``the`` is a stop word, and no candidate of words; for the vectors it is all of the query."""
     asked = "the the the moss"
-    with of(tmp_path, "the the the", "moss fern stone", depth=1, vector_share=0.1) as searcher:
+    two = texts("the the the", "moss fern stone")
+    with blend(tmp_path, two, depth=1, vector_share=0.1) as searcher:
         assert [hit.doc_id for hit in searcher.vectors.search(asked, 1).hits] == ["a"]
         exact = {hit.doc_id: hit.raw_score for hit in searcher.vectors.search(asked, 2).hits}
         said = searcher.explain(asked, 1, {}).hits
@@ -275,7 +244,7 @@ def test_names_and_phrases_ask_words(searcher: BlendSearcher, text: str, share: 
 
 
 def test_a_name_has_no_stem_and_is_no_stop_word(tmp_path: Path) -> None:
-    with of(tmp_path, "where", "moss", "runs run run", "running") as searcher:
+    with blend(tmp_path, texts("where", "moss", "runs run run", "running")) as searcher:
         told = {text: searcher.explain(text, 4, {}).hits for text in ("where", "running")}
         assert {d for d, why in told["where"].items() if why["bm25"]} == {"a"}
         assert {d for d, why in told["running"].items() if why["bm25"]} == {"d"}
@@ -303,11 +272,8 @@ TITLED = [
         ("how to frame", 0.7),
     ],
 )
-def test_a_title_or_its_end_is_a_name(tmp_path: Path, index: Path, text: str, share: float) -> None:
-    blend = Blend(BlendSettings.model_validate(blended()), tmp_path)
-    blend.build(TITLED, index)
-    with blend.open(index) as searcher:
-        assert isinstance(searcher, BlendSearcher)
+def test_a_title_or_its_end_is_a_name(tmp_path: Path, text: str, share: float) -> None:
+    with blend(tmp_path, TITLED) as searcher:
         assert searcher.explain(text, 1, {}).answer == {"vector_share": share}
         if share == 0.2:
             named = searcher.names.search(text.replace(" ", "_"), 3).hits
@@ -318,30 +284,16 @@ def test_a_title_or_its_end_is_a_name(tmp_path: Path, index: Path, text: str, sh
 TEXT = "water that rises in the sea"
 
 
-def reranked(**changed: object) -> RerankSettings:
-    found: dict[str, Any] = tomllib.loads((arms.FOLDER / "hybrid-rerank.toml").read_text())
-    return RerankSettings.model_validate({**found["settings"], **changed})
-
-
-@pytest.fixture(scope="module")
-def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("cache")
-
-
-@pytest.fixture
-def rerank(cache: Path) -> Rerank:
-    return Rerank(reranked(), cache)
-
-
-def ids(searcher: Searcher, text: str = TEXT, k: int = 50) -> list[str]:
-    return [hit.doc_id for hit in searcher.search(text, k).hits]
+def ids(searcher: Searcher, text: str) -> list[str]:
+    return [hit.doc_id for hit in searcher.search(text, 50).hits]
 
 
 @pytest.mark.parametrize("changed", [{}, {"window": 3}, {"fused_weight": 1.0}])
 def test_it_reorders_the_candidates_of_the_fused_stack(
-    cache: Path, index: Path, changed: dict[str, Any]
+    tmp_path: Path, index: Path, changed: dict[str, Any]
 ) -> None:
-    rerank = Rerank(reranked(**changed), cache)
+    settings = tomllib.loads((arms.FOLDER / "hybrid-rerank.toml").read_text())["settings"]
+    rerank = Rerank(RerankSettings.model_validate(settings | changed), tmp_path)
     rerank.build(DOCUMENTS, index)
     with rerank.open(index) as searcher, rerank.engines()[FUSED].open(index / FUSED) as fused:
         texts = (*OBVIOUS, TEXT)

@@ -2,53 +2,34 @@
 
 import hashlib
 import shutil
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from harness.check.subject import DOCUMENTS as SUBJECT
 from harness.check.subject import OBVIOUS
-from harness.core.engine import Answer, Engine, Searcher, Stage, Staged
+from harness.core.engine import Answer, Staged
 from harness.core.records import Document
 from harness_engines import registry as arms
 from harness_engines.stacks.agent_mail import arm as mail
-from tests.engines.agent_mail.whole import SETTINGS
 from tests.make import models as tiny_model
 from tests.make.damage import flip
-
-DOCUMENTS = [
-    Document("m1", "br-2tnl is ready", "please review", {"project_id": 1, "sender": "Ann"}),
-    Document("m2", "review of the plan", "br 2tnl mentioned in words", {"project_id": 2}),
-    Document("m3", "lunch", "review nothing", {"project_id": 3, "thread_id": "t9"}),
-]
-
-
-def stack(cache: Path, **changed: object) -> mail.Mail:
-    return mail.Mail(mail.MailSettings.model_validate({**SETTINGS, **changed}), cache)
-
-
-def built(engine: mail.Mail, tmp_path: Path, documents: Sequence[Document] = DOCUMENTS) -> Path:
-    folder = tmp_path / "index"
-    folder.mkdir()
-    engine.build(documents, folder)
-    return folder
+from tests.make.mail_engines import built_live, served
 
 
 @pytest.mark.parametrize(
     ("mode", "said"), [("lexical", "tantivy"), ("hybrid", "vectors.amvi: its CRC-32 is")]
 )
 def test_a_broken_part_is_served_without_it_unsigned(tmp_path: Path, mode: str, said: str) -> None:
-    engine = stack(tmp_path, mode=mode)
-    index = built(engine, tmp_path)
+    index = built_live(tmp_path, mode=mode)
     if mode == "lexical":
         shutil.rmtree(index / mail.TANTIVY)
         (index / mail.TANTIVY).write_text("not a folder")
     else:
         flip(index / mail.VECTORS)
-    with engine.open(index) as searcher:
-        answer = searcher.search("review", 5)
-        assert len(answer.hits) == 3
+    with served(tmp_path, mode=mode) as searcher:
+        answer = searcher.search("review", 9)
+        assert len(answer.hits) == 5
         assert answer.served_by != searcher.manifest.fingerprint
         assert said in answer.note
 
@@ -78,13 +59,10 @@ RERANKED = [
 QUERY = "salt water bread"
 
 
-def reranking(tmp_path: Path, **changed: object) -> mail.Mail:
-    return stack(tmp_path / "cache", **{"mode": "hybrid_rerank", **changed})
-
-
-def asked(engine: mail.Mail, index: Path, *, own: bool) -> Answer:
-    """Ask, and check whether the arm signs."""
-    with engine.open(index) as searcher:
+def asked(folder: Path, *, own: bool, mode: str = "hybrid_rerank", **changed: object) -> Answer:
+    """Ask an arm over the documents above, and check whether it signs."""
+    built_live(folder, RERANKED, mode=mode, **changed)
+    with served(folder, mode=mode, **changed) as searcher:
         answer = searcher.search(QUERY, 10)
         assert (answer.served_by == searcher.manifest.fingerprint) is own
         return answer
@@ -93,8 +71,7 @@ def asked(engine: mail.Mail, index: Path, *, own: bool) -> Answer:
 def test_a_cross_encoder_replaces_the_scores_of_the_window(tmp_path: Path) -> None:
     folder = tiny_model.write(tmp_path / "cross-encoder")
     sha256 = hashlib.sha256((folder / "model.onnx").read_bytes()).hexdigest()
-    engine = reranking(tmp_path, reranker=str(folder), reranker_sha256=sha256)
-    answer = asked(engine, built(engine, tmp_path, RERANKED), own=True)
+    answer = asked(tmp_path, own=True, reranker=str(folder), reranker_sha256=sha256)
     logits = {d.doc_id: tiny_model.logit(QUERY, f"{d.title} {d.text}") for d in RERANKED}
     assert {hit.doc_id: hit.raw_score for hit in answer.hits}.items() <= logits.items()
     assert answer.hits[0].doc_id == "m3"
@@ -103,11 +80,8 @@ def test_a_cross_encoder_replaces_the_scores_of_the_window(tmp_path: Path) -> No
 
 
 def test_without_a_reranker_hybrid_answers_and_the_arm_does_not_sign(tmp_path: Path) -> None:
-    engine = reranking(tmp_path)
-    answer = asked(engine, built(engine, tmp_path, RERANKED), own=False)
-    hybrid = reranking(tmp_path, mode="hybrid")
-    shutil.rmtree(tmp_path / "index")
-    assert answer.hits == asked(hybrid, built(hybrid, tmp_path, RERANKED), own=True).hits
+    answer = asked(tmp_path / "reranking", own=False)
+    assert answer.hits == asked(tmp_path / "hybrid", own=True, mode="hybrid").hits
     assert "no model for reranking" in answer.note
 
 
@@ -121,25 +95,18 @@ NAMES = {
 }
 
 
-def standing(engine: Engine, folder: Path) -> Path:
-    folder.mkdir()
-    engine.build(SUBJECT, folder)
-    return folder
-
-
-def told(searcher: Searcher, text: str, k: int) -> tuple[Stage, ...]:
-    assert isinstance(searcher, Staged)
-    return searcher.stages(text, k, {})
-
-
 @pytest.mark.parametrize("arm", NAMES)
 def test_the_last_stage_is_what_is_shown(arm: str, tmp_path: Path) -> None:
     engine = arms.load(arm, tmp_path / "cache").engine
-    with engine.open(standing(engine, tmp_path / "index")) as searcher:
+    index = tmp_path / "index"
+    index.mkdir()
+    engine.build(SUBJECT, index)
+    with engine.open(index) as searcher:
+        assert isinstance(searcher, Staged)
         seen = 0
         for text in TEXTS:
             for k in (1, 3, 50):
-                stages = told(searcher, text, k)
+                stages = searcher.stages(text, k, {})
                 assert stages[-1].hits == searcher.search(text, k).hits
                 assert all(len(stage.hits) <= k for stage in stages)
                 seen += [stage.name for stage in stages] == NAMES[arm]

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from itertools import combinations
 from pathlib import Path
 from shutil import which
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pytest
 from hypothesis import strategies as st
@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from harness.core.engine import Engine, Searcher
 from harness.core.records import Document
 from harness_engines import registry
-from harness_engines import registry as arms
 from harness_engines.stacks.code import arm as code
 from harness_engines.stacks.documents import arm as documents
 from harness_engines.stacks.text import blend, dense, fts5, hybrid, tantivy
@@ -65,13 +64,6 @@ TEXTS_OPERATORS = {
     "reverse": "A plan of release notes, and costs.",
 }
 DOCUMENTS_OPERATORS = tuple(Document(doc_id, "", text) for doc_id, text in TEXTS_OPERATORS.items())
-WORDS_OPERATORS = {"tier": "free", "embedder": "", "sparse": "", "max_tokens": 64}
-FORMULA = {"fusion": "specification"}
-
-
-def of_file(name: str) -> dict[str, Any]:
-    found: dict[str, Any] = tomllib.loads((arms.FOLDER / f"{name}.toml").read_text())["settings"]
-    return found
 
 
 def engine(name: str, cache: Path) -> Engine:
@@ -79,13 +71,14 @@ def engine(name: str, cache: Path) -> Engine:
     if name == "writing":
         return writing.engine({**NOTES, "rerank": False}, cache)
     if name == "documents":
-        return documents.engine({**WORDS_OPERATORS, **FORMULA}, cache)
+        words = {"tier": "free", "embedder": "", "sparse": "", "max_tokens": 64}
+        return documents.engine({**words, "fusion": "specification"}, cache)
     if name.startswith("code"):
         backend = name.removeprefix("code over ")
         return code.engine(
             {**SETTINGS, "backend": backend, "embedder": "hash", "search": BLEND}, cache
         )
-    given = of_file(name)
+    given = tomllib.loads((registry.FOLDER / f"{name}.toml").read_text())["settings"]
     if name == "hybrid-rrf":
         given["legs"]["semantic"]["settings"]["embedder"] = "hash"
     made = {"dense": dense.engine, "hash-hybrid": blend.engine, "hybrid-rrf": hybrid.engine}
@@ -93,23 +86,33 @@ def engine(name: str, cache: Path) -> Engine:
     return made.get(name, lexical)(given | ({"embedder": "hash"} if name == "dense" else {}), cache)
 
 
-@pytest.fixture(
-    scope="module",
-    params=[
-        *("fts5", "fts5-porter", "tantivy", "tantivy-stem", "hash-hybrid", "hybrid-rrf", "dense"),
-        *("writing", "documents", "code over sqlite", "code over tantivy"),
-    ],
-)
+LEXICAL = ("fts5", "fts5-porter", "tantivy", "tantivy-stem")
+VECTORS = ("dense", "hash-hybrid", "hybrid-rrf")
+PARTS = ("documents", "code over sqlite", "code over tantivy")
+"""Show what the rule allows and has a word that is looked for."""
+MAIL = ("mail-fts5", "mail-tantivy")
+SETS = (*LEXICAL, *MAIL, "writing")
+OUTSIDE = {"lucene": "lucene/lucene.toml", "postgres": "postgres/postgres.toml"}
+
+
+@pytest.fixture(scope="module")
 def searcher(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Searcher]:
-    with opened(request.param, tmp_path_factory, DOCUMENTS_OPERATORS) as made:
+    name, documents = request.param
+    with opened(name, documents, tmp_path_factory) as made:
         yield made
+
+
+def of(documents: Sequence[Document], *names: str) -> pytest.MarkDecorator:
+    """Try a test with the ``searcher`` of each of these stacks over documents."""
+    params = [pytest.param((name, documents), id=name) for name in names]
+    return pytest.mark.parametrize("searcher", params, indirect=True)
 
 
 @contextmanager
 def opened(
-    name: str, folders: pytest.TempPathFactory, documents: Sequence[Document]
+    name: str, documents: Sequence[Document], folders: pytest.TempPathFactory
 ) -> Iterator[Searcher]:
     """Open a small index of a stack, of an arm of mail, or of an example that needs more."""
     cache, index, outside = folders.mktemp("cache"), folders.mktemp("index"), OUTSIDE.get(name)
@@ -129,14 +132,10 @@ def found(searcher: Searcher, text: str) -> set[str]:
     return {hit.doc_id for hit in searcher.search(text, 1_000).hits}
 
 
-@pytest.fixture(scope="module", params=["fts5", "tantivy"])
-def languages(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Searcher]:
-    with opened(request.param, tmp_path_factory, DOCUMENTS_ANY_LANGUAGE) as made:
-        yield made
+LANGUAGES = of(DOCUMENTS_ANY_LANGUAGE, "fts5", "tantivy")
 
 
+@LANGUAGES
 @pytest.mark.parametrize(
     ("text", "same"),
     [
@@ -153,21 +152,23 @@ def languages(
         ("👍", "👍🏿"),
     ],
 )
-def test_what_looks_alike_is_found_alike(languages: Searcher, text: str, same: str) -> None:
-    assert found(languages, text)
-    assert found(languages, text) == found(languages, same)
+def test_what_looks_alike_is_found_alike(searcher: Searcher, text: str, same: str) -> None:
+    assert found(searcher, text)
+    assert found(searcher, text) == found(searcher, same)
 
 
+@LANGUAGES
 @pytest.mark.parametrize("text", ["東京", "大学", "น้ำ", "한국", "हिन्दी", "हिन्दू"])
-def test_a_part_of_a_run_without_spaces_is_found(languages: Searcher, text: str) -> None:
-    assert found(languages, f"+{text}") == has_any_language(text) != frozenset()
+def test_a_part_of_a_run_without_spaces_is_found(searcher: Searcher, text: str) -> None:
+    assert found(searcher, f"+{text}") == has_any_language(text) != frozenset()
     every = {d.doc_id for d in DOCUMENTS_ANY_LANGUAGE}
-    assert found(languages, f"-{text}") == every - has_any_language(text)
+    assert found(searcher, f"-{text}") == every - has_any_language(text)
 
 
 EVERY = set(TEXTS_OPERATORS)
 
 
+@of(DOCUMENTS_OPERATORS, *LEXICAL, *VECTORS, *PARTS, "writing")
 @pytest.mark.parametrize(
     ("text", "least", "most"),
     [
@@ -198,11 +199,6 @@ HELD = {
 DOCUMENTS_BOOLEAN = tuple(
     Document(d, "", " ".join([*sorted(held), "sea"])) for d, held in HELD.items()
 )
-SETS = ("fts5", "fts5-porter", "tantivy", "tantivy-stem", "mail-fts5", "mail-tantivy", "writing")
-PARTS = ("documents", "code over sqlite", "code over tantivy")
-"""Show what the rule allows and has a word that is looked for."""
-VECTORS = ("dense", "hash-hybrid", "hybrid-rrf")
-OUTSIDE = {"lucene": "lucene/lucene.toml", "postgres": "postgres/postgres.toml"}
 Rule = Callable[[frozenset[str]], bool]
 
 
@@ -249,25 +245,20 @@ def queries(many: int) -> list[Asked]:
     return [made(rng, rng.randint(1, 4)) for _ in range(many)]
 
 
-@pytest.fixture(scope="module", params=[*SETS, *PARTS, *VECTORS, *OUTSIDE])
-def opened_boolean(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[tuple[str, Searcher]]:
-    with opened(request.param, tmp_path_factory, DOCUMENTS_BOOLEAN) as made:
-        yield request.param, made
-
-
 @pytest.mark.slow
-def test_a_query_finds_what_it_says(opened_boolean: tuple[str, Searcher]) -> None:
-    name, searcher = opened_boolean
-    for asked in queries(examples(1_000)):
-        shown = found(searcher, asked.text)
-        allowed = {doc_id for doc_id, held in HELD.items() if asked.rule(held)}
-        assert shown <= allowed, asked.text
-        if name in SETS or name in OUTSIDE:
-            assert shown == allowed, asked.text
-        if name in PARTS:
-            assert shown >= {d for d in allowed if HELD[d] & (asked.wanted or HELD[d])}, asked.text
+@pytest.mark.parametrize("name", [*SETS, *PARTS, *VECTORS, *OUTSIDE])
+def test_a_query_finds_what_it_says(name: str, tmp_path_factory: pytest.TempPathFactory) -> None:
+    with opened(name, DOCUMENTS_BOOLEAN, tmp_path_factory) as searcher:
+        for asked in queries(examples(1_000)):
+            shown = found(searcher, asked.text)
+            allowed = {doc_id for doc_id, held in HELD.items() if asked.rule(held)}
+            assert shown <= allowed, asked.text
+            if name in SETS or name in OUTSIDE:
+                assert shown == allowed, asked.text
+            if name in PARTS:
+                assert shown >= {d for d in allowed if HELD[d] & (asked.wanted or HELD[d])}, (
+                    asked.text
+                )
 
 
 NAMED = {
@@ -291,10 +282,6 @@ NAMED = {
     "fifth": "Numbers from .5 to 5.",
 }
 NAMED_DOCUMENTS = tuple(Document(doc_id, "", text) for doc_id, text in NAMED.items())
-ARMS = (
-    *("fts5", "fts5-porter", "tantivy", "tantivy-stem", "writing", "documents"),
-    *("code over sqlite", "code over tantivy", "mail-fts5", "mail-tantivy"),
-)
 FIRST = {
     "C#": "c-sharp",
     "c#": "c-sharp",
@@ -309,30 +296,27 @@ FIRST = {
 }
 
 
-@pytest.fixture(scope="module", params=ARMS)
-def named(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Searcher]:
-    with opened(request.param, tmp_path_factory, NAMED_DOCUMENTS) as made:
-        yield made
+EVERY_NAMED = of(NAMED_DOCUMENTS, *SETS, *PARTS)
 
 
-def shown_named(named: Searcher, text: str) -> list[str]:
-    return [hit.doc_id for hit in named.search(text, 30).hits]
+def shown_named(searcher: Searcher, text: str) -> list[str]:
+    return [hit.doc_id for hit in searcher.search(text, 30).hits]
 
 
+@EVERY_NAMED
 @pytest.mark.parametrize("typed", FIRST)
-def test_a_name_is_found_first_where_it_stands_as_typed(named: Searcher, typed: str) -> None:
-    assert shown_named(named, typed)[:1] == [FIRST[typed]]
+def test_a_name_is_found_first_where_it_stands_as_typed(searcher: Searcher, typed: str) -> None:
+    assert shown_named(searcher, typed)[:1] == [FIRST[typed]]
 
 
-def test_a_sign_is_part_of_a_name_and_an_article_is_not(named: Searcher) -> None:
-    assert set(shown_named(named, "C++")[:2]) == {"c-plus", "c-plus-new"}
-    assert shown_named(named, "+C#") == ["c-sharp"]
-    assert set(shown_named(named, "-C++")) == set(NAMED) - {"c-plus", "c-plus-new"}
-    assert set(shown_named(named, "net -.NET")) == {"net"}
+@EVERY_NAMED
+def test_a_sign_is_part_of_a_name_and_an_article_is_not(searcher: Searcher) -> None:
+    assert set(shown_named(searcher, "C++")[:2]) == {"c-plus", "c-plus-new"}
+    assert shown_named(searcher, "+C#") == ["c-sharp"]
+    assert set(shown_named(searcher, "-C++")) == set(NAMED) - {"c-plus", "c-plus-new"}
+    assert set(shown_named(searcher, "net -.NET")) == {"net"}
     every = {"elided", "curly", "bare"}
     for typed in ("avion", "l'avion", "l\u2019avion", "+l'avion", "L'AVION"):
-        assert set(shown_named(named, typed)) == every, typed
-    assert set(shown_named(named, "l'avion")[:2]) == every - {"bare"}
-    assert set(shown_named(named, "-l'avion")) == set(NAMED) - every
+        assert set(shown_named(searcher, typed)) == every, typed
+    assert set(shown_named(searcher, "l'avion")[:2]) == every - {"bare"}
+    assert set(shown_named(searcher, "-l'avion")) == set(NAMED) - every
