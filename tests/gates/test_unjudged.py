@@ -1,43 +1,32 @@
 """Gates of unjudged hits, and the registry of rules."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from benchmarks.verdict_families import losing as losing_registry
-from harness.core.engine import Hit
 from harness.core.evidence import ArmResult, Evidence, Sample, Samples
 from harness.core.gate import Cause, Finding, Verdict
 from harness.core.records import Qrels
-from harness.core.run import Row, Run, Status
+from harness.core.run import Run
 from harness.core.scores import Estimate
 from harness.gates.base import rules
 from harness.gates.base.completions import Bound
 from harness.gates.base.differences import Looks
 from harness.gates.base.rules import Margin, MinQueries, above, below, within
 from harness.measures import missing_judgements
-from harness.measures.missing_judgements import missing
+from harness.measures.missing_judgements import MissingJudgements, missing
 from harness.measures.quality import score
 from harness.stats import sequential
 from harness.stats.bounded import ValueRange, chance_above
 from harness.stats.interval import interval
 from tests.make import gate_inputs
-from tests.make.runs import chance
+from tests.make.runs import chance, qrels_of, run_of
 
 COUNT = 400
 Truth = dict[str, dict[str, int]]
-
-
-def run(name: str, lists: dict[str, list[str]]) -> Run:
-    return Run.of(
-        name,
-        [
-            Row(q, Status.ANSWERED, [Hit(doc, 1 / at, 1 / at) for at, doc in enumerate(docs, 1)])
-            for q, docs in lists.items()
-        ],
-    )
 
 
 def evidence(
@@ -47,11 +36,11 @@ def evidence(
     measure: str = "nDCG@10",
     **changes: object,
 ) -> Evidence:
-    qrels = Qrels({q: dict(sorted(judged[q].items())) for q in sorted(judged)})
+    qrels = qrels_of(judged)
     ids = tuple(control)
     found = []
     for name, lists in (("old", control), ("new", candidate)):
-        one = run(name, lists)
+        one = run_of(lists, name)
         values = score(one, qrels, [measure], ids)
         found.append(ArmResult(name, gate_inputs.manifest(name), one, values))
     plain = gate_inputs.evidence(
@@ -84,29 +73,22 @@ def losing(count: int = COUNT) -> tuple[dict[str, list[str]], dict[str, list[str
 def test_a_candidate_that_truly_loses_a_third_is_not_promoted() -> None:
     """As judged the two are equal, and as much is judged of the one as of the other."""
     control, candidate, judged, truth = losing()
-    whole = evidence(control, candidate, truth)
-    truly = ask(whole)
+    truly = ask(evidence(control, candidate, truth))
     assert truly.verdict is Verdict.FAIL
     assert truly.estimate is not None
     assert truly.estimate.value < -0.3
-    finding = ask(evidence(control, candidate, judged))
-    assert finding.verdict is Verdict.INCONCLUSIVE
-    assert finding.cause is Cause.UNJUDGED
+    of = evidence(control, candidate, judged)
+    finding = ask(of)
+    assert (finding.verdict, finding.cause) == (Verdict.INCONCLUSIVE, Cause.UNJUDGED)
     assert "the verdict turns if" in finding.reason
     assert "of old's unjudged hits, weighted by rank, are relevant" in finding.reason
     assert "harness pool --dataset toy --control old --candidate new" in finding.remedy
     assert "--order sample --size" in finding.remedy
-    of = evidence(control, candidate, judged)
     again = ask(replace(of, candidate=replace(of.candidate, arm=of.control.arm)))
     assert again.verdict is Verdict.INCONCLUSIVE, "two releases of one arm have no pool"
     assert "harness pool" not in again.remedy
     assert again.remedy.startswith("judge ")
-
-
-def test_what_the_card_calls_complete_needs_no_more_judgements() -> None:
-    control, candidate, judged, _ = losing()
-    said = evidence(control, candidate, judged, complete="known items")
-    assert ask(said).verdict is Verdict.PASS
+    assert ask(replace(of, complete="known items")).verdict is Verdict.PASS, "the card says so"
 
 
 MEASURE = "RR@2"
@@ -115,9 +97,8 @@ MEASURE = "RR@2"
 def of_two(control: str, candidate: str) -> Evidence:
     """Show one list for all queries; ``good`` and ``bad`` are judged, ``old`` and ``new`` not."""
     ids = gate_inputs.ids(40)
-    lists = [{q: shown.split() for q in ids} for shown in (control, candidate)]
-    judged = {q: {"good": 1, "bad": 0} for q in ids}
-    return evidence(lists[0], lists[1], judged, MEASURE)
+    lists = [dict.fromkeys(ids, shown.split()) for shown in (control, candidate)]
+    return evidence(lists[0], lists[1], {q: {"good": 1, "bad": 0} for q in ids}, MEASURE)
 
 
 @pytest.mark.parametrize(
@@ -150,8 +131,7 @@ def test_one_answer_over_all_completions_or_none(
 def test_no_slice_passes_on_what_nobody_judged() -> None:
     of = replace(of_two("old good", "new good"), slices={"all": frozenset(gate_inputs.ids(40))})
     finding = ask(of, "no_slice_harmed", margin=0.1, measure=MEASURE)
-    assert finding.verdict is Verdict.INCONCLUSIVE
-    assert finding.cause is Cause.UNJUDGED
+    assert (finding.verdict, finding.cause) == (Verdict.INCONCLUSIVE, Cause.UNJUDGED)
     assert "harness pool" in finding.remedy
 
 
@@ -171,16 +151,18 @@ def alike(share: float, seed: int, count: int = COUNT) -> tuple[Evidence, Truth]
     return evidence(control, candidate, judged), truth
 
 
-def sampled(of: Evidence, truth: Truth, size: int, seed: int = 1, **changes: object) -> Sample:
-    """Judge a sample by the truth, its relevant hits' queries whole."""
+def opened(of: Evidence) -> tuple[MissingJudgements, tuple[Run, Run], Qrels]:
+    """Return what is not judged, of which runs, and what is."""
     assert of.qrels is not None
     runs = of.control.run, of.candidate.run
-    open_ = missing(*runs, of.qrels, "nDCG@10")
-    plain = Sample(
-        "old", "new", "nDCG@10", seed, missing_judgements.rate_of(open_, size), {}, "ada"
-    )
-    found = replace(plain, **changes)  # type: ignore[arg-type]
-    while left := missing_judgements.judge(open_, runs, of.qrels, found).left:
+    return missing(*runs, of.qrels, "nDCG@10"), runs, of.qrels
+
+
+def sampled(of: Evidence, truth: Truth, size: int, seed: int = 1) -> Sample:
+    """Judge a sample by the truth, its relevant hits' queries whole."""
+    rate = missing_judgements.rate_of(opened(of)[0], size)
+    found = Sample("old", "new", "nDCG@10", seed, rate, {}, "ada")
+    while left := missing_judgements.judge(*opened(of), found).left:
         grades = {q: dict(docs) for q, docs in found.grades.items()}
         for query_id, doc_id in left:
             grades.setdefault(query_id, {})[doc_id] = truth[query_id][doc_id]
@@ -230,48 +212,35 @@ def test_what_is_relevant_in_a_sample_counts() -> None:
     assert finding.verdict is Verdict.FAIL, finding.reason
 
 
-def changes(of: Evidence, truth: Truth, seeds: Sequence[int], size: int) -> Iterator[float]:
-    assert of.qrels is not None
-    runs = of.control.run, of.candidate.run
-    open_ = missing(*runs, of.qrels, "nDCG@10")
-    for seed in seeds:
-        sample = sampled(of, truth, size, seed)
-        found = missing_judgements.judge(open_, runs, of.qrels, sample)
-        assert (found.change >= found.span.least - 1e-9).all()
-        assert (found.change <= found.span.most + 1e-9).all()
-        yield float((found.change + found.certain).mean())
-
-
 @pytest.mark.slow
 def test_the_sample_estimates_the_mean_over_all_that_is_relevant() -> None:
     """Horvitz and Thompson's estimator has no bias, also where much of a query is relevant."""
     of, truth = alike(0.4, 2, count=60)
-    assert of.qrels is not None
-    whole = {q: dict(sorted(truth[q].items())) for q in sorted(truth)}
-    ids = tuple(whole)
-    values = [
-        [
-            score(side.run, Qrels(judged), ["nDCG@10"], ids)["nDCG@10"].values
-            for side in (of.control, of.candidate)
-        ]
-        for judged in (of.qrels.grades, whole)
-    ]
-    before, after = (candidate - control for control, candidate in values)
-    found = np.array([*changes(of, truth, range(150), 40)])
-    truly = float((after - before).mean())
-    error = float(found.std() / np.sqrt(len(found)))
-    assert abs(found.mean() - truly) < 4 * error
+    open_, runs, qrels = opened(of)
+    before, after = (
+        [score(run, known, ["nDCG@10"], open_.query_ids)["nDCG@10"].values for run in runs]
+        for known in (qrels, qrels_of(truth))
+    )
+    changes = []
+    for seed in range(60):
+        found = missing_judgements.judge(open_, runs, qrels, sampled(of, truth, 40, seed))
+        assert (found.change >= found.span.least - 1e-9).all()
+        assert (found.change <= found.span.most + 1e-9).all()
+        changes.append(float((found.change + found.certain).mean()))
+    truly = float(np.mean(after[1] - after[0] - (before[1] - before[0])))
+    error = float(np.std(changes) / np.sqrt(len(changes)))
+    assert abs(np.mean(changes) - truly) < 4 * error
     assert error < 0.005
 
 
 def test_a_measure_without_bounds_is_open_where_a_hit_is_not_judged() -> None:
     ids = gate_inputs.ids(60)
     lists = [{q: ["good", own] for q in ids} for own in ("old", "new")]
-    of = evidence(lists[0], lists[1], {q: {"good": 4} for q in ids}, "ERR@10")
-    finding = ask(of, measure="ERR@10", margin=0.1)
+    judged = {q: {"good": 4} for q in ids}
+    finding = ask(evidence(lists[0], lists[1], judged, "ERR@10"), measure="ERR@10", margin=0.1)
     assert finding.verdict is Verdict.INCONCLUSIVE
     assert "can be sampled" in finding.remedy
-    first = evidence(lists[0], lists[1], {q: {"good": 4} for q in ids}, "ERR@1")
+    first = evidence(lists[0], lists[1], judged, "ERR@1")
     assert ask(first, measure="ERR@1", margin=0.1).verdict is Verdict.PASS
 
 
@@ -280,9 +249,7 @@ def test_sample_and_queries_share_one_error() -> None:
     of, truth = alike(0.0, 1)
     sample = sampled(of, truth, 150)
     finding = ask(with_sample(of, sample))
-    assert of.qrels is not None
-    runs = of.control.run, of.candidate.run
-    found = missing_judgements.judge(missing(*runs, of.qrels, "nDCG@10"), runs, of.qrels, sample)
+    found = missing_judgements.judge(*opened(of), sample)
     sure = replace(gate_inputs.RULES, confidence=0.975)
     assert finding.estimate is not None
     both = [
@@ -340,7 +307,6 @@ SETTINGS = {
 }
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("rule", SETTINGS)
 @pytest.mark.parametrize(("by", "verdict"), [(0.05, Verdict.PASS), (-0.08, Verdict.FAIL)])
 def test_the_right_and_the_wrong_side_of_the_bound(rule: str, by: float, verdict: Verdict) -> None:
@@ -360,11 +326,11 @@ def test_the_right_and_the_wrong_side_of_the_bound(rule: str, by: float, verdict
 
 @pytest.mark.slow
 def test_queries_added_until_it_passes_promote_falsely_as_rarely_as_it_says() -> None:
-    """A look each 50 queries at a mean on the margin; a single one errs in 2.5 % of the cases."""
+    """A look each 100 queries at a mean on the margin; a single one errs in 2.5 % of the cases."""
     span = ValueRange(-1.0, 1.0)
     values = losing_registry(np.random.default_rng(3), (600, 200), 0.4)
     once, ever = np.zeros(200, bool), np.zeros(200, bool)
-    for size in range(100, 601, 50):
+    for size in range(100, 601, 100):
         once |= chance_above(values[:size], -0.02, span=span, clusters=None) < 0.025
         each = sequential.evalues_each(values[:size], span=span, confidence=0.95, clusters=None)
         ever |= np.array([one.low > -0.02 for one in each])
@@ -394,12 +360,10 @@ def test_an_end_has_room_until_the_verdict_turns(
 
 def test_what_was_drawn_for_certain_leaves_nothing_open() -> None:
     of, truth = alike(0.3, 2, 60)
-    runs = of.control.run, of.candidate.run
-    assert of.qrels is not None
-    open_ = missing(*runs, of.qrels, "nDCG@10")
-    found = missing_judgements.judge(open_, runs, of.qrels, sampled(of, truth, len(open_.query)))
+    open_, runs, qrels = opened(of)
+    found = missing_judgements.judge(open_, runs, qrels, sampled(of, truth, len(open_.query)))
     assert found.span == ValueRange(0.0, 0.0)
     assert not found.change.any()
-    whole = Qrels({q: {**of.qrels.grades[q], **truth[q]} for q in of.qrels.grades})
+    whole = qrels_of({q: {**qrels.grades[q], **truth[q]} for q in qrels.grades})
     now = [score(run, whole, ["nDCG@10"], open_.query_ids)["nDCG@10"].values for run in runs]
     assert open_.difference + found.certain == pytest.approx(now[1] - now[0])
