@@ -10,20 +10,11 @@ from scipy.special import gammaln
 from scipy.stats import beta, binom
 
 from benchmarks.simulate import overstated, steps
-from harness.core.errors import EvidenceError, HarnessError
+from harness.core.errors import EvidenceError
+from harness.core.scores import Estimate
 from harness.stats import bootstrap
-from harness.stats.bootstrap import (
-    WEIGHTS,
-    Purpose,
-    bca,
-    bca_each,
-    drawn_sums,
-    flipped_sums,
-    picks,
-    reweighted_sums,
-    slab_bytes,
-)
-from harness.stats.bounded import Codes, Floats, ValueRange, bounded_each, chance_above
+from harness.stats.bootstrap import Purpose, bca, bca_each, picks, slab_bytes
+from harness.stats.bounded import Codes, Ends, Floats, ValueRange, bounded_each, chance_above
 
 
 def as_theirs(units: int) -> float:
@@ -32,14 +23,26 @@ def as_theirs(units: int) -> float:
     return float(2 * stats.t.cdf(reach, units - 1) - 1)
 
 
-def by_scipy(values: NDArray[np.float64]) -> tuple[float, float]:
+def ours(
+    values: Floats | list[float],
+    clusters: Codes | None = None,
+    *,
+    confidence: float = 0.95,
+    resamples: int = 20_000,
+    seed: int = 1,
+) -> Estimate:
+    return bca(
+        np.array(values), confidence=confidence, resamples=resamples, seed=seed, clusters=clusters
+    )
+
+
+def by_scipy(values: Floats) -> tuple[float, float]:
     found = stats.bootstrap(
         (values,), np.mean, n_resamples=20_000, method="BCa", rng=np.random.default_rng(9)
     ).confidence_interval
     return float(found.low), float(found.high)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "values",
     [
@@ -49,32 +52,28 @@ def by_scipy(values: NDArray[np.float64]) -> tuple[float, float]:
         np.concatenate([np.linspace(0, 0.1, 18), np.linspace(0.8, 1, 6)]),
     ],
 )
-def test_is_scipys_on_skewed_and_tied_values_with_light_tails(values: NDArray[np.float64]) -> None:
+def test_is_scipys_on_skewed_and_tied_values_with_light_tails(values: Floats) -> None:
     assert float(stats.kurtosis(values, fisher=False)) < 3
     assert abs(float(stats.skew(values))) > 0.4
     low, high = by_scipy(values)
-    estimate = bca(
-        values, confidence=as_theirs(len(values)), resamples=20_000, seed=5, clusters=None
-    )
+    estimate = ours(values, confidence=as_theirs(len(values)), seed=5)
     assert estimate.value == pytest.approx(values.mean(), abs=1e-15)
     assert (estimate.low, estimate.high) == pytest.approx((low, high), abs=0.004)
 
 
-@pytest.mark.slow
 def test_a_spread_that_rests_on_few_queries_is_trusted_less() -> None:
     few = np.array([0.0] * 44 + [1.0, -1.0, 0.5, -0.5, 0.2, -0.2])
     low, high = by_scipy(few)
-    estimate = bca(few, confidence=as_theirs(50), resamples=20_000, seed=5, clusters=None)
+    estimate = ours(few, confidence=as_theirs(50), seed=5)
     freedom = 2 * 50 / (stats.kurtosis(few, fisher=False) - 1)
     assert freedom < 8
     wider = stats.t.ppf(0.975, freedom) / stats.norm.ppf(0.975)
     assert 1.1 < (estimate.high - estimate.low) / (high - low) < wider + 0.05
 
 
-@pytest.mark.slow
 def test_a_skewness_that_rests_on_few_queries_hardly_counts() -> None:
     few = np.array([0.0] * 45 + [1.0, 0.4, 0.3, -0.1, 0.2])
-    estimate = bca(few, confidence=0.95, resamples=20_000, seed=5, clusters=None)
+    estimate = ours(few, seed=5)
     means = bootstrap.drawn_sums(few.reshape(-1, 1), resamples=20_000, seed=5)[:, 0] / 50
     freedom = 2 * 50 / (stats.kurtosis(few, fisher=False) - 1)
     reach = np.sqrt(50 / 49) * stats.t.ppf(0.975, freedom)
@@ -95,58 +94,50 @@ def test_intervals_hold_the_mean_as_often_as_they_say() -> None:
         assert max(above, below) < 0.07
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("confidence", [0.995, 0.999, 0.999_999])
 def test_an_end_beyond_infinity_is_an_extreme_and_not_the_other_end(confidence: float) -> None:
     """Of three queries, one of which lost all, it said that none is lost: from 0 to 0."""
     for values in ([-1.0, 0.0, 0.0], [1.0, 0.0, 0.0], [-1.0, *[0.0] * 3], [-1.0, *[0.05] * 4]):
-        found = bca(np.array(values), confidence=confidence, resamples=2_000, seed=1, clusters=None)
+        found = ours(values, confidence=confidence, resamples=2_000)
         assert found.low < found.value < found.high, values
 
 
-@pytest.mark.slow
 def test_copies_of_a_query_in_one_cluster_add_no_certainty() -> None:
     values = np.random.default_rng(4).normal(size=60)
-    alone = bca(values, confidence=0.95, resamples=10_000, seed=1, clusters=None)
     copies, intents = np.repeat(values, 4), np.repeat(np.arange(60), 4)
-    together = bca(copies, confidence=0.95, resamples=10_000, seed=1, clusters=intents)
-    blind = bca(copies, confidence=0.95, resamples=10_000, seed=1, clusters=None)
+    alone, together, blind = ours(values), ours(copies, intents), ours(copies)
     assert (together.low, together.high) == pytest.approx((alone.low, alone.high), abs=0.01)
     assert blind.high - blind.low < 0.6 * (alone.high - alone.low)
     assert together.n == 240
 
 
-@pytest.mark.slow
 def test_mean_over_uneven_clusters_is_the_mean_over_queries() -> None:
     values = np.array([1.0, 1.0, 1.0, 0.0, 0.5, 0.2])
-    estimate = bca(
-        values, confidence=0.9, resamples=2_000, seed=1, clusters=np.array([7, 7, 7, 1, 2, 2])
-    )
+    estimate = ours(values, np.array([7, 7, 7, 1, 2, 2]), confidence=0.9, resamples=2_000)
     assert estimate.value == pytest.approx(values.mean())
     assert 0.0 <= estimate.low < estimate.value < estimate.high <= 1.0
     ones, clusters = np.array([1.0] * 7 + [0.0]), np.array([0, 0, 1, 1, 1, 2, 3, 4])
-    estimate = bca(ones, confidence=0.9, resamples=2_000, seed=1, clusters=clusters)
+    estimate = ours(ones, clusters, confidence=0.9, resamples=2_000)
     assert estimate.high == 1.0, "a third of the draws leave the 0 out, and divide by their sizes"
 
 
-@pytest.mark.slow
 def test_no_spread_is_an_interval_without_width() -> None:
-    estimate = bca(np.full(9, 0.1), confidence=0.95, resamples=100, seed=1, clusters=None)
+    estimate = ours(np.full(9, 0.1), resamples=100)
     assert (estimate.value, estimate.low, estimate.high) == (0.1, 0.1, 0.1)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("values", [[], [0.3]])
-def test_nothing_to_learn_from_is_refused(values: list[float]) -> None:
-    with pytest.raises(HarnessError, match=f"{len(values)} independent quer(y|ies) "):
-        bca(np.array(values), confidence=0.95, resamples=100, seed=1, clusters=None)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("broken", [np.nan, np.inf])
-def test_a_value_that_is_no_number_is_refused(broken: float) -> None:
-    with pytest.raises(EvidenceError, match="NaN"):
-        bca(np.array([0.1, broken, 0.2]), confidence=0.95, resamples=100, seed=1, clusters=None)
+@pytest.mark.parametrize(
+    ("values", "says"),
+    [
+        ([], "0 independent queries "),
+        ([0.3], "1 independent query "),
+        ([0.1, np.nan, 0.2], "NaN"),
+        ([0.1, np.inf, 0.2], "NaN"),
+    ],
+)
+def test_nothing_to_learn_from_is_refused(values: list[float], says: str) -> None:
+    with pytest.raises(EvidenceError, match=says):
+        ours(values, resamples=100)
 
 
 @pytest.mark.slow
@@ -167,7 +158,7 @@ def test_weights_and_counts_give_the_same_interval(monkeypatch: pytest.MonkeyPat
             assert one != other
 
 
-def few_columns(count: int = 90) -> NDArray[np.float64]:
+def few_columns(count: int = 90) -> Floats:
     rng = np.random.default_rng(12)
     return np.column_stack([
         rng.normal(size=count),
@@ -176,7 +167,6 @@ def few_columns(count: int = 90) -> NDArray[np.float64]:
     ])
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "clusters", [None, np.arange(90) // 4, np.arange(90) // 3, np.arange(4_010) // 4]
 )
@@ -201,68 +191,58 @@ def test_no_block_changes_a_bit_of_the_interval(
         assert bca_each(columns, **rules) == whole
 
 
-def columns(units: int) -> NDArray[np.float64]:
+def columns(units: int) -> Floats:
     return np.random.default_rng(units).normal(size=(units, 3))
 
 
 @pytest.mark.parametrize("units", [1, 5, 64, 700])
 def test_drawn_sums_are_sums_of_what_was_drawn(units: int) -> None:
     drawn = picks(9, Purpose.QUERIES, first=0, rows=200, units=units)
-    found = drawn_sums(columns(units), resamples=200, seed=9)
+    found = bootstrap.drawn_sums(columns(units), resamples=200, seed=9)
     assert found == pytest.approx(columns(units)[drawn].sum(axis=1), abs=1e-11)
+
+
+def drawn_bytes(purpose: Purpose, slabs: int) -> NDArray[np.uint8]:
+    each = [slab_bytes(9, purpose, slab=at, first=0, rows=200) for at in range(slabs)]
+    return np.concatenate(each, axis=1)
 
 
 @pytest.mark.parametrize("units", [1, 5, 8, 256, 257, 700])
 def test_flipped_sums_are_sums_under_the_signs_drawn(units: int) -> None:
-    slabs = range(-(-units // 256))
-    drawn = np.concatenate(
-        [slab_bytes(9, Purpose.SIGNS, slab=at, first=0, rows=200) for at in slabs], axis=1
-    )
+    drawn = drawn_bytes(Purpose.SIGNS, -(-units // 256))
     bits = np.unpackbits(drawn, axis=1, bitorder="little")[:, :units]
-    found = flipped_sums(columns(units), resamples=200, seed=9)
+    found = bootstrap.flipped_sums(columns(units), resamples=200, seed=9)
     assert found == pytest.approx((2.0 * bits - 1) @ columns(units), abs=1e-11)
 
 
 @pytest.mark.parametrize("units", [1, 4, 127, 128, 500])
 def test_reweighted_sums_are_sums_under_the_weights_drawn(units: int) -> None:
-    slabs = range(-(-units // 128))
-    drawn = np.concatenate(
-        [slab_bytes(9, Purpose.WEIGHTS, slab=at, first=0, rows=200) for at in slabs], axis=1
-    )
+    drawn = drawn_bytes(Purpose.WEIGHTS, -(-units // 128))
     pairs = np.stack([(drawn >> shift) & 3 for shift in (0, 2, 4, 6)], axis=2)
-    weights = np.array(WEIGHTS)[pairs.reshape(200, -1)[:, :units]]
-    found = reweighted_sums(columns(units), resamples=200, seed=9)
+    weights = np.array(bootstrap.WEIGHTS)[pairs.reshape(200, -1)[:, :units]]
+    found = bootstrap.reweighted_sums(columns(units), resamples=200, seed=9)
     assert found == pytest.approx(weights @ columns(units), abs=1e-11)
 
 
 def test_the_words_are_those_of_today() -> None:
     """A change here moves every interval and p-value on record."""
-    assert picks(5, Purpose.TIMES, first=2, rows=1, units=100)[0, :6].tolist() == [
-        80,
-        45,
-        44,
-        77,
-        12,
-        15,
-    ]
-    assert slab_bytes(5, Purpose.SIGNS, slab=1, first=3, rows=1)[0, :6].tolist() == [
-        104,
-        244,
-        107,
-        21,
-        116,
-        231,
-    ]
+    drawn = picks(5, Purpose.TIMES, first=2, rows=1, units=100)[0, :6]
+    signs = slab_bytes(5, Purpose.SIGNS, slab=1, first=3, rows=1)[0, :6]
+    assert drawn.tolist() == [80, 45, 44, 77, 12, 15]
+    assert signs.tolist() == [104, 244, 107, 21, 116, 231]
 
 
 DIFFERENCES = ValueRange(-1.0, 1.0)
 LEVEL = 0.025
 
 
-def ends(
-    values: Floats, clusters: Codes | None = None, span: ValueRange = DIFFERENCES
-) -> tuple[float, ...]:
-    found = bounded_each(values.reshape(-1, 1), span=span, level=LEVEL, clusters=clusters)
+def bounds(columns: Floats, **changed: Any) -> Ends:  # noqa: ANN401  what bounded_each takes
+    rules: dict[str, Any] = {"span": DIFFERENCES, "level": LEVEL, "clusters": None}
+    return bounded_each(columns, **rules | changed)
+
+
+def ends(values: Floats, **changed: Any) -> tuple[float, float]:  # noqa: ANN401  as above
+    found = bounds(values.reshape(-1, 1), **changed)
     return float(found.low[0]), float(found.high[0])
 
 
@@ -294,7 +274,7 @@ def test_two_kinds_of_values_never_have_more_than_the_level(queries: int, level:
     fine = np.unique(np.geomspace(1, queries, 40).round().astype(int))
     fine = np.union1d(fine, np.maximum(1, queries - fine))
     values = (np.arange(queries)[:, None] < fine).astype(float)
-    low = bounded_each(values, span=ValueRange(0.0, 1.0), level=level, clusters=None).low
+    low = bounds(values, span=ValueRange(0.0, 1.0), level=level).low
     assert (low <= beta.ppf(level, fine, queries - fine + 1)).all()
     for share, least in zip(low, fine, strict=True):
         assert binom.sf(least - 1, queries, share) <= level
@@ -322,20 +302,15 @@ def test_a_cluster_may_be_as_large_as_was_seen_or_as_is_stated() -> None:
     """A lone cluster of five among 240 queries; none, where one may have 2 % of them."""
     values, codes = np.zeros((240, 1)), np.r_[np.zeros(5, dtype=np.int64), np.arange(1, 236)]
     for clusters, largest, size in ((None, 0.0, 1.0), (codes, 0.0, 5.0), (None, 0.02, 4.8)):
-        ends = bounded_each(
-            values, span=DIFFERENCES, level=LEVEL, clusters=clusters, largest=largest
-        )
+        low, _ = ends(values, clusters=clusters, largest=largest)
         odds = -np.log(LEVEL) * size / 240
-        assert float(ends.low[0]) == pytest.approx(-odds / (1 + odds), rel=0.05)
-    four = bounded_each(
-        values[:60], span=DIFFERENCES, level=LEVEL, clusters=None, largest=0.02, times=4
-    )
-    assert four.low[0] == pytest.approx(ends.low[0])
+        assert low == pytest.approx(-odds / (1 + odds), rel=0.05)
+    assert ends(values[:60], largest=0.02, times=4)[0] == pytest.approx(low)
 
 
 def test_the_p_value_and_the_end_agree() -> None:
     values = np.random.default_rng(2).choice([-0.4, 0.0, 0.1, 0.5], (60, 3))
-    low = bounded_each(values, span=DIFFERENCES, level=LEVEL, clusters=None).low
+    low = bounds(values).low
     for at, bound in enumerate(low):
         found = chance_above(values, bound, span=DIFFERENCES, clusters=None)
         assert found[at] == pytest.approx(LEVEL, rel=1e-6)
@@ -352,19 +327,15 @@ def test_a_column_is_the_same_beside_any_others() -> None:
     values = np.random.default_rng(3).uniform(-1, 1, (33, 2_500))
     values[:, 7] = 0.0
     values[:, 8] = -1.0
-    beside = bounded_each(values, span=DIFFERENCES, level=LEVEL, clusters=None)
+    beside = bounds(values)
     for at in (0, 7, 8, 2_400):
-        alone = bounded_each(values[:, [at]], span=DIFFERENCES, level=LEVEL, clusters=None)
-        assert (beside.low[at], beside.high[at]) == (alone.low[0], alone.high[0])
+        assert (beside.low[at], beside.high[at]) == ends(values[:, at])
     assert beside.low[8] == -1.0
 
 
 def test_so_many_like_queries_are_so_many_queries() -> None:
     values = np.random.default_rng(4).choice([-0.5, 0.0, 0.3], 25)
-    many = bounded_each(
-        values.reshape(-1, 1), span=DIFFERENCES, level=LEVEL, clusters=None, times=4
-    )
-    assert ends(np.tile(values, 4)) == pytest.approx((many.low[0], many.high[0]), abs=1e-9)
+    assert ends(np.tile(values, 4)) == pytest.approx(ends(values, times=4), abs=1e-9)
 
 
 def test_a_value_outside_its_span_is_refused() -> None:
@@ -391,7 +362,7 @@ def test_its_level_holds_exactly(
     every = range(queries + 1)
     counts = np.array([(a, b, queries - a - b) for a in every for b in range(queries - a + 1)])
     samples = np.array([np.repeat(kinds, count) for count in counts]).T
-    low = bounded_each(samples, span=DIFFERENCES, level=LEVEL, clusters=None).low
+    low = bounds(samples).low
     logs = np.log(chances) * counts - gammaln(counts + 1)
     chance = np.exp(gammaln(queries + 1) + logs.sum(axis=1))
     assert chance.sum() == pytest.approx(1.0)

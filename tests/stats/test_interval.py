@@ -1,6 +1,5 @@
 """Intervals from samples: raters and selection."""
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,21 +12,16 @@ from benchmarks.simulate import traffic_means
 from harness.core.errors import EvidenceError
 from harness.core.records import Drawn
 from harness.core.scores import Estimate
+from harness.stats import interval as stats_interval
 from harness.stats.bootstrap import bca
 from harness.stats.bounded import ValueRange, bounded_each
 from harness.stats.inference import Inference
-from harness.stats.interval import (
-    TrafficMean,
-    interval,
-    interval_each,
-    share,
-    size_for,
-    traffic_mean_each,
-)
+from harness.stats.interval import TrafficMean, interval, interval_each, share, traffic_mean_each
 from harness.stats.raters import alpha, jackknifed, kappa
 from harness.stats.selection import Floats, Ints, Rows, Search, Selection, Values, select
+from tests.make.runs import Draws
 
-DIFFERENCES = ValueRange(-1.0, 1.0)
+DIFFERENCES, SHARE = ValueRange(-1.0, 1.0), ValueRange(0.0, 1.0)
 DRAWN: dict[str, Any] = {"confidence": 0.95, "resamples": 2_000, "seed": 7}
 SURE: dict[str, Any] = {"inference": Inference(**DRAWN), "clusters": None}
 
@@ -47,6 +41,8 @@ def test_within_a_span_it_is_the_bound_alone() -> None:
         assert one == Estimate(one.value, ends.low[at], ends.high[at], 60)
         assert one == interval(columns[:, at], span=DIFFERENCES, **SURE)
     assert estimates[0].low == pytest.approx(-0.061, abs=0.001)
+    few = np.array([3.0, 8.0, 12.0, 100.0])
+    assert interval(few, span=None, **SURE) == bca(few, **DRAWN, clusters=None), "without a span"
 
 
 def test_one_cluster_has_the_widest_interval_instead_of_none() -> None:
@@ -57,13 +53,10 @@ def test_one_cluster_has_the_widest_interval_instead_of_none() -> None:
     assert found.high > 0.9
 
 
-def test_without_a_span_it_is_the_bootstrap() -> None:
-    values = np.array([3.0, 8.0, 12.0, 100.0])
-    assert interval(values, span=None, **SURE) == bca(values, **DRAWN, clusters=None)
-
-
 @given(st.integers(1, 400), st.data())
 def test_agrees_with_scipy(of: int, data: st.DataObject) -> None:
+    assert share(of, of, confidence=0.95).high == 1.0
+    assert share(0, of, confidence=0.95).low == 0.0
     count = data.draw(st.integers(0, of))
     theirs = stats.binomtest(count, of).proportion_ci(0.95, method="exact")
     ours = share(count, of, confidence=0.95)
@@ -73,22 +66,16 @@ def test_agrees_with_scipy(of: int, data: st.DataObject) -> None:
 
 @pytest.mark.parametrize("count", [0, 1, 7])
 def test_size_for_is_the_fewest(count: int) -> None:
-    enough = size_for(count, ceiling=0.02, confidence=0.95)
+    enough = stats_interval.size_for(count, ceiling=0.02, confidence=0.95)
     assert share(count, enough, confidence=0.95).high < 0.02
     assert share(count, enough - 1, confidence=0.95).high >= 0.02
-
-
-RULES = Inference(confidence=0.95, resamples=1, seed=5)
-Draws = Callable[[int, int], int]
-SHARE, DIFFERENCE = ValueRange(0.0, 1.0), ValueRange(-1.0, 1.0)
 
 
 def of(
     values: list[float], drawn: list[Drawn], span: ValueRange | None = SHARE
 ) -> TrafficMean | None:
-    (found,) = traffic_mean_each(
-        np.array(values).reshape(-1, 1), drawn, spans=[span], inference=RULES
-    )
+    column = np.array(values).reshape(-1, 1)
+    (found,) = traffic_mean_each(column, drawn, spans=[span], inference=SURE["inference"])
     return found
 
 
@@ -122,7 +109,7 @@ def test_a_log_that_was_taken_whole_leaves_nothing_open() -> None:
 def test_a_sample_without_a_difference_says_nothing_of_what_was_not_sampled() -> None:
     head = [Drawn("head", 1.0, 50)]
     for inclusion in (0.01, 0.5, 0.9):
-        found = of([0.0] * 101, head + [Drawn("tail", inclusion, 1)] * 100, DIFFERENCE)
+        found = of([0.0] * 101, head + [Drawn("tail", inclusion, 1)] * 100, DIFFERENCES)
         assert found is not None
         low, high = found.estimate.low, found.estimate.high
         tail = 100 / inclusion / (100 / inclusion + 50)
@@ -189,11 +176,7 @@ def test_alpha_is_that_of_the_published_example() -> None:
     assert found.value == pytest.approx(0.815, abs=5e-4)
     assert found.low < found.value < found.high
     assert found.n == 11
-
-
-def test_who_gives_one_grade_tells_nothing_apart() -> None:
-    units = [[1, 1]] * 5
-    assert alpha(units, np.arange(5), confidence=0.95) is None
+    assert alpha([[1, 1]] * 5, np.arange(5), confidence=0.95) is None, "one grade parts nobody"
 
 
 QUERIES, CANDIDATES, FOLDS = 60, 20, 5
@@ -211,8 +194,8 @@ def table(values: Floats) -> Values:
     return lambda candidate, rows: values[rows, candidate]
 
 
-def chosen(values: Floats, rows: Rows, first: int = QUERIES, folds: int = FOLDS) -> Selection:
-    return select(table(values), rows, Search(values.shape[1], first, 0.5), folds)
+def chosen(values: Floats, rows: Rows, first: int = QUERIES) -> Selection:
+    return select(table(values), rows, Search(values.shape[1], first, 0.5), FOLDS)
 
 
 def test_the_highest_mean_over_collections_wins_and_a_tie_goes_to_the_earlier() -> None:
@@ -262,15 +245,10 @@ def test_halving_looks_at_few_queries_first_and_finds_what_is_plainly_best() -> 
 def test_what_is_expected_is_near_the_truth_where_the_best_looks_too_good() -> None:
     """All candidates are equally good in truth, so what the best shows above that is optimism."""
     rng, truth, seen, expected = np.random.default_rng(11), 0.4, [], []
-    for _ in range(200):
+    for _ in range(150):
         found = chosen(truth + rng.normal(0, 0.3, (QUERIES, CANDIDATES)), rows_of(QUERIES), 15)
         seen.append(found.apparent)
         expected.append(found.expected)
     error = np.std(expected) / len(expected) ** 0.5
     assert np.mean(seen) - truth > 0.04
     assert abs(np.mean(expected) - truth) < 4 * error < 0.02
-
-
-def test_all_and_none_reach_the_edge() -> None:
-    assert share(5, 5, confidence=0.95).high == 1.0
-    assert share(0, 5, confidence=0.95).low == 0.0

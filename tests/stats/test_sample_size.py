@@ -3,6 +3,7 @@
 import math
 import re
 from itertools import product
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,28 +13,16 @@ from scipy import stats
 
 from benchmarks.simulate import kept
 from harness.core.errors import EvidenceError
-from harness.stats import significance
+from harness.stats import sample_size
 from harness.stats.bounded import ValueRange, bounded_each
-from harness.stats.inference import Inference
-from harness.stats.interval import interval, share
-from harness.stats.sample_size import (
-    Codes,
-    Floats,
-    IntervalTarget,
-    Pilot,
-    assumed,
-    dependence,
-    min_queries,
-    planned,
-    planned_share,
-    queries_needed,
-    unseen_loss,
-    upper_spread,
-)
+from harness.stats.interval import share
+from harness.stats.sample_size import Codes, Floats, IntervalTarget, Pilot, assumed, min_queries
 from harness.stats.significance import adjusted, fdr_adjusted, sign_flip
 from tests.source import ROOT
 
-DIFFERENCES = ValueRange(-1.0, 1.0)
+DIFFERENCES, SHARES = ValueRange(-1.0, 1.0), ValueRange(0.0, 1.0)
+ASKED: dict[str, Any] = {"span": DIFFERENCES, "confidence": 0.95, "power": 0.8, "clusters": None}
+ALIKE = IntervalTarget(0.0, -0.02)
 
 
 def spread(mean: float, deviation: float, count: int) -> Floats:
@@ -42,10 +31,8 @@ def spread(mean: float, deviation: float, count: int) -> Floats:
     return np.asarray(mean + deviation * values, dtype=np.float64)
 
 
-def needed(values: Floats, bound: float, power: float = 0.8, clusters: Codes | None = None) -> int:
-    found = queries_needed(
-        values, bound=bound, span=DIFFERENCES, confidence=0.95, power=power, clusters=clusters
-    )
+def needed(values: Floats, bound: float, clusters: Codes | None = None) -> int:
+    found = sample_size.queries_needed(values, bound=bound, **ASKED | {"clusters": clusters})
     assert found is not None
     return found
 
@@ -58,21 +45,9 @@ def test_a_large_pilot_comes_to_the_textbook_size() -> None:
     assert (2.8016 * 0.1 / 0.005) ** 2 < tight < 1.25 * (2.8016 * 0.1 / 0.005) ** 2
 
 
-def settles(values: Floats) -> bool:
-    inference = Inference(confidence=0.95, resamples=1_000, seed=1)
-    found = interval(values, span=DIFFERENCES, inference=inference, clusters=None)
-    return found.low > -0.12 or found.high < -0.12
-
-
 @pytest.mark.parametrize(("value", "bound"), [(0.5, 0.5), (0.0, -1.0)])
 def test_what_no_number_settles(value: float, bound: float) -> None:
-    values = np.full(5, value)
-    assert (
-        queries_needed(
-            values, bound=bound, span=DIFFERENCES, confidence=0.95, power=0.8, clusters=None
-        )
-        is None
-    )
+    assert sample_size.queries_needed(np.full(5, value), bound=bound, **ASKED) is None
 
 
 def test_without_spread_the_room_for_the_unseen_decides() -> None:
@@ -81,32 +56,12 @@ def test_without_spread_the_room_for_the_unseen_decides() -> None:
 
 def test_queries_of_one_cluster_count_as_one() -> None:
     seen = spread(0.0, 0.2, 50)
-    copies, clusters = np.repeat(seen, 3), np.repeat(np.arange(50), 3)
-    assert needed(copies, -0.05, clusters=clusters) == pytest.approx(
-        3 * needed(seen, -0.05), rel=0.02
-    )
+    tripled = needed(np.repeat(seen, 3), -0.05, np.repeat(np.arange(50), 3))
+    assert tripled == pytest.approx(3 * needed(seen, -0.05), rel=0.02)
 
 
-ALIKE = IntervalTarget(0.0, -0.02)
-
-
-def plan(
-    values: Floats,
-    wanted: IntervalTarget = ALIKE,
-    power: float = 0.8,
-    *,
-    clusters: Codes | None = None,
-    known: bool = False,
-) -> int:
-    found = planned(
-        values,
-        wanted,
-        span=DIFFERENCES,
-        confidence=0.95,
-        power=power,
-        clusters=clusters,
-        known=known,
-    )
+def plan(values: Floats, wanted: IntervalTarget = ALIKE, **changed: Any) -> int:  # noqa: ANN401
+    found = sample_size.planned(values, wanted, **ASKED | changed)
     assert found is not None
     return found
 
@@ -135,7 +90,9 @@ def test_fewer_queries_than_planned_have_less_power() -> None:
 def test_the_limit_of_a_spread_covers_the_true_one_in_four_pilots_of_five() -> None:
     rng = np.random.default_rng(3)
     draws = rng.normal(0, 0.1, (400, 25)).clip(-1, 1)
-    limits = [upper_spread(Pilot.of(row, span=DIFFERENCES, clusters=None)) for row in draws]
+    limits = [
+        sample_size.upper_spread(Pilot.of(row, span=DIFFERENCES, clusters=None)) for row in draws
+    ]
     assert 0.74 < float(np.mean(np.array(limits) > 0.1)) < 0.86
 
 
@@ -147,9 +104,7 @@ def test_queries_in_clusters_are_planned_by_their_worth() -> None:
 
 def test_both_sides_ask_for_more_than_one() -> None:
     values = np.random.default_rng(5).normal(0, 0.2, 300).clip(-1, 1)
-    assert plan(values, IntervalTarget(0.0, 0.02, both_sides=True)) > plan(
-        values, IntervalTarget(0.0, -0.02)
-    )
+    assert plan(values, IntervalTarget(0.0, 0.02, both_sides=True)) > plan(values)
     up, down = (IntervalTarget(at, 0.05, both_sides=True) for at in (0.02, -0.02))
     assert plan(values, up) == pytest.approx(plan(-values, down), rel=0.01)
     assert plan(values, up) > plan(values, IntervalTarget(0.0, -0.05))
@@ -158,10 +113,7 @@ def test_both_sides_ask_for_more_than_one() -> None:
 def test_a_truth_on_the_bound_has_no_plan() -> None:
     values = np.random.default_rng(6).normal(0, 0.2, 50).clip(-1, 1)
     for wanted in (IntervalTarget(-0.02, -0.02), IntervalTarget(0.02, 0.02, both_sides=True)):
-        assert (
-            planned(values, wanted, span=DIFFERENCES, confidence=0.95, power=0.8, clusters=None)
-            is None
-        )
+        assert sample_size.planned(values, wanted, **ASKED) is None, wanted
 
 
 def test_an_assumed_spread_is_that_of_the_sample_made_for_it() -> None:
@@ -177,38 +129,41 @@ def test_an_assumed_spread_is_that_of_the_sample_made_for_it() -> None:
 
 
 def test_a_share_is_planned_by_its_exact_interval() -> None:
-    assert planned_share(0.0, ceiling=0.01, confidence=0.95, power=0.8) == 368
-    count = planned_share(0.002, ceiling=0.01, confidence=0.95, power=0.8)
+    assert sample_size.planned_share(0.0, ceiling=0.01, confidence=0.95, power=0.8) == 368
+    count = sample_size.planned_share(0.002, ceiling=0.01, confidence=0.95, power=0.8)
     assert count is not None
     bad = np.random.default_rng(7).binomial(count, 0.002, 2_000)
     passes = {k: share(int(k), count, confidence=0.95).high < 0.01 for k in np.unique(bad)}
     assert float(np.mean([passes[k] for k in bad])) == pytest.approx(0.82, abs=0.05)
-    assert planned_share(0.01, ceiling=0.01, confidence=0.95, power=0.8) is None
+    assert sample_size.planned_share(0.01, ceiling=0.01, confidence=0.95, power=0.8) is None
 
 
 @pytest.mark.parametrize("largest", [0.0, 0.001])
 def test_a_pilot_without_a_difference_takes_the_fewest(largest: float) -> None:
     """Clusters of a given share grow with the queries, and must not drive the plan away."""
-    values, span = np.zeros(50), ValueRange(-1.0, 1.0)
-    found = planned(
-        values, IntervalTarget(0.0, -0.02), span=span, confidence=0.95, power=0.8, clusters=None,
-        largest=largest,
-    )  # fmt: skip
-    assert found == 188
+    assert plan(np.zeros(50), largest=largest) == 188
 
 
-SHARES = ValueRange(0.0, 1.0)
+FEWEST = {0.01: 377, 0.02: 188, 0.03: 125, 0.05: 74, 0.1: 36, 0.2: 17}
+"""Queries without a difference that a margin takes."""
 
 
 @pytest.mark.parametrize(
-    ("margin", "queries"), [(0.01, 377), (0.02, 188), (0.03, 125), (0.05, 74), (0.1, 36), (0.2, 17)]
+    ("best", "bound", "queries"),
+    [
+        *((0.0, -margin, queries) for margin, queries in FEWEST.items()),
+        (1.0, 0.8, 17),
+    ],
 )
-def test_the_fewest_that_can_pass_follow_from_the_margin(margin: float, queries: int) -> None:
-    assert min_queries(0.0, -margin, span=DIFFERENCES, level=0.025) == queries
+def test_the_fewest_that_can_pass_follow_from_the_margin(
+    best: float, bound: float, queries: int
+) -> None:
+    span = SHARES if best else DIFFERENCES
+    assert min_queries(best, bound, span=span, level=0.025) == queries
     for count, clears in ((queries, True), (queries - 1, False)):
-        zeros = np.zeros((count, 1))
-        low = bounded_each(zeros, span=DIFFERENCES, level=0.025, clusters=None).low[0]
-        assert (low > -margin) is np.bool_(clears)
+        values = np.full((count, 1), best)
+        low = bounded_each(values, span=span, level=0.025, clusters=None).low[0]
+        assert (low > bound) is np.bool_(clears)
 
 
 def test_large_clusters_take_more_queries_or_hide_the_bound() -> None:
@@ -218,13 +173,9 @@ def test_large_clusters_take_more_queries_or_hide_the_bound() -> None:
         ends = bounded_each(
             one, span=DIFFERENCES, level=level, clusters=None, largest=large, times=10_000
         )
-        assert float(ends.low[0]) == pytest.approx(-unseen_loss(large, level), rel=0.05)
+        assert float(ends.low[0]) == pytest.approx(-sample_size.unseen_loss(large, level), rel=0.05)
     with pytest.raises(EvidenceError, match=r"clusters of 1\.00% .* lower largest_cluster"):
         min_queries(0.0, -0.02, span=DIFFERENCES, level=level, largest=0.01)
-
-
-def test_a_floor_is_shown_by_perfect_agreement() -> None:
-    assert min_queries(1.0, 0.8, span=SHARES, level=0.025) == 17
 
 
 def test_what_the_page_says_of_it_is_so() -> None:
@@ -240,21 +191,17 @@ def test_what_the_page_says_of_it_is_so() -> None:
 
 def test_copies_count_once() -> None:
     values, groups = np.random.default_rng(1).normal(size=2_000), np.repeat(np.arange(2_000), 4)
-    assert dependence(np.zeros(6), np.array([0, 0, 0, 1, 1, 2])).design_effect == 14 / 6
-    found = dependence(np.repeat(values, 4), groups)
+    assert sample_size.dependence(np.zeros(6), np.array([0, 0, 0, 1, 1, 2])).design_effect == 14 / 6
+    found = sample_size.dependence(np.repeat(values, 4), groups)
     assert (found.queries, found.clusters, found.largest) == (8_000, 2_000, 4)
     assert found.design_effect == pytest.approx(4, rel=1e-3)
     assert found.effective == pytest.approx(2_000, rel=1e-3)
 
 
 def brute_force(values: list[float]) -> float:
-    observed = sum(values)
-    sums = [sum(s * v for s, v in zip(signs, values, strict=True)) for signs in _signs(values)]
-    return float(np.mean([abs(s) >= abs(observed) - 1e-9 for s in sums]))
-
-
-def _signs(values: list[float]) -> list[tuple[int, ...]]:
-    return list(product([1, -1], repeat=len(values)))
+    every = product([1, -1], repeat=len(values))
+    sums = [sum(s * v for s, v in zip(signs, values, strict=True)) for signs in every]
+    return float(np.mean([abs(s) >= abs(sum(values)) - 1e-9 for s in sums]))
 
 
 @settings(deadline=None, max_examples=60)
@@ -270,11 +217,7 @@ def test_agrees_with_scipy_exactly_and_by_draws() -> None:
     for count, near in ((12, 1e-12), (60, 0.02)):
         values = np.random.default_rng(count).normal(0.12, 0.5, count)
         theirs = stats.permutation_test(
-            (values,),
-            np.mean,
-            permutation_type="samples",
-            n_resamples=9_999,
-            rng=np.random.default_rng(3),
+            (values,), np.mean, permutation_type="samples", rng=np.random.default_rng(3)
         ).pvalue
         ours = sign_flip(values, resamples=9_999, seed=8, clusters=None)
         assert ours == pytest.approx(theirs, abs=near)
@@ -304,11 +247,9 @@ def test_nothing_and_nan_have_no_p_value(values: list[float]) -> None:
 
 
 def test_worked_example_of_holm() -> None:
+    """Later steps never fall below earlier ones, nor rise above one."""
     found = adjusted(np.array([0.01, 0.04, 0.03, 0.005]))
     assert found.tolist() == pytest.approx([0.03, 0.06, 0.06, 0.02])
-
-
-def test_later_steps_never_fall_below_earlier_ones_or_rise_above_one() -> None:
     assert adjusted(np.array([0.3, 0.31, 0.9])).tolist() == pytest.approx([0.9, 0.9, 0.9])
     assert adjusted(np.array([0.9, 0.8])).tolist() == [1.0, 1.0]
 
@@ -317,7 +258,7 @@ def test_later_steps_never_fall_below_earlier_ones_or_rise_above_one() -> None:
 def test_agrees_with_scipy_and_is_never_stricter_than_holm(p_values: list[float]) -> None:
     raw = np.array(p_values, dtype=np.float64)
     assert fdr_adjusted(raw) == pytest.approx(stats.false_discovery_control(raw))
-    assert (fdr_adjusted(raw) <= significance.adjusted(raw) + 1e-12).all()
+    assert (fdr_adjusted(raw) <= adjusted(raw) + 1e-12).all()
 
 
 @pytest.mark.parametrize(

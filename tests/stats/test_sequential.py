@@ -1,42 +1,31 @@
 """Sequential tests, adversaries of them, and verdicts."""
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import ArrayLike
 
 from benchmarks import verdicts
 from benchmarks.simulate import GATES, GateCase, at_bound
-from benchmarks.verdict_families import FAMILIES as FAMILIES_VERDICTS
-from benchmarks.verdict_families import Family as VerdictsFamily
+from benchmarks.verdict_families import FAMILIES, Family
 from benchmarks.verdict_questions import Mean, Sample
 from harness.core.errors import EvidenceError
 from harness.core.scores import Estimate
+from harness.stats import sequential
 from harness.stats.bounded import ValueRange
-from harness.stats.sequential import (
-    BLOCK_SHARES,
-    NS_PER_S,
-    BettingSequence,
-    Blocks,
-    Floats,
-    Stakes,
-    blocks,
-    blocks_needed,
-    evalues_each,
-    gains,
-    p_above,
-    times_needed,
-)
+from harness.stats.sequential import BLOCK_SHARES, BettingSequence, Blocks, Stakes, evalues_each
 from tests.make.runs import Draws, chance
 
 
-def after(values: list[float], confidence: float = 0.95) -> BettingSequence:
-    betting_sequence = BettingSequence(confidence=confidence, least=0, most=1)
+def after(values: list[float]) -> BettingSequence:
+    found = BettingSequence(confidence=0.95, least=0, most=1)
     for value in values:
-        betting_sequence.update(value)
-    return betting_sequence
+        found.update(value)
+    return found
 
 
 def capital(values: list[float], mean: float, side: int) -> float:
@@ -70,10 +59,9 @@ def test_an_end_is_where_a_gambler_gets_rich(values: list[float]) -> None:
 
 
 def test_only_failures_and_only_successes_reach_the_edge() -> None:
-    assert after([0.0] * 400).interval().high < 0.03
-    assert after([0.0] * 400).interval().low == 0.0
-    assert after([1.0] * 400).interval().low > 0.97
-    assert after([1.0] * 400).interval().high == 1.0
+    none, every = after([0.0] * 400).interval(), after([1.0] * 400).interval()
+    assert none.low == 0.0 < none.high < 0.03
+    assert every.high == 1.0 > every.low > 0.97
     assert after([1.0, 0.0, 0.0, 0.0]).interval().value == 0.25
 
 
@@ -85,7 +73,7 @@ def test_looking_after_every_query_is_wrong_as_rarely_as_it_says() -> None:
         higher, lower = np.zeros(600), np.zeros(600)
         for _ in range(1_000):
             values = (rng.random(600) < mean).astype(np.float64)
-            ahead, behind = gains(stakes.next(), values, np.array([mean]))
+            ahead, behind = sequential.gains(stakes.next(), values, np.array([mean]))
             higher, lower = higher + ahead, lower + behind
             out |= np.maximum(higher, lower) >= math.log(stakes.wealth)
             stakes.learn(values)
@@ -102,18 +90,16 @@ def test_a_value_out_of_range_is_refused(value: float) -> None:
 STREAM = st.lists(st.tuples(st.sampled_from([0.0, 0.5, 1.0]), st.integers(0, 9)), max_size=60)
 
 
-def cut(
-    values: np.ndarray, seconds: np.ndarray, block_s: float = 3, period_s: float = 20
-) -> Blocks:
-    return blocks(values, NS_PER_S * seconds, block_s=block_s, period_s=period_s)
+def cut(values: np.ndarray, seconds: np.ndarray) -> Blocks:
+    return sequential.blocks(values, sequential.NS_PER_S * seconds, block_s=3, period_s=20)
 
 
-def even(means: list[float], periods: int, each: int = 1) -> Blocks:
-    """Return blocks of one size, so many periods of the same course."""
-    sizes = np.full(len(means) * periods, each)
-    slot = np.tile(np.arange(len(means)), periods)
-    period = np.repeat(np.arange(periods), len(means))
-    return Blocks(np.tile(means, periods) * sizes, sizes, period, slot, periods)
+def of_means(rows: ArrayLike, sizes: ArrayLike = 1) -> Blocks:
+    """Return blocks of these means, a row for each period."""
+    means = np.array(rows, dtype=np.float64)
+    count = np.broadcast_to(np.array(sizes, dtype=np.int64), means.shape)
+    period, slot = np.indices(means.shape)
+    return Blocks((means * count).ravel(), count.ravel(), period.ravel(), slot.ravel(), len(means))
 
 
 @given(STREAM)
@@ -142,7 +128,7 @@ def test_what_comes_later_changes_no_period(stream: list[tuple[float, int]], kep
 
 
 def test_the_capital_is_the_product_by_hand() -> None:
-    found = even([0.5, 1.0, 0.25], periods=2, each=4)
+    found = of_means([[0.5, 1.0, 0.25]] * 2, 4)
     low, mean = 0.3, found.mean
     assert mean == pytest.approx(1.75 / 3)
     made = np.mean([
@@ -156,62 +142,53 @@ def test_the_capital_is_the_product_by_hand() -> None:
 
 def test_a_larger_block_later_ends_who_stakes_too_much() -> None:
     """A stake beyond the capital would be a debt, and no bound."""
-    sizes = np.array([1] * 60 + [9] * 2)
-    late = Blocks(sizes * 1.0, sizes, np.repeat([0, 1], 31), np.tile(np.arange(31), 2), 2)
-    assert late.interval(0.95).low < even([1.0] * 31, 2).interval(0.95).low
+    means = np.ones((2, 31))
+    late = of_means(means, np.reshape([1] * 60 + [9] * 2, (2, 31)))
+    assert late.interval(0.95).low < of_means(means).interval(0.95).low
 
 
 def test_who_would_stake_more_than_all_is_out() -> None:
-    sizes, days = np.array([2] * 40 + [3] * 2), np.repeat([0, 1], 21)
-    found = Blocks(sizes * 0.5, sizes, days, np.tile(np.arange(21), 2), 2)
+    sizes = np.array([2] * 40 + [3] * 2)
 
     def made(mean: float) -> float:
         stakes = np.outer([share for share in BLOCK_SHARES if 1.5 * share <= 1], sizes / 2)
         return float((1 + stakes * (0.5 / mean - 1)).prod(axis=1).sum()) / len(BLOCK_SHARES)
 
-    low = found.interval(0.95).low
+    low = of_means(np.full((2, 21), 0.5), sizes.reshape(2, 21)).interval(0.95).low
     assert made(low * 1.001) < 40 <= made(low * 0.999)
 
 
 def test_equal_blocks_without_a_fault() -> None:
     for room in (0.01, 0.05, 0.3):
-        needed = blocks_needed(room, 0.95)
-        assert even([0.0] * needed, 1).surely(room, above=False, confidence=0.95)
+        needed = sequential.blocks_needed(room, 0.95)
+        assert of_means([[0.0] * needed]).surely(room, above=False, confidence=0.95)
         short = math.floor(math.log(0.025) / math.log1p(-room))
-        assert not even([0.0] * short, 1).surely(room, above=False, confidence=0.95)
+        assert not of_means([[0.0] * short]).surely(room, above=False, confidence=0.95)
 
 
 def test_periods_that_are_needed_settle_it() -> None:
-    seen = even([0.0] * 30 + [0.1] * 2, 2)
-    needed = seen.periods_needed(0.05, 0.95)
+    course = [0.0] * 30 + [0.1] * 2
+    needed = of_means([course] * 2).periods_needed(0.05, 0.95)
     assert needed is not None
     assert needed > 2
-    assert even([0.0] * 30 + [0.1] * 2, needed).surely(0.05, above=False, confidence=0.95)
-    assert even([0.05] * 10, 2).periods_needed(0.05, 0.95) is None
+    assert of_means([course] * needed).surely(0.05, above=False, confidence=0.95)
+    assert of_means([[0.05] * 10] * 2).periods_needed(0.05, 0.95) is None
 
 
 def test_memory_is_of_bursts_and_not_of_the_course_of_a_day() -> None:
     rng = np.random.default_rng(2)
-
-    def memory(rows: Floats) -> tuple[float, float]:
-        periods, places = rows.shape
-        sizes = np.ones(rows.size, dtype=np.int64)
-        period = np.repeat(np.arange(periods), places)
-        return Blocks(
-            rows.ravel(), sizes, period, np.tile(np.arange(places), periods), periods
-        ).memory
-
     alone = rng.random((10, 200))
-    assert abs(memory(alone)[1]) < 3
+    assert abs(of_means(alone).memory[1]) < 3
     course = alone / 2 + np.linspace(0, 0.5, 200)
-    assert abs(memory(course)[1]) < 3
-    bursts = np.repeat(rng.random((10, 20)), 10, axis=1)
-    assert memory(bursts)[0] > 0.7
-    assert memory(bursts)[1] > 3
-    assert memory(np.zeros((3, 4))) == (0.0, 0.0)
+    assert abs(of_means(course).memory[1]) < 3
+    bursts = of_means(np.repeat(rng.random((10, 20)), 10, axis=1)).memory
+    assert bursts[0] > 0.7
+    assert bursts[1] > 3
+    assert of_means(np.zeros((3, 4))).memory == (0.0, 0.0)
 
 
 UNIT, DIFFERENCES = ValueRange(0.0, 1.0), ValueRange(-1.0, 1.0)
+PAIRED: dict[str, Any] = {"span": DIFFERENCES, "confidence": 0.95, "clusters": None}
 SHARES = (1.0, 0.5, 0.25, 0.125, 0.0625, 0.03125)
 VALUES = st.lists(st.sampled_from([0.0, 0.1, 0.5, 0.9, 1.0]), min_size=2, max_size=60)
 
@@ -226,9 +203,8 @@ def interval(
 
 def mixed_capital(values: list[float], mean: float) -> float:
     """Make six gamblers bet a sixth of 1 each, on one query after the other."""
-    return sum(
-        math.prod(1 - share + share * value / mean for value in values) for share in SHARES
-    ) / len(SHARES)
+    each = [math.prod(1 - share + share * value / mean for value in values) for share in SHARES]
+    return sum(each) / len(SHARES)
 
 
 @given(VALUES)
@@ -236,10 +212,8 @@ def test_an_end_is_where_the_gamblers_get_rich(values: list[float]) -> None:
     estimate = interval(values)
     if estimate.low > 1e-6:
         assert mixed_capital(values, estimate.low * 0.999) >= 40
-        assert (
-            estimate.low >= np.mean(values) - 1e-9
-            or mixed_capital(values, estimate.low * 1.001) < 40
-        )
+        at_mean = estimate.low >= np.mean(values) - 1e-9
+        assert at_mean or mixed_capital(values, estimate.low * 1.001) < 40
     turned = [1 - value for value in values]
     if estimate.high < 1 - 1e-6:
         assert mixed_capital(turned, (1 - estimate.high) * 0.999) >= 40
@@ -262,21 +236,21 @@ def test_the_p_value_is_below_the_level_where_the_low_end_is_above_the_bound() -
     values = np.random.default_rng(4).uniform(-0.2, 0.3, 150)
     low = interval(values.tolist(), DIFFERENCES).low
     for bound, rich in ((low - 1e-6, True), (low + 1e-6, False)):
-        found = p_above(values, bound, span=DIFFERENCES, clusters=None)
+        found = sequential.p_above(values, bound, span=DIFFERENCES, clusters=None)
         assert (found <= 0.025) is rich
-    assert p_above(values, 0.5, span=DIFFERENCES, clusters=None) == 1
+    assert sequential.p_above(values, 0.5, span=DIFFERENCES, clusters=None) == 1
 
 
 def test_as_many_queries_as_are_needed_are_enough_and_fewer_are_not() -> None:
     values = np.random.default_rng(5).choice([-0.3, 0.0, 0.3], 100, p=[0.1, 0.8, 0.1])
     for bound in (-0.1, 0.1):
-        times = times_needed(values, bound, span=DIFFERENCES, confidence=0.95, clusters=None)
+        times = sequential.times_needed(values, bound, **PAIRED)
         assert times is not None
         above = math.ceil(times)
         enough = interval(values.tolist() * above, DIFFERENCES)
         assert enough.low > bound if bound < 0 else enough.high < bound
     same = np.array([0.1, -0.1] * 10)
-    assert times_needed(same, 0.0, span=DIFFERENCES, confidence=0.95, clusters=None) is None
+    assert sequential.times_needed(same, 0.0, **PAIRED) is None
 
 
 def test_large_clusters_that_lose_count_by_their_queries() -> None:
@@ -291,9 +265,6 @@ def test_large_clusters_that_lose_count_by_their_queries() -> None:
     assert passed <= 0.08 * trials
 
 
-LEVEL = 0.025
-
-
 @pytest.mark.slow
 @pytest.mark.simulation
 @pytest.mark.parametrize("asked", GATES, ids=lambda asked: f"{asked.rule} {asked.limit:g}")
@@ -303,18 +274,16 @@ def test_no_family_passes_or_fails_a_gate_at_its_bound_too_often(
     trials = draws(400, 2_000)
     for queries in (20, 100):
         for found in at_bound(asked, queries, trials):
-            assert found.passed.value <= chance(LEVEL, trials), found
-            assert found.failed.value <= chance(LEVEL, trials), found
+            assert found.passed.value <= chance(0.025, trials), found
+            assert found.failed.value <= chance(0.025, trials), found
 
 
-RARE = next(one for one in FAMILIES_VERDICTS if one.name == "rare total losses")
+RARE = next(one for one in FAMILIES if one.name == "rare total losses")
 
 
 def test_a_family_that_keeps_its_level_is_not_above_and_a_lie_is() -> None:
     kept = verdicts.cell(RARE, 400, 400, "test")
     assert not kept.broken
     assert 0 < kept.power < 1
-    lie = VerdictsFamily(
-        "T", "a gain", Mean(), lambda _, of: Sample(np.full((of.n, of.trials), 0.1))
-    )
+    lie = Family("T", "a gain", Mean(), lambda _, of: Sample(np.full((of.n, of.trials), 0.1)))
     assert verdicts.cell(lie, 200, 12, "test").broken

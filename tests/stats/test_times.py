@@ -4,64 +4,26 @@ import math
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 from scipy import stats
 
 from benchmarks.simulate_times import AT_BOUND, EQUAL, fast_enough, missed
 from harness.core.errors import EvidenceError
 from harness.core.scores import Estimate
 from harness.stats import times as stats_times
+from harness.stats.selection import Ints
 from harness.stats.times import aa_ratio, fewest_for, percentile, shared_ratio, text_ratio
 
 
-def times(seed: int, shape: tuple[int, int], factor: float = 1.0) -> NDArray[np.int64]:
-    rng = np.random.default_rng(seed)
-    per_query = rng.lognormal(13, 0.5, (shape[0], 1))
-    return (factor * per_query * rng.lognormal(0, 0.1, shape)).astype(np.int64)
-
-
-def test_percentile_is_over_all_times() -> None:
-    elapsed = np.array([[10, 20], [30, 40]], dtype=np.int64)
-    for percent, value in ((50, 25.0), (100, 40.0)):
-        assert stats_times.percentile(elapsed, percent, confidence=0.95).value == value
-
-
-def test_order_interval_matches_the_binomial_table() -> None:
-    # n = 20, median, 95 %: ranks 6 and 15 (coverage 0.9586), as printed in textbooks
-    elapsed = np.arange(1, 21, dtype=np.int64).reshape(20, 1)
-    found = stats_times.order_interval(elapsed, 50, confidence=0.95)
-    assert found is not None
-    assert (found.low, found.high, found.n) == (6.0, 15.0, 20)
-
-
-def test_too_few_times_have_no_interval_for_a_far_percentile() -> None:
-    assert stats_times.order_interval(times(1, (300, 1)), 99.9, confidence=0.95) is None
-    assert stats_times.order_interval(times(1, (5, 1)), 50, confidence=0.95) is None
-
-
-@pytest.mark.parametrize("broken", [0, -5])
-def test_a_time_that_wrapped_has_no_quantile(broken: int) -> None:
-    elapsed = times(1, (10, 2))
-    elapsed[3, 1] = broken
-    with pytest.raises(EvidenceError, match="not above 0"):
-        stats_times.order_interval(elapsed, 50, confidence=0.95)
-
-
-Times = NDArray[np.int64]
-
-
-def started(
-    seed: int, queries: int = 200, *, factor: float = 1.0, apart: float = 0.0, count: int = 4
-) -> Times:
-    """Draw times of ``count`` processes that are ``apart`` in the spread of their logarithms."""
+def started(seed: int, queries: int = 200, *, apart: float = 0.0) -> Ints:
+    """Draw times of four processes that are ``apart`` in the spread of their logarithms."""
     rng = np.random.default_rng(seed)
     hard = np.random.default_rng(99).lognormal(13, 0.5, queries)
-    level = np.exp(apart * rng.normal(size=(count, 1)))
-    noise = rng.lognormal(0, 0.05, (count, queries))
-    return np.asarray(factor * hard * level * noise, dtype=np.int64)
+    level = np.exp(apart * rng.normal(size=(4, 1)))
+    noise = rng.lognormal(0, 0.05, (4, queries))
+    return np.asarray(hard * level * noise, dtype=np.int64)
 
 
-def ratio(candidate: Times, control: Times, percent: float = 50.0) -> Estimate:
+def ratio(candidate: Ints, control: Ints, percent: float = 50.0) -> Estimate:
     return stats_times.ratio(candidate, control, percent, confidence=0.95)
 
 
@@ -69,12 +31,37 @@ def width(estimate: Estimate) -> float:
     return math.log(estimate.high / estimate.low)
 
 
+TWENTY = np.tile(np.arange(1, 21, dtype=np.int64), (3, 1))
+
+
 def test_equal_processes_leave_the_interval_of_the_order_statistics() -> None:
     """Of 20 queries the 6th and the 15th hold the median at 95.9 %, as textbooks print it."""
-    elapsed = np.tile(np.arange(1, 21, dtype=np.int64), (3, 1))
-    found = percentile(elapsed, 50, confidence=0.95)
-    assert (found.low, found.high) == pytest.approx((6, 15))
-    assert found.n == 20
+    for found in (
+        percentile(TWENTY, 50, confidence=0.95),
+        stats_times.order_interval(TWENTY[:1].T, 50, confidence=0.95),
+    ):
+        assert found is not None
+        assert (found.low, found.high) == pytest.approx((6, 15))
+        assert found.n == 20
+
+
+def test_percentile_is_over_all_times() -> None:
+    elapsed = np.array([[10, 20], [30, 40]], dtype=np.int64)
+    for percent, value in ((50, 25.0), (100, 40.0)):
+        assert percentile(elapsed, percent, confidence=0.95).value == value
+
+
+def test_too_few_times_have_no_interval_for_a_far_percentile() -> None:
+    assert stats_times.order_interval(started(1, 300)[:1].T, 99.9, confidence=0.95) is None
+    assert stats_times.order_interval(started(1, 5)[:1].T, 50, confidence=0.95) is None
+
+
+@pytest.mark.parametrize("broken", [0, -5])
+def test_a_time_that_wrapped_has_no_quantile(broken: int) -> None:
+    elapsed = started(1, 10).T
+    elapsed[3, 1] = broken
+    with pytest.raises(EvidenceError, match="not above 0"):
+        stats_times.order_interval(elapsed, 50, confidence=0.95)
 
 
 def test_a_ratio_finds_a_planted_factor() -> None:
@@ -88,8 +75,7 @@ def test_a_ratio_finds_a_planted_factor() -> None:
 
 def test_a_ratio_shares_the_level_between_its_arms() -> None:
     """Of 20 queries the 5th and the 16th hold the median at 98.8 %: each arm errs in 1.25 %."""
-    elapsed = np.tile(np.arange(1, 21, dtype=np.int64), (3, 1))
-    found = ratio(elapsed, elapsed)
+    found = ratio(TWENTY, TWENTY)
     assert (found.low, found.high) == pytest.approx((5 / 16, 16 / 5))
 
 
@@ -190,12 +176,6 @@ def test_equal_candidates_pass(gate: str) -> None:
     assert fast_enough(draw, asked, 400, trials=20) >= 0.8
 
 
-def cached(seed: int, queries: int = 60) -> NDArray[np.int64]:
-    rng = np.random.default_rng(seed)
-    hard = np.random.default_rng(99).lognormal(13, 0.5, queries)
-    return np.asarray(hard * rng.lognormal(0, 0.1, (4, queries)), dtype=np.int64)
-
-
 TURNS = (np.arange(60) + np.arange(4)[:, None]) % 3
 
 
@@ -209,19 +189,19 @@ def test_the_ratio_of_two_texts_has_students_interval() -> None:
 
 
 def test_without_a_cache_a_text_takes_as_long_again() -> None:
-    estimate = text_ratio(cached(2)[:, :20], cached(1), confidence=0.95)
+    estimate = text_ratio(started(2, 60)[:, :20], started(1, 60), confidence=0.95)
     assert estimate is not None
     assert estimate.low < 1 < estimate.high
     assert estimate.n == 20
-    apart = shared_ratio(cached(1), TURNS, confidence=0.95)
+    apart = shared_ratio(started(1, 60), TURNS, confidence=0.95)
     assert apart is not None
     assert apart.low < 1 < apart.high
     assert apart.n == 60
 
 
 def test_a_memo_is_seen_text_by_text() -> None:
-    """Each text is compared with itself: the first twenty are ten cached as hard here."""
-    first = cached(1)
+    """Each text is compared with itself: the first twenty are ten times as hard here."""
+    first = started(1, 60)
     first[:, :20] *= 10
     estimate = text_ratio(first[:, :20] // 100, first, confidence=0.95)
     assert estimate is not None
@@ -229,7 +209,7 @@ def test_a_memo_is_seen_text_by_text() -> None:
 
 
 def test_a_cache_that_arms_share_shows_in_who_came_second() -> None:
-    first = np.where(TURNS > 0, cached(1) // 1_000, cached(1))
+    first = np.where(TURNS > 0, started(1, 60) // 1_000, started(1, 60))
     estimate = shared_ratio(first, TURNS, confidence=0.95)
     assert estimate is not None
     assert estimate.high < 0.002
@@ -238,7 +218,7 @@ def test_a_cache_that_arms_share_shows_in_who_came_second() -> None:
 @pytest.mark.parametrize("of", [slice(None), slice(1, None)])
 def test_what_was_kept_is_seen_in_every_process(of: slice) -> None:
     """Each asks variants of its own; the first may be the one that asks at the depth of a memo."""
-    first = cached(1)
+    first = started(1, 60)
     count = len(first[of])
     unseen = first[:, :20].copy()
     unseen[of] = unseen[of] * round(50 ** (len(first) / count))
@@ -246,7 +226,7 @@ def test_what_was_kept_is_seen_in_every_process(of: slice) -> None:
     assert estimate is not None
     assert estimate.value == pytest.approx(0.02, rel=0.01)
     assert estimate.n == 20
-    honest = text_ratio(first, cached(2)[:, :20], confidence=0.95)
+    honest = text_ratio(first, started(2, 60)[:, :20], confidence=0.95)
     assert honest is not None
     assert honest.low < 1 < honest.high
     assert text_ratio(first, unseen[:, :0], confidence=0.95) is None
