@@ -14,14 +14,9 @@ from harness.stats.inference import Inference
 from tests.make.runs import qrels_of, random_case, run_of, scores_of
 
 TREC = {
-    "nDCG@10": "ndcg_cut_10",
-    "P@10": "P_10",
-    "R@50": "recall_50",
-    "R@100": "recall_100",
-    "AP@100": "map_cut_100",
-    "RR": "recip_rank",
-    "AP": "map",
-}
+    "nDCG@10": "ndcg_cut_10", "P@10": "P_10", "R@50": "recall_50", "R@100": "recall_100",
+    "AP@100": "map_cut_100", "RR": "recip_rank", "AP": "map",
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("seed", range(2))
@@ -35,14 +30,6 @@ def test_equals_trec_eval_where_no_scores_tie(seed: int) -> None:
         assert ours[name].query_ids == run.query_ids
         for query_id, value in ours[name].by_query.items():
             assert value == pytest.approx(theirs[query_id][trec_name], abs=1e-12)
-
-
-def test_no_number_stands_for_a_query_that_failed_or_is_missing_from_the_run() -> None:
-    run = run_of({"good": ["a"], "broke": [], "none": []}, ended={"broke": Status.FAILED})
-    qrels = qrels_of({q: {"a": 1} for q in ("broke", "good", "gone", "none")})
-    found = score(run, qrels, ["RR"], ("broke", "gone", "good", "none"))["RR"]
-    assert found.by_query == {"good": 1.0, "none": 0.0}
-    assert found.undefined == {"failed": ("broke",), "not_asked": ("gone",)}
 
 
 def test_ir_measures_gives_the_same_however_many_queries_it_is_given(
@@ -65,31 +52,6 @@ def test_names_are_kept_as_asked() -> None:
     assert list(found) == ["MRR@10", "RR@10", "nDCG@10"]
     assert [scores.measure for scores in found.values()] == list(found)
     assert found["MRR@10"].by_query == found["RR@10"].by_query
-
-
-def test_a_failure_is_never_a_number() -> None:
-    run = run_of(
-        {"good": ["a"], "broke": [], "slow": []},
-        ended={"broke": Status.FAILED, "slow": Status.TIMED_OUT},
-    )
-    qrels = qrels_of({q: {"a": 1} for q in run.query_ids})
-    for scores in score(run, qrels, COMMON, run.query_ids).values():
-        assert scores.query_ids == ("good",)
-        assert scores.undefined == {"failed": ("broke",), "timed_out": ("slow",)}
-
-
-def test_what_the_judgements_say_goes_before_how_the_query_ended() -> None:
-    run = run_of(
-        {"good": ["a"], "negative": [], "unjudged": []},
-        ended={"negative": Status.FAILED, "unjudged": Status.FAILED},
-    )
-    qrels = qrels_of({"good": {"a": 1}, "negative": {"a": 0}})
-    found = score(run, qrels, ("nDCG@10", "Judged@10"), run.query_ids)
-    assert found["nDCG@10"].undefined == {
-        "negative_query": ("negative",),
-        "unjudged": ("unjudged",),
-    }
-    assert found["Judged@10"].undefined == {"failed": ("negative",), "unjudged": ("unjudged",)}
 
 
 def test_a_query_is_negative_at_the_level_that_the_measure_asks_for() -> None:
@@ -140,25 +102,39 @@ def test_one_call_says_what_many_calls_say() -> None:
 
 
 RUN = run_of(
-    {"hit": ["a"], "none": [], "broke": [], "slow": [], "never": [], "other": ["b"]},
-    ended={"broke": Status.FAILED, "slow": Status.TIMED_OUT, "never": Status.NOT_ASKED},
+    {
+        "hit": "a",
+        "empty": "",
+        "none": "",
+        "broke": "",
+        "slow": "",
+        "mute": "",
+        "never": "",
+        "b": "b",
+    },
+    ended={"never": Status.NOT_ASKED, "slow": Status.TIMED_OUT}
+    | dict.fromkeys(("broke", "mute", "lost"), Status.FAILED),
 )
-QRELS = qrels_of({"hit": {"a": 1}, "none": {"a": 0}, "broke": {"a": 2}, "absent": {"a": 1}})
-ASKED = ("absent", "hit", "none", "broke", "slow", "never", "ghost")
+JUDGED = {"hit": 1, "empty": 1, "none": 0, "broke": 2, "slow": 1, "mute": 0, "absent": 1}
+QRELS = qrels_of({query: {"a": grade} for query, grade in JUDGED.items()})
 
 
 def test_each_query_has_a_value_or_one_reason() -> None:
-    found = score(RUN, QRELS, ("RR", "Judged"), ASKED)
-    unjudged = ("slow", "never", "ghost")
-    assert found["RR"].by_query == {"hit": 1.0}
-    assert found["RR"].undefined == {
+    """What the judgements say goes before how a query ended, and a failure is never a number."""
+    found = dict(score(RUN, QRELS, COMMON, (*JUDGED, "never", "lost", "ghost")))
+    gone = {
         "not_asked": ("absent",),
-        "negative_query": ("none",),
-        "failed": ("broke",),
-        "unjudged": unjudged,
+        "timed_out": ("slow",),
+        "unjudged": ("never", "lost", "ghost"),
     }
-    assert found["Judged"].by_query == {"hit": 1.0, "none": 0.0}
-    assert found["Judged"].undefined["unjudged"] == unjudged
+    judged = found.pop("Judged@10")
+    assert judged.by_query == {"hit": 1.0, "empty": 0.0, "none": 0.0}
+    assert judged.undefined == gone | {"failed": ("broke", "mute")}
+    for scores in found.values():
+        assert scores.query_ids == ("hit", "empty"), scores.measure
+        assert scores.by_query["empty"] == 0
+        assert scores.undefined == gone | {"failed": ("broke",), "negative_query": ("none", "mute")}
+    assert found["RR@10"].by_query["hit"] == 1.0
 
 
 def test_an_empty_query_set_and_a_repeated_query_are_no_evidence() -> None:

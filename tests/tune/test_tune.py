@@ -18,6 +18,7 @@ from tests.make.toy import Toy
 
 FAILS = 3
 ENGINE = f"""
+from contextlib import contextmanager
 from harness_engines.stacks.text import tantivy
 
 class Failing:
@@ -33,16 +34,13 @@ class Engine:
     def __init__(self, number, inner):
         self.number, self.inner = number, inner
 
-    def build(self, documents, index):
-        return self.inner.build(documents, index)
+    def build(self, *given):
+        return self.inner.build(*given)
 
+    @contextmanager
     def open(self, index):
-        from contextlib import contextmanager
-        @contextmanager
-        def opened():
-            with self.inner.open(index) as searcher:
-                yield Failing(searcher, self.number)
-        return opened()
+        with self.inner.open(index) as searcher:
+            yield Failing(searcher, self.number)
 
 def engine(settings, cache):
     words = dict(settings)
@@ -81,11 +79,9 @@ def arm(tmp_path: Path) -> Path:
 
 
 def tuned(arm: Path, data: Prepared) -> TuningRecord:
-    file, to = arm.with_name("space.toml"), arm.with_name("y.toml")
-    work = arm.parent / "work"
-    return stage.tune(
-        stage.TuneRequest(str(arm), stage.read(file), file, [data], LIMITS, to, work, arm.parent)
-    )
+    file, to, work = (arm.with_name(name) for name in ("space.toml", "y.toml", "work"))
+    wanted = stage.read(file), file, [data], LIMITS, to, work, arm.parent
+    return stage.tune(stage.TuneRequest(str(arm), *wanted))
 
 
 def test_a_candidate_that_fails_is_left_out_and_named(project: Toy, arm: Path) -> None:
@@ -138,10 +134,7 @@ stack = "dense"
 weight = 1.0
 settings = {{embedder = "hash", max_tokens = 64}}
 """
-OTHERS: tuple[dict[str, Scalar], ...] = (
-    {"rrf_k": 1},
-    {"rrf_k": 60, "legs.lexical.weight": 3.0},
-)
+OTHERS: tuple[dict[str, Scalar], ...] = ({"rrf_k": 1}, {"rrf_k": 60, "legs.lexical.weight": 3.0})
 
 
 def test_one_index_answers_for_all_candidates_of_a_last_step(project: Toy, tmp_path: Path) -> None:
@@ -154,8 +147,7 @@ def test_one_index_answers_for_all_candidates_of_a_last_step(project: Toy, tmp_p
     shown = []
     for at, arm in enumerate(arms):
         found = [row.hits for row in answers.of(at, collection, collection.queries)]
-        index = tmp_path / f"alone{at}"
-        index.mkdir()
+        (index := tmp_path / f"alone{at}").mkdir()
         arm.build(collection.data.documents(), index)
         with arm.open(index) as alone:
             assert found == [alone.search(query.text, 10).hits for query in collection.queries]
@@ -163,11 +155,8 @@ def test_one_index_answers_for_all_candidates_of_a_last_step(project: Toy, tmp_p
     assert shown[0] != shown[1] != shown[2]
     assert len(list((tmp_path / "index").iterdir())) == 1
     deeper = registry.load(path, tmp_path, {"depth": 15})
-    assert (
-        stage.before_last_step(deeper)
-        != stage.before_last_step(arms[0])
-        == stage.before_last_step(arms[2])
-    )
+    before = [stage.before_last_step(arm) for arm in (arms[0], arms[2], deeper)]
+    assert before[0] == before[1] != before[2]
 
 
 ARM_WRITTEN = """\
