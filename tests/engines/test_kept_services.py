@@ -19,13 +19,10 @@ from harness_engines.stacks.code.ranking import CodeSettings
 from harness_engines.stacks.documents import ranking
 from harness_engines.stacks.documents.arm import Documents
 from harness_engines.stacks.documents.library import DocumentSettings
-from harness_engines.stacks.documents.ranking import Loaded
 from tests.engines.test_kept_index import BY_WORDS, FORMULA, STACKS, ask, live, write
 from tests.make.code import SETTINGS as CODE_SETTINGS
 from tests.make.code import write_shop
 from tests.make.files import pdf
-
-MODELS = {**BY_WORDS, "embedder": "all-MiniLM-L6-v2", "sparse": "splade-tiny"}
 
 
 @pytest.mark.parametrize("stack", STACKS)
@@ -51,15 +48,6 @@ def asked(opened: Any, text: str, **given: object) -> Any:  # noqa: ANN401  JSON
 
 def found_in(opened: Any, text: str, **given: object) -> Any:  # noqa: ANN401  JSON of documents
     return DOCUMENTS.answer(opened, {"query": text, **given})
-
-
-@pytest.fixture(scope="module")
-def shop(tmp_path_factory: pytest.TempPathFactory) -> Any:  # noqa: ANN401  an open folder
-    folder = tmp_path_factory.mktemp("shop")
-    followed = live("code", write_shop(folder / "root"), folder / "kept")
-    with followed.now() as (now, _):
-        yield now
-    followed.close()
 
 
 def test_code_is_shown_with_what_is_beside_it(tmp_path: Path) -> None:
@@ -123,50 +111,42 @@ def test_documents_are_cited_filtered_and_expanded(papers: Path, tmp_path: Path)
     followed.close()
 
 
-def arm(cache: Path, **changed: object) -> Documents:
-    settings = {**MODELS, **FORMULA, "fusion": "rank", "recall_weight": 1.0, **changed}
-    return Documents(DocumentSettings.model_validate(settings), cache)
-
-
 def test_a_missing_model_answers_by_words_and_says_so(papers: Path, tmp_path: Path) -> None:
     def absent(_: DocumentSettings) -> None:
         raise ModelNotReady("the file is absent")
 
-    with mock.patch("harness_engines.stacks.documents.ranking.embedder_of", absent):
-        followed = DOCUMENTS.follow(arm(tmp_path / "cache"), papers, tmp_path / "kept")
+    models = {"embedder": "all-MiniLM-L6-v2", "sparse": "splade-tiny"}
+    ranked = {"fusion": "rank", "recall_weight": 1.0}
+    given = DocumentSettings.model_validate({**BY_WORDS, **models, **ranked})
+    with mock.patch.object(ranking, "embedder_of", absent):
+        followed = DOCUMENTS.follow(Documents(given, tmp_path / "cache"), papers, tmp_path / "kept")
         with followed.now() as (now, _):
             found = found_in(now, "customer retention")
         followed.close()
-    assert found["missing"] == [
-        {"part": "E1", "why": "the file is absent", "reason": ranking.MODEL_NOT_READY}
-    ]
+    (missing,) = found["missing"]
+    assert [*missing.values()] == ["E1", "the file is absent", ranking.MODEL_NOT_READY]
     assert found["results"]
-    assert (
-        Loaded.of(DocumentSettings.model_validate({**BY_WORDS, **FORMULA}), tmp_path).missing == ()
-    )
+    by_words = DocumentSettings.model_validate({**BY_WORDS, **FORMULA})
+    assert ranking.Loaded.of(by_words, tmp_path).missing == ()
 
 
 def test_an_answer_to_a_client_names_what_cannot_be_read(tmp_path: Path) -> None:
     write(tmp_path / "root", "a.md", "salt")
     app = NOTES.application(live("notes", tmp_path / "root", tmp_path / "kept"), "notes")
 
-    def answer() -> Any:  # noqa: ANN401  as the tool gives it
-        async def ask() -> Any:  # noqa: ANN401  as the tool gives it
-            async with Client(app) as client:
-                return (
-                    await client.call_tool("rag_retrieve", {"queryText": "salt"})
-                ).structured_content
+    async def ask() -> Any:  # noqa: ANN401  as the tool gives it
+        async with Client(app) as client:
+            told = await client.call_tool("rag_retrieve", {"queryText": "salt"})
+        return told.structured_content
 
-        return anyio.run(ask)
-
-    assert "unread" not in answer()
+    assert "unread" not in anyio.run(ask)
     (tmp_path / "root" / "b.md").write_bytes(b"\xff")
     why = "is not UTF-8 (invalid start byte). Save it as UTF-8"
-    assert answer()["unread"] == [{"path": "b.md", "why": why}]
+    assert anyio.run(ask)["unread"] == [{"path": "b.md", "why": why}]
 
 
 GOOD = "def harbour():\n    return 'tide'\n"
-STATES: dict[str, bytes] = {
+STATES = {
     "a long number": b"def anchor():\n    return 0x" + b"f" * 4_200 + b"\n",
     "half a pair": b'def anchor():\n    """Half \\ud800 a pair."""\n    return "\\udfff"\n',
     "no Python": b"import salt\ndef anchor(:\n    return\n",
@@ -209,10 +189,6 @@ def test_a_line_in_no_unit_is_found_with_its_place(tmp_path: Path, text: str, li
     (hit,) = answer["hits"]
     assert (hit["type"], hit["path"], hit["lines"]) == ("line", "a.py", f"{line}-{line}")
     assert answer["fallback"] == "like"
-
-
-EACH = 40
-"""Damaged files of a format."""
 
 
 def letter() -> bytes:
@@ -274,18 +250,20 @@ def damaged(whole: bytes, drawn: random.Random) -> bytes:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("stack", WHOLE)
-def test_damaged_files_stop_no_folder(tmp_path: Path, stack: str) -> None:
-    drawn, root = random.Random(stack), tmp_path / "root"
+def test_damaged_files_stop_no_folder(
+    tmp_path: Path, stack: str, draws: Callable[[int, int], int]
+) -> None:
+    drawn, root, each = random.Random(stack), tmp_path / "root", draws(10, 40)
     root.mkdir()
     kept = live(stack, root, tmp_path / "kept")
     (root / "good.md").write_text("# Harbour\n\nBoats wait for quinces.\n")
     for kind, made in WHOLE[stack].items():
         whole = made if isinstance(made, bytes) else made()
-        for at in range(EACH):
+        for at in range(each):
             (root / f"{kind}-{at}.{kind}").write_bytes(damaged(whole, drawn))
     with kept.now() as (now, done):
         assert done is not None
-        assert done.read + len(done.faults) == EACH * len(WHOLE[stack]) + 1
+        assert done.read + len(done.faults) == each * len(WHOLE[stack]) + 1
         assert all(": " not in fault.path and fault.why for fault in done.faults)
         assert "good.md" in str(ask(stack, now, "quinces"))
         if stack == "docs":

@@ -19,35 +19,14 @@ from harness.core.errors import DatasetError
 from harness.core.records import Document
 from harness_engines.kept.index import built
 from harness_engines.kept.kit import NOTES as NOTES_KIT
+from harness_engines.stacks.writing import retrieval, store
 from harness_engines.stacks.writing.arm import WritingSearcher
-from harness_engines.stacks.writing.retrieval import (
-    MOST_QUERIES,
-    LocalRerank,
-    PlannedKind,
-    RerankOutcome,
-    Retriever,
-    UnrankedReason,
-    VectorCache,
-    WritingSettings,
-    plan,
-    quoted,
-    scores,
-    typed_query,
-)
-from harness_engines.stacks.writing.store import (
-    TABLES,
-    Store,
-    chunks,
-    put,
-    shown,
-    source_ref,
-    trimmed,
-)
+from harness_engines.stacks.writing.retrieval import LocalRerank, Retriever, VectorCache, plan
+from harness_engines.stacks.writing.store import chunks, shown, trimmed
 from harness_engines.vector import embedder as models
-from harness_engines.vector.embedder import Embedder
 from tests.make.models import NOTES_SETTINGS, Letters, notes, writing
 
-ALL = tuple(PlannedKind)
+ALL = tuple(retrieval.PlannedKind)
 FREQUENCY = {'"the"': 90, '"wind"': 7, '"tunnel"': 3, '"absent"': 0}
 
 
@@ -67,29 +46,27 @@ def test_what_is_planned() -> None:
         '"the" OR "wind" OR "tunnel"',
     )
     assert queries("Wind") == ['"Wind"']
-    assert plan("Wind", [PlannedKind.ANY], frequency) == ('"Wind"',)
-    planned = plan("the wind", [PlannedKind.ANY, PlannedKind.PHRASE], frequency)
+    assert plan("Wind", [retrieval.PlannedKind.ANY], frequency) == ('"Wind"',)
+    planned = plan("the wind", [retrieval.PlannedKind.ANY, retrieval.PlannedKind.PHRASE], frequency)
     assert planned == ('"the wind"', '"the" OR "wind"')
-    assert quoted("NEAR") == '"NEAR"'
+    assert retrieval.quoted("NEAR") == '"NEAR"'
 
 
 def test_what_was_typed_keeps_its_meaning() -> None:
-    assert typed_query('+flow "boundary layer" -heat') == (
+    assert retrieval.typed_query('+flow "boundary layer" -heat') == (
         '("flow" AND "boundary layer") NOT ("heat")'
     )
-    assert typed_query("flow OR heat") == '"flow" OR "heat"'
-    assert typed_query("read_csv now") == '"read csv" AND "now"'
+    assert retrieval.typed_query("flow OR heat") == '"flow" OR "heat"'
+    assert retrieval.typed_query("read_csv now") == '"read csv" AND "now"'
     planned = queries("budget plan +costs -travel", "trains")
-    assert len(planned) == MOST_QUERIES
-    assert all('NOT ("travel")' in one for one in planned)
-    assert all('"costs"' in one for one in planned)
+    assert len(planned) == retrieval.MOST_QUERIES
+    assert all('NOT ("travel")' in one and '"costs"' in one for one in planned)
 
 
 def test_the_context_widens_and_never_narrows() -> None:
     alone, near = queries("wind"), queries("wind", "Tunnel notes")
     assert alone == ['"wind"']
-    assert near[:3] == ['"wind"', '"wind" OR "tunnel" OR "notes"'][:1] + near[1:3]
-    assert near[-1] == '"wind" OR "tunnel" OR "notes"'
+    assert (near[0], near[-1]) == ('"wind"', '"wind" OR "tunnel" OR "notes"')
     both = queries("the wind", "tunnel wings")
     assert both[:3] == queries("the wind")[:3]
     assert both[3] == '"the" OR "wind" OR "tunnel" OR "wings"'
@@ -98,7 +75,7 @@ def test_the_context_widens_and_never_narrows() -> None:
 @given(st.text())
 def test_whatever_is_typed_fts5_can_read(text: str) -> None:
     planned = plan(text, ALL, frequency, text[::-1])
-    assert len(planned) <= MOST_QUERIES
+    assert len(planned) <= retrieval.MOST_QUERIES
     assert len({*planned}) == len(planned)
     with sqlite3.connect(":memory:") as db:
         db.execute("CREATE VIRTUAL TABLE search USING fts5(text)")
@@ -117,26 +94,24 @@ NOTES = (
 @contextmanager
 def stored(
     folder: Path, notes: Sequence[Document], characters: int = 0, words: int = 40
-) -> Iterator[Store]:
-    with built(folder, TABLES.format(tokenize="porter unicode61")) as db:
-        put(db, notes, characters)
-        yield Store(db, 2.0, words)
+) -> Iterator[store.Store]:
+    with built(folder, store.TABLES.format(tokenize="porter unicode61")) as db:
+        store.put(db, notes, characters)
+        yield store.Store(db, 2.0, words)
 
 
 def test_chunks_are_found_and_read(tmp_path: Path) -> None:
-    with stored(tmp_path, NOTES, 16) as store:
-        assert store.documents() == len(NOTES)
-        assert store.count('"sea"') == 2
-        ids = list(store.find('"sea"', 10))
-        read = store.chunks(ids, '"sea"')
-        assert store.chunks(ids[:1], '"sea"').keys() == {ids[0]}
-        found = [read[rowid] for rowid in ids]
+    with stored(tmp_path, NOTES, 16) as held:
+        assert (held.documents(), held.count('"sea"')) == (len(NOTES), 2)
+        ids = list(held.find('"sea"', 10))
+        assert held.chunks(ids[:1], '"sea"').keys() == {ids[0]}
+        found = [held.chunks(ids, '"sea"')[rowid] for rowid in ids]
         assert [(one.doc_id, one.number) for one in found] == [("a", 0), ("b", 1)]
         assert found[1].passage == "The sea rises."
         assert found[1].ref == "doc:b#chunk:1"
-        assert len(store.find('"sea"', 1)) == 1
-        (stemmed,) = store.find('"pulling"', 10)
-        assert store.chunks([stemmed], '"pulling"')[stemmed].passage == "The moon pulls."
+        assert len(held.find('"sea"', 1)) == 1
+        (stemmed,) = held.find('"pulling"', 10)
+        assert held.chunks([stemmed], '"pulling"')[stemmed].passage == "The moon pulls."
 
 
 @pytest.mark.parametrize(("enough", "shown"), [(1, ["a"]), (2, ["a", "b"]), (3, ["a", "b"])])
@@ -144,9 +119,9 @@ def test_the_first_query_that_finds_enough_is_taken_else_the_longest(
     tmp_path: Path, enough: int, shown: list[str]
 ) -> None:
     changed = {"combine": "best", "enough": enough, "rerank": False}
-    given = WritingSettings.model_validate({**NOTES_SETTINGS, **changed})
-    with stored(tmp_path, NOTES) as store:
-        alone = Retriever(store, given, LocalRerank(None, False, VectorCache(1, 1)))  # noqa: FBT003  as below
+    given = retrieval.WritingSettings.model_validate({**NOTES_SETTINGS, **changed})
+    with stored(tmp_path, NOTES) as held:
+        alone = Retriever(held, given, LocalRerank(None, False, VectorCache(1, 1)))  # noqa: FBT003  as below
         found = alone.find("sea salt").ranked
     assert sorted(one.chunk.doc_id for one in found) == shown
 
@@ -154,7 +129,7 @@ def test_the_first_query_that_finds_enough_is_taken_else_the_longest(
 @pytest.mark.parametrize("doc_id", ["/notes/a.md", "C:\\notes\\a.md", "~/a"])
 def test_an_absolute_path_is_refused(doc_id: str) -> None:
     with pytest.raises(DatasetError, match="absolute path"):
-        source_ref(doc_id, 0)
+        store.source_ref(doc_id, 0)
 
 
 def test_chunks_are_cut_between_paragraphs() -> None:
@@ -175,7 +150,7 @@ def test_a_text_is_trimmed_at_a_word() -> None:
     assert shown("Tides", "The moon pulls", 80) == "Tides\nThe moon pulls"
     assert shown("Tides", "The moon pulls", 10) == "Tides\nThe"
     assert shown("", "The moon", 80) == "The moon"
-    assert source_ref("notes/a b#1.md", 2) == "doc:notes/a%20b%231.md#chunk:2"
+    assert store.source_ref("notes/a b#1.md", 2) == "doc:notes/a%20b%231.md#chunk:2"
 
 
 @pytest.mark.slow
@@ -184,9 +159,7 @@ def test_a_text_is_embedded_once_a_model() -> None:
     for embedder in (one, one, other):
         vector = cache.vector(embedder, "abba")
         assert vector[:2].tolist() == pytest.approx([0.5**0.5, 0.5**0.5])
-    assert one.read == ["abba"]
-    assert other.read == ["abba"]
-    assert len(cache) == 2
+    assert (one.read, other.read, len(cache)) == (["abba"], ["abba"], 2)
     with pytest.raises(ValueError, match="read-only"):
         cache.vector(one, "abba")[0] = 1
     cache, letters = VectorCache(2, 10_000), Letters()
@@ -203,42 +176,33 @@ def test_the_bytes_that_are_held_have_a_bound() -> None:
     assert 0 < len(cache) < 50
 
 
-def order(
-    snippets: Sequence[str], embedder: Embedder | None, *, enabled: bool = True
-) -> RerankOutcome:
-    return LocalRerank(embedder, enabled, VectorCache(100, 100_000)).order("abba", snippets)
+RERANK = LocalRerank(Letters(), enabled=True, cache=VectorCache(100, 100_000))
 
 
 def test_the_nearest_comes_first_and_equal_ones_as_they_came() -> None:
-    outcome = order(["zz", "ab", "ba", "aab"], Letters())
-    assert outcome.order == (1, 2, 3, 0)
-    assert outcome.reason is None
+    outcome = RERANK.order("abba", ["zz", "ab", "ba", "aab"])
+    assert (outcome.order, outcome.reason) == ((1, 2, 3, 0), None)
     assert outcome.cosines == pytest.approx((0.0, 1.0, 1.0, 3 / 10**0.5), abs=1e-6)
-    snippets = ["zz", "ab"]
-    rerank = LocalRerank(Letters(), True, VectorCache(10, 10_000), 0.9)  # noqa: FBT003  whether it runs
-    found = rerank.order("ab", snippets, [1.0, 0.0])
+    found = replace(RERANK, fts_share=0.9).order("ab", ["zz", "ab"], [1.0, 0.0])
     assert found.order == (0, 1)
     assert found.keys == pytest.approx((0.9, 0.1), abs=1e-6)
     assert found.cosines == pytest.approx((0.0, 1.0), abs=1e-6)
-    assert replace(rerank, fts_share=0.0).order("ab", snippets, [1.0, 0.0]).order == (1, 0)
+    assert replace(RERANK, fts_share=0.0).order("ab", ["zz", "ab"], [1.0, 0.0]).order == (1, 0)
 
 
 def test_without_a_model_the_order_stays_and_the_reason_is_told() -> None:
-    assert order(["zz", "ab"], None) == ((0, 1), (), (), UnrankedReason.MODEL_NOT_READY)
-    assert order(["zz", "ab"], Letters(), enabled=False) == (
-        (0, 1),
-        (),
-        (),
-        UnrankedReason.DISABLED,
-    )
-    assert order([], Letters()) == ((), (), (), UnrankedReason.NO_CANDIDATES)
-    assert order([], None).reason is UnrankedReason.MODEL_NOT_READY
+    absent, off = replace(RERANK, embedder=None), replace(RERANK, enabled=False)
+    why = retrieval.UnrankedReason
+    assert absent.order("abba", ["zz", "ab"]) == ((0, 1), (), (), why.MODEL_NOT_READY)
+    assert off.order("abba", ["zz", "ab"]) == ((0, 1), (), (), why.DISABLED)
+    assert RERANK.order("abba", []) == ((), (), (), why.NO_CANDIDATES)
+    assert absent.order("abba", []).reason is why.MODEL_NOT_READY
 
 
 REWRITTEN = "round numbers down to whole numbers"
 """No docstring says it so; many share a word with it, and a few functions do it."""
 ROUNDING = {"around", "ceil", "fix", "floor", "floor_divide", "rint", "round", "trunc"}
-WHOLE = {"limit": 8}
+LIMIT = 8
 
 
 @pytest.fixture(scope="module")
@@ -272,17 +236,13 @@ def unranked(searcher: WritingSearcher) -> Retriever:
 
 
 def told(retriever: Retriever, text: str, **asked: Any) -> dict[str, Any]:  # noqa: ANN401
-    found = dict(NOTES_KIT.answer(retriever, {"queryText": text, **WHOLE, **asked}))
+    found = dict(NOTES_KIT.answer(retriever, {"queryText": text, "limit": LIMIT, **asked}))
     assert [*found] == ["items", "diagnostics"]
     assert [*found["diagnostics"]] == ["mode", "planner", "rerank"]
     for item in found["items"]:
         assert [*item] == ["sourceRef", "snippet", "score"]
         assert item["snippet"]
     return found
-
-
-def name(ref: str) -> str:
-    return ref.removeprefix("doc:notes/").split(".md#")[0]
 
 
 @pytest.mark.slow
@@ -292,10 +252,12 @@ def test_path_a_the_model_changes_the_first_hit(searcher: WritingSearcher) -> No
     assert reranked["diagnostics"]["mode"] == "fulltext_reranked"
     assert reranked["diagnostics"]["rerank"]["enabled"] is True
     assert plain["diagnostics"]["rerank"] == {"enabled": False, "reason": "DISABLED"}
-    first, before = (found["items"][0]["sourceRef"] for found in (reranked, plain))
-    assert first != before
-    assert name(first) in ROUNDING
-    assert name(before) not in ROUNDING
+    first, before = (
+        found["items"][0]["sourceRef"].removeprefix("doc:notes/").split(".md#")[0]
+        for found in (reranked, plain)
+    )
+    assert first in ROUNDING
+    assert before not in ROUNDING
 
 
 @pytest.mark.slow
@@ -304,7 +266,7 @@ def test_no_model_keeps_the_order_of_fts(
 ) -> None:
     found, plain = told(without.retriever, REWRITTEN), told(unranked(searcher), REWRITTEN)
     assert found["items"] == plain["items"]
-    assert len(found["items"]) == WHOLE["limit"]
+    assert len(found["items"]) == LIMIT
     assert found["diagnostics"]["mode"] == "fulltext"
     assert found["diagnostics"]["rerank"] == {"enabled": False, "reason": "MODEL_NOT_READY"}
     assert searcher.search("sort", 5).served_by == searcher.manifest.fingerprint
@@ -319,13 +281,12 @@ def test_rerank_only_reorders(searcher: WritingSearcher) -> None:
     found = searcher.retriever.find(REWRITTEN)
     plain = unranked(searcher).find(REWRITTEN)
     window = len(found.outcome.order)
-    assert sorted(c.chunk.rowid for c in found.ranked[:window]) == sorted(
-        c.chunk.rowid for c in plain.ranked[:window]
-    )
+    ours, theirs = (sorted(c.chunk.rowid for c in one.ranked[:window]) for one in (found, plain))
+    assert ours == theirs
     assert found.ranked[window:] == plain.ranked[window:]
     for text in (REWRITTEN, "array", "sum over an axis"):
         for retriever in (searcher.retriever, unranked(searcher)):
-            told = scores(retriever.find(text))
+            told = retrieval.scores(retriever.find(text))
             assert list(told) == sorted(told, reverse=True)
             assert all(0 <= score <= 1 for score in told)
 
@@ -356,10 +317,9 @@ def test_hits_of_each_query_and_what_was_selected(searcher: WritingSearcher) -> 
     planner = found["diagnostics"]["planner"]
     assert planner["queries"][0] == '"matrix" AND "product"'
     assert planner["queries"][1] == '"matrix product"'
-    assert len(planner["perQueryHits"]) == len(planner["queries"]) == 4
-    assert (
-        planner["perQueryHits"][3] >= planner["perQueryHits"][0] >= planner["perQueryHits"][1] > 0
-    )
+    assert len(planner["queries"]) == 4
+    both, in_a_row, _, either = planner["perQueryHits"]
+    assert either >= both >= in_a_row > 0
     assert planner["selectedCount"] == len(found["items"]) == 3
     cosines = found["diagnostics"]["rerank"]["scores"]
     assert len(cosines) == 12
@@ -370,9 +330,8 @@ def test_hits_of_each_query_and_what_was_selected(searcher: WritingSearcher) -> 
 @pytest.mark.slow
 def test_nothing_typed_finds_nothing_and_says_so(searcher: WritingSearcher) -> None:
     found = told(searcher.retriever, " ?! ")
-    assert found["items"] == []
     nothing = {"queries": [], "perQueryHits": [], "selectedCount": 0}
-    assert found["diagnostics"]["planner"] == nothing
+    assert (found["items"], found["diagnostics"]["planner"]) == ([], nothing)
     assert found["diagnostics"]["rerank"] == {"enabled": False, "reason": "NO_CANDIDATES"}
 
 

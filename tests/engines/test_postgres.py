@@ -25,12 +25,7 @@ from tests.source import ROOT
 DOCUMENTS = (
     Document("b", "cone", "red"), Document("B", "cone", "red"), Document("c", "", "blue cube"),
 )  # fmt: skip
-VECTORS = {"embedder": "hash", "max_tokens": 64}
 NAME = "SEARCH_DSN"
-
-
-def settings(**changed: Any) -> PostgresSettings:  # noqa: ANN401  any value of a file
-    return PostgresSettings.model_validate({"mode": "words", "timeout_s": 5.0, **changed})
 
 
 @pytest.fixture(scope="module")
@@ -47,6 +42,12 @@ def dsn(running: str, monkeypatch: pytest.MonkeyPatch) -> str:
     return running
 
 
+def engine(cache: Path, **changed: Any) -> Postgres:  # noqa: ANN401  any value of a file
+    """Make an arm of the running server."""
+    given = {"mode": "words", "timeout_s": 5.0, "dsn_env": NAME, **changed}
+    return Postgres(PostgresSettings.model_validate(given), cache)
+
+
 @contextmanager
 def opened(
     engine: Postgres, index: Path, documents: tuple[Document, ...] = DOCUMENTS
@@ -58,21 +59,22 @@ def opened(
         yield searcher
 
 
+def refused(engine: Postgres, index: Path, says: str) -> None:
+    with pytest.raises(IndexNotReady, match=says), engine.open(index):
+        pass
+
+
 def ids(searcher: PostgresSearcher, text: str, k: int = 10) -> list[str]:
     return [hit.doc_id for hit in searcher.search(text, k).hits]
+
+
+HYBRID = 'mode = "hybrid"\nnearest = "hnsw"\nvectors = { embedder = "hash", max_tokens = 64 }'
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("dsn")
 @pytest.mark.sampled(1)
-@pytest.mark.parametrize(
-    "lines",
-    [
-        'mode = "hybrid"\nnearest = "hnsw"\nvectors = { embedder = "hash", max_tokens = 64 }',
-        'mode = "words"',
-    ],
-    ids=["hybrid", "words"],
-)
+@pytest.mark.parametrize("lines", [HYBRID, 'mode = "words"'], ids=["hybrid", "words"])
 def test_it_keeps_the_contract(lines: str, tmp_path: Path) -> None:
     path = tmp_path / "mine.toml"
     head = f'summary = "x"\nstack = "postgres"\n[settings]\ndsn_env = "{NAME}"\n'
@@ -84,48 +86,37 @@ def test_it_keeps_the_contract(lines: str, tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.usefixtures("dsn")
 def test_titles_weigh_more_and_equal_scores_come_by_bytes_of_the_id(tmp_path: Path) -> None:
-    with opened(Postgres(settings(dsn_env=NAME), tmp_path), tmp_path / "words") as searcher:
+    with opened(engine(tmp_path), tmp_path / "words") as searcher:
         assert ids(searcher, "red cone") == ["B", "b"]
         assert ids(searcher, "cube -blue") == []
-    stems = settings(config="english", dsn_env=NAME)
     more = (*DOCUMENTS, Document("A", "", "a cone"))
-    with opened(Postgres(stems, tmp_path), tmp_path / "stems", more) as searcher:
+    with opened(engine(tmp_path, config="english"), tmp_path / "stems", more) as searcher:
         assert ids(searcher, "cones") == ["B", "b", "A"]
         assert searcher.search("to be", 9).note.startswith("only stop words")
         assert not searcher.search("pyramid", 9).note
-    hybrid = settings(mode="hybrid", vectors=VECTORS, dsn_env=NAME)
-    with opened(Postgres(hybrid, tmp_path), tmp_path / "hybrid") as searcher:
+    hybrid = engine(tmp_path, mode="hybrid", vectors={"embedder": "hash", "max_tokens": 64})
+    with opened(hybrid, tmp_path / "hybrid") as searcher:
         assert ids(searcher, "red cone") == ["B", "b", "c"]
 
 
 @pytest.mark.slow
 def test_a_server_by_dsn_refuses_another_generation(dsn: str, tmp_path: Path) -> None:
-    engine = Postgres(settings(dsn_env=NAME), tmp_path)
-    with opened(engine, tmp_path / "index") as searcher:
+    made = engine(tmp_path)
+    with opened(made, tmp_path / "index") as searcher:
         assert ids(searcher, "cone") == ["B", "b"]
         ((schema,),) = searcher.to.connection.execute("SELECT current_schema()").fetchall()
     with psycopg.connect(dsn, autocommit=True) as to:
         to.execute(f"UPDATE {schema}.about SET generation = 'another'")  # noqa: S608  its own name
-        with (
-            pytest.raises(IndexNotReady, match="another generation"),
-            engine.open(tmp_path / "index"),
-        ):
-            pass
+        refused(made, tmp_path / "index", "another generation")
         to.execute(f"DROP SCHEMA {schema} CASCADE")
-    with (
-        pytest.raises(IndexNotReady, match="does not have the index"),
-        engine.open(tmp_path / "index"),
-    ):
-        pass
+    refused(made, tmp_path / "index", "does not have the index")
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("dsn")
 def test_an_index_that_moves_makes_the_arm_invalid(tmp_path: Path) -> None:
-    engine = Postgres(settings(dsn_env=NAME), tmp_path)
-
     def moves() -> None:
-        with opened(engine, tmp_path / "index") as searcher:
+        with opened(engine(tmp_path), tmp_path / "index") as searcher:
             searcher.to.connection.execute("UPDATE about SET generation = 'another'")
             assert ids(searcher, "cone") == ["B", "b"]
 
@@ -135,7 +126,8 @@ def test_an_index_that_moves_makes_the_arm_invalid(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_statement_that_takes_too_long_is_a_failed_query(tmp_path: Path) -> None:
-    with opened(Postgres(settings(), tmp_path), tmp_path / "index") as searcher:
+    """The server is the arm's own."""
+    with opened(engine(tmp_path, dsn_env=""), tmp_path / "index") as searcher:
         searcher.to.connection.execute("SET statement_timeout = 50")
         with pytest.raises(TimeoutError, match=r"cancelled the statement.*timeout_s = 5"):
             searcher.to.rows("SELECT pg_sleep(10)")
@@ -144,7 +136,7 @@ def test_a_statement_that_takes_too_long_is_a_failed_query(tmp_path: Path) -> No
 
 @pytest.mark.slow
 def test_a_connection_that_is_cut_is_opened_again_and_counted(dsn: str, tmp_path: Path) -> None:
-    with opened(Postgres(settings(dsn_env=NAME), tmp_path), tmp_path / "index") as searcher:
+    with opened(engine(tmp_path), tmp_path / "index") as searcher:
         for _ in range(3):
             with psycopg.connect(dsn, autocommit=True) as other:
                 other.execute(

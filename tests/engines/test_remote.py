@@ -2,10 +2,10 @@
 
 import sys
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
@@ -14,38 +14,15 @@ from harness.core.engine import TakesParams
 from harness.core.errors import IndexNotReady
 from harness.core.records import Document
 from harness_engines.stacks import remote as mcp
-from harness_engines.stacks.remote import (
-    MalformedResult,
-    McpConnection,
-    McpSettings,
-    connected,
-    read_page,
-)
 
 SETTINGS: dict[str, Any] = {
-    "transport": "http",
-    "command": [],
-    "url": "http://127.0.0.1:9/mcp",
-    "tool": "search_messages",
-    "product_tool": "",
-    "project_key": "*",
-    "project_slug": "",
-    "product_name": "",
-    "mode": "",
-    "engine": "tantivy",
-    "ids": "ordinal",
-    "page_size": 3,
-    "timeout_s": 5.0,
-}
-ASKING = McpSettings.model_validate(
-    SETTINGS
-    | {
-        "tool": "find",
-        "product_tool": "find_in_product",
-        "project_slug": "project-{}",
-        "product_name": "product-{}",
-    }
-)
+    "transport": "http", "command": [], "url": "http://127.0.0.1:9/mcp", "mode": "",
+    "tool": "search_messages", "product_tool": "", "engine": "tantivy", "ids": "ordinal",
+    "project_key": "*", "project_slug": "", "product_name": "", "page_size": 3, "timeout_s": 5.0,
+}  # fmt: skip
+NAMED = {"project_slug": "project-{}", "product_name": "product-{}"}
+TOOLS = {"tool": "find", "product_tool": "find_in_product"}
+ASKING = mcp.McpSettings.model_validate({**SETTINGS, **NAMED, **TOOLS})
 
 
 @pytest.mark.parametrize(
@@ -76,12 +53,7 @@ def test_a_param_is_an_argument(params: dict[str, Any], arguments: dict[str, Any
     )  # fmt: skip
 
 
-OWN = {"engine": "tantivy", "actual_mode": "lexical"}
 ROW = {"id": 1, "score": 1.0, "raw_score": 7.5, "subject": "more than is read"}
-
-
-def answer(**changed: Any) -> dict[str, Any]:  # noqa: ANN401  whatever a server may send
-    return {"result": [ROW], "explain": OWN, **changed}
 
 
 @pytest.mark.parametrize(
@@ -97,8 +69,8 @@ def answer(**changed: Any) -> dict[str, Any]:  # noqa: ANN401  whatever a server
     ],
 )
 def test_what_is_malformed_is_a_failure(wrong: dict[str, Any], says: str) -> None:
-    with pytest.raises(MalformedResult, match=says):
-        read_page(wrong, 2)
+    with pytest.raises(mcp.MalformedResult, match=says):
+        mcp.read_page(wrong, 2)
 
 
 SERVER = """\
@@ -124,20 +96,14 @@ app.run("stdio")
 PATIENCE_S = 60.0
 
 
-@pytest.fixture(scope="module")
-def command(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    path = tmp_path_factory.mktemp("odd") / "server.py"
-    path.write_text(SERVER, encoding="utf-8")
-    return [sys.executable, str(path)]
-
-
 @pytest.mark.slow
-def test_a_server_that_hangs_is_left(command: list[str]) -> None:
-    with connected(command, "", PATIENCE_S) as to:
-        bounded = McpConnection(to.portal, to.client, 0.2, to.server)
+def test_a_server_that_hangs_or_dies_is_left(tmp_path: Path) -> None:
+    path = tmp_path / "server.py"
+    path.write_text(SERVER, encoding="utf-8")
+    with mcp.connected([sys.executable, str(path)], "", PATIENCE_S) as to:
+        bounded = mcp.McpConnection(to.portal, to.client, 0.2, to.server)
         with pytest.raises(TimeoutError):
             bounded.call("act", {"what": "hang"})
-    with connected(command, "", PATIENCE_S) as to:
         for what in ("die", "sing"):
             with pytest.raises(Exception, match=r"(?i)clos"):
                 to.call("act", {"what": what})
@@ -148,7 +114,7 @@ def test_a_server_that_hangs_is_left(command: list[str]) -> None:
     "words", [["no-such-program-anywhere"], [sys.executable, "-c", "raise SystemExit(3)"]]
 )
 def test_nobody_to_speak_to_is_an_arm_that_did_not_run(words: list[str]) -> None:
-    with pytest.raises(IndexNotReady, match="no MCP server answers"), connected(words, "", 30.0):
+    with pytest.raises(IndexNotReady, match="no MCP server"), mcp.connected(words, "", 30.0):
         pytest.fail("connected")
 
 
@@ -178,10 +144,7 @@ class Scripted:
 
 
 def remote(to: Scripted, monkeypatch: pytest.MonkeyPatch, **changed: object) -> mcp.Remote:
-    def connected(*_: object) -> AbstractContextManager[McpConnection]:
-        return nullcontext(cast("McpConnection", to))
-
-    monkeypatch.setattr(mcp, "connected", connected)
+    monkeypatch.setattr(mcp, "connected", lambda *_: nullcontext(to))
     return mcp.Remote(mcp.McpSettings.model_validate({**SETTINGS, **changed}))
 
 
@@ -230,15 +193,11 @@ def test_pages_are_turned_until_there_are_enough(make: Make, k: int, limits: lis
 def test_scores_are_the_servers_and_without_them_the_order_counts(make: Make) -> None:
     arm = make()
     with arm.stack.open(arm.index) as searcher:
-        assert [(h.score, h.raw_score) for h in searcher.search("x", 2).hits] == [
-            (1, 9),
-            (0.5, 4.5),
-        ]
-    (arm.index / "manifest.json").unlink()
-    bare = make(Scripted(rows=[{"id": at} for at in range(1, 6)]))
-    with bare.stack.open(bare.index) as searcher:
-        found = [hit.score for hit in searcher.search("x", 5).hits]
-    assert found == [1, 1 / 2, 1 / 3, 1 / 4, 1 / 5]
+        found = searcher.search("x", 2).hits
+        assert [(hit.score, hit.raw_score) for hit in found] == [(1, 9), (0.5, 4.5)]
+        arm.to.rows = [{"id": at} for at in range(1, 6)]
+        found = searcher.search("x", 5).hits
+        assert [hit.score for hit in found] == [1, 1 / 2, 1 / 3, 1 / 4, 1 / 5]
 
 
 def _set(**changed: object) -> Change:
@@ -266,9 +225,7 @@ def _second_page_of(engine: str) -> Change:
 def test_only_the_arms_engine_is_signed(make: Make, change: Change, *, own: bool) -> None:
     arm = make()
     arm.to.change = change
-    hits, signed = arm.ask()
-    assert len(hits) == 8
-    assert signed is own
+    assert arm.ask() == ([f"d{at}" for at in range(8)], own)
 
 
 def test_a_mode_that_is_sent_must_have_answered(make: Make) -> None:
@@ -281,12 +238,9 @@ def test_a_mode_that_is_sent_must_have_answered(make: Make) -> None:
 def test_a_server_of_others_is_refused(index: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(IndexNotReady, match="cannot be queried"):
         remote(Scripted(change=_set(result=5)), monkeypatch).build(DOCUMENTS, index)
-    ours = of_documents(DOCUMENTS)
-    for sha, fits in ((ours, True), ("0" * 64, False)):
-        says = _set(served_by={"fingerprint": "v1", "documents": 3, "corpus_sha256": sha})
-        stack = remote(Scripted(change=says), monkeypatch)
-        if fits:
-            assert stack.build(DOCUMENTS, index).documents == 10
-        else:
-            with pytest.raises(IndexNotReady, match="other documents"):
-                stack.build(DOCUMENTS, index)
+    says = {"fingerprint": "v1", "documents": 3, "corpus_sha256": of_documents(DOCUMENTS)}
+    stack = remote(Scripted(change=_set(served_by=says)), monkeypatch)
+    assert stack.build(DOCUMENTS, index).documents == 10
+    says["corpus_sha256"] = "0" * 64
+    with pytest.raises(IndexNotReady, match="other documents"):
+        stack.build(DOCUMENTS, index)

@@ -6,30 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness_engines.lexical.grammar import (
-    MOST_REPEATS,
-    MOST_WORDS,
-    exact_clauses,
-    leaves,
-    mask,
-    note_refusals,
-    parse,
-    refused,
-    refuses,
-    signed,
-    written,
-)
-from harness_engines.lexical.terms import (
-    Normal,
-    Occur,
-    folded,
-    identifiers,
-    indexed,
-    normalise,
-    passage,
-    sign_term,
-    terms,
-)
+from harness_engines.lexical import grammar, terms
+from harness_engines.lexical.grammar import MOST_WORDS, exact_clauses
+from harness_engines.lexical.terms import Occur, folded, indexed, passage
 
 SIGNS = {Occur.SHOULD: "", Occur.MUST: "+", Occur.NOT: "-"}
 
@@ -125,14 +104,12 @@ def test_what_is_meant(text: str, meant: list[str]) -> None:
     ],
 )
 def test_refusals_alone_and_signs(text: str, alone: list[str], said: str) -> None:
-    assert refuses(text) == bool(alone)
-    assert not alone or list(refused(text)) == alone
-    assert signed(text) == said
-    assert signed(said) == said
-
-
-def test_a_note_says_what_is_refused_and_which_beginning_is_none() -> None:
-    assert note_refusals('read_cs* -heat conf* "a_b*"') == "without heat, read_cs* read as words"
+    note = "without heat, read_cs* read as words"
+    assert grammar.note_refusals('read_cs* -heat conf* "a_b*"') == note
+    assert grammar.refuses(text) == bool(alone)
+    assert not alone or list(grammar.refused(text)) == alone
+    assert grammar.signed(text) == said
+    assert grammar.signed(said) == said
 
 
 @pytest.mark.parametrize(
@@ -153,7 +130,7 @@ def test_words_beyond_the_most_are_left_out(text: str) -> None:
     [("  a\t\n b ", "a b"), ("a\0b", "a b"), ("a\udfffb", "a b"), ("\u00a0", ""), ("😀", "😀")],
 )
 def test_white_space_and_what_is_no_character(text: str, trimmed: str) -> None:
-    assert normalise(text) == trimmed
+    assert terms.normalise(text) == trimmed
 
 
 @pytest.mark.parametrize(
@@ -168,32 +145,33 @@ def test_white_space_and_what_is_no_character(text: str, trimmed: str) -> None:
 )
 def test_what_is_said_again_and_again_counts_a_few_times(text: str, same: str) -> None:
     found = exact_clauses(text)
-    assert len(found) == MOST_REPEATS
+    assert len(found) == grammar.MOST_REPEATS
     assert all(clause.words[0][:1].casefold() == same[0] for clause in found)
 
 
 @given(st.text('ab c"()+-17AND OR NOT', max_size=40))
 def test_what_is_written_of_a_query_means_the_same(text: str) -> None:
-    tree = parse(text)
-    again = parse(written(tree))
+    tree = grammar.parse(text)
+    again = grammar.parse(grammar.written(tree))
     for letter in ("a", "b", "c"):
-        has = {one.words: letter in "".join(one.words) for one in leaves(tree)}
-        assert mask(again, lambda one: has[one.words], True) == mask(  # noqa: B023, FBT003  at once
-            tree, lambda one: has[one.words], True  # noqa: B023, FBT003
-        )  # fmt: skip
+        has = {one.words: letter in "".join(one.words) for one in grammar.leaves(tree)}
+        found, wanted = (
+            grammar.mask(one, lambda leaf: has[leaf.words], True)  # noqa: B023, FBT003  at once
+            for one in (again, tree)
+        )
+        assert found == wanted, letter
 
 
 ALPHABETS = (
     "aZé ßİﬁ½²™K-\n\u0301\xad\u200d\u200b가ᄀ\u1161\u11a8ｶﾞがハ\u3099東ไำ่क्षिन्दी"
     "שָאَأـ👍\U0001f3fd\ufe0f㎏ⅫαΣς"
 )
-texts = st.text(max_size=20) | st.text(ALPHABETS, max_size=20)
 
 
-@given(texts)
+@given(st.text(max_size=20) | st.text(ALPHABETS, max_size=20))
 def test_each_character_stands_for_some_of_the_text(text: str) -> None:
     """What a character stands for has it in its form, and comes in the order of the text."""
-    normal = Normal.of(text)
+    normal = terms.Normal.of(text)
     assert normal.text == folded(text)
     before = 0
     for at, sign in enumerate(normal.text):
@@ -205,34 +183,28 @@ def test_each_character_stands_for_some_of_the_text(text: str) -> None:
 
 
 LETTERS = "东京大学αβγжзиłđøहिन्दแมวน้ำ가나다"
-
-LIKE = (
-    *("naïve", "ﬁne", "co\xadoperate", "x²", "3½", "Java™", "שָׁלוֹם", "ｶﾞｲﾄﾞ", "2020年"),
-    *("👩\u200d💻", "-+"),
-)
-
-
-def code(word: str) -> str:
-    return "zz" + word.encode().hex()
+LIKE = ("naïve", "ﬁne", "co\xadoperate", "x²", "3½", "Java™", "שָׁלוֹם", "ｶﾞｲﾄﾞ", "2020年",
+        "👩\u200d💻", "-+")  # fmt: skip
 
 
 @pytest.mark.parametrize("name", ["c#", "a++", ".net"])
 def test_a_name_with_a_sign_has_a_term_of_its_own(name: str) -> None:
-    assert sign_term(name) in indexed(f"of {name}, then").split()
+    assert terms.sign_term(name) in indexed(f"of {name}, then").split()
 
 
 @given(st.lists(st.sampled_from(LIKE) | st.text(LETTERS, min_size=1), max_size=6).map(" ".join))
 def test_a_text_finds_itself(text: str) -> None:
     """Every term of the clauses of a text stands in what is indexed of it, in any case."""
-    written = re.findall(r"[a-z0-9]+", indexed(text).lower())
-    typed = [term for one in exact_clauses(text) for word in one.words for term in terms(word)]
-    for term in typed:
-        assert term.lower() in written
+    written = {*re.findall(r"[a-z0-9]+", indexed(text).lower())}
+    for clause in exact_clauses(text):
+        for word in clause.words:
+            assert {term.lower() for term in terms.terms(word)} <= written
 
 
 def test_a_passage_is_of_the_text_itself() -> None:
     text = "Un ﬁlet, puis: le cafe\u0301 du 東京大学."
-    assert passage(text, f"le cafe du  {code('東京')} {code('京大')}") == "le cafe\u0301 du 東京大"
+    codes = ("zz" + pair.encode().hex() for pair in ("東京", "京大"))
+    assert passage(text, f"le cafe du  {' '.join(codes)}") == "le cafe\u0301 du 東京大"
     assert passage("read_csv (x)", "csv (x)") == "csv (x)"
     for said in ("(J'ai mangé une crème.)", "# Été à Paris\n\nLe musée d'Orsay, délicieuse.\n"):
         assert passage(said, indexed(said)) == said
@@ -260,4 +232,4 @@ def test_a_passage_is_of_the_text_itself() -> None:
     ],
 )
 def test_joined_tokens_are_found_whole(text: str, found: tuple[str, ...]) -> None:
-    assert identifiers(text) == found
+    assert terms.identifiers(text) == found

@@ -1,7 +1,6 @@
 """Code search as a stack under test: settings, filters as params, and broken parts."""
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,43 +18,21 @@ from harness.policy.load import load_policy
 from harness.replay.drive import observe
 from harness_engines import registry as arms
 from harness_engines.kept.index import built
-from harness_engines.lexical.grammar import exact_clauses as clauses
+from harness_engines.lexical.grammar import exact_clauses
 from harness_engines.stacks.code import arm as code
-from harness_engines.stacks.code import ranking, search
+from harness_engines.stacks.code import ranking, search, units
 from harness_engines.stacks.code.ranking import (
-    MOST_NEIGHBOURS,
-    VISITED,
     ContextSettings,
-    RankedUnit,
-    ScoreBreakdown,
+    GraphSettings,
     UnitGraph,
     UnitRelation,
-    distances,
-    reordered,
 )
-from harness_engines.stacks.code.ranking import GraphSettings as Weights
 from harness_engines.stacks.code.search import CodeSearch, expanded
-from harness_engines.stacks.code.units import (
-    NAMES,
-    Facts,
-    InvalidFilter,
-    Mode,
-    Rows,
-    StoredWords,
-    TermClause,
-    Unit,
-    UnitTexts,
-    WordsBackend,
-    build_tantivy,
-    entry_of,
-    open_tantivy,
-    wanted,
-    written,
-)
+from harness_engines.stacks.code.units import Facts, Mode, Unit, UnitTexts
 from tests.make.code import BLEND, GRAPH, RRF, SETTINGS, documents, opened, stack
+from tests.source import ROOT
 from tests.thinned import examples
 
-ROOT = Path(__file__).resolve().parents[3]
 DOCUMENTS = [
     Document("a", "", "def load_prices():\n    return {'price': 4}", {"path": "shop/prices.py"}),
     Document("b", "", "def checkout(price):\n    load_prices()", {"path": "shop/till.py"}),
@@ -71,7 +48,7 @@ def test_params_are_filters(tmp_path: Path, index: Path) -> None:
         assert {hit.doc_id for hit in searcher.search("price", 10).hits} == {"a", "b", "c"}
         asked = {"path": "till", "calls": "load_prices"}
         assert [hit.doc_id for hit in searcher.search_with("price", 10, asked).hits] == ["b"]
-        with pytest.raises(InvalidFilter, match="no filter colour"):
+        with pytest.raises(units.InvalidFilter, match="no filter colour"):
             searcher.search_with("price", 10, {"colour": "red"})
         failed = observe(searcher, Query("q", "price", params={"lang": ""}), 10, 10**10)
         assert failed.row.status is Status.FAILED
@@ -93,8 +70,8 @@ def test_settings_that_make_no_sense_are_refused(changed: dict[str, Any], said: 
 
 def test_each_question_of_the_policy_differs_in_one_setting(tmp_path: Path) -> None:
     steps = load_policy(ROOT / "policy" / "code.toml").steps
-    one = {"parity": "backend", "vectors": "embedder", "blend": "search", "boosts": "boosts",
-           "fields": "fields", "graph": "graph"}  # fmt: skip
+    one = {"parity": "backend", "vectors": "embedder", "blend": "search"}
+    one |= {name: name for name in ("boosts", "fields", "graph")}
     assert [step.name for step in steps] == list(one)
     for step in steps:
         pair = [arms.load(name, tmp_path).engine for name in (step.control, step.candidate)]
@@ -102,54 +79,24 @@ def test_each_question_of_the_policy_differs_in_one_setting(tmp_path: Path) -> N
         assert [key for key in left if left[key] != right[key]] == [one[step.name]]
 
 
-TEXTS = [
-    UnitTexts(name="read csv readcsv", doc="tea and water"),
-    UnitTexts(doc="water and tea"),
-    UnitTexts(name="tea"),
-    UnitTexts(body="tea", comment="stone"),
-    UnitTexts(),
-]
 WEIGHTS = {"name": 3, "signature": 1, "doc": 1, "comment": 1, "body": 1}
-Asked = tuple[TermClause, ...]
 UNIT = "INSERT INTO unit VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
 
 
-@contextmanager
-def stored(folder: Path, texts: Sequence[UnitTexts], keys: Rows) -> Iterator[StoredWords]:
-    with built(folder, search.TABLES) as db:
+def test_equal_scores_go_by_row_and_not_by_when_they_were_taken_in(tmp_path: Path) -> None:
+    keys = np.array([3, 1, 4, 2])
+    with built(tmp_path, search.TABLES) as db:
         for row, key in enumerate(keys.tolist()):
             db.execute(UNIT, (key, "", f"d{row}", "", "", "", "", b""))
-            db.execute(search.TERMS, (key, *texts[row]))
-        yield StoredWords(db, keys, WEIGHTS)
+            db.execute(search.TERMS, (key, *UnitTexts(name="tea")))
+        found = units.StoredWords(db, keys, WEIGHTS)
+        tea = units.wanted(exact_clauses("tea"), "none")
+        assert [one.row for one in found.search(tea, 3, None)] == [0, 1, 2]
+    begun = units.wanted(exact_clauses("readCs*"), "none")
+    assert [one.phrases for one in begun] == [(("cs*",),)], "that of its last part"
 
 
-@pytest.fixture(params=["sqlite", "sqlite by ids", "tantivy"])
-def words(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[WordsBackend]:
-    keys = np.arange(len(TEXTS), dtype=np.int64) + 1
-    if request.param == "tantivy":
-        build_tantivy(tmp_path, TEXTS, WEIGHTS)
-        yield open_tantivy(tmp_path)
-    else:
-        ordered = keys if request.param == "sqlite" else keys[::-1].copy()
-        with stored(tmp_path, TEXTS, ordered) as opened:
-            yield opened
-
-
-def test_equal_scores_go_by_row_and_not_by_when_they_were_taken_in(tmp_path: Path) -> None:
-    alike = [UnitTexts(name="tea")] * 4
-    with stored(tmp_path, alike, np.array([3, 1, 4, 2])) as found:
-        assert [one.row for one in found.search(asked("tea"), 3, None)] == [0, 1, 2]
-
-
-def asked(text: str) -> Asked:
-    return wanted(clauses(text), "none")
-
-
-def test_the_beginning_of_a_name_is_that_of_its_last_part() -> None:
-    assert [one.phrases for one in asked("readCs*")] == [(("cs*",),)]
-
-
-STACK = Path(__file__).resolve().parents[3] / "engines" / "harness_engines" / "stacks" / "code"
+STACK = ROOT / "engines" / "harness_engines" / "stacks" / "code"
 """A package that calls itself a good deal."""
 WORDS = ("search", "units", "filter", "score of a hit", "read", "terms", "graph", "documents path")
 
@@ -167,17 +114,14 @@ def unit(name: str, *, calls: tuple[str, ...] = (), uses: tuple[str, ...] = ()) 
     return Unit(name, Mode.CODE, "python", name, UnitTexts(name), facts)
 
 
-NOTHING = ScoreBreakdown({})
-
-
 def beside(graph: UnitGraph, row: int) -> list[tuple[str, int]]:
     return [(one.reason.name, one.row) for one in graph.neighbours[row]]
 
 
 @pytest.mark.slow
 def test_neighbours_are_named_by_identity_and_bounded() -> None:
-    units = [unit("a.f", calls=("b.g", "c.h")), unit("b.g"), unit("d.g"), unit("d.h")]
-    graph = UnitGraph(units)
+    four = [unit("a.f", calls=("b.g", "c.h")), unit("b.g"), unit("d.g"), unit("d.h")]
+    graph = UnitGraph(four)
     assert beside(graph, 0) == [("CALL", 1), ("NAME_FALLBACK", 3)]
     assert beside(graph, 1) == [("CALL", 0)]
     assert beside(graph, 2) == []
@@ -189,19 +133,19 @@ def test_neighbours_are_named_by_identity_and_bounded() -> None:
     assert len(UnitGraph([unit("a.f", calls=("x.run",)), *namesakes[:3]]).neighbours[0]) == 3
     many = [unit(f"m.f{at:03d}", calls=("m.all",)) for at in range(200)]
     graph = UnitGraph([*many, unit("m.all")])
-    assert len(graph.neighbours[200]) == MOST_NEIGHBOURS
-    assert [row for _, row in beside(graph, 200)] == list(range(MOST_NEIGHBOURS))
+    assert len(graph.neighbours[200]) == ranking.MOST_NEIGHBOURS
+    assert [row for _, row in beside(graph, 200)] == list(range(ranking.MOST_NEIGHBOURS))
     chain = UnitGraph([
         unit(f"m.f{at}", calls=tuple(f"m.f{at * 12 + n}" for n in range(1, 13)))
         for at in range(2000)
     ])
-    assert len(distances(chain, [0, 50, 90])) <= VISITED
-    assert max(distances(chain, [0]).values()) == 2
+    assert len(ranking.distances(chain, [0, 50, 90])) <= ranking.VISITED
+    assert max(ranking.distances(chain, [0]).values()) == 2
 
 
 SEEDS = st.sampled_from([("top1", None), ("topK", 3), ("none", None)])
 WEIGHTS_OF_GRAPH = st.builds(
-    lambda degree, proximity, seeds: Weights.model_validate({
+    lambda degree, proximity, seeds: GraphSettings.model_validate({
         "degree": degree, "proximity": proximity, "seedSelection": seeds[0], "seedK": seeds[1],
     }),
     st.floats(0, 1), st.floats(0, 1), SEEDS,
@@ -213,12 +157,12 @@ WEIGHTS_OF_GRAPH = st.builds(
 @given(
     text=st.one_of(st.sampled_from(WORDS), st.text("abc search_", max_size=12)),
     top=st.integers(1, 40),
-    name=st.sampled_from([None, *NAMES]),
+    name=st.sampled_from([None, *units.NAMES]),
     mode=st.sampled_from(list(Mode)),
     weights=WEIGHTS_OF_GRAPH,
 )
 def test_the_graph_changes_the_order_and_never_the_membership(  # noqa: PLR0917  drawn by name
-    searcher: CodeSearch, text: str, top: int, name: str | None, mode: Mode, weights: Weights
+    searcher: CodeSearch, text: str, top: int, name: str | None, mode: Mode, weights: GraphSettings
 ) -> None:
     values = {"lang": "python", "ext": "py", "type": "method", "risk": "medium", "calls": "len"}
     filters = dict(**{name: values.get(name, "e")}) if name else {}
@@ -242,23 +186,23 @@ def test_a_seed_is_nearest_and_none_means_no_nearness(searcher: CodeSearch) -> N
     graph = searcher.catalog.graph
     row = next(at for at in range(100) if len(graph.neighbours[at]) > 1)
     neighbour = graph.neighbours[row][0].row
-    top1 = Weights.model_validate({"degree": 0.0, "proximity": 1.0, "seedSelection": "top1"})
-    ranked = [RankedUnit(at, score, NOTHING) for at, score in ((row, 0.9), (neighbour, 0.1))]
-    found = {one.row: one for one in reordered(ranked, graph, top1)}
+    top1 = GraphSettings.model_validate({"degree": 0.0, "proximity": 1.0, "seedSelection": "top1"})
+    why = ranking.ScoreBreakdown({})
+    ranked = [ranking.RankedUnit(row, 0.9, why), ranking.RankedUnit(neighbour, 0.1, why)]
+    found = {one.row: one for one in ranking.reordered(ranked, graph, top1)}
     assert [(found[at].why.graph or {})["proximity"] for at in (row, neighbour)] == [1.0, 0.5]
     assert found[neighbour].score == pytest.approx((0.1 + 0.5) / 2)
     none = top1.model_copy(update={"seed_selection": "none"})
-    (only,) = reordered(ranked[:1], graph, none)
+    (only,) = ranking.reordered(ranked[:1], graph, none)
     assert (only.why.graph or {})["proximity"] == 0.0
     entries = searcher.catalog.entries
-    assert [entry_of(written(entry)) for entry in entries] == entries
+    assert [units.entry_of(units.written(entry)) for entry in entries] == entries
     plain = replace(searcher, settings=searcher.settings.model_copy(update={"graph": None}))
-    moved = [
-        [hit.row for hit in one.search(text, 20).hits]
+    orders = (
+        [[hit.row for hit in one.search(text, 20).hits] for one in (plain, searcher)]
         for text in WORDS
-        for one in (plain, searcher)
-    ]
-    assert any(one != two for one, two in zip(moved[::2], moved[1::2], strict=True))
+    )
+    assert any(one != two for one, two in orders)
 
 
 @pytest.mark.slow
@@ -279,19 +223,17 @@ def test_context_comes_behind_is_marked_and_capped(searcher: CodeSearch) -> None
 
 @pytest.mark.slow
 def test_context_is_cut_in_the_order_of_reasons_and_says_so() -> None:
-    units = [
+    four = [
         unit("a.f", calls=("b.g", "c.x"), uses=("b.h",)),
         unit("b.h"),
         unit("b.g"),
         unit("d.x"),
     ]
-    graph = UnitGraph(units)
+    graph = UnitGraph(four)
     all_of, is_cut = expanded([0], graph, ContextSettings(per_hit=3, total=10), None)
     assert [(one.row, one.reason) for one in all_of] == [
         (2, UnitRelation.CALL), (1, UnitRelation.USAGE), (3, UnitRelation.NAME_FALLBACK),
     ]  # fmt: skip
     assert not is_cut
     for caps in (ContextSettings(per_hit=2, total=10), ContextSettings(per_hit=3, total=2)):
-        cut, truncated = expanded([0], graph, caps, None)
-        assert cut == all_of[:2]
-        assert truncated
+        assert expanded([0], graph, caps, None) == (all_of[:2], True)

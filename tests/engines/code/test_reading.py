@@ -8,27 +8,14 @@ import pytest
 
 from harness.core.records import Document
 from harness_engines.lexical.terms import terms
+from harness_engines.stacks.code import units as of_units
 from harness_engines.stacks.code.ranking import UnitGraph, UnitRelation
+from harness_engines.stacks.code.reading import documents as reading
 from harness_engines.stacks.code.reading import python
-from harness_engines.stacks.code.reading.documents import (
-    READ,
-    embedded,
-    of_file,
-    read_record,
-    understand,
-)
+from harness_engines.stacks.code.reading.documents import of_file, read_record, understand
 from harness_engines.stacks.code.reading.python import decoded
 from harness_engines.stacks.code.reading.python import documents as of_module
-from harness_engines.stacks.code.units import (
-    Facts,
-    Mode,
-    Risk,
-    Unit,
-    UnitTexts,
-    indexed,
-    parts,
-    words,
-)
+from harness_engines.stacks.code.units import Facts, Mode, Risk, Unit, indexed, words
 from tests.make.code import SHOP, documents, write_shop
 
 CODE = '''
@@ -51,7 +38,9 @@ async def fetch_all(self, url: str, *more, retries: int = 3, **options) -> list[
 '''
 
 
-def read(text: str, name: str = "", kind: str = "", **imports: str) -> tuple[UnitTexts, Facts]:
+def read(
+    text: str, name: str = "", kind: str = "", **imports: str
+) -> tuple[of_units.UnitTexts, Facts]:
     tree = python.parsed(text)
     assert tree is not None
     return python.read(text, tree, name=name, kind=kind, imports=imports)
@@ -59,14 +48,11 @@ def read(text: str, name: str = "", kind: str = "", **imports: str) -> tuple[Uni
 
 def test_a_function_is_taken_apart() -> None:
     texts, facts = read(CODE)
-    assert texts.name == "fetch_all"
+    assert (texts.name, texts.comment) == ("fetch_all", "try again")
     assert texts.doc.startswith("Fetch a page.")
-    assert texts.comment == "try again"
-    assert "Fetch a page" not in texts.body
-    assert "try again" not in texts.body
-    assert "norm" in texts.body
-    assert facts.type == "method"
-    assert facts.symbol == facts.full == "fetch_all"
+    body = {part: part in texts.body for part in ("Fetch a page", "try again", "norm")}
+    assert body == {"Fetch a page": False, "try again": False, "norm": True}
+    assert (facts.type, facts.symbol, facts.full) == ("method", "fetch_all", "fetch_all")
     assert facts.exported
     assert facts.signature == (
         "fetch_all(self, url: str, *more, retries: int=3, **options) -> list[bytes]"
@@ -127,9 +113,9 @@ def test_a_source_that_reaches_a_sink_is_high() -> None:
     _, facts = read(SHOP["shop/prices.py"])
     assert "os.environ->os.system" in {one.flow for one in facts.risks}
     found = risks("b = input()\nc = b + 'x'\neval(c)")
-    high = [one for one in found if one.severity == python.HIGH]
-    assert high == [Risk("code-execution", "injection", python.HIGH, "input", "eval")]
-    assert high[0].flow == "input->eval"
+    (high,) = (one for one in found if one.severity == python.HIGH)
+    assert high == Risk("code-execution", "injection", python.HIGH, "input", "eval")
+    assert high.flow == "input->eval"
     assert {one.severity for one in found} == {python.LOW, python.MEDIUM, python.HIGH}
 
 
@@ -140,14 +126,12 @@ Join two tables, as `DataFrame.join` does.
 Parameters
 ----------
 left : DataFrame
-    One.
 right, other : DataFrame or Series, optional
     Two.
 
 Returns
 -------
 joined : DataFrame
-    Both.
 
 See Also
 --------
@@ -167,13 +151,11 @@ def unit(title: str, text: str, **about: str | bool) -> Unit:
 
 
 def test_a_name_gives_its_parts_and_its_whole() -> None:
-    assert parts("HTTPServer_v2") == ["http", "server", "v2"]
-    assert words("pandas.DataFrame.read_csv()", "none") == (
-        ["pandas", "data", "frame", "read", "csv"],
-        ["dataframe", "readcsv"],
-    )
+    assert of_units.parts("HTTPServer_v2") == ["http", "server", "v2"]
+    found, whole = words("pandas.DataFrame.read_csv()", "none")
+    assert found == ["pandas", "data", "frame", "read", "csv"]
+    assert whole == ["dataframe", "readcsv"]
     assert indexed("read_csv reads", "english") == "read csv read readcsv"
-    assert words("read_csv", "none")[0] == ["read", "csv"]
     assert words("the waters of", "english")[0] == ["water"]
     assert indexed("Ünïcode_naïve", "none") == "unicode naive unicodenaive"
     assert indexed("東京大学", "none").split() == list(terms("東京大学"))
@@ -224,22 +206,19 @@ def test_the_documentation_of_a_symbol_is_read_by_its_sections() -> None:
 
 
 def test_a_record_gives_its_keys_and_its_values() -> None:
-    read = read_record("settings", '[shop]\nopen = true\nname = "Tea"\n', "toml", "")
-    assert read is not None
-    texts, facts = read
-    assert texts.comment.split() == ["shop", "open", "name"]
-    assert texts.body.split() == ["True", "Tea"]
-    assert facts.params == ("shop", "open", "name")
-    table = read_record("", "name,price\nassam,4\n", "csv", "")
-    assert table is not None
-    assert table[0].body.split() == ["assam", "4"]
+    settings = unit("", '[shop]\nopen = true\nname = "Tea"\n', path="a.toml")
+    assert settings.texts.comment.split() == ["shop", "open", "name"]
+    assert settings.texts.body.split() == ["True", "Tea"]
+    assert settings.facts.params == ("shop", "open", "name")
+    table = unit("", "name,price\nassam,4\n", path="a.csv")
+    assert table.texts.body.split() == ["assam", "4"]
     assert read_record("", "x", "yaml", "") is None
     assert read_record("", "[" * 100_000, "json", "") is None
     assert unit("", "x", path="src/App.Test.PY").ext == "py"
     assert unit("", "x", path="src/.hidden").ext == ""
     assert unit("", "x", path="a.b/Makefile").file == "Makefile"
     assert understand(Document("only/id.md", "", "x")).path == "only/id.md"
-    assert embedded(Document("d", "", "text")) == "text"
+    assert reading.embedded(Document("d", "", "text")) == "text"
 
 
 def test_a_page_is_cut_at_headings_of_three_levels() -> None:
@@ -257,7 +236,7 @@ def test_other_records_are_read_as_lines(name: str) -> None:
     assert [one.lines for one in found] == ["1-20", "21-40", "41-45"]
     assert {one.mode for one in found} == {Mode.RECORDS}
     assert found[2].texts.doc.splitlines()[0] == "port: 41"
-    assert name.rpartition(".")[2].lower() in READ
+    assert name.rpartition(".")[2].lower() in reading.READ
 
 
 def test_a_package_becomes_symbols_pages_and_records(tmp_path: Path) -> None:
@@ -335,22 +314,21 @@ def test_a_module_that_is_being_edited_keeps_what_parses() -> None:
         "def bad(:\n    pass\n\nclass Fine:\n    def go(self): ...\n"
     )
     found = units("m.py", "m", text)
-    assert {name: unit.lines for name, unit in found.items()} == {
-        "good": "3-4", "bad": "6-7", "Fine": "9-10", "Fine.go": "10-10",
-    }  # fmt: skip
+    lines = {name: unit.lines for name, unit in found.items()}
+    assert lines == {"good": "3-4", "bad": "6-7", "Fine": "9-10", "Fine.go": "10-10"}
     assert found["good"].facts.params == ("one",)
     assert found["bad"].facts.full == "m.bad"
+
+
+LATIN, CYRILLIC = "# coding: latin-1\nx = 'é'\n", "# -*- coding: cp1251 -*-\nx = 'да'"
 
 
 @pytest.mark.parametrize(
     ("data", "said"),
     [
         (codecs.BOM_UTF8 + b"a = 'x'\r\n", "a = 'x'\n"),
-        ("# coding: latin-1\nname = 'é'\n".encode("latin-1"), "# coding: latin-1\nname = 'é'\n"),
-        (
-            "# -*- coding: cp1251 -*-\nname = 'да'".encode("cp1251"),
-            "# -*- coding: cp1251 -*-\nname = 'да'",
-        ),
+        (LATIN.encode("latin-1"), LATIN),
+        (CYRILLIC.encode("cp1251"), CYRILLIC),
         (b"# coding: nothing\nx = 1\n", "# coding: nothing\nx = 1\n"),
         (b"x = '\xff'\n", "x = '\ufffd'\n"),
         (b"x = 1\0\n", "x = 1\ufffd\n"),
@@ -365,43 +343,24 @@ def test_lines_are_those_of_python() -> None:
     found = units("m.py", "m", text)
     assert found["here"].lines == "3-4"
     assert found["here"].texts.body.startswith("return")
-    assert [one.doc_id for one in of_file("m.pyi", "m", b"def f(x: int) -> str: ...\n")] == [
-        "m.pyi::f"
-    ]
+    stub = of_file("m.pyi", "m", b"def f(x: int) -> str: ...\n")
+    assert [one.doc_id for one in stub] == ["m.pyi::f"]
     big = b"def f():\n    return 1\n\nDATA = '" + b"x" * (3 << 19) + b"'\n"
     assert "m.py::f" in [one.doc_id for one in of_file("m.py", "m", big)]
 
 
-def test_calls_are_joined_by_full_names() -> None:
-    files = {
-        ("p/__init__.py", "p"): "from .tools import made\n\ndef top():\n    return made()\n",
-        ("p/tools.py", "p.tools"): (
-            "def made():\n    return other()\n\ndef other(): ...\n\n"
-            "class A:\n    def one(self):\n        return self.two()\n    def two(self): ...\n"
-        ),
-        (
-            "q/tools.py",
-            "q.tools",
-        ): "def made(): ...\ndef other(): ...\nclass B:\n    def two(self): ...\n",
-    }
-    found = [
-        understand(one)
-        for (path, name), text in files.items()
-        for one in of_module(path, name, text)
-    ]
-    rows = {unit.facts.full: row for row, unit in enumerate(found) if unit.facts.symbol}
-    graph = UnitGraph(found)
-    for caller, callee in (
-        ("p.top", "p.tools.made"),
-        ("p.tools.made", "p.tools.other"),
-        ("p.tools.A.one", "p.tools.A.two"),
-    ):
-        beside = {one.row: one.reason for one in graph.neighbours[rows[caller]]}
-        assert beside[rows[callee]] is UnitRelation.CALL
-        assert rows[callee.replace("p.", "q.", 1)] not in beside if "A" not in callee else True
-
-
 FILES: Mapping[str, str] = {
+    "p/__init__.py": "from .tools import made\n\ndef top():\n    return made()\n",
+    "p/tools.py": """\
+def made():
+    return other()
+def other(): ...
+class A:
+    def one(self):
+        return self.two()
+    def two(self): ...
+""",
+    "q/tools.py": "def made(): ...\ndef other(): ...\nclass A:\n    def two(self): ...\n",
     "shop/prices.ts": """\
 import { readFile } from "fs";
 import { helper as help } from "./tools/index";
@@ -483,7 +442,7 @@ public class Prices extends Base {
 
 
 def units_of(path: str) -> dict[str, Unit]:
-    made = of_file(path, "", FILES[path].encode())
+    made = of_file(path, reading.module_of(path), FILES[path].encode())
     return {one.doc_id.rpartition("::")[2]: understand(one) for one in made}
 
 
@@ -527,15 +486,16 @@ def test_a_method_says_what_it_takes_gives_and_calls() -> None:
     assert total.facts.signature == "func (p *Price) Total(n int) (int, error)"
     assert total.facts.return_type == "(int, error)"
     assert "str.ToUpper" in total.facts.calls
-    java = units_of("shop/Prices.java")["Prices.sell"]
-    assert java.facts.calls == (
-        "Tools.helper", "com.shop.Prices", "com.shop.Prices.count", "size",
-    )  # fmt: skip
+    java = units_of("shop/Prices.java")["Prices.sell"].facts.calls
+    assert java == ("Tools.helper", "com.shop.Prices", "com.shop.Prices.count", "size")
 
 
 @pytest.mark.parametrize(
     ("caller", "callee"),
     [
+        ("p.top", "p.tools.made"),
+        ("p.tools.made", "p.tools.other"),
+        ("p.tools.A.one", "p.tools.A.two"),
         ("shop.prices.Prices.sell", "shop.prices.Prices.count"),
         ("shop.prices.Prices.sell", "shop.prices.twice"),
         ("shop.Price.Total", "shop.Price.part"),
@@ -544,15 +504,11 @@ def test_a_method_says_what_it_takes_gives_and_calls() -> None:
         ("com.shop.Prices.sell", "com.shop.Prices.count"),
     ],
 )
-def test_calls_are_joined_by_identity(caller: str, callee: str) -> None:
+def test_calls_are_joined_by_full_names(caller: str, callee: str) -> None:
     found = [unit for path in FILES for unit in units_of(path).values()]
-    graph = UnitGraph(found)
-    callers = [row for row, unit in enumerate(found) if unit.facts.full == caller]
-    callees = {row for row, unit in enumerate(found) if unit.facts.full == callee}
-    beside = {
-        one.row
-        for row in callers
-        for one in graph.neighbours[row]
-        if one.reason is UnitRelation.CALL
-    }
-    assert beside & callees
+    rows = {unit.facts.full: row for row, unit in enumerate(found) if unit.facts.symbol}
+    beside = UnitGraph(found).neighbours[rows[caller]]
+    called = {one.row for one in beside if one.reason is UnitRelation.CALL}
+    assert rows[callee] in called
+    namesake = f"q{callee.removeprefix('p')}"
+    assert rows.get(namesake) not in called

@@ -1,9 +1,11 @@
 """Texts of files, and their chunks: where they stand, how they are cited, and what keeps them."""
 
 import itertools
+import sqlite3
 import time
 from bisect import bisect_right
 from collections import Counter
+from contextlib import closing
 from dataclasses import replace
 from email.message import EmailMessage
 from io import BytesIO
@@ -13,25 +15,18 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from harness.core.errors import BadFile, IndexNotReady
-from harness_engines.kept import index
-from harness_engines.stacks.documents import pdf, texts
-from harness_engines.stacks.documents.arm import opened
-from harness_engines.stacks.documents.library import Library, words
+from harness.core.errors import BadFile
+from harness_engines.stacks.documents import library, pdf, texts
+from harness_engines.stacks.documents.library import words
 from harness_engines.stacks.documents.texts import (
     Cutting,
-    DocumentChunk,
     DocumentText,
     NumberSpan,
     TextPage,
     chunks,
-    joined,
-    layout_of,
     stretches,
 )
 from harness_engines.stacks.writing.arm import title_of
-from tests.engines.documents.small import library_of, read_folder
-from tests.engines.documents.small import settings as small
 from tests.make.files import FORM, Made, drawn, files, one_page, placed, stream
 from tests.make.files import pdf as made_pdf
 from tests.source import ROOT
@@ -40,9 +35,8 @@ SPECIFIED = Cutting(2000, 200)
 CUTTING = st.integers(20, 60).flatmap(
     lambda size: st.builds(Cutting, st.just(size), st.integers(0, (size - 1) // 2))
 )
-TEXT = st.text(st.sampled_from("ab .!\n\r\t\u00e9\u2003\U0001f600\u0301"), max_size=400) | st.text(
-    max_size=200
-)
+SIGNS = st.sampled_from("ab .!\n\r\t\u00e9\u2003\U0001f600\u0301")
+TEXT = st.text(SIGNS, max_size=400) | st.text(max_size=200)
 
 
 def source(*pages: str) -> DocumentText:
@@ -60,13 +54,10 @@ def test_chunks_cover_the_text_in_order_within_their_bounds(text: str, cutting: 
     for one, other in itertools.pairwise(found):
         assert one[0] < other[0]
         assert one[1] < other[1]
-    found = list(stretches(text, cutting))
-    for start, end in found[:-1]:
-        assert end - start <= cutting.characters
+        assert one[1] - one[0] <= cutting.characters
+        assert one[1] - other[0] <= cutting.overlap
     for start, end in found[-1:]:
         assert end - start <= cutting.characters + cutting.overlap
-    for one, other in itertools.pairwise(found):
-        assert one[1] - other[0] <= cutting.overlap
     for chunk in chunks(source(text), cutting):
         assert text[chunk.char_start : chunk.char_end] == chunk.text
         assert chunk.text == chunk.text.strip() != ""
@@ -85,31 +76,25 @@ def test_a_chunk_ends_with_a_paragraph_else_a_sentence_else_a_word() -> None:
         assert (head + rest)[start:end].endswith(ended)
     assert list(stretches("x" * 2200, SPECIFIED)) == [(0, 2200)]
     assert list(stretches("x" * 2201, SPECIFIED)) == [(0, 2000), (1800, 2201)]
-    text = "word " * 2000
-    found = list(stretches(text, SPECIFIED))
+    found = list(stretches("word " * 2000, SPECIFIED))
     assert [end - start for start, end in found[:-1]] == [1999] * (len(found) - 1)
     assert all(one[1] - other[0] == 199 for one, other in itertools.pairwise(found))
-    text = "word " * 60
-    whole = list(stretches(text, Cutting(42, 10)))
+    whole = list(stretches("word " * 60, Cutting(42, 10)))
     assert all(start % 5 == 0 and end % 5 == 4 for start, end in whole)
 
 
 def test_chunks_are_numbered_through_all_pages() -> None:
     (place,) = chunks(source("The first\n\npage and", "its end.\n\nMore"), SPECIFIED)
     assert place.text == "The first\n\npage and\nits end.\n\nMore"
-    assert (place.page, place.page_end) == (1, 2)
-    assert (place.char_start, place.char_end) == (0, len("its end.\n\nMore"))
+    assert (place.page, place.page_end, place.char_start) == (1, 2, 0)
+    assert place.char_end == len("its end.\n\nMore")
     assert (place.paragraphs, place.lines) == ((1, 2), (1, 3))
     assert place.cite() == "doc.pdf, p. 1, para. 1 to p. 2, para. 2"
     assert place.cite_short() == "doc, p. 1-2"
-    pages = source("first page.", " \n ", "Third page\n\nits end")
-    places = [*chunks(pages, SPECIFIED)]
-    assert [(p.page, p.index, p.id) for p in places] == [
-        (1, 0, "doc#000000"),
-        (3, 1, "doc#000001"),
-    ]
-    assert places[1].paragraphs == (1, 2)
-    assert places[1].char_start == 0
+    first, third = chunks(source("first page.", " \n ", "Third page\n\nits end"), SPECIFIED)
+    assert (first.page, first.index, first.id) == (1, 0, "doc#000000")
+    assert (third.page, third.index, third.id) == (3, 1, "doc#000001")
+    assert (third.paragraphs, third.char_start) == ((1, 2), 0)
     box = replace(source("Subject: tea,", "salt"), name="all.mbox")
     assert [(chunk.text, chunk.cite()) for chunk in chunks(box, SPECIFIED)] == [
         ("Subject: tea,", "all.mbox, mail 1, para. 1"),
@@ -137,56 +122,35 @@ def test_only_a_sentence_joins_pages(before: str, after: str, pages: list[int]) 
 
 @given(st.text("ab \n\r\t", max_size=60))
 def test_lines_are_those_of_reading_with_universal_line_ends(text: str) -> None:
-    starts, _ = layout_of(text)
+    starts, _ = texts.layout_of(text)
     for at in range(len(text)):
         before = text[:at].replace("\r\n", "\n").replace("\r", "\n")
         expected = before.count("\n") + 1 - text[at - 1 : at + 1].count("\r\n")
         assert bisect_right(starts, at) == expected
 
 
-REPORT = DocumentChunk(
-    DocumentText("abc-123", "Q3_Report.pdf", "/originals/Q3_Report.pdf", ()),
-    index=14,
-    text="",
-    page=12,
-    page_end=12,
-    paragraphs=NumberSpan(8, 8),
-    lines=NumberSpan(1, 4),
-    char_start=24580,
-    char_end=26580,
-)
+ON_A_PAGE = texts.DocumentChunk(
+    DocumentText("abc", "Q3.v2.pdf", "/originals/Q3.v2.pdf", ()), index=14, text="",
+    page=12, page_end=12, paragraphs=NumberSpan(8, 8), lines=NumberSpan(1, 4),
+    char_start=24580, char_end=26580,
+)  # fmt: skip
+IN_A_TEXT = replace(ON_A_PAGE, page=None, page_end=None)
 
 
 @pytest.mark.parametrize(
-    ("place", "full", "short"),
+    ("place", "place_in_full", "place_in_short"),
     [
-        (REPORT, "Q3_Report.pdf, p. 12, para. 8", "Q3_Report, p. 12"),
-        (
-            replace(REPORT, paragraphs=NumberSpan(8, 9)),
-            "Q3_Report.pdf, p. 12, para. 8-9",
-            "Q3_Report, p. 12",
-        ),
-        (
-            replace(
-                REPORT,
-                source=replace(REPORT.source, name="notes.v2.md"),
-                page=None,
-                page_end=None,
-                lines=NumberSpan(3, 3),
-            ),
-            "notes.v2.md, para. 8, l. 3",
-            "notes.v2, l. 3",
-        ),
-        (
-            replace(REPORT, page=None, page_end=None),
-            "Q3_Report.pdf, para. 8, l. 1-4",
-            "Q3_Report, l. 1-4",
-        ),
+        (ON_A_PAGE, "p. 12, para. 8", "p. 12"),
+        (replace(ON_A_PAGE, paragraphs=NumberSpan(8, 9)), "p. 12, para. 8-9", "p. 12"),
+        (replace(IN_A_TEXT, lines=NumberSpan(3, 3)), "para. 8, l. 3", "l. 3"),
+        (IN_A_TEXT, "para. 8, l. 1-4", "l. 1-4"),
     ],
 )
-def test_a_citation_in_full_and_in_short(place: DocumentChunk, full: str, short: str) -> None:
-    assert place.cite() == full
-    assert place.cite_short() == short
+def test_a_citation_in_full_and_in_short(
+    place: texts.DocumentChunk, place_in_full: str, place_in_short: str
+) -> None:
+    assert place.cite() == f"Q3.v2.pdf, {place_in_full}"
+    assert place.cite_short() == f"Q3.v2, {place_in_short}"
 
 
 TEXTS = {
@@ -209,69 +173,48 @@ def root(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize("cutting", [Cutting(2000, 200), Cutting(60, 20)])
-def test_places_are_bytes_of_the_original_file(root: Path, cutting: Cutting) -> None:
-    counted = 0
-    for source in read_folder(root)[0]:
+def test_places_are_bytes_of_the_original_file(root: Path) -> None:
+    paths = sorted(path for path in root.rglob("*") if path.suffix.lower() in texts.SUFFIXES)
+    sources = [
+        texts.source(path, path.relative_to(root).as_posix(), path.read_bytes()) for path in paths
+    ]
+    for cutting, source in itertools.product((SPECIFIED, Cutting(60, 20)), sources):
         for chunk in chunks(source, cutting):
             original = Path(source.path).read_bytes().decode("utf-8", "replace")
             if chunk.page is not None:
                 original = source.pages[chunk.page - 1].text
             cited = original[chunk.char_start : chunk.char_end]
             assert cited.encode() == chunk.text.encode()
-            counted += 1
-    assert counted >= len(TEXTS) + 2
-
-
-WORDS = " ".join(f"word{n}" for n in range(60))
-FIRST, SECOND = "first " * 25, "second " * 15
-SOURCES = (
-    DocumentText("b.md", "b.md", "/docs/b.md", (TextPage(None, WORDS),)),
-    DocumentText(
-        "a.pdf", "a.pdf", "/docs/a.pdf", (TextPage(1, FIRST), TextPage(2, SECOND), TextPage(3, " "))
-    ),
-    DocumentText("empty", "empty", "/docs/empty", (TextPage(None, ""),)),
-)
-
-
-def library() -> Library:
-    return library_of(SOURCES, Cutting(100, 20))
+    assert [one.document_id for one in sources] == sorted([*TEXTS, "report.PDF"])
+    notes = [note for one in sources for note in one.notes]
+    assert notes == ["no text on page 2; it cannot be found"]
 
 
 def test_what_stands_around_a_chunk_joins_it_without_repetition() -> None:
-    made = library()
-    texts = [chunk for chunk in made.chunks if chunk.source.name == "b.md"]
-    for one, chunk, other in zip(texts, texts[1:], texts[2:], strict=False):
+    words = " ".join(f"word{n}" for n in range(60))
+    pages = "first " * 25, "second " * 15
+    notes = DocumentText("b.md", "b.md", "/docs/b.md", (TextPage(None, words),))
+    with closing(sqlite3.connect(":memory:")) as db:
+        db.executescript(library.TABLES)
+        for document in (notes, source(*pages, " "), replace(source(""), document_id="empty")):
+            library.put(db, document, Cutting(100, 20), "now")
+        made = library.read(db)
+    found = [chunk for chunk in made.chunks if chunk.source.name == "b.md"]
+    for one, chunk, other in zip(found, found[1:], found[2:], strict=False):
         before, after = made.around(chunk)
         assert before
         assert after
         assert one.text.startswith(before)
         assert other.text.endswith(after)
-        assert f"{before} {chunk.text} {after}" in WORDS
-    assert made.around(texts[0])[0] == ""
-    assert made.around(texts[-1])[1] == ""
-    made = library()
-    first, second, *_ = (chunk for chunk in made.chunks if chunk.source.name == "a.pdf")
+        assert f"{before} {chunk.text} {after}" in words
+    assert made.around(found[0])[0] == ""
+    assert made.around(found[-1])[1] == ""
+    first, second, *_ = (chunk for chunk in made.chunks if chunk.source.name == "doc.pdf")
     assert (second.page, second.page_end) == (1, 2)
-    whole = " ".join(f"{FIRST} {SECOND}".split())
-    for text in (
-        f"{first.text} {made.around(first)[1]}",
-        f"{made.around(second)[0]} {second.text}",
-    ):
+    whole = " ".join(" ".join(pages).split())
+    behind, before = made.around(first)[1], made.around(second)[0]
+    for text in (f"{first.text} {behind}", f"{before} {second.text}"):
         assert whole.startswith(" ".join(text.split()))
-
-
-@pytest.mark.parametrize("content", [b"", b"SQLite format 3\0"])
-def test_an_index_that_is_missing_or_broken_is_not_ready(content: bytes, tmp_path: Path) -> None:
-    words = small(tier="free", embedder="", sparse="")
-    for at in range(2):
-        if at:
-            (tmp_path / index.FILE).write_bytes(content)
-        with (
-            pytest.raises(IndexNotReady, match="Build it again: harness stage index"),
-            opened(tmp_path, words, "broken"),
-        ):
-            pass
 
 
 LEFT = ["Salt water lies in the sea", "and moves with the moon."]
@@ -291,13 +234,11 @@ def read(name: str, data: bytes) -> DocumentText:
 def test_columns_are_read_one_after_the_other() -> None:
     """The file draws line by line over both columns; a reader reads down each."""
     drawn = sorted(TWO_COLUMNS, key=lambda line: (-line[1], line[0]))
-    (only,) = pdf.pages(Path("a.pdf"), placed([drawn]))
-    assert only == "\n\n".join([
-        "\n".join(LEFT), "A new paragraph stands\nbelow.", "\n".join(RIGHT)
-    ])  # fmt: skip
-    found = [*chunks(read("a.pdf", placed([drawn])), Cutting(60, 10))]
-    assert found[-1].cite() == "a.pdf, p. 1, para. 3"
-    assert "internationally" in words(only)
+    whole = read("a.pdf", placed([drawn]))
+    text = "\n\n".join(["\n".join(LEFT), "A new paragraph stands\nbelow.", "\n".join(RIGHT)])
+    assert [page.text for page in whole.pages] == [text]
+    assert [*chunks(whole, Cutting(60, 10))][-1].cite() == "a.pdf, p. 1, para. 3"
+    assert "internationally" in words(text)
 
 
 @pytest.mark.parametrize(
@@ -335,10 +276,6 @@ def test_a_charset_that_may_be_wrong_is_said(name: str, data: bytes, note: str) 
     said = read(name, data).notes
     assert bool(said) == bool(note)
     assert note in "".join(said)
-
-
-def test_a_page_without_text_is_told() -> None:
-    assert read("a.pdf", made_pdf(PAGES)).notes == ("no text on page 2; it cannot be found",)
 
 
 def test_a_box_may_begin_with_a_byte_order_mark() -> None:
@@ -422,11 +359,13 @@ def text_of(made: Made) -> str:
     if made.format == "mbox":
         assert len(pages) == 2
         pages = pages[:1]
-    return " ".join(joined(pages).split())
+    return " ".join(texts.joined(pages).split())
 
 
 @pytest.mark.parametrize("made", files(), ids=lambda made: made.name)
-def test_what_a_file_shows_is_read(made: Made) -> None:
+def test_what_a_file_shows_is_read(made: Made, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A PDF is read in this process: none of these is damaged."""
+    monkeypatch.setattr(pdf, "pages", lambda _, data: [*pdf.texts(data)])
     said = text_of(made)
     assert made.words in said
     assert not made.hidden or made.hidden not in said
