@@ -21,8 +21,7 @@ from harness.pipeline.report import report
 from harness.policy.validity import read_pins
 from tests.cli.conftest import Harness, seen
 from tests.make.decisions import of_gate
-from tests.make.toy import CONTROL, FAILS, GATES, HEAD, NAME, RACED, STEP, UNSURE, Toy
-from tests.pipeline.test_experiments import GATES as GATES_OF_REGRESS
+from tests.make.toy import CONTROL, FAILS, GATES, GOOD, HEAD, NAME, RACED, STEP, UNSURE, Toy
 from tests.pipeline.test_experiments import LOST, spoil
 
 pytestmark = pytest.mark.slow
@@ -142,7 +141,7 @@ def test_without_data_margin_and_level_alone_are_answered(project: Toy, harness:
 def test_worse_is_exit_code_one_and_the_queries_are_printed(
     harness: Harness, project: Toy, measured: Toy
 ) -> None:
-    (project.root / "policy" / "regress.toml").write_text(HEAD + STEP + GATES_OF_REGRESS)
+    (project.root / "policy" / "regress.toml").write_text(HEAD + STEP + GOOD)
     spoil(project, "tantivy", LOST)
     said = harness("regress", "--baseline", measured.root, "--arms", "tantivy", "--top", "2")
     assert said.code == 1, said

@@ -75,11 +75,12 @@ control = "fts5"
 candidate = "tantivy"
 taken = false
 """
-GATES = """
+WHO = """
 [[step.gate]]
 name = "Who answers"
 rule = "identity"
-
+"""
+GOOD = """
 [[step.gate]]
 name = "Answers"
 rule = "failure_rate"
@@ -91,7 +92,8 @@ rule = "non_inferior"
 measure = "nDCG@10"
 margin = 0.15
 min_queries = 20
-
+"""
+ALIKE = """
 [[step.gate]]
 name = "Overlap"
 rule = "agreement_floor"
@@ -106,6 +108,7 @@ measure = "tau"
 floor = 0.5
 min_queries = 20
 """
+GATES = WHO + GOOD + ALIKE
 FAILS = GATES.replace("floor = 0.6", "floor = 0.999")
 UNSURE = GATES.replace("margin = 0.15", "margin = 0.15\nslice = 'identifier'")
 RACED = """

@@ -1,7 +1,6 @@
 """Receipts, provenance, proofs, locks and the cross-check."""
 
 import json
-from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -24,26 +23,14 @@ from harness.pipeline.gate import custody, decide_again, gate, read_decision
 from harness.pipeline.index import VECTORS, keep_vectors, take_vectors
 from harness.pipeline.layout import Layout
 from harness.pipeline.race import read_race
-from harness.pipeline.receipts import (
-    LOCK,
-    SAVED,
-    check_corpus,
-    check_same,
-    index_files,
-    local,
-    local_lock,
-    note_replayed,
-    read_manifest,
-    replayed,
-)
+from harness.pipeline.receipts import LOCK, SAVED, local_lock, note_replayed, read_manifest
 from harness.pipeline.receipts import _md5 as md5
 from harness.pipeline.replay import replay
 from harness.pipeline.verify import verify
 from harness.policy.load import load_policy
 from tests.make.forging import forge
-from tests.make.toy import CONTROL, GATES, HEAD, NAME, QUERIES, RACED, STEP, Toy
+from tests.make.toy import CONTROL, GATES, HEAD, NAME, QUERIES, STEP, WHO, Toy
 
-NOW = datetime(2026, 11, 2, 12, tzinfo=UTC)
 HINT = rf"Run: harness stage replay --dataset {NAME} --arm {CONTROL}"
 
 
@@ -59,7 +46,7 @@ def test_a_replay_notes_when_it_began_beside_files_that_do_not_move(project: Toy
     aged(project, 1)
     began = datetime.now(UTC).replace(microsecond=0)
     replay(layout, CONTROL, project.cache, project.params.replay)
-    assert datetime.fromisoformat(replayed(layout, CONTROL).at or "") >= began
+    assert datetime.fromisoformat(receipts.replayed(layout, CONTROL).at or "") >= began
     assert [path.read_bytes() for path in tracked] == before
     assert layout.replayed(CONTROL).is_relative_to(layout.today)
 
@@ -94,9 +81,9 @@ def test_an_engine_that_runs_elsewhere_has_no_index_that_is_counted(tmp_path: Pa
     folder.mkdir(parents=True)
     for name in ("manifest.json", "ids.json"):
         (folder / name).write_text("{}")
-    assert index_files(layout, "over_http") is None
+    assert receipts.index_files(layout, "over_http") is None
     (folder / "segment.bin").write_bytes(b"x")
-    assert index_files(layout, "over_http") is not None
+    assert receipts.index_files(layout, "over_http") is not None
 
 
 def test_the_tracked_record_is_put_back_and_the_local_one_kept(tmp_path: Path) -> None:
@@ -108,7 +95,7 @@ def test_the_tracked_record_is_put_back_and_the_local_one_kept(tmp_path: Path) -
     assert tracked.read_text() == "recorded"
     with local_lock(tmp_path):
         assert tracked.read_text() == "made here"
-    assert (tracked.read_text(), local(tmp_path).read_text()) == ("recorded", "made here")
+    assert (tracked.read_text(), receipts.local(tmp_path).read_text()) == ("recorded", "made here")
     assert not (tmp_path / SAVED).exists()
 
 
@@ -121,88 +108,60 @@ def test_a_killed_run_is_put_right_by_the_next(tmp_path: Path) -> None:
     assert (tmp_path / LOCK).read_text() == "recorded"
 
 
-def test_two_indexes_are_told_apart(measured: Toy) -> None:
-    wanted = read_manifest(measured.layout, "fts5")
-    check_same(measured.layout, "fts5", wanted, replace(wanted))
+def test_other_indexes_and_other_documents_are_told_apart(measured: Toy) -> None:
+    layout, wanted = measured.layout, receipts.read_manifest(measured.layout, "fts5")
+    receipts.check_same(layout, "fts5", wanted, replace(wanted))
     other = replace(wanted, settings_sha256="0")
     with pytest.raises(IndexNotReady, match=f"{other.fingerprint[:12]} instead of "):
-        check_same(measured.layout, "fts5", wanted, other)
-
-
-def test_other_documents_are_told_apart(measured: Toy) -> None:
-    other = replace(read_manifest(measured.layout, "fts5"), corpus_sha256="0")
+        receipts.check_same(layout, "fts5", wanted, other)
+    other = replace(wanted, corpus_sha256="0")
     with pytest.raises(IndexNotReady, match="of other documents"):
-        check_corpus(measured.layout, "fts5", other, Prepared.open(measured.layout.data))
+        receipts.check_corpus(layout, "fts5", other, Prepared.open(layout.data))
 
 
-HINT_RECEIPT = "Do it again."
-
-
-@pytest.fixture
-def files(tmp_path: Path) -> tuple[Path, ...]:
-    found = (tmp_path / "a" / "one", tmp_path / "b" / "two")
-    for path in found:
-        path.parent.mkdir()
+def test_a_changed_file_and_one_that_was_not_used_are_named(tmp_path: Path) -> None:
+    files = [tmp_path / name for name in ("a/one", "b/two", "three")]
+    for path in files:
+        path.parent.mkdir(exist_ok=True)
         path.write_text(path.name)
-    receipts.write(tmp_path / "b" / "receipt.json", found)
-    return found
-
-
-def test_a_changed_file_is_named(files: tuple[Path, ...], tmp_path: Path) -> None:
+    receipt = tmp_path / "b" / "receipt.json"
+    receipts.write(receipt, files[:2])
+    receipts.check(receipt, files[:2], "Do it again.")
+    with pytest.raises(EvidenceError, match=r"does not list .*three\. Do it again"):
+        receipts.check(receipt, files, "Do it again.")
     files[1].write_text("TWO")
     with pytest.raises(
         EvidenceError, match=r"two: was changed since .*receipt\.json .*Do it again"
     ):
-        receipts.check(tmp_path / "b" / "receipt.json", files, HINT_RECEIPT)
-
-
-def test_a_file_that_was_not_used_is_named(files: tuple[Path, ...], tmp_path: Path) -> None:
-    (tmp_path / "three").write_text("3")
-    with pytest.raises(EvidenceError, match=r"does not list .*three\. Do it again"):
-        receipts.check(tmp_path / "b" / "receipt.json", (*files, tmp_path / "three"), HINT_RECEIPT)
+        receipts.check(receipt, files[:2], "Do it again.")
 
 
 AHEAD = timedelta(hours=40)
 
 
-@pytest.fixture(scope="module")
-def decided(measured: Toy, tmp_path_factory: pytest.TempPathFactory) -> Toy:
-    made = measured.copied(tmp_path_factory.mktemp("clocks") / "project")
-    made.policy(HEAD + STEP + GATES + RACED)
-    made.decide()
-    return made
-
-
-@pytest.fixture
-def held(decided: Toy, tmp_path: Path) -> Toy:
-    return decided.copied(tmp_path / "held")
-
-
-def moved(by: timedelta) -> Callable[[dict[str, Any]], None]:
+def put_off(about: dict[str, Any]) -> None:
     """Move when it was decided, and when it expires."""
-
-    def edit(about: dict[str, Any]) -> None:
-        of = about["provenance"]
-        for name in ("decided_at", "expires_at"):
-            of[name] = (datetime.fromisoformat(of[name]) + by).isoformat(timespec="seconds")
-
-    return edit
+    of = about["provenance"]
+    for name in ("decided_at", "expires_at"):
+        of[name] = (datetime.fromisoformat(of[name]) + AHEAD).isoformat(timespec="seconds")
 
 
 @pytest.mark.slow
-def test_a_decision_of_the_future_is_refused_by_all_that_read_it(held: Toy) -> None:
-    forge(held.layout, moved(AHEAD))
+def test_a_decision_of_the_future_is_refused_by_all_that_read_it(project: Toy) -> None:
+    project.decide()
+    forge(project.layout, put_off)
     with pytest.raises(BadFile, match=r"decision\.json: .* from the future .*harness gate"):
-        verify(held.layout)
+        verify(project.layout)
 
 
-def test_a_race_of_the_future_is_refused(held: Toy) -> None:
-    table = pq.read_table(held.layout.times)
+def test_a_race_of_the_future_is_refused(project: Toy) -> None:
+    times = project.layout.times
+    table = pq.read_table(times)
     ahead = (datetime.now(UTC) + AHEAD).isoformat().encode()
     about = {**(table.schema.metadata or {}), b"raced_at": ahead}
-    pq.write_table(table.replace_schema_metadata(about), held.layout.times)
+    pq.write_table(table.replace_schema_metadata(about), times)
     with pytest.raises(EvidenceError, match=r"from the future .*harness race"):
-        read_race(held.layout)
+        read_race(project.layout)
 
 
 LATER = """
@@ -211,10 +170,6 @@ name = "back"
 control = "tantivy"
 candidate = "fts5"
 taken = false
-
-[[step.gate]]
-name = "Who answers"
-rule = "identity"
 """
 
 
@@ -244,28 +199,17 @@ def name(project: Toy) -> None:
         f'taken = true\nbaseline = "{baseline}"\n'
         f'accepted = "kept.json"\naccepted_sha256 = "{sha256}"'
     )
-    project.policy(HEAD + STEP.replace("taken = false", taken) + GATES + LATER)
+    project.policy(HEAD + STEP.replace("taken = false", taken) + GATES + LATER + WHO)
 
 
-def decided_promotion(project: Toy) -> Any:  # noqa: ANN401  what json gives back
+def decide(project: Toy) -> None:
     gate(project.layout, project.project.subject(NAME), now=datetime.now(UTC))
-    return json.loads(project.layout.decision.read_text())["datasets"][0]
-
-
-def changed(project: Toy, change: Any) -> None:  # noqa: ANN401  any function
-    """Change the decision that was kept, and let the policy name its new digest."""
-    kept = project.root / "policy" / "kept.json"
-    written = json.loads(kept.read_text())
-    change(written["datasets"][0])
-    kept.write_text(json.dumps(written))
-    name(project)
 
 
 @pytest.mark.slow
 def test_the_next_decision_names_the_one_that_accepted_its_control(chain: Toy) -> None:
     sha256 = digest.of_file(chain.root / "policy" / "kept.json")
-    first, second = decided_promotion(chain)["steps"]
-    assert (first["accepted_by"], second["accepted_by"]) == ("", sha256)
+    decide(chain)
     read, _ = read_decision(chain.layout)
     assert [one.accepted_by for one in read] == ["", sha256]
 
@@ -274,14 +218,11 @@ def test_the_next_decision_names_the_one_that_accepted_its_control(chain: Toy) -
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        (
-            lambda of: of["steps"][0].update(outcome="hold"),
-            "fts5 -> tantivy in step tantivy, but says fts5 tantivy hold",
-        ),
-        (lambda of: of["steps"][0].update(control="dense"), "but says dense tantivy promote"),
-        (lambda of: of["steps"][0].update(step="none"), "is not a decision on step tantivy of toy"),
+        ({"outcome": "hold"}, "fts5 -> tantivy in step tantivy, but says fts5 tantivy hold"),
+        ({"control": "dense"}, "but says dense tantivy promote"),
+        ({"step": "none"}, "is not a decision on step tantivy of toy"),
+        ({"outcome": None}, "but says fts5 tantivy None"),
         (lambda of: of.update(dataset="other"), "is not a decision on step tantivy of toy"),
-        (lambda of: of["steps"][0].update(outcome=None), "but says fts5 tantivy None"),
         (lambda of: of.pop("provenance"), "is not a decision"),
         (
             lambda of: of["provenance"]["arms"]["tantivy"].update(fingerprint="f" * 64),
@@ -289,17 +230,26 @@ def test_the_next_decision_names_the_one_that_accepted_its_control(chain: Toy) -
         ),
     ],
 )
-def test_a_decision_that_did_not_accept_it_is_refused(chain: Toy, change: Any, says: str) -> None:  # noqa: ANN401  a lambda
-    changed(chain, change)
+def test_a_decision_that_did_not_accept_it_is_refused(chain: Toy, change: Any, says: str) -> None:  # noqa: ANN401
+    kept = chain.root / "policy" / "kept.json"
+    written = json.loads(kept.read_text())
+    (about,) = written["datasets"]
+    if isinstance(change, dict):
+        about["steps"][0].update(change)
+    else:
+        change(about)
+    kept.write_text(json.dumps(written))
+    name(chain)
     with pytest.raises((EvidenceError, BadFile), match=says):
-        decided_promotion(chain)
+        decide(chain)
 
 
 @pytest.mark.slow
 def test_a_kernel_that_is_wrong(project: Toy, monkeypatch: pytest.MonkeyPatch) -> None:
     honest = kernels.evaluate
     monkeypatch.setattr(kernels, "evaluate", lambda *given: np.minimum(honest(*given) + 1e-6, 1))
-    project.judge_again(timed=True)
+    project.untimed()
+    project.judge_again()
     project.decide()
     with pytest.raises(EvidenceError, match="but ir-measures says"):
         verify(project.layout)
@@ -307,8 +257,7 @@ def test_a_kernel_that_is_wrong(project: Toy, monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_what_one_machine_kept_another_one_uses(project: Toy, tmp_path: Path) -> None:
-    layout: Layout = project.layout
-    root, cache = project.root, tmp_path / "cache"
+    layout, root, cache = project.layout, project.root, tmp_path / "cache"
     assert take_vectors(root, layout, "dense", cache) is None, "there is no record"
     keep_vectors(root, layout, ["fts5", "hash-hybrid", "dense", "hybrid"], tmp_path / "first")
     made = "all texts by one model, queries of the hybrid by another, and words have none"
@@ -326,7 +275,7 @@ def test_a_decision_of_other_bytes_than_the_policy_names_accepts_nothing(chain: 
     kept = chain.root / "policy" / "kept.json"
     kept.write_text(kept.read_text() + "\n")
     with pytest.raises(BadFile, match=r"kept\.json: is not the file \w{12} that step tantivy was"):
-        decided_promotion(chain)
+        decide(chain)
 
 
 def test_a_race_of_other_settings_is_not_as_pinned(project: Toy) -> None:

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import shutil
 import subprocess
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -21,15 +22,14 @@ from harness.pipeline.gate import decide_again
 from harness.pipeline.layout import Layout
 from harness.pipeline.receipts import note_replayed, note_run
 from harness.pipeline.regress import CACHE, TIMED, lost, of_folder, of_revision, regress
-from harness.pipeline.report import report
 from harness.policy.load import load_policy
 from harness.report import trends
 from harness.report.ci import Against
-from harness.report.files import ReportFiles
 from tests.cli.conftest import Harness, harness
 from tests.make.runs import scores_of
-from tests.make.toy import CANDIDATE, CONTROL, HEAD, NAME, STEP, Toy
+from tests.make.toy import CANDIDATE, CONTROL, GOOD, HEAD, NAME, STEP, Toy
 
+__all__ = ["harness"]
 pytestmark = pytest.mark.slow
 
 
@@ -73,6 +73,12 @@ def test_judging_by_another_policy_is_noted_and_leaves_no_decision(project: Toy)
     assert other.steps == gate.steps
 
 
+def add(layout: Layout, first: Experiment, kind: Kind = "race") -> None:
+    """Add a race to the log, as a run into a folder of its own does."""
+    with experiments.writing(layout):
+        experiments.add(layout, kind, first.at, inputs=first.inputs, inventory=stock(layout))
+
+
 def test_what_was_kept_is_how_a_log_begins(project: Toy, tmp_path: Path) -> None:
     kept = tmp_path / "kept" / "toy.jsonl"
     project.decide()
@@ -81,10 +87,7 @@ def test_what_was_kept_is_how_a_log_begins(project: Toy, tmp_path: Path) -> None
     path = layout.log
     path.unlink()
     assert len(read(layout).lines) == 3
-    experiments.add(
-        layout, "race", read(layout).experiments[0].at, inputs=read(layout).experiments[0].inputs,
-        inventory=stock(layout),
-    )  # fmt: skip
+    add(layout, read(layout).experiments[0])
     assert [one.number for one in read(layout).experiments] == [1, 2, 3, 4]
     assert keep(layout, kept) == 4
     path.write_text(path.read_text().splitlines()[0] + "\n")
@@ -92,12 +95,6 @@ def test_what_was_kept_is_how_a_log_begins(project: Toy, tmp_path: Path) -> None
         read(layout)
     with pytest.raises(BadFile, match="kept 4"):
         keep(project.layout, kept)
-
-
-def add(layout: Layout, first: Experiment, kind: Kind = "race") -> None:
-    """Add a race to the log, as a run into a folder of its own does."""
-    with experiments.writing(layout):
-        experiments.add(layout, kind, first.at, inputs=first.inputs, inventory=stock(layout))
 
 
 def test_runs_into_fresh_folders_go_on_with_the_log_of_the_data(
@@ -122,27 +119,10 @@ def test_runs_into_fresh_folders_go_on_with_the_log_of_the_data(
 
 
 def test_what_cannot_be_logged_is_not_judged(project: Toy) -> None:
-    (project.layout.log).unlink()
-    for path in project.layout.experiments.iterdir():
-        path.unlink()
-    project.layout.experiments.rmdir()
+    shutil.rmtree(project.layout.experiments)
     project.layout.experiments.write_text("a file")
     with pytest.raises(HarnessError, match="what is not logged is not judged"):
         project.decide()
-
-
-# The pages of decisions, and their history
-
-
-def made(project: Toy) -> ReportFiles:
-    subjects = {project.layout: project.project.subject(NAME)}
-    return report(subjects, project.root / "reports", project.root / "reports" / "receipt.json")
-
-
-NOW = datetime(2026, 1, 31, tzinfo=UTC)
-
-
-__all__ = ["harness"]
 
 
 def test_a_decision_is_added_once_and_shown(project: Toy, harness: Harness) -> None:
@@ -174,19 +154,6 @@ def test_what_does_not_verify_is_not_kept(project: Toy, harness: Harness) -> Non
 
 
 LOST = 16
-GATES = """
-[[step.gate]]
-name = "Answers"
-rule = "failure_rate"
-max_share = 0.15
-
-[[step.gate]]
-name = "Quality"
-rule = "non_inferior"
-measure = "nDCG@10"
-margin = 0.15
-min_queries = 20
-"""
 
 
 @pytest.fixture(scope="module")
@@ -197,9 +164,15 @@ def then(measured: Toy, tmp_path_factory: pytest.TempPathFactory) -> Toy:
     return made
 
 
+def policy_of(now: Toy) -> Path:
+    """Write a policy by which releases are compared."""
+    file = now.root / "policy" / "regress.toml"
+    file.write_text(HEAD + STEP + GOOD)
+    return file
+
+
 def judged(now: Toy, before: Layout, arms: tuple[str, ...] = ()) -> Against:
-    (now.root / "policy" / "regress.toml").write_text(HEAD + STEP + GATES)
-    policy = load_policy(now.root / "policy" / "regress.toml")
+    policy = load_policy(policy_of(now))
     return regress(now.layout, before, policy, now.params.compare, arms=arms)
 
 
@@ -227,9 +200,8 @@ def test_nothing_changed_is_no_worse_hit_for_hit(then: Toy, project: Toy) -> Non
 def test_a_policy_of_two_steps_is_refused_without_an_option_of_others(
     then: Toy, project: Toy
 ) -> None:
-    (project.root / "policy" / "regress.toml").write_text(HEAD + STEP + GATES)
-    one = load_policy(project.root / "policy" / "regress.toml")
-    two = replace(one, steps=one.steps * 2)
+    policy = load_policy(policy_of(project))
+    two = replace(policy, steps=policy.steps * 2)
     with pytest.raises(EvidenceError, match=r"own arms\. Name a policy with one step"):
         regress(project.layout, then.layout, two, project.params.compare, arms=())
 
@@ -317,12 +289,15 @@ def recorded(then: Toy, tmp_path: Path) -> Toy:
         outs.append({"path": name, "md5": cached(json.dumps(rows).encode(), ".dir")})
     lock = made.root / "dvc.lock"
     lock.write_text(yaml.safe_dump({"stages": {"all": {"outs": outs}}}))
-    git(made.root, "init", "-q")
-    git(made.root, "add", "dvc.lock")
-    git(made.root, "commit", "-q", "-m", "a release")
-    git(made.root, "tag", "v1")
+    for words in (
+        ("init", "-q"),
+        ("add", "dvc.lock"),
+        ("commit", "-qm", "a release"),
+        ("tag", "v1"),
+    ):
+        git(made.root, *words)
     lock.write_text("stages: [")
-    git(made.root, "commit", "-q", "-a", "-m", "spoilt")
+    git(made.root, "commit", "-qam", "spoilt")
     return made
 
 
@@ -352,19 +327,13 @@ def test_the_largest_loss_comes_first_and_no_gain_at_all() -> None:
     before = scores_of({"a": 0.5, "b": 1.0, "c": 0.2, "d": 1.0})
     now = scores_of({"a": 0.4, "b": 0.2, "c": 0.3, "d": 1.0})
     found = lost(before, now, TEXTS)
-    assert [(loss.query_id, loss.before, loss.now) for loss in found] == [
-        ("b", 1.0, 0.2),
-        ("a", 0.5, 0.4),
-    ]
+    losses = [(loss.query_id, loss.before, loss.now) for loss in found]
+    assert losses == [("b", 1.0, 0.2), ("a", 0.5, 0.4)]
     assert found[0].text == "text of b"
 
 
 def test_no_answer_is_worse_than_any_number_and_is_none() -> None:
     before = scores_of({"a": 1.0, "b": 0.0, "c": 0.5}, failed="d")
     now = scores_of({"a": 0.0}, timed_out="bc", failed="d")
-    found = lost(before, now, TEXTS)
-    assert [(loss.query_id, loss.now, loss.instead) for loss in found] == [
-        ("b", None, "timed_out"),
-        ("c", None, "timed_out"),
-        ("a", 0.0, ""),
-    ]
+    found = [(loss.query_id, loss.now, loss.instead) for loss in lost(before, now, TEXTS)]
+    assert found == [("b", None, "timed_out"), ("c", None, "timed_out"), ("a", 0.0, "")]

@@ -17,15 +17,7 @@ from harness.core.gate import Outcome, StepDecision, Verdict
 from harness.pipeline import init
 from harness.pipeline.gate import check_decision, read_decision
 from harness.pipeline.imports import load_folder
-from harness.pipeline.init import (
-    BESIDE,
-    INIT_PIPELINE,
-    INSTALLED,
-    WORKFLOW,
-    NewProject,
-    begin_packaged,
-    begin_project,
-)
+from harness.pipeline.init import NewProject, begin_project
 from harness.pipeline.layout import Layout
 from harness.pipeline.oneshot import RESULTS, TIES, RunRequest, oneshot
 from harness.pipeline.params import read
@@ -33,14 +25,8 @@ from harness.policy.load import load_policy
 from harness.report.decision import schema
 from harness_engines import registry as arms
 from harness_engines.stacks.text.tantivy import TantivySearcher
-from tests.make.toy import GATES, HEAD, NAME, PARAMS, STEP, Toy
+from tests.make.toy import GATES, HEAD, NAME, STEP, WHO, Toy
 from tests.source import ROOT
-
-STRAIGHT = """
-[[step.gate]]
-name = "Who answers"
-rule = "identity"
-"""
 
 
 class Shot:
@@ -76,11 +62,6 @@ class Shot:
             tell=self.told.append,
         )
         return decisions
-
-    def steady(self) -> dict[str, bytes]:
-        """Everything below the work folder that must be the same from day to day."""
-        root = self.layout.root
-        return {str(p.relative_to(root)): p.read_bytes() for p in root.rglob("*") if p.is_file()}
 
 
 @pytest.fixture
@@ -130,7 +111,7 @@ def test_a_run_that_fails_leaves_no_earlier_decision(
     ("changed", "error", "says"),
     [
         ({"control": "dense"}, UnknownName, "no arm to be the control named 'dense'; .*fts5"),
-        ({"arms": ()}, HarnessError, "no arm is named"),
+        ({"arms": (), "control": ""}, HarnessError, "no arm is named"),
         ({"arms": ("fts5", "tantivy", "tantivy")}, HarnessError, "two arms are named tantivy"),
         ({"arms": ("fts5",)}, EvidenceError, "no arm is compared with fts5; name one more"),
         ({"arms": ("fts5", "nope")}, UnknownName, "no arm named 'nope'"),
@@ -142,8 +123,6 @@ def test_what_cannot_be_run_is_said_before_anything_is_touched(
 ) -> None:
     shot.out.mkdir()
     (shot.out / "decision.json").write_text("kept")
-    if "control" not in changed and not changed.get("arms"):
-        changed = {**changed, "control": ""}
     with pytest.raises(error, match=says):
         shot.fire(**changed)
     assert (shot.out / "decision.json").read_text() == "kept"
@@ -174,7 +153,7 @@ def steps(project: Toy) -> Path:
     second = STEP.replace('candidate = "tantivy"', 'candidate = "fts5-porter"')
     second = second.replace('control = "fts5"', 'control = "tantivy"')
     text = HEAD + STEP.replace('name = "tantivy"', 'name = "first"') + also
-    text += second.replace('name = "tantivy"', 'name = "second"') + STRAIGHT
+    text += second.replace('name = "tantivy"', 'name = "second"') + WHO
     path = project.root / "steps.toml"
     path.write_text(text, encoding="utf-8")
     return path
@@ -192,9 +171,6 @@ def test_a_run_of_another_engine_is_judged_like_an_arm(shot: Shot, tmp_path: Pat
     assert "old was not verified; its identity is self-reported" in identity.reason
     scores = json.loads((shot.out / "scores.json").read_text(encoding="utf-8"))
     assert set(scores) == {"old", "tantivy"}
-
-
-Spoil = Callable[[Toy], object]
 
 
 @pytest.mark.slow
@@ -236,7 +212,7 @@ def test_the_findings_hold_nothing_that_rests_on_a_clock(project: Toy) -> None:
     ],
 )
 def test_a_decision_is_of_the_evidence_and_policy_at_hand(
-    project: Toy, spoil: Spoil, says: str
+    project: Toy, spoil: Callable[[Toy], object], says: str
 ) -> None:
     project.decide()
     now = datetime.now(UTC)
@@ -257,51 +233,30 @@ def test_a_decision_that_expired_is_not_shown(project: Toy) -> None:
         check_decision(project.layout, subject, now=now + timedelta(hours=49))
 
 
-FAKE = "#!/bin/sh\necho {name}: $1\n"
-
-
-@pytest.fixture
-def project_ci_script(tmp_path: Path) -> Path:
-    begin_project(NewProject(tmp_path / "ours" / "mine", "fts5"))
-    return tmp_path / "ours" / "mine"
-
-
-def fake(path: Path, name: str) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(FAKE.format(name=name))
-    path.chmod(0o755)
-    return path
-
-
-def said(project: Path, **env: str) -> tuple[int, str]:
-    env.setdefault("PATH", "/usr/bin:/bin")
-    done = subprocess.run(
-        [project / "ci.sh"], env=env, capture_output=True, text=True, check=False, cwd="/"
-    )
-    return done.returncode, done.stdout + done.stderr
-
-
-def test_a_copy_beside_it_is_the_baseline_unless_one_is_named(project_ci_script: Path) -> None:
-    harness = fake(project_ci_script / ".venv" / "bin" / "harness", "venv")
+def test_a_copy_beside_it_is_the_baseline_unless_one_is_named(tmp_path: Path) -> None:
+    mine = tmp_path / "ours" / "mine"
+    begin_project(NewProject(mine, "fts5"))
+    harness = mine / ".venv" / "bin" / "harness"
+    harness.parent.mkdir(parents=True)
     harness.write_text('#!/bin/sh\necho "$@"\n')
-    assert "--baseline" not in said(project_ci_script)[1]
-    (project_ci_script / "before").mkdir()
-    assert said(project_ci_script)[1].endswith("--inconclusive=warn --baseline before\n")
-    assert said(project_ci_script, BASELINE="/b")[1].endswith("--baseline /b\n")
+    harness.chmod(0o755)
+
+    def said(**env: str) -> str:
+        env["PATH"] = "/usr/bin:/bin"
+        return subprocess.check_output([mine / "ci.sh"], env=env, text=True, cwd="/")
+
+    assert "--baseline" not in said()
+    (mine / "before").mkdir()
+    assert said().endswith("--inconclusive=warn --baseline before\n")
+    assert said(BASELINE="/b").endswith("--baseline /b\n")
 
 
 GITHUB, GITLAB = "acme/search-harness@v1", "acme/tools/search-harness@v1.2"
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    to = tmp_path / "mine"
-    github, gitlab = "acme/search-harness@v1", "acme/tools/search-harness@v1.2"
-    begin_project(NewProject(to, "tantivy", github=github, gitlab=gitlab, dvc=True))
-    return to
-
-
-def test_what_is_written_can_be_read(folder: Path) -> None:
+def test_what_is_written_can_be_read(tmp_path: Path) -> None:
+    folder = tmp_path / "mine"
+    begin_project(NewProject(folder, "tantivy", github=GITHUB, gitlab=GITLAB, dvc=True))
     assert read(folder / "params.yaml").arms == ("tantivy", "engine.py:search")
     for name in ("pairwise", "regress"):
         assert len(load_policy(folder / "policy" / f"{name}.toml").steps) == 1
@@ -356,37 +311,23 @@ def test_a_place_that_is_none_leaves_nothing(tmp_path: Path, place: str) -> None
     assert not (tmp_path / "mine").exists()
 
 
-BROUGHT = ("params.yaml", "dvc.yaml", "datasets/python-docs/card.toml", "policy/migration.toml")
-
-
-@pytest.fixture
-def brought(tmp_path: Path) -> Path:
-    """Copy what the package brings, as far as it matters here."""
-    folder = tmp_path / "packaged"
-    for name in BROUGHT:
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(ROOT / name, folder / name)
-    return folder
-
-
-def test_no_stage_depends_on_code_that_is_not_there(brought: Path, tmp_path: Path) -> None:
-    begin_packaged(brought, tmp_path / "demo")
-    stages = yaml.safe_load((tmp_path / "demo" / "dvc.yaml").read_text())["stages"]
+def test_no_stage_depends_on_code_that_is_not_there(tmp_path: Path) -> None:
+    brought, demo = tmp_path / "packaged", tmp_path / "demo"
+    for name in (
+        "params.yaml", "dvc.yaml", "datasets/python-docs/card.toml", "policy/migration.toml",
+    ):  # fmt: skip
+        (brought / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / name, brought / name)
+    init.begin_packaged(brought, demo)
+    stages = yaml.safe_load((demo / "dvc.yaml").read_text())["stages"]
     clone = yaml.safe_load((ROOT / "dvc.yaml").read_text())["stages"]
     assert list(stages) == list(clone)
     for name, stage in stages.items():
         kept = {dep for dep in clone[name]["deps"] if dep.split("/")[0] not in init.CODE}
-        assert stage["deps"].count(INSTALLED) == 1
-        assert set(stage["deps"]) == {*kept, INSTALLED}
+        assert stage["deps"].count(init.INSTALLED) == 1
+        assert set(stage["deps"]) == {*kept, init.INSTALLED}
         assert stage["cmd"] == clone[name]["cmd"]
-    assert "no_scm = true" in (tmp_path / "demo" / ".dvc" / "config").read_text()
-
-
-def changed(folder: Path, old: str, new: str) -> Path:
-    assert old in PARAMS
-    path = folder / "params.yaml"
-    path.write_text(PARAMS.replace(old, new))
-    return path
+    assert "no_scm = true" in (demo / ".dvc" / "config").read_text()
 
 
 @pytest.fixture
@@ -404,16 +345,18 @@ def files(folder: Path) -> dict[str, bytes]:
 
 def test_a_repository_keeps_its_files_and_gets_those_of_a_project(repository: Path) -> None:
     made = begin_project(NewProject(repository, github=GITHUB, gitlab=GITLAB))
-    assert {BESIDE, "ci.sh", "data/corpus.jsonl", WORKFLOW, INIT_PIPELINE} <= set(made)
+    assert {init.BESIDE, "ci.sh", "data/corpus.jsonl", init.WORKFLOW, init.INIT_PIPELINE} <= set(
+        made
+    )
     assert set(made) == {*files(repository)} - {"README.md", ".gitignore"}
     assert (repository / "README.md").read_text() == "# Ours\n"
     assert (repository / ".gitignore").read_text().split() == [
         "*.log", "out/", "before/", ".cache/", ".harness/", "__pycache__/", "*.looks.jsonl",
     ]  # fmt: skip
     assert (repository / "ci.sh").stat().st_mode & 0o111
-    workflow = yaml.safe_load((repository / WORKFLOW).read_text())
+    workflow = yaml.safe_load((repository / init.WORKFLOW).read_text())
     assert workflow["jobs"]["search"]["steps"][-1] == {"uses": "acme/search-harness/ci/github@v1"}
-    (included,) = yaml.safe_load((repository / INIT_PIPELINE).read_text())["include"]
+    (included,) = yaml.safe_load((repository / init.INIT_PIPELINE).read_text())["include"]
     assert "folder" not in included["inputs"]
 
 
@@ -426,15 +369,22 @@ def test_workflows_stand_at_the_root_and_name_the_folder(
         folder.mkdir(parents=True)
         (folder / name).write_text("x")
     made = begin_project(NewProject(folder, github=GITHUB, gitlab=GITLAB))
-    assert {f"../../{WORKFLOW}", f"../../{INIT_PIPELINE}", "README.md", ".gitignore"} <= set(made)
+    assert {
+        f"../../{init.WORKFLOW}",
+        f"../../{init.INIT_PIPELINE}",
+        "README.md",
+        ".gitignore",
+    } <= set(made)
     assert not (folder / ".github").exists()
-    step = yaml.safe_load((repository / WORKFLOW).read_text())["jobs"]["search"]["steps"][-1]
+    step = yaml.safe_load((repository / init.WORKFLOW).read_text())["jobs"]["search"]["steps"][-1]
     assert step["with"] == {"folder": "tools/my search"}
-    (included,) = yaml.safe_load((repository / INIT_PIPELINE).read_text())["include"]
+    (included,) = yaml.safe_load((repository / init.INIT_PIPELINE).read_text())["include"]
     assert included["inputs"]["folder"] == "tools/my search"
 
 
-@pytest.mark.parametrize("name", ["params.yaml", INIT_PIPELINE, WORKFLOW, "data/corpus.jsonl"])
+@pytest.mark.parametrize(
+    "name", ["params.yaml", init.INIT_PIPELINE, init.WORKFLOW, "data/corpus.jsonl"]
+)
 def test_what_is_there_is_named_and_nothing_is_written(repository: Path, name: str) -> None:
     (repository / name).parent.mkdir(parents=True, exist_ok=True)
     (repository / name).write_text("ours")

@@ -2,7 +2,7 @@
 
 import json
 import re
-import shutil
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,56 +11,30 @@ from typing import Any
 import pytest
 
 from harness.core.errors import BadFile, DatasetError, IndexNotReady, InvalidArm
-from harness.core.records import Document, Judgement, Qrels, Query
+from harness.core.records import Document, Query
 from harness.core.run import Status
 from harness.corpus import beir, card, prepared, trec
 from harness.corpus import judgements as corpus_judgements
-from harness.corpus.card import DatasetCard, Digests
+from harness.corpus.card import DatasetCard
 from harness.corpus.cells import Ids, write
 from harness.corpus.judgements import JudgingPair, Pool
 from harness.corpus.prepared import Prepared
 from harness.corpus.runs import read_run
 from harness.corpus.trec import MissingQuery
+from harness.pipeline import imports
 from harness.pipeline.compare import ties
-from harness.pipeline.imports import (
-    ImportTarget,
-    import_beir,
-    import_ir_datasets,
-    import_jsonl,
-    import_mbox,
-    import_trec,
-    judgements,
-    load_folder,
-)
+from harness.pipeline.imports import ImportTarget, import_beir
 from harness.pipeline.index import check_index, check_settings, index
 from harness.pipeline.layout import NOTES, Layout
 from harness.pipeline.oneshot import Built
-from harness.pipeline.prepare import MAKE, prepare
+from harness.pipeline.prepare import prepare
 from harness.pipeline.receipts import check_run, read_manifest
 from harness.pipeline.replay import import_run
-from harness_engines import registry
 from harness_engines import registry as arms
 from harness_engines.stacks.text.fts5 import Fts5
 from harness_engines.vector.embedder import HASH
+from tests.make.runs import qrels_of
 from tests.make.toy import ARMS, Toy
-from tests.source import ROOT
-
-ZOO = '''
-def walk(where):
-    """Go on foot to somewhere else.
-
-    Slowly or at a good pace.
-
-    See Also
-    --------
-    run : go faster
-    """
-def run(where):
-    """Go with quick steps to somewhere.
-
-    Never slowly, and out of breath.
-    """
-'''
 
 
 class Folders:
@@ -76,29 +50,14 @@ class Folders:
         prepare(self.dataset, self.qrels, self.out, update=update)
         return Prepared.open(self.out)
 
-    def write_card(self, **changed: object) -> None:
-        zeros = "0" * 64
-        about = DatasetCard(
-            name="toy",
-            title="Toy",
-            source="by hand",
-            licence="CC0-1.0",
-            made_by="hand",
-            kind="files",
-            split="test",
-            documents=1,
-            queries=1,
-            judgements=1,
-            warnings=[],
-            sha256=Digests(corpus=zeros, queries=zeros, qrels=zeros),
-            slices={},
-        )
-        card.write(self.dataset, about.model_copy(update=changed))
-
-    def made(self, like: str, settings: dict[str, object], **changed: object) -> None:
-        """Have the data made as a set of the project is, from other settings."""
-        self.write_card(kind="made", make=settings, **changed)
-        shutil.copy(ROOT / "datasets" / like / MAKE, self.dataset / MAKE)
+    def write_card(self) -> None:
+        about: dict[str, object] = {
+            "name": "toy", "title": "Toy", "source": "by hand", "licence": "CC0-1.0",
+            "made_by": "hand", "kind": "files", "split": "test", "warnings": [], "slices": {},
+            **dict.fromkeys(("documents", "queries", "judgements"), 1),
+            "sha256": dict.fromkeys(("corpus", "queries", "qrels"), "0" * 64),
+        }  # fmt: skip
+        card.write(self.dataset, DatasetCard.model_validate(about))
 
 
 @pytest.fixture
@@ -109,23 +68,6 @@ def files(tmp_path: Path) -> Folders:
     (folders.dataset / "queries.jsonl").write_text('{"query_id": "q", "text": "a"}\n')
     folders.qrels.mkdir(parents=True)
     (folders.qrels / "test.qrels").write_text("q 0 d 1\n")
-    folders.prepare(update=True)
-    return folders
-
-
-@pytest.fixture
-def zoo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Folders:
-    (tmp_path / "site" / "zoo").mkdir(parents=True)
-    (tmp_path / "site" / "zoo" / "__init__.py").write_text(ZOO)
-    (tmp_path / "site" / "zoo-1.0.dist-info").mkdir()
-    (tmp_path / "site" / "zoo-1.0.dist-info" / "METADATA").write_text("Name: zoo\nVersion: 1.0\n")
-    monkeypatch.syspath_prepend(str(tmp_path / "site"))
-    folders = Folders(tmp_path)
-    settings = {
-        "namespaces": ["zoo"], "documents": 9, "natural_language": 9, "identifiers": 9,
-        "fewest_words": 2, "characters": 500,
-    }  # fmt: skip
-    folders.made("python-docs", settings, packages={"zoo": "0.9"})
     folders.prepare(update=True)
     return folders
 
@@ -185,9 +127,8 @@ def test_an_arm_changed_since_its_index_was_built_is_refused(project: Toy, tmp_p
     index(project.layout, str(own), project.cache)
     check_settings(project.layout, arms.load(str(own), project.cache))
     own.write_text(own.read_text().replace("title_weight = 2.0", "title_weight = 9.0"))
-    with pytest.raises(
-        IndexNotReady, match=r"mine\.toml: was changed since .*harness stage index .*mine"
-    ):
+    says = r"mine\.toml: was changed since .*harness stage index .*mine"
+    with pytest.raises(IndexNotReady, match=says):
         check_settings(project.layout, arms.load(str(own), project.cache))
 
 
@@ -243,7 +184,7 @@ def test_an_index_that_a_failing_disk_left_more_in_is_built_again(
 ) -> None:
     """It was taken for built, and then refused, however often the command was run again."""
     project = measured.copied(tmp_path / "project")
-    arm = registry.load("fts5", project.cache)
+    arm = arms.load("fts5", project.cache)
     Built(project.layout).note(arm)
     assert Built(project.layout).has(arm)
     (project.layout.index("fts5") / ".lock").touch()
@@ -263,20 +204,26 @@ def folder(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.fixture
+def target(tmp_path: Path) -> ImportTarget:
+    return ImportTarget("toy", tmp_path / "datasets", tmp_path / "qrels", split="test")
+
+
 def judge(folder: Path, line: str) -> None:
     with (folder / "qrels" / "test.tsv").open("a") as out:
         out.write(line + "\n")
 
 
-def test_dangling_judgements_are_kept_and_listed(folder: Path, tmp_path: Path) -> None:
+def test_dangling_judgements_are_kept_and_listed(folder: Path, target: ImportTarget) -> None:
     judge(folder, "a\t9\t1")
     judge(folder, "z\t1\t1")
-    report = import_beir(folder, ImportTarget("toy", tmp_path / "d", tmp_path / "q", split="test"))
+    report = import_beir(folder, target)
     assert "1 judged document is not in the corpus: 9." in report.warnings
-    kept = trec.qrels(tmp_path / "q" / "toy" / "test.qrels")
+    kept = trec.qrels(target.qrels / "toy" / "test.qrels")
     assert kept.grades["a"]["9"] == 1
     assert kept.query_ids == ("a", "b", "z")
-    assert "1 judged query is not in the query set: z." in card.read(tmp_path / "d/toy").warnings
+    about = card.read(target.datasets / "toy")
+    assert "1 judged query is not in the query set: z." in about.warnings
 
 
 @pytest.mark.parametrize(
@@ -287,64 +234,51 @@ def test_dangling_judgements_are_kept_and_listed(folder: Path, tmp_path: Path) -
     ],
 )
 def test_judgements_that_write_ids_in_another_way_are_refused(
-    folder: Path, tmp_path: Path, line: str, says: str
+    folder: Path, target: ImportTarget, tmp_path: Path, line: str, says: str
 ) -> None:
     judge(folder, line)
     with pytest.raises(DatasetError, match=says):
-        load_folder(folder, "test", tmp_path / "loaded")
-    to = ImportTarget("toy", tmp_path / "d", tmp_path / "q", split="test")
+        imports.load_folder(folder, "test", tmp_path / "loaded")
     with pytest.raises(DatasetError, match=says):
-        import_beir(folder, to)
+        import_beir(folder, target)
 
 
-def test_a_taken_name_is_kept_unless_forced(folder: Path, tmp_path: Path) -> None:
-    to = (tmp_path / "datasets", tmp_path / "qrels")
-    import_beir(folder, ImportTarget("toy", *to, split="test"))
+def test_a_taken_name_is_kept_unless_forced(folder: Path, target: ImportTarget) -> None:
+    import_beir(folder, target)
     (folder / "corpus.jsonl").write_text('{"_id": "1", "text": "changed"}\n')
     with pytest.raises(DatasetError, match=r"toy exists; choose another name.*--force"):
-        import_beir(folder, ImportTarget("toy", *to, split="test"))
-    assert card.read(to[0] / "toy").documents == 2
-    import_beir(folder, ImportTarget("toy", *to, split="test", force=True))
-    assert card.read(to[0] / "toy").documents == 1
+        import_beir(folder, target)
+    assert card.read(target.datasets / "toy").documents == 2
+    import_beir(folder, replace(target, force=True))
+    assert card.read(target.datasets / "toy").documents == 1
+
+
+def files_of(folder: Path, names: Mapping[str, str]) -> dict[str, Path]:
+    return {f"{name}_file": folder / file for name, file in names.items()}
 
 
 @pytest.mark.parametrize("name", ["topics.trec", "topics.tsv"])
-def test_topics_and_qrels_of_trec(folder: Path, tmp_path: Path, name: str) -> None:
+def test_topics_and_qrels_of_trec(folder: Path, target: ImportTarget, name: str) -> None:
     tagged = "<top>\n<num> Number: a\n<title> first\n</top>\n"
     (folder / name).write_text("a\tfirst\n" if name.endswith("tsv") else tagged)
     (folder / "test.qrels").write_text("a 0 1 3\n")
-    report = import_trec(
-        ImportTarget("toy", tmp_path / "d", tmp_path / "q", split="test"),
-        topics_file=folder / name,
-        qrels_file=folder / "test.qrels",
-        corpus_file=folder / "corpus.jsonl",
-    )
+    names = {"topics": name, "qrels": "test.qrels", "corpus": "corpus.jsonl"}
+    report = imports.import_trec(target, **files_of(folder, names))
     assert (report.queries, report.judgements) == (1, 1)
-    assert [q.text for q in beir.queries(tmp_path / "d/toy/queries.jsonl")] == ["first"]
+    assert [q.text for q in beir.queries(target.datasets / "toy" / "queries.jsonl")] == ["first"]
 
 
 @pytest.mark.parametrize("name", ["x.qrels", "x.tsv"])
-def test_json_lines_with_either_kind_of_judgements(folder: Path, tmp_path: Path, name: str) -> None:
+def test_json_lines_with_either_kind_of_judgements(
+    folder: Path, target: ImportTarget, name: str
+) -> None:
     (folder / name).write_text("a 0 1 3\n" if name.endswith("qrels") else "a\t1\t3\n")
-    import_jsonl(
-        ImportTarget("toy", tmp_path / "d", tmp_path / "q", split="dev"),
-        corpus_file=folder / "corpus.jsonl",
-        queries_file=folder / "queries.jsonl",
-        qrels_file=folder / name,
-    )
-    assert (tmp_path / "q" / "toy" / "dev.qrels").read_text() == "a 0 1 3\n"
+    names = {"corpus": "corpus.jsonl", "queries": "queries.jsonl", "qrels": name}
+    imports.import_jsonl(replace(target, split="dev"), **files_of(folder, names))
+    assert (target.qrels / "toy" / "dev.qrels").read_text() == "a 0 1 3\n"
 
 
 ir_datasets: Any = pytest.importorskip("ir_datasets", reason="the extra ir-datasets is absent")
-
-
-@pytest.fixture
-def target(tmp_path: Path) -> ImportTarget:
-    to = tmp_path / "datasets", tmp_path / "qrels"
-    return ImportTarget("mine", *to, split="test")
-
-
-MAIL_FILES = {"mbox": "box", "queries": "queries.jsonl", "qrels": "test.qrels"}
 
 
 def test_a_collection_of_ir_datasets_is_taken_with_its_titles(
@@ -360,11 +294,11 @@ def test_a_collection_of_ir_datasets_is_taken_with_its_titles(
         **{f"has_{part}": lambda: True for part in ("docs", "queries", "qrels")},
     )
     monkeypatch.setattr(ir_datasets, "load", lambda _: found)
-    report = import_ir_datasets(target, collection="own")
+    report = imports.import_ir_datasets(target, collection="own")
     assert (report.documents, report.queries, report.judgements) == (2, 1, 1)
-    corpus = tuple(beir.documents(target.datasets / "mine" / "corpus.jsonl"))
+    corpus = tuple(beir.documents(target.datasets / "toy" / "corpus.jsonl"))
     assert corpus == (Document("d1", "Red", "shoes"), Document("d2", "", "boots"))
-    assert trec.qrels(target.qrels / "mine" / "test.qrels").grades == {"q1": {"d1": 2}}
+    assert trec.qrels(target.qrels / "toy" / "test.qrels").grades == {"q1": {"d1": 2}}
 
 
 def test_mail_is_imported_and_what_is_odd_about_it_is_on_the_card(
@@ -375,32 +309,38 @@ def test_mail_is_imported_and_what_is_odd_about_it_is_on_the_card(
     (tmp_path / "box").write_text(f"{mails}{head.format(2)}In-Reply-To: <1@x>\n\nsecond\n")
     (tmp_path / "queries.jsonl").write_text('{"query_id": "q", "text": "first"}\n')
     (tmp_path / "test.qrels").write_text("q 0 1@x 2\nq 0 2@x 1\n")
-    files = {f"{name}_file": tmp_path / file for name, file in MAIL_FILES.items()}
-    report, _ = import_mbox(target, **files)
+    names = {"mbox": "box", "queries": "queries.jsonl", "qrels": "test.qrels"}
+    files = files_of(tmp_path, names)
+    report, _ = imports.import_mbox(target, **files)
     assert (report.documents, report.queries, report.judgements) == (2, 1, 2)
-    about = card.read(target.datasets / "mine")
+    about = card.read(target.datasets / "toy")
     assert about.warnings == ["1 of the mails: it has no date (mail 2: 2@x)."]
     (tmp_path / "box").write_text(f"{mails}{head.format(chr(0))}\nsecond\n")
     with pytest.raises(BadFile, match=r"box: the 2\. mail's id .* holds white space or a NUL"):
-        import_mbox(replace(target, force=True), **files)
+        imports.import_mbox(replace(target, force=True), **files)
 
 
 def a_pool(path: Path, *grades: int | None) -> Path:
-    pairs = tuple(
-        JudgingPair(
-            query_id="q", doc_id=f"d{at}", query="", title="", snippet="", narrows=0.0, scale=(0, 1)
-        )
+    empty: dict[str, object] = {
+        "query": "",
+        "title": "",
+        "snippet": "",
+        "narrows": 0.0,
+        "scale": (0, 1),
+    }
+    pairs = [
+        JudgingPair.model_validate(empty | {"query_id": "q", "doc_id": f"d{at}"})
         for at in range(len(grades))
-    )
-    corpus_judgements.begin(path, Pool(pairs, grades))
+    ]
+    corpus_judgements.begin(path, Pool(tuple(pairs), grades))
     return path
 
 
 def test_a_pool_is_taken_as_far_as_it_is_judged(tmp_path: Path) -> None:
-    found, odd = judgements(a_pool(tmp_path / "p", 1, None, 0))
+    found, odd = imports.judgements(a_pool(tmp_path / "p", 1, None, 0))
     assert found.grades == {"q": {"d0": 1, "d2": 0}}
     assert odd == ("The pool leaves 1 pair open.",)
-    whole, odd = judgements(a_pool(tmp_path / "w", 1))
+    whole, odd = imports.judgements(a_pool(tmp_path / "w", 1))
     assert whole.grades == {"q": {"d0": 1}}
     assert odd == ()
 
@@ -408,14 +348,10 @@ def test_a_pool_is_taken_as_far_as_it_is_judged(tmp_path: Path) -> None:
 @pytest.fixture
 def layout(tmp_path: Path) -> Layout:
     made = Layout(tmp_path / "build", tmp_path / "perf", tmp_path / "cache")
-    prepared.write(
-        made.data,
-        "two",
-        "test",
-        [Document("a", "", "one"), Document("b", "", "two")],
-        [Query("q1", "one"), Query("q2", "two")],
-        Qrels.of([Judgement("q1", "a", 1), Judgement("q2", "b", 1)]),
-    )
+    documents = [Document("a", "", "one"), Document("b", "", "two")]
+    queries = [Query("q1", "one"), Query("q2", "two")]
+    judged = qrels_of({"q1": {"a": 1}, "q2": {"b": 1}})
+    prepared.write(made.data, "two", "test", documents, queries, judged)
     return made
 
 
@@ -486,13 +422,10 @@ def test_queries_of_another_split_are_left_out(layout: Layout, tmp_path: Path) -
 
 
 def test_a_hit_that_is_the_query_itself_is_taken_out(layout: Layout, tmp_path: Path) -> None:
-    documents = [
-        Document("q1", "", "One  more"),
-        Document("q2", "", "other"),
-        Document("a", "", "x"),
-    ]
+    texts = {"q1": "One  more", "q2": "other", "a": "x"}
+    documents = [Document(doc_id, "", text) for doc_id, text in texts.items()]
     queries = [Query("q1", "one more"), Query("q2", "two")]
-    judged = Qrels.of([Judgement("q1", "a", 1), Judgement("q2", "a", 1)])
+    judged = qrels_of({"q1": {"a": 1}, "q2": {"a": 1}})
     prepared.write(layout.data, "two", "test", documents, queries, judged)
     lines = "".join(
         f"{q} Q0 {d} 1 {9 - n} x\n" for q in ("q1", "q2") for n, d in enumerate(("q1", "q2", "a"))
@@ -509,11 +442,6 @@ def test_what_ties_could_do_stands_beside_the_scores(layout: Layout, tmp_path: P
     data = prepared.Prepared.open(layout.data)
     counted, written_out = ties(data, {"other": run}, ("RR@10", "ERR@10"))
     assert (counted["other"].hits, counted["other"].tied) == (4, 2)
-    assert written_out == {
-        "other": {
-            "hits": 4,
-            "tied": 2,
-            "tied_in_float32_only": 0,
-            "measures": {"RR@10": {"least": 0.75, "expected": 0.875, "most": 1.0}},
-        }
-    }
+    measures = {"RR@10": {"least": 0.75, "expected": 0.875, "most": 1.0}}
+    wanted = {"hits": 4, "tied": 2, "tied_in_float32_only": 0, "measures": measures}
+    assert written_out == {"other": wanted}

@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from functools import partial
@@ -12,30 +12,18 @@ from time import sleep
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from harness.core.batches import Processes, using
 from harness.core.engine import Answer
 from harness.core.errors import EvidenceError, InvalidArm
-from harness.core.evidence import Race
 from harness.core.run import Run
 from harness.corpus.runs import RUN_PART, read_run, write_run
-from harness.gates.base.rules import Rules
+from harness.pipeline import race as stage
 from harness.pipeline.evidence import for_control, ground, latency
 from harness.pipeline.index import index
-from harness.pipeline.layout import File, Layout
 from harness.pipeline.prepare import prepare
-from harness.pipeline.race import (
-    CountingSearcher,
-    RacePart,
-    Times,
-    race,
-    read_part,
-    read_race,
-    read_times,
-)
+from harness.pipeline.race import CountingSearcher, RacePart, Times, race, read_race, read_times
 from harness.pipeline.receipts import check_run
 from harness.pipeline.replay import replay
 from harness.pipeline.score import PART, score
@@ -49,24 +37,22 @@ from harness_engines.stacks.text.fts5 import Fts5Searcher
 from harness_engines.vector import bulk
 from harness_engines.vector.bulk import embed_all
 from harness_engines.vector.embedder import HashEmbedder
-from tests.make import toy
+from tests.make import gate_inputs, toy
 from tests.make.arms import Table
 from tests.make.toy import ARMS, CANDIDATE, CONTROL, GATES, HEAD, NAME, STEP, Toy
 from tests.pipeline.conftest import A_MOMENT_S, AtOnce
 from tests.report.test_trends import entry
+
+MEMO, THINKS_NS = Path(__file__).parent / "memo", 10_000_000
 
 
 @pytest.mark.slow
 def test_every_time_is_kept(measured: Toy) -> None:
     found = read_race(measured.layout)
     assert found is not None
-    for by_arm, shape in (
-        (found.elapsed_ns, (3, 20)),
-        (found.repeated_ns, (3, 5)),
-        (found.unseen_ns, (3, 20)),
-        (found.turns, (3, 20)),
-    ):
+    for by_arm in (found.elapsed_ns, found.repeated_ns, found.unseen_ns, found.turns):
         assert set(by_arm) == {CONTROL, CANDIDATE}
+        shape = (3, 5) if by_arm is found.repeated_ns else (3, 20)
         assert {values.shape for values in by_arm.values()} == {shape}
     for times in (*found.elapsed_ns.values(), *found.repeated_ns.values()):
         assert (times > 0).all()
@@ -108,13 +94,6 @@ def test_an_arm_that_answers_otherwise_than_in_its_run_is_not_verified(
     assert found.verified == {CONTROL: False, CANDIDATE: True}
 
 
-def spoilt(project: Toy, change: Callable[[pa.Table], pa.Table]) -> None:
-    """Change the file of times, and leave what it says of itself."""
-    table = pq.read_table(project.layout.times)
-    changed = change(table).replace_schema_metadata(table.schema.metadata)
-    pq.write_table(changed, project.layout.times)
-
-
 @pytest.mark.slow
 def test_an_interrupted_race_goes_on_with_the_process_that_failed(project: Toy) -> None:
     ran: list[int] = []
@@ -142,33 +121,18 @@ def test_an_interrupted_race_goes_on_with_the_process_that_failed(project: Toy) 
 @pytest.mark.slow
 def test_a_memo_of_the_whole_process_gains_nothing_on_first_answers(project: Toy) -> None:
     """In real processes: nothing that was asked before, in whatever process, is known there."""
-    memo = str(Path(__file__).parent / "memo" / "memo.toml")
+    memo = str(MEMO / "memo.toml")
     index(project.layout, memo, project.cache)
     replay(project.layout, memo, project.cache, project.params.replay)
-    params = project.params.race.model_copy(update={"processes": 2})
+    params = project.params.race.model_copy(update={"processes": 2, "queries": 10})
     race(project.layout, ["fts5", memo], project.cache, params, 10)
     found = read_race(project.layout)
     assert found is not None
     assert found.verified == {"fts5": True, "memo": True}
-    thinks_ns = 10_000_000
-    assert found.elapsed_ns["memo"].min() >= thinks_ns
-    assert np.median(found.repeated_ns["memo"]) < thinks_ns / 2
+    assert found.elapsed_ns["memo"].min() >= THINKS_NS
+    assert np.median(found.repeated_ns["memo"]) < THINKS_NS / 2
     pids = {one["pid"] for one in read_times(project.layout.times).processes}
     assert len(pids | {os.getpid()}) == 3
-
-
-THINKS_NS = 10_000_000
-
-
-def ratios(found: Race) -> tuple[float, float]:
-    """Return one arm's ratio of known over new texts, and the highest of the honest one."""
-    seen = [
-        text_ratio(found.elapsed_ns[arm], found.unseen_ns[arm], confidence=0.95)
-        for arm in ("kept", "fts5")
-    ]
-    assert seen[0] is not None
-    assert seen[1] is not None
-    return seen[0].value, seen[1].high
 
 
 @pytest.mark.slow
@@ -181,13 +145,14 @@ def test_answers_that_an_engine_kept_on_disk_are_found_in_every_race(
     monkeypatch.setattr(toy, "ASKED", 6)
     project = toy.make(tmp_path)
     prepare(tmp_path / "datasets" / NAME, tmp_path / "qrels" / NAME, project.layout.data)
-    kept = str(Path(__file__).parent / "memo" / "kept.toml")
+    kept = str(MEMO / "kept.toml")
     for arm in ("fts5", kept):
         index(project.layout, arm, project.cache)
         replay(project.layout, arm, project.cache, project.params.replay)
-    params = project.params.race.model_copy(update={"processes": 2, "repeated": 12})
+    asked = {"processes": 2, "queries": 12, "repeated": 6}
     if depth == "of the replay":
-        params = params.model_copy(update={"k": project.params.replay.k})
+        asked["k"] = project.params.replay.k
+    params = project.params.race.model_copy(update=asked)
     for again in range(2):
         race(project.layout, ["fts5", kept], project.cache, params, 10)
         found = read_race(project.layout)
@@ -196,60 +161,34 @@ def test_answers_that_an_engine_kept_on_disk_are_found_in_every_race(
         known = found.elapsed_ns["kept"][0 if again or depth == "of the replay" else 1]
         assert np.median(known) < THINKS_NS / 2
         assert np.median(found.unseen_ns["kept"]) >= THINKS_NS
-        kept_ratio, honest = ratios(found)
-        assert kept_ratio < 0.5 < honest
+        ratios = [
+            text_ratio(found.elapsed_ns[arm], found.unseen_ns[arm], confidence=0.95)
+            for arm in ("kept", "fts5")
+        ]
+        assert ratios[0]
+        assert ratios[1]
+        assert ratios[0].value < 0.5 < ratios[1].high
 
 
-RULES = Rules(confidence=0.95, resamples=1_000, seed=7, power=0.8)
-
-
-@pytest.fixture
-def race_latency() -> Race:
-    rng = np.random.default_rng(7)
-    control = rng.integers(100_000, 200_000, (3, 40))
-    return Race(
-        query_ids=tuple(f"q{at}" for at in range(40)),
-        elapsed_ns={"old": control, "new": 3 * control},
-        lost_ns={arm: np.zeros((3, 40), int) for arm in ("old", "new")},
-        turns={"old": np.zeros((3, 40), int), "new": np.ones((3, 40), int)},
-        repeated_ns={"old": control[:, :5], "new": control[:, :5] // 100},
-        unseen_ns={"old": control[:, :5], "new": 30 * control[:, :5]},
-        reference_ns=np.ones((3, 40), int),
-        stolen={},
-        verified={"old": True, "new": True},
-        machine="a test bench",
-        raced_at="2026-01-01T00:00:00+00:00",
-    )
-
-
-def test_the_ratio_is_candidate_over_control(race_latency: Race) -> None:
-    found = latency(race_latency, {"step": ("old", "new")}, RULES)
+def test_the_ratio_is_candidate_over_control() -> None:
+    control = np.random.default_rng(7).integers(100_000, 200_000, (4, 40))
+    repeated = {"old": control[:, :5], "new": control[:, :5] // 100}
+    unseen = {"old": control[:, :5], "new": 30 * control[:, :5]}
+    elapsed = {"old": control, "new": 3 * control}
+    times: dict[str, Any] = {"repeated_ns": repeated, "unseen_ns": unseen, "elapsed_ns": elapsed}
+    raced = gate_inputs.race(3, count=40, **times)
+    found = latency(raced, {"step": ("old", "new")}, gate_inputs.RULES)
+    assert set(found.aa) == {"old", "new"}
     for name in ("p50", "p95", "mean"):
         assert found.ratios["step"][name].value == pytest.approx(3)
     for name in ("p50", "p95"):
         assert found.aa["old"][name].value == pytest.approx(1, rel=0.2)
         assert found.aa["new"][name].value == pytest.approx(found.aa["old"][name].value)
-    assert set(found.aa) == {"old", "new"}
-
-
-def test_what_a_text_takes_when_it_comes_again_stands_apart(race_latency: Race) -> None:
-    found = latency(race_latency, {}, RULES).repeats
-    assert found["old"].value == pytest.approx(1)
-    assert found["new"].value == pytest.approx(1 / 300, rel=0.01)
-
-
-def test_what_a_text_takes_that_the_replay_asked_stands_beside_one_that_it_did_not(
-    race_latency: Race,
-) -> None:
-    found = latency(race_latency, {}, RULES).seen
-    assert found["old"].value == pytest.approx(1)
-    assert found["new"].value == pytest.approx(0.1)
-
-
-def test_a_tail_too_far_out_has_no_upper_end(race_latency: Race) -> None:
-    found = latency(race_latency, {}, RULES).percentiles["old"]
-    assert found["p99"].high == np.inf
-    assert found["p50"].high < np.inf
+    again, seen = ({arm: of[arm].value for arm in of} for of in (found.repeats, found.seen))
+    assert again == pytest.approx({"old": 1, "new": 1 / 300}, rel=0.01), "a text that comes again"
+    assert seen == pytest.approx({"old": 1, "new": 0.1}), "beside texts that no replay asked"
+    tail = found.percentiles["old"]
+    assert tail["p50"].high < tail["p99"].high == np.inf
 
 
 @pytest.mark.parametrize(
@@ -279,7 +218,7 @@ class Filtering(Table):
 
 def test_queries_with_filters_are_counted_and_handed_on(monkeypatch: pytest.MonkeyPatch) -> None:
     deaf, filtering = CountingSearcher(Table()), CountingSearcher(Filtering())
-    monkeypatch.delattr("harness.pipeline.race.TakesParams")  # asked before the clock runs
+    monkeypatch.delattr(stage, "TakesParams")  # asked before the clock runs
     for one in (deaf, filtering):
         one.search_with("a", 5, {"to": 1})
         one.search("b", 5)
@@ -288,23 +227,9 @@ def test_queries_with_filters_are_counted_and_handed_on(monkeypatch: pytest.Monk
     assert filtering.search_with("a", 5, {"to": 1}).hits[0].doc_id == "about a {'to': 1}"
 
 
-LAYOUT = Layout(Path("build/x"), Path("perf/x"), Path(".cache/x"))
-
-
-def properties() -> dict[str, Path]:
-    names = [name for name, kind in vars(Layout).items() if isinstance(kind, File)]
-    return {name: getattr(LAYOUT, name) for name in names}
-
-
-PAIRS = {"step": (CONTROL, CANDIDATE)}
-
-
-SET_UP = Raced(9, 99)
-
-
 def test_runs_that_are_there_are_the_pilot(measured: Toy) -> None:
     policy = load_policy(measured.project.policy_file)
-    found = ground(measured.layout, policy, SET_UP)
+    found = ground(measured.layout, policy, Raced(9, 99))
     assert found.dataset == NAME
     assert found.pilots.keys() == {"tantivy"}
     assert found.at_hand.race == Raced(3, 20)
@@ -353,24 +278,28 @@ def test_what_processes_do_is_what_one_does(
     assert not said
 
 
+def reading_late(found: Any, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: ANN401  a table
+    """Make the second who reads parts wait a moment before each."""
+    read, waits, mine = found.read, iter((0.0, A_MOMENT_S)), local()
+
+    def read_late(*given: Any) -> Any:  # noqa: ANN401  as the function
+        mine.waits = getattr(mine, "waits", None) or next(waits, 0.0)
+        sleep(mine.waits)
+        return read(*given)
+
+    monkeypatch.setattr(found, "read", read_late)
+
+
 @pytest.mark.slow
 def test_two_who_score_take_turns_with_the_parts(
     project: Toy, at_once: AtOnce, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whoever was first removed the parts that the other had not read yet."""
-    one, seen = project.layout, PART.read
-    waits, mine = iter((0.0, A_MOMENT_S)), local()
-
-    def read_late(*given: Any) -> Any:  # noqa: ANN401  as the function
-        mine.waits = getattr(mine, "waits", None) or next(waits, 0.0)
-        sleep(mine.waits)
-        return seen(*given)
-
-    monkeypatch.setattr(PART, "read", read_late)
-    scoring = partial(score, one, project.params.arms, project.params.score)
+    reading_late(PART, monkeypatch)
+    scoring = partial(score, project.layout, project.params.arms, project.params.score)
     first, second = at_once([scoring, scoring])
     assert first == second
-    assert not one.score_parts.exists()
+    assert not project.layout.score_parts.exists()
 
 
 @pytest.mark.slow
@@ -378,28 +307,20 @@ def test_two_who_replay_an_arm_take_turns_with_the_parts(
     project: Toy, at_once: AtOnce, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whoever was first removed the folder in which the other wrote a part."""
-    one, seen = project.layout, RUN_PART.read
-    waits, mine = iter((0.0, A_MOMENT_S)), local()
-
-    def read_late(path: Path) -> Run:
-        mine.waits = getattr(mine, "waits", None) or next(waits, 0.0)
-        sleep(mine.waits)
-        return seen(path)
-
-    monkeypatch.setattr(RUN_PART, "read", read_late)
-    again = partial(replay, one, "fts5", project.cache, project.params.replay)
+    reading_late(RUN_PART, monkeypatch)
+    again = partial(replay, project.layout, "fts5", project.cache, project.params.replay)
     first, second = at_once([again, again])
     assert isinstance(first, Run)
     assert isinstance(second, Run)
     assert list(first.rows()) == list(second.rows())
-    assert not one.parts("fts5").exists()
-    check_run(one, "fts5")
+    assert not project.layout.parts("fts5").exists()
+    check_run(project.layout, "fts5")
 
 
 @pytest.mark.slow
 def test_two_who_race_take_turns(project: Toy, monkeypatch: pytest.MonkeyPatch) -> None:
     """They timed each other's work, and whoever was first removed the other's parts."""
-    seen, inside = read_part, []
+    seen, inside = stage.read_part, []
 
     def alone(*given: Any) -> Any:  # noqa: ANN401  as the function
         inside.append(1)
@@ -410,7 +331,7 @@ def test_two_who_race_take_turns(project: Toy, monkeypatch: pytest.MonkeyPatch) 
         return found
 
     most: list[int] = []
-    monkeypatch.setattr("harness.pipeline.race.read_part", alone)
+    monkeypatch.setattr(stage, "read_part", alone)
     with ThreadPoolExecutor(2) as threads:
         for found in [threads.submit(project.race) for _ in range(2)]:
             found.result()
@@ -421,6 +342,5 @@ def test_two_decisions_are_both_in_the_history(tmp_path: Path, at_once: AtOnce) 
     path = tmp_path / "toy.jsonl"
     entries = [entry(number) for number in range(2)]
     assert at_once([partial(trends.add, path, one) for one in entries]) == [True, True]
-    assert [one.decision_sha256 for one in trends.read(path)] == [
-        one.decision_sha256 for one in entries
-    ]
+    written = [one.decision_sha256 for one in trends.read(path)]
+    assert written == [one.decision_sha256 for one in entries]

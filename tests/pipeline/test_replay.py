@@ -4,6 +4,7 @@ import json
 import os
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 
 import ir_measures
@@ -128,21 +129,6 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return texts
 
 
-def replayed(project: Toy) -> tuple[bytes, bytes]:
-    replay_ahead.replay(project.layout, "fts5", project.cache, project.params.replay)
-    again = project.layout.again("fts5").read_bytes()
-    return project.layout.run("fts5").read_bytes(), again
-
-
-@pytest.mark.slow
-def test_this_process_asks_each_query_once_and_the_runs_are_the_same(
-    project: Toy, asked: list[str]
-) -> None:
-    before = project.layout.run("fts5").read_bytes(), project.layout.again("fts5").read_bytes()
-    assert replayed(project) == before
-    assert len(asked) == len(set(asked))
-
-
 class Dies:
     """The work of a process that ends before it did anything."""
 
@@ -151,13 +137,17 @@ class Dies:
 
 
 @pytest.mark.slow
-def test_what_the_other_process_did_not_do_is_done_here(
-    project: Toy, asked: list[str], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("dies", [False, True])
+def test_each_of_two_processes_asks_once_and_here_is_done_what_the_other_did_not_do(
+    project: Toy, asked: list[str], monkeypatch: pytest.MonkeyPatch, *, dies: bool
 ) -> None:
-    before = project.layout.run("fts5").read_bytes(), project.layout.again("fts5").read_bytes()
-    monkeypatch.setattr(replay_ahead, "partial", lambda *_: Dies())
-    assert replayed(project) == before
-    assert len(asked) == 2 * len(set(asked))
+    files = project.layout.run("fts5"), project.layout.again("fts5")
+    before = [path.read_bytes() for path in files]
+    if dies:
+        monkeypatch.setattr(replay_ahead, "partial", lambda *_: Dies())
+    again(project)
+    assert [path.read_bytes() for path in files] == before
+    assert len(asked) == (1 + dies) * len(set(asked))
 
 
 def test_a_sample_is_asked_twice_and_compared_with_itself(
@@ -179,21 +169,15 @@ def test_a_sample_is_asked_twice_and_compared_with_itself(
         receipts.read_twice(project.layout, "fts5")
 
 
-QUERIES = [Query("q1", "one"), Query("q2", "two")]
-
-
-def run_of(*rows: Row) -> Run:
-    return Run.of("arm", rows)
-
-
 def test_one_answer_of_another_engine_is_enough_and_the_arm_says_why() -> None:
     table = Table(answers={"two": lambda: Answer(hits("d"), "somebody else", "the disk is full")})
-    own = table.manifest.fingerprint
-    answered = Row("q1", Status.ANSWERED, hits("d"), own)
-    check_served(run_of(answered, Row("q2", Status.FAILED, error="x")), table, QUERIES)
+    queries = [Query("q1", "one"), Query("q2", "two")]
+    answered = Row("q1", Status.ANSWERED, hits("d"), table.manifest.fingerprint)
+    failed = Row("q2", Status.FAILED, error="x")
+    check_served(Run.of("arm", [answered, failed]), table, queries)
     strange = Row("q2", Status.ANSWERED, hits("d"), "somebody else")
     with pytest.raises(InvalidArm, match=r"1 of 2 .* of q2, by somebody els: the disk is full"):
-        check_served(run_of(answered, strange), table, QUERIES)
+        check_served(Run.of("arm", [answered, strange]), table, queries)
 
 
 def test_an_answer_of_a_fallback_is_told_apart(
@@ -201,9 +185,8 @@ def test_an_answer_of_a_fallback_is_told_apart(
 ) -> None:
     honest, asked = Fts5Searcher.search, (measured.layout, ("fts5",), Query("", "water"), 3)
     (own,) = ask(*asked, measured.cache)
-    monkeypatch.setattr(
-        Fts5Searcher, "search", lambda *given: replace(honest(*given), served_by="f" * 64)
-    )
+    fallback = partial(replace, served_by="f" * 64)
+    monkeypatch.setattr(Fts5Searcher, "search", lambda *given: fallback(honest(*given)))
     (other,) = ask(*asked, measured.cache)
     assert (own.by_itself, other.by_itself) == (True, False)
 
@@ -250,9 +233,8 @@ def test_scores_know_the_runs_and_judgements_that_they_are_of(project: Toy) -> N
     check_scores(project.layout, ARMS)
     path = project.layout.data / QRELS
     path.write_text(path.read_text().replace("q00 0 d00 0", "q00 0 d00 2"))
-    with pytest.raises(
-        EvidenceError, match=r"qrels\.trec: was changed since .*harness stage score"
-    ):
+    says = r"qrels\.trec: was changed since .*harness stage score"
+    with pytest.raises(EvidenceError, match=says):
         check_scores(project.layout, ARMS)
 
 
@@ -291,10 +273,8 @@ def test_each_query_has_a_class_and_each_control_a_noise(measured: Toy) -> None:
 
 def test_an_unsteady_control_shows_in_the_noise_alone(project: Toy) -> None:
     before = read_agreement(project.layout)[PAIR].scores["Jaccard@10"].mean
-    write_run(
-        replace(read_run(project.layout.run("hash-hybrid")), arm=CONTROL),
-        project.layout.again(CONTROL),
-    )
+    other = read_run(project.layout.run("hash-hybrid"))
+    write_run(replace(other, arm=CONTROL), project.layout.again(CONTROL))
     note_run(project.layout, CONTROL)
     project.judge_again()
     found = read_agreement(project.layout)
@@ -327,30 +307,21 @@ def test_a_comparison_is_of_the_runs_it_was_made_from(project: Toy) -> None:
         check_compared(project.layout, [PAIR])
 
 
-CONTROL_SLICES = np.array([0.1, 0.2, 0.3, 0.4, 0.5, 0.6])
-CANDIDATE_SLICES = CONTROL_SLICES + np.array([0.1, 0.3, 0.0, -0.2, -0.2, 0.0])
-SLICES = {
-    "up": frozenset({"q0000", "q0001", "q0002"}),
-    "down": frozenset({"q0003", "q0004"}),
-    "alone": frozenset({"q0005"}),
-    "strange": frozenset({"q9999"}),
-}
-
-
-def test_each_slice_has_the_mean_difference_of_its_queries() -> None:
-    evidence = gate_inputs.scored(CONTROL_SLICES, CANDIDATE_SLICES, slices=SLICES)
-    found = slice_differences({"first": evidence, "again": evidence}, "nDCG@10", gate_inputs.RULES)
+def test_each_slice_has_the_mean_difference_of_its_queries_each_intent_once() -> None:
+    control = np.array([0.1, 0.2, 0.3, 0.4, 0.5, 0.6])
+    names = {"up": "012", "down": "34", "alone": "5", "strange": "7"}
+    slices = {name: frozenset(f"q000{at}" for at in of) for name, of in names.items()}
+    candidate = control + np.array([0.1, 0.3, 0.0, -0.2, -0.2, 0.0])
+    evidence = gate_inputs.scored(control, candidate, slices=slices)
+    one_intent = replace(evidence, clusters={"q0003": "same", "q0004": "same"})
+    steps = {"first": evidence, "again": evidence, "one intent": one_intent}
+    found = slice_differences(steps, "nDCG@10", gate_inputs.RULES)
     assert found["first"] == found["again"]
     assert set(found["first"]) == {"up", "down"}
+    assert set(found["one intent"]) == {"up"}
     up, down = found["first"]["up"], found["first"]["down"]
     assert up.value == pytest.approx(0.4 / 3)
     assert up.n == 3
     assert up.low < up.value < up.high
     assert down.value == pytest.approx(-0.2)
     assert -1 < down.low < down.value < down.high < 1
-
-
-def test_queries_of_one_intent_are_no_two_opinions() -> None:
-    evidence = gate_inputs.scored(CONTROL_SLICES, CANDIDATE_SLICES, slices=SLICES)
-    one = replace(evidence, clusters={"q0003": "same", "q0004": "same"})
-    assert set(slice_differences({"first": one}, "nDCG@10", gate_inputs.RULES)["first"]) == {"up"}
