@@ -285,7 +285,7 @@ def test_what_the_control_leaves_out_is_no_gain(project: Toy, harness: Harness) 
 
 
 READ_BY = {
-    "runs/fts5.parquet": ("verify", "compare", "score"),
+    "runs/fts5.parquet": ("verify", "stage compare", "stage score"),
     "scores/per_query.parquet": ("verify", "report", "gate"),
     "compare/agreement.parquet": ("verify", "report", "gate"),
     "compare/classes.parquet": ("verify", "report", "gate"),
@@ -313,7 +313,7 @@ def _without(at: int, table: pa.Table) -> pa.Table:
 
 
 def typed(command: str) -> tuple[str, ...]:
-    return (command,) if command == "report" else (command, "--dataset", NAME)
+    return (command,) if command == "report" else (*command.split(), "--dataset", NAME)
 
 
 def files(layout: Layout, root: Path) -> dict[str, Path]:
