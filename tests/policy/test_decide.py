@@ -9,19 +9,20 @@ from typing import Any
 
 import pytest
 
-from harness.core.engine import Hit
+from harness.core.engine import Hit, Manifest
 from harness.core.errors import EvidenceError
 from harness.core.evidence import ArmResult, Evidence
 from harness.core.gate import OF_VERDICT, Cause, Finding, Outcome, StepDecision, Verdict
 from harness.core.run import Conditions, Row, Run, Status
-from harness.gates import answers, quality
+from harness.gates import quality
 from harness.gates.base.rules import GateSettings
 from harness.policy.decision import decide, exit_code, judge_over, unmet, worst
 from harness.policy.load import load_policy
 from harness.policy.looks import SAME, Looks
-from harness.policy.model import Gate, Policy
+from harness.policy.model import Policy
 from harness.policy.validity import check_age
 from tests.make import gate_inputs
+from tests.policy.tried import gate
 
 NOW = datetime(2026, 11, 2, 12, tzinfo=UTC)
 HEAD = """\
@@ -45,7 +46,9 @@ slowest = "made so"
 """
 
 
-def policy(folder: Path, taken: Sequence[bool], *, margin: float = 0.02) -> Policy:
+def policy(
+    folder: Path, taken: Sequence[bool] = (False,), *, margin: float = 0.02, attempts: int = 1
+) -> Policy:
     """One step for each of ``taken``, all of old against new."""
     baseline = moved(GOOD).control.manifest.fingerprint
     steps = [
@@ -69,7 +72,7 @@ rule = "identity"
         for at, one in enumerate(taken)
     ]
     path = folder / "policy.toml"
-    path.write_text(HEAD + "".join(steps), encoding="utf-8")
+    path.write_text(HEAD.replace("attempts = 1", f"attempts = {attempts}") + "".join(steps))
     return load_policy(path)
 
 
@@ -92,11 +95,28 @@ def outcomes(decisions: tuple[StepDecision, ...]) -> list[Outcome]:
     return [decision.outcome for decision in decisions]
 
 
-@pytest.mark.slow
-def test_all_gates_pass(tmp_path: Path) -> None:
-    step_decisions = decided(tmp_path, [(False, GOOD), (False, GOOD)])
-    assert outcomes(step_decisions) == [Outcome.PROMOTE, Outcome.PROMOTE]
-    assert exit_code(step_decisions) == 0
+@pytest.mark.parametrize(
+    ("steps", "expected", "blocked_by", "code"),
+    [
+        ([(False, GOOD), (False, GOOD)], "promote promote", ["", ""], 0),
+        ([(False, BAD), (False, GOOD), (False, GOOD)], "hold hold hold", ["", "step0", "step0"], 1),
+        ([(True, BAD), (False, GOOD)], "rollback hold", ["", "step0"], 1),
+        ([(True, OPEN), (False, GOOD)], "hold promote", ["", ""], 3),
+    ],
+    ids=["all pass", "a fail", "a taken step fails", "a taken step is open"],
+)
+def test_a_step_that_fails_is_held_or_rolled_back_and_what_follows_waits(
+    tmp_path: Path,
+    steps: list[tuple[bool, float]],
+    expected: str,
+    blocked_by: list[str],
+    code: int,
+) -> None:
+    step_decisions = decided(tmp_path, steps)
+    assert [one.outcome.value for one in step_decisions] == expected.split()
+    assert [one.blocked_by for one in step_decisions] == blocked_by
+    assert step_decisions[1].verdict is Verdict.PASS
+    assert exit_code(step_decisions) == code
 
 
 def same(count: int, other: int = 0) -> Evidence:
@@ -113,12 +133,8 @@ def of_same(
     folder: Path, evidence: Evidence, elsewhere: float = 0.0
 ) -> tuple[StepDecision, list[Finding]]:
     """Judge by a policy of four attempts, and find what is told of answers that are the same."""
-    policy(folder, [False])
-    text = (folder / "policy.toml").read_text().replace("attempts = 1", "attempts = 4")
-    (folder / "policy.toml").write_text(text)
     looks = {"step0": Looks(1, 0, 0, 0.00625, (), (), elsewhere)}
-    given = load_policy(folder / "policy.toml")
-    (step,) = decide(given, {"step0": evidence}, now=NOW, looks=looks)
+    (step,) = decide(policy(folder, attempts=4), {"step0": evidence}, now=NOW, looks=looks)
     return step, [one for one in step.findings if one.rule == SAME]
 
 
@@ -133,8 +149,7 @@ def test_the_same_answers_pass_by_two_attempts_of_the_first_candidate(
     assert quality.estimate is not None
     assert quality.estimate.low > -0.02
     assert (quality.p_value or 1) <= 0.00625 * (attempts or 1)
-    given = load_policy(tmp_path / "policy.toml")
-    (unlogged,) = decide(given, {"step0": same(count)}, now=NOW)
+    (unlogged,) = decide(policy(tmp_path, attempts=4), {"step0": same(count)}, now=NOW)
     assert unlogged.findings == step.findings
 
 
@@ -197,34 +212,8 @@ def test_queries_that_neither_arm_answered_are_no_same_answers(tmp_path: Path) -
     assert (step.verdict, told) == (Verdict.INCONCLUSIVE, [])
 
 
-@pytest.mark.slow
-def test_a_fail_holds_and_what_follows_waits(tmp_path: Path) -> None:
-    step_decisions = decided(tmp_path, [(False, BAD), (False, GOOD), (False, GOOD)])
-    assert outcomes(step_decisions) == [Outcome.HOLD] * 3
-    assert [decision.blocked_by for decision in step_decisions] == ["", "step0", "step0"]
-    assert step_decisions[1].verdict is Verdict.PASS
-    assert exit_code(step_decisions) == 1
-
-
-@pytest.mark.slow
-def test_a_taken_step_that_fails_rolls_back_and_holds_what_follows(tmp_path: Path) -> None:
-    step_decisions = decided(tmp_path, [(True, BAD), (False, GOOD)])
-    assert outcomes(step_decisions) == [Outcome.ROLLBACK, Outcome.HOLD]
-    assert step_decisions[1].blocked_by == "step0"
-    assert exit_code(step_decisions) == 1
-
-
-@pytest.mark.slow
-def test_a_taken_step_lets_the_next_one_go_on(tmp_path: Path) -> None:
-    step_decisions = decided(tmp_path, [(True, OPEN), (False, GOOD)])
-    assert outcomes(step_decisions) == [Outcome.HOLD, Outcome.PROMOTE]
-    assert step_decisions[1].blocked_by == ""
-    assert exit_code(step_decisions) == 3
-
-
-@pytest.mark.slow
 def test_a_baseline_is_compared_in_all_of_its_digits(tmp_path: Path) -> None:
-    given = policy(tmp_path, [False])
+    given = policy(tmp_path)
     (step,) = given.steps
     assert step.baseline
     near = step.baseline[:11] + ("0" if step.baseline[11] != "0" else "1")
@@ -233,7 +222,6 @@ def test_a_baseline_is_compared_in_all_of_its_digits(tmp_path: Path) -> None:
         decide(other, {"step0": moved(GOOD)}, now=NOW)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("codes", "found"), [([0, 1, 3], 1), ([0, 3], 3), ([3, 1], 1), ([0, 0], 0), ([], 0)]
 )
@@ -241,13 +229,12 @@ def test_the_worst_of_several_data_sets_decides(codes: list[int], found: int) ->
     assert worst(codes) == found
 
 
-@pytest.mark.slow
 def test_what_follows_a_taken_step_is_judged_against_what_that_accepted(tmp_path: Path) -> None:
-    first, second = policy(tmp_path, [True, False]).steps
     given = policy(tmp_path, [True, False])
+    first, second = given.steps
     later = replace(second, control="new", candidate="old", baseline=None)
-    one, two = moved(GOOD), moved(GOOD)
-    turned = replace(two, control=one.candidate, candidate=one.control)
+    one = moved(GOOD)
+    turned = replace(one, control=one.candidate, candidate=one.control)
     chained = replace(given, steps=(first, later))
     evidence = {"step0": one, "step1": turned}
     assert len(decide(chained, evidence, now=NOW)) == 2
@@ -259,7 +246,6 @@ def test_what_follows_a_taken_step_is_judged_against_what_that_accepted(tmp_path
         decide(aside, {"step0": one}, now=NOW)
 
 
-@pytest.mark.slow
 def test_steps_of_a_policy_that_is_not_chained_wait_for_nobody(tmp_path: Path) -> None:
     chained = policy(tmp_path, [False, False])
     evidence = {"step0": moved(BAD), "step1": moved(GOOD)}
@@ -268,41 +254,32 @@ def test_steps_of_a_policy_that_is_not_chained_wait_for_nobody(tmp_path: Path) -
     assert chained.chained
 
 
-@pytest.mark.slow
 def test_a_step_without_evidence_is_left_open_in_every_gate(tmp_path: Path) -> None:
     found = decide(policy(tmp_path, [False, False]), {"step1": moved(GOOD)}, now=NOW)
     assert [finding.verdict for finding in found[0].findings] == [Verdict.INCONCLUSIVE] * 2
     assert "evidence of new against old is missing" in found[0].findings[0].reason
     assert outcomes(found) == [Outcome.HOLD, Outcome.HOLD]
-    assert exit_code(found) == 3
+    assert exit_code(found) == exit_code(()) == 3
 
 
-@pytest.mark.slow
-def test_no_decision_is_no_promotion() -> None:
-    assert exit_code(()) == 3
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("which", ["control", "candidate"])
 def test_evidence_about_other_arms_is_refused(tmp_path: Path, which: str) -> None:
     sound = moved(GOOD)
-    other = replace(sound.control if which == "control" else sound.candidate, arm="third")
-    wrong = replace(sound, control=other) if which == "control" else replace(sound, candidate=other)
+    wrong: Any = {which: replace(getattr(sound, which), arm="third")}
     with pytest.raises(EvidenceError, match="given third"):
-        decide(policy(tmp_path, [False]), {"step0": wrong}, now=NOW)
+        decide(policy(tmp_path), {"step0": replace(sound, **wrong)}, now=NOW)
 
 
-@pytest.mark.slow
 def test_stale_times_are_refused(tmp_path: Path) -> None:
-    fresh = moved(GOOD, race=gate_inputs.race(1.0, raced_at="2026-10-27T12:00:00+00:00"))
-    stale = moved(GOOD, race=gate_inputs.race(1.0, raced_at="2026-10-25T12:00:00+00:00"))
-    found = decide(policy(tmp_path, [False]), {"step0": fresh}, now=NOW)
-    assert outcomes(found) == [Outcome.PROMOTE]
+    fresh, stale = (
+        moved(GOOD, race=gate_inputs.race(1.0, raced_at=f"2026-10-{day}T12:00:00+00:00"))
+        for day in (27, 25)
+    )
+    assert outcomes(decide(policy(tmp_path), {"step0": fresh}, now=NOW)) == [Outcome.PROMOTE]
     with pytest.raises(EvidenceError, match="8 days old"):
-        decide(policy(tmp_path, [False]), {"step0": stale}, now=NOW)
+        decide(policy(tmp_path), {"step0": stale}, now=NOW)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("made_at", "said"),
     [
@@ -317,7 +294,6 @@ def test_age_is_checked_to_the_second(made_at: str, said: str) -> None:
         check_age(made_at, now=NOW, evidence_days=7)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("margin", "verdict"),
     [(0.021, Verdict.INCONCLUSIVE), (0.04, Verdict.PASS), (0.005, Verdict.FAIL)],
@@ -325,34 +301,34 @@ def test_age_is_checked_to_the_second(made_at: str, said: str) -> None:
 def test_the_bound_is_the_one_that_the_policy_writes(
     tmp_path: Path, margin: float, verdict: Verdict
 ) -> None:
-    found = decide(policy(tmp_path, [False], margin=margin), {"step0": moved(-0.02)}, now=NOW)
+    found = decide(policy(tmp_path, margin=margin), {"step0": moved(-0.02)}, now=NOW)
     finding = found[0].findings[0]
-    assert finding.verdict is verdict
-    assert finding.limit == -margin
+    assert (finding.verdict, finding.limit) == (verdict, -margin)
     assert f"{margin:g}" in finding.bound
 
 
 def twins() -> Evidence:
     """Make the candidate be the control, under another name."""
     evidence = moved(GOOD)
-    same = replace(evidence.control.manifest)
-    rows = (row._replace(served_by=same.fingerprint) for row in evidence.candidate.run.rows())
-    candidate = replace(evidence.candidate, manifest=same, run=Run.of("new", rows))
-    return replace(evidence, candidate=candidate)
+    return replace(evidence, candidate=built(evidence.candidate, evidence.control.manifest))
 
 
-@pytest.mark.slow
+def built(side: ArmResult, manifest: Manifest) -> ArmResult:
+    """Return the same side, served by another build."""
+    rows = (row._replace(served_by=manifest.fingerprint) for row in side.run.rows())
+    return replace(side, manifest=manifest, run=Run.of(side.arm, rows))
+
+
 def test_one_engine_in_both_arms_is_refused_unless_declared(tmp_path: Path) -> None:
-    found = policy(tmp_path, [False])
+    found = policy(tmp_path)
     with pytest.raises(EvidenceError, match="old and new are the same engine"):
         decide(found, {"step0": twins()}, now=NOW)
     declared = replace(found, steps=(replace(found.steps[0], same_engine="an A/A test"),))
     assert outcomes(decide(declared, {"step0": twins()}, now=NOW)) == [Outcome.PROMOTE]
 
 
-@pytest.mark.slow
 def test_a_further_arm_that_is_the_candidate_is_refused(tmp_path: Path) -> None:
-    found = policy(tmp_path, [False])
+    found = policy(tmp_path)
     gate = found.steps[0].gates[1]
     reads = replace(gate, settings=gate.settings.model_copy(update={"also": ("hybrid",)}))
     found = replace(found, steps=(replace(found.steps[0], gates=(reads,)),))
@@ -362,29 +338,21 @@ def test_a_further_arm_that_is_the_candidate_is_refused(tmp_path: Path) -> None:
         decide(found, {"step0": replace(evidence, others={"hybrid": disguised})}, now=NOW)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("engine", "refused"), [("another", True), ("old", False)])
 def test_two_engines_have_two_indexes_and_two_settings_may_share_one(
     tmp_path: Path, engine: str, *, refused: bool
 ) -> None:
     evidence = moved(GOOD)
-    manifest = replace(evidence.candidate.manifest, engine=engine)
-    rows = (row._replace(served_by=manifest.fingerprint) for row in evidence.candidate.run.rows())
-    shared = replace(
-        evidence.candidate,
-        manifest=manifest,
-        run=Run.of("new", rows),
-        index_sha256=evidence.control.index_sha256,
-    )
+    of = built(evidence.candidate, replace(evidence.candidate.manifest, engine=engine))
+    shared = replace(of, index_sha256=evidence.control.index_sha256)
     said = pytest.raises(EvidenceError, match="have one index, byte for byte")
     with said if refused else nullcontext():
-        decide(policy(tmp_path, [False]), {"step0": replace(evidence, candidate=shared)}, now=NOW)
+        decide(policy(tmp_path), {"step0": replace(evidence, candidate=shared)}, now=NOW)
 
 
 ASKED = Conditions(k=100, time_limit_s=10.0)
 QUALITY = quality.NonInferiorSettings(measure="nDCG@10", margin=0.02, min_queries=2)
 FOUND = quality.NonInferiorSettings(measure="R@50", margin=0.02, min_queries=2)
-OVERLAP = answers.AgreementFloorSettings(measure="RBO", floor=0.8, min_queries=2)
 
 
 def asked(side: ArmResult, conditions: Conditions | None) -> ArmResult:
@@ -423,12 +391,11 @@ def test_a_further_arm_of_the_gate_must_have_been_asked_alike_too() -> None:
 
 def test_no_gate_looks_deeper_than_the_arms_were_asked() -> None:
     shallow = Conditions(k=20, time_limit_s=10.0)
-    assert not said(QUALITY, measured(shallow, shallow))
-    assert "returned 20 hits a query, and the gate looks at 50" in said(
-        FOUND, measured(shallow, shallow)
-    )
+    both = measured(shallow, shallow)
+    assert not said(QUALITY, both)
+    assert "returned 20 hits a query, and the gate looks at 50" in said(FOUND, both)
     silence = quality.NegativesSettings(measure="nDCG@10", depth=30, max_more=0.1, min_queries=2)
-    assert "the gate looks at 30" in said(silence, measured(shallow, shallow))
+    assert "the gate looks at 30" in said(silence, both)
     release = measured(shallow)
     now = replace(release.candidate, arm=release.control.arm)
     assert "returned 20 hits" in said(FOUND, replace(release, candidate=now))
@@ -456,25 +423,6 @@ def test_an_imported_run_that_was_cut_short_is_not_compared_with_a_longer_one() 
     assert not said(FOUND, ends)
 
 
-TIES = f"""{HEAD}\
-[[step]]
-name = "step"
-control = "old"
-candidate = "new"
-taken = false
-[[step.gate]]
-name = "Quality"
-measure = "nDCG@10"
-margin = 0.05
-min_queries = 20
-"""
-
-
-def gate(folder: Path, rule: str) -> Gate:
-    (folder / "policy.toml").write_text(f'{TIES}rule = "{rule}"\n')
-    return load_policy(folder / "policy.toml").steps[0].gates[0]
-
-
 @pytest.mark.parametrize(
     ("rule", "now", "ends", "said"),
     [
@@ -489,14 +437,15 @@ def gate(folder: Path, rule: str) -> Gate:
     ],
 )
 def test_one_answer_at_both_ends_or_none(
-    tmp_path: Path, rule: str, now: float, ends: tuple[float, float], said: Verdict
+    rule: str, now: float, ends: tuple[float, float], said: Verdict
 ) -> None:
+    asked = gate(rule, "Quality", margin=0.05, min_queries=20)
     control = gate_inputs.levels(100)
     middle, *others = (
         gate_inputs.scored(control, gate_inputs.shifted(control, by, 0.02)) for by in (now, *ends)
     )
-    finding = judge_over(gate(tmp_path, rule), middle, others, gate_inputs.RULES)
-    alone = gate(tmp_path, rule).judge(middle, gate_inputs.RULES)
+    finding = judge_over(asked, middle, others, gate_inputs.RULES)
+    alone = asked.judge(middle, gate_inputs.RULES)
     assert finding.verdict is said
     turned = said is Verdict.INCONCLUSIVE and alone.verdict is not said
     assert finding.cause is (Cause.TIES if turned else OF_VERDICT[said])
