@@ -5,6 +5,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -18,18 +19,8 @@ from harness.core.errors import BadFile, DatasetError
 from harness.core.reading import Malformed, numbered
 from harness.core.records import Document, Judgement, Qrels, Query
 from harness.core.run import Row, Run, Status
-from harness.corpus import beir, judgements, runs, trec
+from harness.corpus import beir, exchange, judgements, runs, trec
 from harness.corpus.beir import Beir
-from harness.corpus.exchange import (
-    READ,
-    Collector,
-    Data,
-    id_of,
-    read_quepid,
-    read_rank_eval,
-    reader,
-    writer,
-)
 from harness.corpus.judgements import JudgingPair, Overtaken, Pool
 from harness.corpus.prepared import IDENTIFIER, KEYWORD, NATURAL, form
 from harness.corpus.runs import table_of
@@ -59,22 +50,23 @@ def of(rankings: dict[str, list[str]]) -> Run:
     return Run.of("arm", (Row(q, Status.ANSWERED, found) for q, found in hits.items()))
 
 
+def through(write: Callable[..., object], read: Callable[[Path], Any], of: object) -> Any:  # noqa: ANN401
+    """Write a file, and return what is read back from it."""
+    with TemporaryDirectory() as folder:
+        write(Path(folder) / "file", of)
+        return read(Path(folder) / "file")
+
+
 @given(RANKINGS)
 def test_a_run_keeps_its_rankings(rankings: dict[str, list[str]]) -> None:
-    with TemporaryDirectory() as folder:
-        path = Path(folder) / "run"
-        trec.write_run(path, of(rankings))
-        read = trec.read_run(path, "arm")
+    read = through(trec.write_run, lambda path: trec.read_run(path, "arm"), of(rankings))
     assert {q: list(read.ranking(q)) for q in read.query_ids} == rankings
 
 
 @given(st.dictionaries(ID, st.dictionaries(ID, st.integers(-3, 9), min_size=1), min_size=1))
 def test_judgements_come_back_as_they_were(grades: dict[str, dict[str, int]]) -> None:
     qrels = Qrels.of(Judgement(q, d, g) for q, row in grades.items() for d, g in row.items())
-    with TemporaryDirectory() as folder:
-        path = Path(folder) / "qrels"
-        trec.write_qrels(path, qrels)
-        assert trec.qrels(path) == qrels
+    assert through(trec.write_qrels, trec.qrels, qrels) == qrels
 
 
 TIED = ["9", "10", "z", "\u00e9", "\uffee", "\U00010000", "a", "A"]
@@ -240,15 +232,11 @@ SCALAR = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) 
 FINITE = SCALAR.filter(lambda value: value not in (float("inf"), float("-inf")))
 
 
-@given(
-    st.lists(st.tuples(ID_JSONL, TEXT, TEXT, st.dictionaries(TEXT, FINITE)), min_size=1),
-)
+@given(st.lists(st.tuples(ID_JSONL, TEXT, TEXT, st.dictionaries(TEXT, FINITE)), min_size=1))
 def test_documents_come_back_as_they_were(rows: list[tuple[str, str, str, dict[str, str]]]) -> None:
     documents = [Document(f"{n}{row[0]}", *row[1:]) for n, row in enumerate(rows)]
-    with TemporaryDirectory() as folder:
-        path = Path(folder) / "corpus.jsonl"
-        beir.write_documents(path, documents)
-        assert list(beir.documents(path)) == documents
+    back = through(beir.write_documents, lambda path: [*beir.documents(path)], documents)
+    assert back == documents
 
 
 @given(
@@ -264,10 +252,7 @@ def test_queries_come_back_as_they_were(
         Query(f"{n}{i}", text, tuple(s), intent, params)
         for n, (i, text, s, intent, params) in enumerate(rows)
     ]
-    with TemporaryDirectory() as folder:
-        path = Path(folder) / "queries.jsonl"
-        beir.write_queries(path, queries)
-        assert list(beir.queries(path)) == queries
+    assert through(beir.write_queries, lambda path: [*beir.queries(path)], queries) == queries
 
 
 def test_beir_names_and_other_keys(written: Written) -> None:
@@ -344,28 +329,17 @@ def test_columns_are_those_that_are_wanted(tmp_path: Path, table: pa.Table, says
 # The form of a query, told from its text
 
 
+FORMS = {
+    IDENTIFIER: "br-2tnl|BR- and then|thread: abc|where is read_csv used|why does src/main fail"
+    "|a segfault in lme4 again|re-use no-op",
+    KEYWORD: "re-use it|- --|disk full|2026 11|abcdefghij abcdefghij|停止 応答",
+    NATURAL: "internationalisation|abcdefghij abcdefghijk|one two three",
+    None: "| \t",
+}
+
+
 @pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("br-2tnl", IDENTIFIER),
-        ("BR- and then", IDENTIFIER),
-        ("thread: abc", IDENTIFIER),
-        ("where is read_csv used", IDENTIFIER),
-        ("why does src/main fail", IDENTIFIER),
-        ("a segfault in lme4 again", IDENTIFIER),
-        ("re-use no-op", IDENTIFIER),
-        ("re-use it", KEYWORD),
-        ("- --", KEYWORD),
-        ("disk full", KEYWORD),
-        ("2026 11", KEYWORD),
-        ("internationalisation", NATURAL),
-        ("abcdefghij abcdefghij", KEYWORD),
-        ("abcdefghij abcdefghijk", NATURAL),
-        ("one two three", NATURAL),
-        ("停止 応答", KEYWORD),
-        ("", None),
-        (" \t", None),
-    ],
+    ("text", "expected"), [(text, of) for of, texts in FORMS.items() for text in texts.split("|")]
 )
 def test_the_form_of_a_text(text: str, expected: str | None) -> None:
     assert form(text) == expected
@@ -375,13 +349,13 @@ def test_the_form_of_a_text(text: str, expected: str | None) -> None:
 @given(st.lists(st.text(min_size=1), unique=True))
 @example(["a b", "a%20b", "a%2520b"])
 def test_other_texts_have_other_ids_that_a_line_can_carry(texts: list[str]) -> None:
-    ids = [id_of(text) for text in texts]
+    ids = [exchange.id_of(text) for text in texts]
     assert len({*ids}) == len(texts)
     assert not any(one in UNCARRIED for found in ids for one in found)
 
 
 def test_what_is_wrong_is_named_with_its_place() -> None:
-    collector = Collector(Path("f"))
+    collector = exchange.Collector(Path("f"))
     query_id = collector.add_query("a", "x[0]", "q 1")
     assert query_id == "q%201"
     with pytest.raises(BadFile, match=r"f: x\[1\]: the query 'q%201' has another text already"):
@@ -394,7 +368,7 @@ def test_what_is_wrong_is_named_with_its_place() -> None:
     with pytest.raises(BadFile, match="the document id 'd e' is empty or holds white space"):
         collector.add_grade(query_id, "d e", 1, "x[0].ratings[2]")
     with pytest.raises(BadFile, match="f: it holds no rating"):
-        Collector(Path("f")).done()
+        exchange.Collector(Path("f")).done()
 
 
 # What is written in a format is read back from it
@@ -408,7 +382,7 @@ QUERIES = (
     Query("q3", "unjudged"),
 )
 GRADES = {"q1": {"d1": 3, "d2": 0}, "q2": {"d2": 1}}
-DATA = Data("Mine", lambda: iter(DOCUMENTS), QUERIES, Qrels(GRADES))
+DATA = exchange.Data("Mine", lambda: iter(DOCUMENTS), QUERIES, Qrels(GRADES))
 
 
 def by_text(queries: tuple[Query, ...], qrels: Qrels) -> dict[str, dict[str, int]]:
@@ -416,21 +390,21 @@ def by_text(queries: tuple[Query, ...], qrels: Qrels) -> dict[str, dict[str, int
     return {texts[query_id]: dict(grades) for query_id, grades in qrels.grades.items()}
 
 
-@pytest.mark.parametrize("kind", READ)
+@pytest.mark.parametrize("kind", exchange.READ)
 def test_ratings_come_back(tmp_path: Path, kind: str) -> None:
-    writer(kind)(tmp_path, DATA)
+    exchange.writer(kind)(tmp_path, DATA)
     (path,) = tmp_path.iterdir()
-    found = reader(kind)(path, "")
+    found = exchange.reader(kind)(path, "")
     assert by_text(found.queries, found.qrels) == by_text(QUERIES, DATA.qrels)
     again = tmp_path / "again"
     again.mkdir()
-    writer(kind)(again, Data("Mine", DATA.documents, found.queries, found.qrels))
+    exchange.writer(kind)(again, exchange.Data("Mine", DATA.documents, found.queries, found.qrels))
     (second,) = again.iterdir()
-    assert reader(kind)(second, "") == found
+    assert exchange.reader(kind)(second, "") == found
 
 
 def test_beir_comes_back_whole(tmp_path: Path) -> None:
-    writer("beir")(tmp_path, DATA)
+    exchange.writer("beir")(tmp_path, DATA)
     read = Beir(tmp_path, "test")
     assert tuple(read.documents()) == DOCUMENTS
     assert read.queries() == QUERIES
@@ -442,19 +416,13 @@ def test_two_queries_of_one_text_are_no_two_in_a_format_without_ids(tmp_path: Pa
     twice = (*QUERIES, Query("q4", "red shoes"))
     judged = Qrels({**GRADES, "q4": {"d1": 1}})
     with pytest.raises(DatasetError, match=r"q1 and q4 have the same text.* use rank-eval"):
-        writer("quepid")(tmp_path, Data("Mine", DATA.documents, twice, judged))
+        exchange.writer("quepid")(tmp_path, exchange.Data("Mine", DATA.documents, twice, judged))
     assert not [*tmp_path.iterdir()]
-    writer("quepid")(tmp_path, Data("Mine", DATA.documents, twice, DATA.qrels))
+    exchange.writer("quepid")(tmp_path, exchange.Data("Mine", DATA.documents, twice, DATA.qrels))
 
 
 # Requests of the ranking evaluation API
 RATED = [{"_index": "i", "_id": "d", "rating": 1}]
-
-
-def written_rank_eval(tmp_path: Path, *requests: object) -> Path:
-    path = tmp_path / "r.json"
-    path.write_text(json.dumps({"requests": list(requests), "metric": {"precision": {"k": 5}}}))
-    return path
 
 
 @pytest.mark.parametrize(
@@ -468,12 +436,11 @@ def written_rank_eval(tmp_path: Path, *requests: object) -> Path:
         {"query_string": {"query": "red shoes"}},
     ],
 )
-def test_the_one_text_that_is_searched_for_is_the_query(tmp_path: Path, query: object) -> None:
+def test_the_one_text_that_is_searched_for_is_the_query(written: Written, query: object) -> None:
     body = {"id": "JFK query", "request": {"query": query, "size": 5}, "ratings": RATED}
-    found = read_rank_eval(written_rank_eval(tmp_path, body))
-    assert [(query.query_id, query.text) for query in found.queries] == [
-        ("JFK%20query", "red shoes")
-    ]
+    asked = json.dumps({"requests": [body], "metric": {"precision": {"k": 5}}})
+    found = exchange.read_rank_eval(written(asked))
+    assert {query.query_id: query.text for query in found.queries} == {"JFK%20query": "red shoes"}
     assert found.qrels.grades == {"JFK%20query": {"d": 1}}
 
 
@@ -481,15 +448,9 @@ def test_the_one_text_that_is_searched_for_is_the_query(tmp_path: Path, query: o
 CASE = "query,docid,rating\n"
 
 
-def written_quepid(tmp_path: Path, content: str | bytes) -> Path:
-    path = tmp_path / "case.csv"
-    path.write_bytes(content.encode() if isinstance(content, str) else content)
-    return path
-
-
-def test_a_case_is_read_with_queries_that_are_not_rated(tmp_path: Path) -> None:
+def test_a_case_is_read_with_queries_that_are_not_rated(written: Written) -> None:
     rows = '"shoes, red",d1,3\nboots,d2,0\nboots,d3,\nslippers\n'
-    found = read_quepid(written_quepid(tmp_path, CASE + rows))
+    found = exchange.read_quepid(written(CASE + rows))
     assert [query.text for query in found.queries] == ["shoes, red", "boots", "slippers"]
     assert found.qrels.grades == {"boots": {"d2": 0}, "shoes,%20red": {"d1": 3}}
     assert found.unrated == 1
@@ -509,20 +470,24 @@ DETAILED = "Team Name,Query Text,Doc ID,Rating,description\n"
         DETAILED.replace("\n", "\r\n") + 'Shop,shoes,p-1,3,"a\r\nb"\r\nShop,sandals\r\n',
     ],
 )
-def test_queries_without_hits_and_line_breaks_are_read(tmp_path: Path, content: str) -> None:
-    found = read_quepid(written_quepid(tmp_path, content))
+def test_queries_without_hits_and_line_breaks_are_read(written: Written, content: str) -> None:
+    found = exchange.read_quepid(written(content))
     assert [query.text for query in found.queries] == ["shoes", "sandals"]
     assert found.qrels.grades == {"shoes": {"p-1": 3}}
     assert found.unrated == 0
 
 
 @pytest.mark.parametrize("said", ["=1+1", "-shoes", "+41", "@home", " leading", "plain", "a = b"])
-def test_a_formula_is_written_as_text_and_read_back(tmp_path: Path, said: str) -> None:
-    found = read_quepid(written_quepid(tmp_path, f'{CASE}"{said}",d,1\n'))
-    writer("quepid")(tmp_path, Data("Mine", lambda: iter(()), found.queries, found.qrels))
+def test_a_formula_is_written_as_text_and_read_back(
+    written: Written, tmp_path: Path, said: str
+) -> None:
+    found = exchange.read_quepid(written(f'{CASE}"{said}",d,1\n'))
+    exchange.writer("quepid")(
+        tmp_path, exchange.Data("Mine", lambda: iter(()), found.queries, found.qrels)
+    )
     out = (tmp_path / "ratings.csv").read_text()
     assert out.splitlines()[1][:1] not in "=+-@"
-    again = read_quepid(written_quepid(tmp_path, out))
+    again = exchange.read_quepid(written(out))
     assert again == found
     assert again.queries[0].text == said
 
@@ -530,45 +495,29 @@ def test_a_formula_is_written_as_text_and_read_back(tmp_path: Path, said: str) -
 @pytest.mark.parametrize(
     ("content", "says"),
     [
-        (CASE + "boots,d1\n", r"case\.csv:2: the row has 2 cells, too few.* Complete the row"),
-        (CASE + '"boots,d1,1\n', r"case\.csv:2: the row is not CSV .* Close the quote"),
-        (CASE + 'x,d,1\n"b\n\nc",d1,good\n', r"case\.csv:3: the grade 'good' is not an integer"),
-        (CASE + "boots,d1,good\n", r"case\.csv:2: the grade 'good' is not an integer"),
-        (CASE + "boots,d1,1\nboots,d1,2\n", r"case\.csv:3: d1 is rated for query 'boots' at 2"),
-        (
-            "query,doc\n",
-            r"case\.csv:1: no one column each of .* \(columns: query, doc\)\. Head",
-        ),
-        (CASE.encode() + b"b\xf6\xf6ts,d1,1\n", r"case\.csv:2: .*UTF-8.*iconv"),
+        (CASE + "boots,d1\n", "2: the row has 2 cells, too few.* Complete the row"),
+        (CASE + '"boots,d1,1\n', "2: the row is not CSV .* Close the quote"),
+        (CASE + 'x,d,1\n"b\n\nc",d1,good\n', "3: the grade 'good' is not an integer"),
+        (CASE + "boots,d1,good\n", "2: the grade 'good' is not an integer"),
+        (CASE + "boots,d1,1\nboots,d1,2\n", "3: d1 is rated for query 'boots' at 2"),
+        ("query,doc\n", r"1: no one column each of .* \(columns: query, doc\)\. Head"),
+        (CASE + "b\udcf6\udcf6ts,d1,1\n", "2: .*UTF-8.*iconv"),
     ],
 )
-def test_a_broken_case_names_its_line(tmp_path: Path, content: str | bytes, says: str) -> None:
-    with pytest.raises(BadFile, match=says):
-        read_quepid(written_quepid(tmp_path, content))
+def test_a_broken_case_names_its_line(written: Written, content: str, says: str) -> None:
+    with pytest.raises(BadFile, match=f"file:{says}"):
+        exchange.read_quepid(written(content))
 
 
 # ``harness.corpus.judgements``: pairs that wait for a grade, in a file for TREC's tools
 def pair(doc_id: str, query_id: str = "q1") -> JudgingPair:
-    return JudgingPair(
-        query_id=query_id,
-        doc_id=doc_id,
-        query="what?",
-        title="A title",
-        snippet="words \u2028 of it",
-        narrows=0.25,
-        scale=(0, 1, 2),
-    )
-
-
-def written_judgements(path: Path) -> Pool:
-    made = Pool((pair("a"), pair("b"), pair("a", "q2")), (None, None, None))
-    judgements.begin(path, made)
-    return made
+    texts = {"query": "what?", "title": "A title", "snippet": "words \u2028 of it"}
+    return JudgingPair(query_id=query_id, doc_id=doc_id, narrows=0.25, scale=(0, 1, 2), **texts)
 
 
 def test_a_pair_that_somebody_else_judged_keeps_their_grade(tmp_path: Path) -> None:
-    path = tmp_path / "p.qrels"
-    first = written_judgements(path).pairs[0]
+    path, first = tmp_path / "p.qrels", pair("a")
+    judgements.begin(path, Pool((first, pair("b"), pair("a", "q2")), (None, None, None)))
     judgements.regrade(path, first, None, 2)
     with pytest.raises(Overtaken, match="somebody else judged it 2 meanwhile") as found:
         judgements.regrade(path, first, None, 0)

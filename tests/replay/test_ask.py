@@ -233,14 +233,8 @@ class Arm:
         return self.lists(text)
 
 
-def shown(status: Mapping[str, Status] | None = None) -> Run:
-    ended = status or {}
-    rows = [
-        Row(q.query_id, ended[q.query_id])
-        if q.query_id in ended
-        else Row(q.query_id, Status.ANSWERED, hits_staged(q.text))
-        for q in QUERIES
-    ]
+def shown(asked: Sequence[Query] = QUERIES) -> Run:
+    rows = (Row(q.query_id, Status.ANSWERED, hits_staged(q.text)) for q in asked)
     return Run.of("toy", rows)
 
 
@@ -263,8 +257,7 @@ def test_queries_that_fail_or_go_another_way_are_lost_and_say_why() -> None:
         return in_stages(text)[2:] if text == "cab" else in_stages(text)
 
     more = (*QUERIES, Query("q4", "bc"))
-    run = Run.of("toy", [Row(q.query_id, Status.ANSWERED, hits_staged(q.text)) for q in more])
-    traced = trace(Arm(lists), more, run, k=7, advance=lambda _: None)
+    traced = trace(Arm(lists), more, shown(more), k=7, advance=lambda _: None)
     assert traced.lost == {"q2": "RuntimeError: no model", "q3": "went through fused"}
     assert {run.query_ids for run in (*traced.way, *traced.beside)} == {("q1", "q4")}
 
@@ -285,24 +278,10 @@ def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(drive, "PART", 4)
 
 
-def replay(
-    arm: Table,
-    parts: Path,
-    asked: Sequence[Query] = TEN,
-    **changed: Any,  # noqa: ANN401  settings of any type
-) -> Run:
-    usual: dict[str, Any] = {
-        "k": 3,
-        "time_limit_s": 60.0,
-        "seed": 7,
-        "code_sha256": "c0de",
-        "advance": lambda _: None,
-    }
-    return drive.drive(arm.name, arm, asked, parts=parts, **usual | changed)
-
-
-def rows(run: Run) -> list[object]:
-    return list(run.rows())
+def replay(arm: Table, parts: Path, **changed: Any) -> Run:  # noqa: ANN401  settings of any type
+    usual: dict[str, Any] = {"k": 3, "time_limit_s": 60.0, "seed": 7, "code_sha256": "c0de"}
+    given = usual | changed
+    return drive.drive(arm.name, arm, TEN, parts=parts, advance=lambda _: None, **given)
 
 
 def test_every_query_is_asked_once_and_stands_in_its_place(tmp_path: Path) -> None:
@@ -320,18 +299,17 @@ def test_the_order_of_asking_is_seeded_and_the_run_is_not(tmp_path: Path) -> Non
     orders, runs = [], []
     for at, seed in enumerate((7, 7, 8)):
         arm = Table()
-        runs.append(rows(replay(arm, tmp_path / str(at), seed=seed)))
+        runs.append([*replay(arm, tmp_path / str(at), seed=seed).rows()])
         orders.append(arm.asked())
     assert orders[0] == orders[1]
-    assert orders[0] != orders[2]
-    assert orders[0] != [query.text for query in TEN]
+    assert orders[0] not in (orders[2], [query.text for query in TEN])
     assert runs[0] == runs[1] == runs[2]
 
 
 @pytest.mark.parametrize("dies_at", [0, 3, 4, 5, 8, 9])
 def test_after_a_kill_only_the_rest_is_asked(tmp_path: Path, dies_at: int) -> None:
     whole = Table()
-    expected = rows(replay(whole, tmp_path / "whole"))
+    expected = [*replay(whole, tmp_path / "whole").rows()]
     order = list(whole.asked())
     dying = Table(answers={order[dies_at]: raising(KeyboardInterrupt())})
     with pytest.raises(KeyboardInterrupt):
@@ -340,31 +318,27 @@ def test_after_a_kill_only_the_rest_is_asked(tmp_path: Path, dies_at: int) -> No
     finished = dies_at // 4
     assert len(list((tmp_path / "parts").glob("*"))) == finished
     resumed = Table()
-    assert rows(replay(resumed, tmp_path / "parts")) == expected
+    assert [*replay(resumed, tmp_path / "parts").rows()] == expected
     assert resumed.asked() == order[4 * finished :]
+
+
+class Rebuilt(Table):
+    """Another build of the same arm."""
+
+    @property
+    def manifest(self) -> Manifest:
+        return replace(super().manifest, corpus_sha256="0ther")
 
 
 @pytest.mark.parametrize(
     "changed",
-    [{"code_sha256": "other"}, {"k": 2}, {"time_limit_s": 1.0}, {"seed": 8}],
-    ids=lambda changed: next(iter(changed)),
+    [{"code_sha256": "other"}, {"k": 2}, {"time_limit_s": 1.0}, {"seed": 8}, {}],
+    ids=lambda changed: next(iter(changed), "build"),
 )
 def test_whatever_a_part_depends_on_asks_again(tmp_path: Path, changed: dict[str, Any]) -> None:
     replay(Table(), tmp_path)
-    again = Table()
-    replay(again, tmp_path, **changed)
-    assert len(again.diary) == 10
-
-
-def test_another_build_of_the_same_arm_asks_again(tmp_path: Path) -> None:
-    class Rebuilt(Table):
-        @property
-        def manifest(self) -> Manifest:
-            return replace(Table().manifest, corpus_sha256="0ther")
-
-    replay(Table(), tmp_path)
-    again = Rebuilt()
-    found = replay(again, tmp_path)
+    again = Table() if changed else Rebuilt()
+    found = replay(again, tmp_path, **changed)
     assert len(again.diary) == 10
     assert {row.served_by for row in found.rows()} == {again.manifest.fingerprint}
 

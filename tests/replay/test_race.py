@@ -8,64 +8,33 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from harness.core.engine import Answer, Searcher
 from harness.core.errors import EvidenceError, HarnessError, InvalidArm
 from harness.core.records import Document, Query
-from harness.replay import race as module
+from harness.replay import machine, race
 from harness.replay.drive import observe
-from harness.replay.machine import (
-    Advance,
-    MachineCounters,
-    between,
-    in_fresh_process,
-    throttled_s,
-)
-from harness.replay.race import (
-    IDLE,
-    RUN_QUEUE,
-    Expected,
-    Lap,
-    Meter,
-    ProcessCounters,
-    RaceTexts,
-    Words,
-    draw,
-    race,
-    shown,
-    varied,
-)
 from tests.make.arms import Table, queries, raising
 
 EIGHT = queries(8)
-TEXTS = RaceTexts(
-    warm=tuple(EIGHT[6:]), timed=tuple(EIGHT[:6]), repeated=tuple(EIGHT[:3]), unseen=()
-)
+TEXTS = race.RaceTexts(tuple(EIGHT[6:]), tuple(EIGHT[:6]), tuple(EIGHT[:3]), unseen=())
 MINUTE_NS = 60_000_000_000
 NAMES = ("candidate", "control", "third")
+Field = dict[str, Table]
 
 
-def expected_of(arm: Table, k: int = 5) -> dict[str, Expected]:
-    return {q.query_id: shown(observe(arm, q, 5, MINUTE_NS).row, k) for q in EIGHT}
+def shown(arm: Table) -> dict[str, race.Expected]:
+    return {q.query_id: race.shown(observe(arm, q, 5, MINUTE_NS).row, 5) for q in EIGHT}
 
 
-def raced(
-    arms: Mapping[str, Searcher],
-    expected: Mapping[str, Mapping[str, Expected]] | None = None,
-    **changed: Any,  # noqa: ANN401
-) -> Lap:
-    usual: dict[str, Any] = {
-        "k": 5,
-        "seed": 7,
-        "process": 0,
-        "time_limit_s": 60.0,
-        "advance": lambda _: None,
-    }
-    known = expected or {name: expected_of(Table(name)) for name in arms}
-    return race(arms, known, TEXTS, **usual | changed)
+def raced(arms: Mapping[str, Searcher], process: int = 0) -> race.Lap:
+    known = {name: shown(Table(name)) for name in arms}
+    return race.race(
+        arms, known, TEXTS, k=5, seed=7, process=process, time_limit_s=60.0,
+        advance=lambda _: None,
+    )  # fmt: skip
 
 
 @pytest.fixture
@@ -74,15 +43,12 @@ def diary() -> list[tuple[str, str, int]]:
 
 
 @pytest.fixture
-def field(diary: list[tuple[str, str, int]]) -> dict[str, Table]:
+def field(diary: list[tuple[str, str, int]]) -> Field:
     """Make three arms that write into one diary."""
     return {name: Table(name, diary=diary) for name in NAMES}
 
 
-@pytest.mark.slow
-def test_every_text_is_timed_once_and_some_again_and_none_of_the_warm_up(
-    field: dict[str, Table],
-) -> None:
+def test_every_text_is_timed_once_and_some_again_and_none_of_the_warm_up(field: Field) -> None:
     lap = raced(field)
     seen = Counter((call.arm, call.query_id, call.repetition) for call in lap.calls)
     assert set(seen.values()) == {1}
@@ -98,10 +64,7 @@ def test_every_text_is_timed_once_and_some_again_and_none_of_the_warm_up(
     assert lap.strays == dict.fromkeys(NAMES, ())
 
 
-@pytest.mark.slow
-def test_each_arm_is_first_with_each_text_in_one_process_of_three(
-    field: dict[str, Table],
-) -> None:
+def test_each_arm_is_first_with_each_text_in_one_process_of_three(field: Field) -> None:
     places = Counter(
         (call.arm, call.query_id, call.turn)
         for process in range(3)
@@ -115,17 +78,17 @@ def test_each_arm_is_first_with_each_text_in_one_process_of_three(
 class Counted:
     """A meter whose counters move by hand: each reading is one later."""
 
-    counts = RUN_QUEUE
+    counts = race.RUN_QUEUE
 
     def __init__(self) -> None:
         self.readings = 0
 
-    def read(self) -> ProcessCounters:
+    def read(self) -> race.ProcessCounters:
         self.readings += 1
-        return ProcessCounters({}, self.readings, 0)
+        return race.ProcessCounters({}, self.readings, 0)
 
     def taken(
-        self, before: ProcessCounters, after: ProcessCounters, elapsed_ns: int
+        self, before: race.ProcessCounters, after: race.ProcessCounters, elapsed_ns: int
     ) -> tuple[int, int, int]:
         return before.cpu_ns, after.cpu_ns, elapsed_ns
 
@@ -133,18 +96,17 @@ class Counted:
         self.readings = -1
 
 
-@pytest.mark.slow
 def test_what_the_system_took_is_read_around_each_answer_and_off_its_clock(
-    field: dict[str, Table], monkeypatch: pytest.MonkeyPatch
+    field: Field, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     meter = Counted()
-    monkeypatch.setattr(module, "Meter", lambda: meter)
+    monkeypatch.setattr(race, "Meter", lambda: meter)
     lap = raced(field)
     warm = 2 * 2 * 3
     assert [call.taken for call in lap.calls] == [
         (warm + 2 * at + 1, warm + 2 * at + 2, call.elapsed_ns) for at, call in enumerate(lap.calls)
     ]
-    assert lap.counts == RUN_QUEUE
+    assert lap.counts == race.RUN_QUEUE
     assert meter.readings == -1
 
 
@@ -155,26 +117,24 @@ class Others(Counted):
         super().__init__()
         self.diary, self.others_ns = diary, 0
 
-    def read(self) -> ProcessCounters:
+    def read(self) -> race.ProcessCounters:
         own = super().read()
         if own.cpu_ns % 2 and self.diary and self.diary[-1][0] == "candidate":
             self.others_ns += 7
         return own._replace(others_ns=self.others_ns)
 
 
-@pytest.mark.slow
 def test_work_of_other_threads_after_an_answer_is_counted_by_arm(
-    field: dict[str, Table], diary: list[tuple[str, str, int]], monkeypatch: pytest.MonkeyPatch
+    field: Field, diary: list[tuple[str, str, int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "Meter", lambda: Others(diary))
+    monkeypatch.setattr(race, "Meter", lambda: Others(diary))
     lap = raced(field)
     answers = sum(call.arm == "candidate" for call in lap.calls)
     assert answers
     assert lap.beside_ns == dict.fromkeys(NAMES, 0) | {"candidate": 7 * answers}
 
 
-@pytest.mark.slow
-def test_an_answer_that_is_not_that_of_the_run_is_a_stray(field: dict[str, Table]) -> None:
+def test_an_answer_that_is_not_that_of_the_run_is_a_stray(field: Field) -> None:
     table = field["candidate"]
     table.answers = {
         "question 01": lambda: table.shows("another"),
@@ -196,9 +156,8 @@ def collecting(request: pytest.FixtureRequest) -> Iterator[bool]:
     (gc.enable if was_on else gc.disable)()
 
 
-@pytest.mark.slow
 def test_no_garbage_is_collected_in_anybodys_time(
-    field: dict[str, Table],
+    field: Field,
     collecting: bool,  # noqa: FBT001
 ) -> None:
     seen: set[bool] = set()
@@ -213,14 +172,15 @@ def test_no_garbage_is_collected_in_anybodys_time(
     assert gc.isenabled() is collecting
 
 
-def drawn(count: int, **changed: int) -> RaceTexts:
-    return draw(queries(count), {}, **{"timed": 20, "warm": 5, "repeated": 4, "seed": 3} | changed)
+def drawn(count: int, **changed: int) -> race.RaceTexts:
+    usual = {"timed": 20, "warm": 5, "repeated": 4, "seed": 3}
+    return race.draw(queries(count), {}, **usual | changed)
 
 
 def test_there_are_enough() -> None:
     texts = drawn(40)
-    assert list(map(len, texts)) == [5, 20, 4, 0]
-    assert len(varied(texts, queries(40), WORDS, "").unseen) == 20
+    assert [*map(len, texts)] == [5, 20, 4, 0]
+    assert len(race.varied(texts, queries(40), WORDS, "").unseen) == 20
     assert len(set(texts.warm)) == 5
     assert not set(texts.warm) & set(texts.timed)
     assert texts.repeated == texts.timed[:4]
@@ -228,7 +188,7 @@ def test_there_are_enough() -> None:
 
 def test_the_draw_is_seeded_whatever_the_order_of_the_set() -> None:
     usual = {"timed": 20, "warm": 5, "repeated": 4}
-    assert drawn(40) == draw(queries(40)[::-1], {}, **usual, seed=3)
+    assert drawn(40) == race.draw(queries(40)[::-1], {}, **usual, seed=3)
     assert drawn(40) != drawn(40, seed=4)
 
 
@@ -245,11 +205,11 @@ def test_of_a_small_set_a_fifth_at_most_warms_up_again_and_again(count: int) -> 
 def test_a_text_in_other_case_or_space_is_the_same_text() -> None:
     """Else a memo would have seen it in the warm-up."""
     twice = [*queries(12), *(Query(f"z{q.query_id}", f" {q.text.upper()}  ") for q in queries(12))]
-    texts = draw(twice, {}, timed=12, warm=12, repeated=1, seed=3)
+    texts = race.draw(twice, {}, timed=12, warm=12, repeated=1, seed=3)
     assert len(texts.timed) == 10
     assert not {q.query_id[-2:] for q in texts.warm} & {q.query_id[-2:] for q in texts.timed}
     asked = [Query(f"q{at}", "same", params={"level": at}) for at in range(10)]
-    assert len(draw(asked, {}, timed=5, warm=5, repeated=1, seed=3).timed) == 5
+    assert len(race.draw(asked, {}, timed=5, warm=5, repeated=1, seed=3).timed) == 5
 
 
 def test_of_a_cluster_one_text_is_drawn_and_each_may_be_it() -> None:
@@ -257,7 +217,7 @@ def test_of_a_cluster_one_text_is_drawn_and_each_may_be_it() -> None:
     together = {query.query_id: str(at // 4) for at, query in enumerate(asked[:32])}
     chosen = set()
     for seed in range(8):
-        texts = draw(asked, together, timed=14, warm=2, repeated=1, seed=seed)
+        texts = race.draw(asked, together, timed=14, warm=2, repeated=1, seed=seed)
         seen = {*texts.timed, *texts.warm}
         assert len(seen) == 16, "eight clusters, and eight queries that stand alone"
         named = [together[query.query_id] for query in seen if query.query_id in together]
@@ -270,7 +230,7 @@ CORPUS = [
     Document(f"d{at}", f"one rare{at}", f"two three, six alone four five seven{at % 4}")
     for at in range(40)
 ]
-WORDS = Words(CORPUS, len(CORPUS))
+WORDS = race.Words(CORPUS, len(CORPUS))
 ASKED = [
     Query("a", "one two"), Query("b", "Two one"), Query("c", "three four five"),
     Query("d", "alone"), Query("e", "six  rare7", params={"from": "Ada"}), Query("f", "x x"),
@@ -283,10 +243,10 @@ def bag(query: Query) -> set[str]:
 
 
 def test_every_text_has_variants_of_words_that_are_as_frequent() -> None:
-    drawn_texts = draw(ASKED, {}, timed=7, warm=1, repeated=7, seed=1)
+    drawn_texts = race.draw(ASKED, {}, timed=7, warm=1, repeated=7, seed=1)
     timed = {query.query_id: query for query in drawn_texts.timed}
     for order in range(20):
-        texts = varied(drawn_texts, ASKED, WORDS, str(order))
+        texts = race.varied(drawn_texts, ASKED, WORDS, str(order))
         assert [query.query_id for query in texts.unseen] == [
             query.query_id for query in texts.timed
         ]
@@ -309,9 +269,9 @@ def test_every_text_has_variants_of_words_that_are_as_frequent() -> None:
 def test_each_order_has_variants_of_its_own_and_of_the_same_texts() -> None:
     """Else the next process, and the next race, ask what an engine has kept by now."""
     asked = [Query(f"q{at}", f"rare{at} seven1") for at in range(8)]
-    texts = draw(asked, {}, timed=7, warm=1, repeated=3, seed=1)
-    ways = [varied(texts, asked, WORDS, str(at)).unseen for at in range(20)]
-    assert ways[0] == varied(texts, asked, WORDS, "0").unseen
+    texts = race.draw(asked, {}, timed=7, warm=1, repeated=3, seed=1)
+    ways = [race.varied(texts, asked, WORDS, str(at)).unseen for at in range(20)]
+    assert ways[0] == race.varied(texts, asked, WORDS, "0").unseen
     orders = [{query.text for query in same} for same in zip(*ways, strict=True)]
     assert min(map(len, orders)) > 10
 
@@ -330,10 +290,10 @@ def tasks(tmp_path: Path) -> Path:
 
 
 def test_the_waits_of_all_threads_are_summed(tasks: Path) -> None:
-    meter = Meter(tasks)
+    meter = race.Meter(tasks)
     before = meter.read()
     say(tasks, t1=4_000, t2=50_500)
-    assert meter.counts == RUN_QUEUE
+    assert meter.counts == race.RUN_QUEUE
     assert meter.taken(before, meter.read(), 10_000).waited_ns == 3_500
     meter.close()
 
@@ -344,39 +304,31 @@ def test_where_nothing_counts_waits_all_idle_time_stands_for_them(
 ) -> None:
     (tmp_path / "t1").mkdir()
     (tmp_path / "t1" / "schedstat").write_text(damage)
-    meter = Meter(tmp_path)
-    assert meter.counts == IDLE
-    assert Meter(tmp_path / "absent").counts == IDLE
-    assert meter.taken(ProcessCounters({}, 100, 1), ProcessCounters({}, 400, 3), 1_000) == (
-        700,
-        300,
-        2,
-    )
-    assert (
-        meter.taken(ProcessCounters({}, 100, 1), ProcessCounters({}, 2_100, 1), 1_000).waited_ns
-        == 0
-    )
+    meter = race.Meter(tmp_path)
+    assert meter.counts == race.IDLE
+    assert race.Meter(tmp_path / "absent").counts == race.IDLE
+    begun, ended = race.ProcessCounters({}, 100, 1), race.ProcessCounters({}, 400, 3)
+    assert meter.taken(begun, ended, 1_000) == (700, 300, 2)
+    assert meter.taken(begun, ended._replace(cpu_ns=2_100), 1_000).waited_ns == 0
     meter.close()
 
 
-BEFORE = MachineCounters(wall=10, own=1, busy=100, total=200, steal=5, throttled=2)
+BEFORE = machine.MachineCounters(wall=10, own=1, busy=100, total=200, steal=5, throttled=2)
 
 
-def after(**moved: float) -> MachineCounters:
+def after(**moved: float) -> machine.MachineCounters:
     """Two processors, ten seconds later; this process worked for all of them."""
     usual = {"wall": 10, "own": 10, "busy": 10, "total": 20, "steal": 0, "throttled": 0}
-    change = usual | moved
-    return MachineCounters(
-        *(getattr(BEFORE, name) + change[name] for name in MachineCounters._fields)
-    )
+    change = (usual | moved).items()
+    return BEFORE._replace(**{name: getattr(BEFORE, name) + by for name, by in change})
 
 
 def test_what_others_took_are_shares() -> None:
-    assert between(BEFORE, after()) == (0, 0, 0)
-    assert between(BEFORE, after(busy=15)).others == 5 / 20
-    assert between(BEFORE, after(busy=9.9)).others == 0
-    assert between(BEFORE, after(steal=10)).steal == 10 / 20
-    assert between(BEFORE, after(throttled=1)).throttled == 0.1
+    assert machine.between(BEFORE, after()) == (0, 0, 0)
+    assert machine.between(BEFORE, after(busy=15)).others == 5 / 20
+    assert machine.between(BEFORE, after(busy=9.9)).others == 0
+    assert machine.between(BEFORE, after(steal=10)).steal == 10 / 20
+    assert machine.between(BEFORE, after(throttled=1)).throttled == 0.1
 
 
 @pytest.mark.parametrize(
@@ -389,7 +341,7 @@ def test_what_others_took_are_shares() -> None:
 )
 def test_a_quota_is_told_in_both_versions(tmp_path: Path, text: str, seconds: float) -> None:
     (tmp_path / "cpu.stat").write_text(text)
-    assert throttled_s((tmp_path / "absent", tmp_path / "cpu.stat")) == seconds
+    assert machine.throttled_s((tmp_path / "absent", tmp_path / "cpu.stat")) == seconds
 
 
 @dataclass(frozen=True)
@@ -399,7 +351,7 @@ class Noting:
     to: Path
     ends: str = "well"
 
-    def __call__(self, advance: Advance) -> None:
+    def __call__(self, advance: machine.Advance) -> None:
         advance(2)
         self.to.write_text(f"{os.getpid()} {os.getppid()}")
         advance(3)
@@ -412,17 +364,15 @@ class Noting:
 
 
 @pytest.mark.usefixtures("anew")
-@pytest.mark.slow
 def test_it_is_another_process_and_tells_how_far_it_is(tmp_path: Path) -> None:
     done: list[int] = []
-    in_fresh_process(Noting(tmp_path / "note"), done.append)
+    machine.in_fresh_process(Noting(tmp_path / "note"), done.append)
     own, parent = map(int, (tmp_path / "note").read_text().split())
     assert own != os.getpid() == parent
     assert done == [2, 3]
 
 
 @pytest.mark.usefixtures("anew")
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("ends", "error", "said"),
     [
@@ -435,4 +385,4 @@ def test_what_goes_wrong_there_is_told_here(
     tmp_path: Path, ends: str, error: type[HarnessError], said: str
 ) -> None:
     with pytest.raises(error, match=said):
-        in_fresh_process(Noting(tmp_path / "note", ends), lambda _: None)
+        machine.in_fresh_process(Noting(tmp_path / "note", ends), lambda _: None)
