@@ -5,27 +5,13 @@ from dataclasses import replace
 
 import pytest
 
-from harness.core.gate import Cause, Finding, Outcome, StepDecision, Verdict
-from harness.core.scores import Dependence, Estimate
+from harness.core.gate import OF_VERDICT, Cause, Finding, Outcome, StepDecision, Verdict
+from harness.core.scores import Estimate
 from harness.gates.base.rules import Where
 from harness.policy.looks import Looks
 from harness.report.doc import Bar
 from harness.report.inputs import Custody, JudgementCoverage, PinPart
-from harness.report.page.cards import (
-    BEYOND,
-    EDGE,
-    HOPELESS,
-    RemainingWork,
-    Tone,
-    allowed,
-    answer,
-    bar,
-    because,
-    card,
-    headline,
-    remains,
-    tone,
-)
+from harness.report.page import cards
 from harness.report.page.tables import kept_lines
 from harness.report.rounding import MINUS
 from tests.make import report_inputs
@@ -38,31 +24,33 @@ OPEN = replace(
 
 
 def step(*findings: Finding, taken: bool = False, blocked_by: str = "") -> StepDecision:
-    return StepDecision("shadow", "a", "b", taken, findings, blocked_by)
+    return StepDecision("v2", "old", "new", taken, findings, blocked_by)
 
 
 @pytest.mark.parametrize(
     ("decision", "expected", "words"),
     [
-        (step(PASS), Tone.PROMOTE, "May be taken"),
-        (step(PASS, taken=True), Tone.PROMOTE, "still passes"),
-        (step(PASS, blocked_by="x"), Tone.WAITS, "waits for x"),
-        (step(PASS, OPEN), Tone.UNSURE, "Cannot be decided yet"),
-        (step(PASS, OPEN, taken=True), Tone.UNSURE, "no longer supports"),
-        (step(), Tone.UNSURE, "no gate judged it"),
-        (step(PASS, OPEN, FAIL), Tone.HOLD, "May not be taken"),
-        (step(FAIL, blocked_by="x"), Tone.HOLD, "also waits for x"),
-        (step(OPEN, FAIL, taken=True), Tone.ROLLBACK, "Take it back"),
+        (step(PASS), cards.Tone.PROMOTE, "May be taken"),
+        (step(PASS, taken=True), cards.Tone.PROMOTE, "still passes"),
+        (step(PASS, blocked_by="x"), cards.Tone.WAITS, "waits for x"),
+        (step(PASS, OPEN), cards.Tone.UNSURE, "Cannot be decided yet"),
+        (step(PASS, OPEN, taken=True), cards.Tone.UNSURE, "no longer supports"),
+        (step(), cards.Tone.UNSURE, "no gate judged it"),
+        (step(PASS, OPEN, FAIL), cards.Tone.HOLD, "May not be taken"),
+        (step(FAIL, blocked_by="x"), cards.Tone.HOLD, "also waits for x"),
+        (step(OPEN, FAIL, taken=True), cards.Tone.ROLLBACK, "Take it back"),
     ],
 )
 def test_every_decision_has_its_tone_and_words(
-    decision: StepDecision, expected: Tone, words: str
+    decision: StepDecision, expected: cards.Tone, words: str
 ) -> None:
-    found = card(report_inputs.report(), decision, "d0-0")
-    assert tone(decision) is expected
+    found = cards.card(report_inputs.report(), decision, "d0-0")
+    assert cards.tone(decision) is expected
     assert found.tone == expected.value
-    assert words in answer(decision)
-    assert (found.tone == Tone.PROMOTE.value) == (found.outcome == Outcome.PROMOTE.value.upper())
+    assert words in cards.answer(decision)
+    assert (found.tone == cards.Tone.PROMOTE.value) == (
+        found.outcome == Outcome.PROMOTE.value.upper()
+    )
 
 
 GATE = Finding(
@@ -114,12 +102,12 @@ def test_the_answer_is_one_sentence(
         findings = tuple(one for one in rest if isinstance(one, Finding))
         after = "x" if "after" in rest else ""
         made.append(StepDecision(str(name), "old", "new", "taken" in rest, findings, after))
-    assert headline(made, {}) == says
+    assert cards.headline(made, {}) == says
 
 
 def test_what_several_gates_say_is_said_once() -> None:
     others = (replace(BUSY, gate=name) for name in ("p95", "p99"))
-    assert because((GATE, BUSY, *others, replace(OPEN_HEADLINE, gate="c")), "old") == (
+    assert cards.because((GATE, BUSY, *others, replace(OPEN_HEADLINE, gate="c")), "old") == (
         f"✕ {NAMES}: {LOST}, {ASKED}",
         f"? {NAMES} and 2 more: too busy",
         f"? c: {LOST}, {ASKED}",
@@ -130,20 +118,15 @@ QUERIES = 1_600
 
 
 def gate(
-    name: str, remedy: str = "", *, n: int = QUERIES, verdict: Verdict = Verdict.INCONCLUSIVE,
-    timed: bool = False,
-) -> Finding:  # fmt: skip
-    cause = {Verdict.PASS: Cause.KEPT, Verdict.FAIL: Cause.BROKEN}.get(verdict, Cause.OPEN)
+    name: str, remedy: str = "", *, n: int = QUERIES, verdict: Verdict = Verdict.INCONCLUSIVE
+) -> Finding:
     seen = Estimate(0.0, -0.1, 0.1, n)
-    return Finding(name, "", verdict, cause, "", "", seen, 0.0, "", remedy, timed=timed)
+    return Finding(name, "", verdict, OF_VERDICT[verdict], "", "", seen, 0.0, "", remedy)
 
 
-def step_remains(*findings: Finding, taken: bool = False, blocked_by: str = "") -> StepDecision:
-    return StepDecision("v2", "old", "new", taken, findings, blocked_by)
-
-
-def words(*findings: Finding) -> list[str]:
-    return [need.words for need in remains(step_remains(*findings), QUERIES)]
+def words(*findings: Finding, taken: bool = False, blocked_by: str = "") -> list[str]:
+    decision = step(*findings, taken=taken, blocked_by=blocked_by)
+    return [need.words for need in cards.remains(decision, QUERIES)]
 
 
 def pool(size: int, measure: str = "RR@10") -> str:
@@ -166,7 +149,7 @@ def test_the_largest_need_of_all_open_gates_decides_a_step() -> None:
     passed = gate("Other", "about 90,000 judged queries", verdict=Verdict.PASS)
     assert words(PART, passed) == both
     for order in ((SHARE, PART), (PART, SHARE)):
-        said = headline((step_remains(*order),), {})
+        said = cards.headline((step(*order),), {})
         assert said.startswith("Not yet to v2: Identifiers is inconclusive ("), said
 
 
@@ -185,37 +168,27 @@ def test_every_way_to_ask_for_queries_is_understood(remedy: str, every: int) -> 
 
 def test_no_number_of_queries_stands_beside_one_that_hardly_helps() -> None:
     never = "about 12,695 judged queries (now 202): more queries will hardly help, change it"
-    assert words(SHARE, gate("Gain", never), gate("MRR", sample(206))) == [HOPELESS]
+    assert words(SHARE, gate("Gain", never), gate("MRR", sample(206))) == [cards.HOPELESS]
 
 
 def test_samples_are_needed_beside_queries_each_with_its_command() -> None:
     asked = gate("MRR", sample(206)), gate("Gain", sample(521)), gate("Mean", sample(90, "nDCG@10"))
-    found = remains(step_remains(SHARE, *asked), QUERIES)
-    assert found == (
-        RemainingWork("about 2,048 queries like these (now 1,600)"),
-        RemainingWork(
-            "judged samples of 521 and 90 unjudged hits (enough if none is relevant)",
-            (pool(521), pool(90, "nDCG@10")),
-        ),
-    )
-    one = remains(step_remains(asked[0]), QUERIES)
-    assert one[0].words == "a judged sample of 206 unjudged hits (enough if none is relevant)"
+    enough = "unjudged hits (enough if none is relevant)"
+    queries, samples = cards.remains(step(SHARE, *asked), QUERIES)
+    assert queries == cards.RemainingWork("about 2,048 queries like these (now 1,600)")
+    assert samples.words == f"judged samples of 521 and 90 {enough}"
+    assert samples.commands == (pool(521), pool(90, "nDCG@10"))
+    assert words(asked[0]) == [f"a judged sample of 206 {enough}"]
 
 
 def test_a_failure_needs_another_candidate_and_a_step_waits_for_the_one_before() -> None:
     lost = gate("Names", verdict=Verdict.FAIL)
     assert words(lost, SHARE) == ["a candidate that passes Names"]
     assert words(lost, replace(lost, gate="b")) == ["a candidate that passes Names and 1 more"]
-    assert remains(step_remains(lost, taken=True), QUERIES) == (
-        RemainingWork("take the step back"),
-    )
-    kept = step_remains(gate("Names", verdict=Verdict.PASS), blocked_by="shadow")
-    assert remains(kept, QUERIES) == (RemainingWork("the step shadow first"),)
-    assert remains(replace(kept, blocked_by=""), QUERIES) == ()
-
-
-def finding(estimate: Estimate | None, limit: float | None) -> Finding:
-    return Finding("g", "floor", Verdict.PASS, Cause.KEPT, "fine", "b", estimate, limit, "u")
+    assert words(lost, taken=True) == ["take the step back"]
+    kept = gate("Names", verdict=Verdict.PASS)
+    assert words(kept, blocked_by="shadow") == ["the step shadow first"]
+    assert words(kept) == []
 
 
 @pytest.mark.parametrize(
@@ -224,8 +197,8 @@ def finding(estimate: Estimate | None, limit: float | None) -> Finding:
         (Estimate(3.0, 2.0, 5.0, 9), 1.0, Bar(0.25, 0.5, 1.0)),
         (Estimate(-0.5, -1.0, 0.5, 9), 0.0, Bar(-1.0, -0.5, 0.5)),
         (Estimate(0.0, 0.0, 0.0, 9), 0.0, Bar(0.0, 0.0, 0.0)),
-        (Estimate(3.9, 3.4, math.inf, 9), 3.0, Bar(0.4 / 0.9, 1.0, BEYOND)),
-        (Estimate(1.0, -math.inf, 2.0, 9), 0.0, Bar(-BEYOND, 0.5, 1.0)),
+        (Estimate(3.9, 3.4, math.inf, 9), 3.0, Bar(0.4 / 0.9, 1.0, cards.BEYOND)),
+        (Estimate(1.0, -math.inf, 2.0, 9), 0.0, Bar(-cards.BEYOND, 0.5, 1.0)),
         (None, 1.0, None),
         (Estimate(1, 1, 1, 1), None, None),
         (Estimate(math.nan, 0, 1, 1), 0.0, None),
@@ -234,15 +207,15 @@ def finding(estimate: Estimate | None, limit: float | None) -> Finding:
 def test_the_furthest_finite_end_lies_at_one(
     estimate: Estimate | None, limit: float | None, expected: Bar | None
 ) -> None:
-    found = bar(finding(estimate, limit))
+    found = cards.bar(replace(PASS, estimate=estimate, limit=limit))
     assert found == (pytest.approx(expected) if expected else None)
 
 
 @pytest.mark.parametrize(
     ("passes", "expected"),
     [
-        ("above", (0.0, EDGE)),
-        ("below", (-EDGE, 0.0)),
+        ("above", (0.0, cards.EDGE)),
+        ("below", (-cards.EDGE, 0.0)),
         ("within", (-0.8, 0.0)),  # from -0.1 to 0.1, and the low end lies 0.25 below the bound
         (None, None),
     ],
@@ -250,11 +223,9 @@ def test_the_furthest_finite_end_lies_at_one(
 def test_the_side_that_passes_ends_at_the_bound(
     passes: Where | None, expected: tuple[float, float] | None
 ) -> None:
-    found = allowed(finding(Estimate(0.0, -0.15, 0.05, 9), 0.1), passes)
+    seen = replace(PASS, estimate=Estimate(0.0, -0.15, 0.05, 9), limit=0.1)
+    found = cards.allowed(seen, passes)
     assert found == (pytest.approx(expected) if expected else None)
-
-
-WORTH = Dependence(40, 25, 6, 1.6)
 
 
 FIRST = Looks(1, 1, 0, 0.025, (), ())
@@ -265,27 +236,21 @@ def pinned(at: str | None, times: int, *differences: str) -> PinPart:
     return PinPart(command=command, pinned_at=at, times=times, differences=differences)
 
 
-KEPT = Custody(
-    JudgementCoverage(1600, 1440, 12, 0, {}), pinned(None, 0), 1, "0" * 64, None,
-    {"tantivy": FIRST},
-)  # fmt: skip
+JUDGED = JudgementCoverage(1600, 1440, 12, 0, {})
+KEPT = Custody(JUDGED, pinned(None, 0), 1, "0" * 64, None, {"tantivy": FIRST})
 
 
 @pytest.mark.parametrize(
     ("pin", "says"),
     [
-        (
-            pinned(None, 0),
-            "Query set not pinned: removed queries would go unnoticed. Pin it: harness policy pin",
-        ),
+        (pinned(None, 0),
+         "Query set not pinned: removed queries would go unnoticed. Pin it: harness policy pin"),
         (pinned("2026-03-01", 1), "As pinned on 2026-03-01: queries, judgements and race"),
         (pinned("2026-03-01", 2), "As pinned on 2026-03-01 (second pin): queries"),
-        (
-            pinned("2026-03-01", 4, "1 query added (b)", "race k is 20, pinned 50"),
-            "NOT AS PINNED on 2026-03-01: 1 query added (b); race k is 20, pinned 50.",
-        ),
+        (pinned("2026-03-01", 4, "1 query added (b)", "race k is 20, pinned 50"),
+         "NOT AS PINNED on 2026-03-01: 1 query added (b); race k is 20, pinned 50."),
     ],
-)
+)  # fmt: skip
 def test_the_pin_is_the_second(pin: PinPart, says: str) -> None:
     assert [*kept_lines(replace(KEPT, pin=pin))][1].startswith(says)
 

@@ -13,20 +13,7 @@ import pytest
 from harness.core.errors import BadFile
 from harness.core.gate import OF_VERDICT, Cause, Finding, Outcome, StepDecision, Verdict
 from harness.core.scores import Estimate
-from harness.report.ci import (
-    Against,
-    Annotation,
-    CiResult,
-    Held,
-    Level,
-    Loss,
-    MeasureOutcome,
-    github,
-    gitlab,
-    notes,
-    to_junit,
-)
-from harness.report.ci import to_markdown as to_markdown_ci
+from harness.report import ci
 from harness.report.decision import from_json, schema, to_json, without_times
 from harness.report.doc import to_markdown
 from harness.report.files import write_reports
@@ -144,7 +131,6 @@ def test_nothing_of_a_stranger_is_markup(text: str) -> None:
     assert "\n# heading" not in text
 
 
-@pytest.mark.slow
 @pytest.mark.usefixtures("undrawn")
 def test_five_files_and_nothing_else(tmp_path: Path) -> None:
     out = tmp_path / "reports"
@@ -157,7 +143,7 @@ def test_five_files_and_nothing_else(tmp_path: Path) -> None:
     assert len(from_json(decision, written.decision)) == 3
 
 
-LOSS = Loss("q1", "two words", 0.75, 0.25, "")
+LOSS = ci.Loss("q1", "two words", 0.75, 0.25, "")
 
 
 def finding(verdict: Verdict) -> Finding:
@@ -165,22 +151,22 @@ def finding(verdict: Verdict) -> Finding:
     return Finding("quality", "floor", verdict, cause, "it lost", "b", None, None, "", "ask more")
 
 
-def checked(verdict: Verdict, *losses: Loss, blocked_by: str = "") -> CiResult:
+def checked(verdict: Verdict, *losses: ci.Loss, blocked_by: str = "") -> ci.CiResult:
     decision = StepDecision("own", "fts5", "own", False, (finding(verdict),), blocked_by)  # noqa: FBT003
-    held = (Held("own", "fts5", losses or (LOSS,), verdict),)
+    held = (ci.Held("own", "fts5", losses or (LOSS,), verdict),)
     means = {"own": 0.5, "none": None}
-    return CiResult(
+    return ci.CiResult(
         "out", "pages", "nDCG@10", means, (decision,), held, file="data/q.jsonl", lines={"q1": 4}
     )
 
 
-def compared(verdict: Verdict, *losses: Loss, **more: Any) -> CiResult:  # noqa: ANN401  fields
+def compared(verdict: Verdict, *losses: ci.Loss, **more: Any) -> ci.CiResult:  # noqa: ANN401  fields
     """Make what came of an arm against itself in a baseline."""
     decision = StepDecision("own", "own", "own", False, (finding(verdict),))  # noqa: FBT003
-    moved = (MeasureOutcome("own", "nDCG@10", 0.6, 0.5, Estimate(-0.1, -0.2, 0.0, 9)),)
-    against = Against("pages", (decision,), moved, **more)
-    held = (Held("own", "own before", losses, verdict),)
-    return CiResult(
+    moved = (ci.MeasureOutcome("own", "nDCG@10", 0.6, 0.5, Estimate(-0.1, -0.2, 0.0, 9)),)
+    against = ci.Against("pages", (decision,), moved, **more)
+    held = (ci.Held("own", "own before", losses, verdict),)
+    return ci.CiResult(
         "out", "pages", "nDCG@10", {"own": 0.5}, (), held, against, "https://ci/run#a_b"
     )
 
@@ -194,19 +180,19 @@ def compared(verdict: Verdict, *losses: Loss, **more: Any) -> CiResult:  # noqa:
     ],
 )
 def test_a_loss_is_an_error_only_where_a_gate_fails(
-    verdict: Verdict, level: Level, word: str
+    verdict: Verdict, level: ci.Level, word: str
 ) -> None:
     found = checked(verdict)
-    (note,) = notes(found, 5)
+    (note,) = ci.notes(found, 5)
     assert (note.level, note.file, note.line) == (level, "data/q.jsonl", 4)
     assert note.message == "q1 (two words): 0.7500 → 0.2500"
-    assert f"| own | fts5 → own | {word} |" in to_markdown_ci(found, 5)
+    assert f"| own | fts5 → own | {word} |" in ci.to_markdown(found, 5)
 
 
 def test_no_text_of_strangers_is_markup() -> None:
     evil = "a | b\n# c <img src=x> [d](https://e) @f <!-- g --> ```"
     found = replace(checked(Verdict.FAIL, replace(LOSS, text=evil)), place="--> <script>")
-    said = to_markdown_ci(found, 5)
+    said = ci.to_markdown(found, 5)
     (row,) = (line for line in said.splitlines() if line.startswith("| q1 |"))
     assert "a \\| b \\# c &lt;img src=x&gt; \\[d\\](https&#58;//e) &#64;f" in row
     assert "<script>" not in said
@@ -221,7 +207,7 @@ def test_no_text_of_strangers_is_markup() -> None:
     ],
 )
 def test_nothing_found_is_not_nothing_changed(same: frozenset[str], said: str, other: str) -> None:
-    text = to_markdown_ci(compared(Verdict.PASS, same=same), 5)
+    text = ci.to_markdown(compared(Verdict.PASS, same=same), 5)
     assert "## Search: no worse than the baseline" in text
     assert said in text
     assert other not in text
@@ -244,23 +230,23 @@ def test_an_open_step_keeps_no_regression_back(
     assert found.verdict is whole
 
 
-NOTE = Annotation("error", "own loses", "q1: 1 → 0", "data\nq1", "data/queries.jsonl", 7)
+NOTE = ci.Annotation("error", "own loses", "q1: 1 → 0", "data\nq1", "data/queries.jsonl", 7)
 
 
 @pytest.mark.parametrize("ends", ["\n", "\r\n", "\r", "\x0b", "\x85", "\u2028"])
 def test_no_text_begins_a_command_of_its_own(ends: str) -> None:
     evil = f"ask{ends}::stop-commands::x"
     for note in (NOTE._replace(message=evil), NOTE._replace(title=evil)):
-        assert len(github(note).splitlines()) == 1
+        assert len(ci.github(note).splitlines()) == 1
 
 
 def test_what_separates_is_escaped() -> None:
-    said = github(NOTE._replace(file="a,b:c%.jsonl", title="x,y::z", message="50 %: a,b"))
+    said = ci.github(NOTE._replace(file="a,b:c%.jsonl", title="x,y::z", message="50 %: a,b"))
     assert said == "::error file=a%2Cb%3Ac%25.jsonl,line=7,title=x%2Cy%3A%3Az::50 %25: a,b"
 
 
 def test_a_code_quality_report_has_what_gitlab_reads() -> None:
-    (found,) = gitlab([NOTE])
+    (found,) = ci.gitlab([NOTE])
     assert set(found) == {"description", "check_name", "fingerprint", "severity", "location"}
     assert found["severity"] in {"info", "minor", "major", "critical", "blocker"}
     assert found["location"] == {"path": "data/queries.jsonl", "lines": {"begin": 7}}
@@ -268,7 +254,7 @@ def test_a_code_quality_report_has_what_gitlab_reads() -> None:
 
 
 def parsed(*reports: ReportInput) -> ET.Element:
-    return ET.fromstring(to_junit(reports))  # noqa: S314  just written
+    return ET.fromstring(ci.to_junit(reports))  # noqa: S314  just written
 
 
 def test_a_step_without_gates_is_not_green() -> None:

@@ -30,7 +30,6 @@ from tests.make.report_inputs import report
 from tests.source import ROOT
 
 
-@pytest.mark.slow
 def test_neighbours_share_a_step_where_queries_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
     values = np.linspace(-0.3, 0.7, 12)
     moved = Paired("m", tuple(map(str, range(12))), np.zeros(12), values, ())
@@ -46,7 +45,6 @@ def test_neighbours_share_a_step_where_queries_are_many(monkeypatch: pytest.Monk
     assert shapes[0][3:] == [0, 4, 8, 12]
 
 
-@pytest.mark.slow
 def test_an_unverified_arm_has_no_curve() -> None:
     found = report_inputs.report().latency
     assert found is not None
@@ -112,15 +110,12 @@ def shipped(step: str = STEP) -> ReportInput:
     return replace(made, judged_by=policy, evidence=evidence)
 
 
-def test_every_gate_of_a_step_gives_its_row_a_bound() -> None:
-    by_measure, by_slice, _ = bounds(shipped(), STEP)
+def test_every_gate_of_a_step_gives_its_row_a_bound_or_two() -> None:
+    made = shipped()
+    by_measure, by_slice, _ = bounds(made, STEP)
     assert by_measure == {"RR@10": (-0.02,)}
     assert by_slice == {"natural-language": (0.03,), "identifier": (-0.03,)}
     assert bounds(shipped("tantivy"), "tantivy")[2] == {"p50": (2.0,), "p95": (3.0,)}
-
-
-def test_a_bound_on_both_sides_is_two() -> None:
-    made = shipped()
     assert made.judged_by
     step = next(one for one in made.judged_by.steps if one.name == STEP)
     said = {"measure": "RR@10", "margin": 0.05, "min_queries": 2}
@@ -152,17 +147,13 @@ def test_moves_are_told_from_control_to_candidate(
     assert move(rank, other, candidate=True) == in_candidate
 
 
-@pytest.mark.parametrize(
-    ("status", "said"),
-    [
-        (Status.ANSWERED, "found nothing"),
-        (Status.FAILED, "failed: disk full"),
-        (Status.TIMED_OUT, "timed out"),
-        (Status.NOT_ASKED, "was not asked"),
-    ],
-)
-def test_a_failure_is_not_an_empty_answer(status: Status, said: str) -> None:
-    assert instead_of(status, "disk full") == said
+def test_a_failure_is_not_an_empty_answer() -> None:
+    assert {status: instead_of(status, "disk full") for status in Status} == {
+        Status.ANSWERED: "found nothing",
+        Status.FAILED: "failed: disk full",
+        Status.TIMED_OUT: "timed out",
+        Status.NOT_ASKED: "was not asked",
+    }
 
 
 def lost(report: ReportInput) -> tuple[Any, ...]:
@@ -210,10 +201,9 @@ def judged(measure: str, *measures: str) -> ReportInput:
         return replace(of, run=run, scores=score(run, qrels, measures, tuple(report.queries)))
 
     evidence = report.evidence["tantivy"]
-    control, candidate = evidence.control, evidence.candidate
-    changed = replace(
-        evidence, control=side(control, "d001"), candidate=side(candidate, "d002", "d001")
-    )
+    control = side(evidence.control, "d001")
+    candidate = side(evidence.candidate, "d002", "d001")
+    changed = replace(evidence, control=control, candidate=candidate)
     return replace(report, measure=measure, qrels=qrels, evidence={"tantivy": changed})
 
 

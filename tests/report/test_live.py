@@ -16,16 +16,8 @@ from harness.load.results import LoadReport, RatePoint
 from harness.load.trial import Histogram, Record, Trial
 from harness.report import html
 from harness.report.doc import Section, TableBlock
+from harness.shadow import page as shadow_page
 from harness.shadow.divergences import AcceptedDivergence, Suppressions
-from harness.shadow.page import (
-    document,
-    estimates,
-    headline,
-    side_by_side,
-    tally,
-    to_json,
-    troubles,
-)
 from harness.shadow.record import Degradation, Divergence, ProblemKind
 from harness.shadow.summary import LogState, Summary
 from tests.make.shadow_records import START, accepted, attempt, bounds, divergence, seen, shed
@@ -62,26 +54,28 @@ def divergences() -> dict[tuple[str, int], Divergence]:
 
 def page(shown: LogState) -> str:
     times = {"control": {"p50": Estimate(1e6, 0.9e6, 1.1e6, 102), "p99": None}}
-    sides = side_by_side(shown.traces, divergences().values())
-    return html.to_page(document(shown, sides, times, TODAY, (HOSTILE,)))
+    sides = shadow_page.side_by_side(shown.traces, divergences().values())
+    return html.to_page(shadow_page.document(shown, sides, times, TODAY, (HOSTILE,)))
 
 
-def empty() -> LogState:
-    return LogState(Summary(bounds()), Suppressions())
+def shown(summary: Summary) -> LogState:
+    return LogState(summary, Suppressions())
 
 
 def test_an_alarm_is_told_before_answers_that_differ() -> None:
     quiet = found(twice=0)
     assert quiet.blocking
-    assert headline(quiet).startswith("Mean Jaccard of the first hits")
+    assert shadow_page.headline(quiet).startswith("Mean Jaccard of the first hits")
     calm = replace(quiet, traces=())
-    assert headline(calm).endswith("; every divergence is accepted.")
-    assert headline(empty()).startswith("Not yet decided: alarms have too little")
+    assert shadow_page.headline(calm).endswith("; every divergence is accepted.")
+    assert shadow_page.headline(shown(Summary(bounds()))).startswith(
+        "Not yet decided: alarms have too little"
+    )
 
 
 def test_an_entry_of_the_register_counts_through_its_day() -> None:
     over = accepted(date(2026, 11, 21), **{"class": "reorder"})
-    *_, section, _ = document(found((TIES, over)), (), {}, TODAY, ("typed",)).blocks
+    *_, section, _ = shadow_page.document(found((TIES, over)), (), {}, TODAY, ("typed",)).blocks
     assert isinstance(section, Section)
     (register,) = section.blocks
     assert isinstance(register, TableBlock)
@@ -102,21 +96,17 @@ WHY = "a request cannot be read: it has a length and a transfer encoding"
 NOT_TAKEN = Degradation(0, "w1", START, "shadow", ProblemKind.NOT_TAKEN, WHY)
 
 
-def shown(summary: Summary) -> LogState:
-    return LogState(summary, Suppressions())
-
-
 def test_each_query_that_was_not_taken_is_counted() -> None:
     summary = Summary(bounds())
     summary.see(attempt(1))
     for times in (1, 1, 2, 16):
         summary.note(replace(NOT_TAKEN, times=times))
-    assert "; 20 served queries could not be compared" in headline(shown(summary))
-    assert tally(summary).rows[0][-1].text == "20"
-    (row,) = troubles(summary).rows
+    assert "; 20 served queries could not be compared" in shadow_page.headline(shown(summary))
+    assert shadow_page.tally(summary).rows[0][-1].text == "20"
+    (row,) = shadow_page.troubles(summary).rows
     assert [cell.text for cell in row] == ["not taken", "20", "no attempt"]
     assert row[0].note == WHY
-    told = to_json(shown(summary), today=TODAY, times={})
+    told = shadow_page.to_json(shown(summary), today=TODAY, times={})
     assert told["not_taken"] == [{"cause": WHY, "times": 20}]
     assert told["degradations"] == []
 
@@ -127,51 +117,40 @@ def test_what_was_seen_lies_within_its_interval_or_there_is_none() -> None:
     for number in range(1, 101):
         taken = 1_000 if number > 12 else 1_000_000
         summary.see(attempt(number, control=seen(elapsed_ns=taken)))
-        for estimate in to_json(shown(summary), today=TODAY, times={})["estimates"].values():
+        for estimate in shadow_page.to_json(shown(summary), today=TODAY, times={})[
+            "estimates"
+        ].values():
             low, high = estimate["low"], estimate["high"]
             assert low is None or low <= estimate["value"]
             assert high is None or estimate["value"] <= high
     slow = summary.estimates["slow"]
     assert slow is not None
     assert not slow.low <= slow.value <= slow.high
-    assert estimates(summary).rows[2][2].text == "no single value: it drifted"
+    assert shadow_page.estimates(summary).rows[2][2].text == "no single value: it drifted"
 
 
 MS = 1_000_000
+SERVICE = Histogram.of([MS, 2 * MS])
 
 
 def trial(scale: int) -> Trial:
     times = Histogram.of([scale * MS * at // 100 for at in range(100, 400)])
+    ends = {Status.ANSWERED: 300, Status.FAILED: 1, Status.TIMED_OUT: 0, Status.NOT_ASKED: 0}
     return Trial(
-        arrivals=301,
-        seconds=3.0,
-        ends={Status.ANSWERED: 300, Status.FAILED: 1, Status.TIMED_OUT: 0, Status.NOT_ASKED: 0},
-        strays=0,
-        response=times,
-        service=Histogram.of([MS, 2 * MS]),
-        lag_ns=100_000,
-        within={},
-        cpu_ns=600 * MS,
-        opened_bytes=2 << 20,
-        resident_bytes=64 << 20,
-        peak_bytes=65 << 20,
-    )
+        arrivals=301, seconds=3.0, ends=ends, strays=0, response=times, service=SERVICE,
+        lag_ns=100_000, within={}, cpu_ns=600 * MS,
+        opened_bytes=2 << 20, resident_bytes=64 << 20, peak_bytes=65 << 20,
+    )  # fmt: skip
 
 
 def point(arm: str, rate: float | None, scale: int, *, twin: bool = False) -> RatePoint:
     records = tuple(Record(arm, twin, rate, n, "curve", trial(scale), {}) for n in range(2))
+    p99 = Estimate(scale * 3.9 * MS, scale * 3.0 * MS, scale * 4.0 * MS, 6)
+    response = Histogram.merged(one.trial.response for one in records)
     return RatePoint(
-        arm=arm,
-        twin=twin,
-        rate=rate,
-        records=records,
-        objections=(),
-        response=Histogram.merged(one.trial.response for one in records),
-        service=Histogram.of([MS, 2 * MS]),
-        p50=None,
-        p99=Estimate(scale * 3.9 * MS, scale * 3.0 * MS, scale * 4.0 * MS, 6),
-        ratio=Estimate(2.0, 1.5, 2.5, 6),
-    )
+        arm=arm, twin=twin, rate=rate, records=records, objections=(), response=response,
+        service=SERVICE, p50=None, p99=p99, ratio=Estimate(2.0, 1.5, 2.5, 6),
+    )  # fmt: skip
 
 
 def noise(verdict: Verdict) -> RepeatNoise:
@@ -185,24 +164,17 @@ def load_report() -> LoadReport:
         for rate in (None, 50.0, 100.0)
         for arm, twin, scale in (("old", False, 1), ("old", True, 1), ("<b>new</b>", False, 2))
     ]
+    highest = {
+        "old": Highest(Verdict.PASS, "8 of 8", Estimate(70.0, 66.0, 74.0, 30), ()),
+        "<b>new</b>": Highest(Verdict.FAIL, "even 20 miss the budget", None, ()),
+    }
     return LoadReport(
-        dataset="toy",
-        machine="a machine",
-        loaded_at="2026-01-01T00:00:00+00:00",
-        busy=0.25,
-        arms=("old", "<b>new</b>"),
-        workers="processes: 2, workers in each: 1",
-        about={"trial": "3 s"},
-        points=tuple(points),
+        dataset="toy", machine="a machine", loaded_at="2026-01-01T00:00:00+00:00", busy=0.25,
+        arms=("old", "<b>new</b>"), workers="processes: 2, workers in each: 1",
+        about={"trial": "3 s"}, points=tuple(points), highest=highest, budget_ns=5 * MS,
         noise={50.0: noise(Verdict.PASS), 100.0: noise(Verdict.INCONCLUSIVE)},
-        highest={
-            "old": Highest(Verdict.PASS, "8 of 8", Estimate(70.0, 66.0, 74.0, 30), ()),
-            "<b>new</b>": Highest(Verdict.FAIL, "even 20 miss the budget", None, ()),
-        },
-        budget_ns=5 * MS,
-        index_bytes={"old": 3 << 20, "<b>new</b>": 1 << 20},
-        command="harness load",
-    )
+        index_bytes={"old": 3 << 20, "<b>new</b>": 1 << 20}, command="harness load",
+    )  # fmt: skip
 
 
 @pytest.fixture
@@ -229,12 +201,8 @@ def test_a_ratio_beside_a_loud_control_says_so(report: LoadReport) -> None:
 
 
 def test_what_does_not_count_shows_no_number(report: LoadReport) -> None:
-    spoilt = replace(
-        report.points[-1],
-        records=(),
-        response=Histogram.of([]),
-        objections=("the generator was late",),
-    )
+    late = ("the generator was late",)
+    spoilt = replace(report.points[-1], records=(), response=Histogram.of([]), objections=late)
     said = words(replace(report, points=(*report.points[:-1], spoilt)))
     (line,) = [each for each in said.splitlines() if "1 of 1 rounds do not count" in each]
     assert line.count("not shown") == 8

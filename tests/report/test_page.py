@@ -3,14 +3,12 @@
 import re
 from dataclasses import replace
 from html.parser import HTMLParser
-from pathlib import Path
+from typing import Any
 
 import pytest
 
 from harness.core.gate import OF_VERDICT, StepDecision, Verdict
 from harness.core.scores import Estimate
-from harness.policy.load import load_policy
-from harness.policy.model import Policy
 from harness.report.html import PAGE
 from harness.report.inputs import ReportInput
 from harness.report.page.cards import merged
@@ -99,10 +97,8 @@ def test_a_bar_lies_on_its_side_of_the_bound(page: str) -> None:
 def test_a_verdict_has_its_own_look_and_no_other(verdict: Verdict) -> None:
     def all_of(decision: StepDecision) -> StepDecision:
         remedy = "more" if verdict is Verdict.INCONCLUSIVE else ""
-        cause = OF_VERDICT[verdict]
-        findings = tuple(
-            replace(f, verdict=verdict, cause=cause, remedy=remedy) for f in decision.findings
-        )
+        of: Any = {"verdict": verdict, "cause": OF_VERDICT[verdict], "remedy": remedy}
+        findings = tuple(replace(finding, **of) for finding in decision.findings)
         return replace(decision, findings=findings, blocked_by="", taken=False)
 
     read = Reader(report_inputs.page_of(report_inputs.rejudged(report_inputs.report(), all_of)))
@@ -126,47 +122,12 @@ def test_comparisons_of_the_same_arms_are_joined_under_both_names() -> None:
     first, *rest = report.evidence
     twice = {first: report.evidence[first], "again": report.evidence[first]}
     twice |= {name: report.evidence[name] for name in rest}
-    found = merged(
-        replace(
-            report,
-            evidence=twice,
-            differences={**report.differences, "again": report.differences[first]},
-        )
-    )
+    differences = {**report.differences, "again": report.differences[first]}
+    found = merged(replace(report, evidence=twice, differences=differences))
     assert f"{first}, again" in found.evidence
     assert "again" not in found.evidence
     assert set(found.differences) <= set(found.evidence)
     assert found.decisions == report.decisions
-
-
-POLICY = """\
-[policy]
-name = "m"
-version = 1
-seed = 3
-confidence = 0.9
-resamples = 1000
-power = 0.8
-evidence_days = 7
-attempts = 2
-"""
-
-
-def known(folder: Path) -> Policy:
-    """Three steps in a chain, each of two attempts planned."""
-    steps = "".join(
-        f'[[step]]\nname = "{name}"\ncontrol = "a"\ncandidate = "b"\ntaken = false\n'
-        f'[[step.gate]]\nname = "ndcg"\nrule = "non_inferior"\n'
-        'measure = "nDCG@10"\nmargin = 0.02\n'
-        for name in ("shadow", "tantivy", "hybrid")
-    )
-    (folder / "policy.toml").write_text(POLICY + steps)
-    return load_policy(folder / "policy.toml")
-
-
-@pytest.fixture
-def report(tmp_path: Path) -> ReportInput:
-    return replace(report_inputs.report(), judged_by=known(tmp_path))
 
 
 def test_arms_and_comparisons_have_both_means() -> None:

@@ -22,28 +22,15 @@ def about(number: int = 0, **of: object) -> dict[str, Any]:
     shift = number / 100
     interval = {"value": 0.5 + shift, "low": 0.4 + shift, "high": 0.6 + shift, "n": 9}
     gates = [{"gate": "Quality", "verdict": "pass"}, {"gate": "Speed <b>", "verdict": "fail"}]
+    step = {"step": "tantivy", "control": "fts5", "candidate": "tantivy"}
+    means = {"P@1": {**interval, "value": 0.9}, "nDCG@10": interval}
     return {
         "dataset": "toy",
         "policy": {"name": "p", "version": "1", "sha256": "a" * 64},
-        "steps": [
-            {
-                "step": "tantivy",
-                "control": "fts5",
-                "candidate": "tantivy",
-                "verdict": "fail",
-                "outcome": "hold",
-                "findings": gates,
-            }
-        ],
+        "steps": [{**step, "verdict": "fail", "outcome": "hold", "findings": gates}],
         "latency": {"ratios": {"tantivy": {"p95": {**interval, "high": None}}}},
         "comparisons": [{"name": "tantivy", "differences": {"nDCG@10": {**interval, "low": -0.1}}}],
-        "quality": {
-            "measure": "nDCG@10",
-            "means": {
-                arm: {"P@1": {**interval, "value": 0.9}, "nDCG@10": interval}
-                for arm in ("fts5", "tantivy")
-            },
-        },
+        "quality": {"measure": "nDCG@10", "means": {"fts5": means, "tantivy": means}},
         "provenance": {
             "decided_at": (FIRST + timedelta(days=number)).isoformat(),
             "code_version": "c" * 64,
@@ -140,7 +127,6 @@ def lines(svg: str) -> int:
     return len(re.findall(r"stroke: var\(--arm-0, #0072b2\); stroke-width: 1\.6", svg))
 
 
-@pytest.mark.slow
 def test_a_line_breaks_where_the_data_became_others() -> None:
     whole = trends.measures("a", [entry(number) for number in range(1, 7)])
     broken = trends.measures("a", SIX)
@@ -154,7 +140,6 @@ def tables(*entries: TrendEntry) -> dict[str, TableBlock]:
     return {table.caption.split()[0]: table for table in found}
 
 
-@pytest.mark.slow
 def test_the_page_says_what_is_latest_and_what_changed() -> None:
     found = tables(*SIX)
     said = [row[-1].text for row in found["Decisions,"].rows]
@@ -168,7 +153,6 @@ def test_the_page_says_what_is_latest_and_what_changed() -> None:
     assert found["Decisions,"].rows[0][1] == Cell("HOLD", "1 fail, p95 0.560 times", "hold")
 
 
-@pytest.mark.slow
 def test_the_headline_says_where_each_step_stands_and_since_when() -> None:
     assert headline(SIX) == "tantivy: HOLD since 2026-03-02 12:00"
     assert headline(SIX[:1]) == "tantivy: HOLD"
