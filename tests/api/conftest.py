@@ -9,6 +9,7 @@ from harness.core.records import Qrels
 from harness.core.run import Run
 from tests.make.runs import qrels_of, run_of
 
+SURE = Inference(confidence=0.95, resamples=1_000, seed=5)
 QUERIES = tuple(f"q{at:02}" for at in range(30))
 
 
@@ -30,8 +31,3 @@ def small() -> Small:
         run_of({q: ["a", "b"] if at % 3 else ["b", "a"] for at, q in enumerate(QUERIES)}, "better"),
         run_of({q: ["b", "c"] if at % 2 else ["b", "a"] for at, q in enumerate(QUERIES)}, "worse"),
     )
-
-
-@pytest.fixture
-def sure() -> Inference:
-    return Inference(confidence=0.95, resamples=2_000, seed=5)

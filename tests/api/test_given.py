@@ -12,23 +12,18 @@ import pandas as pd
 import pytest
 
 from harness import api, load_collection, save_collection
-from harness.api.comparison import Inference, compare, score
+from harness.api.comparison import compare, score
 from harness.api.data import QrelsLike, RunLike, load_qrels, load_run
-from harness.core.errors import (
-    DatasetError,
-    RunError,
-)
+from harness.core.errors import DatasetError, RunError
 from harness.core.run import Status
 from harness.measures.quality import oracle
 from tests.api.conftest import QUERIES as QUERIES_SCORED
-from tests.api.conftest import Small
+from tests.api.conftest import SURE, Small
 from tests.make.runs import run_of
 from tests.source import ROOT, parsed
 
-SCORES: Mapping[str, Mapping[str, float]] = {
-    "q1": {"d1": 1.5, "d2": 2.5, "d3": 2.5},
-    "q2": {"d1": -1.0},
-}
+Q1_SCORES = {"d1": 1.5, "d2": 2.5, "d3": 2.5}
+SCORES: Mapping[str, Mapping[str, float]] = {"q1": Q1_SCORES, "q2": {"d1": -1.0}}
 GRADES: Mapping[str, Mapping[str, int]] = {"q1": {"d1": 1, "d3": 0}, "q2": {"d1": 2}}
 LINES = [(query, doc, value) for query, of in SCORES.items() for doc, value in of.items()]
 JUDGED = [(query, doc, grade) for query, of in GRADES.items() for doc, grade in of.items()]
@@ -114,10 +109,7 @@ def test_a_query_that_was_answered_with_nothing() -> None:
 WRONG_RUNS: list[tuple[Any, str]] = [
     ({"q1": {"d1": float("nan")}}, r"run\['q1'\]\['d1'\]: the score nan of d1 is not a finite"),
     ({"q1": ["d1", "d2"]}, r"run\['q1'\] is a list, not a mapping of document to score\. Give"),
-    (
-        {"q 1": {"d1": 1.0}},
-        r"run\['q 1'\]\['d1'\]: the query id 'q 1' is not a text",
-    ),
+    ({"q 1": {"d1": 1.0}}, r"run\['q 1'\]\['d1'\]: the query id 'q 1' is not a text"),
     ([], r"run: it is empty"),
     ([("q1", "d1", 1.0), ("q1", "d2")], r"list whose item 1 is a tuple\. Give"),
     (3, r"run: cannot be read from a int\. Give"),
@@ -131,26 +123,16 @@ def test_what_is_no_run_is_named_by_its_place(given: Any, said: str) -> None:  #
         load_run(given)
 
 
-SURE = Inference(confidence=0.95, resamples=1000, seed=1)
 NAMES = ["query_id", "q0", "doc_id", "rank", "score", "tag"]
 
 
-@pytest.fixture
-def lines() -> str:
-    return "".join(f"q{n} Q0 {n:05d} 1 9.0 x\n" for n in (*range(1, 31), 12345))
-
-
-@pytest.fixture
-def qrels(tmp_path: Path) -> Path:
-    path = tmp_path / "z.qrels"
-    path.write_text("".join(f"q{n} 0 {n:05d} 1\n" for n in (*range(1, 31), 12345)))
-    return path
-
-
-def test_ids_that_pandas_read_as_numbers_are_refused(lines: str, qrels: Path) -> None:
+def test_ids_that_pandas_read_as_numbers_are_refused() -> None:
+    numbers = (*range(1, 31), 12345)
+    qrels = {f"q{n}": {f"{n:05d}": 1} for n in numbers}
+    lines = "".join(f"q{n} Q0 {n:05d} 1 9.0 x\n" for n in numbers)
     frame = pd.read_csv(io.StringIO(lines), sep=" ", names=NAMES)
-    assert score(pd.read_csv(io.StringIO(lines), sep=" ", names=NAMES, dtype=str).astype(
-        {"score": float}), qrels, ["nDCG@10"]).scores["nDCG@10"].mean == 1.0  # fmt: skip
+    texts = pd.read_csv(io.StringIO(lines), sep=" ", names=NAMES, dtype={"doc_id": str})
+    assert score(texts, qrels, ["nDCG@10"]).scores["nDCG@10"].mean == 1.0
     says = r"the run has the document '1', and the judgements have '00001'\. Read ids as text"
     with pytest.raises(DatasetError, match=says):
         score(frame, qrels, ["nDCG@10"])
@@ -169,14 +151,10 @@ def test_frames_come_back(tmp_path: Path) -> None:
     pd.testing.assert_frame_equal(collection.documents, DOCUMENTS)
     pd.testing.assert_frame_equal(collection.queries, QUERIES)
     pd.testing.assert_frame_equal(collection.qrels, QRELS_FRAMES)
-    assert (
-        score({"q1": {"d1": 1.0}, "q2": {}}, collection.qrels, ["RR"]).frame()["RR"].mean() == 0.5
-    )
-
-
-def test_a_folder_that_is_there_is_kept(tmp_path: Path) -> None:
+    scored = score({"q1": {"d1": 1.0}, "q2": {}}, collection.qrels, ["RR"])
+    assert scored.frame()["RR"].mean() == 0.5
     with pytest.raises(DatasetError, match="already exists; name a new folder"):
-        save_collection(tmp_path, DOCUMENTS, QUERIES, QRELS_FRAMES)
+        save_collection(folder, DOCUMENTS, QUERIES, QRELS_FRAMES)
 
 
 def test_what_is_promised_what_is_found_and_what_is_typed_are_the_same() -> None:

@@ -193,22 +193,16 @@ def test_the_denominators_add_up_and_come_first(log: Watched) -> None:
     said = repr(log)
     assert "attempted 85 = compared 82 + errored 1 + skipped 0 + shed 2; lost beside: 2" in said
     page = log._repr_html_()
-    order = [
-        "Request accounting",
-        "How sure",
-        "Alarms",
-        "Attempts by class",
-        "that diverge",
-    ]
+    order = ["Request accounting", "How sure", "Alarms", "Attempts by class", "that diverge"]
     assert sorted(order, key=page.index) == order
     assert "<bdi>82</bdi><small>96.5 %</small></td>" in page
 
 
 def test_estimates_are_confidence_sequences_over_their_own_pairs(log: Watched) -> None:
     overlap, failures, ratio = (log.estimates[name] for name in ("overlap", "failures", "ratio"))
-    assert overlap is not None
-    assert failures is not None
-    assert ratio is not None
+    assert overlap
+    assert failures
+    assert ratio
     assert (overlap.value, overlap.n) == (81 / 82, 82)
     assert overlap.low < 81 / 82 < overlap.high <= 1
     assert (failures.value, failures.n) == (1 / 83, 83)
@@ -217,9 +211,8 @@ def test_estimates_are_confidence_sequences_over_their_own_pairs(log: Watched) -
 
 
 def test_two_logs_are_read_as_one_and_one_log_not_as_two(tmp_path: Path) -> None:
-    folders = [written(tmp_path / "a", OBSERVED)]
-    later = [replace(one, at=one.at + 1) for one in OBSERVED]
-    folders.append(written(tmp_path / "b", later))
-    assert load(*folders).tally.attempted == 170
+    first = written(tmp_path / "a", OBSERVED)
+    later = written(tmp_path / "b", [replace(one, at=one.at + 1) for one in OBSERVED])
+    assert load(first, later).tally.attempted == 170
     with pytest.raises(EvidenceError, match="give each log once"):
-        load(folders[0], folders[0])
+        load(first, first)

@@ -14,8 +14,7 @@ from harness.api.comparison import compare, score
 from harness.api.paper_table import USUAL, Table, correct, effect_size, p_values, table, tukey
 from harness.cli import main
 from harness.core.errors import EvidenceError, UnknownName
-from harness.stats.inference import Inference
-from tests.api.conftest import Small
+from tests.api.conftest import SURE, Small
 
 Floats = NDArray[np.float64]
 QRELS = {f"q{n}": {"a": 2, "b": 1, "c": 0} for n in range(12)}
@@ -93,19 +92,19 @@ def test_marks_are_letters_of_all_pairs_or_daggers_against_a_baseline() -> None:
     assert len(one.pairs) == 2
 
 
-def test_against_a_baseline_a_pair_is_what_compare_finds(small: Small, sure: Inference) -> None:
+def test_against_a_baseline_a_pair_is_what_compare_finds(small: Small) -> None:
     intents = {f"q{at:02}": f"i{at // 10}" for at in range(30)}
     runs = {run.arm: run for run in (small.control, small.better, small.worse)}
     scores = {arm: score(run, small.qrels, ["RR@10", "P@1"]).scores for arm, run in runs.items()}
     values = {arm: {m: one.by_query for m, one in of.items()} for arm, of in scores.items()}
     found = Table.of(
-        values, {}, baseline="control", test="permutation", correction="holm", sure=sure,
+        values, {}, baseline="control", test="permutation", correction="holm", sure=SURE,
         clusters=intents,
     )  # fmt: skip
     assert found.systems == ("better", "control", "worse")
     for pair in found.pairs:
         one = compare(
-            small.control, runs[pair.system], small.qrels, pair.measure, sure=sure, intents=intents
+            small.control, runs[pair.system], small.qrels, pair.measure, sure=SURE, intents=intents
         )
         ends = one.estimate.value, one.estimate.low, one.estimate.high
         assert (pair.difference, pair.low, pair.high) == pytest.approx(ends)

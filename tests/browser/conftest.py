@@ -2,6 +2,7 @@
 
 import shutil
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 from playwright.sync_api import Browser, sync_playwright
@@ -9,13 +10,7 @@ from playwright.sync_api import Browser, sync_playwright
 from tests.browser.watched import Watched
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
-SWITCHES = (
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-)
+OFF = ("quic", "background-networking", "component-update", "sync")
 
 
 @pytest.fixture(scope="package")
@@ -29,17 +24,25 @@ def chromium() -> Iterator[Browser]:
     if found is None:
         pytest.skip(f"needs one of {', '.join(NAMES)}: apt-get install chromium")
     with sync_playwright() as playwright:
+        switches = ["--no-first-run", *(f"--disable-{name}" for name in OFF)]
         browser = playwright.chromium.launch(
-            executable_path=found, chromium_sandbox=False, args=list(SWITCHES)
+            executable_path=found, chromium_sandbox=False, args=switches
         )
         yield browser
         browser.close()
 
 
-@pytest.fixture
-def watched(chromium: Browser) -> Iterator[Watched]:
+@contextmanager
+def offline(chromium: Browser) -> Iterator[Watched]:
     """Open a tab of 1280 by 900 pixels without a network, watched from the start."""
     with chromium.new_context(
         offline=True, viewport={"width": 1280, "height": 900}, service_workers="block"
     ) as context:
+        context.set_default_timeout(10_000)
         yield Watched.watch(context.new_page())
+
+
+@pytest.fixture
+def watched(chromium: Browser) -> Iterator[Watched]:
+    with offline(chromium) as tab:
+        yield tab

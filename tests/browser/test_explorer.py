@@ -1,5 +1,6 @@
 """The explorer in a browser, on small data of which every number is known."""
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +18,7 @@ from harness.report.explorer import to_explorer
 from harness.report.html import explore_link
 from harness.report.inputs import Apart, Latency, ReportInput
 from harness.report.rounding import MINUS, number
+from tests.browser.conftest import offline
 from tests.browser.watched import Watched
 from tests.make import report_inputs
 
@@ -27,6 +29,7 @@ ODD = {246: 0.00002, 247: 123.456, 248: 12345.678, 249: 0.03125}
 """Values that are written in their own ways."""
 LOST, FAILED, NEGATIVE, UNASKED = 7, 11, 13, 17
 """A query that loses all, one that the new arm fails, one without a value, one it was not asked."""
+FIRST_LOST, FIRST_UNASKED = f"q{LOST:03d}", f"q{UNASKED:03d}"
 
 
 def documents() -> Mapping[str, Document]:
@@ -58,10 +61,8 @@ def scored(values: Mapping[int, float], failed: tuple[int, ...] = ()) -> Mapping
     undefined: dict[str, tuple[str, ...]] = {"negative_query": (f"q{NEGATIVE:03d}",)}
     undefined |= {"failed": tuple(f"q{at:03d}" for at in failed)} if failed else {}
     ids = tuple(f"q{at:03d}" for at in known)
-    return {
-        "nDCG@10": Scores("nDCG@10", ids, found, undefined),
-        "RR@10": Scores("RR@10", ids, found * 2, undefined),
-    }
+    both = (("nDCG@10", found), ("RR@10", found * 2))
+    return {measure: Scores(measure, ids, of, undefined) for measure, of in both}
 
 
 def agreeing(worse: Mapping[int, str]) -> Agreement:
@@ -83,83 +84,51 @@ def report(dataset: str = "small") -> ReportInput:
         "new": {LOST: 0.1, UNASKED: 0.0, **{at: 0.5 + at / 20 for at in range(1, 6)}},
         "other": {at: at / 1000 for at in range(QUERIES)} | ODD,
     }
+    failed = {"old": (), "new": (FAILED,), "other": ()}
     sides = {
-        arm: ArmResult(
-            arm,
-            report_inputs.manifest(arm),
-            runs[arm],
-            scored(values[arm], (FAILED,) if arm == "new" else ()),
-        )
-        for arm in ARMS
+        arm: ArmResult(arm, report_inputs.manifest(arm), run, scored(values[arm], failed[arm]))
+        for arm, run in runs.items()
     }
+    texts = [f"question {at} about thing{at % 20}" for at in range(QUERIES)]
+    texts[LOST] = "needle words"
     queries = {
-        f"q{at:03d}": Query(
-            f"q{at:03d}",
-            "needle words" if at == LOST else f"question {at} about thing{at % 20}",
-            ("even",) if at % 2 == 0 else ("odd",),
-        )
-        for at in range(QUERIES)
+        f"q{at:03d}": Query(f"q{at:03d}", text, ("odd",) if at % 2 else ("even",))
+        for at, text in enumerate(texts)
     }
     judged = [Judgement(f"q{at:03d}", "d00", 1) for at in range(QUERIES) if at != NEGATIVE]
-    judged += [
-        Judgement(f"q{LOST:03d}", "d03", 2),
-        Judgement(f"q{LOST:03d}", "d01", 0),
-        *(Judgement(f"q{at:03d}", "d19", 1) for at in (LOST, FAILED, UNASKED)),
-    ]
+    judged += [Judgement(FIRST_LOST, "d03", 2), Judgement(FIRST_LOST, "d01", 0)]
+    judged += [Judgement(f"q{at:03d}", "d19", 1) for at in (LOST, FAILED, UNASKED)]
     means = {m: Estimate(0.5, 0.4, 0.6, 249) for m in ("nDCG@10", "RR@10")}
     whole = Estimate(-0.001, -0.0123, 0.0045, QUERIES - 2)
     qrels = Qrels.of(judged)
+    classes = agreeing({LOST: "overlap", FAILED: "error", UNASKED: "skipped"})
+    both = sides["old"], sides["new"]
     return replace(
-        base,
-        decisions=(),
-        policy=None,
-        arms=sides,
-        evidence={
-            "step": Evidence(
-                dataset, sides["old"], sides["new"],
-                agreeing({LOST: "overlap", FAILED: "error", UNASKED: "skipped"}),
-                agreeing({}), {}, {}, {}, qrels,
-            )
-        },
-        means=dict.fromkeys(ARMS, means),
-        slice_means={},
-        differences={"step": {"nDCG@10": whole}},
+        base, decisions=(), policy=None, arms=sides, latency=timed(), queries=queries, qrels=qrels,
+        evidence={"step": Evidence(dataset, *both, classes, agreeing({}), {}, {}, {}, qrels)},
+        means=dict.fromkeys(ARMS, means), slice_means={}, differences={"step": {"nDCG@10": whole}},
         slice_differences={"step": {"odd": Estimate(-0.002, -0.03, 0.01, 124)}},
-        latency=timed(),
-        queries=queries,
-        qrels=qrels,
         documents=lambda ids: {k: v for k, v in documents().items() if k in ids},
-        place="--from out/small",
-        apart=(apart(),),
+        place="--from out/small", apart=(apart(),),
     )  # fmt: skip
 
 
 def apart() -> Apart:
     """Take the loss apart: words lose 0.3 by order, vectors 0.5 by documents."""
-    lost = f"q{LOST:03d}"
-    steps = (0.0, -0.3), (-0.5, 0.0)
-    stages = ("words", "vectors")
-    return Apart("old", "new", "nDCG@10", stages, {lost: (0.9, 0.1)}, {lost: steps})
+    values, steps = {FIRST_LOST: (0.9, 0.1)}, {FIRST_LOST: ((0.0, -0.3), (-0.5, 0.0))}
+    return Apart("old", "new", "nDCG@10", ("words", "vectors"), values, steps)
 
 
 def timed() -> Latency:
     """Race the query that loses: 1, 2 and 3 ms against 4, 4 and 7."""
     base = report_inputs.latency(ARMS[:2], ())
+    ms = 1_000_000 * np.array([[1, 4], [2, 4], [3, 7]])
+    again = {"old": np.array([[2_500_000]]), "new": np.empty((3, 0), dtype=np.int64)}
     race = replace(
-        base.race,
-        query_ids=(f"q{LOST:03d}",),
-        elapsed_ns={
-            "old": np.array([[1_000_000], [2_000_000], [3_000_000]]),
-            "new": np.array([[4_000_000], [4_000_000], [7_000_000]]),
-        },
-        repeated_ns={"old": np.array([[2_500_000]]), "new": np.empty((3, 0), dtype=np.int64)},
-        unseen_ns={"old": np.array([[2_500_000]]), "new": np.empty((3, 0), dtype=np.int64)},
-        verified={"old": True, "new": True},
-    )
+        base.race, query_ids=(FIRST_LOST,), elapsed_ns={"old": ms[:, :1], "new": ms[:, 1:]},
+        repeated_ns=again, unseen_ns=again, verified={"old": True, "new": True},
+    )  # fmt: skip
     return replace(base, race=race)
-
-
-FIRST_LOST, FIRST_UNASKED = "q007", "q017"
 
 
 def at(tab: Watched, file: Path, fragment: str) -> Page:
@@ -177,11 +146,6 @@ def count(page: Page) -> str:
     return page.locator("#count").inner_text()
 
 
-def state(page: Page) -> str:
-    page.wait_for_timeout(200)
-    return str(page.evaluate("location.hash"))
-
-
 @pytest.fixture(scope="module")
 def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("explore") / "explore.html"
@@ -191,11 +155,8 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def tab(chromium: Browser) -> Iterator[Watched]:
-    with chromium.new_context(
-        offline=True, viewport={"width": 1280, "height": 900}, service_workers="block"
-    ) as context:
-        context.set_default_timeout(10_000)
-        yield Watched.watch(context.new_page())
+    with offline(chromium) as opened:
+        yield opened
 
 
 @pytest.fixture
@@ -204,25 +165,21 @@ def page(tab: Watched, file: Path) -> Page:
     return at(tab, file, "")
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_axe_finds_nothing_grave(tab: Watched, page: Page, scheme: str) -> None:
-    page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
+def test_list_and_query_can_be_read_in_any_colours_and_window(tab: Watched, page: Page) -> None:
+    def look() -> None:
+        assert tab.grave() == []
+        page.emulate_media(color_scheme="dark")
+        assert tab.grave("color-contrast") == []
+        page.emulate_media(color_scheme="light")
+        for width in (390, 1280):
+            page.set_viewport_size({"width": width, "height": 900})
+            assert tab.overflow() == 0, width
+
     page.fill("#text", "q00")
-    assert tab.grave() == []
+    look()
     page.locator("#rows a").first.click()
     expect(page.locator("#panel .ranking")).to_have_count(2)
-    assert tab.grave() == []
-    page.emulate_media(color_scheme="light")
-
-
-@pytest.mark.parametrize("width", [390, 1280])
-def test_nothing_is_wider_than_its_window(tab: Watched, page: Page, width: int) -> None:
-    page.set_viewport_size({"width": width, "height": 900})
-    assert tab.overflow() == 0
-    page.locator("#rows a").first.click()
-    expect(page.locator("#panel .ranking")).to_have_count(2)
-    assert tab.overflow() == 0
-    page.set_viewport_size({"width": 1280, "height": 900})
+    look()
 
 
 def test_any_two_arms_can_be_held_against_each_other(page: Page) -> None:
@@ -254,7 +211,8 @@ def test_the_address_holds_the_view(tab: Watched, file: Path) -> None:
     page.fill("#text", "thing1 ")
     page.click("[data-sort=candidate]")
     ids = first(page)
-    said = state(page)
+    expect(page).to_have_url(re.compile("sort=candidate"))
+    said = str(page.evaluate("location.hash"))
     assert "slice=odd" in said
     again = at(tab, file, said)
     assert (first(again), again.locator("#text").input_value()) == (ids, "thing1 ")
@@ -274,10 +232,8 @@ def test_the_keyboard_is_enough(page: Page) -> None:
     expect(page.locator("#text")).to_have_value("jk/?")
     expect(page.locator("#help")).to_be_hidden()
     page.fill("#text", "thing1")
-    press("ArrowDown")
-    press("j")
-    press("ArrowDown")
-    press("k")
+    for key in ("ArrowDown", "j", "ArrowDown", "k"):
+        press(key)
     links = page.locator("#rows a")
     expect(links.nth(1)).to_be_focused()
     press("Enter")
@@ -334,11 +290,9 @@ def test_a_query_shows_what_nobody_shows_its_measures_its_parts_and_its_times(pa
     times = panel.get_by_role("region", name="Times of this query").inner_text()
     assert "old\t2.00\t1.00\t3.00\t2.50" in times
     assert "new\t4.00\t4.00\t7.00\tnot asked again" in times
-    heads = panel.locator(".ranking h3").all_inner_texts()
-    assert [head.rpartition("; ")[2] for head in heads] == [
-        "2.00 ms in the race",
-        "4.00 ms in the race",
-    ]
+    control, candidate = panel.locator(".ranking h3").all_inner_texts()
+    assert control.endswith("; 2.00 ms in the race")
+    assert candidate.endswith("; 4.00 ms in the race")
 
 
 def test_the_worst_comes_first_and_all_are_counted(page: Page) -> None:
@@ -383,11 +337,8 @@ def test_filters_narrow_what_is_listed_counted_and_drawn(page: Page) -> None:
     page.fill("#text", "no such query")
     assert page.locator("#rows").inner_text() == "No query fits. Clear a filter to see more."
     page.click("#clear")
-    for outcome, ids in {
-        "failed": ["q011"],
-        "none": ["q013"],
-        "worse": [FIRST_LOST, FIRST_UNASKED],
-    }.items():
+    worse = [FIRST_LOST, FIRST_UNASKED]
+    for outcome, ids in {"failed": ["q011"], "none": ["q013"], "worse": worse}.items():
         page.select_option("#outcome", outcome)
         assert first(page) == ids
     page.click("#clear")
@@ -400,8 +351,7 @@ def test_every_column_sorts_both_ways_and_what_has_no_value_is_last(page: Page) 
     page.click("[data-sort=difference]")
     assert first(page)[:2] == ["q005", "q004"]
     assert page.locator("th[aria-sort]").get_attribute("aria-sort") == "descending"
-    page.click("#after")
-    page.click("#after")
+    page.click("#after", click_count=2)
     assert first(page)[-2:] == ["q011", "q013"]
     page.click("[data-sort=candidate]")
     assert first(page)[:2] == [FIRST_UNASKED, FIRST_LOST]

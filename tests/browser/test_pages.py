@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from playwright.sync_api import expect
+from pypdf import PdfReader
 
 from harness.core.engine import Manifest
 from harness.core.gate import Cause, StepDecision, Verdict
@@ -48,19 +49,17 @@ def several() -> str:
 
 def open_on_all_sides() -> str:
     """Every gate inconclusive, so that more stand in the way than a card has room for."""
+    unclear: Any = {"verdict": Verdict.INCONCLUSIVE, "cause": Cause.OPEN}
 
     def spoilt(decision: StepDecision) -> StepDecision:
-        said = [
-            replace(
-                found, verdict=Verdict.INCONCLUSIVE, cause=Cause.OPEN, remedy=f"Judge {at} more."
-            )
-            for at, found in enumerate(decision.findings)
-        ]
-        return replace(decision, findings=tuple(said))
+        said = enumerate(decision.findings)
+        findings = (replace(one, remedy=f"Judge {at} more.", **unclear) for at, one in said)
+        return replace(decision, findings=tuple(findings))
 
     return report_inputs.page_of(report_inputs.rejudged(report_inputs.report("mail"), spoilt))
 
 
+Files = Mapping[str, Path]
 PAGES: Mapping[str, Callable[[], str]] = {
     "open": open_on_all_sides,
     "several": several,
@@ -85,9 +84,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", PAGES)
-def test_a_page_asks_for_nothing_and_can_be_read(
-    watched: Watched, files: dict[str, Path], name: str
-) -> None:
+def test_a_page_asks_for_nothing_and_can_be_read(watched: Watched, files: Files, name: str) -> None:
     shown = watched.open(files[name])
     assert watched.grave() == []
     shown.emulate_media(color_scheme="dark")
@@ -95,7 +92,7 @@ def test_a_page_asks_for_nothing_and_can_be_read(
     assert watched.quiet()
 
 
-def test_any_address_behind_a_page_opens_it(watched: Watched, files: dict[str, Path]) -> None:
+def test_any_address_behind_a_page_opens_it(watched: Watched, files: Files) -> None:
     for part in ("%E0%A4%A", "%", "%00", "\u202e<b>", "constructor", ""):
         shown = watched.open(files["several"], f"#{part}")
         shown.evaluate("part => { location.hash = part }", f"{part}%")
@@ -105,7 +102,7 @@ def test_any_address_behind_a_page_opens_it(watched: Watched, files: dict[str, P
 
 @pytest.mark.parametrize("name", PAGES)
 def test_a_page_is_never_wider_than_its_window_and_on_paper_light(
-    watched: Watched, files: dict[str, Path], name: str
+    watched: Watched, files: Files, name: str
 ) -> None:
     shown = watched.open(files[name])
     for size in (WIDE, NARROW):
@@ -122,7 +119,7 @@ def test_a_page_is_never_wider_than_its_window_and_on_paper_light(
 
 @pytest.mark.parametrize("name", ["several", "trends", "load", "shadow"])
 def test_tab_alone_reaches_everything_in_the_order_of_reading(
-    watched: Watched, files: dict[str, Path], name: str
+    watched: Watched, files: Files, name: str
 ) -> None:
     shown = watched.open(files[name])
     shown.evaluate(UNFOLD)
@@ -138,9 +135,7 @@ def test_tab_alone_reaches_everything_in_the_order_of_reading(
     assert shown.evaluate("reached") == list(range(count))
 
 
-def test_what_remains_is_in_sight_and_the_rest_one_key_away(
-    watched: Watched, files: dict[str, Path]
-) -> None:
+def test_what_remains_is_in_sight_and_the_rest_one_key_away(watched: Watched, files: Files) -> None:
     shown = watched.open(files["open"])
     card = shown.locator(".card").nth(1)
     assert "Judge 2 more" in card.locator(".remains").inner_text()
@@ -152,17 +147,14 @@ def test_what_remains_is_in_sight_and_the_rest_one_key_away(
     assert all(one.is_visible() for one in reasons)
 
 
-def test_on_paper_the_answer_is_whole(watched: Watched, files: dict[str, Path]) -> None:
-    from pypdf import PdfReader
-
+def test_on_paper_the_answer_is_whole(watched: Watched, files: Files) -> None:
     shown = watched.open(files["open"])
     read = PdfReader(io.BytesIO(shown.pdf(format="A4")))
-    first = " ".join(read.pages[0].extract_text().split())
+    first, *more = (" ".join(page.extract_text().split()) for page in read.pages)
     assert "HOLD" in first
     assert "Judge 2 more" in first
-    text = " ".join(" ".join(each.extract_text() for each in read.pages).split())
-    assert "Filter queries" not in text
-    assert len(read.pages) < 40
+    assert "Filter queries" not in " ".join((first, *more))
+    assert len(more) < 39
 
 
 MEGABYTE = "x" * 1_000_000
@@ -191,22 +183,14 @@ def everywhere(value: Any, change: Change, keep: tuple[type, ...]) -> Any:  # no
     if isinstance(value, str):
         return change(value)
     if isinstance(value, Mapping):
-        return {
-            everywhere(key, change, keep): everywhere(item, change, keep)
-            for key, item in value.items()
-        }
+        items = [everywhere(item, change, keep) for item in value.items()]
+        return dict(items)
     if isinstance(value, tuple):
         changed = [everywhere(item, change, keep) for item in value]
         return type(value)(*changed) if hasattr(value, "_fields") else tuple(changed)
     if is_dataclass(value) and not isinstance(value, type):
-        return replace(
-            value,
-            **{
-                field.name: everywhere(getattr(value, field.name), change, keep)
-                for field in fields(value)
-                if field.init
-            },
-        )
+        held = {field.name: getattr(value, field.name) for field in fields(value) if field.init}
+        return replace(value, **{key: everywhere(of, change, keep) for key, of in held.items()})
     return value
 
 
@@ -292,36 +276,32 @@ def files_hostile(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return found
 
 
-@pytest.mark.sampled(4)
-@pytest.mark.parametrize("name", PAGES_HOSTILE)
-def test_nothing_of_it_runs_and_the_layout_holds(
-    watched: Watched, files_hostile: dict[str, Path], name: str
+@pytest.mark.parametrize(
+    ("name", "scripts", "told"),
+    [
+        ("index", 1, 1), ("reasons of a megabyte", 1, 0), ("trends", 0, 1), ("load", 0, 1),
+        ("shadow", 0, 1), ("explore", 1, 0),
+    ],
+)  # fmt: skip
+def test_nothing_of_it_runs_the_layout_holds_and_what_was_written_is_what_is_read(
+    watched: Watched, files_hostile: Files, name: str, scripts: int, told: int
 ) -> None:
     shown = watched.open(files_hostile[name])
-    shown.evaluate("for (const one of document.querySelectorAll('details')) one.open = true")
+    shown.evaluate(UNFOLD)
     for width in (1280, 390):
         shown.set_viewport_size({"width": width, "height": 800})
         assert watched.overflow() == 0, width
-    ours = shown.evaluate("document.querySelectorAll('script:not([type])').length")
-    assert ours == (1 if name.startswith(("index", "reasons", "explore")) else 0)
+    assert shown.locator("script:not([type])").count() == scripts
     strange = "img, iframe, object, embed, base, [onerror], [onfocus], [ontoggle]"
     assert shown.locator(strange).count() == 0
     assert watched.quiet()
-
-
-@pytest.mark.parametrize("name", ["index", "load", "shadow", "trends"])
-def test_what_was_written_is_what_is_read(
-    watched: Watched, files_hostile: dict[str, Path], name: str
-) -> None:
-    shown = watched.open(files_hostile[name])
     text: str = shown.evaluate("document.body.textContent")
-    assert "<script>window.executed = true</script>" in text
-    assert "\u202e" not in text
-    assert not set("\x00\x07\x1b") & set(text)
+    assert "<script>window.executed = true</script>" in text or not told
+    assert not set("\u202e\x00\x07\x1b") & set(text)
     text.encode()
 
 
-def test_a_hostile_query_opens_as_text(watched: Watched, files_hostile: dict[str, Path]) -> None:
+def test_a_hostile_query_opens_as_text(watched: Watched, files_hostile: Files) -> None:
     page = watched.open(files_hostile["explore"])
     page.wait_for_selector("html[data-ready=all]")
     assert page.locator("#rows tr").count() == 40
