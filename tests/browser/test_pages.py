@@ -26,6 +26,7 @@ from harness.report.explorer import to_explorer
 from harness.report.trends import TrendEntry
 from tests.browser.watched import Watched
 from tests.make import report_inputs
+from tests.once_a_process import pictures
 from tests.report import test_live
 from tests.report.test_live import load_report
 from tests.report.test_trends import entry
@@ -48,7 +49,7 @@ def several() -> str:
 
 
 def open_on_all_sides() -> str:
-    """Every gate inconclusive, so that more stand in the way than a card has room for."""
+    """Every gate inconclusive, more than a card has room for; its pictures are empty."""
     unclear: Any = {"verdict": Verdict.INCONCLUSIVE, "cause": Cause.OPEN}
 
     def spoilt(decision: StepDecision) -> StepDecision:
@@ -56,7 +57,8 @@ def open_on_all_sides() -> str:
         findings = (replace(one, remedy=f"Judge {at} more.", **unclear) for at, one in said)
         return replace(decision, findings=tuple(findings))
 
-    return report_inputs.page_of(report_inputs.rejudged(report_inputs.report("mail"), spoilt))
+    with pictures(painted=False):
+        return report_inputs.page_of(report_inputs.rejudged(report_inputs.report("mail"), spoilt))
 
 
 Files = Mapping[str, Path]
@@ -130,8 +132,10 @@ def test_tab_alone_reaches_everything_in_the_order_of_reading(
     }}""")
     count: int = shown.evaluate("stops.length")
     assert count >= {"several": 60, "trends": 8, "load": 5, "shadow": 12}[name]
+    keys = shown.context.new_cdp_session(shown)
+    tab = {"type": "rawKeyDown", "key": "Tab", "windowsVirtualKeyCode": 9}
     for _ in range(count):
-        shown.keyboard.press("Tab")
+        keys.send("Input.dispatchKeyEvent", tab)
     assert shown.evaluate("reached") == list(range(count))
 
 
@@ -157,7 +161,6 @@ def test_on_paper_the_answer_is_whole(watched: Watched, files: Files) -> None:
     assert len(more) < 39
 
 
-MEGABYTE = "x" * 1_000_000
 SCRIPT = "window.executed = true"
 TEXTS = (
     f"<script>{SCRIPT}</script>",
@@ -220,12 +223,12 @@ def explorer() -> str:
         return to_explorer([everywhere(report_inputs.report("mail"), spoilt, KEPT)])
 
 
-def reasons(length: str) -> str:
-    """Return a page whose gates have much to say."""
-    decided = everywhere(
-        report_inputs.report("mail").decisions, lambda text: text + length, (float, bool)
-    )
-    return report_inputs.page_of(replace(report_inputs.report("mail"), decisions=decided))
+def reasons() -> str:
+    """Return a page whose gates have much to say; its pictures are those of others, and empty."""
+    report = report_inputs.report("mail")
+    decided = everywhere(report.decisions, lambda text: text + "x" * 1_000_000, (float, bool))
+    with pictures(painted=False):
+        return report_inputs.page_of(replace(report, decisions=decided))
 
 
 def over_time() -> str:
@@ -258,7 +261,7 @@ def shadow() -> str:
 
 PAGES_HOSTILE: Mapping[str, Callable[[], str]] = {
     "index": lambda: index(TEXTS[:7], spoilt),
-    "reasons of a megabyte": lambda: reasons(MEGABYTE),
+    "reasons of a megabyte": reasons,
     "trends": over_time,
     "load": lambda: load_page.to_page(everywhere(load_report(), spoilt, KEPT)),
     "shadow": shadow,

@@ -177,9 +177,7 @@ def test_the_same_answers_hold_where_too_few_or_not_the_same(
     assert not more or step.findings[0].reason.startswith("the same answers, hit for hit, to ")
 
 
-def test_near_duplicates_that_were_drawn_one_by_one_are_queries_of_their_own(
-    tmp_path: Path,
-) -> None:
+def test_near_duplicates_drawn_one_by_one_are_queries_of_their_own(tmp_path: Path) -> None:
     clusters = {f"q{at:04}": f"c{at // 5}" for at in range(60)}
     written = replace(same(227), clusters=clusters)
     (held, (told,)) = of_same(tmp_path, written)
@@ -310,7 +308,8 @@ def test_the_bound_is_the_one_that_the_policy_writes(
 def twins() -> Evidence:
     """Make the candidate be the control, under another name."""
     evidence = moved(GOOD)
-    return replace(evidence, candidate=built(evidence.candidate, evidence.control.manifest))
+    same = replace(evidence.control.manifest)  # equal, and another object
+    return replace(evidence, candidate=built(evidence.candidate, same))
 
 
 def built(side: ArmResult, manifest: Manifest) -> ArmResult:

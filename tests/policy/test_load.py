@@ -160,7 +160,7 @@ def test_one_step_for_every_candidate(read: Policy) -> None:
 
 
 @pytest.mark.parametrize(
-    "judged",
+    "steps",
     [
         [],
         TWO[1:],
@@ -170,11 +170,9 @@ def test_one_step_for_every_candidate(read: Policy) -> None:
         [NamedStep("a", "fts5", "a"), NamedStep("b", "dense", "b")],
     ],
 )
-def test_a_step_that_was_left_out_or_added_is_refused(
-    read: Policy, judged: list[NamedStep]
-) -> None:
+def test_a_step_that_was_left_out_or_added_is_refused(read: Policy, steps: list[NamedStep]) -> None:
     with pytest.raises(EvidenceError, match="were judged, and the policy toy migration has"):
-        as_applied(read, judged)
+        as_applied(read, steps)
 
 
 POLICIES_SHIPPED = sorted(

@@ -411,7 +411,6 @@ def test_the_true_mean_is_the_one_that_is_asked_for(pattern: Pattern, truth: flo
     assert means.mean() == pytest.approx(truth, abs=4 * means.std() / TRIALS**0.5)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("asked", GATES_SELFTEST, ids=lambda asked: asked.name)
 @pytest.mark.parametrize("given", [evidence(), evidence(clusters=3), evidence(lost=3)])
 def test_each_column_is_judged_as_the_gate_judges_it(asked: Any, given: Any) -> None:  # noqa: ANN401
