@@ -342,7 +342,7 @@ def test_recency_keeps_scores(store: MessageStore, mail: Mail, tmp_path: Path, e
             asked.search(text, contract.Filters(project_id=2), ranking, depth),
             contract.ExplainTiming(),
         ).hits
-        return {hit.message_id: hit.score for hit in hits}
+        return {hit[0]: hit[1] for hit in hits}
 
     whole = scores(RankingMode.RELEVANCE, 1_000)
     assert scores(RankingMode.RECENCY, 1_000) == pytest.approx(whole, abs=1e-12)

@@ -7,7 +7,7 @@ import json
 import logging
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from enum import StrEnum
 from operator import attrgetter
 from typing import Any, NamedTuple, Protocol, TypeAlias
@@ -234,11 +234,12 @@ class Filters:
     agent_name: str | None = None
     thread_id: str | None = None
     ack_required: bool | None = None
-    time_range: TimeRange = field(default_factory=TimeRange)
+    time_range: TimeRange = TimeRange()
     sender_name: str | None = None
     recipient_name: str | None = None
 
 
+UNFILTERED = Filters()
 FILTERS = tuple(one.name for one in fields(Filters))
 values_of: Callable[[Filters], tuple[Any, ...]] = attrgetter(*FILTERS)
 """Reads all filters, by the names of ``FILTERS``."""
@@ -303,7 +304,7 @@ class SearchQuery:
     agent_name: str | None = None
     thread_id: str | None = None
     ack_required: bool | None = None
-    time_range: TimeRange = field(default_factory=TimeRange)
+    time_range: TimeRange = TimeRange()
     sender_name: str | None = None
     recipient_name: str | None = None
     min_score: float | None = None

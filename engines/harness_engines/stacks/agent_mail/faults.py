@@ -5,12 +5,12 @@ Section 9.1 has the four kinds. A budget is shared among the tiers of a chain.
 
 import os
 from collections import Counter, deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import Future
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from queue import SimpleQueue
 from threading import Event, Lock, Thread
@@ -23,17 +23,19 @@ from harness_engines.contract import EngineError, FeatureUnavailable, SearchErro
 Result = TypeVar("Result")
 
 
-@contextmanager
-def known() -> Iterator[None]:
-    """Return one of the four kinds, whatever was raised."""
-    try:
-        yield
-    except (SearchError, KeyboardInterrupt, SystemExit, GeneratorExit):
-        raise
-    except ModelNotReady as exc:
-        raise FeatureUnavailable(str(exc)) from exc
-    except BaseException as exc:
+class _Known(AbstractContextManager["_Known"]):
+    """Raises one of the four kinds, whatever was raised."""
+
+    def __exit__(self, _: object, exc: BaseException | None, at: object) -> None:
+        if exc is None or isinstance(exc, _PASSES):
+            return
+        if isinstance(exc, ModelNotReady):
+            raise FeatureUnavailable(str(exc)) from exc
         raise EngineError(f"{type(exc).__name__}: {exc}") from exc
+
+
+_PASSES = SearchError | KeyboardInterrupt | SystemExit | GeneratorExit
+known = cache(_Known)
 
 
 NS_A_MS = 1_000_000
@@ -49,7 +51,7 @@ class Deadline(NamedTuple):
     @classmethod
     def of(cls, budget_ms: float) -> "Deadline | None":
         """Begin a query; a budget of 0 means no budget."""
-        ends_ns = perf_counter_ns() + int(budget_ms * NS_A_MS)
+        ends_ns = perf_counter_ns() + int(budget_ms * NS_A_MS) if budget_ms else 0
         return cls(ends_ns, budget_ms) if budget_ms else None
 
     def share(self, *, last: bool = False) -> "Deadline":

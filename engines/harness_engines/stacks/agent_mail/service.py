@@ -21,6 +21,7 @@ from harness_engines.stacks.agent_mail.tantivy.engine import TantivyMailEngine
 from harness_engines.stacks.agent_mail.views import View, nothing, plain
 
 LOG = logging.getLogger("engines.mail")
+_PARTS = attrgetter("lexical_us", "vector_us", "fusion_us", "rerank_us")
 
 
 Observer = Callable[[SearchQuery, SearchResponse, int], object]
@@ -135,7 +136,7 @@ class MailSearch:
             self._tell(Event.ENGINE_FALLBACK, told)
         elif stale:
             self._tell(Event.INDEX_STALE, {"engine": tier, "reason": reason})
-        ranked, by_like = page.ranked, page.ranked.found.used_like_fallback
+        messages, ranked, by_like = page.messages, page.ranked, page.ranked.found.used_like_fallback
         total_us = (perf_counter_ns() - start) // 1_000
         explain = contract.QueryExplain(
             method=ranked.found.method,
@@ -146,22 +147,22 @@ class MailSearch:
             sql=ranked.found.sql,
             scope_policy=seen_as.policy,
             denied_count=page.denied if seen_as.audited else 0,
-            redacted_count=sum(map(attrgetter("redacted"), page.messages)),
+            redacted_count=sum(map(attrgetter("redacted"), messages)),
             requested_mode=query.mode,
             actual_mode=actual,
-            engine=tier.value,
+            engine=str(tier),
             mode_downgraded=downgraded,
             downgrade_reason=reason if downgraded else None,
-            timing=replace(ranked.clock, total_us=total_us, scope_us=page.scope_us),
+            timing=contract.ExplainTiming(total_us, *_PARTS(ranked.clock), page.scope_us),
             cursor_invalidated=page.invalidated,
             shadow=compared,
             note="; ".join(filter(None, (reason, ranked.found.note))),
         )
         search_response = SearchResponse(
-            page.messages,
+            messages,
             page.next_cursor,
             explain,
-            served_by=tier.value,
+            served_by=str(tier),
             fell_back=tier is not first,
             entities=page.entities,
             stale=bool(stale),
@@ -209,7 +210,7 @@ class MailSearch:
         allowed = Deadline.of(self.budget_ms)
         for tier in tiers[:-1]:
             until = allowed.share(last=tier is tiers[-2]) if allowed else None
-            within = replace(asked, until=until) if until else asked
+            within = asked._replace(until=until) if until else asked
             try:
                 stale = self._stale(tier, query, until)
                 return tier, self._page(tier, query, within), stale
@@ -258,7 +259,7 @@ class MailSearch:
             return None
         try:
             allowed = Deadline.of(self.budget_ms)
-            asked = replace(asked, until=allowed.share(last=True) if allowed else None)
+            asked = asked._replace(until=allowed.share(last=True) if allowed else None)
             page = self._page(FallbackTier.TANTIVY, replace(query, cursor=None), asked)
         except SearchError as exc:
             self._tell(Event.SHADOW_COMPARISON, {"error": str(exc)})

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import repeat
-from operator import attrgetter, itemgetter, neg
+from operator import itemgetter, neg
 from time import perf_counter_ns
-from typing import Generic, NamedTuple, TypeVar, cast
+from typing import Generic, NamedTuple, TypeAlias, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,38 +32,29 @@ Doc = TypeVar("Doc")
 Part = TypeVar("Part")
 Result = TypeVar("Result")
 AnyHit = SearchHit | contract.EntityHit
+ScoredMessage: TypeAlias = tuple[int, float, float, int | None]
+"""Id, score in [0, 1], the engine's own score, and the time sent where the order is by that."""
 
 
-class ScoredMessage(NamedTuple):
-    """A message with its score in [0, 1], higher is better, and the engine's own."""
-
-    message_id: int
-    score: float
-    raw_score: float
-    sent: int | None = None
-    """When it was sent, where the order is by that; microseconds."""
-
-    @property
-    def key(self) -> float | int:
-        """What order and cursors go by, higher first: the time sent, or else the score."""
-        return self.score if self.sent is None else self.sent
+def key(hit: ScoredMessage) -> float | int:
+    """Return what order and cursors go by, higher first: the time sent, or else the score."""
+    return hit[1] if hit[3] is None else hit[3]
 
 
-@dataclass(frozen=True, slots=True)
-class RankedMessages:
+class RankedMessages(NamedTuple):
     """Messages in the order of section 3.3: score descending, id ascending."""
 
     hits: Sequence[ScoredMessage]
     found: CandidateList
     """What they were made of, and whether a greater depth would give no more."""
-    clock: ExplainTiming = field(default_factory=ExplainTiming)
+    clock: ExplainTiming = ExplainTiming()
     """Times of the parts that ran."""
 
 
 def in_order(hits: Iterable[ScoredMessage]) -> tuple[ScoredMessage, ...]:
     """Sort by score (or time sent) descending, then id ascending (section 3.3)."""
     listed = list(hits)
-    by_time = bool(listed) and listed[0].sent is not None
+    by_time = bool(listed) and listed[0][3] is not None
     keys = map(neg, map(itemgetter(3 if by_time else 1), listed))
     keyed = sorted(zip(keys, map(itemgetter(0), listed), listed, strict=True))
     return tuple(map(itemgetter(2), keyed))
@@ -76,22 +67,23 @@ def of_lexical(found: CandidateList, clock: ExplainTiming) -> RankedMessages:
     depends neither on the page nor on the depth (decision 7). Without a score, as in a listing,
     every message has 0.
     """
-    check_numbers(found.candidates)
-    raw = list(map(itemgetter(1), found.candidates))
+    raw = [score for _, score in found.candidates]
+    check_numbers(raw)
     best = max(raw, default=0.0) if found.best is None else found.best
     shares = [score / best for score in raw] if best > 0 else [0.0] * len(raw)
     if shares and (min(shares) < 0.0 or max(shares) > 1.0):
         shares = [min(1.0, max(0.0, share)) for share in shares]
-    rows = zip(map(itemgetter(0), found.candidates), shares, raw, repeat(None))
-    return RankedMessages(in_order(map(partial(tuple.__new__, ScoredMessage), rows)), found, clock)
+    rows = zip(map(_ID, found.candidates), shares, raw, repeat(None))
+    return RankedMessages(in_order(rows), found, clock)
 
 
-def check_numbers(candidates: Sequence[contract.MessageCandidate]) -> None:
+def check_numbers(scores: Iterable[float]) -> None:
     """Refuse scores that are not numbers."""
-    if not all(map(math.isfinite, map(itemgetter(1), candidates))):
+    if not all(map(math.isfinite, scores)):
         raise EngineError("a score is not a number")
 
 
+_ID = itemgetter(0)
 Ids = NDArray[np.int64]
 
 
@@ -151,8 +143,7 @@ NEAREST = FUSED_DEPTH
 """Messages near enough to be shown newest first; all have some cosine, and pages must agree."""
 
 
-@dataclass(frozen=True, slots=True)
-class TierQuery:
+class TierQuery(NamedTuple):
     """One query on its way through a chain."""
 
     text: str
@@ -169,14 +160,22 @@ class TierQuery:
         return positive(self.text) if signed(self.text) else self.text
 
 
+def _told(filters: contract.Filters) -> str:
+    values = contract.values_of(filters)
+    return repr([sorted(one) if isinstance(one, frozenset) else one for one in values])
+
+
+_UNFILTERED = _told(contract.UNFILTERED)
+_NAMED = {one: repr(one) for one in (*contract.DocKind, *contract.RankingMode)}
+
+
 def digits_of(query: contract.SearchQuery, asked: TierQuery) -> str:
     """Return a digest of what decides which hits a query has, and in which order."""
-    filters = [
-        sorted(one) if isinstance(one, frozenset) else one
-        for one in contract.values_of(asked.filters)
-    ]
-    constants = asked.ranking, asked.rrf_k, asked.rerank_top_k, query.effective_min_score
-    said = repr((query.doc_kind, asked.text, filters, constants))
+    every = asked.filters is contract.UNFILTERED
+    filters = _UNFILTERED if every else _told(asked.filters)
+    constants = f"{asked.rrf_k!r}, {asked.rerank_top_k!r}, {query.effective_min_score!r}"
+    of = f"{_NAMED[query.doc_kind]}, {asked.text!r}, {filters}, ({_NAMED[asked.ranking]}"
+    said = f"({of}, {constants}))"
     return hashlib.sha256(said.encode("utf-8", "surrogatepass")).hexdigest()[: plan.QUERY_DIGITS]
 
 
@@ -197,9 +196,9 @@ class Tiers:
             found = self._rank(tier, asked, depth)
             if asked.ranking is not contract.RankingMode.RECENCY:
                 return found
-            when = self.sent([hit.message_id for hit in found.hits])
-            hits = (h._replace(sent=when[h.message_id]) for h in found.hits if h.message_id in when)
-            return replace(found, hits=in_order(hits))
+            when = self.sent([*map(_ID, found.hits)])
+            hits = ((*hit[:3], when[hit[0]]) for hit in found.hits if hit[0] in when)
+            return found._replace(hits=in_order(hits))
 
     def _rank(self, tier: plan.FallbackTier, asked: TierQuery, depth: int) -> RankedMessages:
         match tier:
@@ -209,9 +208,7 @@ class Tiers:
             case plan.FallbackTier.SEMANTIC:
                 newest = asked.ranking is contract.RankingMode.RECENCY
                 found, took = _timed(lambda: self._nearest(asked, NEAREST if newest else depth))
-                hits = (
-                    ScoredMessage(at, min(1.0, max(0.0, raw)), raw) for at, raw in found.candidates
-                )
+                hits = ((at, min(1.0, max(0.0, raw)), raw, None) for at, raw in found.candidates)
                 whole = replace(found, exhausted=found.exhausted or newest)
                 return RankedMessages(in_order(hits), whole, ExplainTiming(vector_us=took))
             case plan.FallbackTier.HYBRID:
@@ -230,11 +227,11 @@ class Tiers:
             raise FeatureUnavailable("semantic search needs a text")
         search = partial(semantic.search, asked.meant, asked.filters, depth)
         found = self.parts.call(plan.FallbackTier.SEMANTIC, search, asked.until)
-        check_numbers(found.candidates)
+        check_numbers(score for _, score in found.candidates)
         said = signed(asked.text)
         if not said:
             return found
-        alike = replace(asked, text=said, ranking=contract.RankingMode.RELEVANCE)
+        alike = asked._replace(text=said, ranking=contract.RankingMode.RELEVANCE)
         words = self._words(plan.FallbackTier.TANTIVY, alike, EVERY)
         allowed = {message_id for message_id, _ in words.candidates}
         kept = tuple(one for one in found.candidates if one[0] in allowed)
@@ -244,9 +241,9 @@ class Tiers:
         if asked.text and not asked.meant:
             words, took = _timed(lambda: self._words(plan.FallbackTier.TANTIVY, asked, EVERY))
             listed = of_lexical(words, ExplainTiming(lexical_us=took))
-            return replace(listed, found=replace(words, method="hybrid_rrf"))
+            return listed._replace(found=replace(words, method="hybrid_rrf"))
         nearest, vector_us = _timed(lambda: self._nearest(asked, FUSED_DEPTH))
-        by_relevance = replace(asked, ranking=contract.RankingMode.RELEVANCE)
+        by_relevance = asked._replace(ranking=contract.RankingMode.RELEVANCE)
         words, lexical_us = _timed(
             lambda: self._words(plan.FallbackTier.TANTIVY, by_relevance, FUSED_DEPTH)
         )
@@ -265,7 +262,7 @@ class Tiers:
             note=words.note,
         )
         return RankedMessages(
-            in_order(ScoredMessage(int(hit.doc_id), hit.score, hit.raw_score) for hit in hits),
+            in_order((int(hit.doc_id), hit.score, hit.raw_score, None) for hit in hits),
             found,
             ExplainTiming(lexical_us=lexical_us, vector_us=vector_us, fusion_us=fusion_us),
         )
@@ -275,18 +272,17 @@ class Tiers:
         reranker = there(self.reranker, "no model for reranking")
         fused = self._fused(asked)
         if asked.text and not asked.meant:
-            return replace(fused, found=replace(fused.found, method="hybrid_rerank"))
+            return fused._replace(found=replace(fused.found, method="hybrid_rerank"))
         window, rest = fused.hits[: asked.rerank_top_k], fused.hits[asked.rerank_top_k :]
-        ids, scores = [hit.message_id for hit in window], [hit.score for hit in window]
+        ids, scores = [*map(_ID, window)], [hit[1] for hit in window]
         rerank = partial(reranker, asked.meant, ids, scores)
         judged, rerank_us = _timed(
             lambda: self.parts.call(plan.FallbackTier.RERANK, rerank, asked.until)
         )
-        judged, lowered = joined(judged, [hit.score for hit in rest])
-        top = (ScoredMessage(at, *one) for at, one in zip(ids, judged, strict=True))
-        below = (hit._replace(score=score) for hit, score in zip(rest, lowered, strict=True))
-        return replace(
-            fused,
+        judged, lowered = joined(judged, [hit[1] for hit in rest])
+        top = ((at, *one, None) for at, one in zip(ids, judged, strict=True))
+        below = ((hit[0], score, *hit[2:]) for hit, score in zip(rest, lowered, strict=True))
+        return fused._replace(
             hits=(*in_order(top), *in_order(below)),
             found=replace(fused.found, method="hybrid_rerank"),
             clock=replace(fused.clock, rerank_us=rerank_us),
@@ -304,8 +300,7 @@ SPARE = 64
 GROWTH = 4
 
 
-@dataclass(frozen=True, slots=True)
-class PageSource(Generic[Doc]):
+class PageSource(NamedTuple, Generic[Doc]):
     """What documents of one kind are searched with."""
 
     tiers: Tiers
@@ -332,8 +327,7 @@ def entities(
     def show(
         hits: Sequence[ScoredMessage], found: Mapping[int, contract.Entity]
     ) -> Sequence[AnyHit]:
-        there = ((hit, found[hit.message_id]) for hit in hits if hit.message_id in found)
-        return [contract.EntityHit(entity, hit.score, hit.raw_score) for hit, entity in there]
+        return [contract.EntityHit(found[at], *of) for at, *of, _ in hits if at in found]
 
     return {
         contract.DocKind.AGENT: PageSource(tiers(schema.AGENTS), store.agents, show),
@@ -341,34 +335,27 @@ def entities(
     }
 
 
-_SHOWN = attrgetter(*SearchHit._fields[: SearchHit._fields.index("score")])
-"""Reads of a message what a hit shows of it, in the hit's order."""
-
-
 def messages(
     scope: Scope, hits: Sequence[ScoredMessage], known: Mapping[int, contract.Message]
 ) -> Sequence[SearchHit]:
     """Show messages as far as ``scope`` allows; redaction hides their subjects and bodies."""
-    if scope.whole:
-        return [
-            tuple.__new__(SearchHit, (*_SHOWN(known[message_id]), score, raw_score, False))
-            for message_id, score, raw_score, _ in hits
-            if message_id in known
-        ]
     shown: list[SearchHit] = []
     for message_id, score, raw_score, _ in hits:
-        found = known.get(message_id)
-        verdict = Visibility.ALLOW if found is None else scope.sees(found)
-        if found is None or verdict is Visibility.DENY:
+        if (m := known.get(message_id)) is None:
             continue
-        hidden = verdict is Visibility.REDACT
-        hit = SearchHit._make((*_SHOWN(found), score, raw_score, hidden))
-        shown.append(hit._replace(subject=REDACTED, body=REDACTED) if hidden else hit)
+        hidden = False
+        if not scope.whole:
+            if (verdict := scope.sees(m)) is Visibility.DENY:
+                continue
+            hidden = verdict is Visibility.REDACT
+        subject, body = (REDACTED, REDACTED) if hidden else (m.subject, m.body)
+        row = (m.message_id, m.project_id, subject, body, m.sender_name, m.thread_id, m.importance,
+               m.ack_required, m.created_ts, score, raw_score, hidden)  # fmt: skip
+        shown.append(tuple.__new__(SearchHit, row))
     return shown
 
 
-@dataclass(frozen=True, slots=True)
-class HitPage:
+class HitPage(NamedTuple):
     """Hits shown, the token of the next page, and what was left out on the way."""
 
     ranked: RankedMessages
@@ -387,7 +374,7 @@ class HitPage:
     @property
     def entities(self) -> tuple[contract.EntityHit, ...]:
         """Hits of a page of agents or projects."""
-        of_entities = isinstance(next(iter(self.hits), None), contract.EntityHit)
+        of_entities = bool(self.hits) and isinstance(self.hits[0], contract.EntityHit)
         return cast("tuple[contract.EntityHit, ...]", self.hits) if of_entities else ()
 
 
@@ -421,13 +408,13 @@ def fill(
         if at is not None:
             left = _left(ranked, cursor, at)
             if least is not None:
-                left = [hit for hit in left if hit.score >= least]
+                left = [hit for hit in left if hit[1] >= least]
             shown: list[AnyHit] = []
             denied = took_ns = end = 0
             while end < len(left) and len(shown) < limit:
                 part = left[end : end + limit - len(shown)]
                 end += len(part)
-                known = source.hydrate([hit.message_id for hit in part])
+                known = source.hydrate([*map(_ID, part)])
                 start = perf_counter_ns()
                 made = source.show(part, known)
                 shown.extend(made)
@@ -439,9 +426,9 @@ def fill(
     next_cursor = None
     if len(shown) == limit:
         last = left[end - 1]
-        before = (cursor and cursor.seen) or frozenset(hit.message_id for hit in ranked.hits[:at])
-        examined = frozenset(hit.message_id for hit in left[:end])
-        where = float(last.key), last.message_id, plan.pager(query.doc_kind, tier)
+        before = (cursor and cursor.seen) or frozenset(map(_ID, ranked.hits[:at]))
+        examined = frozenset(map(_ID, left[:end]))
+        where = float(key(last)), last[0], plan.pager(query.doc_kind, tier)
         next_cursor = plan.SearchCursor(*where, digits_of(query, asked), before | examined).encode()
     invalidated = query.cursor is not None and cursor is None
     return HitPage(ranked, tuple(shown), next_cursor, denied, invalidated, took_ns // 1_000)
@@ -457,12 +444,12 @@ def _place(
         return 0
     if cursor.message_id in hydrate([cursor.message_id]):
         for at, hit in enumerate(ranked.hits, start=1):
-            if hit.message_id == cursor.message_id:
+            if hit[0] == cursor.message_id:
                 return at
         if not ranked.found.exhausted:
             return None
     last = (-cursor.score, cursor.message_id)
-    return bisect_right(ranked.hits, last, key=lambda hit: (-hit.key, hit.message_id))
+    return bisect_right(ranked.hits, last, key=lambda hit: (-key(hit), hit[0]))
 
 
 def _left(
@@ -472,4 +459,4 @@ def _left(
     if cursor is None or not cursor.seen:
         return ranked.hits[at:]
     moved = ranked.hits[:at] if ranked.found.exhausted else ()
-    return [hit for hit in (*ranked.hits[at:], *moved) if hit.message_id not in cursor.seen]
+    return [hit for hit in (*ranked.hits[at:], *moved) if hit[0] not in cursor.seen]

@@ -10,8 +10,9 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import accumulate, chain
-from operator import sub
+from operator import attrgetter, sub
 from pathlib import Path
+from typing import NamedTuple
 
 from harness.core.errors import BadFile, UnknownName
 from harness.core.reading import Malformed, text_of
@@ -28,8 +29,7 @@ _BARE = re.compile(r'[+\-"]')
 
 def bounded(text: str) -> tuple[str, str]:
     """Return what is searched for of a text, and a note where that is less than the text."""
-    total = len(words_in(text))
-    if total <= MAX_WORDS:
+    if len(text) <= MAX_WORDS or (total := len(words_in(text))) <= MAX_WORDS:
         return text, ""
     kept: dict[str, str] = {}
     left = MAX_WORDS
@@ -65,12 +65,11 @@ QUERY_DIGITS = 16
 def pager(kind: DocKind, tier: FallbackTier) -> str:
     """Name who makes pages of a kind of document by a tier; another's page is not continued."""
     if kind is DocKind.MESSAGE:
-        return tier.value
+        return str(tier)
     return f"{kind}s{'like' if tier is FallbackTier.LIKE else ''}"
 
 
-@dataclass(frozen=True, slots=True)
-class SearchCursor:
+class SearchCursor(NamedTuple):
     """Score and id of the last hit that was examined; V2 tokens name no engine."""
 
     score: float
@@ -113,7 +112,7 @@ class SearchCursor:
 def packed(ids: Iterable[int]) -> str:
     """Write ids, in any order and none twice, as gaps in hexadecimal digits."""
     ordered = sorted(ids)
-    return "_".join(f"{gap:x}" for gap in map(sub, ordered, chain((0,), ordered)))
+    return "_".join(["%x"] * len(ordered)) % (*map(sub, ordered, chain((0,), ordered)),)
 
 
 def unpacked(text: str) -> frozenset[int]:
@@ -200,6 +199,7 @@ class SwitchFile:
 
 LEXICAL = (FallbackTier.TANTIVY, FallbackTier.FTS5, FallbackTier.LIKE)
 WITHOUT_TANTIVY = (FallbackTier.FTS5, FallbackTier.LIKE)
+OF_FTS5 = (KillSwitch.FTS5, KillSwitch.SHADOW)
 CHAINS = {
     SearchMode.HYBRID_RERANK: (FallbackTier.RERANK, FallbackTier.HYBRID, *LEXICAL),
     SearchMode.HYBRID: (FallbackTier.HYBRID, *LEXICAL),
@@ -221,7 +221,7 @@ def engine_chain(
     mode: SearchMode, switch: KillSwitch | None, kind: DocKind = DocKind.MESSAGE
 ) -> tuple[FallbackTier, ...]:
     """List what is tried for ``mode``, best first (section 1.2), under the kill switch."""
-    if kind is not DocKind.MESSAGE or switch in {KillSwitch.FTS5, KillSwitch.SHADOW}:
+    if kind is not DocKind.MESSAGE or switch in OF_FTS5:
         return WITHOUT_TANTIVY
     return CHAINS[wanted(mode, switch, kind)]
 
@@ -242,12 +242,14 @@ def lacking(query: SearchQuery, switch: KillSwitch | None) -> Iterator[str]:
             yield f"{FallbackTier.TANTIVY}: holds only messages"
         if query.ranking is contract.RankingMode.RECENCY:
             yield "recency: only messages are sent at a time, so the order is by relevance"
-    elif switch in {KillSwitch.FTS5, KillSwitch.SHADOW} and query.mode is not SearchMode.LEXICAL:
+    elif switch in OF_FTS5 and query.mode is not SearchMode.LEXICAL:
         yield f"SEARCH_ENGINE is {switch}"
 
 
 _AS_ASKED = sorted({*contract.FILTERS} - {"product_projects", "importance", "direction"})
 """Filters that a query has under the same name."""
+_OF_A_QUERY = attrgetter(*FACETS)
+_UNASKED = _OF_A_QUERY(SearchQuery(""))
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,6 +263,8 @@ class MailPlan:
 
 def plan(query: SearchQuery, projects_of: Callable[[int], frozenset[int]]) -> MailPlan:
     """Resolve filters that contradict each other (section 7.2)."""
+    if _OF_A_QUERY(query) == _UNASKED:
+        return MailPlan(contract.UNFILTERED, ())
     if query.doc_kind is not DocKind.MESSAGE:
         filters = Filters(project_id=query.project_id)
     else:

@@ -87,6 +87,13 @@ class Connections:
     @contextmanager
     def borrowed(self, until: Deadline | None = None) -> Iterator[sqlite3.Connection]:
         """Lend a connection for one statement; the first one, or another while that is busy."""
+        db = self._lend(until)
+        try:
+            yield db
+        finally:
+            self._take_back(db)
+
+    def _lend(self, until: Deadline | None) -> sqlite3.Connection:
         wait_s = None if until is None else max(0.0, until.left_s)
         with self._returned:
             if not self._idle and self._more is not None and self._made < MAX_CONNECTIONS:
@@ -95,11 +102,7 @@ class Connections:
                     self._made += 1
             if not self._returned.wait_for(lambda: self._idle, wait_s) and until is not None:
                 raise until.passed
-            db = self._idle.pop()
-        try:
-            yield db
-        finally:
-            self._take_back(db)
+            return self._idle.pop()
 
     def _take_back(self, db: sqlite3.Connection) -> None:
         with self._returned:
@@ -113,16 +116,19 @@ class Connections:
         begun by then never does. So the engine at the end of the chain waits for neither.
         """
         until = CURRENT.get()
-        with self.borrowed(until) as db:
-            db.set_progress_handler(until and until.is_past, STEPS)
-            try:
-                return rows(db, sql, params)
-            except sqlite3.OperationalError as exc:
-                if until and getattr(exc, "sqlite_errorcode", None) == sqlite3.SQLITE_INTERRUPT:
-                    raise until.passed from exc
-                raise
-            finally:
+        db = self._lend(until)
+        try:
+            if until:
+                db.set_progress_handler(until.is_past, STEPS)
+            return rows(db, sql, params)
+        except sqlite3.OperationalError as exc:
+            if until and getattr(exc, "sqlite_errorcode", None) == sqlite3.SQLITE_INTERRUPT:
+                raise until.passed from exc
+            raise
+        finally:
+            if until:
                 db.set_progress_handler(None, 0)
+            self._take_back(db)
 
     def moved(self) -> tuple[int, int]:
         """Count the changes of the first connection and of others since it was opened.
@@ -194,10 +200,7 @@ _NEXT = (
     " ORDER BY generation LIMIT 1 OFFSET ?), 9223372036854775807) ORDER BY generation"
 )
 """Changes of one generation are never divided."""
-_NEWS = (
-    "SELECT NULL, value FROM generation"
-    " UNION ALL SELECT message_id, generation FROM changes WHERE generation > ?"
-)
+_NEWS = "SELECT message_id FROM changes WHERE generation > ?"
 
 Addressed = tuple[contract.Message, Mapping[str, AddressKind]]
 Agents = dict[tuple[int, str], int]
@@ -398,8 +401,8 @@ class MessageStore(Connections):
 
     def news(self, reached: int | None) -> tuple[int, list[int]]:
         """Return the generation, and the messages that were changed after ``reached``."""
-        (_, now), *rows = self.read(_NEWS, (reached,))
-        return int(now), [row[0] for row in rows]
+        rows = [] if (now := self.generation()) == reached else self.read(_NEWS, (reached,))
+        return now, [row[0] for row in rows]
 
     def changed_of(self, message_ids: Iterable[int]) -> Mapping[int, int]:
         """Return the generation of the last change of each message that changed at all."""

@@ -30,6 +30,8 @@ MUST, SHOULD = tantivy.Occur.Must, tantivy.Occur.Should
 
 def restricted(query: tantivy.Query, filters: Filters, schema: tantivy.Schema) -> tantivy.Query:
     """Keep of ``query`` what passes all of ``filters``; its scores stay as they are."""
+    if filters == contract.UNFILTERED:
+        return query
     parts = [
         _any([_holds(schema, one, values) for one in of])
         for of, values in contract.conditions(filters)
