@@ -32,19 +32,12 @@ if TYPE_CHECKING:
 SELDOM = 20_000
 """Objects made after which garbage is looked for; Python's own number is 700."""
 LONGEST = (
-    "docs/test_run_commands.py",
-    "oracle/test_golden.py",
-    "test_house.py",
-    "engines/test_contract.py",
-    "browser/test_pages.py",
-    "cli/test_fuzzed.py",
-    "docs/test_notebooks.py",
-    "cli/test_ci.py",
-    "cli/test_boundary.py",
-    "load/test_loads.py",
-    "pipeline/test_oneshot.py",
-    "crash/test_crash.py",
-)
+    "docs/test_run_commands.py", "oracle/test_golden.py", "test_house.py",
+    "engines/test_contract.py", "browser/test_pages.py", "cli/test_fuzzed.py",
+    "docs/test_notebooks.py", "cli/test_ci.py", "cli/test_boundary.py", "load/test_loads.py",
+    "pipeline/test_oneshot.py", "crash/test_crash.py", "test_patterns.py", "test_slices.py",
+    "test_package.py", "mutants/test_listed.py",
+)  # fmt: skip
 """Files that take longest, dealt first, so that no process ends long after the others."""
 FEW, MANY = 40, 400
 """Examples of a property, where its test names no number; the second under ``--all``."""

@@ -33,20 +33,12 @@ DEAF: dict[int, Any] = {signal.SIGINT: signal.default_int_handler, signal.SIGHUP
 WORKER = "popen-gw"
 """How the folder of a process begins that pytest-xdist started; it lies in that of the run."""
 IMPORTED = (
-    "harness_engines.stacks.agent_mail.arm",
-    "harness_engines.stacks.agent_mail.mcp_tools.server",
-    "harness_engines.stacks.text.fts5",
-    "harness_engines.stacks.text.tantivy",
-    "harness.serve.commands",
-    "harness.shadow.worker",
-    "harness.shadow.http",
-    "harness.load.results",
-    "harness.pipeline.mail",
-    "harness.pipeline.prepare",
-    "harness.pipeline.race",
-    "harness.pipeline.replay",
-    "harness.shadow.mcp",
-)
+    "harness_engines.stacks.agent_mail.arm", "harness_engines.stacks.agent_mail.mcp_tools.server",
+    "harness_engines.stacks.text.fts5", "harness_engines.stacks.text.tantivy",
+    "harness.serve.commands", "harness.shadow.worker", "harness.shadow.http",
+    "harness.load.results", "harness.pipeline.mail", "harness.pipeline.prepare",
+    "harness.pipeline.race", "harness.pipeline.replay", "harness.shadow.mcp",
+)  # fmt: skip
 """What forked processes do, and the engines that most of them open."""
 KNOWN = vars(context)["_concrete_contexts"]
 ANEW = KNOWN["spawn"]

@@ -6,7 +6,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -54,17 +54,6 @@ def scripts() -> Iterator[tuple[str, frozenset[str]]]:
         yield "\n".join(job["script"]), frozenset(job["variables"])
 
 
-def expressions(value: object) -> Iterator[str]:
-    if isinstance(value, str):
-        yield from (found.strip() for found in EXPRESSION.findall(value))
-    elif isinstance(value, dict):
-        for each in value.values():
-            yield from expressions(each)
-    elif isinstance(value, list):
-        for each in value:
-            yield from expressions(each)
-
-
 def test_what_the_action_uses_exists() -> None:
     found = action()
     steps = {step["id"] for step in found["runs"]["steps"] if "id" in step}
@@ -74,21 +63,18 @@ def test_what_the_action_uses_exists() -> None:
         if "id" in step
         for name in re.findall(r'echo "(\w+)=.*>> "\$GITHUB_OUTPUT"', step["run"])
     }
-    used = " ".join([*expressions(found), *(s["if"] for s in found["runs"]["steps"] if "if" in s)])
+    conditions = [step["if"] for step in found["runs"]["steps"] if "if" in step]
+    used = " ".join([*EXPRESSION.findall(GITHUB.read_text(encoding="utf-8")), *conditions])
     assert set(re.findall(r"inputs\.(\w+)", used)) == set(found["inputs"])
     assert {f"{a}.{b}" for a, b in re.findall(r"steps\.(\w+)\.outputs\.(\w+)", used)} == outputs
     assert set(re.findall(r"steps\.(\w+)", used)) == steps
 
 
-def test_no_text_of_strangers_becomes_a_script() -> None:
-    """An expression inside ``run`` is put into the script before the shell reads it."""
-    assert not [step["run"] for step in action()["runs"]["steps"] if "${{" in step.get("run", "")]
-    for job in template()[1].values():
-        assert "$[[" not in "\n".join(job["script"])
-
-
 @pytest.mark.parametrize(("text", "own"), [*scripts()])
 def test_a_script_parses_and_knows_its_variables(text: str, own: frozenset[str]) -> None:
+    """No text of strangers is in it: an expression is put there before the shell reads it."""
+    assert "${{" not in text
+    assert "$[[" not in text
     done = subprocess.run(["bash", "-n"], input=text, capture_output=True, text=True, check=False)
     assert done.stderr == ""
     used = set(re.findall(r"\$\{?([A-Z][A-Z0-9_]+)", text))
@@ -328,7 +314,7 @@ def test_the_hook_runs_the_script_that_is_made() -> None:
     assert (hook["language"], hook["pass_filenames"]) == ("python", False)
 
 
-DEPLOY = ROOT / "deploy"
+DEPLOY, RECEIVER = ROOT / "deploy", ":9400"
 COMPOSE = yaml.safe_load((DEPLOY / "compose.yaml").read_text())
 PARTS = list(yaml.safe_load_all((DEPLOY / "kubernetes.yaml").read_text()))
 CONTAINERFILE = (DEPLOY / "Containerfile").read_text()
@@ -346,26 +332,28 @@ def pods() -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:
         yield template["metadata"]["labels"], template["spec"]
 
 
-def containers() -> list[Any]:
-    return [one for _, pod in pods() for one in pod["containers"]]
-
-
-def harness_words() -> list[list[str]]:
-    """Return what the harness is started with, by Compose and by Kubernetes."""
+def harness_words() -> Iterator[tuple[list[str], dict[str, str]]]:
+    """Return what the harness is started with, and how options end that it is given."""
     (job,) = kind("Job")
     (container,) = job["spec"]["template"]["spec"]["containers"]
     assert container["command"] == ["harness"]
-    return [COMPOSE["services"]["harness"]["command"], container["args"]]
+    judged = {"dataset": "/data/collection", "cluster": "scheduler:8786"}
+    yield COMPOSE["services"]["harness"]["command"], judged
+    yield container["args"], judged
+    shadow = yaml.safe_load((DEPLOY / "shadow" / "compose.yaml").read_text())
+    yield shadow["services"]["receiver"]["command"], {"port": RECEIVER[1:], "control": ":9200"}
 
 
-@pytest.mark.parametrize("words", harness_words())
-def test_the_job_is_a_command_of_the_harness(words: Sequence[str]) -> None:
-    group = get_command(application())
-    name, *rest = words
-    command = group.commands[name]  # type: ignore[attr-defined]
-    given = command.make_context(name, list(rest)).params
-    assert given["dataset"] == "/data/collection"
-    assert str(given["cluster"]).endswith("scheduler:8786")
+@pytest.mark.parametrize(("words", "given"), [*harness_words()])
+def test_what_is_started_is_a_command_of_the_harness(
+    words: list[str], given: Mapping[str, str]
+) -> None:
+    command: Any = get_command(application())
+    while hasattr(command, "commands"):
+        name, *words = words
+        command = command.commands[name]
+    found = command.make_context(name, words).params
+    assert [key for key, end in given.items() if not str(found[key]).endswith(end)] == []
 
 
 def test_nothing_runs_as_root_or_writes_into_the_image() -> None:
@@ -391,26 +379,9 @@ def test_a_verdict_is_not_tried_again() -> None:
     assert job["spec"]["template"]["spec"]["restartPolicy"] == "Never"
 
 
-SHADOW = ROOT / "deploy" / "shadow"
-RECEIVER, CONTROL = ":9400", ":9200"
-
-
-def parsed(name: str) -> Any:  # noqa: ANN401  any YAML
-    return yaml.safe_load((SHADOW / name).read_text())
-
-
-def test_the_receiver_of_compose_is_a_command_of_the_harness() -> None:
-    words = parsed("compose.yaml")["services"]["receiver"]["command"]
-    group: Any = get_command(application())
-    command = group.commands[words[0]].commands[words[1]]
-    given = command.make_context(words[1], words[2:]).params
-    assert f":{given['port']}" == RECEIVER
-    assert given["control"].endswith(CONTROL)
-
-
 @pytest.fixture
 def middleware() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("middleware", SHADOW / "middleware.py")
+    spec = importlib.util.spec_from_file_location("middleware", DEPLOY / "shadow" / "middleware.py")
     assert spec is not None
     assert spec.loader is not None
     made = importlib.util.module_from_spec(spec)

@@ -19,19 +19,8 @@ TESTS = sorted((ROOT / "tests").rglob("*.py"))
 
 
 @pytest.mark.slow
-def test_imports_keep_their_contracts() -> None:
-    tool = Path(sys.executable).with_name("lint-imports")
-    done = subprocess.run([tool], capture_output=True, text=True, cwd=ROOT, check=False)
-    assert done.returncode == 0, done.stdout
-
-
-@pytest.mark.slow
-def test_nothing_is_larger_than_its_budget() -> None:
+def test_nothing_is_larger_than_its_budget_and_no_file_endless() -> None:
     assert budget.over() == []
-
-
-@pytest.mark.slow
-def test_a_file_is_not_endless() -> None:
     most = {module.path: MODULE_LINES for module in known().values()}
     most |= dict.fromkeys(TESTS, TEST_LINES)
     long = [path for path, lines in most.items() if path.read_text("utf-8").count("\n") > lines]
@@ -78,28 +67,20 @@ SETTINGS: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())[
         "ruff check",
         "ruff format --check --exclude *.md",
         pytest.param("mypy", marks=pytest.mark.slow),
+        pytest.param("lint-imports", marks=pytest.mark.slow),
     ],
 )
 def test_is_clean(command: str) -> None:
-    result = subprocess.run(
-        [sys.executable, "-m", *command.split()],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert result.returncode == 0, f"{command}:\n{result.stdout}{result.stderr}"
+    tool, *words = command.split()
+    path = Path(sys.executable).with_name(tool)
+    done = subprocess.run([path, *words], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, f"{command}:\n{done.stdout}{done.stderr}"
 
 
 def test_the_settings_are_strict() -> None:
     assert SETTINGS["ruff"]["lint"]["select"] == ["ALL"]
     assert SETTINGS["mypy"]["strict"] is True
-    assert set(SETTINGS["mypy"]["files"]) >= {
-        "harness",
-        "engines/harness_engines",
-        "tests",
-        "run.py",
-    }
+    assert {"harness", "engines/harness_engines", "tests", "run.py"} <= {*SETTINGS["mypy"]["files"]}
     assert SETTINGS["pytest"]["ini_options"]["filterwarnings"] == ["error"]
 
 

@@ -1,6 +1,7 @@
 """The package: what it needs, what it brings, and that it works where no clone is."""
 
 import re
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -86,26 +87,28 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
     subprocess.run(build, cwd=ROOT, capture_output=True, check=True)
     (wheel,) = folder.glob("search_harness-*.whl")
+    site = folder / "site"
     with zipfile.ZipFile(wheel) as packed:
-        packed.extractall(folder / "site")
-    return folder / "site"
-
-
-@pytest.fixture
-def core_only(tmp_path: Path) -> Path:
-    """Hide the packages of all extras."""
-    names = {name for of in EXTRAS.values() for name in of}
-    (tmp_path / "hidden").mkdir()
-    (tmp_path / "hidden" / "sitecustomize.py").write_text(BLOCKED.format(names=names))
-    return tmp_path / "hidden"
+        packed.extractall(site)
+    for top in (ROOT, ROOT / "engines"):  # what was compiled is as good there
+        for cached in top.glob("harness*/**/__pycache__"):
+            to = site / cached.parent.relative_to(top)
+            if to.is_dir():
+                shutil.copytree(cached, to / cached.name)
+                for file in to.glob("*.py"):
+                    shutil.copystat(cached.parent / file.name, file)
+    return site
 
 
 @pytest.mark.slow
-def test_the_core_alone_judges_an_engine_of_ones_own(
-    site: Path, core_only: Path, tmp_path: Path
-) -> None:
-    here, path = tmp_path / "here", (core_only, site)
+def test_the_core_alone_judges_an_engine_of_ones_own(site: Path, tmp_path: Path) -> None:
+    """The packages of all extras are hidden."""
+    here, hidden = tmp_path / "here", tmp_path / "hidden"
     here.mkdir()
+    hidden.mkdir()
+    names = {name for of in EXTRAS.values() for name in of}
+    (hidden / "sitecustomize.py").write_text(BLOCKED.format(names=names))
+    path = hidden, site
     where = python("-c", "import harness; print(harness.__file__)", at=here, path=path)
     assert Path(where.strip()).parent == site / "harness"
     words = ("run", "--dataset", "mine/data", "--out", "out", "--arms")
@@ -136,14 +139,9 @@ def test_the_demo_makes_its_project(site: Path, tmp_path: Path) -> None:
         "begin_packaged(Project.here().root, Path('demo'))"
     )
     python("-c", begin, at=tmp_path, path=(site,))
-    for name in (
-        "params.yaml",
-        "dvc.yaml",
-        "policy/migration.toml",
-        "qrels/python-docs/test.qrels",
-    ):
-        assert (tmp_path / "demo" / name).is_file(), name
     demo, path = tmp_path / "demo", (site,)
+    for name in "params.yaml", "dvc.yaml", "policy/migration.toml", "qrels/python-docs/test.qrels":
+        assert (demo / name).is_file(), name
     done = python("-m", "dvc", "repro", "prepare", at=demo, path=path)
     assert "> harness stage prepare --dataset python-docs" in done
     assert (tmp_path / "demo" / "build" / "python-docs" / "data").is_dir()

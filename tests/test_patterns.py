@@ -7,6 +7,7 @@ import ast
 import importlib
 import re
 import signal
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -35,10 +36,7 @@ LATE_S = 0.25
 """Of a processor, as all seconds here."""
 BOUNDED: Mapping[tuple[str, str], str] = {
     ("harness_engines.stacks.documents.texts", "_BREAKS"): "it looks into the overlap of a chunk",
-    (
-        "harness_engines.stacks.http.settings",
-        "PLACE",
-    ): "it reads an arm, the operator's own",
+    ("harness_engines.stacks.http.settings", "PLACE"): "it reads an arm, the operator's own",
     ("harness.report.explorer", "PALETTE"): "it reads our own page.css",
     ("harness.report.svg", "<!--.*?-->"): "it reads figures that we drew",
     ("harness.report.svg", "<metadata>.*?</metadata>"): "the same",
@@ -47,6 +45,7 @@ BOUNDED: Mapping[tuple[str, str], str] = {
 """Patterns that see no foreign text, or not more of it than a bound."""
 OFTEN = 50
 """Times; what repeats less takes a bounded time at each place of a text"""
+WHOLE = {"match", "fullmatch"}
 METHODS = {"search", "match", "fullmatch", "split", "sub", "subn", "findall", "finditer"}
 
 
@@ -82,7 +81,9 @@ class Found:
 def patterns() -> tuple[Found, ...]:
     """Compile all patterns of the product."""
     found: dict[tuple[Any, int, str], Found] = {}
-    for name, module in sorted(known().items()):
+    named = re.compile(r"\bre\.")
+    modules = {k: one for k, one in known().items() if named.search(one.path.read_text("utf-8"))}
+    for name, module in sorted(modules.items()):
         for one in (*_at_the_top(module.tree, name), *_within(module.tree, name)):
             found.setdefault((one.pattern.pattern, one.pattern.flags, one.how), one)
     return tuple(found.values())
@@ -91,20 +92,14 @@ def patterns() -> tuple[Found, ...]:
 def _at_the_top(tree: ast.Module, module: str) -> Iterator[Found]:
     if not any(isinstance(one, ast.Attribute) and one.attr == "compile" for one in ast.walk(tree)):
         return
+    used = defaultdict[str, set[str]](set)
+    for one in ast.walk(tree):
+        match one:
+            case ast.Attribute(value=ast.Name(id=name), attr=how) if how in METHODS:
+                used[name].add(how if how in WHOLE else "search")
     for name, value in vars(importlib.import_module(module)).items():
-        used = {
-            one.attr
-            for one in ast.walk(tree)
-            if isinstance(one, ast.Attribute)
-            and isinstance(one.value, ast.Name)
-            and one.value.id == name
-            and one.attr in METHODS
-        }
-        for pattern in _inside(value):
-            for how in used & {"match", "fullmatch"} or {"search"}:
-                yield Found(pattern, module, name, how)
-            if used - {"match", "fullmatch"}:
-                yield Found(pattern, module, name, "search")
+        hows = used[name] or {"search"}
+        yield from (Found(one, module, name, how) for one in _inside(value) for how in hows)
 
 
 def _inside(value: object) -> Iterator[re.Pattern[Any]]:
@@ -126,7 +121,7 @@ def _within(tree: ast.Module, module: str) -> Iterator[Found]:
             ) if how in METHODS:
                 flags = next((one.value for one in call.keywords if one.arg == "flags"), None)
                 given = eval(ast.unparse(flags), {"re": re}) if flags else 0  # noqa: S307  ours
-                kept = how if how in {"match", "fullmatch"} else "search"
+                kept = how if how in WHOLE else "search"
                 yield Found(re.compile(pattern, given), module, pattern, kept)
 
 

@@ -3,6 +3,7 @@
 import ast
 import hashlib
 import json
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -36,25 +37,13 @@ def paths(stage: str, *keys: str) -> list[str]:
     return [filled(entry if isinstance(entry, str) else next(iter(entry))) for entry in found]
 
 
-def deps(stage: str) -> list[str]:
-    return paths(stage, "deps")
-
-
-def outs(stage: str) -> list[str]:
-    return paths(stage, "outs", "metrics", "plots")
-
-
 def below(path: str, folders: list[str]) -> bool:
     return any(path == folder or path.startswith(f"{folder}/") for folder in folders)
 
 
 def test_the_file_is_made_of_what_the_code_declares_and_imports() -> None:
-    assert (ROOT / "dvc.yaml").read_text(encoding="utf-8") == stages.text(), (
-        "python -m tests.stages"
-    )
-
-
-def test_the_pipeline_has_these_stages_in_this_order() -> None:
+    made = (ROOT / "dvc.yaml").read_text(encoding="utf-8")
+    assert made == stages.text(), "python -m tests.stages"
     assert tuple(PIPELINE) == STAGES
 
 
@@ -71,9 +60,10 @@ def test_a_stage_is_a_module_and_a_command(stage: str) -> None:
 
 @EVERY
 def test_no_out_rests_on_a_clock(stage: str) -> None:
-    assert outs(stage)
-    for path in outs(stage):
-        assert below(path, ["build", "reports"]), path
+    outs = paths(stage, "outs", "metrics", "plots")
+    assert outs
+    for path in outs:
+        assert below(path, MADE), path
         assert Path(path).name not in TIMED, path
 
 
@@ -82,7 +72,7 @@ def test_a_stage_names_every_param_that_its_command_reads(stage: str) -> None:
     listed = {name.split(".")[0] for name in PIPELINE[stage].get("params", [])}
     named = {f"{item}s" for item in PIPELINE[stage].get("matrix", {})}
     assert used_params(stage) - named == listed - named
-    assert ("policy" in listed) == below("policy/migration.toml", deps(stage))
+    assert ("policy" in listed) == below("policy/migration.toml", paths(stage, "deps"))
 
 
 def used_params(stage: str) -> set[str]:
@@ -119,15 +109,11 @@ def functions(path: Path) -> dict[str, ast.FunctionDef]:
     return {n.name: n for n in ast.walk(parsed(path)) if isinstance(n, ast.FunctionDef)}
 
 
-MADE = ("build/", "reports/")
+MADE = ["build", "reports"]
 HINT = "run: python3 run.py demo --record, and commit dvc.lock and reports/record"
 
 
-def lock() -> dict[str, dict[str, list[dict[str, str]]]]:
-    read: dict[str, dict[str, dict[str, list[dict[str, str]]]]] = yaml.safe_load(
-        (ROOT / "dvc.lock").read_text(encoding="utf-8")
-    )
-    return read["stages"]
+LOCK: dict[str, Any] = yaml.safe_load((ROOT / "dvc.lock").read_text(encoding="utf-8"))["stages"]
 
 
 def md5(path: Path) -> str:
@@ -141,30 +127,16 @@ def md5(path: Path) -> str:
     return hashlib.md5(listing.encode(), usedforsecurity=False).hexdigest() + ".dir"
 
 
-def recorded() -> list[tuple[str, str]]:
-    return sorted({
-        (dep["path"], dep["md5"])
-        for stage in lock().values()
-        for dep in stage["deps"]
-        if not f"{dep['path']}/".startswith(MADE)
-    })
-
-
 def test_dependencies_are_what_the_lock_was_made_with() -> None:
-    assert [path for path, digest in recorded() if md5(ROOT / path) != digest] == [], HINT
+    deps = [dep for stage in LOCK.values() for dep in stage["deps"]]
+    recorded = {(dep["path"], dep["md5"]) for dep in deps if not below(dep["path"], MADE)}
+    assert [path for path, digest in sorted(recorded) if md5(ROOT / path) != digest] == [], HINT
 
 
 def test_every_stage_and_arm_is_in_the_lock() -> None:
     params = yaml.safe_load((ROOT / "params.yaml").read_text(encoding="utf-8"))
-    stages = yaml.safe_load((ROOT / "dvc.yaml").read_text(encoding="utf-8"))["stages"]
     wanted = set()
-    for name, stage in stages.items():
-        matrix = stage.get("matrix", {})
-        sets = params["datasets"] if "dataset" in matrix else [""]
-        arms = params["arms"] if "arm" in matrix else [""]
-        wanted |= {
-            f"{name}@{'-'.join(filter(None, (dataset, arm)))}" if dataset else name
-            for dataset in sets
-            for arm in arms
-        }
-    assert wanted == set(lock()), HINT
+    for name, stage in PIPELINE.items():
+        items = [params[f"{item}s"] for item in stage.get("matrix", {})]
+        wanted |= {f"{name}@{'-'.join(of)}" if of else name for of in product(*items)}
+    assert wanted == set(LOCK), HINT

@@ -42,15 +42,12 @@ def words(monkeypatch: pytest.MonkeyPatch, *typed: str) -> None:
     monkeypatch.setattr(sys, "argv", ["run.py", *typed])
 
 
-def started(monkeypatch: pytest.MonkeyPatch) -> tuple[list[str], dict[str, str]]:
+def started(monkeypatch: pytest.MonkeyPatch, *typed: str) -> tuple[list[str], dict[str, str]]:
     """Return the command that run.py becomes, and its environment."""
     seen: list[tuple[list[str], dict[str, str]]] = []
-
-    def fake(_: str, command: list[str], env: dict[str, str]) -> None:
-        seen.append((command, env))
-
+    words(monkeypatch, *typed)
     monkeypatch.chdir(run.ROOT)
-    monkeypatch.setattr(os, "execvpe", fake)
+    monkeypatch.setattr(os, "execvpe", lambda _, command, env: seen.append((command, env)))
     run.main()
     return seen[0]
 
@@ -84,21 +81,18 @@ def test_an_old_python_can_read_the_file() -> None:
     ast.parse((ROOT / "run.py").read_text(), feature_version=OLDEST)
 
 
-@pytest.mark.usefixtures("project")
-def test_the_environment_is_made_once(made: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("changed", ["", "requirements.lock", "pyproject.toml"])
+def test_the_environment_is_made_once_and_anew_for_another_lock(
+    project: Path, made: list[str], monkeypatch: pytest.MonkeyPatch, changed: str
+) -> None:
     run.prepare()
-    monkeypatch.delattr(run, "alone")  # the second time nobody waits for anybody
+    if changed:
+        with (project / changed).open("a") as out:
+            out.write("# changed\n")
+    else:
+        monkeypatch.delattr(run, "alone")  # the second time nobody waits for anybody
     run.prepare()
-    assert made == ["create", "install"]
-
-
-@pytest.mark.parametrize("name", ["requirements.lock", "pyproject.toml"])
-def test_another_lock_is_installed(project: Path, made: list[str], name: str) -> None:
-    run.prepare()
-    with (project / name).open("a") as out:
-        out.write("# changed\n")
-    run.prepare()
-    assert made == ["create", "install"] * 2
+    assert made == ["create", "install"] * (2 if changed else 1)
 
 
 def test_an_installation_that_fails_is_not_stamped(
@@ -146,34 +140,25 @@ def test_an_unknown_command_exits_with_two(
 
 @pytest.mark.usefixtures("project", "made")
 @pytest.mark.parametrize(
-    ("typed", "starts"),
+    ("typed", "starts", "threads"),
     [
-        (("demo",), ["harness", "demo"]),
-        (("test", "-q"), [*run.SHORT["test"], "-q"]),
-        (("ruff", "check"), ["ruff", "check"]),
+        (("demo",), ["harness", "demo"], ""),
+        (("test", "-q"), [*run.SHORT["test"], "-q"], ""),
+        (("ruff", "check"), ["ruff", "check"], "4"),
     ],
 )
 def test_what_is_typed_is_run_inside_the_environment(
-    monkeypatch: pytest.MonkeyPatch, typed: tuple[str, ...], starts: list[str]
+    monkeypatch: pytest.MonkeyPatch, typed: tuple[str, ...], starts: list[str], threads: str
 ) -> None:
-    words(monkeypatch, *typed)
-    command, env = started(monkeypatch)
+    """NumPy multiplies on one thread, unless somebody says otherwise."""
+    monkeypatch.delenv("OPENBLAS_NUM_THREADS")
+    if threads:
+        monkeypatch.setenv("OPENBLAS_NUM_THREADS", threads)
+    command, env = started(monkeypatch, *typed)
     assert command == starts
     assert env["PATH"].split(os.pathsep)[0] == str(run.BIN)
     assert env["VIRTUAL_ENV"] == str(run.VENV)
-
-
-@pytest.mark.parametrize(("given", "kept"), [(None, "1"), ("4", "4")])
-def test_numpy_multiplies_on_one_thread_unless_somebody_says_otherwise(
-    monkeypatch: pytest.MonkeyPatch, given: str | None, kept: str
-) -> None:
-    monkeypatch.setattr(run, "prepare", lambda: None)
-    monkeypatch.delenv("OPENBLAS_NUM_THREADS")
-    if given:
-        monkeypatch.setenv("OPENBLAS_NUM_THREADS", given)
-    words(monkeypatch, "demo")
-    _, env = started(monkeypatch)
-    assert env["OPENBLAS_NUM_THREADS"] == kept
+    assert env["OPENBLAS_NUM_THREADS"] == (threads or "1")
 
 
 @pytest.mark.skipif(os.name == "nt", reason="the environment has another shape there")

@@ -20,7 +20,6 @@ from harness.corpus.runs import read_run
 from harness.judge.judge import Merged, merge
 from harness.load.trial import TRIALS
 from harness.migrate import ledger
-from harness.migrate import ledger as migrate
 from harness.pipeline.experiments import EXPERIMENTS
 from harness.pipeline.prepare import prepare
 from harness.policy.load import load_policy
@@ -44,20 +43,12 @@ def folders(project: Toy) -> tuple[Path, Path]:
 def judged(project: Toy, number: int) -> Path:
     """Write a pool of pairs that are not judged yet, each with its grade."""
     path = project.root / f"pool-{number}.qrels"
-    pairs = tuple(
-        JudgingPair(
-            query_id="q99",
-            doc_id=f"d{number}{at:02}",
-            query="",
-            title="",
-            snippet="",
-            narrows=0.1,
-            scale=(0, 1),
-        )
-        for at in range(GRADES)
+    plain = JudgingPair(
+        query_id="q99", doc_id="", query="", title="", snippet="", narrows=0.1, scale=(0, 1)
     )
-    written = Pool(pairs, (1,) * GRADES)
-    judgements.begin(path, written)
+    named = (f"d{number}{at:02}" for at in range(GRADES))
+    pairs = tuple(plain.model_copy(update={"doc_id": name}) for name in named)
+    judgements.begin(path, Pool(pairs, (1,) * GRADES))
     return path
 
 
@@ -96,46 +87,34 @@ def test_two_who_take_a_step_take_one_and_the_other_is_refused(
     tmp_path: Path, at_once: AtOnce
 ) -> None:
     folder = tmp_path / "migration"
-    migrate.begin(folder, POLICY, "fts5", now=day(1, 8), by="me")
+    ledger.begin(folder, POLICY, "fts5", now=day(1, 8), by="me")
     ev = evidence(decision(1))
-    step = partial(migrate.advance, folder, POLICY, ev, now=day(1, 9), by="me", reason="")
-    moves = [cast("migrate.Move", one) for one in at_once([step, step])]
+    step = partial(ledger.advance, folder, POLICY, ev, now=day(1, 9), by="me", reason="")
+    moves = [cast("ledger.Move", one) for one in at_once([step, step])]
     refused = sorted(bool(one.hindrances) for one in moves)
     assert refused == [False, True]
     assert len(ledger.read(folder).state.taken) == 1
 
 
-def begun(folder: Path) -> None:
-    migrate.begin(folder, POLICY, "fts5", now=day(1, 8), by="me")
-
-
-def decided(folder: Path) -> None:
-    trends.add(folder / "toy.jsonl", entry(1))
-
-
-def switched(folder: Path) -> None:
-    ledger.write(folder, "fts5", why="a test")
-
-
-def labelled(folder: Path) -> None:
-    one = Label(query_id="q", doc_id="d", grade=1, kind="person", by="me")
-    judgements.write_labels(folder / "labels.jsonl", [one])
+LABEL = Label(query_id="q", doc_id="d", grade=1, kind="person", by="me")
 
 
 @pytest.mark.parametrize(
-    ("write", "files"),
+    ("write", "file"),
     [
-        (begun, ("ledger.json", "switch.env")),
-        (switched, ("switch.env",)),
-        (decided, ("toy.jsonl",)),
-        (labelled, ("labels.jsonl",)),
+        (lambda to: ledger.begin(to, POLICY, "fts5", now=day(1, 8), by="me"), "ledger.json"),
+        (lambda to: ledger.begin(to, POLICY, "fts5", now=day(1, 8), by="me"), "switch.env"),
+        (lambda to: ledger.write(to, "fts5", why="a test"), "switch.env"),
+        (lambda to: trends.add(to / "toy.jsonl", entry(1)), "toy.jsonl"),
+        (lambda to: judgements.write_labels(to / "labels.jsonl", [LABEL]), "labels.jsonl"),
     ],
+    ids=["begun", "begun, its switch", "switched", "decided", "labelled"],
 )
 def test_what_is_acknowledged_is_on_the_disk(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-    write: Callable[[Path], None],
-    files: tuple[str, ...],
+    write: Callable[[Path], object],
+    file: str,
 ) -> None:
     waited: list[str] = []
     wait = os.fsync
@@ -146,13 +125,7 @@ def test_what_is_acknowledged_is_on_the_disk(
 
     monkeypatch.setattr(os, "fsync", fsync)
     write(tmp_path)
-    for file in files:
-        assert tmp_path.name in waited[waited.index(file) + 1 :]
-
-
-def files(folder: Path) -> dict[str, bytes]:
-    found = (path for path in folder.rglob("*") if path.is_file())
-    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in found}
+    assert tmp_path.name in waited[waited.index(file) + 1 :]
 
 
 EARLIER = Path(__file__).parent / "earlier"

@@ -2,13 +2,14 @@
 
     python3 run.py python -m tests.docs.reference
 
-writes it anew. What only people can say, such as what a file is for, stands at the end of this
-module; all else is read from the program.
+writes it anew. What only people can say, such as what a file is for, stands in ``reference.toml``;
+all else is read from the program.
 """
 
 import pkgutil
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import tomllib
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from types import ModuleType
@@ -57,20 +58,15 @@ MAKE = f"{COMMAND} python -m tests.docs.reference"
 EXAMPLE = re.compile(r": (harness (?:[^.]|\.(?! [A-Z]))+)")
 """A command line within a help text; it ends with its block or its sentence."""
 MODELS: tuple[tuple[str, str, type[BaseModel]], ...] = (
-    ("`params.yaml`", "", Params),
-    ("a policy", "policy", Header),
-    ("a policy", "[[step]]", StepTable),
-    ("a policy", "[[step.gate]]", GateHead),
-    ("an arm", "", Arm),
-    ("`card.toml`", "", DatasetCard),
-    ("`--search` of `harness tune`", "search", SearchTable),
-    ("`--machine`", "", EndpointSettings),
-    ("`policy/shadow.toml`", "", ComparisonSettings),
-    ("`--reading`", "", TrafficReading),
+    ("`params.yaml`", "", Params), ("a policy", "policy", Header),
+    ("a policy", "[[step]]", StepTable), ("a policy", "[[step.gate]]", GateHead),
+    ("an arm", "", Arm), ("`card.toml`", "", DatasetCard),
+    ("`--search` of `harness tune`", "search", SearchTable), ("`--machine`", "", EndpointSettings),
+    ("`policy/shadow.toml`", "", ComparisonSettings), ("`--reading`", "", TrafficReading),
     ("`policy/watch.toml`", "", AlarmBounds),
     ("`policy/accepted.toml`", "[[accepted]]", AcceptedDivergence),
     ("`--viewers`", "viewers.NAME", ListedViewer),
-)
+)  # fmt: skip
 """Files that a person writes, a table of each, and what reads it."""
 HEAD = f"""\
 # Reference: keys, measures, variables, files
@@ -79,6 +75,9 @@ What exists, in tables made from the code. What a setting means: [settings](para
 [engines](engines.md). What a number means: [method](method.md). Options of commands:
 `--help`, or [the command line](command-line.md). Rebuild this page with `{MAKE}`.
 """
+
+
+TOLD: dict[str, Any] = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
 
 
 def page() -> str:
@@ -131,12 +130,12 @@ def variables() -> dict[str, list[str]]:
 
 def _exits() -> Iterator[str]:
     yield "## Exit codes\n"
-    yield from _table(("code", "means"), ((str(code), said) for code, said in EXITS.items()))
+    yield from _table(("code", "means"), TOLD["exits"].items())
 
 
 def _keys() -> Iterator[str]:
     yield "## Keys of every TOML file\n"
-    yield KEYS
+    yield TOLD["keys"]
     rows: list[tuple[str, ...]] = []
     for file, table, model in MODELS:
         rows += [(file, *cells) for cells in keys(model, table)]
@@ -196,7 +195,7 @@ def _named(model: type[BaseModel], *, needed: bool) -> Iterator[str]:
 
 def _measures() -> Iterator[str]:
     yield "## Measures\n"
-    yield MEASURES.format(bounded=", ".join(f"`{name}`" for name in sorted(BOUNDED)))
+    yield TOLD["measures"].format(bounded=", ".join(f"`{name}`" for name in sorted(BOUNDED)))
     rows = []
     for name, measure in sorted(measures.items()):
         forms = [form for form in (name, f"{name}@10") if _known(form)]
@@ -207,7 +206,7 @@ def _measures() -> Iterator[str]:
             rows.append((shown, ", ".join(f"`{key}`" for key in given)))
     yield from _table(("measure", "settings"), rows)
     yield "### Agreement\n"
-    yield AGREEMENT
+    yield TOLD["agreement"]
     said = sorted({name.replace("@10", "@k") for name in _agreements()})
     yield ", ".join(f"`{name.replace('nDCG@k-of', 'nDCG@10-of')}`" for name in said) + ".\n"
 
@@ -229,7 +228,7 @@ def _agreements() -> Iterable[str]:
 def _environment() -> Iterator[str]:
     yield "## Environment\n"
     rows = [(f"`{name}`", f"`{', '.join(of)}`: as the option") for name, of in variables().items()]
-    rows += [(f"`{name}`", said) for name, said in ENVIRONMENT.items()]
+    rows += [(f"`{name}`", said) for name, said in TOLD["environment"].items()]
     yield from _table(("variable", "what it does"), sorted(rows))
 
 
@@ -244,15 +243,15 @@ def _names() -> Iterator[str]:
 
 def _files() -> Iterator[str]:
     yield "## Files\n"
-    yield FILES_HEAD
-    every = {**layout(), **PIPELINE}
+    yield TOLD["files_head"]
+    every = {**layout(), **TOLD["pipeline"]}
     rows = [
         (f"`{path}`", said)
         for path, said in every.items()
         if not path.startswith(".cache") and not any(f"{path}/" in other for other in every)
     ]
     yield from _table(("file", "what is in it"), sorted(rows))
-    for head, files in FILES.items():
+    for head, files in TOLD["files"].items():
         yield f"### {head}\n"
         yield from _table(
             ("file", "what is in it"), ((f"`{path}`", said) for path, said in files.items())
@@ -280,126 +279,6 @@ def _plain(text: str) -> str:
     """Words of the code as Markdown shows them: nothing in them is a tag."""
     return text.replace("``", "`").replace("<", "\\<").replace("[[", "\\[[")
 
-
-EXITS: Mapping[int, str] = {
-    0: "done; of a command that judges: every step may be taken, or nothing is worse",
-    1: "hold, or roll back: a gate fails, a step is refused, a drill fails, a divergence is open,"
-    " no rate keeps the budget; nothing else ends so",
-    2: "no verdict: bad input, an arm that did not run, a crash, a full disk. One line on the error"
-    " stream says what, and `--debug` where",
-    3: "inconclusive: the evidence does not say, and the output says what would settle it",
-    130: "interrupted; rerun to resume",
-    141: "output pipe closed, as by `head`; nothing is printed",
-}
-KEYS = """\
-Every file that you write. An unknown or missing key is an error that names file and line. What
-each means:
-[policies and `params.yaml`](params.md), [stacks](engines.md#settings-of-the-stacks),
-[tuning](how-to/tune.md#the-file-of-values), [judges](judging.md#a-machine-that-judges),
-[live comparisons](shadow.md#mirrored-requests-of-a-search-server),
-[alarms](shadow-reading.md#policywatchtoml), [viewers](engines.md#mail-search-with-several-viewers).
-"""
-MEASURES = """\
-In the notation of ir-measures: `NAME@k`, or with settings `NAME(key=value)@k`; k from 1. `rel=2`
-asks for grade 2 or more, `judged_only=True` removes unjudged documents first, `dcg='exp-log2'` is
-the exponential gain, `gains={{1: 1, 2: 5}}` sets gains by grade. Usual ones have
-[formulas](method.md#quality-harnessmeasures). [Bounds over missing judgements](judging.md) are
-known of {bounded}.
-"""
-AGREEMENT = """\
-For the rule `agreement_floor`; k is one of `compare.depths`
-([meaning](method.md#agreement-harnessagreementpy)).
-"""
-ENVIRONMENT: Mapping[str, str] = {
-    "GITHUB_ACTIONS": "`true` makes `harness ci` print workflow commands",
-    "GITHUB_STEP_SUMMARY": "the file to which `harness ci` then adds its comment",
-    "HARNESS_CALLED": "how messages name the command; `run.py` sets it",
-    "HARNESS_CONTROL_TOKEN": "the control's token for `harness shadow mcp`",
-    "HARNESS_CANDIDATE_TOKEN": "the candidate's token for `harness shadow mcp`",
-    "HARNESS_NO_CODE": "`1` refuses arms that bring code, as `--no-code` does"
-    " ([trust](../SECURITY.md))",
-    "TYPESENSE_API_KEY": "the key of `benchmarks/typesense_nodes.py`, and of arms that name it",
-    "MPLCONFIGDIR": "matplotlib's cache of fonts; set where the home folder is read-only",
-    "OPENAI_API_KEY": "the key of `harness judge --machine` with an endpoint",
-    "OPENAI_BASE_URL": "its address, for example `http://127.0.0.1:11434/v1`",
-    "OPENBLAS_NUM_THREADS": "threads of numpy's matrices; `run.py` sets 1 by default",
-    "ORT_DISABLE_TELEMETRY": "set to `1` by the program, so that onnxruntime reports nothing",
-    "PIP_INDEX_URL": "`run.py` only: the package index, passed on to uv",
-    "SOURCE_DATE_EPOCH": "seconds since 1970, which NumPy reads; anything else is refused",
-    "TMPDIR": "the folder for temporary files",
-}
-FILES_HEAD = """\
-`NAME` is a data set, `ARM` an arm. Files below `build/` are reproducible, with digests in
-`dvc.lock`; files below `perf/` have times. Indexes and interrupted work below `.cache/` may be
-deleted. `harness run --out OUT` has the same tree in `OUT/work`.
-
-### The pipeline
-"""
-PIPELINE: Mapping[str, str] = {
-    "build/NAME/data/clusters.json": "near duplicates among the queries",
-    "build/NAME/data/corpus.jsonl": "documents",
-    "build/NAME/data/manifest.json": "counts and digests of the other three files",
-    "build/NAME/data/qrels.trec": "judgements, in TREC's format",
-    "build/NAME/data/queries.jsonl": "queries, with their slices",
-    "build/NAME/load.json": "subject of the last load test, without times",
-    "perf/NAME/apart/CONTROL~CANDIDATE.json": "result of `harness decompose`, for the explorer",
-    "perf/NAME/experiments/log.jsonl": "every race and judgement, a line each; append-only",
-    "perf/NAME/experiments/inventory-DIGEST.json": "queries and judgements of one of them",
-    "perf/NAME/load.html": "page of the last load test",
-    "perf/NAME/load.jsonl": "every trial of every load test, a line each; append-only",
-    "perf/NAME/traffic/CONTROL~CANDIDATE.json": "what `harness shadow traffic` imported",
-}
-FILES: Mapping[str, Mapping[str, str]] = {
-    "The report, in `reports/` or in `--out` of `harness run`": {
-        "index.html": "The report: one file, no network.",
-        "explore.html": "Every query of any two arms, in one file too.",
-        "report.md": "The report for a terminal or a merge request.",
-        "decision.json": "The decision with its evidence; its schema is made of its"
-        " [model](../harness/report/decision.py).",
-        "junit.xml": "One test case a gate.",
-        "receipt.json": "Digests of all that the pages were made from (`reports/` only).",
-        "trends.html": "Decisions over time, by `harness history page` (`reports/` only).",
-    },
-    "What `harness run --out` leaves beside it": {
-        "scores.json": "Means with intervals: `{arm: {measure: {mean, low, high, queries}}}`.",
-        "per_query.parquet": "Every value of every arm, by query.",
-        "queries.jsonl": "The queries, for `harness ci`.",
-        "ties.json": "What equal scores of an imported run could do (only with `--trec-run`).",
-        "runs/ARM.parquet": "The rankings.",
-        "runs/ARM.trec": "The same, for other tools.",
-        "ci.md": "By `harness ci`: the comment under a change.",
-        "gl-code-quality-report.json": "By `harness ci`: notes for GitLab.",
-    },
-    "A data set": {
-        "datasets/NAME/card.toml": "Source, licence, counts, digests, warnings.",
-        "datasets/NAME/corpus.jsonl": "Documents of an imported set.",
-        "datasets/NAME/queries.jsonl": "Its queries.",
-        "qrels/NAME/SPLIT.qrels": "Judgements, in git.",
-        "qrels/NAME/SPLIT.judged.jsonl": "Who judged when, a line for each merged pool.",
-    },
-    "Files that a command names": {
-        "harness-COMMAND.txt": "Marks a folder as made by this command. A folder with other"
-        " files and no mark is never written to.",
-        "POOL": "By `harness pool --out`: pairs to judge, `?` for a grade.",
-        "POOL.jsonl": "Words of the query and of the document of each pair.",
-        "POOL.NAME.qrels": "By `harness judge --by NAME`: the grades of one person.",
-        "OUT.disagreements.qrels": "By `harness panel settle`: pairs for a second look.",
-        "build/NAME/labels/NAME.sample.json": "By `harness labels`: a judged sample as evidence.",
-        "LABELS": "By `harness judge --machine --out`: a label a line, with its judge.",
-        ".cache/judges/NAME": "Answers and cost of the machine of that name. If deleted, all"
-        " is paid for again.",
-        "TO/": "By `harness export --out`: `runs/ARM.trec`, `qrels.trec`, `per_query.csv`,"
-        " `table.csv`, `.md` and `.tex`; with `--figures` `forest` and `differences-ARM`.",
-        "LOG/": "By a live comparison: [three streams](shadow.md#the-log).",
-        "OUT/shadow.json": "By `harness shadow report`, beside its `index.html`.",
-        "migration/": "By `harness migrate`: [two files](migrate.md).",
-        "history/NAME.jsonl": "Decisions, a line each; belongs in git.",
-        "history/experiments/NAME.jsonl": "Log of experiments, kept by `harness history add`.",
-        "POLICY.pins.json": "By `harness policy pin`: what a policy is pinned to.",
-        "policy/accepted.toml": "[Accepted divergences](shadow-reading.md#the-register).",
-    },
-}
-"""What commands leave, by the heading under which it stands."""
 
 if __name__ == "__main__":
     write_text(PAGE, page())

@@ -17,7 +17,6 @@ from typer.testing import CliRunner
 
 import harness.gates
 from harness.cli import application
-from harness.core.engine import Engine
 from harness.core.errors import BadPolicy
 from harness.core.gate import Finding, Verdict
 from harness.core.records import Document
@@ -29,13 +28,12 @@ from harness.gates.base import rules
 from harness.policy.load import load_policy
 from harness_engines import registry as arms
 from tests.docs.pages import ROOT, page, pages
-from tests.make import gate_inputs
+from tests.make import HEAD, gate_inputs
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("read_once", "none_drawn")]
 EXAMPLE = ROOT / "examples" / "http_engine"
 OTHER = ROOT / "examples" / "other_engine"
 GATE = "empty_answers"
-DOCUMENTS = (Document("a", "", "red cone"), Document("b", "cone", "blue"), Document("c", "", "x"))
 
 
 def block(name: str, language: str) -> str:
@@ -66,7 +64,6 @@ def judged(empty: int, count: int) -> Finding:
     return gate_inputs.judge(GATE, evidence, max_share=0.02)
 
 
-@pytest.mark.usefixtures("read_once", "none_drawn")
 @pytest.mark.usefixtures("own_gate")
 @pytest.mark.parametrize(
     ("empty", "count", "verdict"),
@@ -79,7 +76,6 @@ def test_the_gate_of_the_guide_has_three_answers(empty: int, count: int, verdict
     assert bool(finding.remedy) is (verdict is Verdict.INCONCLUSIVE)
 
 
-@pytest.mark.usefixtures("read_once", "none_drawn")
 def test_a_policy_may_name_the_gate_of_the_guide(own_gate: Path) -> None:
     text = (ROOT / "policy" / "pairwise.toml").read_text("utf-8")
     path = own_gate / "mine.toml"
@@ -88,7 +84,6 @@ def test_a_policy_may_name_the_gate_of_the_guide(own_gate: Path) -> None:
     assert load_policy(path).steps[0].gates[-1].rule == GATE
 
 
-@pytest.mark.usefixtures("read_once", "none_drawn")
 @pytest.mark.parametrize(
     "at", ["", f"harness.gates.{GATE}", f"harness.gates.{GATE}:EmptyAnswersSettings"]
 )
@@ -108,15 +103,6 @@ def test_a_rule_whose_class_does_not_judge_is_refused(
         load_policy(path)
 
 
-@pytest.fixture
-def serving(tmp_path: Path) -> Iterator[Any]:
-    """Start the toy server over a small corpus, on a port of its own."""
-    corpus = tmp_path / "corpus.jsonl"
-    rows = ({"_id": d.doc_id, "title": d.title, "text": d.text} for d in DOCUMENTS)
-    corpus.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
-    yield from served(corpus)
-
-
 def served(corpus: Path, example: Path = EXAMPLE) -> Iterator[Any]:
     made: dict[str, Any] = {"__name__": "server"}
     exec(compile((example / "server.py").read_text("utf-8"), "server.py", "exec"), made)  # noqa: S102  the example is a script
@@ -128,48 +114,29 @@ def served(corpus: Path, example: Path = EXAMPLE) -> Iterator[Any]:
         thread.join()
 
 
-def arm(folder: Path, port: int) -> Path:
-    """Copy the arm of the example, and point it at another port."""
-    shutil.copy(EXAMPLE / "over_http.py", folder)
-    text = (EXAMPLE / "over_http.toml").read_text("utf-8")
-    path = folder / "over_http.toml"
-    path.write_text(re.sub(r":\d+", f":{port}", text), "utf-8")
-    return path
+def typed(*words: str | Path) -> None:
+    said = CliRunner().invoke(application(), [*map(str, words)])
+    assert said.exit_code == 0, said.output
 
 
-def engine(folder: Path, serving: Any) -> Engine:  # noqa: ANN401  of a class made by a script
-    return arms.load(str(arm(folder, serving.server_address[1])), folder).engine
-
-
-@pytest.mark.usefixtures("read_once", "none_drawn")
-def test_a_run_judges_a_server(tmp_path: Path, collection: Path) -> None:
-    """``docs/how-to/engine-elsewhere.md``: words alone, without weights, lose against fts5."""
-    for listening in served(collection / "corpus.jsonl"):
-        path = arm(tmp_path, listening.server_address[1])
-        words = ["run", "--dataset", str(collection), "--arms", f"fts5,{path}"]
-        words += ["--control", "fts5", "--out", str(tmp_path / "out")]
-        said = CliRunner().invoke(application(), words)
-        assert said.exit_code == 0, said.output
-    decided = json.loads((tmp_path / "out" / "decision.json").read_text("utf-8"))
-    (step,) = decided["datasets"][0]["steps"]
-    assert step["candidate"] == "over_http"
-    assert "over_http" in decided["datasets"][0]["evidence"]["unprobed"]
-
-
-@pytest.mark.usefixtures("read_once", "none_drawn")
-@pytest.mark.parametrize("file", [EXAMPLE / "http.toml", OTHER / "bm25s.toml"])
-def test_a_server_is_judged_by_its_file(tmp_path: Path, collection: Path, file: Path) -> None:
+@pytest.mark.parametrize(
+    "file", [EXAMPLE / "over_http.toml", EXAMPLE / "http.toml", OTHER / "bm25s.toml"]
+)
+def test_a_run_judges_a_server(tmp_path: Path, collection: Path, file: Path) -> None:
+    """``docs/how-to/engine-elsewhere.md``: by a file alone, or by code of one's own."""
+    path, out = tmp_path / file.name, tmp_path / "out"
     for listening in served(collection / "corpus.jsonl", file.parent):
-        path = tmp_path / file.name
-        port = f":{listening.server_address[1]}/"
-        path.write_text(re.sub(r":\d+/", port, file.read_text("utf-8")), "utf-8")
-        words = ["arm", "check", str(path), "--dataset", str(collection)]
-        said = CliRunner().invoke(application(), words)
-        assert said.exit_code == 0, said.output
-        words = ["run", "--dataset", str(collection), "--arms", f"fts5,{path}"]
-        words += ["--control", "fts5", "--out", str(tmp_path / "out")]
-        said = CliRunner().invoke(application(), words)
-        assert said.exit_code == 0, said.output
+        shutil.copy(EXAMPLE / "over_http.py", tmp_path)
+        port = f":{listening.server_address[1]}"
+        path.write_text(re.sub(r"(?<=0\.1):\d+", port, file.read_text("utf-8")), "utf-8")
+        if file.stem != "over_http":
+            typed("arm", "check", path, "--dataset", collection)
+        arms = f"fts5,{path}"
+        typed("run", "--dataset", collection, "--arms", arms, "--control", "fts5", "--out", out)
+    decided = json.loads((out / "decision.json").read_text("utf-8"))
+    (step,) = decided["datasets"][0]["steps"]
+    assert step["candidate"] == file.stem
+    assert file.stem in decided["datasets"][0]["evidence"]["unprobed"]
 
 
 TEMPLATE = ROOT / "harness" / "pipeline" / "template"
@@ -198,7 +165,6 @@ def found_by(source: str, folder: Path, text: str) -> list[str]:
         return [hit.doc_id for hit in searcher.search(text, 10).hits]
 
 
-@pytest.mark.usefixtures("read_once", "none_drawn")
 @pytest.mark.parametrize(
     ("at", "text", "found"), [(0, "csv", ["a"]), (1, "omega", []), (1, "alpha", ["b"])]
 )
@@ -208,7 +174,6 @@ def test_a_step_of_the_tutorial_changes_the_engine_so(
     assert found_by(changed(at), tmp_path, text) == found
 
 
-@pytest.mark.usefixtures("read_once", "none_drawn")
 def test_a_folder_of_texts_becomes_a_collection(tmp_path: Path) -> None:
     folder, to = tmp_path / "texts", tmp_path / "to"
     (folder / "in a").mkdir(parents=True)
@@ -231,7 +196,6 @@ def test_a_folder_of_texts_becomes_a_collection(tmp_path: Path) -> None:
         assert query.text not in documents[doc_id]
 
 
-@pytest.mark.usefixtures("read_once", "none_drawn")
 def test_every_guide_is_in_the_index() -> None:
     index = {link.partition("#")[0] for link in page("docs/README.md").links()}
     for guide in pages():
@@ -253,44 +217,29 @@ def test_a_run_with_it_is_judged_against_the_control(run: Path) -> None:
 
 SCRIPT = ROOT / "examples" / "from_a_log" / "judge.py"
 QUERIES = ("red shoes", "boots", "a hat")
-PAIR = {"title": "", "snippet": "", "narrows": 1.0, "scale": (0, 1)}
-
-
-@pytest.fixture
-def files(tmp_path: Path) -> Path:
-    """Write a pool of three queries, and judgements of two of them in two files."""
-    pairs = [
-        judgements.JudgingPair.model_validate({
-            **PAIR,
-            "query_id": f"q{at}",
-            "doc_id": f"d{doc}",
-            "query": text,
-        })
-        for at, text in enumerate(QUERIES)
-        for doc in range(2)
-    ]
-    judgements.begin(tmp_path / "first.qrels", judgements.Pool(tuple(pairs), (None,) * len(pairs)))
-    rows = "".join(
-        f'{{"_id": "k{at}", "text": "{text.title()}"}}\n' for at, text in enumerate(QUERIES)
-    )
-    (tmp_path / "queries.jsonl").write_text(rows)
-    for name, row in (("dev", "k0\td1\t2"), ("train", "k1\td0\t1")):
-        (tmp_path / f"{name}.tsv").write_text(f"query-id\tcorpus-id\tscore\n{row}\n")
-    return tmp_path
-
-
-def judge(files: Path, monkeypatch: pytest.MonkeyPatch, *qrels: str) -> None:
-    words = [str(SCRIPT), str(files / "first.qrels"), "--queries", str(files / "queries.jsonl")]
-    words += ["--qrels", *(str(files / name) for name in qrels)]
-    monkeypatch.setattr(sys, "argv", words)
-    runpy.run_path(str(SCRIPT), run_name="__main__")
+PAIR = judgements.JudgingPair(
+    query_id="", doc_id="", query="", title="", snippet="", narrows=1.0, scale=(0, 1)
+)
 
 
 def test_a_query_that_is_not_judged_stays_open(
-    files: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    judge(files, monkeypatch, "dev.tsv")
-    assert judgements.read_pool(files / "first.qrels").grades == (0, 1, None, None, None, None)
-    judge(files, monkeypatch, "dev.tsv", "train.tsv")
-    assert judgements.read_pool(files / "first.qrels").grades == (0, 1, 1, 0, None, None)
+    """Of a pool of three queries two are judged, in two files."""
+    pairs = [
+        PAIR.model_copy(update={"query_id": f"q{at}", "doc_id": f"d{doc}", "query": text})
+        for at, text in enumerate(QUERIES)
+        for doc in range(2)
+    ]
+    pool, queries = tmp_path / "first.qrels", tmp_path / "queries.jsonl"
+    judgements.begin(pool, judgements.Pool(tuple(pairs), (None,) * len(pairs)))
+    rows = ({"_id": f"k{at}", "text": text.title()} for at, text in enumerate(QUERIES))
+    queries.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    words = [str(SCRIPT), str(pool), "--queries", str(queries), "--qrels"]
+    for name, row in (("dev", "k0\td1\t2"), ("train", "k1\td0\t1")):
+        (tmp_path / f"{name}.tsv").write_text(f"{HEAD}{row}\n")
+        words.append(str(tmp_path / f"{name}.tsv"))
+    monkeypatch.setattr(sys, "argv", words)
+    runpy.run_path(str(SCRIPT), run_name="__main__")
+    assert judgements.read_pool(pool).grades == (0, 1, 1, 0, None, None)
     assert "4 of 6 pairs are judged" in capsys.readouterr().out

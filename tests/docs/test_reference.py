@@ -1,11 +1,9 @@
 """The reference is of this code, and simulated tables are."""
 
-import ast
 import pkgutil
 import re
 import shlex
 import sys
-from functools import cache
 from itertools import dropwhile, pairwise
 from pathlib import Path
 from typing import Any
@@ -14,6 +12,7 @@ import pytest
 import typer
 from pydantic import BaseModel
 
+import run
 from harness.cli import application
 from harness.cli.command import NO_CODE, QUIET
 from harness.cli.exit_codes import DEBUG
@@ -60,10 +59,6 @@ def test_each_key_is_described_and_no_other(
     assert sorted(page.keys(heading)) == sorted(model.model_fields)
 
 
-def test_every_arm_has_a_row() -> None:
-    assert sorted(ENGINES.keys("The arms")) == sorted(arms.names())
-
-
 def test_every_decision_is_in_the_list() -> None:
     index = page("docs/decisions/README.md")
     files = {path.name for path in index.path.parent.glob("[0-9]*.md")}
@@ -72,40 +67,28 @@ def test_every_decision_is_in_the_list() -> None:
         assert page(f"docs/decisions/{name}").text.startswith(f"# {int(name[:4])}. ")
 
 
-def test_the_page_is_up_to_date() -> None:
+def test_every_arm_has_a_row() -> None:
+    assert sorted(ENGINES.keys("The arms")) == sorted(arms.names())
+
+
+def test_the_page_is_up_to_date_and_lists_what_a_run_leaves() -> None:
     """Where it is not: ``python3 run.py python -m tests.docs.reference``."""
+    assert set(RESULTS) <= {name for files in reference.TOLD["files"].values() for name in files}
     assert reference.PAGE.read_text(encoding="utf-8") == reference.page(), reference.MAKE
 
 
 def test_examples_of_help_texts_can_be_typed() -> None:
     for _, command in reference.commands():
         for line in reference.examples(command.help):
-            _, *words = shlex.split(line)
-            parse(words)
+            parse(shlex.split(line)[1:])
 
 
-def test_every_file_that_a_run_leaves_is_listed() -> None:
-    listed = {name for files in reference.FILES.values() for name in files}
-    assert set(RESULTS) <= listed
-
-
-@cache
-def cli() -> Any:  # noqa: ANN401  click's command, which typer brings along
-    return typer.main.get_command(application())
-
-
-def short() -> dict[str, list[str]]:
-    """Read the words that run.py knows by itself."""
-    for node in ast.parse((ROOT / "run.py").read_text(encoding="utf-8")).body:
-        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "SHORT":
-            words: dict[str, list[str]] = ast.literal_eval(node.value)
-            return words
-    raise AssertionError("run.py has no SHORT")
+CLI: Any = typer.main.get_command(application())
 
 
 def parse(words: list[str]) -> None:
     """Parse the words of one command of ``harness``, and run nothing."""
-    group, names = cli(), []
+    group, names = CLI, []
     words = [word for word in words if word not in {DEBUG, NO_CODE, *QUIET}]
     while hasattr(group, "commands"):
         if not words or words[0].startswith("-"):
@@ -124,7 +107,7 @@ def check(line: str) -> None:
     if words[0].endswith(".sh") or not (words := words[len(COMMAND.split()) :]):
         return
     first, *rest = words
-    first, *rest = [*short().get(first, [first]), *rest]
+    first, *rest = [*run.SHORT.get(first, [first]), *rest]
     if first == "harness":
         parse(rest)
         return
@@ -152,29 +135,24 @@ def test_commands_can_be_typed_and_links_lead_somewhere(name: str) -> None:
 
 def test_every_command_of_the_program_is_on_a_page() -> None:
     everything = "\n".join(page.text for page in pages())
-    for name in cli().commands:
+    for name in CLI.commands:
         assert re.search(rf"\bharness {name}\b", everything), f"no page names harness {name}"
 
 
 ROWS = rows()
 
 
-def test_an_id_names_one_promise() -> None:
+def test_an_id_names_one_promise_which_has_a_fault_and_the_page_says_so() -> None:
     names = [row.name for row in ROWS]
     assert len(names) == len(set(names))
-    assert {name[0] for name in names} == {"Q", "A", "W", "D", "C", "E"}
-    assert len(names) == sum(line.startswith("| ") for line in PAGE.text.splitlines()) - 2 * sum(
-        line.startswith("| id |") for line in PAGE.text.splitlines()
-    )
-
-
-def test_each_promise_has_a_fault_and_the_page_says_so() -> None:
-    assert {row for one in mutants() for row in one.rows} == {row.name for row in ROWS}
+    assert {name[0] for name in names} == {*"QAWDCE"}
+    lines = PAGE.text.splitlines()
+    heads = sum(line.startswith("| id |") for line in lines)
+    assert len(names) == sum(line.startswith("| ") for line in lines) - 2 * heads
+    assert {row for one in mutants() for row in one.rows} == set(names)
     assert f"Each of the {len(ROWS)} rows has a planted fault" in PAGE.text
 
 
 def test_each_way_to_a_promise_is_there() -> None:
-    wrong = [
-        f"{row.name}: {said}" for row in ROWS for way in row.reached_by if (said := missing(way))
-    ]
-    assert wrong == []
+    ways = [(row.name, missing(way)) for row in ROWS for way in row.reached_by]
+    assert [f"{name}: {said}" for name, said in ways if said] == []

@@ -1,18 +1,19 @@
 """Every command of every page is run, in the order of its page, in a small project.
 
-What cannot be run is in ``ELSEWHERE`` with the reason and the test that does the same.
+What cannot be run is in ``run_commands.toml`` with the test that does the same.
 """
 
 import json
 import re
 import shlex
-from collections.abc import Iterator, Mapping
+import tomllib
+from collections.abc import Mapping
 from contextlib import chdir, nullcontext
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from itertools import dropwhile
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pytest
 
@@ -21,34 +22,16 @@ from tests import once_a_process
 from tests.docs.pages import ASSIGNED, COMMAND, ROOT, Shell, page, pages
 from tests.docs.world import World
 
-FILLED = {
-    "CORPUS": "collections/mine/corpus.jsonl",
-    "FOLDER": "collections/mine",
-    "LOG": "out/shadow",
-    "MBOX": "collections/mine/mbox",
-    "NAME": "theirs",
-    "OWNER": "acme",
-    "PATH": "collections",
-    "QUERIES": "collections/mine/queries.jsonl",
-    "QRELS": "collections/mine/qrels.trec",
-    "REPO@REF": "search-harness@v1",
-    "TOPICS": "collections/mine/topics.tsv",
-}
-"""What stands for a word in capitals."""
-VERDICTS = frozenset({0, 1, 3})
-CODES = {
-    "harness ci": VERDICTS,
-    "harness gate": VERDICTS,
-    "harness labels": VERDICTS,
-    "harness load": VERDICTS,
-    "harness panel settle": frozenset({0, 3}),
-    "harness regress": VERDICTS,
-    "harness shadow report": VERDICTS,
-}
-"""Codes by which a command may end; of all others 0."""
+GIVEN: dict[str, Any] = tomllib.loads(
+    Path(__file__).with_name("run_commands.toml").read_text("utf-8")
+)
+FILLED: dict[str, str] = GIVEN["filled"]
+CODES, BEFORE, MADE = (GIVEN[name] for name in ("codes", "before", "made"))
+ELSEWHERE = {line: test for test, lines in GIVEN["elsewhere"].items() for line in lines}
+OTHER_DATA = frozenset(GIVEN["other_data"]["pages"])
 KEYS = {
-    "harness judge out/first.qrels": "10" * 150 + "q",
-    "harness judge out/sample.qrels": "0" * 400,
+    "harness judge out/first.qrels": "10" * 30 + "q",
+    "harness judge out/sample.qrels": "0" * 20 + "q",
     "harness judge": "1s0uq",
 }
 """What a person types while it runs."""
@@ -56,112 +39,6 @@ SMALLER = {"harness load": {"--seconds": "0.2", "--rounds": "1"}}
 """Options that are made small, also where a line leaves them to their defaults."""
 MOST_ARMS = 3
 """More are not run side by side: the first of them, and the control."""
-PACKAGE = "tests/test_package.py"
-SERVES = "tests/cli/test_servers.py"
-GUIDES = "tests/docs/test_guides.py"
-POSTGRES = "tests/engines/test_postgres.py"
-LUCENE = "tests/engines/test_lucene.py"
-NODES = "tests/engines/test_typesense.py"
-SUITE = "tests"
-CI = "tests/cli/test_ci.py"
-LOADS = "tests/load/test_loads.py"
-ELSEWHERE = {
-    "": "tests/test_run.py",
-    "python -m tests.oracle.golden check": "tests/oracle/test_golden.py",
-    "python -m tests.fuzz": "tests/fuzz/test_fuzz.py",
-    "python -m tests.mutants": "tests/mutants/test_all.py",
-    "python -m tests.stages": "tests/test_pipeline.py",
-    "demo": "tests/cli/test_runs.py",
-    "hatchling build": PACKAGE,
-    "uv pip compile": PACKAGE,
-    "harness labels": "tests/cli/test_judging.py",
-    "harness reproduce": "tests/cli/test_trust.py",
-    "harness import ir-datasets": "tests/pipeline/test_prepare.py",
-    "harness load --dataset python-docs --arm fts5 --arm tantivy --find": LOADS,
-    "harness docs serve": "tests/cli/test_kept.py",
-    "harness mail-server": SERVES,
-    "harness run --dataset agent-mail --arms mail-fts5,examples/remote_mcp/over-stdio.toml": SERVES,
-    "harness serve": "tests/serve/test_application.py",
-    "harness shadow receive": SERVES,
-    "harness shadow mcp": SERVES,
-    "harness run --dataset python-docs --arms fts5,examples/http_engine/over_http.toml": GUIDES,
-    "python examples/http_engine/server.py": GUIDES,
-    "harness run --dataset python-docs --arms fts5,examples/http_engine/http.toml": GUIDES,
-    "harness arm check examples/http_engine/http.toml": GUIDES,
-    "harness arm check examples/other_engine/bm25s.toml": GUIDES,
-    "harness run --dataset python-docs --arms fts5,examples/other_engine/bm25s.toml": GUIDES,
-    "python examples/other_engine/server.py": GUIDES,
-    "harness compare": "tests/services/test_compare.py",
-    "harness arm check examples/postgres/postgres.toml": POSTGRES,
-    "harness run --dataset python-docs --arms fts5,examples/postgres/postgres.toml": POSTGRES,
-    "harness run --dataset FOLDER/chat": POSTGRES,
-    "harness run --dataset PATH/SET": POSTGRES,
-    "harness arm check examples/lucene/lucene.toml": LUCENE,
-    "harness run --dataset python-docs --arms tantivy,examples/lucene/lucene.toml": LUCENE,
-    "harness run --dataset PATH/SET --arms tantivy,examples/lucene/lucene.toml": LUCENE,
-    "harness run --dataset PATH/SET --arms tantivy,examples/typesense/typesense.toml": NODES,
-    "harness arm check examples/typesense/typesense.toml": NODES,
-    "harness run --dataset python-docs --arms tantivy,examples/typesense/typesense.toml": NODES,
-    "mypy": SUITE,
-    "pytest": SUITE,
-    "ruff": SUITE,
-    "test": SUITE,
-    "my-search/ci.sh": CI,
-    "./ci.sh": CI,
-    "python -m tests.docs.reference": "tests/docs/test_reference.py",
-    "python -m mkdocs build": "tests/docs/test_run_commands.py",
-}
-"""Lines that are not typed here, and where the same is tried: what serves until it is stopped,
-asks another service, takes minutes, or is this suite."""
-OTHER_DATA = frozenset({
-    "datasets/README.md",
-    "docs/datasets/package-texts.md",
-    "docs/field.md",
-    "docs/how-to/engine-elsewhere.md",
-    "docs/load.md",
-    "docs/migrations/agent-mail.md",
-    "docs/migrations/decided-anew.md",
-    "docs/stacks/code.md",
-    "docs/stacks/documents.md",
-    "docs/stacks/messages.md",
-    "docs/stacks/writing.md",
-    "docs/workers.md",
-})
-"""Pages that are not typed: their commands are those of other pages, on other data."""
-RUNS = "python3 run.py harness run --dataset"
-SHADOW = (
-    "python3 run.py harness shadow run --dataset python-docs --control fts5 --candidate tantivy"
-    " --out out/shadow"
-)
-MINE = f"{RUNS} python-docs --arms fts5,tantivy --control fts5 --out out/mine"
-IMPORTED = "python3 run.py harness import beir collections/mine --name mine"
-HARNESS = "python3 run.py harness"
-OF_MAIL = "--dataset agent-mail"
-ARMS_OF_MAIL = ("mail-fts5", "mail-tantivy")
-INDEXED_MAIL = tuple(f"{HARNESS} stage index {OF_MAIL} --arm {arm}" for arm in ARMS_OF_MAIL)
-SHADOW_OF_MAIL = (
-    f"{HARNESS} shadow run {OF_MAIL} --control mail-fts5 --candidate mail-tantivy --out"
-)
-BEFORE = {
-    "docs/api.md": ("cp build/python-docs/data/qrels.trec .", "cp -r build/python-docs/runs runs"),
-    "docs/ci.md": (
-        IMPORTED,
-        f"{RUNS} mine --arms fts5,tantivy --control fts5 --out out/mine",
-        "cp -r out/mine out/before",
-    ),
-    "docs/judging.md": (IMPORTED,),
-    "docs/migrate.md": (*INDEXED_MAIL, f"{SHADOW_OF_MAIL} out/mail-shadow"),
-    "docs/params.md": (SHADOW,),
-    "docs/regress.md": (
-        MINE,
-        "cp -r out/mine out/before",
-        "mkdir ../release-1 && cp -r build ../release-1/build",
-    ),
-    "docs/shadow-reading.md": (SHADOW,),
-}
-"""What has to be there before a page's first command: what earlier pages, or the demo, make."""
-
-
 pytestmark = [
     pytest.mark.usefixtures("read_once", "derived_once"),
     pytest.mark.slow,
@@ -224,7 +101,7 @@ class Filling:
         if part == NAMED and self.names:
             return self.names[-1]
         if part not in FILLED:
-            raise NotFilled(f"{word}: say in FILLED what {part} stands for")
+            raise NotFilled(f"{word}: say in run_commands.toml what {part} stands for")
         return FILLED[part]
 
 
@@ -272,7 +149,7 @@ def each_run_once() -> dict[str, list[str]]:
 
 
 TYPED = each_run_once()
-DONE = frozenset({0})
+DONE = (0,)
 
 
 def stands_elsewhere(name: str) -> bool:
@@ -343,12 +220,6 @@ SKETCHES = {
     ("docs/tutorial.md", "COUNTS = {"): "tests/docs/test_guides.py",
 }
 """Blocks that are no whole program, by page and beginning, and what runs the whole."""
-MADE = {
-    "docs/api.md": BEFORE["docs/api.md"],
-    "docs/shadow.md": (SHADOW.replace("out/shadow", "shadow"),),
-    "docs/stacks/documents.md": ("mkdir -p papers index",),
-}
-"""What a page takes for granted to be there."""
 SAID = {
     "docs/stacks/documents.md": """
 from pathlib import Path
@@ -395,33 +266,24 @@ def test_a_block_runs(root: Path, name: str, block: str) -> None:
     assert set(known) > before or "import" not in block
 
 
-SIMULATED = tuple(sorted(Path(ROOT / "docs").glob("*.md")))
 SIMULATES = re.compile(r"benchmarks/simulate\.py (\w+) --trials (\d+)$", re.MULTILINE)
-FIRST = "series"
 TOO_LONG = ("gates",)
 """Simulations that take a processor more than five minutes."""
-
-
-def told() -> Iterator[tuple[Path, str, int]]:
-    """Return each command of a page that names its trials, the quickest first."""
-    for path in SIMULATED:
-        for part, trials in SIMULATES.findall(path.read_text(encoding="utf-8")):
-            if part not in TOO_LONG:
-                yield path, part, int(trials)
-
-
-TOLD = sorted(told(), key=lambda case: case[1] != FIRST)
+TOLD = {
+    part: (page, int(trials))
+    for page in pages()
+    for part, trials in SIMULATES.findall(page.text)
+    if part not in TOO_LONG
+}
 
 
 @pytest.mark.simulation
 @pytest.mark.whole("test_every_command_of_a_page_runs")
-@pytest.mark.parametrize(("told_on", "part", "trials"), TOLD, ids=[case[1] for case in TOLD])
-def test_each_line_that_the_command_prints_stands_on_the_page(
-    told_on: Path, part: str, trials: int
-) -> None:
-    lines = told_on.read_text(encoding="utf-8").splitlines()
+@pytest.mark.parametrize("part", TOLD)
+def test_each_line_that_the_command_prints_stands_on_the_page(part: str) -> None:
+    told_on, trials = TOLD[part]
     printed = [line for line in TABLES[part].lines(trials) if line]
-    assert [line for line in printed if line not in lines] == []
+    assert [line for line in printed if line not in told_on.text.splitlines()] == []
     assert len(printed) > 2, "a head alone"
 
 
@@ -469,14 +331,9 @@ class Reader:
         path.write_text(text.replace(old, line), "utf-8")
         return old
 
-    def bound(self) -> None:
-        path = self.folder / "my-search" / "policy" / "pairwise.toml"
-        text = re.sub(r"^margin = 0\.02.*$", MARGIN, path.read_text("utf-8"), flags=re.MULTILINE)
-        path.write_text(text.replace("version = 1", "version = 2"), "utf-8")
-
-    def complete(self) -> None:
-        path = self.folder / "datasets" / "notes" / "card.toml"
-        path.write_text(f"{COMPLETE}\n{path.read_text('utf-8')}", "utf-8")
+    def edit(self, file: str, old: str, new: str) -> None:
+        path = self.folder / file
+        path.write_text(re.sub(old, new, path.read_text("utf-8"), flags=re.MULTILINE), "utf-8")
 
     def page(self, name: str) -> str:
         return (self.folder / "out" / name / "index.html").read_text("utf-8")
@@ -488,26 +345,22 @@ class Reader:
         return step["outcome"], {finding["verdict"] for finding in step["findings"]}
 
 
-@pytest.fixture(scope="module")
-def reader(world: World, tmp_path_factory: pytest.TempPathFactory) -> Reader:
-    """Follow the page up to its first verdict."""
-    found = Reader(world.copied(tmp_path_factory.mktemp("reader") / "project").root)
-    for line in STEPS[: STEPS.index(RUN_OWN)]:
-        found.type(line)
-    found.complete()
-    found.type(RUN_OWN)
-    return found
-
-
 @pytest.mark.whole("tests/docs/test_guides.py::test_a_step_of_the_tutorial_changes_the_engine_so")
-def test_the_steps_of_the_tutorial_end_as_it_says(reader: Reader) -> None:
+def test_the_steps_of_the_tutorial_end_as_it_says(world: World, tmp_path: Path) -> None:
+    reader = Reader(world.copied(tmp_path / "project").root)
+    for line in STEPS[: STEPS.index(RUN_OWN)]:
+        reader.type(line)
+    reader.edit("datasets/notes/card.toml", r"\A", f"{COMPLETE}\n")
+    reader.type(RUN_OWN)
     assert reader.verdict() == ("hold", {"pass", "inconclusive"})
     for line in STEPS[STEPS.index(RUN_OWN) + 1 : STEPS.index(DECIDE)]:
         reader.type(line)
     reader.change(BETTER)
     reader.type(RUN_OWN)
     assert reader.verdict() == ("hold", {"pass", "inconclusive"})
-    reader.bound()
+    policy = "my-search/policy/pairwise.toml"
+    reader.edit(policy, r"^margin = 0\.02.*$", MARGIN)
+    reader.edit(policy, "^version = 1", "version = 2")
     assert reader.type(DECIDE) == 0
     whole = reader.change(WORSE)
     reader.type(RUN_OWN)

@@ -49,7 +49,7 @@ COPIED = ("policy", "examples")
 ARMS = ["fts5", "tantivy", "hybrid", "hash-hybrid"]
 PARAMS = {
     "score": {"resamples": 1_000},
-    "race": {"processes": 2, "queries": 100, "warmup": 4, "repeated": 2},
+    "race": {"processes": 2, "queries": 40, "warmup": 4, "repeated": 2},
     "load": {
         "processes": 1, "seconds": 0.2, "rounds": 1, "warm": 4, "rates": [0.1],
         "max_lag": 50, "max_noise": 50, "resolution": 4, "confidence": 0.6,
@@ -113,6 +113,8 @@ def make(root: Path) -> World:
     shell.harness("race", "--dataset", NAME)
     shell.harness("gate", "--exit-zero")
     shell.harness("report")
+    between = ("--control", "fts5", "--candidate", "tantivy")
+    shell.harness("shadow", "run", "--dataset", NAME, *between, "--out", "shadow-log")
     _collections(root)
     _recorded(root)
     return World(root)

@@ -3,6 +3,7 @@
 import ast
 import inspect
 import re
+import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -141,43 +142,7 @@ def _named(path: Path) -> str:
 
 MOST = 30
 """Words of a sentence."""
-BANNED = {
-    r"nobody": "name who it is, or write: no one, none, not reported",
-    r"there (?:is|are|was|were) no": "missing, absent, or name what is missing",
-    r"(?<!there )(?:is|are|was|were) no(?! (?:longer|more|less|worse|better)\b)": (
-        "is not a, has no, missing"
-    ),
-    r"no \w+ there (?:is|are|was|were)": "put the subject first: the step has no gate",
-    r"(?<!there )(?:is|are|was|were) none": "none, not reported, missing",
-    r"questions?": "query, queries",
-    r"(?:is|are|was|were|be|been) asked": "is queried, was requested",
-    r"asked (?:again|twice)": "repeated, an A/A run",
-    r"mend(?:s|ed|ing)?": "fix",
-    r"cure[sd]?": "fix, remedy, hint",
-    r"h[eo]lds? (?:it |them )?against": "compare with, check against",
-    r"(?:is|are|was|were|be) held (?:to|by)": "compared with, checked against",
-    r"bears? (?:load|many|up)": "open-loop load test, offered load",
-    r"no answer moves": "fixed arrival rate",
-    r"twins?": "A/A control",
-    r"counts until": "valid until",
-    r"promoted wrongly": "false-promotion rate",
-    r"with a chance of": "with probability, at rate",
-    r"(?:usual|slow) answers": "median latency, p95 latency",
-    r"onlookers?": "observer",
-    r"in its shadow": "shadow traffic",
-    r"in the way": "blocked by",
-    r"(?:make|made|makes|making|do|does|done) (?:it |them )?again": "reproduce, rebuild, repeat",
-    r"matter of opinion": "say what is exceeded",
-    r"as it must": "say which check passed",
-    r"(?:what|that) became of": "name the outcome",
-    r"says? no more": "offers no explanation",
-    r"other than before": "changes since",
-    r"chance is no": "statistically significant",
-    r"rungs?": "fallback tier",
-    r"hurried": "with a deadline",
-    r"admission gates?": "load shedding",
-}
-"""A phrase as a pattern, in any case, and what to write in its place."""
+BANNED: dict[str, str] = tomllib.loads(Path(__file__).with_name("banned.toml").read_text("utf-8"))
 PATTERNS = {re.compile(rf"\b{phrase}\b", re.IGNORECASE): said for phrase, said in BANNED.items()}
 END = re.compile(r"(?<=[.!?])[)\"']*\s+|(?<=\.)[)\"']+\s|\n{2,}")
 WORD = re.compile(r"\S*\w\S*")

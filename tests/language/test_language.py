@@ -1,7 +1,6 @@
 """The English of messages, pages and docstrings, and what they count."""
 
 import ast
-import re
 from collections.abc import Iterator
 
 import pytest
@@ -32,13 +31,6 @@ def test_a_banned_phrase_in_a_message_is_found_with_its_line_and_hint() -> None:
     ((line, hint),) = _hints(strings("a.py", tree))
     assert line == 2
     assert hint == ("'there is no' is banned. Write: missing, absent, or name what is missing")
-
-
-BOUND = re.compile(
-    r"(?:\bof|\bof the|\bthan|\bthan the|at most|at least|at least the|of all|the|only|first|up to"
-    r"|every) $"
-)
-"""Before a number that is a bound or a whole, where the plural stands for any number."""
 
 
 @pytest.mark.parametrize(

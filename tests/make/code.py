@@ -1,5 +1,6 @@
 """Small indexes of code search, and a small package to put into them."""
 
+import tomllib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -23,71 +24,14 @@ RRF = {"rrf": {"k": 60, "sparse": 1.0, "ann": 1.0, "minhash": 1.0}}
 BLEND = {"scoreBlend": {"sparse": 1.0, "ann": 1.0, "minhash": 1.0}}
 GRAPH = {"degree": 0.3, "proximity": 0.5, "seedSelection": "top1"}
 SETTINGS: dict[str, Any] = {
-    "backend": "sqlite",
-    "language": "english",
-    "mode": "mixed",
-    "depth": 100,
-    "fields": {"name": 3, "signature": 1, "doc": 2, "comment": 1, "body": 1},
-    "embedder": "",
-    "max_tokens": 64,
-    "near_duplicate": 0.5,
-    "search": RRF,
-    "modes": {"code": 1.0, "prose": 1.0, "records": 1.0},
-    "mode_rrf_k": 60,
+    "backend": "sqlite", "language": "english", "mode": "mixed", "depth": 100,
+    "fields": {"name": 3, "signature": 1, "doc": 2, "comment": 1, "body": 1}, "embedder": "",
+    "max_tokens": 64, "near_duplicate": 0.5, "search": RRF,
+    "modes": {"code": 1.0, "prose": 1.0, "records": 1.0}, "mode_rrf_k": 60,
     "boosts": {"definition": 1.2, "export": 1.1, "phrase": 0.1},
-}
+}  # fmt: skip
 BACKENDS = ("sqlite", "tantivy")
-SHOP = {
-    "shop/__init__.py": '"""A shop that sells tea."""\n',
-    "shop/prices.py": '''\
-"""Prices and taxes."""
-
-import os
-from decimal import Decimal
-
-
-class PriceList:
-    """Prices by the name of a tea."""
-
-    currency: str = "EUR"
-
-    def total_price(self, basket: list[str], rebate: float = 0.0) -> Decimal:
-        """Add up what is in the basket."""
-        # the rebate comes last
-        found = [self.price_of(one) for one in basket]
-        return Decimal(sum(found)) * Decimal(1 - rebate)
-
-    def price_of(self, name: str) -> Decimal:
-        """Look a price up."""
-        return load_prices()[name]
-
-
-def load_prices(path: str = "prices.csv") -> dict:
-    """Read prices from a file."""
-    return dict(line.split(",") for line in open(path))
-
-
-def _shell(command):
-    """Run what the environment says."""
-    asked = os.environ["SHELL"]
-    os.system(asked + command)
-''',
-    "shop/till.py": '''\
-"""The till: what customers pay."""
-
-from shop.prices import PriceList, load_prices
-
-
-def checkout(basket):
-    """Take the money for a basket of tea."""
-    prices = PriceList()
-    load_prices()
-    return prices.total_price(basket)
-''',
-    "shop/README.md": "# Tea shop\n\nSee `shop.till.checkout`.\n\n## Prices\n\nTeas have prices.\n",
-    "shop/settings.toml": '[shop]\nname = "Tea and more"\n[shop.hours]\nmonday = "closed"\n',
-    "shop/teas.csv": "name,price\nassam,4\nsencha,7\n",
-}
+SHOP: dict[str, str] = tomllib.loads(Path(__file__).with_name("shop.toml").read_text("utf-8"))
 
 
 def write_shop(folder: Path) -> Path:

@@ -34,31 +34,20 @@ def decision(
         word = said.get(step.name, "pass")
         verdict = {"pass": Verdict.PASS, "fail": Verdict.FAIL}.get(word, Verdict.INCONCLUSIVE)
         promoted = verdict is Verdict.PASS and not blocked_by
-        steps.append(
-            Said(
-                step=step.name,
-                control=step.control,
-                candidate=step.candidate,
-                verdict=verdict,
-                outcome=Outcome.PROMOTE if promoted else Outcome.HOLD,
-                waits_for=blocked_by,
-                failed=(GATE,) if word == "fail" else (),
-                open=(GATE,) if word == "open" else (),
-                control_setup=SETUP[step.control],
-                candidate_setup=SETUP[step.candidate],
-                compared=600,
-                replayed_at=day(replayed or number, 5),
-            )
-        )
+        control, candidate = step.control, step.candidate
+        made = Said(
+            step=step.name, control=control, candidate=candidate, verdict=verdict,
+            outcome=Outcome.PROMOTE if promoted else Outcome.HOLD, waits_for=blocked_by,
+            failed=(GATE,) if word == "fail" else (), open=(GATE,) if word == "open" else (),
+            control_setup=SETUP[control], candidate_setup=SETUP[candidate], compared=600,
+            replayed_at=day(replayed or number, 5),
+        )  # fmt: skip
+        steps.append(made)
         blocked_by = blocked_by or ("" if promoted else step.name)
-    made = day(number, 6)
     return DecisionRecord(
-        sha256=digest.of_json([number, raced, replayed, said]),
-        decided_at=made,
-        raced_at=day(raced, 5) if raced else None,
-        policy_sha256=SHA256,
-        steps=tuple(steps),
-    )
+        sha256=digest.of_json([number, raced, replayed, said]), decided_at=day(number, 6),
+        raced_at=day(raced, 5) if raced else None, policy_sha256=SHA256, steps=tuple(steps),
+    )  # fmt: skip
 
 
 def evidence(decided: DecisionRecord | None, refused: str = "") -> CurrentDecision:

@@ -68,16 +68,10 @@ def agreement(
 def evidence(count: int, **changes: Any) -> Evidence:  # noqa: ANN401  fields of Evidence
     """Two arms that answered ``count`` queries; no scores, no race."""
     plain = Evidence(
-        dataset="toy",
-        control=side("old", count),
-        candidate=side("new", count),
-        agreement=agreement(count, "Jaccard@50", None),
-        noise=agreement(count, "Jaccard@50", None),
-        others={},
-        slices={},
-        clusters={},
-        complete="scores alone are made here",
-    )
+        dataset="toy", control=side("old", count), candidate=side("new", count),
+        agreement=agreement(count, "Jaccard@50", None), noise=agreement(count, "Jaccard@50", None),
+        others={}, slices={}, clusters={}, complete="scores alone are made here",
+    )  # fmt: skip
     named = {"race": Race, "load": Load, "traffic": Traffic}
     kinds = {named[key]: changes.pop(key) for key in list(changes) if key in named}
     known = {kind: found for kind, found in kinds.items() if found is not None}

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import tantivy
 
@@ -52,14 +53,8 @@ class Case:
     source: Source
     told: Log
 
-    def ids(
-        self,
-        text: str,
-        filters: Filters = NONE,
-        ranking: RankingMode = RankingMode.RELEVANCE,
-        depth: int = ALL,
-    ) -> list[int]:
-        return [at for at, _ in self.candidates(text, filters, ranking, depth)]
+    def ids(self, text: str, *given: Any, **named: Any) -> list[int]:  # noqa: ANN401  as below
+        return [at for at, _ in self.candidates(text, *given, **named)]
 
     def candidates(
         self,

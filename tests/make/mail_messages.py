@@ -2,10 +2,10 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from harness_engines.stacks.agent_mail.contract import (
     Direction,
@@ -26,15 +26,9 @@ PRODUCTS: Mapping[int, frozenset[int]] = {
 AGENTS = ("AmberFox", "SlateHeron", "OchreWolf", "TealOtter", "Zoë", "小林")
 THREADS = ("", "br-2tnl", "br-9kq0", "FEAT-12", "br-2tnl.1")
 IDENTIFIERS = (
-    "br-2tnl",
-    "br-2tnl.1.3",
-    "br-9kq0",
-    "read_csv",
-    "src/app/main.py",
-    "v1.2.3",
-    "AM_SEARCH_ENGINE",
-    "feature/quiet-mode",
-)
+    "br-2tnl", "br-2tnl.1.3", "br-9kq0", "read_csv", "src/app/main.py", "v1.2.3",
+    "AM_SEARCH_ENGINE", "feature/quiet-mode",
+)  # fmt: skip
 PHRASES = (
     "the deployment failed on the staging host",
     "please review the migration plan before noon",
@@ -74,32 +68,12 @@ class Mail:
         return {message.message_id: message for message in self.messages}
 
 
-def one(  # a message in which only what a test is about is named
-    message_id: int = 1,
-    subject: str = "",
-    body: str = "",
-    *,
-    project_id: int = 1,
-    sender_name: str = "AmberFox",
-    recipients: tuple[str, ...] = ("SlateHeron",),
-    thread_id: str = "",
-    importance: Importance = Importance.NORMAL,
-    ack_required: bool = False,
-    created_ts: int = NOON,
-) -> Message:
-    """Make one message."""
-    return Message(
-        message_id,
-        project_id,
-        subject,
-        body,
-        sender_name,
-        recipients,
-        thread_id,
-        importance,
-        ack_required,
-        created_ts,
-    )
+PLAIN = Message(1, 1, "", "", "AmberFox", ("SlateHeron",), "", Importance.NORMAL, False, NOON)  # noqa: FBT003
+
+
+def one(message_id: int = 1, subject: str = "", body: str = "", **told: Any) -> Message:  # noqa: ANN401  fields of Message
+    """Make a message in which only what a test is about is named."""
+    return replace(PLAIN, message_id=message_id, subject=subject, body=body, **told)
 
 
 @contextmanager

@@ -84,21 +84,11 @@ def command(*more: str) -> list[str]:
 def arm(folder: Path, name: str, **settings: object) -> str:
     """Write an arm that asks a server; give the path of its file."""
     whole: dict[str, object] = {
-        "transport": "stdio",
-        "command": [],
-        "url": "",
-        "tool": "search_messages",
-        "product_tool": "search_messages_product",
-        "project_key": "*",
-        "project_slug": "project-{}",
-        "product_name": "product-{}",
-        "mode": "",
-        "engine": "tantivy",
-        "ids": "ordinal",
-        "page_size": 7,
-        "timeout_s": float(BOUNDED_S),
-        **settings,
-    }
+        "transport": "stdio", "command": [], "url": "", "tool": "search_messages",
+        "product_tool": "search_messages_product", "project_key": "*", "project_slug": "project-{}",
+        "product_name": "product-{}", "mode": "", "engine": "tantivy", "ids": "ordinal",
+        "page_size": 7, "timeout_s": float(BOUNDED_S), **settings,
+    }  # fmt: skip
     lines = "".join(f"{key} = {json.dumps(value)}\n" for key, value in whole.items())
     path = folder / f"{name}.toml"
     path.write_text(

@@ -19,24 +19,12 @@ from harness_engines.stacks.writing.arm import engine as make
 from harness_engines.vector.embedder import unit
 
 NOTES_SETTINGS: dict[str, Any] = {
-    "tokenize": "unicode61",
-    "title_weight": 2.0,
-    "chunk_characters": 1200,
-    "queries": ["text", "phrase", "strongest", "any"],
-    "tokens": "first",
-    "combine": "union",
-    "rrf_k": 60,
-    "candidates": 50,
-    "enough": 24,
-    "snippet_tokens": 40,
-    "snippet_characters": 400,
-    "rerank": True,
-    "top": 12,
-    "embedder": "all-MiniLM-L6-v2",
-    "max_tokens": 128,
-    "cache_entries": 256,
-    "cache_bytes": 4_000_000,
-}
+    "tokenize": "unicode61", "title_weight": 2.0, "chunk_characters": 1200,
+    "queries": ["text", "phrase", "strongest", "any"], "tokens": "first", "combine": "union",
+    "rrf_k": 60, "candidates": 50, "enough": 24, "snippet_tokens": 40, "snippet_characters": 400,
+    "rerank": True, "top": 12, "embedder": "all-MiniLM-L6-v2", "max_tokens": 128,
+    "cache_entries": 256, "cache_bytes": 4_000_000,
+}  # fmt: skip
 
 
 @cache

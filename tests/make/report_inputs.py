@@ -42,11 +42,8 @@ HOSTILE = (
     "{{ 7 * 7 }} {% raw %} ${x} $\\frac{1}{2}$ \u2028 ]]> -->",
     "very long " * 300,
 )
-WORDS = tuple(
-    f"{a}{b}"
-    for a in ("re", "in", "sub", "over")
-    for b in ("play", "dex", "head", "thread", "word")
-)
+PARTS = ("play", "dex", "head", "thread", "word")
+WORDS = tuple(f"{a}{b}" for a in ("re", "in", "sub", "over") for b in PARTS)
 
 
 def text_of(rng: np.random.Generator, words: int) -> str:
@@ -102,9 +99,8 @@ def qrels() -> Qrels:
 
 def manifest(arm: str) -> Manifest:
     """Return the identity of an arm."""
-    return Manifest(
-        arm.split("-", maxsplit=1)[0], "1.2.3", 200, SHA, arm.encode().hex().ljust(64, "0")
-    )
+    engine, settings = arm.partition("-")[0], arm.encode().hex().ljust(64, "0")
+    return Manifest(engine, "1.2.3", 200, SHA, settings)
 
 
 def scores(measure: str, values: NDArray[np.float64], failed: tuple[str, ...] = ()) -> Scores:
@@ -337,9 +333,7 @@ def rejudged(
     report_input: ReportInput, change: Callable[[StepDecision], StepDecision]
 ) -> ReportInput:
     """Change every decision of a report."""
-    return replace(
-        report_input, decisions=tuple(change(decision) for decision in report_input.decisions)
-    )
+    return replace(report_input, decisions=tuple(map(change, report_input.decisions)))
 
 
 def compared_only(dataset: str = "bare") -> ReportInput:
@@ -354,11 +348,9 @@ def compared_only(dataset: str = "bare") -> ReportInput:
 DATA = re.compile(r'<script type="application/gzip" id="(values|hits)-(\d+)">([^<]*)</script>')
 
 
-def unpacked(packed: str) -> Any:  # noqa: ANN401  whatever was packed
-    """Undo ``pack``."""
-    return json.loads(gzip.decompress(base64.b64decode(packed, validate=True)))
-
-
 def data_of(page: str) -> dict[str, Any]:
     """Return both parts of every data set, as ``values-0``, ``hits-0``, ..."""
-    return {f"{kind}-{number}": unpacked(data) for kind, number, data in DATA.findall(page)}
+    return {
+        f"{kind}-{number}": json.loads(gzip.decompress(base64.b64decode(data, validate=True)))
+        for kind, number, data in DATA.findall(page)
+    }

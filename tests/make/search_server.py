@@ -20,21 +20,12 @@ DOCUMENTS = tuple(
     for at, text in enumerate(("red cone", "red cube", "blue cone", "green ball", "red ball"))
 )
 LINES = {
-    "url": '"{base}/search"',
-    "method": '"POST"',
-    "body": """'{{"text": "${{text}}", "size": "${{k}}"}}'""",
-    "hits": '"hits"',
-    "id": '"id"',
-    "score": '"score"',
-    "timeout_s": "5.0",
-    "retries": "2",
-}
-PROBE = {
-    "url": '"{base}/about"',
-    "version": '"version"',
-    "documents": '"documents"',
-    "generation": '"generation"',
-}
+    "url": '"{base}/search"', "method": '"POST"', "hits": '"hits"', "id": '"id"',
+    "body": """'{{"text": "${{text}}", "size": "${{k}}"}}'""", "score": '"score"',
+    "timeout_s": "5.0", "retries": "2",
+    "probe_url": '"{base}/about"', "probe_version": '"version"', "probe_documents": '"documents"',
+    "probe_generation": '"generation"',
+}  # fmt: skip
 Fault = Callable[[BaseHTTPRequestHandler], None]
 
 
@@ -58,24 +49,14 @@ class Served:
 
     def toml(self, **changed: str | None) -> str:
         """Write an arm; a name that begins with ``probe_`` is of the probe, but for its rhythm."""
-        own = {k: v for k, v in changed.items() if not k.startswith("probe_") or k.endswith("_s")}
-        lines: dict[str, str | None] = {
-            **{key: line.format(base=self.base) for key, line in LINES.items()},
-            **own,
-        }
-        probe: dict[str, str | None] = {
-            key: line.format(base=self.base) for key, line in PROBE.items()
-        }
-        probe |= {k.removeprefix("probe_"): v for k, v in changed.items() if k not in own}
-        return "\n".join([
-            'summary = "A server of a test"',
-            'stack = "http"',
-            "[settings]",
-            *(f"{key} = {line}" for key, line in lines.items() if line is not None),
-            "[[settings.probe]]",
-            *(f"{key} = {line}" for key, line in probe.items() if line is not None),
-            "",
-        ])
+        lines = {key: line.format(base=self.base) for key, line in LINES.items()} | changed
+        of: dict[bool, list[str]] = {False: [], True: []}
+        for key, line in lines.items():
+            probe = key.startswith("probe_") and not key.endswith("_s")
+            if line is not None:
+                of[probe].append(f"{key.removeprefix('probe_') if probe else key} = {line}")
+        head = ['summary = "A server of a test"', 'stack = "http"', "[settings]"]
+        return "\n".join([*head, *of[False], "[[settings.probe]]", *of[True], ""])
 
     def found(self, text: str, size: int) -> dict[str, Any]:
         """Rank by words in common; equal ones stay in order."""

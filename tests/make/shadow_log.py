@@ -32,13 +32,8 @@ from tests.make.toy import CANDIDATE, CONTROL, Toy
 MS = 1_000_000
 SECOND = 1_000 * MS
 LIMITS = Limits(
-    in_flight=1,
-    queue=1_000,
-    budget_s=60.0,
-    late_ms=20_000.0,
-    hang_ms=20_000.0,
-    memory_mib=256,
-)
+    in_flight=1, queue=1_000, budget_s=60.0, late_ms=20_000.0, hang_ms=20_000.0, memory_mib=256,
+)  # fmt: skip
 
 
 def changed(limits: Limits, **values: float) -> Limits:

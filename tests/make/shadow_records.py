@@ -93,35 +93,20 @@ def divergence(
     )  # fmt: skip
 
 
-SIDE = LoggedAnswer(Status.ANSWERED, (), "print", "", "", 1_000, "g1", "g1")
 SEEN = SideObservation(Status.ANSWERED, 1_000, 2, 0, 1.0, 7.5, "a1", "print", "g1")
 
 
-def showing(ids: Sequence[str], **changed: object) -> LoggedAnswer:
-    """One showing that showed ``ids``, each with a lower score than the one before."""
-    hits = tuple(Hit(one, 1 - at / 100, 50.0 - at) for at, one in enumerate(ids))
-    return replace(SIDE, hits=hits, **changed)  # type: ignore[arg-type]
-
-
-def observation(number: int = 1, outcome: Class = Class.EXACT, **changed: object) -> Observation:
+def observation(number: int = 1, outcome: Class = Class.EXACT, **changed: Any) -> Observation:  # noqa: ANN401  fields of Observation
     """One comparison of lists of two."""
-    made = Observation(
-        number=number, writer="w1", at=1_700_000_000_000_000_000 + number, served=number,
-        query=query_key("red fox", {}), slices=(), outcome=outcome, reason="", k=10, control=SEEN,
-        candidate=SEEN, jaccard=1.0, rbo=1.0,
-    )  # fmt: skip
-    return replace(made, **changed)  # type: ignore[arg-type]
+    made = attempt(number, text="red fox", outcome=outcome, control=SEEN, candidate=SEEN)
+    return replace(made, **{"at": START + number, **changed})
 
 
-def reordered(number: int = 1, outcome: Class = Class.REORDER, **changed: object) -> Divergence:
+def reordered(number: int = 1, outcome: Class = Class.REORDER, **changed: Any) -> Divergence:  # noqa: ANN401  fields of Divergence
     """Show the same two documents in another order."""
-    made = Divergence(
-        number=number, writer="w1", at=1_700_000_000_000_000_000 + number, served=number,
-        text="red fox", k=10, outcome=outcome, control=showing("ab"), candidate=showing("ba"),
-        params={"importance": "high", "limit": 3, "ack": True, "since": None, "weight": 0.5},
-        slices=("identifier",),
-    )  # fmt: skip
-    return replace(made, **changed)  # type: ignore[arg-type]
+    params = {"importance": "high", "limit": 3, "ack": True, "since": None, "weight": 0.5}
+    made = divergence(number, outcome, "ab", "ba", text="red fox", slices=("identifier",))
+    return replace(made, **{"params": params, **changed})
 
 
 def degradation(

@@ -2,6 +2,7 @@
 
 import random
 import shutil
+import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -33,106 +34,12 @@ ASKED = 3
 """Words of a query."""
 NOTHING = "q99"
 """A query whose words are in no document: both arms rightly show nothing."""
-PARAMS = """\
-datasets: [toy]
-arms: [fts5, tantivy, hash-hybrid]
-policy: policy/toy.toml
-replay: {k: 50, time_limit_s: 10, seed: 5}
-score:
-  measures: [nDCG@10, RR@10, R@50, Judged@10]
-  confidence: 0.95
-  resamples: 1000
-  seed: 5
-compare: {depths: [10, 50], rbo_p: 0.9}
-race: {processes: 3, queries: 20, k: 20, warmup: 4, repeated: 5, resume_hours: 1, seed: 5}
-load:
-  {k: 20, processes: 1, threads: 1, seconds: 0.2, rounds: 1, warm: 4, rates: [0.1],
-  max_lag: 50, max_noise: 50, resolution: 4, confidence: 0.6, resume_hours: 1, seed: 5}
-"""
-HEAD = """\
-[policy]
-name = "toy migration"
-version = 1
-seed = 5
-confidence = 0.5
-resamples = 1000
-power = 0.8
-evidence_days = 2
-attempts = 10
-largest_cluster = 0.0001
-
-[policy.premises]
-drawn = "made so"
-needs = "made so"
-judges = "made so"
-starts = "made so"
-slowest = "made so"
-"""
-STEP = """
-[[step]]
-name = "tantivy"
-control = "fts5"
-candidate = "tantivy"
-taken = false
-"""
-WHO = """
-[[step.gate]]
-name = "Who answers"
-rule = "identity"
-"""
-GOOD = """
-[[step.gate]]
-name = "Answers"
-rule = "failure_rate"
-max_share = 0.15
-
-[[step.gate]]
-name = "Quality"
-rule = "non_inferior"
-measure = "nDCG@10"
-margin = 0.15
-min_queries = 20
-"""
-ALIKE = """
-[[step.gate]]
-name = "Overlap"
-rule = "agreement_floor"
-measure = "Jaccard@10"
-floor = 0.6
-min_queries = 20
-
-[[step.gate]]
-name = "Order"
-rule = "agreement_floor"
-measure = "tau"
-floor = 0.5
-min_queries = 20
-"""
+TEXTS: dict[str, str] = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
+PARAMS, HEAD, STEP, WHO, GOOD, ALIKE, RACED, SPACE = TEXTS.values()
+"""Of the project, of its policy, whose parts tests join and change, and of what may be tuned."""
 GATES = WHO + GOOD + ALIKE
 FAILS = GATES.replace("floor = 0.6", "floor = 0.999")
 UNSURE = GATES.replace("margin = 0.15", "margin = 0.15\nslice = 'identifier'")
-RACED = """
-[[step.gate]]
-name = "Speed"
-rule = "latency_ratio"
-percent = "p50"
-max_ratio = 50
-max_noise = 100
-max_stolen = 100
-"""
-SPACE = """\
-[search]
-measure = "nDCG@10"
-folds = 4
-seed = 7
-confidence = 0.95
-resamples = 1000
-
-[space]
-title_weight = [1.0, 2.0, 5.0]
-joined = ["both", "words"]
-"""
-"""How its arms of plain text may be tuned."""
 
 
 def here(work: Work, advance: Advance) -> None:

@@ -288,22 +288,14 @@ class Bench:
         """Run tests of the copy up to the first that fails; whoever hangs has noticed."""
         command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *tests]
         kept = {key: value for key, value in os.environ.items() if not key.startswith("PYTEST")}
-        env = {
-            **kept,
-            "PYTHONPATH": f"{self.root}:{self.root / 'engines'}",
-            "HYPOTHESIS_STORAGE_DIRECTORY": str(self.root),
-        }
+        path = f"{self.root}:{self.root / 'engines'}"
+        env = {**kept, "PYTHONPATH": path, "HYPOTHESIS_STORAGE_DIRECTORY": str(self.root)}
         env.pop("PYTHONDONTWRITEBYTECODE", None)
         try:
             done = subprocess.run(
-                command,
-                cwd=self.root,
-                env=env,
-                capture_output=True,
-                text=True,
-                timeout=LONGEST_S,
-                check=False,
-            )
+                command, cwd=self.root, env=env, capture_output=True, text=True,
+                timeout=LONGEST_S, check=False,
+            )  # fmt: skip
         except subprocess.TimeoutExpired:
             return Fate.KILLED, f"no answer within {LONGEST_S} s"
         said = done.stdout + done.stderr

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.mutants.listed import Mutant, mutants, plant
+from tests.mutants.listed import Mutant, find, mutants, plant
 from tests.source import find_test
 
 FEWEST, MOST_SURVIVE = 40, 3
@@ -15,7 +15,7 @@ FAULT = Mutant("m", "low", "x => y", (), "why")
 @pytest.mark.slow
 def test_each_fault_can_be_planted_and_names_what_is_there() -> None:
     for mutant in mutants():
-        assert plant(mutant), mutant.id
+        assert find(mutant), mutant.id
         assert mutant.why, mutant.id
         assert mutant.tests, mutant.id
 

@@ -42,25 +42,7 @@ def policy(head: str, *steps: Step) -> str:
     return text
 
 
-HEAD = """\
-name = "thorns"
-version = 1
-seed = 7
-confidence = 0.8
-resamples = 1000
-power = 0.8
-evidence_days = 14
-attempts = 10
-largest_cluster = 0.001
-"""
-PREMISES = """\
-[policy.premises]
-drawn = "made by code"
-needs = "each was drawn by itself"
-judges = "none were asked"
-starts = "time stands still"
-slowest = "one in twenty-nine is slow"
-"""
+HEAD, PREMISES = (HERE / "policy.toml").read_text("utf-8").removeprefix("[policy]\n").split("\n\n")
 
 
 def gates() -> dict[str, str]:

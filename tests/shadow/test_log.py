@@ -32,7 +32,7 @@ from harness.shadow.record import (
     query_key,
 )
 from tests.make.shadow_log import LIMITS, changed, comparison, here
-from tests.make.shadow_records import degradation, observation, showing
+from tests.make.shadow_records import degradation, observation, side
 from tests.make.shadow_records import reordered as divergence
 from tests.shadow.arms import OTHER, Arm, given, hits
 
@@ -169,7 +169,7 @@ words = st.text(st.characters(exclude_categories=["Cs"]))
 def test_whatever_was_typed_and_shown_comes_back(
     text: str, hits: list[tuple[str, float, float]], params: dict[str, Scalar]
 ) -> None:
-    shown = replace(showing(""), hits=tuple(Hit(*hit) for hit in hits))
+    shown = replace(side(""), hits=tuple(Hit(*hit) for hit in hits))
     wanted = divergence(text=text, params=params, candidate=shown)
     found = parsed(Divergence, dumped(wanted), PATH, 1)
     assert found == wanted
