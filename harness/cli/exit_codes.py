@@ -70,8 +70,7 @@ def as_called(text: str) -> str:
         return shlex.join([sys.executable, "-m", "pip", "install"])
 
     plain = IN_A_CLONE.sub(f"{COMMAND} ", text)
-    named = _commands(frozenset(_NAMES)).sub(lambda _: called(), plain)
-    return INSTALLS.sub(pip, named)
+    return INSTALLS.sub(pip, _commands(frozenset(_NAMES)).sub(lambda _: called(), plain))
 
 
 def introduce(names: Iterable[str]) -> None:

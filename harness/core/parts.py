@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
-from importlib.metadata import entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -65,8 +64,9 @@ def kinds() -> tuple[EvidenceKind[Any, Any], ...]:
 @cache
 def added() -> tuple[EvidenceKind[Any, Any], ...]:
     """Load the kinds of other packages."""
-    found = sorted(entry_points(group=GROUP), key=lambda one: one.name)
-    return tuple(one.load() for one in found)
+    from importlib.metadata import entry_points
+
+    return tuple(one.load() for one in sorted(entry_points(group=GROUP), key=lambda one: one.name))
 
 
 def has(name: str) -> bool:

@@ -165,8 +165,7 @@ class Run:
 
     def shows_the_same(self, other: Run) -> bool:
         """Return whether each query ended alike in both runs, with the same list, hit for hit."""
-        alike = self.shown_sha256 == other.shown_sha256
-        return alike and bool((self.status == other.status).all())
+        return self.shown_sha256 == other.shown_sha256 and bool((self.status == other.status).all())
 
     def ranking(self, query_id: str, k: int | None = None) -> tuple[str, ...]:
         """Document ids shown for one query, best first, at most ``k``."""
