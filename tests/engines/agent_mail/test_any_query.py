@@ -25,7 +25,7 @@ from harness_engines.stacks.agent_mail.pipeline.scope import Scope, Visibility
 from harness_engines.stacks.agent_mail.tantivy.index import INDEX, schema_hash
 from harness_engines.vector import amvi
 from harness_engines.vector.embedder import HashEmbedder, OnnxEmbedder
-from tests.engines.agent_mail.whole import MAIL, Whole, build, by_length, whole
+from tests.engines.agent_mail.whole import ALL, MAIL, TEXT, WAYS, Whole, build, by_length, whole
 from tests.make import mail_messages
 from tests.make.mail_engines import NONE, Case, built
 from tests.make.mail_messages import AGENTS, MINUTES, NOON, PROJECTS, STEP, one, passes, some_text
@@ -216,11 +216,6 @@ def test_any_question_is_answered_in_order_and_explained(
     if not hits and explain.method == "empty":
         assert explain.note
     json.dumps(asdict(found), allow_nan=False).encode()
-
-
-TEXT = "deployment review br-2tnl"
-ALL = 1_000
-WAYS = [*((mode, None) for mode in SearchMode), (SearchMode.LEXICAL, KillSwitch.FTS5)]
 
 
 def found_by(post: Whole, tier: FallbackTier) -> dict[int, float]:

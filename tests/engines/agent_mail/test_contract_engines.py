@@ -1,14 +1,13 @@
 """The contract of engines: their answers, their layers and their migration."""
 
 import ast
-import json
 import os
 import subprocess
 import sys
 import unicodedata
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 
@@ -28,37 +27,25 @@ from harness_engines.stacks.agent_mail.sqlite.schema import MESSAGES, drop_index
 from harness_engines.vector import amvi
 from harness_engines.vector.bulk import embed_all
 from harness_engines.vector.embedder import embedder_of
-from tests.engines.agent_mail.whole import MAIL, Failing, Whole, build, whole
+from tests.engines.agent_mail import whole as make
+from tests.engines.agent_mail.whole import ALL, MAIL, TEXT, WAYS, Failing, Whole, build, whole
 from tests.engines.stacks.test_meaning import DOCUMENTS_ANY_LANGUAGE as DOCUMENTS
 from tests.engines.stacks.test_meaning import piece_any_language as piece
 from tests.make import mail_changing as changing
 from tests.make import mail_messages
 from tests.make.mail_engines import built_live, served
-from tests.make.mail_messages import PHRASES, PRODUCTS, one, passes, some_filters, some_text
+from tests.make.mail_messages import PHRASES, one, passes, some_filters, some_text
 from tests.source import ROOT, imported, known, reached
 from tests.thinned import examples
 
 pytestmark = pytest.mark.slow
-ALL = 1_000
-WAYS = [*((mode, None) for mode in SearchMode), (SearchMode.LEXICAL, KillSwitch.FTS5)]
-TEXT = "deployment review br-2tnl"
-
-
-def question(text: str, filters: Filters, mode: SearchMode = SearchMode.LEXICAL) -> SearchQuery:
-    """Ask with these filters; a set of projects is asked for as the product that has them."""
-    given = {field.name: getattr(filters, field.name) for field in fields(filters)}
-    products = {projects: product for product, projects in PRODUCTS.items()}
-    product_id = products.get(given.pop("product_projects"))
-    importance = tuple(given.pop("importance"))
-    return SearchQuery(
-        text, mode=mode, limit=ALL, product_id=product_id, importance=importance, **given
-    )
 
 
 def test_fts5_and_tantivy_find_the_same_messages(post: Whole) -> None:
     rng, found = Random(1), 0
     for _ in range(80):
-        query = question(some_text(rng), some_filters(rng) if rng.random() < 0.5 else Filters())
+        filters = some_filters(rng) if rng.random() < 0.5 else Filters()
+        query = make.question(some_text(rng), filters)
         by_fts5 = set(post.under(KillSwitch.FTS5).ids(query))
         assert set(post.under(KillSwitch.TANTIVY).ids(query)) == by_fts5, query.text
         found += bool(by_fts5)
@@ -84,11 +71,11 @@ def test_the_orders_are_those_of_the_contract(post: Whole, tier: FallbackTier) -
 def test_filters_hold(post: Whole, mode: SearchMode, switch: KillSwitch | None) -> None:
     """The filtered answer is the part of the whole one that passes; fusion may order it anew."""
     served, rng = post.under(switch), Random(2)
-    everything = served.ids(question(TEXT, Filters(), mode))
-    for _ in range(25):
+    everything = served.ids(make.question(TEXT, Filters(), mode))
+    for _ in range(60):
         filters = some_filters(rng)
         kept = [at for at in everything if passes(MAIL.by_id[at], filters)]
-        found = served.ids(question(TEXT, filters, mode))
+        found = served.ids(make.question(TEXT, filters, mode))
         if mode in {SearchMode.HYBRID, SearchMode.HYBRID_RERANK}:
             found, kept = sorted(found), sorted(kept)
         assert found == kept
@@ -96,7 +83,7 @@ def test_filters_hold(post: Whole, mode: SearchMode, switch: KillSwitch | None) 
 
 def test_the_same_in_another_process(post: Whole) -> None:
     """Sets of words have another order there."""
-    code = "import sys; from tests.engines.agent_mail import test_contract_engines as here;"
+    code = "import sys; from tests.engines.agent_mail import whole as here;"
     folder = post.tantivy.root.parent
     said = subprocess.run(
         [sys.executable, "-c", f"{code} print(here.told(sys.argv[1]))", folder],
@@ -106,23 +93,7 @@ def test_the_same_in_another_process(post: Whole) -> None:
         text=True,
         check=True,
     ).stdout
-    assert said.strip() == told(str(folder))
-
-
-def told(folder: str) -> str:
-    """Write ids, scores and tokens of the answers to many questions, by Tantivy and by FTS5."""
-    rng, found = Random(3), []
-    with whole(Path(folder)) as post:
-        for mode in [*SearchMode] * 20:
-            query = replace(
-                question(some_text(rng), some_filters(rng) if rng.random() < 0.5 else Filters()),
-                mode=mode,
-                ranking=rng.choice([*RankingMode]),
-                limit=rng.choice((3, ALL)),
-            )
-            found += [post.under(switch).ask(query) for switch in (None, KillSwitch.FTS5)]
-    hits = [[(hit.message_id, hit.score) for hit in one.hits] for one in found]
-    return json.dumps([hits, [one.next_cursor for one in found]])
+    assert said.strip() == make.told(str(folder))
 
 
 STACK = "harness_engines.stacks.agent_mail."

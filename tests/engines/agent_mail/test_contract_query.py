@@ -31,11 +31,9 @@ from harness_engines.stacks.agent_mail.sqlite.search import LikeEngine
 from harness_engines.stacks.agent_mail.tantivy.index import HASH
 from harness_engines.vector.embedder import HashEmbedder
 from tests.engines.agent_mail import whole as make
-from tests.engines.agent_mail.whole import LEXICAL, MAIL, Counting, Failing, Whole, message, service
+from tests.engines.agent_mail.whole import MAIL, TEXT, Counting, Failing, Whole, message, service
 from tests.make.mail_engines import built_live, served, upserts
 from tests.make.mail_messages import NOON, one, some_mail, stored
-
-TEXT = "deployment review br-2tnl"
 
 
 @pytest.mark.parametrize(
@@ -319,7 +317,7 @@ def broken(errors: Mapping[str, BaseException], log: make.Log) -> MailSearch:
 
     return service(
         FEW,
-        lexical={tier: part(tier, Counting(tier, FEW)) for tier in LEXICAL},
+        lexical={tier: part(tier, Counting(tier, FEW)) for tier in make.LEXICAL},
         semantic=part("vectors", Near()),
         reranker=part("reranker", Scores()),
         log=log,
@@ -440,7 +438,9 @@ def test_each_tier_gets_half_of_the_rest(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_a_hanging_engine_is_left_and_the_next_answers(free: Signal) -> None:
     log, hung = make.Log(), Stuck("tantivy", FEW, free)
-    engines: dict[FallbackTier, contract.MailEngine] = {at: Counting(at, FEW) for at in LEXICAL}
+    engines: dict[FallbackTier, contract.MailEngine] = {
+        at: Counting(at, FEW) for at in make.LEXICAL
+    }
     engines[FallbackTier.TANTIVY] = hung
     served = service(FEW, lexical=engines, log=log, budget_ms=ROOM_MS)
     found = served.search(SearchQuery("deploy"))

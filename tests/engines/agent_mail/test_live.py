@@ -32,7 +32,7 @@ from harness_engines.stacks.agent_mail.service import MailSearch
 from harness_engines.stacks.agent_mail.sqlite import store as stores
 from harness_engines.stacks.agent_mail.sqlite.store import AddressKind
 from harness_engines.vector.embedder import HashEmbedder, ModelPass
-from tests.engines.agent_mail.whole import Names, Tools, Whole, by_length, whole
+from tests.engines.agent_mail.whole import TEXT, Names, Tools, Whole, by_length, whole
 from tests.make import mail_changing as changing
 from tests.make.damage import run_sql
 from tests.make.mail_engines import built_live as built
@@ -242,7 +242,6 @@ def test_an_edit_changes_only_the_fields_named(tmp_path: Path) -> None:
         assert box.insert_all([notes, notes]).message_ids == (new + 1, new + 2)
 
 
-TEXT = "deployment review br-2tnl"
 WAYS = {
     FallbackTier.LIKE: (SearchMode.LEXICAL, None),
     FallbackTier.FTS5: (SearchMode.LEXICAL, KillSwitch.FTS5),

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property, partial
 from pathlib import Path
 from random import Random
@@ -35,6 +35,7 @@ from harness_engines.stacks.agent_mail.tantivy.engine import TantivyMailEngine
 from harness_engines.stacks.agent_mail.views import StoredViews
 from harness_engines.vector import amvi
 from harness_engines.vector.embedder import HashEmbedder
+from tests.make import mail_messages
 from tests.make.mail_changing import Directory
 from tests.make.mail_messages import AGENTS, PROJECTS, one, passes, some_mail, some_message, stored
 
@@ -414,3 +415,35 @@ def over(
     """Put the tools over a service."""
     made = Manifest("agent-mail", "1", len(DOCUMENTS), "c" * 64, "s" * 64)
     return Tools(Surface(service, directory or Names(), "served", made, mode), scope)
+
+
+TEXT = "deployment review br-2tnl"
+ALL = 1_000
+WAYS = [*((mode, None) for mode in SearchMode), (SearchMode.LEXICAL, KillSwitch.FTS5)]
+
+
+def question(
+    text: str, filters: contract.Filters, mode: SearchMode = SearchMode.LEXICAL
+) -> SearchQuery:
+    """Ask with these filters; a set of projects is asked for as the product that has them."""
+    given = {field.name: getattr(filters, field.name) for field in fields(filters)}
+    products = {projects: product for product, projects in mail_messages.PRODUCTS.items()}
+    product_id = products.get(given.pop("product_projects"))
+    importance = tuple(given.pop("importance"))
+    return SearchQuery(
+        text, mode=mode, limit=ALL, product_id=product_id, importance=importance, **given
+    )
+
+
+def told(folder: str) -> str:
+    """Write ids, scores and tokens of the answers to many questions, by Tantivy and by FTS5."""
+    rng, found = Random(3), []
+    with whole(Path(folder)) as post:
+        for mode in [*SearchMode] * 20:
+            text, ranking = mail_messages.some_text(rng), rng.choice([*contract.RankingMode])
+            filters = mail_messages.some_filters(rng) if rng.random() < 0.5 else contract.Filters()
+            limit = rng.choice((3, ALL))
+            query = replace(question(text, filters, mode), ranking=ranking, limit=limit)
+            found += [post.under(switch).ask(query) for switch in (None, KillSwitch.FTS5)]
+    hits = [[(hit.message_id, hit.score) for hit in one.hits] for one in found]
+    return json.dumps([hits, [one.next_cursor for one in found]])
