@@ -172,10 +172,10 @@ def test_no_server_is_left_behind(tmp_path: Path) -> None:
     assert not server.is_running()
     client.wait()
     client.stdout.close()
-    for _ in range(100):
+    for _ in range(1_000):
         if not folder.exists():
             return
-        sleep(0.1)
+        sleep(0.01)
     raise AssertionError(f"{folder} is still there")
 
 
