@@ -92,9 +92,8 @@ def test_judgements_and_pairs_of_a_model_are_found_beside_words(tmp_path: Path) 
         Query("d", "low cost airfare"),
     )
     qrels = Qrels.of(Judgement(query, "doc", 1) for query in "ab")
-    similar = clusters.Similar(
-        "some model", 0.85, "of these", (("c", "d", 0.91), ("c", "gone", 0.9))
-    )
+    pairs = (("c", "d", 0.91), ("c", "gone", 0.9))
+    similar = clusters.Similar("some model", 0.85, "of these", pairs)
     prepared.write(tmp_path / "data", "toy", "test", [], queries, qrels, similar=similar)
     data = Prepared.open(tmp_path / "data")
     assert data.near_duplicates() == [["a", "b"], ["c", "d"]]
@@ -114,9 +113,8 @@ Pairs = list[tuple[int, int]]
 def grouped(given_: Given, pairs: Pairs) -> set[frozenset[int]]:
     """Return the places of each cluster."""
     pairs = [(a, b) for a, b in pairs if max(a, b) < len(given_)]
-    firsts = clusters.stars(
-        [text for text, _ in given_], [docs for _, docs in given_], pairs
-    ).tolist()
+    texts, documents = [text for text, _ in given_], [docs for _, docs in given_]
+    firsts = clusters.stars(texts, documents, pairs).tolist()
     assert all(firsts[first] == first for first in firsts)
     return {frozenset(at for at, it in enumerate(firsts) if it == own) for own in set(firsts)}
 
@@ -230,9 +228,8 @@ VECTORS = np.array([[1, 0], [0.8449, 0.535], [0.846, 0.5332], [0, 1]], dtype=np.
 def test_cosines_are_compared_as_they_are_kept(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(clusters, "ROWS", rows)
     found = clusters.Similar.between("abcd", VECTORS, "a model", "of these")
-    assert found == clusters.Similar(
-        "a model", 0.85, "of these", (("a", "c", 0.85), ("b", "c", 1.0))
-    )
+    pairs = (("a", "c", 0.85), ("b", "c", 1.0))
+    assert found == clusters.Similar("a model", 0.85, "of these", pairs)
 
 
 def test_pairs_are_read_as_they_were_written(tmp_path: Path) -> None:

@@ -177,11 +177,6 @@ def load_report() -> LoadReport:
     )  # fmt: skip
 
 
-@pytest.fixture
-def report() -> LoadReport:
-    return load_report()
-
-
 def words(report: LoadReport) -> str:
     return "\n".join(
         " | ".join(f"{cell.text} {cell.note}".strip() for cell in row)
@@ -190,7 +185,8 @@ def words(report: LoadReport) -> str:
     )
 
 
-def test_a_ratio_beside_a_loud_control_says_so(report: LoadReport) -> None:
+def test_a_ratio_beside_a_loud_control_says_so() -> None:
+    report = load_report()
     rows = [line for line in words(report).splitlines() if line.startswith(("50 ", "100 "))]
     loud = [line for line in rows if "too noisy to conclude" in line]
     assert loud
@@ -200,7 +196,8 @@ def test_a_ratio_beside_a_loud_control_says_so(report: LoadReport) -> None:
     assert "nothing is concluded" not in " ".join(notes(quiet))
 
 
-def test_what_does_not_count_shows_no_number(report: LoadReport) -> None:
+def test_what_does_not_count_shows_no_number() -> None:
+    report = load_report()
     late = ("the generator was late",)
     spoilt = replace(report.points[-1], records=(), response=Histogram.of([]), objections=late)
     said = words(replace(report, points=(*report.points[:-1], spoilt)))
