@@ -124,6 +124,7 @@ def test_without_the_token_nothing_is_shown(stranger: TestClient) -> None:
 
 
 def test_the_token_is_exchanged_for_a_cookie(guard: Guard, stranger: TestClient) -> None:
+    assert stranger.post(guard.address, headers={"origin": URL}).status_code == 403
     answer = stranger.get(guard.address)
     assert answer.status_code == 200
     cookie = SimpleCookie(answer.headers["set-cookie"])["harness-8642"]
