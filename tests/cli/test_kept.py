@@ -93,22 +93,22 @@ def check(to: McpConnection, stack: str, root: Path) -> None:
         to.call(tool, given)
 
 
-def test_over_http_a_client_needs_the_token(root: Path) -> None:
-    with listening(command("docs", "--http", "0"), root.parent) as (url, _):
+@pytest.mark.parametrize("stack", ["docs", "code"])
+def test_over_http_a_client_needs_the_token(root: Path, stack: str) -> None:
+    with listening(command(stack, "--http", "0"), root.parent) as (url, _):
         with connected([], url, BOUNDED_S) as to:
-            check(to, "docs", root)
+            check(to, stack, root)
         bare = url.partition("?")[0]
         with pytest.raises(IndexNotReady, match="no MCP server"), connected([], bare, BOUNDED_S):
             pass
 
 
-@pytest.mark.parametrize("stack", ["notes", "code"])
 def test_over_stdio_a_client_sees_the_folder_as_it_is(
-    root: Path, stack: str, monkeypatch: pytest.MonkeyPatch
+    root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(root.parent)
-    with connected(command(stack), "", BOUNDED_S) as to:
-        check(to, stack, root)
+    with connected(command("notes"), "", BOUNDED_S) as to:
+        check(to, "notes", root)
 
 
 WAYS = {way for row in rows() for way in row.reached_by}

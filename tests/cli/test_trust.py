@@ -16,18 +16,13 @@ from harness.pipeline.receipts import RECORD, check_recorded
 from harness.pipeline.verify import _answers, verify
 from tests.cli.conftest import Harness
 from tests.docs.pages import ROOT
+from tests.make.damage import flip
 from tests.make.forging import replace_in
+from tests.make.search_server import collection
 from tests.make.toy import CANDIDATE, NAME, Toy
 
 pytestmark = pytest.mark.slow
 OTHERS = ("harness-run.txt", "ci.md")
-
-
-def flipped(path: Path, at: int) -> bytes:
-    """Flip the lowest bit of one byte, and give what was there."""
-    whole = path.read_bytes()
-    path.write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
-    return whole
 
 
 def test_what_was_verified_is_printed(project: Toy, harness: Harness) -> None:
@@ -78,31 +73,26 @@ def test_what_dvc_recorded_is_held(project: Toy, harness: Harness) -> None:
     assert "fts5.parquet: is not what" in harness("verify").error
 
 
-def test_what_harness_run_left_is_verified_too(
-    project: Toy, harness: Harness, tmp_path: Path
-) -> None:
-    left = tmp_path / "left"
-    words = ("run", "--dataset", NAME, "--arms", "fts5,tantivy", "--control", "fts5")
-    assert harness(*words, "--out", left).code == 0
-    said = harness("verify", "--from", left)
+def test_what_harness_run_left_is_verified_too(project: Toy, harness: Harness) -> None:
+    left, few = project.root / "left", collection(project.root / "few")
+    words = ("run", "--dataset", few, "--arms", "fts5,tantivy", "--control", "fts5")
+    assert harness(*words, "--out", "left").code == 0
+    verified = ("verify", "--from", "left")
+    said = harness(*verified)
     assert said.code == 0, said
-    assert f"12 files in {left}, rebuilt and compared" in said.out
+    assert "12 files in left, rebuilt and compared" in said.out
     assert "  not checked          nothing" in said.out
-    assert harness("verify", "--from", left, "--dataset", NAME).code == 0
-    assert "there is toy" in harness("verify", "--from", left, "--dataset", "other").error
-    qrels = left_by_run(left).data / "qrels.trec"
-    whole = flipped(qrels, 20)
-    assert "qrels.trec" in harness("verify", "--from", left).error
-    qrels.write_bytes(whole)
+    assert harness(*verified, "--dataset", "few").code == 0
+    assert "there is few" in harness(*verified, "--dataset", "other").error
     (left / "ci.md").write_text("**PROMOTE**")
-    assert "  not checked          ci.md" in harness("verify", "--from", left).out
+    assert "  not checked          ci.md" in harness(*verified).out
     files = [path for path in (*left.glob("*.*"), *left.glob("runs/*")) if path.name not in OTHERS]
     assert len(files) == 12
-    for path in files:
-        whole = flipped(path, path.stat().st_size // 2)
-        assert path.name in harness("verify", "--from", left).error
+    for path in (left_by_run(left).data / "qrels.trec", *files):
+        whole = path.read_bytes()
+        flip(path, len(whole) // 2)
+        assert path.name in harness(*verified).error
         path.write_bytes(whole)
-    assert project.root.is_dir()
 
 
 def test_a_sample_of_queries_is_run_again(project: Toy, harness: Harness, tmp_path: Path) -> None:
