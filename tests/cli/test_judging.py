@@ -22,10 +22,7 @@ from tests.make.desk import write_pool
 from tests.make.toy import CANDIDATE, CONTROL, Toy
 
 pytestmark = pytest.mark.slow
-
 ARMS = ("--control", CONTROL, "--candidate", CANDIDATE)
-
-
 Judgements = dict[tuple[str, str], int]
 
 

@@ -91,12 +91,6 @@ def test_printed_commands_can_be_typed() -> None:
 
 
 TYPED = re.compile(r": harness (.+?)(?:, and|; |\.?$)", re.MULTILINE)
-SWITCHED = """\
-control = "fts5"
-candidate = "tantivy"
-taken = false
-switch = "tantivy"
-"""
 
 
 def printed(said: Said) -> list[str]:
@@ -218,8 +212,7 @@ def test_a_decision_is_pinned_reported_and_kept_by_what_is_printed(
 
 @pytest.mark.skipif(not has("migrate"), reason="the slice was deleted")
 def test_a_migration_is_begun_by_the_remedy(project: Toy, harness: Harness) -> None:
-    text = (project.root / "policy" / "toy.toml").read_text()
-    project.policy(text.replace(STEP.split("\n", 3)[3], SWITCHED))
+    project.policy(HEAD + STEP + 'switch = "tantivy"\n' + GATES)
     (begin,) = printed(harness("migrate", "status"))
     typed(harness, begin, VALUE=CONTROL)
     assert harness("migrate", "status").code == 0

@@ -22,7 +22,6 @@ from tests.make.search_server import collection
 from tests.make.toy import CANDIDATE, NAME, Toy
 
 pytestmark = pytest.mark.slow
-OTHERS = ("harness-run.txt", "ci.md")
 
 
 def test_what_was_verified_is_printed(project: Toy, harness: Harness) -> None:
@@ -86,7 +85,7 @@ def test_what_harness_run_left_is_verified_too(project: Toy, harness: Harness) -
     assert "there is few" in harness(*verified, "--dataset", "other").error
     (left / "ci.md").write_text("**PROMOTE**")
     assert "  not checked          ci.md" in harness(*verified).out
-    files = [path for path in (*left.glob("*.*"), *left.glob("runs/*")) if path.name not in OTHERS]
+    files = {*left.glob("*.*"), *left.glob("runs/*")} - {left / "harness-run.txt", left / "ci.md"}
     assert len(files) == 12
     for path in (left_by_run(left).data / "qrels.trec", *files):
         whole = path.read_bytes()
