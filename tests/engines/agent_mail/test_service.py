@@ -369,6 +369,17 @@ def test_the_wire_format_is_the_specifications() -> None:
         assert SearchCursor.decode(bad) is None
 
 
+def test_a_hit_shows_each_field_of_its_message_and_the_engines_score(post: Whole) -> None:
+    hits = post.ask(QUERY).hits
+    found = post.tantivy.search(QUERY.text, contract.Filters(), QUERY.ranking, len(hits))
+    known, raw = post.store.hydrate(hit.message_id for hit in hits), dict(found.candidates)
+    for hit in hits:
+        for name in contract.SearchHit._fields[:-3]:
+            assert getattr(hit, name) == getattr(known[hit.message_id], name), name
+        assert (hit.raw_score, hit.redacted) == (raw[hit.message_id], False)
+    assert hits[0].score == 1.0 != hits[0].raw_score
+
+
 def test_redaction_hides_subject_and_body_and_is_counted(post: Whole) -> None:
     seen = viewer("Zoë", frozenset({1}), frozenset({"AmberFox"}))
     query = SearchQuery("", sender_name="AmberFox", limit=1_000)
