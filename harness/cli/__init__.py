@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import sys
 from collections.abc import Iterator
@@ -75,7 +74,6 @@ def main() -> None:
         from harness.report.svg import settle
 
         settle()
-        os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "1")  # looking for any reads each package
         command = next((word for word in sys.argv[1:] if not word.startswith("-")), "")
         parser(command)(prog_name=called())
 

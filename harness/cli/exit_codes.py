@@ -70,7 +70,8 @@ def as_called(text: str) -> str:
         return shlex.join([sys.executable, "-m", "pip", "install"])
 
     plain = IN_A_CLONE.sub(f"{COMMAND} ", text)
-    return INSTALLS.sub(pip, _commands(frozenset(_NAMES)).sub(lambda _: called(), plain))
+    named = _commands(frozenset(_NAMES)).sub(lambda _: called(), plain)
+    return INSTALLS.sub(pip, named)
 
 
 def introduce(names: Iterable[str]) -> None:

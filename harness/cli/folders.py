@@ -84,6 +84,7 @@ Settings = Annotated[list[str], typer.Option("--set", help=SET)]
 MAX_ALIKE = 3
 """Files with the same fault that are named one by one."""
 
+
 Show = Callable[[Mapping[str, Any], Mapping[str, Any]], None]
 """Prints an answer for people, with what was given."""
 

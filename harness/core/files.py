@@ -297,7 +297,8 @@ def write_json(path: Path, value: Any, *, durable: bool = False) -> None:  # noq
 
 def json_text(value: Any) -> str:  # noqa: ANN401  whatever json can write
     """Return ``value`` as ``write_json`` writes it."""
-    return json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False, allow_nan=False) + "\n"
+    text = json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False, allow_nan=False)
+    return text + "\n"
 
 
 def remove(path: Path) -> None:

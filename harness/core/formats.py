@@ -9,12 +9,14 @@ import tomllib
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
-from functools import cache
 from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, NoReturn
 
+import yaml
 from pydantic import AfterValidator, AwareDatetime
+from yaml.constructor import ConstructorError
+from yaml.nodes import MappingNode, Node, ScalarNode
 
 from harness.core.reading import MAX_FILE_BYTES, Malformed, naming, text_of
 
@@ -44,7 +46,7 @@ def to_csv(names: Sequence[str], rows: Iterable[Mapping[str, object]]) -> str:
 
 LONGEST_NUMBER = 300
 """Characters; YAML 1.1 counts minutes and seconds too, in the square of their number."""
-NUMBERS = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
+TAG = "tag:yaml.org,2002:"
 MAX_SETTINGS_BYTES, MAX_YAML_BYTES = 1 << 20, 1 << 18
 """Of a file that a person writes: TOML is read slowly, and YAML more so."""
 MAX_INDEX_BYTES = 4 << 30
@@ -132,10 +134,8 @@ def yaml_file(path: Path, *, most: int = MAX_YAML_BYTES) -> Any:  # noqa: ANN401
 
 def yaml_of(text: str) -> Any:  # noqa: ANN401  any YAML
     """Read YAML of plain values."""
-    import yaml
-
     try:
-        found = yaml.load(text, _loader())  # noqa: S506  a safe loader of ours
+        found = yaml.load(text, Loader)  # noqa: S506  a safe loader of ours
     except yaml.MarkedYAMLError as exc:
         mark = exc.problem_mark
         line = mark.line + 1 if mark else None
@@ -213,41 +213,38 @@ def _said(exc: Exception) -> str:
     return str(exc) or type(exc).__name__
 
 
-@cache
-def _loader() -> Any:  # noqa: ANN401  a class of a package that few commands need
-    """Make a safe loader that refuses keys that come twice, and aliases: they outgrow memory."""
-    import yaml
-    from yaml.constructor import ConstructorError
+def _short(loader: yaml.SafeLoader, node: ScalarNode) -> Any:  # noqa: ANN401  an int or a float
+    if len(node.value) > LONGEST_NUMBER:
+        problem = f"a number has {len(node.value)} digits; at most {LONGEST_NUMBER} are read"
+        raise ConstructorError(None, None, problem, node.start_mark)
+    return yaml.SafeLoader.yaml_constructors[node.tag](loader, node)
 
-    def short(loader: Any, node: Any) -> Any:  # noqa: ANN401  an int or a float
-        if len(node.value) > LONGEST_NUMBER:
-            problem = f"a number has {len(node.value)} digits; at most {LONGEST_NUMBER} are read"
-            raise ConstructorError(None, None, problem, node.start_mark)
-        return yaml.SafeLoader.yaml_constructors[node.tag](loader, node)
 
-    numbers = dict.fromkeys(NUMBERS, short)
+class Loader(yaml.SafeLoader):
+    """A safe loader that refuses keys that come twice, and aliases, which can outgrow memory."""
 
-    class Loader(yaml.SafeLoader):
-        yaml_constructors: ClassVar[Any] = {**yaml.SafeLoader.yaml_constructors, **numbers}
+    yaml_constructors: ClassVar[dict[str | None, Any]] = {
+        **yaml.SafeLoader.yaml_constructors,
+        f"{TAG}int": _short,
+        f"{TAG}float": _short,
+    }
 
-        def compose_node(self, parent: Any, index: int) -> Any:  # noqa: ANN401  as above
-            if self.check_event(yaml.AliasEvent):
-                mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]
-                raise ConstructorError(None, None, "an alias; write the value itself", mark)
-            return super().compose_node(parent, index)
+    def compose_node(self, parent: Node | None, index: int) -> Node | None:
+        if self.check_event(yaml.AliasEvent):
+            mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]
+            raise ConstructorError(None, None, "an alias; write the value itself", mark)
+        return super().compose_node(parent, index)
 
-        def construct_mapping(self, node: Any, deep: bool = False) -> dict[Hashable, Any]:  # noqa: ANN401, FBT001, FBT002  as above
-            seen: set[object] = set()
-            for key, _ in node.value:
-                name = self.construct_object(key, deep=True)
-                if isinstance(name, Hashable):
-                    if name in seen:
-                        problem = f"the key {name!r} comes twice"
-                        raise ConstructorError(None, None, problem, key.start_mark)
-                    seen.add(name)
-            return super().construct_mapping(node, deep=deep)
-
-    return Loader
+    def construct_mapping(self, node: MappingNode, deep: bool = False) -> dict[Hashable, Any]:  # noqa: FBT001, FBT002  as above
+        seen: set[object] = set()
+        for key, _ in node.value:
+            name = self.construct_object(key, deep=True)
+            if isinstance(name, Hashable):
+                if name in seen:
+                    problem = f"the key {name!r} comes twice"
+                    raise ConstructorError(None, None, problem, key.start_mark)
+                seen.add(name)
+        return super().construct_mapping(node, deep=deep)
 
 
 Moment = Annotated[AwareDatetime, AfterValidator(in_years)]

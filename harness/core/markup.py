@@ -181,7 +181,8 @@ def texts(mail: Message, problems: list[str]) -> list[str]:
 
 def clean(text: str) -> str:
     """Replace halves of surrogate pairs, and write line ends one way."""
-    return text.encode("utf-8", "replace").decode().replace("\r\n", "\n").replace("\r", "\n")
+    whole = text.encode("utf-8", "replace").decode("utf-8")
+    return whole.replace("\r\n", "\n").replace("\r", "\n")
 
 
 def decoded(data: bytes, label: str) -> tuple[str, bool]:

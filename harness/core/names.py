@@ -68,6 +68,7 @@ def _without(fault_of: Callable[[str], str], what: str) -> AfterValidator:
 Name = Annotated[str, _without(fault, "a name")]
 Label = Annotated[str, _without(_label_fault, "a line of text")]
 
+
 Clocked = Literal["race", "race begun", "race resumed", "load"]
 Kind = Literal["gate", "decide"] | Clocked
 """A race is logged before its first process, when it resumes after a stop, and at its end."""
@@ -78,7 +79,7 @@ Sha256 = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 class KeptModel(BaseModel):
     """A record of a file that outlives its writer: no key is unknown."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, defer_build=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
 class ExperimentInputs(KeptModel):

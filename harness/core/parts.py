@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -64,9 +65,8 @@ def kinds() -> tuple[EvidenceKind[Any, Any], ...]:
 @cache
 def added() -> tuple[EvidenceKind[Any, Any], ...]:
     """Load the kinds of other packages."""
-    from importlib.metadata import entry_points
-
-    return tuple(one.load() for one in sorted(entry_points(group=GROUP), key=lambda one: one.name))
+    found = sorted(entry_points(group=GROUP), key=lambda one: one.name)
+    return tuple(one.load() for one in found)
 
 
 def has(name: str) -> bool:

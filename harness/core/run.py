@@ -165,7 +165,8 @@ class Run:
 
     def shows_the_same(self, other: Run) -> bool:
         """Return whether each query ended alike in both runs, with the same list, hit for hit."""
-        return self.shown_sha256 == other.shown_sha256 and bool((self.status == other.status).all())
+        alike = self.shown_sha256 == other.shown_sha256
+        return alike and bool((self.status == other.status).all())
 
     def ranking(self, query_id: str, k: int | None = None) -> tuple[str, ...]:
         """Document ids shown for one query, best first, at most ``k``."""

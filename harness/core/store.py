@@ -17,6 +17,7 @@ from harness.core.reading import numbered, text_of
 T = TypeVar("T")
 WRONG = (OSError, ValueError, KeyError, TypeError, AttributeError, IndexError)
 
+
 FORMAT = {("format",), ("schema_version",)}
 OTHER = "Read it with the version that wrote it, and let this one begin a new file"
 
@@ -24,9 +25,7 @@ OTHER = "Read it with the version that wrote it, and let this one begin a new fi
 class StrictModel(BaseModel):
     """A record or table of a file: no key is unknown, none is missing, none is converted."""
 
-    model_config = ConfigDict(
-        frozen=True, extra="forbid", strict=True, allow_inf_nan=False, defer_build=True
-    )
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
 
 class Artifact(Generic[T]):

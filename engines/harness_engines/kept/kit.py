@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import import_module
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -78,19 +79,18 @@ class Kit:
     @property
     def takes(self) -> type[BaseModel]:
         """Write what its tool takes as a model."""
-        from pydantic import Field, create_model
+        from pydantic import ConfigDict, Field, create_model
 
         fields: dict[str, Any] = {self.query.name: (str, Field(description=self.query.about))}
         for one in self.arguments:
             least, most = one.bounds if any(one.bounds) else (None, None)
             default: Any = "" if one.default is None else one.default
             fields[one.name] = (one.kind, Field(default, ge=least, le=most, description=one.about))
-        return create_model("Arguments", __config__={"frozen": True, "extra": "forbid"}, **fields)
+        strict = ConfigDict(frozen=True, extra="forbid")
+        return create_model("Arguments", __config__=strict, **fields)
 
     def application(self, live: LiveFolder, title: str) -> Server[Any]:
         """Make an MCP server of its tool; each call updates the index from its folder first."""
-        from importlib.metadata import version
-
         from harness.core.errors import DISTRIBUTION, BadFile, HarnessError, IndexNotReady, Locked
         from harness_engines import mcp_server
         from harness_engines.kept.index import unread
