@@ -21,7 +21,7 @@ from harness.corpus.judgements import JudgingPair, Pool
 from harness.corpus.prepared import Prepared
 from harness.corpus.runs import read_run
 from harness.corpus.trec import MissingQuery
-from harness.pipeline import imports
+from harness.pipeline import imports, oneshot
 from harness.pipeline.compare import ties
 from harness.pipeline.imports import ImportTarget, import_beir
 from harness.pipeline.index import check_index, check_settings, index
@@ -179,16 +179,24 @@ def test_a_run_that_is_done_leaves_nothing_of_one_that_was_killed(tmp_path: Path
     assert [*layout.cache.iterdir()] == []
 
 
-def test_an_index_that_a_failing_disk_left_more_in_is_built_again(
-    measured: Toy, tmp_path: Path
+@pytest.mark.parametrize("other", ["file", "code", "documents"])
+def test_an_index_with_more_in_it_or_of_other_code_or_documents_is_built_again(
+    measured: Toy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, other: str
 ) -> None:
-    """It was taken for built, and then refused, however often the command was run again."""
-    project = measured.copied(tmp_path / "project")
-    arm = arms.load("fts5", project.cache)
-    Built(project.layout).note(arm)
-    assert Built(project.layout).has(arm)
-    (project.layout.index("fts5") / ".lock").touch()
-    assert not Built(project.layout).has(arm)
+    """More that a failing disk left was refused, however often the command was run again."""
+    layout = measured.copied(tmp_path / "project").layout
+    arm = arms.load("fts5", layout.cache)
+    Built(layout).note(arm)
+    assert Built(layout).has(arm)
+    if other == "file":
+        (layout.index("fts5") / ".lock").touch()
+    elif other == "code":
+        monkeypatch.setattr(oneshot, "code_sha256", lambda: "0" * 64)
+    else:
+        prepared = layout.data / "manifest.json"
+        was = json.loads(prepared.read_text())["corpus_sha256"]
+        prepared.write_text(prepared.read_text().replace(was, was[::-1]))
+    assert not Built(layout).has(arm)
 
 
 @pytest.fixture
