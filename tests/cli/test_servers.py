@@ -268,7 +268,8 @@ def test_mirrored_queries_are_in_the_log_and_a_stop_loses_none(
     file, log = tmp_path / "candidate.toml", tmp_path / "log"
     file.write_text(shown)
     monkeypatch.setenv("CANDIDATE_TOKEN", "of-the-candidate")
-    with serving(Server()) as control, serving(another_api) as candidate:
+    served = Server()
+    with serving(served) as control, serving(another_api) as candidate:
         start = shadow("receive", control, candidate, READING_RECEIVE, log)
         start += ["--candidate-reading", str(file)]
         with listening(start, ROOT) as (receiver, process), httpx.Client(trust_env=False) as client:
@@ -286,6 +287,7 @@ def test_mirrored_queries_are_in_the_log_and_a_stop_loses_none(
     assert not found.degradations
     assert "4 attempts; lost: 0" in said
     assert "dropped: 1 (not a search)" in said
+    assert not any("authorization" in one.headers for one in served.asked)
     assert not any(b"of-the-candidate" in one.read_bytes() for one in log.iterdir())
 
 
