@@ -423,6 +423,12 @@ def free() -> Iterator[Signal]:
     event.set()
 
 
+@pytest.mark.parametrize("raised", [KeyboardInterrupt, SystemExit, GeneratorExit])
+def test_what_ends_a_program_is_no_failure_of_a_part(raised: type[BaseException]) -> None:
+    with pytest.raises(raised), faults.known():
+        raise raised
+
+
 def test_each_tier_gets_half_of_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:
     now_ns = 5_000
     monkeypatch.setattr(faults, "perf_counter_ns", lambda: now_ns)

@@ -21,6 +21,7 @@ from harness.core.errors import ModelNotReady
 from harness_engines.contract import EngineError, FeatureUnavailable, SearchError
 
 Result = TypeVar("Result")
+_PASSES = (SearchError, KeyboardInterrupt, SystemExit, GeneratorExit)
 
 
 class _Known(AbstractContextManager["_Known"]):
@@ -34,10 +35,7 @@ class _Known(AbstractContextManager["_Known"]):
         raise EngineError(f"{type(exc).__name__}: {exc}") from exc
 
 
-_PASSES = SearchError | KeyboardInterrupt | SystemExit | GeneratorExit
 known = cache(_Known)
-
-
 NS_A_MS = 1_000_000
 HALF = 2
 
@@ -51,7 +49,7 @@ class Deadline(NamedTuple):
     @classmethod
     def of(cls, budget_ms: float) -> "Deadline | None":
         """Begin a query; a budget of 0 means no budget."""
-        ends_ns = perf_counter_ns() + int(budget_ms * NS_A_MS) if budget_ms else 0
+        ends_ns = perf_counter_ns() + int(budget_ms * NS_A_MS)
         return cls(ends_ns, budget_ms) if budget_ms else None
 
     def share(self, *, last: bool = False) -> "Deadline":

@@ -6,7 +6,7 @@ import sqlite3
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 from urllib.parse import quote
 
 from harness.core.errors import DatasetError
@@ -94,7 +94,6 @@ WHERE search MATCH :query AND +search.rowid IN (SELECT value FROM json_each(:row
 """Chunks, each with its best passage as it was indexed; of very many places, the first."""
 BEFORE = 80
 """Characters shown before what LIKE finds."""
-Tokenize = Literal["unicode61", "porter unicode61"]
 
 
 class NoteChunk(NamedTuple):

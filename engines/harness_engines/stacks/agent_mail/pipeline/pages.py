@@ -34,6 +34,7 @@ Result = TypeVar("Result")
 AnyHit = SearchHit | contract.EntityHit
 ScoredMessage: TypeAlias = tuple[int, float, float, int | None]
 """Id, score in [0, 1], the engine's own score, and the time sent where the order is by that."""
+_ID = itemgetter(0)
 
 
 def key(hit: ScoredMessage) -> float | int:
@@ -56,7 +57,7 @@ def in_order(hits: Iterable[ScoredMessage]) -> tuple[ScoredMessage, ...]:
     listed = list(hits)
     by_time = bool(listed) and listed[0][3] is not None
     keys = map(neg, map(itemgetter(3 if by_time else 1), listed))
-    keyed = sorted(zip(keys, map(itemgetter(0), listed), listed, strict=True))
+    keyed = sorted(zip(keys, map(_ID, listed), listed, strict=True))
     return tuple(map(itemgetter(2), keyed))
 
 
@@ -83,7 +84,6 @@ def check_numbers(scores: Iterable[float]) -> None:
         raise EngineError("a score is not a number")
 
 
-_ID = itemgetter(0)
 Ids = NDArray[np.int64]
 
 
