@@ -9,7 +9,7 @@ from unittest import mock
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from harness.core.errors import BadFile
@@ -150,6 +150,8 @@ def by_hand(given_: Given, pairs: Pairs) -> set[frozenset[int]]:
     return {frozenset(at for sign in own for at in places[sign]) for own in stars_.values()}
 
 
+@example([("the alpha beta", frozenset()), ("beta alpha", frozenset())], [], 2)
+@example([("alpha beta", frozenset("pq")), ("alpha beta gamma", frozenset("pqrstuvwx"))], [], 2)
 @given(QUERIES_NEAR_DUPLICATES, PAIRS, st.sampled_from((0, 2, 32)))
 def test_clusters_are_those_found_by_hand(given_: Given, pairs: Pairs, few: int) -> None:
     with mock.patch.object(clusters, "FEW", few):
