@@ -263,7 +263,7 @@ def heard() -> Iterator[None]:
 
 
 def greeted(server: Program) -> tuple[IO[str], IO[str], IO[str]]:
-    """Say hello to a server; return its streams."""
+    """Open a session with a server; return its streams."""
     asks, answers, errors = server.stdin, server.stdout, server.stderr
     assert asks
     assert answers

@@ -158,7 +158,7 @@ def searched(project: Toy, budget_ns: int, **changed: float) -> tuple[results.Lo
 
 @pytest.fixture
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let a few arrivals make a trial."""
+    """Run a trial of a few arrivals."""
     monkeypatch.setattr(loading, "FEWEST_ARRIVALS", 8)
 
 

@@ -116,6 +116,6 @@ def working(
 
 
 def serve(plan: TrialPlan, service: Service, late_ns: int = 0) -> list[ServedArrival]:
-    """Let a virtual worker take arrivals as it is free."""
+    """Run arrivals through a virtual worker as it is free."""
     worker, _ = working(plan, service, late_ns)
     return list(iter(worker.step, None))

@@ -120,7 +120,7 @@ def settled(made: LiveComparison, attempts: int = 0, faults: int = 0) -> LogCont
 
 @contextmanager
 def listening(control: Callable[[httpx.Request], httpx.Response]) -> Iterator[str]:
-    """Put a server on a port of this machine, and yield its address."""
+    """Serve on a port of this machine, and yield the address."""
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"

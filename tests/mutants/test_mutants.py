@@ -49,7 +49,7 @@ def searching(planted: Toy, monkeypatch: pytest.MonkeyPatch) -> Callable[[Search
 def placed(
     monkeypatch: pytest.MonkeyPatch, arm: str, path: Path, old: str = "", new: str = ""
 ) -> None:
-    """Put the control's file, changed, in the place of an arm's."""
+    """Write the control's file, changed, in the place of an arm's."""
     honest = arms.path_of
     path.write_text(honest(CONTROL).read_text().replace(old, new))
     monkeypatch.setattr(arms, "path_of", lambda name: path if name == arm else honest(name))

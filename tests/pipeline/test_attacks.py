@@ -229,7 +229,7 @@ def classes(project: Toy) -> None:
 
 
 def lost(project: Toy) -> None:
-    """Say of a query with a value that it has none; its value stays."""
+    """Mark a query with a value as one without; its value stays."""
     path = project.layout.per_query
     table = pq.read_table(path)
     why = ["failed", *table["undefined"].to_pylist()[1:]]
